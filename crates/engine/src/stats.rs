@@ -1,0 +1,96 @@
+//! What anyone outside the data path may read of it: plain numbers, taken at one moment.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything the switch counts, at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Seconds since the switch started.
+    pub uptime_seconds: f64,
+    /// Frequency of the cycle counter that every `*_cycles` figure is in, in Hz.
+    pub cycles_hz: u64,
+    /// One entry a port, in configuration order.
+    pub ports: Vec<PortStats>,
+    /// One entry a worker.
+    pub workers: Vec<WorkerStats>,
+}
+
+/// One port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PortStats {
+    /// Name from the configuration.
+    pub name: String,
+    /// Driver from the configuration, e.g. `vhost-user`.
+    pub driver: String,
+    /// Frames can pass: a guest is connected and its queues run, or the interface is open.
+    pub up: bool,
+    /// One line for people: negotiated ring format and features, or why the port is down.
+    pub detail: String,
+    /// Where the port's frames go, e.g. `patch b` or `bridge br0`.
+    pub forwarding: String,
+    /// One entry a queue pair.
+    pub queues: Vec<QueueStats>,
+    /// Frames that ended at this port without being sent, by reason; only reasons that occurred.
+    pub drops: BTreeMap<String, u64>,
+}
+
+/// One queue pair of a port. Received means: the switch took it from the port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueStats {
+    /// Frames the switch took from this queue.
+    pub rx_packets: u64,
+    /// Their bytes, Ethernet header included, FCS not.
+    pub rx_bytes: u64,
+    /// Frames the switch put into this queue.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Receive bursts by size; `bursts[i]` counts sizes up to [`BURST_BOUNDS`]`[i]`.
+    pub bursts: [u64; BURST_BOUNDS.len()],
+    /// CPU index of the worker that polls this queue, if any.
+    pub worker: Option<usize>,
+}
+
+/// Upper bounds of the burst histogram's classes, in frames.
+pub const BURST_BOUNDS: [u32; 7] = [1, 2, 4, 8, 16, 31, 32];
+
+/// One worker thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerStats {
+    /// Index of the worker.
+    pub index: usize,
+    /// CPU it is pinned to, if any.
+    pub cpu: Option<usize>,
+    /// Idle policy: `poll`, `backoff` or `sleep`.
+    pub idle: String,
+    /// Cycles spent in rounds that moved at least one frame.
+    pub busy_cycles: u64,
+    /// Cycles spent polling in vain; time asleep does not count.
+    pub idle_cycles: u64,
+    /// Rounds that moved at least one frame.
+    pub busy_rounds: u64,
+    /// Times the worker went to sleep.
+    pub sleeps: u64,
+    /// Frames received by this worker.
+    pub packets: u64,
+    /// Cycles per frame of each stage (`receive`, `forward`, `transmit`, `recycle`), sampled.
+    pub stage_cycles_per_packet: BTreeMap<String, f64>,
+    /// Queues it polls, as `port.queue`.
+    pub queues: Vec<String>,
+}
+
+/// One entry of a bridge's MAC table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MacEntry {
+    /// Bridge name.
+    pub bridge: String,
+    /// Address, `aa:bb:cc:dd:ee:ff`.
+    pub mac: String,
+    /// VLAN it was learned in; 0 without VLANs.
+    pub vlan: u16,
+    /// Port it is behind.
+    pub port: String,
+    /// Seconds since it was last seen; none for static entries.
+    pub age_seconds: Option<u64>,
+}

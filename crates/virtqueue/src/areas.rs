@@ -1,0 +1,151 @@
+//! The three areas of a queue, found and checked once, then reached by raw pointer.
+
+use crate::config::{Format, MAX_QUEUE_SIZE, QueueConfig, features};
+use crate::error::SetupError;
+use crate::layout::{DESC, Tail};
+use crate::memory::Memory;
+use crate::ordering::get;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+
+/// Host addresses of a queue's areas. Every accessor checks its index in debug builds only: callers mask or compare.
+pub(crate) struct Areas {
+    pub(crate) desc: *mut u8,
+    driver: *mut u8,
+    device: *mut u8,
+    pub(crate) size: u16,
+    format: Format,
+    /// Keeps the areas mapped.
+    pub(crate) memory: Arc<Memory>,
+}
+
+// SAFETY: raw pointers into shared memory that `memory` keeps mapped; any thread may use them.
+unsafe impl Send for Areas {}
+
+impl Areas {
+    pub(crate) fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Areas, SetupError> {
+        let (size, format) = (config.size, config.negotiated.format());
+        let fits = (1..=MAX_QUEUE_SIZE).contains(&size) && (format == Format::Packed || size.is_power_of_two());
+        if !fits {
+            return Err(SetupError::Size { size, max: MAX_QUEUE_SIZE });
+        }
+        if !config.negotiated.has(features::VERSION_1) {
+            return Err(SetupError::Legacy);
+        }
+        let find = |area, addr, len, align: u64| {
+            let ptr = memory.translate(addr, len).ok_or(SetupError::Unmapped { area, addr, len })?;
+            if (ptr.as_ptr() as u64).is_multiple_of(align) {
+                Ok(ptr.as_ptr())
+            } else {
+                Err(SetupError::Misaligned { area, addr, align })
+            }
+        };
+        let (desc_len, driver_len, device_len) = QueueConfig::area_sizes(format, size);
+        // Alignments of virtio 1.2 §2.7 and §2.8.
+        let (driver_align, device_align) = if format == Format::Split { (2, 4) } else { (4, 4) };
+        let desc = find("descriptor", config.descriptors, desc_len, 16)?;
+        let driver = find("driver", config.driver, driver_len, driver_align)?;
+        let device = find("device", config.device, device_len, device_align)?;
+        Ok(Areas { desc, driver, device, size, format, memory })
+    }
+
+    /// The descriptor at `index`: its address, then the rest; each word read once.
+    #[inline(always)]
+    pub(crate) fn descriptor(&self, index: u16) -> (u64, Tail) {
+        let tail = Tail(get(self.tail(index)));
+        (get(self.addr(index)), tail)
+    }
+
+    #[inline(always)]
+    pub(crate) fn addr(&self, index: u16) -> &AtomicU64 {
+        debug_assert!(index < self.size);
+        // SAFETY: the descriptor area is mapped for `size` descriptors and aligned to 16 bytes.
+        unsafe { AtomicU64::from_ptr(self.desc.add(usize::from(index) * DESC as usize).cast()) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn tail(&self, index: u16) -> &AtomicU64 {
+        debug_assert!(index < self.size);
+        // SAFETY: as in `addr`.
+        unsafe { AtomicU64::from_ptr(self.desc.add(usize::from(index) * DESC as usize + 8).cast()) }
+    }
+
+    #[inline(always)]
+    fn driver_u16(&self, index: usize) -> &AtomicU16 {
+        debug_assert!(self.format == Format::Split && index < usize::from(self.size) + 3);
+        // SAFETY: the split driver area is mapped for size + 3 words and aligned to two bytes.
+        unsafe { AtomicU16::from_ptr(self.driver.cast::<u16>().add(index)) }
+    }
+
+    /// Split: flags of the available ring.
+    #[inline(always)]
+    pub(crate) fn avail_flags(&self) -> &AtomicU16 {
+        self.driver_u16(0)
+    }
+
+    /// Split: index of the available ring.
+    #[inline(always)]
+    pub(crate) fn avail_idx(&self) -> &AtomicU16 {
+        self.driver_u16(1)
+    }
+
+    /// Split: entry of the available ring, `slot` < size.
+    #[inline(always)]
+    pub(crate) fn avail_entry(&self, slot: u16) -> &AtomicU16 {
+        self.driver_u16(2 + usize::from(slot))
+    }
+
+    /// Split: where in the used ring the driver wants to be interrupted.
+    pub(crate) fn used_event(&self) -> &AtomicU16 {
+        self.driver_u16(2 + usize::from(self.size))
+    }
+
+    #[inline(always)]
+    fn device_u16(&self, index: usize) -> &AtomicU16 {
+        debug_assert!(self.format == Format::Split);
+        // SAFETY: the split device area holds two words, `size` elements of 8 bytes and one word, and is aligned to
+        // four bytes; only these offsets are used.
+        unsafe { AtomicU16::from_ptr(self.device.cast::<u16>().add(index)) }
+    }
+
+    /// Split: flags of the used ring.
+    pub(crate) fn used_flags(&self) -> &AtomicU16 {
+        self.device_u16(0)
+    }
+
+    /// Split: index of the used ring.
+    #[inline(always)]
+    pub(crate) fn used_idx(&self) -> &AtomicU16 {
+        self.device_u16(1)
+    }
+
+    /// Split: id and length of a used-ring element, `slot` < size. Only four-byte alignment is promised, hence two words.
+    #[inline(always)]
+    pub(crate) fn used_element(&self, slot: u16) -> (&AtomicU32, &AtomicU32) {
+        debug_assert!(self.format == Format::Split && slot < self.size);
+        // SAFETY: the device area is mapped for 4 + 8 * size bytes and aligned to four.
+        unsafe {
+            let element = self.device.cast::<u32>().add(1 + 2 * usize::from(slot));
+            (AtomicU32::from_ptr(element), AtomicU32::from_ptr(element.add(1)))
+        }
+    }
+
+    /// Split: where in the available ring the device wants to be kicked.
+    pub(crate) fn avail_event(&self) -> &AtomicU16 {
+        self.device_u16(2 + 4 * usize::from(self.size))
+    }
+
+    /// Packed: the driver's event suppression, offset and wrap in the low half, flags in the high half (§2.8.10).
+    pub(crate) fn driver_event(&self) -> &AtomicU32 {
+        debug_assert!(self.format == Format::Packed);
+        // SAFETY: the packed driver area is mapped for four bytes and aligned to four.
+        unsafe { AtomicU32::from_ptr(self.driver.cast()) }
+    }
+
+    /// Packed: the device's event suppression.
+    pub(crate) fn device_event(&self) -> &AtomicU32 {
+        debug_assert!(self.format == Format::Packed);
+        // SAFETY: the packed device area is mapped for four bytes and aligned to four.
+        unsafe { AtomicU32::from_ptr(self.device.cast()) }
+    }
+}

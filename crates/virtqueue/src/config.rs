@@ -1,0 +1,105 @@
+//! What both sides of a queue agreed on.
+
+use crate::layout;
+
+/// Largest queue size taken, in descriptors.
+pub const MAX_QUEUE_SIZE: u16 = 1024;
+
+/// virtio feature bits that this crate knows, as masks (virtio 1.2 §5.1.3 and §6).
+pub mod features {
+    /// Driver can merge receive buffers (§5.1.6.4).
+    pub const MRG_RXBUF: u64 = 1 << 15;
+    /// Device has several queue pairs.
+    pub const MQ: u64 = 1 << 22;
+    /// Control channel.
+    pub const CTRL_VQ: u64 = 1 << 17;
+    /// Device has a MAC address.
+    pub const MAC: u64 = 1 << 5;
+    /// Link status in the configuration space.
+    pub const STATUS: u64 = 1 << 16;
+    /// Driver can send gratuitous packets.
+    pub const GUEST_ANNOUNCE: u64 = 1 << 21;
+    /// Descriptors may point to tables of descriptors (§2.7.5.3).
+    pub const INDIRECT_DESC: u64 = 1 << 28;
+    /// Notification suppression by index (§2.7.7, §2.7.10).
+    pub const EVENT_IDX: u64 = 1 << 29;
+    /// vhost-user: protocol features can be negotiated. Not a virtio bit.
+    pub const PROTOCOL_FEATURES: u64 = 1 << 30;
+    /// virtio 1.0 or later.
+    pub const VERSION_1: u64 = 1 << 32;
+    /// Packed ring (§2.8).
+    pub const RING_PACKED: u64 = 1 << 34;
+    /// Buffers are used in the order in which they were made available (§2.7.9, §2.8.9).
+    pub const IN_ORDER: u64 = 1 << 35;
+}
+
+/// Ring format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Descriptor table, available ring and used ring (virtio 1.2 §2.7).
+    Split,
+    /// One ring that both sides write (§2.8).
+    Packed,
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Format::Split => "split",
+            Format::Packed => "packed",
+        })
+    }
+}
+
+/// The negotiated features, as far as rings care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated(pub u64);
+
+impl Negotiated {
+    /// All bits of `mask` were negotiated.
+    pub fn has(self, mask: u64) -> bool {
+        self.0 & mask == mask
+    }
+
+    /// Ring format.
+    pub fn format(self) -> Format {
+        if self.has(features::RING_PACKED) { Format::Packed } else { Format::Split }
+    }
+}
+
+/// Where a queue's three areas are, in guest addresses, and where it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Number of descriptors: 1..=[`MAX_QUEUE_SIZE`]; a power of two for split rings.
+    pub size: u16,
+    /// Descriptor table (split) or descriptor ring (packed).
+    pub descriptors: u64,
+    /// Available ring (split) or driver event suppression (packed).
+    pub driver: u64,
+    /// Used ring (split) or device event suppression (packed).
+    pub device: u64,
+    /// Where to go on, as in vhost-user's SET_VRING_BASE: for split the next available index; for packed the same in
+    /// bits 0..=14, its wrap counter in bit 15, and both for the used side in bits 16..=31.
+    pub base: u32,
+    /// What was negotiated.
+    pub negotiated: Negotiated,
+}
+
+impl QueueConfig {
+    /// The base of a queue that was never used: packed wrap counters start at one (virtio 1.2 §2.8.1).
+    pub fn initial_base(format: Format) -> u32 {
+        match format {
+            Format::Split => 0,
+            Format::Packed => 0x8000_8000,
+        }
+    }
+
+    /// Bytes that a queue's (descriptor, driver, device) areas take.
+    pub fn area_sizes(format: Format, size: u16) -> (u64, u64, u64) {
+        let n = u64::from(size);
+        match format {
+            Format::Split => (n * layout::DESC, 6 + n * 2, 6 + n * layout::USED_ELEM),
+            Format::Packed => (n * layout::DESC, 4, 4),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The one copy: bytes from where they are lent to where they are wanted.
+//!
+//! Short runs are copied inline, 16 bytes at a time, with the last step overlapping the one before, so that there is
+//! no loop over single bytes. Long ones use whatever the processor does best, chosen once at start.
+
+/// From this length on, long copies are left to [`Long`]. Measured: `rep movsb` wins above about 1 KB.
+const LONG: usize = 1024;
+
+/// How runs of [`LONG`] bytes and more are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Long {
+    /// A loop of 16-byte steps: works on every x86-64.
+    Vector,
+    /// The processor's own string copy, where it says that this is fast (ERMS).
+    String,
+}
+
+/// Copies bytes in the way that suits this processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Copier {
+    long: Long,
+}
+
+impl Copier {
+    /// The best copier for this processor.
+    pub fn detect() -> Copier {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if std::is_x86_feature_detected!("ermsb") {
+            return Copier { long: Long::String };
+        }
+        Copier { long: Long::Vector }
+    }
+
+    /// Copies `len` bytes. Either side may be guest memory, which others change meanwhile; the result is then any
+    /// mixture of old and new bytes.
+    ///
+    /// # Safety
+    /// `[src, src + len)` must be readable, `[dst, dst + len)` writable, and the two must not overlap.
+    #[inline(always)]
+    pub unsafe fn copy(self, dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            if len < LONG {
+                short(dst, src, len);
+            } else {
+                match self.long {
+                    Long::Vector => vector(dst, src, len),
+                    Long::String => string(dst, src, len),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod arch {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
+
+    #[inline(always)]
+    unsafe fn load(src: *const u8, at: usize) -> __m128i {
+        // SAFETY: the caller passes 16 readable bytes; loadu needs no alignment.
+        unsafe { _mm_loadu_si128(src.add(at).cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(dst: *mut u8, at: usize, value: __m128i) {
+        // SAFETY: the caller passes 16 writable bytes; storeu needs no alignment.
+        unsafe { _mm_storeu_si128(dst.add(at).cast(), value) }
+    }
+
+    /// # Safety
+    /// As [`super::Copier::copy`].
+    #[inline(always)]
+    pub(super) unsafe fn short(dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: every step lies in [0, len): the last one of each class starts at len minus its own size.
+        unsafe {
+            if len < 16 {
+                tiny(dst, src, len);
+            } else if len <= 64 {
+                // The four overlap below 64 bytes; loads come first, so that they can't see each other's stores.
+                let second = if len > 32 { 16 } else { 0 };
+                let (a, b) = (load(src, 0), load(src, second));
+                let (c, d) = (load(src, len - 16 - second), load(src, len - 16));
+                store(dst, 0, a);
+                store(dst, second, b);
+                store(dst, len - 16 - second, c);
+                store(dst, len - 16, d);
+            } else {
+                vector(dst, src, len);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`super::Copier::copy`], and `len` is at least 64.
+    #[inline(always)]
+    pub(super) unsafe fn vector(dst: *mut u8, src: *const u8, len: usize) {
+        let mut at = 0;
+        // SAFETY: steps of 64 bytes from 0 as long as one fits, then the last 64 bytes.
+        unsafe {
+            let step = |at: usize| {
+                let (a, b, c, d) = (load(src, at), load(src, at + 16), load(src, at + 32), load(src, at + 48));
+                store(dst, at, a);
+                store(dst, at + 16, b);
+                store(dst, at + 32, c);
+                store(dst, at + 48, d);
+            };
+            while at + 64 < len {
+                step(at);
+                at += 64;
+            }
+            step(len - 64);
+        }
+    }
+
+    /// # Safety
+    /// As [`super::Copier::copy`].
+    #[cold]
+    unsafe fn tiny(dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: passed on.
+        unsafe { std::ptr::copy_nonoverlapping(src, dst, len) }
+    }
+
+    /// # Safety
+    /// As [`super::Copier::copy`].
+    #[inline(always)]
+    pub(super) unsafe fn string(dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: `rep movsb` copies exactly rcx bytes upwards; the ABI guarantees that the direction flag is clear.
+        unsafe {
+            std::arch::asm!(
+                "rep movsb",
+                inout("rcx") len => _,
+                inout("rdi") dst => _,
+                inout("rsi") src => _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod arch {
+    use std::ptr::copy_nonoverlapping;
+
+    /// # Safety
+    /// As [`super::Copier::copy`].
+    pub(super) unsafe fn short(dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: passed on.
+        unsafe { copy_nonoverlapping(src, dst, len) }
+    }
+
+    pub(super) use {short as string, short as vector};
+}
+
+use arch::{short, string, vector};
+
+/// Asks for the line at `ptr` to be read.
+#[inline(always)]
+pub fn prefetch(ptr: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch of any address is without effect on what a program can observe.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(ptr.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = ptr;
+}
+
+/// Asks for the line at `ptr` to be written.
+#[inline(always)]
+pub fn prefetch_write(ptr: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch of any address is without effect; processors without PREFETCHW take it for a no-op.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) ptr, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = ptr;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_is_copied_exactly() {
+        let src: Vec<u8> = (0..4096u32).map(|i| (i % 251) as u8).collect();
+        for copier in [Copier { long: Long::Vector }, Copier { long: Long::String }, Copier::detect()] {
+            for len in (0..300).chain([511, 512, 1000, 1023, 1024, 1025, 1500, 1518, 4000]) {
+                for offset in [0, 1, 15] {
+                    let mut dst = vec![0xee; len + 64];
+                    // SAFETY: both ranges lie in their vectors.
+                    unsafe { copier.copy(dst.as_mut_ptr().add(32), src.as_ptr().add(offset), len) };
+                    assert!(dst[..32].iter().chain(&dst[32 + len..]).all(|&b| b == 0xee), "length {len}");
+                    assert_eq!(dst[32..32 + len], src[offset..offset + len], "length {len}");
+                }
+            }
+        }
+    }
+}

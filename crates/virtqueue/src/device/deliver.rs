@@ -1,0 +1,226 @@
+//! Delivery of frames into posted buffers: the same for both ring formats but for how buffers are found and returned.
+
+use super::DropCounts;
+use super::posted::{Posted, PostedQueue};
+use crate::config::{QueueConfig, features};
+use crate::copy::Copier;
+use crate::error::{Dropped, Fatal};
+use crate::frame::{Frame, Frames};
+use crate::layout::NET_HEADER;
+use std::cell::Cell;
+
+/// Buffers read and prefetched ahead of the frames that will fill them. Measured: +40 to 58 % when the cores are far
+/// from each other, 5 to 12 % when near.
+const LOOK_AHEAD: u32 = 64;
+
+/// What became of some frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Frames delivered.
+    pub frames: u32,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Frames dropped because the guest had posted too few buffers.
+    pub no_buffers: u32,
+    /// Frames dropped because they are longer than the guest's buffers, without mergeable buffers.
+    pub too_long: u32,
+}
+
+/// What differs between the ring formats on a receive queue.
+pub(super) trait Ring {
+    /// The state of the used side.
+    type Used;
+    fn used(&self) -> &Self::Used;
+    /// Reads buffers that the guest posted until `wanted` of them are at hand, or there are no more.
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32) -> Result<(), Fatal>;
+    /// Returns the chain that ends with `last`, with `written` bytes in it.
+    fn put_used(&self, last: Posted, written: u32);
+    /// Makes all that was returned visible at once.
+    fn publish(&self);
+}
+
+/// A guest's receive queue.
+pub struct Receiveq<R> {
+    ring: R,
+    posted: PostedQueue,
+    copier: Copier,
+    mergeable: bool,
+    size: u16,
+    dropped: Cell<DropCounts>,
+}
+
+// SAFETY: the pointers in `posted` are into memory that the ring keeps mapped; any thread may use them.
+unsafe impl<R: Send> Send for Receiveq<R> {}
+
+/// What a frame finds at the front of the posted buffers.
+enum Room {
+    /// So many buffers, in so many chains, take it.
+    Fits { buffers: u32, chains: u16 },
+    /// There are not enough.
+    TooFew,
+    /// No number of them would do.
+    Never,
+}
+
+#[allow(private_bounds)] // The formats are ours to know.
+impl<R: Ring> Receiveq<R> {
+    pub(super) fn new(ring: R, config: &QueueConfig) -> Self {
+        Receiveq {
+            ring,
+            posted: PostedQueue::new(),
+            copier: Copier::detect(),
+            mergeable: config.negotiated.has(features::MRG_RXBUF),
+            size: config.size,
+            dropped: Cell::default(),
+        }
+    }
+
+    pub(super) fn used(&self) -> &R::Used {
+        self.ring.used()
+    }
+
+    pub(super) fn dropped(&self) -> DropCounts {
+        self.dropped.get()
+    }
+
+    #[inline(always)]
+    pub(super) fn transmit(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
+        let mut done = Delivered::default();
+        let wanted = frames.len() as u32;
+        if self.posted.len() < wanted {
+            self.ring.look_ahead(&self.posted, wanted)?;
+        }
+        for (i, frame) in frames.as_slice().iter().enumerate() {
+            let need = frame.len + NET_HEADER;
+            if self.posted.len() > 0 {
+                let buffer = self.posted.peek(0);
+                if buffer.is_last() && buffer.len >= need && frame.is_contiguous() {
+                    // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more, and the
+                    // frame's first segment is all of it. They may overlap only if a guest sends what it posted.
+                    unsafe {
+                        write_header(buffer.ptr, 1);
+                        let payload = buffer.ptr.add(NET_HEADER as usize);
+                        self.copier.copy(payload, frame.first.as_ptr(), frame.len as usize);
+                    }
+                    self.ring.put_used(buffer, need);
+                    self.posted.pop(1);
+                    done.frames += 1;
+                    done.bytes += u64::from(frame.len);
+                    continue;
+                }
+            }
+            match self.scatter(&frames, frame)? {
+                Room::Fits { .. } => {
+                    done.frames += 1;
+                    done.bytes += u64::from(frame.len);
+                }
+                Room::Never => done.too_long += 1,
+                Room::TooFew => {
+                    done.no_buffers = wanted - i as u32;
+                    break;
+                }
+            }
+        }
+        self.ring.publish();
+        // Only after a burst: looking ahead while idle would steal cache lines from a guest that is posting.
+        self.ring.look_ahead(&self.posted, LOOK_AHEAD)?;
+        Ok(done)
+    }
+
+    /// Delivers a frame that does not simply fit from one run of bytes into one.
+    #[cold]
+    fn scatter(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Result<Room, Fatal> {
+        let need = frame.len + NET_HEADER;
+        let room = self.find_room(need)?;
+        let Room::Fits { buffers, chains } = room else { return Ok(room) };
+        let mut header = [0; NET_HEADER as usize];
+        header[10..].copy_from_slice(&chains.to_le_bytes());
+        let header: &[u8] = &header;
+        let mut sources = std::iter::once(header.into()).chain(frames.segments(frame));
+        let mut source = sources.next();
+        let mut left = need;
+        let mut in_chain = 0;
+        for i in 0..buffers {
+            let buffer = self.posted.peek(i);
+            let mut filled = 0;
+            while filled < buffer.len
+                && let Some(segment) = source
+            {
+                let (now, rest) = segment.split_at(buffer.len - filled);
+                // SAFETY: `now` fits into what is left of the buffer, which was checked to be mapped.
+                unsafe { self.copier.copy(buffer.ptr.add(filled as usize), now.as_ptr(), now.len() as usize) };
+                filled += now.len();
+                source = if rest.is_empty() { sources.next() } else { Some(rest) };
+            }
+            in_chain += filled;
+            left -= filled;
+            if buffer.is_last() {
+                self.ring.put_used(buffer, in_chain);
+                in_chain = 0;
+            }
+        }
+        debug_assert_eq!(left, 0);
+        self.posted.pop(buffers);
+        Ok(room)
+    }
+
+    /// Finds the buffers for `need` bytes, reading more of them if need be. Chains at the front that can't carry even
+    /// a header are given back first.
+    fn find_room(&self, need: u32) -> Result<Room, Fatal> {
+        let (mut buffers, mut chains, mut bytes) = (0, 0, 0u64);
+        loop {
+            if buffers == self.posted.len() {
+                // One chain at least for every step, so this ends: a queue has no more chains than its size.
+                self.ring.look_ahead(&self.posted, buffers + 1)?;
+                if buffers == self.posted.len() {
+                    return Ok(Room::TooFew);
+                }
+            }
+            let buffer = self.posted.peek(buffers);
+            buffers += 1;
+            bytes += u64::from(buffer.len);
+            if !buffer.is_last() {
+                continue;
+            }
+            if buffer.len == 0 || (chains == 0 && bytes < u64::from(NET_HEADER)) {
+                if chains > 0 {
+                    // In the middle of a frame: it has to wait for its turn at the front, and this frame ends.
+                    return Ok(Room::TooFew);
+                }
+                let reason = if buffer.len == 0 { Dropped::BadBuffer } else { Dropped::Short };
+                DropCounts::count(&self.dropped, reason);
+                self.ring.put_used(buffer, 0);
+                self.posted.pop(buffers);
+                (buffers, bytes) = (0, 0);
+                continue;
+            }
+            chains += 1;
+            if bytes >= u64::from(need) {
+                return Ok(Room::Fits { buffers, chains });
+            }
+            if !self.mergeable || chains == self.size {
+                return Ok(Room::Never);
+            }
+        }
+    }
+}
+
+/// Writes a `virtio_net_hdr` that says: whole, no offloads, in `chains` buffers. The line is only dirtied if it does
+/// not say so already: a guest that posts the same buffers over and over leaves it as we wrote it.
+///
+/// # Safety
+/// `ptr` must be writable for [`NET_HEADER`] bytes.
+#[inline(always)]
+unsafe fn write_header(ptr: *mut u8, chains: u16) {
+    let tail = u32::from(chains) << 16;
+    // SAFETY: 8 + 4 bytes, as the caller promises; guests may race with us for their own bytes.
+    unsafe {
+        let (head_at, tail_at) = (ptr.cast::<u64>(), ptr.add(8).cast::<u32>());
+        if head_at.read_unaligned() != 0 {
+            head_at.write_unaligned(0);
+        }
+        if tail_at.read_unaligned() != tail {
+            tail_at.write_unaligned(tail);
+        }
+    }
+}

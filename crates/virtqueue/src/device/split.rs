@@ -1,0 +1,286 @@
+//! Split rings, device side (virtio 1.2 §2.7).
+
+use super::DropCounts;
+use super::chain::{Access, Chain};
+use super::deliver::Ring;
+use super::posted::{Posted, PostedQueue};
+use crate::areas::Areas;
+use crate::config::{Format, QueueConfig, features};
+use crate::copy::{prefetch, prefetch_write};
+use crate::error::{Fatal, SetupError};
+use crate::frame::{Burst, MAX_FRAME, MIN_FRAME, Segment};
+use crate::layout::{AVAIL_NO_INTERRUPT, F_INDIRECT, F_NEXT, F_WRITE, NET_HEADER, Tail, USED_NO_NOTIFY};
+use crate::memory::Memory;
+use crate::ordering::{consume, crosses, get, publish, put};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+/// The available side: what the guest offers, from `next` up to `seen`.
+struct Avail {
+    next: Cell<u16>,
+    /// The guest's index when it was read last. Its cache line is the guest's; it is read no more than needed.
+    seen: Cell<u16>,
+}
+
+/// The used side, and what both queues of a pair need of the ring.
+pub(super) struct Used {
+    pub(super) areas: Areas,
+    mask: u16,
+    event_idx: bool,
+    in_order: bool,
+    avail: Avail,
+    /// Next index of the used ring; published up to `published`.
+    next: Cell<u16>,
+    published: Cell<u16>,
+    /// Index up to which the guest was asked whether it wants a notification.
+    notified: Cell<u16>,
+}
+
+impl Used {
+    fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Used, SetupError> {
+        let areas = Areas::new(memory, config)?;
+        let (format, size) = (Format::Split, config.size);
+        let base = u16::try_from(config.base).map_err(|_| SetupError::Base { base: config.base, format, size })?;
+        // If we were killed between taking and returning buffers, the ring knows better than the frontend. What was
+        // taken and not returned is taken again.
+        let used = get(areas.used_idx());
+        let next = if base.wrapping_sub(used) <= size { used } else { base };
+        Ok(Used {
+            areas,
+            mask: config.size - 1,
+            event_idx: config.negotiated.has(features::EVENT_IDX),
+            in_order: config.negotiated.has(features::IN_ORDER),
+            avail: Avail { next: Cell::new(next), seen: Cell::new(next) },
+            next: Cell::new(next),
+            published: Cell::new(next),
+            notified: Cell::new(next),
+        })
+    }
+
+    /// How many chains are there to take, reading the guest's index only if fewer than `wanted` are known of.
+    #[inline(always)]
+    fn available(&self, wanted: u16) -> Result<u16, Fatal> {
+        let next = self.avail.next.get();
+        let known = self.avail.seen.get().wrapping_sub(next);
+        if known >= wanted {
+            return Ok(known);
+        }
+        let seen = consume(self.areas.avail_idx());
+        let moved = seen.wrapping_sub(next);
+        if moved > self.areas.size {
+            return Err(Fatal::IndexJump { moved, size: self.areas.size });
+        }
+        self.avail.seen.set(seen);
+        Ok(moved)
+    }
+
+    /// Head of the chain at available index `at`, with its first descriptor.
+    #[inline(always)]
+    fn head(&self, at: u16) -> Result<(u16, u64, Tail), Fatal> {
+        let head = get(self.areas.avail_entry(at & self.mask));
+        if head >= self.areas.size {
+            return Err(Fatal::BadHead { head, size: self.areas.size });
+        }
+        let (addr, tail) = self.areas.descriptor(head);
+        Ok((head, addr, tail))
+    }
+
+    #[inline(always)]
+    fn put(&self, at: u16, head: u16, len: u32) {
+        let (id_at, len_at) = self.areas.used_element(at & self.mask);
+        put(id_at, head.into());
+        put(len_at, len);
+    }
+
+    /// Publishes the used ring up to `next`, if that moved.
+    #[inline(always)]
+    fn publish(&self) {
+        let next = self.next.get();
+        if next != self.published.get() {
+            publish(self.areas.used_idx(), next);
+            self.published.set(next);
+        }
+    }
+
+    pub(super) fn set_kicks(&self, wanted: bool) {
+        if self.event_idx {
+            // Without kicks the event index stays where it is: the guest passes it once in 65536 buffers.
+            if wanted {
+                put(self.areas.avail_event(), self.avail.next.get());
+            }
+        } else {
+            put(self.areas.used_flags(), if wanted { 0 } else { USED_NO_NOTIFY });
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn wants_notification(&self) -> bool {
+        let (new, old) = (self.published.get(), self.notified.get());
+        if new == old {
+            return false;
+        }
+        self.notified.set(new);
+        if self.event_idx {
+            crosses(get(self.areas.used_event()), new, old)
+        } else {
+            get(self.areas.avail_flags()) & AVAIL_NO_INTERRUPT == 0
+        }
+    }
+
+    pub(super) fn base(&self) -> u32 {
+        self.published.get().into()
+    }
+}
+
+/// A guest's transmit queue.
+pub struct Transmitq {
+    pub(super) used: Used,
+    /// Head of the chain taken last; with IN_ORDER it stands for all before it.
+    last: Cell<u16>,
+    chain: RefCell<Chain>,
+    dropped: Cell<DropCounts>,
+}
+
+// SAFETY: the pointers in it are into memory that `used.areas` keeps mapped; any thread may use them.
+unsafe impl Send for Transmitq {}
+
+impl Transmitq {
+    pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Self, SetupError> {
+        Ok(Transmitq {
+            used: Used::new(memory, config)?,
+            last: Cell::new(0),
+            chain: RefCell::new(Chain::new()),
+            dropped: Cell::default(),
+        })
+    }
+
+    pub(super) fn dropped(&self) -> DropCounts {
+        self.dropped.get()
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        // An index that jumped is work too: taking it reports it.
+        !matches!(self.used.available(1), Ok(0))
+    }
+
+    #[inline(always)]
+    pub(super) fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> Result<usize, Fatal> {
+        let used = &self.used;
+        let wanted = (burst.room() as u16).min(used.areas.size);
+        let count = used.available(wanted)?.min(wanted);
+        let (avail, put_at) = (used.avail.next.get(), used.next.get());
+        let memory = &*used.areas.memory;
+        let mut taken = 0;
+        while taken < count {
+            let (head, addr, tail) = used.head(avail.wrapping_add(taken))?;
+            let simple = tail.split_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == 0;
+            let len = tail.len().wrapping_sub(NET_HEADER);
+            if simple
+                && (MIN_FRAME..=MAX_FRAME).contains(&len)
+                && let Some(ptr) = memory.translate(addr, tail.len().into())
+            {
+                // SAFETY: the buffer was just checked to be mapped, by a memory that this queue holds.
+                let frame = unsafe { Segment::new(ptr.as_ptr().add(NET_HEADER as usize), len) };
+                prefetch(frame.as_ptr());
+                burst.push(frame);
+            } else if !self.receive_chain(burst, addr, tail)? {
+                break;
+            }
+            if !used.in_order {
+                used.put(put_at.wrapping_add(taken), head, 0);
+            }
+            self.last.set(head);
+            taken += 1;
+        }
+        used.avail.next.set(avail.wrapping_add(taken));
+        used.next.set(put_at.wrapping_add(taken));
+        Ok(taken.into())
+    }
+
+    /// Takes a chain of several buffers, or one that must be dropped; false if the burst has no room for it.
+    #[cold]
+    fn receive_chain<'q>(&'q self, burst: &mut Burst<'_, 'q>, addr: u64, tail: Tail) -> Result<bool, Fatal> {
+        let chain = &mut *self.chain.borrow_mut();
+        chain.split(&self.used.areas.memory, &self.used.areas, Access::Read, addr, tail)?;
+        Ok(chain.push_frame(burst, &self.dropped))
+    }
+
+    #[inline(always)]
+    pub(super) fn recycle(&self) {
+        let used = &self.used;
+        if used.in_order && used.next.get() != used.published.get() {
+            // One element, where the batch starts, stands for all of it (virtio 1.2 §2.7.9).
+            used.put(used.published.get(), self.last.get(), 0);
+        }
+        used.publish();
+    }
+}
+
+/// The available buffers of a guest's receive queue.
+pub struct Available {
+    used: Used,
+    chain: RefCell<Chain>,
+}
+
+// SAFETY: as for `Transmitq`.
+unsafe impl Send for Available {}
+
+impl Available {
+    pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Self, SetupError> {
+        Ok(Available { used: Used::new(memory, config)?, chain: RefCell::new(Chain::new()) })
+    }
+
+    #[cold]
+    fn post_chain(&self, posted: &PostedQueue, head: u16, addr: u64, tail: Tail) -> Result<(), Fatal> {
+        let chain = &mut *self.chain.borrow_mut();
+        chain.split(&self.used.areas.memory, &self.used.areas, Access::Write, addr, tail)?;
+        posted.push_chain(&chain.buffers, chain.good, head, 1);
+        Ok(())
+    }
+}
+
+impl Ring for Available {
+    type Used = Used;
+
+    fn used(&self) -> &Used {
+        &self.used
+    }
+
+    #[inline(always)]
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32) -> Result<(), Fatal> {
+        let used = &self.used;
+        let memory = &*used.areas.memory;
+        let missing = wanted.saturating_sub(posted.len()).min(used.areas.size.into()) as u16;
+        if missing == 0 {
+            return Ok(());
+        }
+        let count = used.available(missing)?.min(missing);
+        let start = used.avail.next.get();
+        let mut taken = 0;
+        while taken < count && posted.has_room() {
+            let (head, addr, tail) = used.head(start.wrapping_add(taken))?;
+            let simple = tail.split_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == F_WRITE;
+            if simple && let Some(ptr) = memory.translate(addr, tail.len().into()) {
+                prefetch_write(ptr.as_ptr());
+                posted.push(Posted { ptr: ptr.as_ptr(), len: tail.len(), id: head, slots: 1 });
+            } else {
+                self.post_chain(posted, head, addr, tail)?;
+            }
+            taken += 1;
+        }
+        used.avail.next.set(start.wrapping_add(taken));
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn put_used(&self, last: Posted, written: u32) {
+        let next = self.used.next.get();
+        self.used.put(next, last.id, written);
+        self.used.next.set(next.wrapping_add(1));
+    }
+
+    #[inline(always)]
+    fn publish(&self) {
+        self.used.publish();
+    }
+}

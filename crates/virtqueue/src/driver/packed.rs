@@ -1,0 +1,130 @@
+//! Packed rings, driver side (virtio 1.2 §2.8).
+
+use super::ids::{Fifo, Outstanding};
+use super::{Buffer, UsedBuffer};
+use crate::areas::Areas;
+use crate::config::{QueueConfig, features};
+use crate::error::{Fatal, SetupError};
+use crate::layout::{F_NEXT, F_WRITE, Tail, event, packed_available_bits, packed_is_used};
+use crate::memory::Memory;
+use crate::ordering::{consume, crosses, get, publish, put};
+use crate::position::Position;
+use std::sync::Arc;
+
+/// A packed ring.
+pub struct Ring {
+    areas: Areas,
+    /// Free buffer ids, and how many slots are free.
+    ids: Fifo,
+    free: u16,
+    outstanding: Outstanding,
+    avail: Position,
+    used: Position,
+    /// First descriptor of what was added since the last publish. It goes last: until then the device sees nothing.
+    first: Option<(u16, u64)>,
+    /// Place up to which the device was asked whether it wants a kick.
+    kicked: Position,
+}
+
+impl Ring {
+    pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Ring, SetupError> {
+        let areas = Areas::new(memory, config)?;
+        let size = config.size;
+        // All bits clear is neither available nor used in the first lap.
+        (0..size).for_each(|slot| put(areas.tail(slot), 0));
+        put(areas.driver_event(), u32::from(event::ENABLE) << 16);
+        let start = Position { slot: 0, wrap: true };
+        Ok(Ring {
+            areas,
+            ids: Fifo::full(size),
+            free: size,
+            outstanding: Outstanding::new(size, config.negotiated.has(features::IN_ORDER)),
+            avail: start,
+            used: start,
+            first: None,
+            kicked: start,
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn free(&self) -> u16 {
+        self.free
+    }
+
+    #[inline(always)]
+    pub(super) fn add(&mut self, buffers: &[Buffer]) -> u16 {
+        let size = self.areas.size;
+        let id = self.ids.pop().expect("no more chains than descriptors");
+        for (i, buffer) in buffers.iter().enumerate() {
+            let at = self.avail;
+            let next = if i + 1 < buffers.len() { F_NEXT } else { 0 };
+            let write = if buffer.writable { F_WRITE } else { 0 };
+            put(self.areas.addr(at.slot), buffer.addr);
+            let tail = Tail::packed(buffer.len, id, next | write | packed_available_bits(at.wrap)).0;
+            if self.first.is_none() {
+                self.first = Some((at.slot, tail));
+            } else {
+                put(self.areas.tail(at.slot), tail);
+            }
+            self.avail = at.advance(1, size);
+        }
+        self.free -= buffers.len() as u16;
+        self.outstanding.add(id, buffers.len() as u16);
+        id
+    }
+
+    #[inline(always)]
+    pub(super) fn publish(&mut self) {
+        if let Some((slot, tail)) = self.first.take() {
+            publish(self.areas.tail(slot), tail);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn pop_used(&mut self) -> Result<Option<UsedBuffer>, Fatal> {
+        let at = self.used;
+        let mut tail = Tail(0);
+        if !self.outstanding.in_batch() {
+            tail = Tail(consume(self.areas.tail(at.slot)));
+            if !packed_is_used(tail.packed_flags(), at.wrap) || self.free == self.areas.size {
+                return Ok(None);
+            }
+        }
+        let done = self
+            .outstanding
+            .next(|| (tail.packed_id().into(), tail.len()))
+            .ok_or(Fatal::BadHead { head: tail.packed_id(), size: self.areas.size })?;
+        self.used = at.advance(done.descriptors, self.areas.size);
+        self.free += done.descriptors;
+        self.ids.push(done.id);
+        Ok(Some(UsedBuffer { id: done.id, len: done.len }))
+    }
+
+    #[inline(always)]
+    pub(super) fn wants_kick(&mut self) -> bool {
+        let (new, old) = (self.avail, self.kicked);
+        if new == old {
+            return false;
+        }
+        self.kicked = new;
+        let asked = get(self.areas.device_event());
+        match (asked >> 16) as u16 & 3 {
+            event::DISABLE => false,
+            event::DESC => {
+                let (size, event) = (self.areas.size, Position::from_bits(asked as u16));
+                crosses(event.in_lap_of(new, size), new.slot, old.in_lap_of(new, size))
+            }
+            _ => true,
+        }
+    }
+
+    pub(super) fn set_interrupts(&mut self, wanted: bool) {
+        let flags = if wanted { event::ENABLE } else { event::DISABLE };
+        put(self.areas.driver_event(), u32::from(flags) << 16);
+    }
+
+    pub(super) fn has_used(&self) -> bool {
+        let used = |tail: Tail| packed_is_used(tail.packed_flags(), self.used.wrap);
+        self.outstanding.in_batch() || used(Tail(consume(self.areas.tail(self.used.slot))))
+    }
+}

@@ -1,0 +1,157 @@
+//! Split rings, driver side (virtio 1.2 §2.7).
+
+use super::ids::{Fifo, Outstanding};
+use super::{Buffer, UsedBuffer};
+use crate::areas::Areas;
+use crate::config::{QueueConfig, features};
+use crate::error::{Fatal, SetupError};
+use crate::layout::{AVAIL_NO_INTERRUPT, F_NEXT, F_WRITE, Tail, USED_NO_NOTIFY};
+use crate::memory::Memory;
+use crate::ordering::{consume, crosses, get, publish, put};
+use crate::sync::Word;
+use std::sync::Arc;
+
+/// A split ring.
+pub struct Ring {
+    areas: Areas,
+    mask: u16,
+    event_idx: bool,
+    /// Free descriptors.
+    free: Fifo,
+    outstanding: Outstanding,
+    /// The descriptor after each one in its chain.
+    next_of: Box<[u16]>,
+    /// Next index of the available ring, and the one up to which it is published.
+    avail: u16,
+    published: u16,
+    /// Index up to which the device was asked whether it wants a kick.
+    kicked: u16,
+    /// Next index of the used ring, and the device's when it was read last.
+    used: u16,
+    seen: u16,
+}
+
+impl Ring {
+    pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Ring, SetupError> {
+        let areas = Areas::new(memory, config)?;
+        let size = config.size;
+        put(areas.avail_flags(), 0);
+        put(areas.avail_idx(), 0);
+        put(areas.used_flags(), 0);
+        put(areas.used_idx(), 0);
+        Ok(Ring {
+            areas,
+            mask: size - 1,
+            event_idx: config.negotiated.has(features::EVENT_IDX),
+            free: Fifo::full(size),
+            outstanding: Outstanding::new(size, config.negotiated.has(features::IN_ORDER)),
+            next_of: vec![0; size.into()].into(),
+            avail: 0,
+            published: 0,
+            kicked: 0,
+            used: 0,
+            seen: 0,
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn free(&self) -> u16 {
+        self.free.len()
+    }
+
+    #[inline(always)]
+    pub(super) fn add(&mut self, buffers: &[Buffer]) -> u16 {
+        let head = self.free.pop().expect("there are free descriptors");
+        let mut at = head;
+        for (i, buffer) in buffers.iter().enumerate() {
+            let write = if buffer.writable { F_WRITE } else { 0 };
+            let (flags, next) = if i + 1 < buffers.len() {
+                let next = self.free.pop().expect("there are free descriptors");
+                self.next_of[usize::from(at)] = next;
+                (write | F_NEXT, next)
+            } else {
+                (write, 0)
+            };
+            write_changed(self.areas.addr(at), buffer.addr);
+            write_changed(self.areas.tail(at), Tail::split(buffer.len, flags, next).0);
+            at = next;
+        }
+        write_changed(self.areas.avail_entry(self.avail & self.mask), head);
+        self.outstanding.add(head, buffers.len() as u16);
+        self.avail = self.avail.wrapping_add(1);
+        head
+    }
+
+    #[inline(always)]
+    pub(super) fn publish(&mut self) {
+        if self.avail != self.published {
+            publish(self.areas.avail_idx(), self.avail);
+            self.published = self.avail;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn pop_used(&mut self) -> Result<Option<UsedBuffer>, Fatal> {
+        if self.used == self.seen {
+            self.seen = consume(self.areas.used_idx());
+            let moved = self.seen.wrapping_sub(self.used);
+            if moved == 0 {
+                return Ok(None);
+            }
+            if moved > self.areas.size {
+                return Err(Fatal::IndexJump { moved, size: self.areas.size });
+            }
+        }
+        let (id, len) = self.areas.used_element(self.used & self.mask);
+        let done = self
+            .outstanding
+            .next(|| (get(id), get(len)))
+            .ok_or(Fatal::BadHead { head: get(id) as u16, size: self.areas.size })?;
+        self.used = self.used.wrapping_add(1);
+        let mut at = done.id;
+        for _ in 0..done.descriptors {
+            self.free.push(at);
+            at = self.next_of[usize::from(at)];
+        }
+        Ok(Some(UsedBuffer { id: done.id, len: done.len }))
+    }
+
+    #[inline(always)]
+    pub(super) fn wants_kick(&mut self) -> bool {
+        let (new, old) = (self.published, self.kicked);
+        if new == old {
+            return false;
+        }
+        self.kicked = new;
+        if self.event_idx {
+            crosses(get(self.areas.avail_event()), new, old)
+        } else {
+            get(self.areas.used_flags()) & USED_NO_NOTIFY == 0
+        }
+    }
+
+    pub(super) fn set_interrupts(&mut self, wanted: bool) {
+        if self.event_idx {
+            if wanted {
+                put(self.areas.used_event(), self.used);
+            }
+        } else {
+            put(self.areas.avail_flags(), if wanted { 0 } else { AVAIL_NO_INTERRUPT });
+        }
+    }
+
+    pub(super) fn has_used(&self) -> bool {
+        self.outstanding.in_batch() || consume(self.areas.used_idx()) != self.used
+    }
+}
+
+/// Writes a word only if it changes: one that stays keeps its cache line shared with the device.
+#[inline(always)]
+fn write_changed<W: Word>(word: &W, value: W::Value)
+where
+    W::Value: PartialEq,
+{
+    if get(word) != value {
+        put(word, value);
+    }
+}

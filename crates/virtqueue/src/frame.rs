@@ -1,0 +1,323 @@
+//! Frames: borrowed bytes that travel from one queue to another without being owned on the way.
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+/// Most frames in a burst.
+pub const MAX_BURST: usize = 32;
+
+/// Most further segments in a burst. Any legal chain fits into an empty burst: one of [`crate::MAX_QUEUE_SIZE`].
+pub const MAX_SEGMENTS: usize = 1024;
+
+/// Shortest frame that is carried, in bytes: an Ethernet header.
+pub const MIN_FRAME: u32 = 14;
+
+/// Longest frame that is carried, in bytes.
+pub const MAX_FRAME: u32 = 65_535;
+
+/// A run of bytes that somebody lent, perhaps a guest: others may write to it while we read.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    ptr: *const u8,
+    len: u32,
+    lent: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Segment<'a> {
+    /// # Safety
+    /// `[ptr, ptr + len)` must stay mapped and readable for `'a`. Others may write to it.
+    #[inline(always)]
+    pub unsafe fn new(ptr: *const u8, len: u32) -> Self {
+        Segment { ptr, len, lent: PhantomData }
+    }
+
+    /// First byte.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.ptr
+    }
+
+    /// Length in bytes.
+    #[inline(always)]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// It has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The first `at` bytes, and the rest. `at` is cut to the length.
+    pub fn split_at(self, at: u32) -> (Self, Self) {
+        let at = at.min(self.len);
+        // SAFETY: both parts lie in what this segment borrows.
+        unsafe { (Segment::new(self.ptr, at), Segment::new(self.ptr.add(at as usize), self.len - at)) }
+    }
+
+    /// The first `N` bytes, copied out in one go, if there are as many.
+    #[inline(always)]
+    pub fn read<const N: usize>(&self) -> Option<[u8; N]> {
+        // SAFETY: N bytes are readable; a torn value is as good as any other that a guest may have meant.
+        (self.len as usize >= N).then(|| unsafe { self.ptr.cast::<[u8; N]>().read_volatile() })
+    }
+}
+
+impl<'a> From<&'a [u8]> for Segment<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        debug_assert!(bytes.len() <= u32::MAX as usize);
+        Segment { ptr: bytes.as_ptr(), len: bytes.len() as u32, lent: PhantomData }
+    }
+}
+
+/// One Ethernet frame: a first segment here, further ones (rare) in the burst that it is part of.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    pub(crate) first: Segment<'a>,
+    pub(crate) len: u32,
+    more_start: u16,
+    more_len: u16,
+}
+
+impl<'a> Frame<'a> {
+    /// Length of all segments together, in bytes.
+    #[inline(always)]
+    #[allow(clippy::len_without_is_empty)] // A frame is never empty.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The first segment; most frames have no other.
+    #[inline(always)]
+    pub fn first(&self) -> Segment<'a> {
+        self.first
+    }
+
+    /// The frame lies in one run of bytes.
+    #[inline(always)]
+    pub fn is_contiguous(&self) -> bool {
+        self.more_len == 0
+    }
+}
+
+/// Room for one burst, kept by a worker and used over and over.
+pub struct BurstStorage {
+    frames: [MaybeUninit<Frame<'static>>; MAX_BURST],
+    segments: [MaybeUninit<Segment<'static>>; MAX_SEGMENTS],
+}
+
+// SAFETY: what is stored between two bursts is never read again; the pointers in it are dead.
+unsafe impl Send for BurstStorage {}
+
+impl Default for BurstStorage {
+    fn default() -> Self {
+        BurstStorage { frames: [MaybeUninit::uninit(); MAX_BURST], segments: [MaybeUninit::uninit(); MAX_SEGMENTS] }
+    }
+}
+
+impl BurstStorage {
+    /// Starts an empty burst of frames that live for `'q`, which is the borrow of the queue they come from.
+    #[inline(always)]
+    pub fn start<'s, 'q>(&'s mut self) -> Burst<'s, 'q> {
+        Burst { storage: self, frames: 0, segments: 0, bytes: 0, lent: PhantomData }
+    }
+}
+
+/// Frames taken from one queue, until they are given back to it.
+pub struct Burst<'s, 'q> {
+    storage: &'s mut BurstStorage,
+    frames: usize,
+    segments: usize,
+    bytes: u64,
+    lent: PhantomData<&'q [u8]>,
+}
+
+impl<'q> Burst<'_, 'q> {
+    /// Frames in the burst.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.frames
+    }
+
+    /// There are none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// How many more frames fit.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        MAX_BURST - self.frames
+    }
+
+    /// Length of all frames together, in bytes.
+    #[inline(always)]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds a frame of one segment.
+    ///
+    /// # Panics
+    /// If there is no [`Burst::room`].
+    #[inline(always)]
+    pub fn push(&mut self, segment: Segment<'q>) {
+        let len = segment.len;
+        self.put(Frame { first: segment, len, more_start: 0, more_len: 0 });
+    }
+
+    /// Adds a frame of several segments, at least one; returns false, and adds nothing, if they do not fit.
+    ///
+    /// # Panics
+    /// If there is no [`Burst::room`], or the frame is longer than [`MAX_FRAME`].
+    #[must_use]
+    pub fn push_segments(&mut self, segments: impl IntoIterator<Item = Segment<'q>>) -> bool {
+        let mut segments = segments.into_iter();
+        let Some(first) = segments.next() else { return false };
+        let start = self.segments;
+        let mut at = start;
+        let mut len = u64::from(first.len);
+        for segment in segments {
+            let Some(slot) = self.storage.segments.get_mut(at) else { return false };
+            slot.write(segment.forget());
+            at += 1;
+            len += u64::from(segment.len);
+        }
+        assert!(len <= u64::from(MAX_FRAME));
+        self.segments = at;
+        self.put(Frame { first, len: len as u32, more_start: start as u16, more_len: (at - start) as u16 });
+        true
+    }
+
+    #[inline(always)]
+    fn put(&mut self, frame: Frame<'q>) {
+        self.storage.frames[self.frames].write(frame.forget());
+        self.frames += 1;
+        self.bytes += u64::from(frame.len);
+    }
+
+    /// All frames of the burst, borrowed for as long as they are not given back.
+    #[inline(always)]
+    pub fn frames(&self) -> Frames<'_> {
+        // SAFETY: the first `frames` and `segments` entries were written by `put` and `push_segments`, with lifetimes
+        // that contain the borrow of `self`.
+        unsafe {
+            Frames {
+                frames: std::slice::from_raw_parts(self.storage.frames.as_ptr().cast(), self.frames),
+                segments: std::slice::from_raw_parts(self.storage.segments.as_ptr().cast(), self.segments),
+            }
+        }
+    }
+}
+
+impl Segment<'_> {
+    /// The same bytes without the promise: only to be stored in a burst, which gives the promise back.
+    #[inline(always)]
+    fn forget(&self) -> Segment<'static> {
+        Segment { ptr: self.ptr, len: self.len, lent: PhantomData }
+    }
+}
+
+impl Frame<'_> {
+    /// As [`Segment::forget`].
+    #[inline(always)]
+    fn forget(&self) -> Frame<'static> {
+        Frame { first: self.first.forget(), len: self.len, more_start: self.more_start, more_len: self.more_len }
+    }
+}
+
+/// Some frames of a burst, in order, on their way to a queue.
+#[derive(Clone, Copy)]
+pub struct Frames<'b> {
+    frames: &'b [Frame<'b>],
+    segments: &'b [Segment<'b>],
+}
+
+impl<'b> Frames<'b> {
+    /// The frames.
+    #[inline(always)]
+    pub fn as_slice(&self) -> &'b [Frame<'b>] {
+        self.frames
+    }
+
+    /// How many.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// There are none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// All segments of `frame`, which must be one of these frames.
+    #[inline(always)]
+    pub fn segments(&self, frame: &Frame<'b>) -> impl Iterator<Item = Segment<'b>> + Clone + use<'b> {
+        let start = frame.more_start as usize;
+        let more = &self.segments[start..start + frame.more_len as usize];
+        std::iter::once(frame.first).chain(more.iter().copied())
+    }
+
+    /// The same segments with other frames: a selection, in an order of the caller's choice.
+    #[inline(always)]
+    pub fn select(&self, frames: &'b [Frame<'b>]) -> Frames<'b> {
+        Frames { frames, segments: self.segments }
+    }
+
+    /// The first `N` bytes of `frame`, wherever its segments are cut, if it is as long.
+    #[inline(always)]
+    pub fn peek<const N: usize>(&self, frame: &Frame<'b>) -> Option<[u8; N]> {
+        frame.first.read().or_else(|| self.peek_across(frame))
+    }
+
+    #[cold]
+    fn peek_across<const N: usize>(&self, frame: &Frame<'b>) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        let mut filled = 0;
+        for segment in self.segments(frame) {
+            let take = (segment.len as usize).min(N - filled);
+            // SAFETY: `take` bytes are readable there and fit into `bytes`.
+            unsafe { std::ptr::copy_nonoverlapping(segment.ptr, bytes.as_mut_ptr().add(filled), take) };
+            filled += take;
+        }
+        (filled == N).then_some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_keeps_its_frames_in_order() {
+        let mut storage = Box::<BurstStorage>::default();
+        let bytes: Vec<u8> = (0..100).collect();
+        let mut burst = storage.start();
+        burst.push(Segment::from(&bytes[..20]));
+        let (a, b) = Segment::from(&bytes[20..60]).split_at(3);
+        assert!(burst.push_segments([a, b, Segment::from(&bytes[60..61])]));
+        assert_eq!((burst.len(), burst.bytes(), burst.room()), (2, 61, MAX_BURST - 2));
+        let frames = burst.frames();
+        let [one, two] = frames.as_slice() else { panic!() };
+        assert!(one.is_contiguous() && !two.is_contiguous());
+        assert_eq!(frames.peek::<4>(one), Some([0, 1, 2, 3]));
+        assert_eq!(frames.peek::<5>(two), Some([20, 21, 22, 23, 24]));
+        assert_eq!(frames.peek::<42>(two), None);
+        assert_eq!(frames.segments(two).map(|s| s.len()).collect::<Vec<_>>(), [3, 37, 1]);
+    }
+
+    #[test]
+    fn storage_is_used_again() {
+        let mut storage = Box::<BurstStorage>::default();
+        for round in 0..3u8 {
+            let bytes = [round; 64];
+            let mut burst = storage.start();
+            (0..MAX_BURST).for_each(|_| burst.push(Segment::from(&bytes[..])));
+            assert_eq!(burst.room(), 0);
+            assert!(burst.frames().as_slice().iter().all(|f| f.first().read::<1>() == Some([round])));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Memory of our own that we share with a device: what a driver puts its rings and buffers in.
+
+use super::region::{MemoryError, Region};
+use super::{Memory, map::Mapping};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+const HUGE_PAGE: u64 = 2 << 20;
+
+/// A memfd of ours, mapped once; guest addresses are offsets into it plus [`Arena::BASE`].
+#[derive(Debug)]
+pub struct Arena {
+    memory: Arc<Memory>,
+    huge: bool,
+    next: u64,
+}
+
+impl Arena {
+    /// First guest address. Not zero, so that a descriptor that was never filled in points nowhere.
+    pub const BASE: u64 = 1 << 20;
+
+    /// An arena of at least `len` bytes, on huge pages if `huge` and there are any, else on normal ones.
+    pub fn new(len: u64, huge: bool) -> Result<Arena, MemoryError> {
+        let failed = |source| MemoryError::Map { guest_addr: Self::BASE, len, source };
+        if huge && let Ok(memory) = Self::try_huge(len) {
+            return Ok(Arena { memory: Arc::new(memory), huge: true, next: 0 });
+        }
+        let file = memfd_create("millrace", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
+        let len = len.next_multiple_of(4096);
+        ftruncate(&file, len).map_err(failed)?;
+        // The device maps this memory too; that it can't shrink is what it would like to know.
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL).map_err(failed)?;
+        let memory = Memory::map(vec![Self::region(len, file)])?;
+        Ok(Arena { memory: Arc::new(memory), huge: false, next: 0 })
+    }
+
+    fn try_huge(len: u64) -> Result<Memory, MemoryError> {
+        let failed = |source| MemoryError::Map { guest_addr: Self::BASE, len, source };
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        let file = memfd_create("millrace", flags).map_err(failed)?;
+        let len = len.next_multiple_of(HUGE_PAGE);
+        ftruncate(&file, len).map_err(failed)?;
+        // Reserves the pages now, so that there is no fault later for want of one.
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, len).map_err(failed)?;
+        Memory::map(vec![Self::region(len, file)])
+    }
+
+    fn region(len: u64, file: rustix::fd::OwnedFd) -> Region {
+        // The user address is ours to choose as long as it is used for nothing else; offsets do.
+        Region { guest_addr: Self::BASE, user_addr: Self::BASE, len, offset: 0, file: Arc::new(file) }
+    }
+
+    /// Sets aside `len` bytes at a multiple of `align`; the guest address of the first, or `None` if the arena is full.
+    pub fn allocate(&mut self, len: u64, align: u64) -> Option<u64> {
+        let at = (Self::BASE + self.next).next_multiple_of(align);
+        self.memory.translate(at, len)?;
+        self.next = at + len - Self::BASE;
+        Some(at)
+    }
+
+    /// Host address of something allocated.
+    pub fn host(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
+        self.memory.translate(addr, len)
+    }
+
+    /// The arena as the memory table that a device is told.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// It lies on huge pages.
+    pub fn is_huge(&self) -> bool {
+        self.huge
+    }
+}
+
+// A device may be told of the arena while queues of ours use it: both hold the same mapping.
+const _: fn() = || {
+    fn shared<T: Send + Sync>() {}
+    shared::<Mapping>();
+};

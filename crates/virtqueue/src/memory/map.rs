@@ -1,0 +1,120 @@
+//! Mapping of one run of regions at one run of host addresses.
+
+use super::fault::Watch;
+use super::region::{MemoryError, Region};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use std::ptr;
+
+/// The regions of one window, mapped back to back; unmapped when dropped.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    regions: Vec<Region>,
+    reserved: *mut u8,
+    reserved_len: usize,
+    host: *mut u8,
+    len: u64,
+    /// Dropped before the memory is unmapped: a fault in it is ours as long as it is watched.
+    watch: Option<Watch>,
+}
+
+// SAFETY: the mapping is shared memory that is only ever touched through raw pointers and atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above, and nothing in it changes after it was made.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps a run as [`super::region::runs`] cuts it.
+    pub(super) fn new(run: &[Region]) -> Result<Self, MemoryError> {
+        let first = &run[0];
+        let last = &run[run.len() - 1];
+        let len = last.guest_addr + last.len - first.guest_addr;
+        let failed = |r: &Region| {
+            let (guest_addr, len) = (r.guest_addr, r.len);
+            move |source| MemoryError::Map { guest_addr, len, source }
+        };
+        // Huge pages are mapped whole and at their own alignment, so the host address is congruent to the offset in
+        // the file, and what is reserved has room for the rest of the first and of the last page.
+        let page = run.iter().map(Region::page_size).max().unwrap_or(4096);
+        let lead = first.offset % page;
+        let reserved_len = (lead + len).next_multiple_of(page) + page;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let reserved = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                reserved_len as usize,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }
+        .map_err(failed(first))? as *mut u8;
+        let pad = (reserved as u64).next_multiple_of(page) - reserved as u64;
+        // SAFETY: pad < page and lead + len + page fit into what was reserved.
+        let host = unsafe { reserved.add((pad + lead) as usize) };
+        // All of it, whole pages: what is put in the place of a mapping that broke must cover huge pages fully.
+        // SAFETY: pad bytes lie before `host` in the reservation.
+        let (mapped, mapped_len) =
+            (unsafe { reserved.add(pad as usize) }, (lead + len).next_multiple_of(page) as usize);
+        let mut mapping =
+            Mapping { regions: run.to_vec(), reserved, reserved_len: reserved_len as usize, host, len, watch: None };
+        for part in run.chunk_by(|a, b| a.continues_in_file(b)) {
+            let (head, tail) = (&part[0], &part[part.len() - 1]);
+            let page = head.page_size();
+            let lead = head.offset % page;
+            let span = (lead + tail.offset + tail.len - head.offset).next_multiple_of(page);
+            let at = (head.guest_addr - first.guest_addr) as usize;
+            // SAFETY: [at - lead, at - lead + span) lies in the reservation, which is ours and unused: runs have no
+            // gaps, seams lie on pages, and the reservation was rounded to the largest page.
+            unsafe {
+                let addr = host.add(at).sub(lead as usize);
+                mmap(
+                    addr.cast(),
+                    span as usize,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE,
+                    &*head.file,
+                    head.offset - lead,
+                )
+            }
+            .map_err(failed(head))?;
+        }
+        mapping.watch = Some(Watch::new(mapped, mapped_len));
+        Ok(mapping)
+    }
+
+    pub(super) fn guest_addr(&self) -> u64 {
+        self.regions[0].guest_addr
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn host(&self) -> *mut u8 {
+        self.host
+    }
+
+    /// This mapping is of exactly these regions.
+    pub(super) fn holds(&self, run: &[Region]) -> bool {
+        let same = |a: &Region, b: &Region| {
+            a.guest_addr == b.guest_addr
+                && a.len == b.len
+                && a.offset == b.offset
+                && std::sync::Arc::ptr_eq(&a.file, &b.file)
+        };
+        self.regions.len() == run.len() && self.regions.iter().zip(run).all(|(a, b)| same(a, b))
+    }
+
+    #[inline(always)]
+    pub(super) fn is_broken(&self) -> bool {
+        self.watch.as_ref().is_some_and(Watch::is_broken)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        self.watch = None;
+        // SAFETY: the reservation is ours, and whoever holds a pointer into it holds the `Memory` that holds us.
+        let unmapped = unsafe { munmap(self.reserved.cast(), self.reserved_len) };
+        debug_assert!(unmapped.is_ok());
+    }
+}

@@ -1,0 +1,227 @@
+//! Guest memory: windows into which the regions that a peer shares are mapped.
+//!
+//! A window is one run of guest addresses without a gap, mapped at one run of host addresses, however many regions it
+//! was packed from; a buffer may therefore cross from one region into the next. Nothing here ever makes a Rust
+//! reference into a window: a guest may change any byte at any moment.
+
+mod arena;
+mod fault;
+mod map;
+mod region;
+
+pub use arena::Arena;
+pub use region::{MemoryError, Region};
+
+use map::Mapping;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Most regions that one guest may share. QEMU asks for at most 509 slots, DPDK for 8.
+pub const MAX_REGIONS: usize = 64;
+
+/// One run of guest addresses, readable and writable at one run of host addresses.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    start: u64,
+    len: u64,
+    host: *mut u8,
+}
+
+impl Window {
+    const NONE: Window = Window { start: 0, len: 0, host: std::ptr::null_mut() };
+
+    /// Host address of `[addr, addr + len)` if all of it lies in this window.
+    #[inline(always)]
+    fn translate(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
+        let offset = addr.wrapping_sub(self.start);
+        if offset < self.len && len <= self.len - offset {
+            // SAFETY: offset < self.len, and the mapping behind `host` is `self.len` bytes long.
+            NonNull::new(unsafe { self.host.add(offset as usize) })
+        } else {
+            None
+        }
+    }
+}
+
+/// The memory that a guest shares with us; immutable, so that a queue can hold it while it runs.
+///
+/// Adding or removing a region makes a new `Memory`, which shares the mappings that did not change.
+#[derive(Debug)]
+pub struct Memory {
+    /// The largest window: nearly always the one that is asked for.
+    first: Window,
+    /// Sorted by start, padded with empty windows to a power of two, so that every look-up takes the same steps.
+    windows: Box<[Window]>,
+    /// The user-address ranges of the frontend: (start, length, guest address).
+    users: Box<[(u64, u64, u64)]>,
+    regions: Vec<Region>,
+    mappings: Vec<Arc<Mapping>>,
+}
+
+// SAFETY: the pointers are to shared mappings that live as long as `mappings`; every access to them is by raw
+// pointer or atomic, which is as valid from one thread as from another.
+unsafe impl Send for Memory {}
+// SAFETY: as above; a `Memory` never changes after it was built.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Maps `regions`, after checking each one against its file and against the others.
+    pub fn map(regions: Vec<Region>) -> Result<Self, MemoryError> {
+        Self::build(regions, &[])
+    }
+
+    /// The same memory with `region` added (virtio memory hot-plug).
+    pub fn with_region(&self, region: Region) -> Result<Self, MemoryError> {
+        let mut regions = self.regions.clone();
+        regions.push(region);
+        Self::build(regions, &self.mappings)
+    }
+
+    /// The same memory without the region at `guest_addr` with exactly this `user_addr` and `len`.
+    pub fn without_region(&self, guest_addr: u64, user_addr: u64, len: u64) -> Result<Self, MemoryError> {
+        let mut regions = self.regions.clone();
+        let found = regions
+            .iter()
+            .position(|r| r.guest_addr == guest_addr && r.user_addr == user_addr && r.len == len)
+            .ok_or(MemoryError::NoSuchRegion { guest_addr, len })?;
+        regions.remove(found);
+        Self::build(regions, &self.mappings)
+    }
+
+    fn build(mut regions: Vec<Region>, known: &[Arc<Mapping>]) -> Result<Self, MemoryError> {
+        region::check(&mut regions)?;
+        let users = regions.iter().map(|r| (r.user_addr, r.len, r.guest_addr)).collect();
+        let mut mappings = Vec::new();
+        for run in region::runs(&regions) {
+            let mapping = match known.iter().find(|m| m.holds(run)) {
+                Some(mapping) => mapping.clone(),
+                None => Arc::new(Mapping::new(run)?),
+            };
+            mappings.push(mapping);
+        }
+        let mut windows: Vec<Window> =
+            mappings.iter().map(|m| Window { start: m.guest_addr(), len: m.len(), host: m.host() }).collect();
+        let first = windows.iter().copied().max_by_key(|w| w.len).unwrap_or(Window::NONE);
+        let padding = Window { start: u64::MAX, ..Window::NONE };
+        windows.resize(windows.len().next_power_of_two(), padding);
+        Ok(Memory { first, windows: windows.into(), users, regions, mappings })
+    }
+
+    /// Host address of the guest buffer `[addr, addr + len)`, or `None` if any of it is not mapped in one run.
+    #[inline(always)]
+    pub fn translate(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
+        self.first.translate(addr, len).or_else(|| self.find(addr).translate(addr, len))
+    }
+
+    /// The last window that starts at or before `addr`, in as many steps for every address.
+    #[cold]
+    fn find(&self, addr: u64) -> &Window {
+        let mut at = 0;
+        let mut step = self.windows.len() / 2;
+        while step > 0 {
+            at += if self.windows[at + step].start <= addr { step } else { 0 };
+            step /= 2;
+        }
+        &self.windows[at]
+    }
+
+    /// Guest address of an address in the frontend's own address space, which is how vhost-user names rings.
+    pub fn guest_addr(&self, user_addr: u64) -> Option<u64> {
+        self.users.iter().find_map(|&(start, len, guest)| {
+            let offset = user_addr.wrapping_sub(start);
+            (offset < len).then(|| guest + offset)
+        })
+    }
+
+    /// The regions, sorted by guest address.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// A memory file shrank under us: the pages that vanished read as zeros from then on, and the guest must go.
+    #[inline(always)]
+    pub fn is_broken(&self) -> bool {
+        self.mappings.iter().any(|m| m.is_broken())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::region::tests::memfd;
+
+    fn region(guest_addr: u64, len: u64, offset: u64) -> Region {
+        Region { guest_addr, user_addr: guest_addr + 0x7000_0000_0000, len, offset, file: memfd(offset + len) }
+    }
+
+    #[test]
+    fn adjacent_regions_are_one_window() {
+        let m = Memory::map(vec![region(0x2000, 0x1000, 0x3000), region(0x1000, 0x1000, 0)]).unwrap();
+        let p = m.translate(0x1ff0, 0x20).expect("a buffer may cross regions");
+        assert_eq!(m.translate(0x2000, 1).unwrap().as_ptr() as usize, p.as_ptr() as usize + 0x10);
+        assert!(m.translate(0x1ff0, 0x1011).is_none(), "one byte too many");
+        assert!(m.translate(0xfff, 1).is_none());
+        assert!(m.translate(0x3000, 0).is_none());
+    }
+
+    #[test]
+    fn every_window_is_found() {
+        let regions: Vec<_> = (0..9).map(|i| region(0x10_0000 + i * 0x3000, 0x1000 * (1 + i % 2), 0)).collect();
+        let m = Memory::map(regions).unwrap();
+        for i in 0..9 {
+            let start = 0x10_0000 + i * 0x3000;
+            let len = 0x1000 * (1 + i % 2);
+            assert!(m.translate(start, len).is_some(), "window {i}");
+            assert!(m.translate(start + len - 1, 1).is_some());
+            assert!(m.translate(start + len, 1).is_none());
+            assert!(m.translate(start - 1, 1).is_none());
+        }
+        assert!(m.translate(u64::MAX, 1).is_none());
+        assert!(m.translate(0, u64::MAX).is_none());
+    }
+
+    #[test]
+    fn no_regions_is_no_memory() {
+        let m = Memory::map(vec![]).unwrap();
+        assert!(m.translate(0, 0).is_none());
+        assert!(m.guest_addr(0).is_none());
+    }
+
+    #[test]
+    fn hot_plug_keeps_the_mappings_that_stay() {
+        let m = Memory::map(vec![region(0x1000, 0x1000, 0)]).unwrap();
+        let before = m.translate(0x1000, 1).unwrap();
+        let more = m.with_region(region(0x8000, 0x1000, 0)).unwrap();
+        assert_eq!(more.translate(0x1000, 1).unwrap(), before);
+        assert!(more.translate(0x8fff, 1).is_some());
+        let less = more.without_region(0x8000, 0x8000 + 0x7000_0000_0000, 0x1000).unwrap();
+        assert!(less.translate(0x8000, 1).is_none());
+        assert_eq!(less.translate(0x1000, 1).unwrap(), before);
+        assert!(less.without_region(0x8000, 0, 0x1000).is_err());
+    }
+
+    #[test]
+    fn user_addresses_are_offset_by_region() {
+        let m = Memory::map(vec![region(0x1000, 0x1000, 0)]).unwrap();
+        assert_eq!(m.guest_addr(0x7000_0000_1010), Some(0x1010));
+        assert_eq!(m.guest_addr(0x7000_0000_2000), None);
+        assert_eq!(m.guest_addr(0x1010), None);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs signals")]
+    fn a_file_that_shrinks_breaks_its_own_memory_only() {
+        let short = region(0x1000, 0x4000, 0);
+        let file = short.file.clone();
+        let m = Memory::map(vec![short, region(0x10_0000, 0x1000, 0)]).unwrap();
+        let other = Memory::map(vec![region(0x1000, 0x1000, 0)]).unwrap();
+        let p = m.translate(0x3000, 1).unwrap();
+        // SAFETY: p is mapped; the test owns the file.
+        unsafe { p.as_ptr().write_volatile(7) };
+        rustix::fs::ftruncate(&*file, 0x1000).unwrap();
+        // SAFETY: the page is gone, which is what the fault handler is there for.
+        assert_eq!(unsafe { p.as_ptr().read_volatile() }, 0);
+        assert!(m.is_broken());
+        assert!(!other.is_broken());
+    }
+}

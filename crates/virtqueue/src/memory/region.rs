@@ -1,0 +1,135 @@
+//! What a peer says about a piece of its memory, and the checks that this must pass before anything is mapped.
+
+use super::MAX_REGIONS;
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A piece of a guest's memory: a part of a file that the guest maps too.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// First guest physical address (for a user-space driver: whatever it puts into descriptors).
+    pub guest_addr: u64,
+    /// The same byte in the frontend's own address space, which ring addresses refer to.
+    pub user_addr: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Where the region starts in `file`.
+    pub offset: u64,
+    /// The file, shared between everything that maps it.
+    pub file: Arc<OwnedFd>,
+}
+
+impl Region {
+    fn end(&self) -> u64 {
+        self.guest_addr + self.len
+    }
+
+    /// `next` continues this region, in guest addresses and in the same file.
+    pub(super) fn continues_in_file(&self, next: &Region) -> bool {
+        self.end() == next.guest_addr && Arc::ptr_eq(&self.file, &next.file) && self.offset + self.len == next.offset
+    }
+
+    /// Size of the pages behind the file: what mappings of it must be aligned to.
+    pub(super) fn page_size(&self) -> u64 {
+        const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
+        match rustix::fs::fstatfs(&*self.file) {
+            Ok(fs) if fs.f_type as u64 == HUGETLBFS_MAGIC => fs.f_bsize as u64,
+            _ => rustix::param::page_size() as u64,
+        }
+    }
+}
+
+/// Why a set of regions can't be mapped. All of these are the frontend's fault but for the last.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
+pub enum MemoryError {
+    #[error("{0} memory regions; at most {MAX_REGIONS} are taken")]
+    TooMany(usize),
+    #[error("memory region at guest address {guest_addr:#x} is empty or its end wraps around (length {len:#x})")]
+    BadLength { guest_addr: u64, len: u64 },
+    #[error("memory regions at guest addresses {first:#x} and {second:#x} overlap")]
+    Overlap { first: u64, second: u64 },
+    #[error(
+        "memory region at guest address {guest_addr:#x} ends at offset {end:#x} of its file, which is {size:#x} long"
+    )]
+    BeyondFile { guest_addr: u64, end: u64, size: u64 },
+    #[error("no memory region of length {len:#x} at guest address {guest_addr:#x} to remove")]
+    NoSuchRegion { guest_addr: u64, len: u64 },
+    #[error("cannot map memory region at guest address {guest_addr:#x}, length {len:#x}: {source}")]
+    Map { guest_addr: u64, len: u64, source: rustix::io::Errno },
+}
+
+/// Sorts the regions by guest address and checks that each lies in its file and none overlaps another.
+pub(super) fn check(regions: &mut [Region]) -> Result<(), MemoryError> {
+    if regions.len() > MAX_REGIONS {
+        return Err(MemoryError::TooMany(regions.len()));
+    }
+    for r in regions.iter() {
+        let (guest_addr, len) = (r.guest_addr, r.len);
+        let wraps = guest_addr.checked_add(len).is_none() || r.user_addr.checked_add(len).is_none();
+        if len == 0 || wraps {
+            return Err(MemoryError::BadLength { guest_addr, len });
+        }
+        let end = r.offset.checked_add(len).ok_or(MemoryError::BadLength { guest_addr, len })?;
+        let size =
+            rustix::fs::fstat(&*r.file).map_err(|source| MemoryError::Map { guest_addr, len, source })?.st_size as u64;
+        if end > size {
+            return Err(MemoryError::BeyondFile { guest_addr, end, size });
+        }
+    }
+    regions.sort_by_key(|r| r.guest_addr);
+    for pair in regions.windows(2) {
+        if pair[0].end() > pair[1].guest_addr {
+            return Err(MemoryError::Overlap { first: pair[0].guest_addr, second: pair[1].guest_addr });
+        }
+    }
+    Ok(())
+}
+
+/// Cuts sorted regions into runs that can be mapped back to back: no gap between them, and every seam on a page
+/// boundary of the files on both sides.
+pub(super) fn runs(regions: &[Region]) -> impl Iterator<Item = &[Region]> {
+    regions.chunk_by(|a, b| {
+        let on_page =
+            |r: &Region, seam: u64, at: u64| seam.is_multiple_of(r.page_size()) && at.is_multiple_of(r.page_size());
+        a.continues_in_file(b)
+            || (a.end() == b.guest_addr && on_page(a, a.end(), a.offset + a.len) && on_page(b, b.guest_addr, b.offset))
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    pub(crate) fn memfd(len: u64) -> Arc<OwnedFd> {
+        let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&file, len).unwrap();
+        Arc::new(file)
+    }
+
+    fn region(guest_addr: u64, len: u64, offset: u64, size: u64) -> Region {
+        Region { guest_addr, user_addr: 0, len, offset, file: memfd(size) }
+    }
+
+    #[test]
+    fn lies_are_refused() {
+        let refused = |mut r: Vec<Region>| check(&mut r).unwrap_err().to_string();
+        assert!(refused(vec![region(0, 0, 0, 0)]).contains("empty"));
+        assert!(refused(vec![region(u64::MAX, 4096, 0, 4096)]).contains("wraps"));
+        assert!(refused(vec![region(0, 4096, u64::MAX, 4096)]).contains("wraps"));
+        assert!(refused(vec![region(0, 8192, 4096, 8192)]).contains("0x3000"));
+        let twice = vec![region(4096, 4096, 0, 4096), region(0, 4097, 0, 8192)];
+        assert!(refused(twice).contains("overlap"));
+        let many = (0..65).map(|i| region(i * 4096, 4096, 0, 4096)).collect();
+        assert!(refused(many).contains("65"));
+    }
+
+    #[test]
+    fn a_seam_off_the_page_starts_a_new_run() {
+        let mut regions = vec![region(0, 4096, 0, 4096), region(4096, 100, 0, 4096), region(4196, 4096, 0, 4096)];
+        check(&mut regions).unwrap();
+        let lengths: Vec<_> = runs(&regions).map(<[_]>::len).collect();
+        assert_eq!(lengths, [2, 1]);
+    }
+}

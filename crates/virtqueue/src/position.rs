@@ -1,0 +1,45 @@
+//! Places in a packed ring (virtio 1.2 §2.8.1).
+
+/// A place in the ring: a slot, and the wrap counter of the lap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) slot: u16,
+    pub(crate) wrap: bool,
+}
+
+impl Position {
+    /// The place `slots` further on; `slots` must be at most `size`.
+    #[inline(always)]
+    pub(crate) fn advance(self, slots: u16, size: u16) -> Position {
+        let slot = self.slot + slots;
+        if slot >= size { Position { slot: slot - size, wrap: !self.wrap } } else { Position { slot, ..self } }
+    }
+
+    /// As vhost-user and event suppression write it: slot in bits 0..=14, wrap counter in bit 15.
+    pub(crate) fn bits(self) -> u16 {
+        self.slot | u16::from(self.wrap) << 15
+    }
+
+    /// Its slot as counted from the lap of `now`: what lies in the lap before is smaller by `size`, modulo 2^16.
+    pub(crate) fn in_lap_of(self, now: Position, size: u16) -> u16 {
+        if self.wrap == now.wrap { self.slot } else { self.slot.wrapping_sub(size) }
+    }
+
+    pub(crate) fn from_bits(bits: u16) -> Position {
+        Position { slot: bits & 0x7fff, wrap: bits >> 15 != 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_wrap() {
+        let p = Position { slot: 254, wrap: true };
+        assert_eq!(p.advance(1, 256), Position { slot: 255, wrap: true });
+        assert_eq!(p.advance(2, 256), Position { slot: 0, wrap: false });
+        assert_eq!(p.advance(256, 256), Position { slot: 254, wrap: false });
+        assert_eq!(Position::from_bits(p.bits()), p);
+    }
+}

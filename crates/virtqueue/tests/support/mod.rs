@@ -1,0 +1,94 @@
+//! A driver and a device in one process, over one arena.
+#![allow(dead_code)] // Each test file uses a part of it.
+
+use virtqueue::device::{Dequeue, Enqueue};
+use virtqueue::driver::{Buffer, Queue};
+use virtqueue::memory::Arena;
+use virtqueue::{Negotiated, QueueConfig, features};
+
+pub const ROOM: u32 = 16 << 10;
+
+/// Features of a case: every combination that changes how a ring works.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub packed: bool,
+    pub in_order: bool,
+    pub event_idx: bool,
+    pub mergeable: bool,
+    pub size: u16,
+}
+
+impl Case {
+    pub fn negotiated(&self) -> Negotiated {
+        let bits = [
+            (true, features::VERSION_1),
+            (self.packed, features::RING_PACKED),
+            (self.in_order, features::IN_ORDER),
+            (self.event_idx, features::EVENT_IDX),
+            (self.mergeable, features::MRG_RXBUF),
+        ];
+        Negotiated(bits.iter().filter(|b| b.0).map(|b| b.1).sum())
+    }
+}
+
+/// One queue seen from the driver, with a buffer area of [`ROOM`] bytes for every descriptor.
+pub struct Driver {
+    pub arena: Arena,
+    pub config: QueueConfig,
+    pub queue: Queue,
+    buffers: u64,
+}
+
+impl Driver {
+    pub fn new(case: Case) -> Driver {
+        let len = u64::from(ROOM) * u64::from(case.size) + (1 << 20);
+        let mut arena = Arena::new(len, false).unwrap();
+        let config = Queue::layout(&mut arena, case.size, case.negotiated()).unwrap();
+        let buffers = arena.allocate(u64::from(ROOM) * u64::from(case.size), 4096).unwrap();
+        let queue = Queue::new(&arena, &config).unwrap();
+        Driver { arena, config, queue, buffers }
+    }
+
+    pub fn dequeue(&self) -> Dequeue {
+        Dequeue::new(self.arena.memory().clone(), &self.config).unwrap()
+    }
+
+    pub fn enqueue(&self) -> Enqueue {
+        Enqueue::new(self.arena.memory().clone(), &self.config).unwrap()
+    }
+
+    /// Guest address of buffer area `index`.
+    pub fn area(&self, index: u16) -> u64 {
+        self.buffers + u64::from(ROOM) * u64::from(index)
+    }
+
+    pub fn write(&self, addr: u64, bytes: &[u8]) {
+        let at = self.arena.host(addr, bytes.len() as u64).unwrap();
+        // SAFETY: the range was just checked to lie in the arena, and the test is single-threaded.
+        unsafe { at.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+    }
+
+    pub fn read(&self, addr: u64, len: u32) -> Vec<u8> {
+        let at = self.arena.host(addr, len.into()).unwrap();
+        let mut bytes = vec![0; len as usize];
+        // SAFETY: as in `write`.
+        unsafe { at.as_ptr().copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) }
+        bytes
+    }
+
+    /// Adds a chain over the area `index` that is cut at these lengths.
+    pub fn add(&mut self, index: u16, cuts: &[u32], writable: bool) -> Option<u16> {
+        let mut addr = self.area(index);
+        let mut buffers = Vec::new();
+        for &len in cuts {
+            buffers.push(Buffer { addr, len, writable });
+            addr += u64::from(len);
+        }
+        self.queue.add(&buffers)
+    }
+}
+
+/// A frame whose bytes tell which one it is.
+pub fn frame(number: u32, len: usize) -> Vec<u8> {
+    (0..len as u32).map(|i| (number.wrapping_mul(31).wrapping_add(i * 7) >> 1) as u8).collect()
+}
