@@ -1,0 +1,33 @@
+//! The kernel's packet interfaces: tap devices and `AF_PACKET` rings.
+//!
+//! Ground floor: this crate moves Ethernet frames between memory and the kernel and knows nothing of who owns that
+//! memory. Everything that needs `unsafe` for these interfaces lives here.
+//!
+//! - [`Interface`]: what a port needs to know or set about a network interface (index, MAC, MTU, up), by ioctl.
+//! - [`Tap`] and [`TapQueue`]: a tap device with one or more queues.
+//! - [`PacketRx`]: a `TPACKET_V3` receive ring; frames are lent straight out of the ring until they are released.
+//! - [`PacketTx`]: a `TPACKET_V2` transmit ring; a frame is gathered into its slot (one copy) and a burst goes out
+//!   with one system call.
+//!
+//! Frames are written either from ordinary slices or from [`RawSegment`]s: pointer and length of memory that may be
+//! shared with somebody hostile and so must never become a Rust reference.
+//!
+//! Sockets and devices are created in the network namespace of the calling thread and stay there.
+
+mod error;
+mod interface;
+mod packet;
+mod segment;
+mod tap;
+
+pub use error::{Error, Result};
+pub use interface::Interface;
+pub use packet::{Flushed, PacketRx, PacketTx, PushError, RxConfig, RxFrame, RxStatistics, TxConfig, Vlan};
+pub use segment::RawSegment;
+pub use tap::{Tap, TapQueue, TapWrite};
+
+/// Bytes of an Ethernet header without a VLAN tag: no frame is shorter.
+pub const ETHERNET_HEADER: usize = 14;
+
+/// Bytes that one VLAN tag adds.
+pub const VLAN_TAG: usize = 4;

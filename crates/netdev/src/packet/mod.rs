@@ -1,0 +1,17 @@
+//! `AF_PACKET` sockets with memory-mapped rings (kernel Documentation/networking/packet_mmap.rst).
+//!
+//! Receiving and transmitting use a socket each, because the ring format is one per socket and the best differs.
+//! Receiving uses `TPACKET_V3`: frames of any size lie densely in blocks, and a block changes hands with one word.
+//! Transmitting uses `TPACKET_V2`: in version 3 the transmit ring has the same fixed slots, but with a larger header
+//! and no gain. Two sockets also let the two directions belong to two workers, and the transmit socket is bound to
+//! no protocol, so that the kernel never hands it a received frame.
+
+mod layout;
+mod mapping;
+mod rx;
+mod socket;
+mod tx;
+
+pub use layout::{RxConfig, TxConfig};
+pub use rx::{PacketRx, RxFrame, RxStatistics, Vlan};
+pub use tx::{Flushed, PacketTx, PushError};

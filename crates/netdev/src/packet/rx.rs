@@ -1,0 +1,334 @@
+//! The receive ring.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{ptr, slice};
+
+use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
+
+use super::layout::{RxConfig, RxLayout};
+use super::mapping::Mapping;
+use super::socket::{EVERY_PROTOCOL, Socket, get};
+use crate::{ETHERNET_HEADER, Error, Interface, Result, VLAN_TAG};
+
+/// A receive ring on an interface: every frame that arrives there, for whatever address, and none that leaves.
+///
+/// Frames are lent out of the ring: [`next_frame`](Self::next_frame) hands out one after the other, and
+/// [`release`](Self::release) gives back all that were handed out since. The kernel gets a block of the ring back once
+/// all its frames have been handed out and released; whatever arrives while it has no block is dropped and counted.
+///
+/// # Latency
+/// The kernel hands over a block when it is full, or 1 ms after it was opened (where the kernel's timer counts ticks,
+/// after one to two of them: up to 8 ms at 250 Hz). At low rates a frame waits that long, busy polling or not; at high
+/// rates as long as the block takes to fill.
+///
+/// # Frames longer than the MTU
+/// The host may merge received segments (GRO, LRO), or a veth peer may hand over segments it left for the hardware to
+/// cut (TSO). Such frames arrive as they are, longer than the MTU; one longer than a block is cut too. A port that
+/// forwards frames wants these features off (`ethtool -K`): the ones that receive here, the ones that send on the veth
+/// peer.
+#[derive(Debug)]
+pub struct PacketRx {
+    // First, because fields are dropped in this order and the mapping keeps no claim on the socket.
+    ring: Mapping,
+    socket: OwnedFd,
+    layout: RxLayout,
+    /// The block that goes back first.
+    oldest: Cell<usize>,
+    /// Blocks taken from the kernel and not yet given back: the ones from `oldest` on. The last of them is the one
+    /// that frames are taken from while `remaining` is not 0.
+    held: Cell<usize>,
+    /// Offset in the ring of the next frame, while `remaining` is not 0.
+    next: Cell<usize>,
+    /// Frames of the last held block that were not handed out yet.
+    remaining: Cell<u32>,
+    statistics: Cell<RxStatistics>,
+}
+
+/// A frame on loan from the receive ring.
+#[derive(Clone, Copy, Debug)]
+pub struct RxFrame<'a> {
+    bytes: &'a [u8],
+    wire_len: u32,
+    status: u32,
+    vlan: Vlan,
+}
+
+/// A VLAN tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vlan {
+    /// Tag protocol identifier: 0x8100 (802.1Q) or 0x88a8 (802.1ad).
+    pub tpid: u16,
+    /// Tag control information: priority, drop eligibility and VLAN identifier.
+    pub tci: u16,
+}
+
+/// What the kernel counted since the ring was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxStatistics {
+    /// Frames that arrived, dropped ones included.
+    pub packets: u64,
+    /// Frames dropped because the ring was full.
+    pub drops: u64,
+    /// Times that the ring became full.
+    pub freezes: u64,
+}
+
+impl PacketRx {
+    /// Opens `queues` receive rings on an interface and makes it promiscuous.
+    ///
+    /// Several rings form a fanout group of their own: each flow goes to one of them by its hash. Frames are received
+    /// from the return of this function on, by all queues alike. The interface should be up; one ring also opens on an
+    /// interface that is down and receives once that is up.
+    pub fn open(interface: &str, queues: usize, config: &RxConfig) -> Result<Vec<Self>> {
+        let problem = |problem| Error::Config { interface: interface.to_owned(), problem };
+        // PACKET_FANOUT_MAX of older kernels.
+        const MAX_QUEUES: usize = 256;
+        if !(1..=MAX_QUEUES).contains(&queues) {
+            return Err(problem(format!("{queues} receive rings are not possible; choose 1 to {MAX_QUEUES}")));
+        }
+        let interface = Interface::open(interface)?;
+        interface.require_ethernet()?;
+        let longest = interface.mtu()? + ETHERNET_HEADER + VLAN_TAG;
+        let layout = RxLayout::new(config, rustix::param::page_size(), longest).map_err(problem)?;
+
+        let mut group = None;
+        let mut opened = Vec::with_capacity(queues);
+        for _ in 0..queues {
+            let socket = Socket::open(&interface)?;
+            // All before the bind, so that no frame comes in that this option or ring would have kept out.
+            socket.set(libc::PACKET_IGNORE_OUTGOING, 1, "leave out the frames it sends")?;
+            let ring = socket.ring(
+                libc::tpacket_versions::TPACKET_V3,
+                libc::PACKET_RX_RING,
+                layout.request(),
+                layout.bytes(),
+            )?;
+            socket.set_promiscuous()?;
+            if queues > 1 {
+                // Between its bind and its joining the group a socket would see every flow.
+                socket.receive_nothing()?;
+                socket.bind(EVERY_PROTOCOL)?;
+                group = Some(socket.join_fanout(group)?);
+            } else {
+                socket.bind(EVERY_PROTOCOL)?;
+            }
+            opened.push((socket, ring));
+        }
+        if queues > 1 {
+            // Only now is each flow with the queue it will stay with.
+            opened.iter().try_for_each(|(socket, _)| socket.receive_again())?;
+        }
+        Ok(opened.into_iter().map(|(socket, ring)| Self::new(socket.into_fd(), ring, layout)).collect())
+    }
+
+    fn new(socket: OwnedFd, ring: Mapping, layout: RxLayout) -> Self {
+        Self {
+            ring,
+            socket,
+            layout,
+            oldest: Cell::new(0),
+            held: Cell::new(0),
+            next: Cell::new(0),
+            remaining: Cell::new(0),
+            statistics: Cell::default(),
+        }
+    }
+
+    /// Hands out the next frame, without any system call; `None` if none is there, or if all blocks are on loan.
+    #[inline]
+    pub fn next_frame(&self) -> Option<RxFrame<'_>> {
+        loop {
+            if self.remaining.get() == 0 && !self.take_block() {
+                return None;
+            }
+            if let Some(frame) = self.take_frame() {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// Hands out at most `max` frames. The next call continues where this one stopped, within a block too.
+    #[inline]
+    pub fn burst(&self, max: usize) -> impl Iterator<Item = RxFrame<'_>> {
+        std::iter::from_fn(|| self.next_frame()).take(max)
+    }
+
+    /// Gives back all frames that were handed out.
+    #[inline]
+    pub fn release(&mut self) {
+        // SAFETY: frames borrow `self`, so none is left now that it is borrowed exclusively.
+        unsafe { self.release_shared() }
+    }
+
+    /// [`release`](Self::release) for callers that keep the frames by address, where the compiler can't see them end.
+    ///
+    /// # Safety
+    /// No frame that was handed out before is used after this call, by reference or by address.
+    pub unsafe fn release_shared(&self) {
+        // The last block stays while there are frames in it to hand out.
+        let keep = usize::from(self.remaining.get() > 0);
+        let mut held = self.held.get();
+        let mut oldest = self.oldest.get();
+        while held > keep {
+            self.block_status(oldest).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            oldest += 1;
+            if oldest == self.layout.blocks {
+                oldest = 0;
+            }
+            held -= 1;
+        }
+        self.oldest.set(oldest);
+        self.held.set(held);
+    }
+
+    /// What the kernel counted since the ring was opened (one system call).
+    pub fn statistics(&self) -> io::Result<RxStatistics> {
+        // The three members of tpacket_stats_v3. Reading resets the kernel's counters.
+        let [packets, drops, freezes] =
+            get::<[u32; 3]>(self.socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
+        let mut sum = self.statistics.get();
+        sum.packets += u64::from(packets);
+        sum.drops += u64::from(drops);
+        sum.freezes += u64::from(freezes);
+        self.statistics.set(sum);
+        Ok(sum)
+    }
+
+    /// Takes the error that the kernel left with the socket, such as `ENETDOWN` when the interface went down. Until it
+    /// is taken, poll and epoll report it. The ring goes on by itself when the interface is up again.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(rustix::net::sockopt::socket_error(&self.socket)?.err().map(Into::into))
+    }
+
+    /// Takes the next block that has frames from the kernel, if there is one.
+    fn take_block(&self) -> bool {
+        // When all are held the next one would be the oldest again, whose frames were handed out already.
+        while self.held.get() < self.layout.blocks {
+            let mut block = self.oldest.get() + self.held.get();
+            if block >= self.layout.blocks {
+                block -= self.layout.blocks;
+            }
+            if self.block_status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+                return false;
+            }
+            self.held.set(self.held.get() + 1);
+            let header: *const tpacket_hdr_v1 = self.block_header(block);
+            // SAFETY: the header lies inside the mapping and is aligned (blocks are pages). The kernel has handed the
+            // block over, which was acquired above, and does not write to it until it is given back.
+            let (frames, first) = unsafe {
+                (ptr::read(&raw const (*header).num_pkts), ptr::read(&raw const (*header).offset_to_first_pkt))
+            };
+            self.next.set(self.layout.block_offset(block) + first as usize);
+            self.remaining.set(frames);
+            if frames > 0 {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes the next frame of the last held block. It is passed over if it is an outgoing one, which kernels older
+    /// than the fanout flag against them let through.
+    fn take_frame(&self) -> Option<RxFrame<'_>> {
+        let offset = self.next.get();
+        let header: *const tpacket3_hdr = self.ring.at(offset, size_of::<tpacket3_hdr>() + size_of::<sockaddr_ll>());
+        // SAFETY: `remaining` says that a frame starts here, in a block that the kernel has handed over and does not
+        // write to; its header lies inside the mapping and is aligned to TPACKET_ALIGNMENT. The address follows it.
+        let (header, kind) = unsafe {
+            let address: *const sockaddr_ll = header.add(1).cast();
+            (ptr::read(header), ptr::read(&raw const (*address).sll_pkttype))
+        };
+        self.next.set(offset + header.tp_next_offset as usize);
+        self.remaining.set(self.remaining.get() - 1);
+        if kind == libc::PACKET_OUTGOING {
+            return None;
+        }
+        let length = header.tp_snaplen as usize;
+        let start: *const u8 = self.ring.at(offset + usize::from(header.tp_mac), length);
+        Some(RxFrame {
+            // SAFETY: the kernel has put this many bytes there, inside the block, and writes no more until the block is
+            // given back. That takes an exclusive borrow of `self`, which the slice's lifetime excludes, or the word of
+            // the caller of `release_shared`.
+            bytes: unsafe { slice::from_raw_parts(start, length) },
+            wire_len: header.tp_len,
+            status: header.tp_status,
+            // Both are 16 bits wide; the TCI's field in the header is wider.
+            vlan: Vlan { tpid: header.hv1.tp_vlan_tpid, tci: header.hv1.tp_vlan_tci as u16 },
+        })
+    }
+
+    fn block_header(&self, block: usize) -> *mut tpacket_hdr_v1 {
+        let block: *mut tpacket_block_desc = self.ring.at(self.layout.block_offset(block), self.layout.block_bytes());
+        block.wrapping_byte_add(std::mem::offset_of!(tpacket_block_desc, hdr)).cast()
+    }
+
+    fn block_status(&self, block: usize) -> &AtomicU32 {
+        let status = self.block_header(block).wrapping_byte_add(std::mem::offset_of!(tpacket_hdr_v1, block_status));
+        // SAFETY: the word lies inside the mapping, which lives as long as `self`, and is aligned. On both sides it is
+        // accessed as a whole only; no other reference to it exists.
+        unsafe { AtomicU32::from_ptr(status.cast()) }
+    }
+}
+
+/// For poll and epoll: readable while there is a block to take, and also while the newest one is on loan, so a caller
+/// that waits should have released everything (or wait for edges).
+impl AsFd for PacketRx {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl<'a> RxFrame<'a> {
+    /// The frame, without the VLAN tag that [`vlan`](Self::vlan) tells of.
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The outermost VLAN tag, which the kernel (or the NIC) has taken out of the frame. It belongs behind the two MAC
+    /// addresses: see [`Vlan::to_bytes`].
+    pub const fn vlan(&self) -> Option<Vlan> {
+        match self.status & (libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID) {
+            0 | libc::TP_STATUS_VLAN_TPID_VALID => None,
+            libc::TP_STATUS_VLAN_VALID => Some(Vlan { tpid: libc::ETH_P_8021Q as u16, tci: self.vlan.tci }),
+            _ => Some(self.vlan),
+        }
+    }
+
+    /// Whether a checksum in the frame is still to be computed: the sender is on this host and left it to its (virtual)
+    /// hardware. The frame is not fit for another machine as it is.
+    pub const fn checksum_missing(&self) -> bool {
+        self.status & libc::TP_STATUS_CSUMNOTREADY != 0
+    }
+
+    /// Whether the kernel or the NIC has checked the transport checksum and found it right.
+    pub const fn checksum_valid(&self) -> bool {
+        self.status & libc::TP_STATUS_CSUM_VALID != 0
+    }
+
+    /// Whether the ring has dropped frames before this one, not reported yet by [`PacketRx::statistics`].
+    pub const fn is_losing(&self) -> bool {
+        self.status & libc::TP_STATUS_LOSING != 0
+    }
+
+    /// Whether the frame was longer than a block and is cut.
+    pub const fn is_truncated(&self) -> bool {
+        (self.wire_len as usize) > self.bytes.len()
+    }
+
+    /// The frame's length as it arrived, without the VLAN tag that was taken out.
+    pub const fn wire_len(&self) -> usize {
+        self.wire_len as usize
+    }
+}
+
+impl Vlan {
+    /// The tag as it goes into a frame, behind the two MAC addresses.
+    pub const fn to_bytes(self) -> [u8; VLAN_TAG] {
+        let [a, b] = self.tpid.to_be_bytes();
+        let [c, d] = self.tci.to_be_bytes();
+        [a, b, c, d]
+    }
+}

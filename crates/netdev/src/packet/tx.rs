@@ -1,0 +1,337 @@
+//! The transmit ring.
+
+use std::cell::Cell;
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::tpacket2_hdr;
+
+use super::layout::{TX_FRAME_OFFSET, TxConfig, TxLayout};
+use super::mapping::Mapping;
+use super::socket::{NO_PROTOCOL, Socket};
+use crate::{ETHERNET_HEADER, Error, Interface, RawSegment, Result, VLAN_TAG};
+
+/// Frames that one flush moves up behind lost ones before it leaves the rest to the next. A burst of 45 frames that are
+/// all refused stays below; a whole ring of them must not stop a worker for milliseconds.
+const MAX_MOVES_PER_FLUSH: usize = 1024;
+
+/// A transmit ring on an interface.
+///
+/// [`push`](Self::push) and [`push_raw`](Self::push_raw) gather a frame into the next slot, which is the frame's one
+/// copy; [`flush`](Self::flush) hands all pushed frames to the kernel, with one system call unless it refuses some. The
+/// kernel refers to the slot until the driver is done with the frame, so a slot is free again some time after the flush.
+#[derive(Debug)]
+pub struct PacketTx {
+    // First, because fields are dropped in this order and the mapping keeps no claim on the socket.
+    ring: Mapping,
+    socket: OwnedFd,
+    interface: Interface,
+    layout: TxLayout,
+    mtu: Cell<usize>,
+    // Frames are numbered as they are pushed; a frame's slot is its number modulo the number of slots.
+    // `done <= sent <= pushed <= done + slots`.
+    /// Slots of frames before this one are known to be free.
+    done: Cell<usize>,
+    /// Frames before this one were handed to the kernel; it looks for the next one here.
+    sent: Cell<usize>,
+    /// The next frame's number.
+    pushed: Cell<usize>,
+}
+
+/// Why a frame was not put into the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PushError {
+    /// Every slot is pushed or with the driver.
+    #[error("the transmit ring is full: flush, and try again later")]
+    Full,
+    /// The frame is longer than the interface or a slot can carry.
+    #[error("the frame has {len} bytes, and the interface or ring allows {max}")]
+    TooLong {
+        /// Bytes of the frame.
+        len: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// The frame is shorter than an Ethernet header.
+    #[error("the frame has {len} bytes, fewer than an Ethernet header")]
+    TooShort {
+        /// Bytes of the frame.
+        len: usize,
+    },
+}
+
+/// What became of pushed frames in one flush.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "frames that were not sent are drops to count"]
+pub struct Flushed {
+    /// Frames handed to the kernel.
+    pub sent: usize,
+    /// Frames that stay in the ring for the next flush: the socket's limit of frames in flight is reached, or the
+    /// kernel has refused many in this flush.
+    pub pending: usize,
+    /// Frames lost because the kernel calls them malformed, such as when the MTU was lowered after the push.
+    pub wrong_format: usize,
+    /// Frames lost because a queue, a filter or the driver refused them.
+    pub refused: usize,
+    /// Frames lost because the interface is down or gone.
+    pub link_down: usize,
+}
+
+impl PacketTx {
+    /// Opens a transmit ring on an interface.
+    pub fn open(interface: &str, config: &TxConfig) -> Result<Self> {
+        let interface = Interface::open(interface)?;
+        interface.require_ethernet()?;
+        let layout = TxLayout::new(config, rustix::param::page_size())
+            .map_err(|problem| Error::Config { interface: interface.name().to_owned(), problem })?;
+        let mtu = interface.mtu()?;
+
+        let socket = Socket::open(&interface)?;
+        if config.bypass_qdisc {
+            socket.set(libc::PACKET_QDISC_BYPASS, 1, "bypass its queueing discipline")?;
+        }
+        let ring =
+            socket.ring(libc::tpacket_versions::TPACKET_V2, libc::PACKET_TX_RING, layout.request(), layout.bytes())?;
+        // The ring is to be the limit, not the socket's default of about 200 KiB.
+        socket.set_send_buffer(layout.send_buffer())?;
+        socket.bind(NO_PROTOCOL)?;
+        Ok(Self {
+            ring,
+            socket: socket.into_fd(),
+            interface,
+            layout,
+            mtu: Cell::new(mtu),
+            done: Cell::new(0),
+            sent: Cell::new(0),
+            pushed: Cell::new(0),
+        })
+    }
+
+    /// Number of frames that can be pushed now.
+    pub fn space(&self) -> usize {
+        self.reclaim();
+        self.layout.slots - (self.pushed.get() - self.done.get())
+    }
+
+    /// Frames pushed and not yet handed to the kernel.
+    pub fn pending(&self) -> usize {
+        self.pushed.get() - self.sent.get()
+    }
+
+    /// The longest frame that can be pushed, header included: MTU + 14, or what a slot holds if that is less. A frame
+    /// with an 802.1Q tag may be 4 bytes longer, as far as the slot holds it.
+    pub fn max_frame(&self) -> usize {
+        (self.mtu.get() + ETHERNET_HEADER).min(self.layout.max_frame())
+    }
+
+    /// Reads the interface's MTU again. It is read at opening and when the kernel finds a frame too long, so this is
+    /// for raising it.
+    pub fn refresh_mtu(&self) -> Result<()> {
+        self.mtu.set(self.interface.mtu()?);
+        Ok(())
+    }
+
+    /// Puts one frame, gathered from slices, into the ring. It is sent by the next [`flush`](Self::flush).
+    #[inline]
+    pub fn push(&self, segments: &[&[u8]]) -> Result<(), PushError> {
+        // SAFETY: slices can be read.
+        unsafe { self.gather(segments.iter().map(|&segment| RawSegment::from(segment))) }
+    }
+
+    /// Puts one frame, gathered from raw memory, into the ring. It is sent by the next [`flush`](Self::flush); the
+    /// memory is free again when this call returns.
+    ///
+    /// Another process may write to that memory meanwhile: some mixture of old and new bytes is then sent. The checks of
+    /// the frame use what has arrived in the slot.
+    ///
+    /// # Safety
+    /// Until the call returns, every segment must be memory that can be read, and no Rust code may write to it.
+    #[inline]
+    pub unsafe fn push_raw(&self, segments: &[RawSegment]) -> Result<(), PushError> {
+        // SAFETY: the caller vouches for the segments.
+        unsafe { self.gather(segments.iter().copied()) }
+    }
+
+    /// Hands all pushed frames to the kernel. An error is not one frame's but the socket's; the frames stay.
+    pub fn flush(&self) -> io::Result<Flushed> {
+        let mut flushed = Flushed::default();
+        let mut moves = 0;
+        while self.pending() > 0 && moves < MAX_MOVES_PER_FLUSH {
+            let result = self.send();
+            let sent = self.advance();
+            flushed.sent += sent;
+            let error = match result {
+                // Less than all: the rest may go with another call, or that call says why not.
+                Ok(()) if sent > 0 => continue,
+                Ok(()) => break,
+                Err(error) => error,
+            };
+            // The kernel stops at the frame that it doesn't send, which is now the first pending one, and would stop
+            // there for ever: some call has to take it out.
+            match error.raw_os_error() {
+                _ if self.pending() > 0 && self.status_of(self.sent.get()) & libc::TP_STATUS_WRONG_FORMAT != 0 => {
+                    // A failure means that the interface is gone, which the next send says.
+                    let _ = self.refresh_mtu();
+                    moves += self.remove_first();
+                    flushed.wrong_format += 1;
+                }
+                Some(libc::EAGAIN) => break,
+                Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) if !self.interface.is_up().unwrap_or(false) => {
+                    // Frames that waited for the link would be stale when it is back.
+                    flushed.link_down += self.remove_all();
+                }
+                // ENETDOWN: a virtual interface without a queueing discipline whose driver's queue is full.
+                Some(libc::ENOBUFS | libc::ENETDOWN) if self.pending() > 0 => {
+                    moves += self.remove_first();
+                    flushed.refused += 1;
+                }
+                _ => return Err(error),
+            }
+        }
+        flushed.pending = self.pending();
+        Ok(flushed)
+    }
+
+    /// Copies one frame into the next slot and marks it to be sent.
+    ///
+    /// # Safety
+    /// Every segment must be memory that can be read.
+    #[inline]
+    unsafe fn gather(&self, segments: impl Iterator<Item = RawSegment> + Clone) -> Result<(), PushError> {
+        let len = segments.clone().fold(0, |sum: usize, segment| sum.saturating_add(segment.len()));
+        let untagged = self.max_frame();
+        let max = (untagged + VLAN_TAG).min(self.layout.max_frame());
+        if len < ETHERNET_HEADER {
+            return Err(PushError::TooShort { len });
+        }
+        if len > max {
+            return Err(PushError::TooLong { len, max: untagged });
+        }
+        let frame = self.pushed.get();
+        if frame - self.done.get() == self.layout.slots {
+            self.reclaim();
+            if frame - self.done.get() == self.layout.slots {
+                return Err(PushError::Full);
+            }
+        }
+
+        let data = self.data(frame);
+        let mut to = data;
+        for segment in segments {
+            // SAFETY: the caller vouches for the source. The slot is free, so only this side touches it, and holds
+            // `max` bytes; the lengths, which are copies of our own, were summed up above to at most that. The ring is
+            // private to this value, so they don't overlap.
+            unsafe {
+                ptr::copy_nonoverlapping(segment.ptr(), to, segment.len());
+                to = to.add(segment.len());
+            }
+        }
+        if len > untagged {
+            // Only an 802.1Q tag makes room for itself (`packet_extra_vlan_len_allowed`).
+            // SAFETY: the slot holds an Ethernet header, whose last two bytes are the type. Volatile, so that it is the
+            // slot that is read: the source might have another type by now.
+            let ether_type = unsafe { ptr::read_volatile(data.add(12).cast::<[u8; 2]>()) };
+            if ether_type != (libc::ETH_P_8021Q as u16).to_be_bytes() {
+                return Err(PushError::TooLong { len, max: untagged });
+            }
+        }
+        self.set_len(frame, len as u32);
+        self.status(frame).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
+        self.pushed.set(frame + 1);
+        Ok(())
+    }
+
+    /// Has the kernel send, without waiting, every frame marked so from its position in the ring on.
+    fn send(&self) -> io::Result<()> {
+        // SAFETY: no memory is passed.
+        let sent = unsafe { libc::sendto(self.socket.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Counts the frames that the kernel has taken, and moves `sent` past them.
+    fn advance(&self) -> usize {
+        let first = self.sent.get();
+        let mut frame = first;
+        while frame < self.pushed.get()
+            && self.status_of(frame) & (libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT) == 0
+        {
+            frame += 1;
+        }
+        self.sent.set(frame);
+        frame - first
+    }
+
+    /// Moves `done` past the frames that the driver has finished, as far as they are without a gap.
+    fn reclaim(&self) {
+        let mut frame = self.done.get();
+        while frame < self.sent.get() && self.status_of(frame) & libc::TP_STATUS_SENDING == 0 {
+            frame += 1;
+        }
+        self.done.set(frame);
+    }
+
+    /// Takes the first pending frame out of the ring. The kernel waits at its slot, so the others move up; returns how
+    /// many.
+    fn remove_first(&self) -> usize {
+        let last = self.pushed.get() - 1;
+        for frame in self.sent.get()..last {
+            let len = self.len(frame + 1);
+            // SAFETY: both slots belong to pending frames, which the kernel leaves alone outside of a send, and hold
+            // this many bytes; they are different ones, as there are at least two frames.
+            unsafe { ptr::copy_nonoverlapping(self.data(frame + 1), self.data(frame), len as usize) };
+            self.set_len(frame, len);
+            self.status(frame).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
+        }
+        self.status(last).store(libc::TP_STATUS_AVAILABLE, Ordering::Release);
+        self.pushed.set(last);
+        last - self.sent.get()
+    }
+
+    /// Takes all pending frames out of the ring and counts them.
+    fn remove_all(&self) -> usize {
+        let pending = self.sent.get()..self.pushed.get();
+        self.pushed.set(pending.start);
+        pending.map(|frame| self.status(frame).store(libc::TP_STATUS_AVAILABLE, Ordering::Release)).count()
+    }
+
+    fn slot(&self, frame: usize) -> *mut tpacket2_hdr {
+        self.ring.at(self.layout.slot_offset(frame % self.layout.slots), self.layout.slot_bytes())
+    }
+
+    fn data(&self, frame: usize) -> *mut u8 {
+        self.slot(frame).wrapping_byte_add(TX_FRAME_OFFSET).cast()
+    }
+
+    fn status(&self, frame: usize) -> &AtomicU32 {
+        let status = self.slot(frame).wrapping_byte_add(offset_of!(tpacket2_hdr, tp_status));
+        // SAFETY: the word lies inside the mapping, which lives as long as `self`, and is aligned. On both sides it is
+        // accessed as a whole only; no other reference to it exists.
+        unsafe { AtomicU32::from_ptr(status.cast()) }
+    }
+
+    fn status_of(&self, frame: usize) -> u32 {
+        self.status(frame).load(Ordering::Acquire)
+    }
+
+    fn len(&self, frame: usize) -> u32 {
+        let slot = self.slot(frame);
+        // SAFETY: the field lies inside the mapping and is aligned, and the kernel does not write it.
+        unsafe { ptr::read(&raw const (*slot).tp_len) }
+    }
+
+    fn set_len(&self, frame: usize, len: u32) {
+        let slot = self.slot(frame);
+        // SAFETY: the field lies inside the mapping and is aligned, and the kernel reads it only during a send.
+        unsafe { ptr::write(&raw mut (*slot).tp_len, len) }
+    }
+}
+
+/// For poll and epoll: writable while a slot is free.
+impl AsFd for PacketTx {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

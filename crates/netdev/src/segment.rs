@@ -1,0 +1,48 @@
+//! Pieces of a frame in memory that is not Rust's.
+
+/// One contiguous piece of a frame, as pointer and length.
+///
+/// It is a plain description: making one is safe, reading what it describes is not. The functions that read say what
+/// they require.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct RawSegment(libc::iovec);
+
+// SAFETY: a segment is a description (address and length); only unsafe functions follow the pointer, and they put the
+// duty that it may be followed on their caller.
+unsafe impl Send for RawSegment {}
+// SAFETY: as above; a shared segment offers only its two values.
+unsafe impl Sync for RawSegment {}
+
+impl RawSegment {
+    /// Describes `len` bytes at `ptr`.
+    pub const fn new(ptr: *const u8, len: usize) -> Self {
+        Self(libc::iovec { iov_base: ptr.cast_mut().cast(), iov_len: len })
+    }
+
+    /// The first byte.
+    pub const fn ptr(&self) -> *const u8 {
+        self.0.iov_base.cast_const().cast()
+    }
+
+    /// Length in bytes.
+    pub const fn len(&self) -> usize {
+        self.0.iov_len
+    }
+
+    /// Whether there are no bytes.
+    pub const fn is_empty(&self) -> bool {
+        self.0.iov_len == 0
+    }
+
+    /// The same segments as the kernel's type.
+    pub(crate) const fn as_iovecs(segments: &[Self]) -> *const libc::iovec {
+        segments.as_ptr().cast()
+    }
+}
+
+impl From<&[u8]> for RawSegment {
+    fn from(bytes: &[u8]) -> Self {
+        Self::new(bytes.as_ptr(), bytes.len())
+    }
+}

@@ -1,0 +1,282 @@
+//! Packet rings against each other over a veth pair.
+
+mod common;
+
+use std::net::UdpSocket;
+
+use common::{Netns, SIZES, frame, readable, tagged, udp_frame, wait_for};
+use netdev::{Interface, PacketRx, PacketTx, RawSegment, RxConfig, TxConfig, Vlan};
+
+fn receiver(name: &str) -> PacketRx {
+    PacketRx::open(name, 1, &RxConfig::default()).unwrap().remove(0)
+}
+
+fn sender(name: &str) -> PacketTx {
+    PacketTx::open(name, &TxConfig::default()).unwrap()
+}
+
+/// Sends one frame and waits for it; the tag that the kernel took out is put in again.
+fn exchange(tx: &PacketTx, rx: &mut PacketRx, sent: &[u8]) -> Vec<u8> {
+    tx.push(&[sent]).unwrap();
+    assert_eq!(tx.flush().unwrap().sent, 1);
+    let received = wait_for("frame", || rx.next_frame());
+    assert!(!received.is_truncated() && !received.checksum_missing() && !received.is_losing());
+    let bytes = match received.vlan() {
+        Some(vlan) => tagged(received.bytes(), vlan.tpid, vlan.tci),
+        None => received.bytes().to_vec(),
+    };
+    rx.release();
+    bytes
+}
+
+#[test]
+fn both_directions_all_sizes() {
+    Netns::with_veth(9000).run(|| {
+        for (from, to) in [("a", "b"), ("b", "a")] {
+            let (tx, mut rx) = (sender(from), receiver(to));
+            assert_eq!(tx.max_frame(), 9014);
+            for (seed, size) in SIZES.into_iter().chain([14, 9014]).enumerate() {
+                let sent = frame(size, seed);
+                assert_eq!(exchange(&tx, &mut rx, &sent), sent);
+            }
+        }
+    });
+}
+
+#[test]
+fn vlan_tags_are_kept_apart() {
+    Netns::with_veth(9000).run(|| {
+        let (tx, mut rx) = (sender("a"), receiver("b"));
+        for size in SIZES.into_iter().chain([9014]) {
+            let sent = tagged(&frame(size, size), 0x8100, 0xe123);
+            assert_eq!(exchange(&tx, &mut rx, &sent), sent);
+        }
+        // Of two tags the outer one is taken out.
+        let inner = tagged(&frame(100, 0), 0x8100, 7);
+        tx.push(&[&tagged(&inner, 0x88a8, 9)]).unwrap();
+        assert_eq!(tx.flush().unwrap().sent, 1);
+        let received = wait_for("frame", || rx.next_frame());
+        assert_eq!(received.vlan(), Some(Vlan { tpid: 0x88a8, tci: 9 }));
+        assert_eq!(received.bytes(), inner);
+    });
+}
+
+#[test]
+fn raw_segments_are_gathered() {
+    Netns::with_veth(1500).run(|| {
+        let (tx, rx) = (sender("a"), receiver("b"));
+        let sent = frame(1514, 3);
+        let segments = [0..1, 1..12, 12..12, 12..700, 700..1514].map(|range| RawSegment::from(&sent[range]));
+        // SAFETY: the segments are slices that live until the call returns.
+        unsafe { tx.push_raw(&segments) }.unwrap();
+        assert_eq!(tx.flush().unwrap().sent, 1);
+        assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), sent);
+    });
+}
+
+#[test]
+fn both_rings_wrap_in_order() {
+    Netns::with_veth(1500).run(|| {
+        let tx = PacketTx::open("a", &TxConfig { slots: 70, frame_bytes: 1518, bypass_qdisc: true }).unwrap();
+        let config = RxConfig { block_bytes: 16 << 10, blocks: 4 };
+        let mut rx = PacketRx::open("b", 1, &config).unwrap().remove(0);
+        let slots = tx.space();
+        assert!(slots >= 70);
+        let (mut sent, mut received) = (0, 0);
+        while received < 3000 {
+            for _ in 0..32.min(3000 - sent) {
+                tx.push(&[&frame(60 + sent % 1454, sent)]).unwrap();
+                sent += 1;
+            }
+            let flushed = tx.flush().unwrap();
+            assert_eq!((flushed.pending, flushed.refused, flushed.wrong_format), (0, 0, 0));
+            while received < sent {
+                // A burst ends within a block, and the next one goes on there.
+                wait_for("burst", || {
+                    let before = received;
+                    for lent in rx.burst(7) {
+                        assert_eq!(lent.bytes(), frame(60 + received % 1454, received));
+                        received += 1;
+                    }
+                    (received > before).then_some(())
+                });
+                rx.release();
+            }
+        }
+        wait_for("free slots", || (tx.space() == slots).then_some(()));
+        assert_eq!(rx.statistics().unwrap().packets, 3000);
+        assert_eq!(rx.statistics().unwrap().drops, 0);
+    });
+}
+
+#[test]
+fn frames_on_loan_stay_as_they_are() {
+    Netns::with_veth(1500).run(|| {
+        let tx = sender("a");
+        let config = RxConfig { block_bytes: 4096, blocks: 4 };
+        let mut rx = PacketRx::open("b", 1, &config).unwrap().remove(0);
+        // Two frames of this size fit in a block, and a ninth finds no block.
+        let send = |from: usize, to: usize| {
+            for seed in from..to {
+                tx.push(&[&frame(1514, seed)]).unwrap();
+            }
+            assert_eq!(tx.flush().unwrap().sent, to - from);
+        };
+        send(0, 8);
+        let mut lent = Vec::new();
+        wait_for("eight frames", || {
+            lent.extend(rx.burst(32));
+            (lent.len() == 8).then_some(())
+        });
+        send(8, 20);
+        assert!(rx.next_frame().is_none(), "all blocks are on loan");
+        for (seed, received) in lent.iter().enumerate() {
+            assert_eq!(received.bytes(), frame(1514, seed));
+        }
+        let statistics = rx.statistics().unwrap();
+        assert_eq!((statistics.packets, statistics.drops), (20, 12));
+        assert!(statistics.freezes > 0);
+
+        rx.release();
+        send(20, 21);
+        assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), frame(1514, 20));
+        assert_eq!(rx.statistics().unwrap().packets, 21, "counted since the opening");
+    });
+}
+
+#[test]
+fn a_block_goes_back_after_its_last_frame() {
+    Netns::with_veth(1500).run(|| {
+        let tx = sender("a");
+        let config = RxConfig { block_bytes: 4096, blocks: 2 };
+        let mut rx = PacketRx::open("b", 1, &config).unwrap().remove(0);
+        for seed in 0..4 {
+            tx.push(&[&frame(1514, seed)]).unwrap();
+        }
+        assert_eq!(tx.flush().unwrap().sent, 4);
+        for seed in 0..4 {
+            // Releasing after every frame never gives back the rest of its block.
+            assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), frame(1514, seed));
+            rx.release();
+        }
+        assert!(rx.next_frame().is_none());
+    });
+}
+
+#[test]
+fn frames_that_leave_are_not_received() {
+    Netns::with_veth(1500).run(|| {
+        for queues in [1, 2] {
+            let own = PacketRx::open("a", queues, &RxConfig::default()).unwrap();
+            let (tx, mut rx) = (sender("a"), receiver("b"));
+            assert_eq!(exchange(&tx, &mut rx, &frame(60, 0)), frame(60, 0));
+            for own in own {
+                assert!(!readable(&own, 20));
+                assert!(own.next_frame().is_none());
+                assert_eq!(own.statistics().unwrap().packets, 0);
+            }
+        }
+    });
+}
+
+#[test]
+fn every_address_is_received() {
+    Netns::with_veth(1500).run(|| {
+        let (tx, mut rx) = (sender("a"), receiver("b"));
+        let mac = Interface::open("b").unwrap().mac().unwrap();
+        assert_ne!(mac, [2, 0, 0, 0, 0, 1], "the test frames are for somebody else");
+        let mut own = frame(60, 1);
+        own[..6].copy_from_slice(&mac);
+        for sent in [frame(60, 0), own] {
+            assert_eq!(exchange(&tx, &mut rx, &sent), sent);
+        }
+    });
+}
+
+#[test]
+fn queues_share_the_flows() {
+    Netns::with_veth(1500).run(|| {
+        let tx = sender("a");
+        let mut queues = PacketRx::open("b", 3, &RxConfig::default()).unwrap();
+        let flows = 64;
+        let mut by_flow = vec![Vec::new(); usize::from(flows)];
+        let mut received = 0;
+        for round in 1..=3 {
+            for port in 0..flows {
+                tx.push(&[&udp_frame(port)]).unwrap();
+            }
+            assert_eq!(tx.flush().unwrap().sent, usize::from(flows));
+            wait_for("frames", || {
+                for (number, queue) in queues.iter_mut().enumerate() {
+                    for received_frame in queue.burst(32) {
+                        let port = u16::from_be_bytes(received_frame.bytes()[34..36].try_into().unwrap());
+                        assert_eq!(received_frame.bytes(), udp_frame(port));
+                        by_flow[usize::from(port)].push(number);
+                        received += 1;
+                    }
+                    queue.release();
+                }
+                (received >= usize::from(flows) * round).then_some(())
+            });
+        }
+        assert!(by_flow.iter().all(|queues| queues.len() == 3 && queues.iter().all(|queue| *queue == queues[0])));
+        assert!((0..3).all(|queue| by_flow.iter().any(|queues| queues[0] == queue)), "a queue without flows");
+    });
+}
+
+#[test]
+fn readiness() {
+    Netns::with_veth(1500).run(|| {
+        let (tx, mut rx) = (sender("a"), receiver("b"));
+        assert!(!readable(&rx, 5));
+        tx.push(&[&frame(60, 0)]).unwrap();
+        assert_eq!(tx.flush().unwrap().sent, 1);
+        assert!(readable(&rx, 1000));
+        assert!(rx.next_frame().is_some());
+        rx.release();
+        assert!(!readable(&rx, 5));
+    });
+}
+
+#[test]
+fn a_checksum_left_to_the_hardware_is_flagged() {
+    let netns = Netns::with_veth(1500);
+    netns.ip("addr add 10.9.0.1/24 dev a");
+    netns.ip("neigh add 10.9.0.2 lladdr 02:00:00:00:00:01 dev a");
+    netns.run(|| {
+        let rx = receiver("b");
+        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+        socket.send_to(b"from the stack of this host", "10.9.0.2:9").unwrap();
+        let received = wait_for("datagram", || rx.next_frame().filter(|frame| frame.bytes()[12..14] == [8, 0]));
+        assert!(received.checksum_missing());
+    });
+}
+
+#[test]
+fn a_link_that_goes_down_and_up() {
+    let netns = Netns::with_veth(1500);
+    let (tx, mut rx) = netns.run(|| (sender("a"), receiver("b")));
+    netns.ip("link set dev b down");
+    let error = rx.take_error().unwrap().expect("the interface went down");
+    assert_eq!(error.raw_os_error(), Some(libc::ENETDOWN));
+    assert!(rx.take_error().unwrap().is_none());
+    netns.ip("link set dev b up");
+    wait_for("carrier", || {
+        tx.push(&[&frame(60, 0)]).unwrap();
+        let _ = tx.flush().unwrap();
+        rx.next_frame().map(|_| ())
+    });
+    rx.release();
+}
+
+#[test]
+fn what_can_not_be_opened_says_why() {
+    Netns::with_veth(9000).run(|| {
+        let config = RxConfig::default();
+        assert!(PacketRx::open("missing", 1, &config).unwrap_err().to_string().contains("\"missing\""));
+        assert!(PacketTx::open("missing", &TxConfig::default()).unwrap_err().to_string().contains("\"missing\""));
+        let small = RxConfig { block_bytes: 8192, blocks: 4 };
+        assert!(PacketRx::open("a", 1, &small).unwrap_err().to_string().contains("make the blocks larger"));
+        assert!(PacketRx::open("a", 0, &config).is_err());
+    });
+}

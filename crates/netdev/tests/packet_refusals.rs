@@ -1,0 +1,140 @@
+//! Frames that a transmit ring or the kernel refuses.
+
+mod common;
+
+use common::{Netns, frame, tagged, wait_for};
+use netdev::{Flushed, Interface, PacketRx, PacketTx, PushError, RxConfig, TxConfig};
+
+fn receiver(name: &str) -> PacketRx {
+    PacketRx::open(name, 1, &RxConfig::default()).unwrap().remove(0)
+}
+
+fn sender(name: &str) -> PacketTx {
+    PacketTx::open(name, &TxConfig::default()).unwrap()
+}
+
+/// The next `count` frames, and no more.
+fn received(rx: &PacketRx, count: usize) -> Vec<Vec<u8>> {
+    let frames = (0..count).map(|_| wait_for("frame", || rx.next_frame()).bytes().to_vec()).collect();
+    assert!(rx.next_frame().is_none());
+    frames
+}
+
+#[test]
+fn lengths() {
+    Netns::with_veth(1500).run(|| {
+        let tx = sender("a");
+        assert_eq!(tx.push(&[]), Err(PushError::TooShort { len: 0 }));
+        assert_eq!(tx.push(&[&frame(14, 0)[..13]]), Err(PushError::TooShort { len: 13 }));
+        assert_eq!(tx.push(&[&frame(1515, 0)]), Err(PushError::TooLong { len: 1515, max: 1514 }));
+        assert_eq!(tx.push(&[&frame(1000, 0), &frame(519, 0)]), Err(PushError::TooLong { len: 1519, max: 1514 }));
+        assert_eq!(tx.pending(), 0);
+        // A tag has its own room, if it is one that the kernel knows of.
+        assert_eq!(tx.push(&[&tagged(&frame(1514, 0), 0x88a8, 1)]), Err(PushError::TooLong { len: 1518, max: 1514 }));
+        tx.push(&[&tagged(&frame(1514, 0), 0x8100, 1)]).unwrap();
+        assert_eq!(tx.flush().unwrap(), Flushed { sent: 1, ..Flushed::default() });
+
+        // The MTU's raise is used when it is read again.
+        Interface::open("a").unwrap().set_mtu(3000).unwrap();
+        tx.push(&[&frame(3014, 0)]).unwrap_err();
+        tx.refresh_mtu().unwrap();
+        tx.push(&[&frame(3014, 0)]).unwrap();
+
+        // A slot is a limit too.
+        let small = PacketTx::open("a", &TxConfig { slots: 1, frame_bytes: 1504, bypass_qdisc: false }).unwrap();
+        assert!(small.max_frame() < 1600);
+        assert!(matches!(small.push(&[&frame(1700, 0)]), Err(PushError::TooLong { .. })));
+    });
+}
+
+#[test]
+fn a_full_ring() {
+    Netns::with_veth(1500).run(|| {
+        let (tx, rx) = (sender("a"), receiver("b"));
+        let slots = tx.space();
+        for seed in 0..slots {
+            tx.push(&[&frame(60, seed)]).unwrap();
+        }
+        assert_eq!(tx.space(), 0);
+        assert_eq!(tx.push(&[&frame(60, 0)]), Err(PushError::Full));
+        assert_eq!(tx.flush().unwrap(), Flushed { sent: slots, ..Flushed::default() });
+        assert_eq!(received(&rx, slots), (0..slots).map(|seed| frame(60, seed)).collect::<Vec<_>>());
+        wait_for("free slots", || (tx.space() == slots).then_some(()));
+    });
+}
+
+#[test]
+fn an_mtu_lowered_behind_our_back() {
+    Netns::with_veth(9000).run(|| {
+        let (tx, rx) = (sender("a"), receiver("b"));
+        let lengths = [100, 5000, 200, 6000, 7000, 300];
+        for round in 0..200 {
+            Interface::open("a").unwrap().set_mtu(9000).unwrap();
+            tx.refresh_mtu().unwrap();
+            for length in lengths {
+                tx.push(&[&frame(length, round)]).unwrap();
+            }
+            Interface::open("a").unwrap().set_mtu(1500).unwrap();
+            assert_eq!(tx.flush().unwrap(), Flushed { sent: 3, wrong_format: 3, ..Flushed::default() });
+            assert_eq!(tx.max_frame(), 1514, "read again");
+            assert_eq!(received(&rx, 3), [100, 200, 300].map(|length| frame(length, round)));
+            // SAFETY: `received` has copied the frames.
+            unsafe { rx.release_shared() };
+        }
+        assert_eq!(tx.flush().unwrap(), Flushed::default());
+    });
+}
+
+#[test]
+fn frames_that_the_peer_refuses_do_not_block_the_others() {
+    let netns = Netns::with_veth(9000);
+    netns.ip("link set dev b mtu 1500");
+    netns.run(|| {
+        for bypass_qdisc in [false, true] {
+            let tx = PacketTx::open("a", &TxConfig { bypass_qdisc, ..TxConfig::default() }).unwrap();
+            let rx = receiver("b");
+            for length in [100, 5000, 200, 6000, 7000, 300] {
+                tx.push(&[&frame(length, 0)]).unwrap();
+            }
+            let flushed = tx.flush().unwrap();
+            // Older kernels call what veth drops sent.
+            assert_eq!(flushed.sent + flushed.refused, 6, "{flushed:?}");
+            assert!(flushed.sent >= 3);
+            assert_eq!(received(&rx, 3), [100, 200, 300].map(|length| frame(length, 0)));
+
+            // Work for one flush is bounded; the next goes on.
+            for _ in 0..100 {
+                tx.push(&[&frame(5000, 0)]).unwrap();
+            }
+            tx.push(&[&frame(400, 0)]).unwrap();
+            let mut lost = 0;
+            wait_for("empty ring", || {
+                let flushed = tx.flush().unwrap();
+                assert!(flushed.refused < 100, "all in one flush");
+                lost += flushed.refused;
+                (flushed.pending == 0).then_some(())
+            });
+            assert!(lost == 100 || lost == 0, "{lost}");
+            assert_eq!(received(&rx, 1), [frame(400, 0)]);
+        }
+    });
+}
+
+#[test]
+fn frames_for_an_interface_that_is_down_or_gone_are_lost() {
+    let netns = Netns::with_veth(1500);
+    let (tx, rx) = netns.run(|| (sender("a"), receiver("b")));
+    let push = |count| (0..count).for_each(|seed| tx.push(&[&frame(60, seed)]).unwrap());
+    let lost = |count| Flushed { link_down: count, ..Flushed::default() };
+
+    netns.ip("link set dev a down");
+    push(5);
+    assert_eq!(tx.flush().unwrap(), lost(5));
+    netns.ip("link set dev a up");
+    push(2);
+    assert_eq!(tx.flush().unwrap().sent, 2);
+    assert_eq!(received(&rx, 2), [frame(60, 0), frame(60, 1)]);
+    netns.ip("link del dev a");
+    push(3);
+    assert_eq!(tx.flush().unwrap(), lost(3));
+}

@@ -1,0 +1,152 @@
+//! Tap devices against packet sockets on the same interface.
+
+mod common;
+
+use std::io::IoSlice;
+
+use common::{Netns, SIZES, frame, readable, tagged, udp_frame, wait_for};
+use netdev::{Interface, PacketRx, PacketTx, RawSegment, RxConfig, Tap, TapQueue, TapWrite, TxConfig, Vlan};
+
+const MTU: usize = 9000;
+
+/// A tap device that is up.
+fn open(template: &str, queues: usize) -> Vec<TapQueue> {
+    let queues = Tap::open(template, queues).unwrap();
+    let interface = Interface::open(queues[0].name()).unwrap();
+    interface.set_mtu(MTU).unwrap();
+    interface.bring_up().unwrap();
+    assert!(interface.is_up().unwrap());
+    assert_eq!(interface.mtu().unwrap(), MTU);
+    queues
+}
+
+fn receiver(name: &str) -> PacketRx {
+    PacketRx::open(name, 1, &RxConfig::default()).unwrap().remove(0)
+}
+
+#[test]
+fn frames_to_the_host() {
+    Netns::new().run(|| {
+        let tap = open("tap%d", 1).remove(0);
+        assert_eq!(tap.name(), "tap0");
+        let mut rx = receiver(tap.name());
+        for (seed, size) in SIZES.into_iter().enumerate() {
+            let sent = frame(size, seed);
+            let (head, tail) = sent.split_at(size / 3);
+            let written = if seed % 2 == 0 {
+                tap.write_vectored(&[IoSlice::new(head), IoSlice::new(tail)])
+            } else {
+                // SAFETY: the segments are slices that live until the call returns.
+                unsafe { tap.write_raw(&[RawSegment::from(head), RawSegment::from(tail)]) }
+            };
+            assert_eq!(written.unwrap(), TapWrite::Sent);
+            let received = wait_for("frame", || rx.next_frame());
+            assert_eq!(received.bytes(), sent);
+            assert_eq!(received.vlan(), None);
+            assert!(!received.is_truncated());
+            rx.release();
+        }
+    });
+}
+
+#[test]
+fn frames_from_the_host() {
+    Netns::new().run(|| {
+        let tap = open("from%d", 1).remove(0);
+        let tx = PacketTx::open(tap.name(), &TxConfig::default()).unwrap();
+        let mut buffer = vec![0; MTU + 18];
+        assert_eq!(tap.read(&mut buffer).unwrap(), None);
+        for (seed, size) in SIZES.into_iter().enumerate() {
+            for sent in [frame(size, seed), tagged(&frame(size, seed), 0x8100, 0x2005)] {
+                tx.push(&[&sent]).unwrap();
+                assert_eq!(tx.flush().unwrap().sent, 1);
+                assert!(readable(&tap, 1000));
+                let length = wait_for("frame", || tap.read(&mut buffer).unwrap());
+                assert_eq!(buffer[..length], sent);
+            }
+        }
+        assert_eq!(tap.read(&mut buffer).unwrap(), None);
+    });
+}
+
+#[test]
+fn tagged_frames_to_the_host() {
+    Netns::new().run(|| {
+        let tap = open("vlan", 1).remove(0);
+        let mut rx = receiver(tap.name());
+        for vlan in [Vlan { tpid: 0x8100, tci: 0x2005 }, Vlan { tpid: 0x88a8, tci: 0 }] {
+            let plain = frame(9014, 1);
+            let sent = tagged(&plain, vlan.tpid, vlan.tci);
+            assert_eq!(tap.write_vectored(&[IoSlice::new(&sent)]).unwrap(), TapWrite::Sent);
+            let received = wait_for("frame", || rx.next_frame());
+            assert_eq!(received.vlan(), Some(vlan));
+            assert_eq!(received.bytes(), plain);
+            assert_eq!([&received.bytes()[..12], &vlan.to_bytes(), &received.bytes()[12..]].concat(), sent);
+            rx.release();
+        }
+    });
+}
+
+#[test]
+fn a_frame_that_can_not_be_written_says_why() {
+    Netns::new().run(|| {
+        let tap = Tap::open("down", 1).unwrap().remove(0);
+        let good = frame(60, 0);
+        assert_eq!(tap.write_vectored(&[IoSlice::new(&good)]).unwrap(), TapWrite::Down);
+        Interface::open("down").unwrap().bring_up().unwrap();
+        assert_eq!(tap.write_vectored(&[IoSlice::new(&good)]).unwrap(), TapWrite::Sent);
+        assert_eq!(tap.write_vectored(&[IoSlice::new(&good[..13])]).unwrap(), TapWrite::Malformed);
+        let nowhere = RawSegment::new(std::ptr::null(), 60);
+        // SAFETY: the zero page belongs to nobody; the kernel finds no memory there.
+        assert_eq!(unsafe { tap.write_raw(&[nowhere]) }.unwrap(), TapWrite::Fault);
+    });
+}
+
+#[test]
+fn several_queues_share_one_device() {
+    Netns::new().run(|| {
+        let queues = open("mq%d", 4);
+        assert!(queues.iter().all(|queue| queue.name() == "mq0"));
+        let mut rx = receiver("mq0");
+        for (seed, queue) in queues.iter().enumerate() {
+            assert_eq!(queue.write_vectored(&[IoSlice::new(&frame(100, seed))]).unwrap(), TapWrite::Sent);
+        }
+        for seed in 0..queues.len() {
+            assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), frame(100, seed));
+        }
+        rx.release();
+
+        // From the host, every frame comes out of one queue, and the flows spread.
+        let tx = PacketTx::open("mq0", &TxConfig::default()).unwrap();
+        let flows = 64;
+        for port in 0..flows {
+            tx.push(&[&udp_frame(port)]).unwrap();
+        }
+        assert_eq!(tx.flush().unwrap().sent, usize::from(flows));
+        let mut seen = Vec::new();
+        let mut used = 0;
+        for queue in &queues {
+            let before = seen.len();
+            let mut buffer = [0; 2048];
+            while let Some(length) = queue.read(&mut buffer).unwrap() {
+                seen.push(buffer[..length].to_vec());
+            }
+            used += usize::from(seen.len() > before);
+        }
+        seen.sort();
+        assert_eq!(seen, (0..flows).map(udp_frame).collect::<Vec<_>>());
+        assert!(used > 1, "all flows in one queue");
+    });
+}
+
+#[test]
+fn what_can_not_be_opened_says_why() {
+    Netns::new().run(|| {
+        assert!(Tap::open("no/slash", 1).unwrap_err().to_string().contains("no/slash"));
+        assert!(Tap::open("many", 257).unwrap_err().to_string().contains("1 to 256"));
+        assert!(Tap::open("none", 0).is_err());
+        let _single = Tap::open("single", 1).unwrap();
+        assert!(Tap::open("single", 1).unwrap_err().to_string().contains("another user of the name"));
+        assert!(Tap::open("lo", 1).is_err());
+    });
+}
