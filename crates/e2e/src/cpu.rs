@@ -1,0 +1,70 @@
+//! Which core runs what.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+/// Waits until no other test of this process uses the cores; lasts until the guard is dropped.
+///
+/// Tests with a poller take it: side by side they would only take each other's core away.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The cores this process may run on, in ascending order. Never empty.
+pub fn available() -> Vec<usize> {
+    let cores = sched_getaffinity(None)
+        .map(|set| (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect())
+        .unwrap_or_else(|_| Vec::new());
+    if cores.is_empty() { vec![0] } else { cores }
+}
+
+/// A division of the cores between the switch under test and everything around it.
+///
+/// A polling thread must not share its core, or both sides crawl at the length of a time slice. With a single core
+/// there is nothing to divide: tests still pass, slowly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The core of the switch's worker.
+    pub switch: usize,
+    /// The cores of the guests; the first of them is the one for a guest that polls.
+    pub guests: Vec<usize>,
+}
+
+impl Plan {
+    /// The plan for this machine: the first core for the switch, the others for the guests.
+    pub fn detect() -> Self {
+        Self::over(&available())
+    }
+
+    fn over(cores: &[usize]) -> Self {
+        let guests = if cores.len() > 1 { &cores[1..] } else { cores };
+        Self { switch: cores[0], guests: guests.to_vec() }
+    }
+
+    /// The core for a guest that polls.
+    pub fn guest(&self) -> usize {
+        self.guests[0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lone_core_is_shared() {
+        assert_eq!(Plan::over(&[3]), Plan { switch: 3, guests: vec![3] });
+    }
+
+    #[test]
+    fn the_switch_has_its_core_to_itself() {
+        assert_eq!(Plan::over(&[1, 4, 5]), Plan { switch: 1, guests: vec![4, 5] });
+    }
+
+    #[test]
+    fn this_machine_has_a_core() {
+        assert!(!available().is_empty());
+    }
+}

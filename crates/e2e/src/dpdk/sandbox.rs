@@ -1,0 +1,104 @@
+//! A container without an engine: namespaces of its own, a read-only view of the host, and the sockets.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::{Error, Result};
+
+/// What separates a network function from the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sandbox {
+    /// Namespaces of its own for users, processes, network, mounts and the rest (bubblewrap).
+    Namespaces,
+    /// Nothing: a plain process.
+    None,
+}
+
+/// The tools inside see the directories of the sockets here, with a number behind.
+const INSIDE: &str = "/tmp/vhost";
+
+impl Sandbox {
+    /// Namespaces where the host grants them. Where it does not, a note on standard error says so.
+    pub fn detect() -> Self {
+        static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
+        let refusal = REFUSAL.get_or_init(|| match Self::wrap(&[]).arg("true").output() {
+            Ok(output) if output.status.success() => None,
+            Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim_end().to_owned()),
+            Err(error) => Some(error.to_string()),
+        });
+        match refusal {
+            None => Sandbox::Namespaces,
+            Some(refusal) => {
+                eprintln!("note: no sandbox, network functions run as plain processes: {refusal}");
+                Sandbox::None
+            }
+        }
+    }
+
+    /// bubblewrap with what every network function gets, and `directories` to reach the host's sockets.
+    fn wrap(directories: &[PathBuf]) -> Command {
+        let mut command = Command::new("bwrap");
+        command
+            .args(["--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"])
+            .args(["--tmpfs", "/tmp", "--tmpfs", "/run"]);
+        for (number, directory) in directories.iter().enumerate() {
+            command.arg("--bind").arg(directory).arg(format!("{INSIDE}{number}"));
+        }
+        command.arg("--");
+        command
+    }
+
+    /// Where a program inside can write: `outside` without a sandbox, which has to be a directory, else one of its own.
+    pub(super) fn scratch(self, outside: &Path) -> &Path {
+        match self {
+            Sandbox::Namespaces => Path::new("/run"),
+            Sandbox::None => outside,
+        }
+    }
+
+    /// The beginning of a command line in this sandbox, and the sockets' paths as seen from inside.
+    ///
+    /// Not the sockets but their directories are bound: a backend that starts again makes a new socket, which the old
+    /// binding would not show, and a socket that the network function creates has to appear outside.
+    pub(super) fn enter(self, sockets: &[&Path]) -> Result<(Command, Vec<PathBuf>)> {
+        if self == Sandbox::None {
+            return Ok((Command::new("env"), sockets.iter().map(|&socket| socket.to_owned()).collect()));
+        }
+        let mut directories: Vec<PathBuf> = Vec::new();
+        let mut inside = Vec::new();
+        for socket in sockets {
+            let (Some(parent), Some(name)) = (socket.parent(), socket.file_name()) else {
+                return Err(Error::malformed(format!("the socket path {}", socket.display()), "it names no file"));
+            };
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            let directory = parent.canonicalize().map_err(Error::io(format!("resolving {}", parent.display())))?;
+            let number = directories.iter().position(|known| *known == directory).unwrap_or(directories.len());
+            if number == directories.len() {
+                directories.push(directory);
+            }
+            inside.push(Path::new(&format!("{INSIDE}{number}")).join(name));
+        }
+        Ok((Self::wrap(&directories), inside))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_of_one_directory_share_a_binding() {
+        let directory = tempfile::tempdir().unwrap();
+        let (a, b) = (directory.path().join("a.sock"), directory.path().join("b.sock"));
+        let (command, inside) = Sandbox::Namespaces.enter(&[&a, &b]).unwrap();
+        assert_eq!(inside, ["/tmp/vhost0/a.sock", "/tmp/vhost0/b.sock"].map(PathBuf::from));
+        assert_eq!(command.get_args().filter(|&argument| argument == "--bind").count(), 1);
+    }
+
+    #[test]
+    fn without_a_sandbox_paths_stay() {
+        let (_, inside) = Sandbox::None.enter(&["/run/a.sock".as_ref()]).unwrap();
+        assert_eq!(inside, [PathBuf::from("/run/a.sock")]);
+    }
+}

@@ -1,0 +1,30 @@
+//! Linux guests: QEMU virtual machines with virtio-net devices whose other side is a vhost-user switch.
+//!
+//! ```no_run
+//! use e2e::guest::{Kernel, Nic, Vm, READY};
+//! # fn main() -> e2e::Result<()> {
+//! let kernel = Kernel::prepare()?;
+//! let vm = Vm::builder("a").nic(Nic::new("/run/switch/a.sock").packed()).spawn(&kernel)?;
+//! vm.wait_ready(READY)?;
+//! vm.set_address("eth0", "192.0.2.1/24")?;
+//! println!("{}", vm.check("cat /sys/class/net/eth0/address")?);
+//! # Ok(())
+//! # }
+//! ```
+
+mod accel;
+mod agent;
+mod bzimage;
+mod cpio;
+mod initramfs;
+mod kernel;
+mod net;
+mod nic;
+mod vm;
+
+pub use accel::Accel;
+pub use agent::{Job, Outcome};
+pub use kernel::Kernel;
+pub use net::{PingReport, move_file};
+pub use nic::Nic;
+pub use vm::{Builder, PATIENCE, READY, Vm};

@@ -1,0 +1,255 @@
+//! A virtual machine.
+
+use std::fs;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::agent::{Agent, Job, Outcome};
+use super::nic::escaped;
+use super::{Accel, Kernel, Nic, initramfs};
+use crate::process::{Daemon, Launch, Usage};
+use crate::{Error, Result, cpu};
+
+/// How long a guest may take to boot, even emulated on a busy machine.
+pub const READY: Duration = Duration::from_secs(60);
+
+/// How long a command in a guest may take unless the caller says otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A virtual machine to be started.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    name: String,
+    nics: Vec<Nic>,
+    memory_mib: usize,
+    processors: Option<usize>,
+    cores: Vec<usize>,
+    accel: Option<Accel>,
+}
+
+impl Builder {
+    /// Adds a network device; the first one is `eth0`.
+    pub fn nic(mut self, nic: Nic) -> Self {
+        self.nics.push(nic);
+        self
+    }
+
+    /// Sets the guest's memory, 256 MiB otherwise. Only what it touches is taken from the host.
+    pub fn memory_mib(mut self, mib: usize) -> Self {
+        self.memory_mib = mib;
+        self
+    }
+
+    /// Sets the number of processors; otherwise as many as the widest device has queue pairs.
+    pub fn processors(mut self, count: usize) -> Self {
+        self.processors = Some(count);
+        self
+    }
+
+    /// Confines QEMU to these cores of the host; otherwise those that [`cpu::Plan`] leaves to guests.
+    pub fn pin(mut self, cores: &[usize]) -> Self {
+        self.cores = cores.to_vec();
+        self
+    }
+
+    /// Chooses how instructions are run; otherwise the faster way that works.
+    pub fn accel(mut self, accel: Accel) -> Self {
+        self.accel = Some(accel);
+        self
+    }
+
+    /// Starts QEMU and returns at once, so that guests can boot side by side; see [`Vm::wait_ready`].
+    ///
+    /// A socket that the backend is to create must be there already, unless the device reconnects.
+    pub fn spawn(self, kernel: &Kernel) -> Result<Vm> {
+        let accel = match self.accel {
+            Some(accel) => accel,
+            None => Accel::detect(kernel)?,
+        };
+        let directory = tempfile::Builder::new().prefix("e2e-vm-").tempdir();
+        let directory = directory.map_err(Error::io("creating a temporary directory"))?;
+        let initrd = directory.path().join("initrd");
+        fs::write(&initrd, initramfs::build(kernel)?).map_err(Error::io("writing the initramfs"))?;
+        let agent_path = directory.path().join("agent");
+        // The harness listens and QEMU connects, so that nothing that the guest says is lost.
+        let listener = UnixListener::bind(&agent_path).map_err(Error::io("creating the agent's socket"))?;
+        let command = self.command(kernel, accel, &initrd, &agent_path);
+        let mut daemon = Launch::new(format!("guest {}", self.name)).pin(&self.cores).spawn(command)?;
+        let agent = Agent::new(accept(&listener, &mut daemon)?)?;
+        Ok(Vm { name: self.name, daemon: Mutex::new(daemon), agent, accel, _directory: directory })
+    }
+
+    fn command(&self, kernel: &Kernel, accel: Accel, initrd: &Path, agent: &Path) -> Command {
+        let memory = self.memory_mib;
+        let widest = self.nics.iter().map(Nic::pairs).max().unwrap_or(1);
+        let processors = self.processors.unwrap_or(widest);
+        let arguments = "console=ttyS0 quiet panic=-1 mitigations=off cryptomgr.notests random.trust_cpu=on \
+                         ipv6.disable=1";
+        let mut command = Command::new("qemu-system-x86_64");
+        command
+            .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"])
+            .args(accel.arguments())
+            .args(["-machine", "q35,memory-backend=mem"])
+            .args(["-m", &format!("{memory}M"), "-smp", &processors.to_string()])
+            // The backend maps the guest's memory, so that it has to be a shared file.
+            .args(["-object", &format!("memory-backend-memfd,id=mem,size={memory}M,share=on")])
+            .args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"])
+            .args(["-chardev", &format!("socket,id=agent,path={}", escaped(agent)), "-serial", "chardev:agent"])
+            .arg("-kernel")
+            .arg(kernel.vmlinux())
+            .arg("-initrd")
+            .arg(initrd)
+            .args(["-append", &format!("{arguments}{}", accel.kernel_arguments())]);
+        for (number, nic) in self.nics.iter().enumerate() {
+            command.args(nic.arguments(number));
+        }
+        command
+    }
+}
+
+fn accept(listener: &UnixListener, daemon: &mut Daemon) -> Result<UnixStream> {
+    listener.set_nonblocking(true).map_err(Error::io("preparing the agent's socket"))?;
+    let line = daemon.wait_until("waiting for QEMU to open the serial line", READY, |patience| {
+        let line = listener.accept().ok();
+        if line.is_none() {
+            std::thread::sleep(patience);
+        }
+        line
+    });
+    let (line, _) = line?;
+    line.set_nonblocking(false).map_err(Error::io("preparing the agent's line"))?;
+    Ok(line)
+}
+
+/// A running virtual machine; dropping it ends it and removes its files.
+///
+/// Its methods take a shared reference: two threads, or two jobs of one test, may use a guest at once.
+#[derive(Debug)]
+pub struct Vm {
+    name: String,
+    daemon: Mutex<Daemon>,
+    agent: Agent,
+    accel: Accel,
+    _directory: TempDir,
+}
+
+impl Vm {
+    /// A virtual machine that messages will call `name`.
+    pub fn builder(name: impl Into<String>) -> Builder {
+        Builder {
+            name: name.into(),
+            nics: Vec::new(),
+            memory_mib: 256,
+            processors: None,
+            cores: cpu::Plan::detect().guests,
+            accel: None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// QEMU's process id.
+    pub fn pid(&self) -> u32 {
+        self.daemon().pid()
+    }
+
+    /// How it runs the guest's instructions.
+    pub fn accel(&self) -> Accel {
+        self.accel
+    }
+
+    /// The resources of the QEMU process.
+    pub fn usage(&self) -> Result<Usage> {
+        self.daemon().usage()
+    }
+
+    /// The end of the console's output, and QEMU's messages.
+    pub fn console(&self, lines: usize) -> String {
+        self.daemon().log().tail(lines)
+    }
+
+    /// The QEMU process, for what has no method here: signals, its output.
+    pub fn daemon(&self) -> MutexGuard<'_, Daemon> {
+        self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the guest takes commands.
+    pub fn wait_ready(&self, timeout: Duration) -> Result<()> {
+        self.wait("booting", timeout, |patience| self.agent.ready(patience))
+    }
+
+    /// Starts a shell script in the guest and returns at once.
+    pub fn start(&self, script: &str) -> Result<Job> {
+        self.agent.start(script)
+    }
+
+    /// Waits for a script to end. If it takes too long it is killed, and the error has the end of the console.
+    pub fn finish(&self, job: Job, timeout: Duration) -> Result<Outcome> {
+        let waiting_for = format!("running `{}`", job.command);
+        let outcome = self.wait(&waiting_for, timeout, |patience| self.agent.outcome(&job, patience));
+        if outcome.is_err() {
+            // The guest may be gone altogether; what it was doing is the error to tell of.
+            let _ = self.agent.kill(&job);
+        }
+        outcome
+    }
+
+    /// Kills a script; [`Vm::finish`] then tells its outcome, with status 137.
+    pub fn kill(&self, job: &Job) -> Result<()> {
+        self.agent.kill(job)
+    }
+
+    /// Runs a shell script to its end, within [`PATIENCE`].
+    pub fn run(&self, script: &str) -> Result<Outcome> {
+        self.finish(self.start(script)?, PATIENCE)
+    }
+
+    /// Runs a shell script that has to succeed; returns its output without the last newline.
+    pub fn check(&self, script: &str) -> Result<String> {
+        self.checked(self.start(script)?, PATIENCE)
+    }
+
+    /// As [`Vm::finish`], for a script that has to succeed.
+    pub fn checked(&self, job: Job, timeout: Duration) -> Result<String> {
+        let command = format!("{}: {}", self.name, job.command);
+        let outcome = self.finish(job, timeout)?;
+        if outcome.status != 0 {
+            let status = format!("exit status {}", outcome.status);
+            return Err(Error::Failed { command, status, output: outcome.output });
+        }
+        Ok(outcome.output.trim_end_matches('\n').to_owned())
+    }
+
+    /// Switches the guest off and waits for QEMU to end.
+    pub fn power_off(self, timeout: Duration) -> Result<()> {
+        self.agent.start("poweroff -f")?;
+        self.daemon().wait(timeout).map(drop)
+    }
+
+    fn wait<T>(&self, what: &str, timeout: Duration, probe: impl Fn(Duration) -> Option<T>) -> Result<T> {
+        let stopped = || self.daemon().log().find(0, |line| line.contains("KVM internal error")).is_some();
+        let deadline = std::time::Instant::now() + timeout;
+        loop {
+            // Short turns, and the lock not held in between, so that other threads can use the guest meanwhile.
+            let ended = self.daemon().exit_status()?;
+            if let Some(result) = probe(Duration::from_millis(20)) {
+                return Ok(result);
+            }
+            if let Some(status) = ended {
+                return Err(self.daemon().exited(what, status));
+            }
+            // QEMU stays there, stopped, after such an error: there is nothing to wait for.
+            if std::time::Instant::now() >= deadline || stopped() {
+                return Err(self.daemon().timed_out(what, timeout));
+            }
+        }
+    }
+}

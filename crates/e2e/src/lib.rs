@@ -1,0 +1,41 @@
+//! The end-to-end test harness: real clients around a switch under test.
+//!
+//! - [`guest`]: Linux virtual machines (QEMU, Debian's cloud kernel, busybox), driven over a serial line;
+//! - [`dpdk`]: `dpdk-testpmd` as a sandboxed network function, and as a peer vhost-user switch;
+//! - [`process`]: any daemon, with its output captured and its resources read from `/proc`;
+//! - [`netns`]: network namespaces that vanish with their guard.
+//!
+//! Everything a guard starts ends with it, by process id, also when the test panics. What a machine lacks (a tool, a
+//! right) is an [`Error`] that says so: a test must fail with it, never pass silently.
+//!
+//! Two cores are enough: a poller needs a core of its own, so [`cpu::Plan`] gives the switch one and everything else
+//! the rest.
+
+pub mod cpu;
+pub mod dpdk;
+mod error;
+pub mod guest;
+pub mod netns;
+pub mod process;
+
+pub use error::{Error, Result};
+
+/// The Debian packages that the harness runs tools from.
+///
+/// The guest kernel is not among them: [`guest::Kernel::prepare`] downloads it without installing it, which takes
+/// `apt`, `dpkg` and the decompressors at the end of this list.
+pub const DEBIAN_PACKAGES: &[&str] = &[
+    "bubblewrap",
+    "busybox-static",
+    "coreutils",
+    "dpdk-dev",
+    "iproute2",
+    "libdpdk-dev",
+    "qemu-system-x86",
+    "apt",
+    "dpkg",
+    "gzip",
+    "lz4",
+    "xz-utils",
+    "zstd",
+];

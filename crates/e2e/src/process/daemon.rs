@@ -1,0 +1,306 @@
+//! A child process with its output captured.
+
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::{Log, Usage};
+use crate::{Error, Result};
+
+/// How many lines of output an error quotes.
+const TAIL: usize = 40;
+
+/// How often a wait looks whether the process still lives.
+const TICK: Duration = Duration::from_millis(20);
+
+/// How a daemon is to be started.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    name: String,
+    cores: Vec<usize>,
+    interactive: bool,
+}
+
+impl Launch {
+    /// A daemon that messages will call `name`, on any core, without input.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), cores: Vec::new(), interactive: false }
+    }
+
+    /// Confines the daemon to these cores.
+    pub fn pin(mut self, cores: &[usize]) -> Self {
+        self.cores = cores.to_vec();
+        self
+    }
+
+    /// Keeps the daemon's standard input open for [`Daemon::send_line`].
+    pub fn interactive(mut self) -> Self {
+        self.interactive = true;
+        self
+    }
+
+    /// Starts `command`.
+    ///
+    /// The kernel kills the daemon when the thread that called this ends, so that nothing survives a killed test.
+    /// Call it from the thread that will hold the [`Daemon`].
+    pub fn spawn(self, mut command: Command) -> Result<Daemon> {
+        let input = if self.interactive { Stdio::piped() } else { Stdio::null() };
+        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut affinity = CpuSet::new();
+        self.cores.iter().for_each(|&core| affinity.set(core));
+        let pinned = !self.cores.is_empty();
+        let prepare = move || -> io::Result<()> {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            if pinned {
+                sched_setaffinity(None, &affinity)?;
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec only async-signal-safe functions may run. `prepare` makes two plain system
+        // calls with values it owns: it neither allocates nor takes a lock.
+        unsafe { command.pre_exec(prepare) };
+        let mut child = command.spawn().map_err(|e| Error::start(&command, e))?;
+        let log = Arc::new(Log::default());
+        if let Some(pipe) = child.stdout.take() {
+            log.capture(pipe);
+        }
+        if let Some(pipe) = child.stderr.take() {
+            log.capture(pipe);
+        }
+        let input = child.stdin.take();
+        Ok(Daemon { name: self.name, child, input, log })
+    }
+}
+
+/// A running child process; dropping it kills it and waits for its end.
+#[derive(Debug)]
+pub struct Daemon {
+    name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    log: Arc<Log>,
+}
+
+impl Daemon {
+    /// Starts `command` on any core and without input; see [`Launch::spawn`].
+    pub fn spawn(name: impl Into<String>, command: Command) -> Result<Self> {
+        Launch::new(name).spawn(command)
+    }
+
+    /// The name that messages use.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What the process wrote so far.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// How the process ended, if it has.
+    pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.try_wait().map_err(Error::io(format!("asking for the state of {}", self.name)))
+    }
+
+    /// The process's resources at this moment.
+    pub fn usage(&self) -> Result<Usage> {
+        Usage::of(self.pid())
+    }
+
+    /// Writes a line to the process's standard input.
+    pub fn send_line(&mut self, line: &str) -> Result<()> {
+        let input = self.input.as_mut().ok_or_else(|| {
+            Error::malformed(format!("input for {}", self.name), "the daemon was not launched as interactive")
+        })?;
+        writeln!(input, "{line}").map_err(Error::io(format!("writing {line:?} to {}", self.name)))
+    }
+
+    /// Waits for a line that `wanted` accepts, anywhere in the output; `description` is for the error message.
+    pub fn wait_for_line(
+        &mut self,
+        description: &str,
+        timeout: Duration,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<String> {
+        self.wait_for_line_since(0, description, timeout, wanted).map(|(_, line)| line)
+    }
+
+    /// As [`Daemon::wait_for_line`], looking only at lines from `mark` on; returns the line with its number.
+    pub fn wait_for_line_since(
+        &mut self,
+        mark: usize,
+        description: &str,
+        timeout: Duration,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<(usize, String)> {
+        let log = Arc::clone(&self.log);
+        let waiting_for = format!("waiting for {description}");
+        self.wait_until(&waiting_for, timeout, |left| log.wait(mark, Instant::now() + left, &wanted))
+    }
+
+    /// Calls `probe` with a short time to wait, again and again, until it has a result, the process ends or the time
+    /// is up.
+    pub(crate) fn wait_until<T>(
+        &mut self,
+        waiting_for: &str,
+        timeout: Duration,
+        mut probe: impl FnMut(Duration) -> Option<T>,
+    ) -> Result<T> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            // In this order, so that what the process did just before it ended still counts.
+            let ended = self.exit_status()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let patience = if ended.is_some() { 10 * TICK } else { left.min(TICK) };
+            if let Some(result) = probe(patience) {
+                return Ok(result);
+            }
+            if let Some(status) = ended {
+                return Err(self.exited(waiting_for, status));
+            }
+            if left.is_zero() {
+                return Err(self.timed_out(waiting_for, timeout));
+            }
+        }
+    }
+
+    /// The error that says that the process took longer than `after`.
+    pub(crate) fn timed_out(&self, waiting_for: &str, after: Duration) -> Error {
+        Error::Timeout {
+            name: self.name.clone(),
+            waiting_for: waiting_for.to_owned(),
+            after,
+            tail: self.log.tail(TAIL),
+        }
+    }
+
+    pub(crate) fn exited(&self, waiting_for: &str, status: ExitStatus) -> Error {
+        Error::Exited {
+            name: self.name.clone(),
+            status: Error::status(status),
+            waiting_for: waiting_for.to_owned(),
+            tail: self.log.tail(TAIL),
+        }
+    }
+
+    /// Sends a signal, such as [`Signal::STOP`].
+    pub fn signal(&mut self, signal: Signal) -> Result<()> {
+        // A process that has ended keeps its id until it is waited for, which only `self` does: no other process can
+        // be hit, provided that the child was not reaped yet.
+        if let Some(status) = self.exit_status()? {
+            return Err(self.exited(&format!("sending it signal {}", signal.as_raw()), status));
+        }
+        kill_process(Pid::from_child(&self.child), signal)
+            .map_err(|e| Error::Io { action: format!("signalling {}", self.name), source: e.into() })
+    }
+
+    /// Waits for the process to end by itself.
+    pub fn wait(&mut self, timeout: Duration) -> Result<ExitStatus> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(status) = self.exit_status()? {
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                return Err(self.timed_out("its end", timeout));
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+
+    /// Asks the process to end (SIGTERM) and waits for it.
+    pub fn terminate(&mut self, timeout: Duration) -> Result<ExitStatus> {
+        self.signal(Signal::TERM)?;
+        self.wait(timeout)
+    }
+
+    /// Ends the process at once (SIGKILL) and waits for it, so that its sockets are free for a successor.
+    pub fn kill(&mut self) -> Result<ExitStatus> {
+        let killed = |e| Error::Io { action: format!("killing {}", self.name), source: e };
+        self.child.kill().and_then(|()| self.child.wait()).map_err(killed)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended already, and there is nobody left to tell of a failure.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_line_is_found_and_the_input_reaches_it() {
+        let mut daemon = Launch::new("echo").interactive().spawn(shell("echo up; read x; echo got $x >&2")).unwrap();
+        daemon.wait_for_line("up", SOON, |line| line == "up").unwrap();
+        daemon.send_line("word").unwrap();
+        let (number, _) = daemon.wait_for_line_since(1, "the word", SOON, |line| line == "got word").unwrap();
+        assert_eq!(number, 1);
+        assert!(daemon.wait(SOON).unwrap().success());
+    }
+
+    #[test]
+    fn a_dead_daemon_is_not_waited_for() {
+        let mut daemon = Daemon::spawn("dead", shell("echo last words; exit 3")).unwrap();
+        let error = daemon.wait_for_line("a miracle", SOON, |_| false).unwrap_err();
+        assert!(matches!(error, Error::Exited { .. }), "{error}");
+        assert!(error.to_string().contains("last words"), "{error}");
+    }
+
+    #[test]
+    fn a_silent_daemon_times_out_with_its_tail() {
+        let mut daemon = Daemon::spawn("slow", shell("echo thinking; exec sleep 60")).unwrap();
+        daemon.wait_for_line("a sign", SOON, |line| line == "thinking").unwrap();
+        let error = daemon.wait_for_line("a result", Duration::from_millis(50), |line| line == "42").unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{error}");
+        assert!(error.to_string().contains("thinking"), "{error}");
+        assert!(!daemon.terminate(SOON).unwrap().success());
+        assert!(daemon.signal(Signal::TERM).is_err());
+    }
+
+    #[test]
+    fn dropping_ends_the_process() {
+        let daemon = Daemon::spawn("sleep", shell("exec sleep 60")).unwrap();
+        let proc_entry = format!("/proc/{}", daemon.pid());
+        assert!(std::path::Path::new(&proc_entry).exists());
+        drop(daemon);
+        assert!(!std::path::Path::new(&proc_entry).exists());
+    }
+
+    #[test]
+    fn it_stays_on_its_core_and_burns_only_that() {
+        let core = crate::cpu::available()[0];
+        let daemon = Launch::new("sleep").pin(&[core]).spawn(shell("exec sleep 60")).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
+        assert!(status.contains(&format!("Cpus_allowed_list:\t{core}\n")), "{status}");
+        assert!(daemon.usage().unwrap().cpu < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = Daemon::spawn("x", Command::new("no-such-program-here")).unwrap_err();
+        assert!(matches!(&error, Error::MissingTool { tool } if tool == "no-such-program-here"), "{error}");
+    }
+}

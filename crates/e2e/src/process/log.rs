@@ -1,0 +1,137 @@
+//! The captured output of a process: a bounded buffer of lines.
+
+use std::collections::VecDeque;
+use std::io::Read;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// More lines than a test looks back at, and few enough to keep.
+const CAPACITY: usize = 20_000;
+
+#[derive(Debug, Default)]
+struct Lines {
+    kept: VecDeque<String>,
+    /// How many lines were dropped before the first kept one.
+    dropped: usize,
+    /// What came after the last newline, such as a prompt.
+    partial: Vec<u8>,
+}
+
+/// The lines that a process wrote, its standard output and standard error together.
+#[derive(Debug, Default)]
+pub struct Log {
+    lines: Mutex<Lines>,
+    grown: Condvar,
+}
+
+impl Log {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        // Every update leaves the lines whole, so a reader that panicked did no harm.
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of lines so far: a mark to search from.
+    pub fn mark(&self) -> usize {
+        let lines = self.lock();
+        lines.dropped + lines.kept.len()
+    }
+
+    /// The first line at or after `mark` that `wanted` accepts, with its number.
+    pub fn find(&self, mark: usize, wanted: impl Fn(&str) -> bool) -> Option<(usize, String)> {
+        Self::find_in(&self.lock(), mark, &wanted)
+    }
+
+    /// The lines at or after `mark`.
+    pub fn since(&self, mark: usize) -> Vec<String> {
+        let lines = self.lock();
+        lines.kept.iter().skip(mark.saturating_sub(lines.dropped)).cloned().collect()
+    }
+
+    /// The last `count` lines, and what follows the last newline.
+    pub fn tail(&self, count: usize) -> String {
+        let lines = self.lock();
+        let skip = lines.kept.len().saturating_sub(count);
+        let mut tail = lines.kept.iter().skip(skip).fold(String::new(), |all, line| all + line + "\n");
+        tail.push_str(&String::from_utf8_lossy(&lines.partial));
+        tail
+    }
+
+    /// As [`Log::find`], waiting for the line until `deadline`.
+    pub(super) fn wait(
+        &self,
+        mark: usize,
+        deadline: Instant,
+        wanted: &impl Fn(&str) -> bool,
+    ) -> Option<(usize, String)> {
+        let mut lines = self.lock();
+        let mut from = mark;
+        loop {
+            if let Some(found) = Self::find_in(&lines, from, wanted) {
+                return Some(found);
+            }
+            from = from.max(lines.dropped + lines.kept.len());
+            let left = deadline.checked_duration_since(Instant::now())?;
+            lines = self.grown.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn find_in(lines: &Lines, mark: usize, wanted: &impl Fn(&str) -> bool) -> Option<(usize, String)> {
+        let skip = mark.saturating_sub(lines.dropped);
+        let (index, line) = lines.kept.iter().enumerate().skip(skip).find(|(_, line)| wanted(line))?;
+        Some((lines.dropped + index, line.clone()))
+    }
+
+    fn append(&self, bytes: &[u8]) {
+        let mut lines = self.lock();
+        for &byte in bytes {
+            if byte != b'\n' {
+                lines.partial.push(byte);
+                continue;
+            }
+            let line = std::mem::take(&mut lines.partial);
+            lines.kept.push_back(String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned());
+            if lines.kept.len() > CAPACITY {
+                lines.kept.pop_front();
+                lines.dropped += 1;
+            }
+        }
+        self.grown.notify_all();
+    }
+
+    /// Reads a pipe to its end on a thread of its own. The thread is not joined: a grandchild may hold the pipe open.
+    pub(super) fn capture(self: &Arc<Self>, mut pipe: impl Read + Send + 'static) {
+        let log = Arc::clone(self);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+                log.append(&buffer[..count]);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_wherever_the_reads_fall() {
+        let log = Log::default();
+        log.append(b"one\r\ntw");
+        log.append(b"o\nprompt> ");
+        assert_eq!(log.since(0), ["one", "two"]);
+        assert_eq!(log.tail(1), "two\nprompt> ");
+        assert_eq!(log.find(1, |line| line.contains('o')), Some((1, "two".into())));
+    }
+
+    #[test]
+    fn marks_stay_valid_when_lines_are_dropped() {
+        let log = Log::default();
+        for n in 0..CAPACITY + 10 {
+            log.append(format!("{n}\n").as_bytes());
+        }
+        assert_eq!(log.mark(), CAPACITY + 10);
+        assert_eq!(log.since(CAPACITY + 9), [(CAPACITY + 9).to_string()]);
+        assert_eq!(log.find(0, |_| true), Some((10, "10".into())));
+    }
+}

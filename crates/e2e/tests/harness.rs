@@ -1,0 +1,173 @@
+//! The harness itself, against testpmd as the switch: what later tests demand of Millrace has to work there first.
+//!
+//! Needs the packages of `e2e::DEBIAN_PACKAGES`.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use e2e::dpdk::{self, Port, Sandbox, SwitchPort, Testpmd, TestpmdSwitch};
+use e2e::guest::{self, Kernel, Nic, Vm};
+use e2e::{Result, cpu};
+use tempfile::TempDir;
+
+fn sockets() -> (TempDir, PathBuf, PathBuf) {
+    let directory = tempfile::Builder::new().prefix("e2e-").tempdir().unwrap();
+    let (a, b) = (directory.path().join("a.sock"), directory.path().join("b.sock"));
+    (directory, a, b)
+}
+
+/// Packets sent by both ports of a network function go round through the switch.
+fn closed_loop(testpmd: dpdk::Builder, queues: u16) -> Result<()> {
+    let (_directory, a, b) = sockets();
+    let mut switch =
+        TestpmdSwitch::builder().port(SwitchPort::new(&a)).port(SwitchPort::new(&b)).queues(queues).spawn()?;
+    switch.start()?;
+    let mut function = testpmd.port(Port::new(&a)).port(Port::new(&b).packed()).queues(queues).spawn()?;
+    function.wait_ready(dpdk::READY)?;
+    function.start_tx_first(8)?;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let wanted = 100_000;
+    let stats = loop {
+        let stats = function.stats()?;
+        if stats.iter().all(|port| port.rx_packets >= wanted) || Instant::now() > deadline {
+            break stats;
+        }
+    };
+    assert_eq!(stats.len(), 2);
+    assert!(stats.iter().all(|port| port.rx_packets >= wanted), "{stats:?}");
+    let summary = function.stop()?;
+    assert!(summary.iter().any(|line| line.contains("Accumulated forward statistics")), "{summary:?}");
+    // While packets flow, bytes and packets are not of the same moment.
+    let stats = function.stats()?;
+    assert!(stats.iter().all(|port| port.rx_bytes == 64 * port.rx_packets), "{stats:?}");
+    assert!(switch.stats()?.iter().all(|port| port.tx_packets >= wanted));
+    assert!(function.usage()?.cpu > Duration::ZERO);
+    function.quit(Duration::from_secs(10))?;
+    switch.quit(Duration::from_secs(10))
+}
+
+#[test]
+fn packets_go_round_between_testpmd_and_testpmd() -> Result<()> {
+    let _alone = cpu::alone();
+    closed_loop(Testpmd::builder("loop"), 1)
+}
+
+#[test]
+fn the_same_with_two_queue_pairs_and_no_sandbox() -> Result<()> {
+    let _alone = cpu::alone();
+    closed_loop(Testpmd::builder("loop").sandbox(Sandbox::None), 2)
+}
+
+#[test]
+fn a_network_function_may_own_its_sockets() -> Result<()> {
+    let _alone = cpu::alone();
+    let (_directory, a, b) = sockets();
+    let mut function = Testpmd::builder("server")
+        .port(Port::new(&a).server().in_order())
+        .port(Port::new(&b).server().mergeable(false).queue_size(512))
+        .spawn()?;
+    let ports = TestpmdSwitch::builder().port(SwitchPort::new(&a).client()).port(SwitchPort::new(&b).client());
+    let mut switch = ports.spawn()?;
+    switch.start()?;
+    function.wait_ready(dpdk::READY)?;
+    function.start_tx_first(1)?;
+    std::thread::sleep(Duration::from_millis(200));
+    let stats = function.stats()?;
+    assert!(stats.iter().all(|port| port.rx_packets > 64), "{stats:?}");
+    Ok(())
+}
+
+/// Boots two guests on the two ports of the switch and lets them talk.
+fn two_guests(kernel: &Kernel, switch: &mut TestpmdSwitch, nics: [Nic; 2]) -> Result<(Vm, Vm)> {
+    switch.start()?;
+    let booted = Instant::now();
+    let [a, b] = nics;
+    let a = Vm::builder("a").nic(a).spawn(kernel)?;
+    let b = Vm::builder("b").nic(b).spawn(kernel)?;
+    a.wait_ready(guest::READY)?;
+    b.wait_ready(guest::READY)?;
+    println!("two guests booted in {:?} ({:?}, on cores {:?})", booted.elapsed(), a.accel(), cpu::Plan::detect());
+    a.set_address("eth0", "192.0.2.1/24")?;
+    b.set_address("eth0", "192.0.2.2/24")?;
+    let report = a.ping("192.0.2.2", 5)?;
+    assert_eq!((report.sent, report.received), (5, 5));
+    Ok((a, b))
+}
+
+#[test]
+fn a_split_and_a_packed_guest_exchange_a_file() -> Result<()> {
+    let _alone = cpu::alone();
+    let kernel = Kernel::prepare()?;
+    let (_directory, a, b) = sockets();
+    let mut switch = TestpmdSwitch::builder().port(SwitchPort::new(&a)).port(SwitchPort::new(&b)).spawn()?;
+    let (a, b) = two_guests(&kernel, &mut switch, [Nic::new(&a), Nic::new(&b).packed()])?;
+    let moved = Instant::now();
+    guest::move_file(&a, &b, "192.0.2.2", 4 << 20, guest::PATIENCE)?;
+    println!("4 MiB moved in {:?}", moved.elapsed());
+    assert_eq!(b.device_attribute("eth0", "carrier")?, "1");
+    assert!(b.device_attribute("eth0", "statistics/rx_bytes")?.parse::<u64>().unwrap() > 4 << 20);
+    a.power_off(Duration::from_secs(20))
+}
+
+#[test]
+fn guests_may_own_their_sockets_and_have_many_queues() -> Result<()> {
+    let _alone = cpu::alone();
+    let kernel = Kernel::prepare()?;
+    let (_directory, a, b) = sockets();
+    let ports = TestpmdSwitch::builder().port(SwitchPort::new(&a).client()).port(SwitchPort::new(&b).client());
+    let mut switch = ports.queues(2).spawn()?;
+    let nics = [Nic::new(&a).server().queues(2), Nic::new(&b).server().queues(2).packed().queue_size(512)];
+    let (a, b) = two_guests(&kernel, &mut switch, nics)?;
+    assert_eq!(a.check("ls -d /sys/class/net/eth0/queues/rx-* | wc -l")?, "2");
+    guest::move_file(&b, &a, "192.0.2.1", 1 << 20, guest::PATIENCE)
+}
+
+#[test]
+fn a_guest_connects_again_to_a_new_switch() -> Result<()> {
+    let _alone = cpu::alone();
+    let kernel = Kernel::prepare()?;
+    let (_directory, a, b) = sockets();
+    let switch = TestpmdSwitch::builder().port(SwitchPort::new(&a)).port(SwitchPort::new(&b));
+    let mut first = switch.clone().spawn()?;
+    let (left, _right) = two_guests(&kernel, &mut first, [Nic::new(&a).reconnect(), Nic::new(&b).reconnect()])?;
+    first.daemon().kill()?;
+    // A killed testpmd leaves its sockets behind, and a new one refuses to take them over.
+    for socket in [&a, &b] {
+        std::fs::remove_file(socket).unwrap();
+    }
+    let mut second = switch.spawn()?;
+    second.start()?;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while left.ping("192.0.2.2", 1)?.received == 0 {
+        assert!(Instant::now() < deadline, "no answer through the new switch: {:?}", second.stats()?);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_guest_without_network_runs_commands() -> Result<()> {
+    let _alone = cpu::alone();
+    let kernel = Kernel::prepare()?;
+    let booted = Instant::now();
+    let vm = Vm::builder("alone").spawn(&kernel)?;
+    vm.wait_ready(guest::READY)?;
+    println!("{} booted in {:?} ({:?})", kernel.name(), booted.elapsed(), vm.accel());
+
+    let outcome = vm.run("echo to standard error >&2; printf 'a\\n\\nb'; exit 3")?;
+    assert_eq!((outcome.status, outcome.output.as_str()), (3, "to standard error\na\n\nb"));
+    assert!(vm.check("false").unwrap_err().to_string().contains("alone: false"));
+    // More than any buffer on the way holds.
+    assert_eq!(vm.check("yes | head -c 200000")?.len(), 199_999);
+
+    // A script that hangs holds up neither the test nor the guest.
+    let error = vm.finish(vm.start("echo lost; sleep 1000")?, Duration::from_millis(300)).unwrap_err();
+    assert!(matches!(error, e2e::Error::Timeout { .. }), "{error}");
+    vm.check("echo the console speaks >/dev/console")?;
+    assert!(vm.console(20).contains("the console speaks"), "{}", vm.console(20));
+    assert!(vm.usage()?.threads > 1);
+
+    let pid = vm.pid();
+    drop(vm);
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    Ok(())
+}
