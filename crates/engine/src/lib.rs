@@ -1,4 +1,24 @@
 //! Ports, forwarding and workers: the data path of Millrace.
-#![forbid(unsafe_code)]
+//!
+//! From the outside: a [`Switch`] is started from a [`spec::Spec`], can be given another one while it runs, and tells
+//! what it counts as a [`stats::Snapshot`].
+//!
+//! Inside, arrows point down:
+//! - `switch`: the control side; owns the ports, builds plans, hands them to workers;
+//! - [`worker`]: pinned threads that run a plan to completion, round after round;
+//! - [`forward`]: where a frame goes: patch, bridge;
+//! - [`port`]: where frames come from and go to.
+#![deny(unsafe_code)]
 
+mod clock;
+pub mod counters;
+pub mod drops;
+pub mod forward;
+mod handover;
+pub mod port;
+pub mod spec;
 pub mod stats;
+mod switch;
+pub mod worker;
+
+pub use switch::{Error, ReloadReport, Switch};

@@ -55,11 +55,27 @@ impl<'a> Segment<'a> {
         unsafe { (Segment::new(self.ptr, at), Segment::new(self.ptr.add(at as usize), self.len - at)) }
     }
 
+    /// Copies as many bytes as both have room for into `out`; returns how many.
+    pub fn copy_to(&self, out: &mut [u8]) -> usize {
+        let len = out.len().min(self.len as usize);
+        // SAFETY: `len` bytes are readable here and writable there; `out` is borrowed exclusively, so it is no part
+        // of what was lent.
+        unsafe { std::ptr::copy_nonoverlapping(self.ptr, out.as_mut_ptr(), len) };
+        len
+    }
+
     /// The first `N` bytes, copied out in one go, if there are as many.
     #[inline(always)]
     pub fn read<const N: usize>(&self) -> Option<[u8; N]> {
+        if (self.len as usize) < N {
+            return None;
+        }
+        let mut bytes = [0; N];
         // SAFETY: N bytes are readable; a torn value is as good as any other that a guest may have meant.
-        (self.len as usize >= N).then(|| unsafe { self.ptr.cast::<[u8; N]>().read_volatile() })
+        unsafe { std::ptr::copy_nonoverlapping(self.ptr, bytes.as_mut_ptr(), N) };
+        // Whoever uses `bytes` must not be made to look at the guest's a second time.
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::AcqRel);
+        Some(bytes)
     }
 }
 
@@ -197,6 +213,22 @@ impl<'q> Burst<'_, 'q> {
         self.bytes += u64::from(frame.len);
     }
 
+    /// Keeps only the frames that `keep` wants, which sees the segments of each.
+    pub fn retain(&mut self, mut keep: impl FnMut(Frames<'_>, &Frame<'_>) -> bool) {
+        let mut kept = 0;
+        for i in 0..self.frames {
+            let frames = self.frames();
+            let frame = frames.as_slice()[i];
+            if keep(frames, &frame) {
+                self.storage.frames[kept] = self.storage.frames[i];
+                kept += 1;
+            } else {
+                self.bytes -= u64::from(frame.len);
+            }
+        }
+        self.frames = kept;
+    }
+
     /// All frames of the burst, borrowed for as long as they are not given back.
     #[inline(always)]
     pub fn frames(&self) -> Frames<'_> {
@@ -276,14 +308,12 @@ impl<'b> Frames<'b> {
     #[cold]
     fn peek_across<const N: usize>(&self, frame: &Frame<'b>) -> Option<[u8; N]> {
         let mut bytes = [0; N];
-        let mut filled = 0;
-        for segment in self.segments(frame) {
-            let take = (segment.len as usize).min(N - filled);
-            // SAFETY: `take` bytes are readable there and fit into `bytes`.
-            unsafe { std::ptr::copy_nonoverlapping(segment.ptr, bytes.as_mut_ptr().add(filled), take) };
-            filled += take;
-        }
-        (filled == N).then_some(bytes)
+        (self.copy_to(frame, &mut bytes) == N).then_some(bytes)
+    }
+
+    /// Copies as much of `frame` as fits into `out`; returns how many bytes.
+    pub fn copy_to(&self, frame: &Frame<'b>, out: &mut [u8]) -> usize {
+        self.segments(frame).fold(0, |filled, segment| filled + segment.copy_to(&mut out[filled..]))
     }
 }
 

@@ -10,6 +10,7 @@
 #![warn(unreachable_pub)]
 
 mod areas;
+mod buffers;
 mod config;
 pub mod copy;
 pub mod device;
@@ -22,6 +23,7 @@ pub mod ordering;
 mod position;
 mod sync;
 
+pub use buffers::Buffers;
 pub use config::{Format, MAX_QUEUE_SIZE, Negotiated, QueueConfig, features};
 pub use error::{Dropped, Fatal, SetupError};
 pub use frame::{Burst, BurstStorage, Frame, Frames, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, Segment};

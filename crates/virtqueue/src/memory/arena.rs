@@ -2,6 +2,8 @@
 
 use super::region::{MemoryError, Region};
 use super::{Memory, map::Mapping};
+use crate::copy::Copier;
+use crate::frame::Segment;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ pub struct Arena {
     memory: Arc<Memory>,
     huge: bool,
     next: u64,
+    copier: Copier,
 }
 
 impl Arena {
@@ -24,7 +27,7 @@ impl Arena {
     pub fn new(len: u64, huge: bool) -> Result<Arena, MemoryError> {
         let failed = |source| MemoryError::Map { guest_addr: Self::BASE, len, source };
         if huge && let Ok(memory) = Self::try_huge(len) {
-            return Ok(Arena { memory: Arc::new(memory), huge: true, next: 0 });
+            return Ok(Arena { memory: Arc::new(memory), huge: true, next: 0, copier: Copier::detect() });
         }
         let file = memfd_create("millrace", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
         let len = len.next_multiple_of(4096);
@@ -32,7 +35,7 @@ impl Arena {
         // The device maps this memory too; that it can't shrink is what it would like to know.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL).map_err(failed)?;
         let memory = Memory::map(vec![Self::region(len, file)])?;
-        Ok(Arena { memory: Arc::new(memory), huge: false, next: 0 })
+        Ok(Arena { memory: Arc::new(memory), huge: false, next: 0, copier: Copier::detect() })
     }
 
     fn try_huge(len: u64) -> Result<Memory, MemoryError> {
@@ -62,6 +65,28 @@ impl Arena {
     /// Host address of something allocated.
     pub fn host(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
         self.memory.translate(addr, len)
+    }
+
+    /// Bytes that a device filled, to be sent on from where they are.
+    pub fn segment(&self, addr: u64, len: u32) -> Option<Segment<'_>> {
+        let ptr = self.host(addr, len.into())?;
+        // SAFETY: just checked to lie in the arena, which stays mapped as long as it is borrowed.
+        Some(unsafe { Segment::new(ptr.as_ptr(), len) })
+    }
+
+    /// Copies `segments` to `addr`, one after the other; returns how many bytes, or `None` if there is no room.
+    pub fn gather<'s>(&self, addr: u64, segments: impl Iterator<Item = Segment<'s>> + Clone) -> Option<u32> {
+        let len = segments.clone().map(|s| s.len()).sum();
+        let mut to = self.host(addr, u64::from(len))?.as_ptr();
+        for segment in segments {
+            let part = segment.len() as usize;
+            // SAFETY: the parts add up to `len`, which was checked to fit; nothing holds a reference into the arena.
+            unsafe {
+                self.copier.copy(to, segment.as_ptr(), part);
+                to = to.add(part);
+            }
+        }
+        Some(len)
     }
 
     /// The arena as the memory table that a device is told.

@@ -1,0 +1,55 @@
+//! The cycle counter that everything is measured in.
+
+use quanta::Clock;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+static CLOCK: LazyLock<(Clock, u64)> = LazyLock::new(|| {
+    let clock = Clock::new();
+    // What a second is worth in the counter's own unit, from the ratio that quanta calibrated.
+    let nanos = clock.delta_as_nanos(0, 1 << 40).max(1);
+    let hz = (u128::from(1u64 << 40) * 1_000_000_000 / u128::from(nanos)) as u64;
+    (clock, hz)
+});
+
+/// A worker's view of the counter: no static look-up on the path of a frame.
+#[derive(Clone)]
+pub(crate) struct Cycles {
+    clock: Clock,
+    hz: u64,
+}
+
+impl Cycles {
+    pub(crate) fn new() -> Cycles {
+        Cycles { clock: CLOCK.0.clone(), hz: CLOCK.1 }
+    }
+
+    /// The counter now.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.raw()
+    }
+
+    /// Counts in a second.
+    pub(crate) fn hz(&self) -> u64 {
+        self.hz
+    }
+
+    /// Counts in `duration`.
+    pub(crate) fn per(&self, duration: Duration) -> u64 {
+        (u128::from(self.hz) * duration.as_nanos() / 1_000_000_000) as u64
+    }
+}
+
+static START: LazyLock<u64> = LazyLock::new(|| CLOCK.0.raw());
+
+/// The counter when it was first asked for: what seconds are counted from.
+pub(crate) fn start() -> u64 {
+    *START
+}
+
+/// Seconds since [`start`].
+pub(crate) fn seconds() -> u32 {
+    let cycles = Cycles::new();
+    (cycles.now().wrapping_sub(start()) / cycles.hz()) as u32
+}

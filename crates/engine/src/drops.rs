@@ -1,0 +1,72 @@
+//! Why frames end without being sent. Every reason has one name, used in counters, metrics and documentation.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)*) => {
+        /// A reason for which a frame was dropped.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $variant,)*
+        }
+
+        /// All reasons: name and meaning.
+        pub const REASONS: &[(&str, &str)] = &[$(($name, concat!($($doc),+)),)*];
+    };
+}
+
+reasons! {
+    /// The guest behind the destination had posted too few receive buffers: it is slower than what is sent to it.
+    NoBuffers = "no-buffers",
+    /// The frame is longer than the destination takes: its buffers without mergeable buffers, its MTU, or its slots.
+    TooLong = "too-long",
+    /// The destination is down: no guest connected, its queue not enabled, or the interface down.
+    Down = "down",
+    /// The destination's kernel queue was full.
+    Busy = "busy",
+    /// The kernel refused the frame at the destination.
+    Refused = "refused",
+    /// The guest offered a descriptor chain with a buffer outside its memory or of the wrong direction.
+    BadBuffer = "bad-buffer",
+    /// The guest offered a chain that is too short to hold a frame, or a receive buffer too short for a header.
+    Runt = "runt",
+    /// The bridge knows the destination to be behind the port that the frame came from.
+    Hairpin = "hairpin",
+    /// The frame's VLAN is not one that the port carries.
+    Vlan = "vlan",
+    /// There is no other port in the bridge to send it to.
+    NoPort = "no-port",
+    /// The port is in no patch and no bridge.
+    Unconnected = "unconnected",
+    /// Dropped on purpose by fault injection.
+    Injected = "injected",
+    /// The kernel lost frames before the switch could take them.
+    KernelLoss = "kernel-loss",
+}
+
+/// Frames dropped at one port, by reason. Several workers may count here; none does so on the path of a frame that is
+/// delivered.
+#[derive(Debug)]
+pub struct Drops([AtomicU64; REASONS.len()]);
+
+impl Default for Drops {
+    fn default() -> Self {
+        Drops([const { AtomicU64::new(0) }; REASONS.len()])
+    }
+}
+
+impl Drops {
+    /// Counts `frames` dropped for `reason`.
+    #[cold]
+    pub fn add(&self, reason: Reason, frames: u64) {
+        self.0[reason as usize].fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// The reasons that occurred.
+    pub fn named(&self) -> BTreeMap<String, u64> {
+        let counts = self.0.iter().map(|c| c.load(Ordering::Relaxed));
+        REASONS.iter().zip(counts).filter(|(_, n)| *n > 0).map(|((name, _), n)| ((*name).to_owned(), n)).collect()
+    }
+}

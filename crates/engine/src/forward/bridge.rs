@@ -1,0 +1,218 @@
+//! A learning bridge: every frame teaches where its source is and goes where its destination was seen, or everywhere.
+
+use super::Output;
+use super::mac_table::{Key, MacTable};
+use super::vlan::{ADDRESSES, Edit, Membership, TAG, part, tag};
+use crate::drops::{Drops, Reason};
+use crate::spec::Vlan;
+use std::sync::Arc;
+use virtqueue::{BurstStorage, Frame, Frames, MAX_BURST, Segment};
+
+/// A bridge as all its workers share it.
+pub struct Bridge {
+    /// Its addresses.
+    pub table: MacTable,
+    members: Vec<Membership>,
+    /// No port looks at tags.
+    flat: bool,
+}
+
+impl Bridge {
+    /// A bridge of ports with these VLANs.
+    pub fn new(vlans: &[Vlan], ageing_seconds: u32) -> Bridge {
+        let members = vlans.iter().map(Membership::new).collect();
+        let flat = vlans.iter().all(|v| *v == Vlan::Ignore);
+        Bridge { table: MacTable::new(4096, ageing_seconds), members, flat }
+    }
+}
+
+/// A bridge as one worker forwards through it.
+pub(crate) struct BridgePlan {
+    pub(crate) bridge: Arc<Bridge>,
+    /// For each of its ports, the worker's output.
+    pub(crate) outputs: Vec<usize>,
+}
+
+/// Where one frame goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// To this port of the bridge.
+    Port(u16),
+    /// To all ports but the one that it came from.
+    Flood,
+    /// Nowhere.
+    Drop(Reason),
+}
+
+/// What a worker keeps from burst to burst, for all its bridges.
+pub(crate) struct Scratch {
+    edited: Box<BurstStorage>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Scratch { edited: Box::default() }
+    }
+}
+
+/// A burst on its way through a bridge.
+pub(crate) struct Arrival<'a, 'b> {
+    pub(crate) frames: Frames<'b>,
+    /// Port of the bridge, and queue, that it came from.
+    pub(crate) from: usize,
+    pub(crate) queue: usize,
+    /// Seconds since the switch started.
+    pub(crate) now: u32,
+    pub(crate) outputs: &'a [Output],
+    pub(crate) drops: &'a Drops,
+}
+
+impl BridgePlan {
+    /// Forwards a burst.
+    #[inline(always)]
+    pub(crate) fn forward(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        if self.bridge.flat {
+            self.forward_flat(arrival, scratch);
+        } else {
+            self.forward_tagged(arrival, scratch);
+        }
+    }
+
+    /// Without VLANs. Frames of one burst mostly go the same way, which costs one comparison each.
+    #[inline(always)]
+    fn forward_flat(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        let frames = arrival.frames;
+        let mut verdicts = [Verdict::Flood; MAX_BURST];
+        let mut last = None;
+        let mut verdict = Verdict::Flood;
+        let mut uniform = true;
+        for (i, frame) in frames.as_slice().iter().enumerate() {
+            // The shortest frame has both addresses and a type.
+            let Some(head) = frames.peek::<12>(frame) else { continue };
+            let addresses = Addresses::new(head);
+            if last != Some(addresses) {
+                last = Some(addresses);
+                let next = self.decide(&arrival, head, 0);
+                uniform &= i == 0 || next == verdict;
+                verdict = next;
+            }
+            verdicts[i] = verdict;
+        }
+        match (uniform, verdict) {
+            (true, Verdict::Port(port)) => self.output(&arrival, port.into()).transmit(arrival.queue, frames),
+            (true, Verdict::Drop(reason)) => arrival.drops.add(reason, frames.len() as u64),
+            _ => self.send_mixed(&arrival, &verdicts[..frames.len()], &[(0, false); MAX_BURST], scratch),
+        }
+    }
+
+    #[cold]
+    fn forward_tagged(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        let frames = arrival.frames;
+        let mut verdicts = [Verdict::Drop(Reason::Vlan); MAX_BURST];
+        let mut tags = [(0, false); MAX_BURST];
+        for (i, frame) in frames.as_slice().iter().enumerate() {
+            if let Some((vid, tagged)) = self.bridge.members[arrival.from].classify(&frames, frame)
+                && let Some(head) = frames.peek::<12>(frame)
+            {
+                tags[i] = (vid, tagged);
+                verdicts[i] = match self.decide(&arrival, head, vid) {
+                    Verdict::Port(port) if !self.bridge.members[usize::from(port)].carries(vid) => {
+                        Verdict::Drop(Reason::Vlan)
+                    }
+                    verdict => verdict,
+                };
+            }
+        }
+        self.send_mixed(&arrival, &verdicts[..frames.len()], &tags, scratch);
+    }
+
+    /// Learns the source and looks up the destination.
+    #[inline(always)]
+    fn decide(&self, arrival: &Arrival<'_, '_>, head: [u8; 12], vlan: u16) -> Verdict {
+        let [a, b, c, d, e, f, source @ ..] = head;
+        let destination = [a, b, c, d, e, f];
+        let table = &self.bridge.table;
+        let is_group = |mac: &[u8; 6]| mac[0] & 1 != 0;
+        if !is_group(&source) {
+            table.learn(Key::new(source, vlan), arrival.from as u16, arrival.now);
+        }
+        if is_group(&destination) {
+            return Verdict::Flood;
+        }
+        match table.find(Key::new(destination, vlan), arrival.now) {
+            Some(port) if usize::from(port) == arrival.from => Verdict::Drop(Reason::Hairpin),
+            Some(port) => Verdict::Port(port),
+            None => Verdict::Flood,
+        }
+    }
+
+    fn output<'a>(&self, arrival: &Arrival<'a, '_>, port: usize) -> &'a Output {
+        &arrival.outputs[self.outputs[port]]
+    }
+
+    /// Sends frames that go different ways, port by port, each port's in their order.
+    #[cold]
+    fn send_mixed(
+        &self,
+        arrival: &Arrival<'_, '_>,
+        verdicts: &[Verdict],
+        tags: &[(u16, bool); MAX_BURST],
+        scratch: &mut Scratch,
+    ) {
+        let frames = arrival.frames;
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Drop(reason) => arrival.drops.add(*reason, 1),
+                Verdict::Flood if self.outputs.len() < 2 => arrival.drops.add(Reason::NoPort, 1),
+                _ => {}
+            }
+        }
+        for port in (0..self.outputs.len()).filter(|&p| p != arrival.from) {
+            let member = &self.bridge.members[port];
+            let goes = |i: usize| match verdicts[i] {
+                Verdict::Port(to) => usize::from(to) == port,
+                Verdict::Flood => member.carries(tags[i].0),
+                Verdict::Drop(_) => false,
+            };
+            let tag_bytes: [[u8; 4]; MAX_BURST] = std::array::from_fn(|i| tag(tags[i].0));
+            let mut burst = scratch.edited.start();
+            for (i, frame) in frames.as_slice().iter().enumerate().filter(|(i, _)| goes(*i)) {
+                let added = match member.egress(tags[i].1) {
+                    Edit::Keep => burst.push_segments(frames.segments(frame)),
+                    Edit::Push => burst.push_segments(pushed(&frames, frame, &tag_bytes[i])),
+                    Edit::Pop => burst.push_segments(popped(&frames, frame)),
+                };
+                if !added {
+                    // More segments than a burst holds: only by editing frames that were cut into very many.
+                    arrival.drops.add(Reason::TooLong, 1);
+                }
+            }
+            if !burst.is_empty() {
+                self.output(arrival, port).transmit(arrival.queue, burst.frames());
+            }
+        }
+    }
+}
+
+/// Both addresses of a frame, quick to compare.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Addresses(u64, u32);
+
+impl Addresses {
+    #[inline(always)]
+    fn new(head: [u8; 12]) -> Addresses {
+        let [a, b, c, d, e, f, g, h, tail @ ..] = head;
+        Addresses(u64::from_le_bytes([a, b, c, d, e, f, g, h]), u32::from_le_bytes(tail))
+    }
+}
+
+/// `frame` with a tag.
+fn pushed<'b>(frames: &Frames<'b>, frame: &Frame<'b>, tag: &'b [u8; 4]) -> impl Iterator<Item = Segment<'b>> {
+    let before = part(frames, frame, 0, ADDRESSES);
+    before.chain([Segment::from(&tag[..])]).chain(part(frames, frame, ADDRESSES, u32::MAX))
+}
+
+/// `frame` without its tag.
+fn popped<'b>(frames: &Frames<'b>, frame: &Frame<'b>) -> impl Iterator<Item = Segment<'b>> {
+    part(frames, frame, 0, ADDRESSES).chain(part(frames, frame, ADDRESSES + TAG, u32::MAX))
+}

@@ -1,0 +1,105 @@
+//! Where a frame goes: along a patch, or across a bridge.
+
+pub mod bridge;
+pub mod mac_table;
+mod vlan;
+
+use crate::counters::QueueCounters;
+use crate::drops::{Drops, Reason};
+use crate::port::{Sent, Transmit};
+use std::cell::Cell;
+use std::sync::{Arc, Mutex};
+use virtqueue::Frames;
+
+/// A transmit half as a worker reaches it.
+pub(crate) enum Half {
+    /// Only this worker sends there.
+    Own(Option<Box<dyn Transmit>>),
+    /// Several workers send there, one at a time.
+    Shared(Arc<Mutex<Option<Box<dyn Transmit>>>>),
+}
+
+/// One transmit queue of an output.
+pub(crate) struct TransmitQueue {
+    pub(crate) half: Half,
+    pub(crate) counters: Arc<QueueCounters>,
+    /// Something was sent since the peer was notified last.
+    touched: Cell<bool>,
+}
+
+impl TransmitQueue {
+    pub(crate) fn new(half: Half, counters: Arc<QueueCounters>) -> Self {
+        TransmitQueue { half, counters, touched: Cell::new(false) }
+    }
+
+    /// Sends `frames` if the queue is up.
+    #[inline(always)]
+    fn transmit(&self, frames: Frames<'_>) -> Option<Sent> {
+        match &self.half {
+            Half::Own(half) => half.as_deref().map(|h| self.send(h, frames)),
+            Half::Shared(half) => half.lock().unwrap().as_deref().map(|h| self.send(h, frames)),
+        }
+    }
+
+    #[inline(always)]
+    fn send(&self, half: &dyn Transmit, frames: Frames<'_>) -> Sent {
+        let sent = half.transmit(frames);
+        if sent.frames > 0 {
+            self.counters.sent.packets.add(sent.frames.into());
+            self.counters.sent.bytes.add(sent.bytes);
+            self.touched.set(true);
+        }
+        sent
+    }
+
+    #[inline(always)]
+    fn notify(&self) {
+        if self.touched.take() {
+            match &self.half {
+                Half::Own(half) => half.iter().for_each(|h| h.notify()),
+                Half::Shared(half) => half.lock().unwrap().iter().for_each(|h| h.notify()),
+            }
+        }
+    }
+}
+
+/// A port as one worker sends to it.
+pub(crate) struct Output {
+    pub(crate) port: u64,
+    pub(crate) queues: Vec<TransmitQueue>,
+    pub(crate) drops: Arc<Drops>,
+}
+
+impl Output {
+    /// Sends `frames` through the queue that belongs to `queue`, or through another one if the guest has not enabled
+    /// that one. What can't be sent is dropped here, at the port that it was meant for.
+    #[inline(always)]
+    pub(crate) fn transmit(&self, queue: usize, frames: Frames<'_>) {
+        let first = if self.queues.len() == 1 { 0 } else { queue % self.queues.len() };
+        let sent = match self.queues[first].transmit(frames) {
+            Some(sent) => sent,
+            None => self.transmit_elsewhere(frames),
+        };
+        sent.count_drops(frames.len(), &self.drops);
+    }
+
+    #[cold]
+    fn transmit_elsewhere(&self, frames: Frames<'_>) -> Sent {
+        self.queues.iter().find_map(|q| q.transmit(frames)).unwrap_or(Sent::none(Reason::Down))
+    }
+
+    #[inline(always)]
+    pub(crate) fn notify(&self) {
+        self.queues.iter().for_each(TransmitQueue::notify);
+    }
+}
+
+/// Where the frames of an input go.
+pub(crate) enum Target {
+    /// To this output.
+    Patch(usize),
+    /// Through this bridge, as from this one of its ports.
+    Bridge { bridge: usize, from: usize },
+    /// Nowhere.
+    Nowhere,
+}

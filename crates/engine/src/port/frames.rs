@@ -1,0 +1,10 @@
+//! Frames that a port of our own makes up or keeps.
+
+use virtqueue::{Frame, Frames};
+
+/// A copy of `frame`.
+pub(super) fn to_vec(frames: &Frames<'_>, frame: &Frame<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; frame.len() as usize];
+    frames.copy_to(frame, &mut bytes);
+    bytes
+}

@@ -1,0 +1,156 @@
+//! Generator and sink: frames out of nothing, and into nothing.
+
+use super::{Receive, Sent, Transmit, Wait};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+use virtqueue::{Burst, Frames, Segment};
+
+/// Different frames that are sent in turn.
+const VARIETY: usize = 64;
+
+/// Makes UDP frames up, at a rate or as fast as they are taken.
+pub struct Generator {
+    frames: Vec<Vec<u8>>,
+    next: Cell<usize>,
+    left: Cell<u64>,
+    /// Frames a second; zero for no limit.
+    rate: u64,
+    begun: Instant,
+    made: Cell<u64>,
+}
+
+impl Generator {
+    /// Frames of `size` bytes from `mac`; at most `count` of them if that is not zero.
+    pub fn new(size: u32, rate: u64, count: u64, mac: Option<[u8; 6]>) -> Generator {
+        let source = mac.unwrap_or([0x02, 0, 0, 0, 0, 1]);
+        Generator {
+            frames: (0..VARIETY).map(|i| udp_frame(size as usize, source, i as u16)).collect(),
+            next: Cell::new(0),
+            left: Cell::new(if count == 0 { u64::MAX } else { count }),
+            rate,
+            begun: Instant::now(),
+            made: Cell::new(0),
+        }
+    }
+
+    /// How many frames may be made now.
+    fn due(&self) -> u64 {
+        let paced = match self.rate {
+            0 => u64::MAX,
+            rate => {
+                let due = (self.begun.elapsed().as_nanos() * u128::from(rate) / 1_000_000_000) as u64;
+                // A worker that was away for long does not make up for it in one go.
+                let behind = due.saturating_sub(self.made.get());
+                if behind > rate.max(1000) {
+                    self.made.set(due - rate.min(due));
+                }
+                due.saturating_sub(self.made.get())
+            }
+        };
+        paced.min(self.left.get())
+    }
+}
+
+impl Receive for Generator {
+    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        let count = (burst.room() as u64).min(self.due()) as usize;
+        for _ in 0..count {
+            let next = self.next.get();
+            burst.push(Segment::from(&self.frames[next][..]));
+            self.next.set((next + 1) % VARIETY);
+        }
+        self.left.set(self.left.get() - count as u64);
+        self.made.set(self.made.get() + count as u64);
+        count > 0
+    }
+
+    fn recycle(&self) {}
+
+    fn arm(&self) -> Wait {
+        match (self.left.get(), self.rate) {
+            (0, _) => Wait::Event,
+            (_, 0) => Wait::Ready,
+            (_, rate) => Wait::Time(Duration::from_nanos(1_000_000_000 / rate)),
+        }
+    }
+}
+
+/// Takes everything and keeps nothing.
+pub struct Sink;
+
+impl Transmit for Sink {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let bytes = frames.as_slice().iter().map(|f| u64::from(f.len())).sum();
+        Sent { frames: frames.len() as u32, bytes, ..Sent::default() }
+    }
+}
+
+/// Nothing ever comes out of it: the other half of ports that only take.
+pub struct Nothing;
+
+impl Receive for Nothing {
+    fn receive<'q>(&'q self, _: &mut Burst<'_, 'q>) -> bool {
+        false
+    }
+
+    fn recycle(&self) {}
+
+    fn arm(&self) -> Wait {
+        Wait::Event
+    }
+}
+
+/// A UDP frame over IPv4 of exactly `size` bytes, with a right header checksum, of flow `flow`. Addresses are of the
+/// range for benchmarks (RFC 2544).
+fn udp_frame(size: usize, source: [u8; 6], flow: u16) -> Vec<u8> {
+    const HEADERS: usize = 14 + 20 + 8;
+    let size = size.max(HEADERS);
+    let mut frame = vec![0u8; size];
+    frame[..6].copy_from_slice(&[0x02, 0, 0, 0, 0, 2]);
+    frame[6..12].copy_from_slice(&source);
+    frame[12..14].copy_from_slice(&[0x08, 0x00]);
+    let ip = &mut frame[14..34];
+    ip[0] = 0x45;
+    ip[2..4].copy_from_slice(&((size - 14) as u16).to_be_bytes());
+    ip[8] = 64;
+    ip[9] = 17;
+    ip[12..16].copy_from_slice(&[198, 18, 0, 1]);
+    ip[16..20].copy_from_slice(&[198, 19, 0, 1]);
+    let sum: u32 = ip.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ip[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    frame[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());
+    frame[36..38].copy_from_slice(&9u16.to_be_bytes());
+    frame[38..40].copy_from_slice(&((size - 34) as u16).to_be_bytes());
+    (HEADERS..size).for_each(|i| frame[i] = (i + usize::from(flow)) as u8);
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use virtqueue::BurstStorage;
+
+    #[test]
+    fn it_stops_after_its_count() {
+        let generator = Generator::new(64, 0, 40, None);
+        let mut storage = Box::<BurstStorage>::default();
+        let mut sizes = Vec::new();
+        for _ in 0..3 {
+            let mut burst = storage.start();
+            generator.receive(&mut burst);
+            sizes.push(burst.len());
+        }
+        assert_eq!(sizes, [32, 8, 0]);
+        assert_eq!(generator.arm(), Wait::Event);
+    }
+
+    #[test]
+    fn a_header_checksum_adds_up() {
+        for flow in [0, 63] {
+            let frame = udp_frame(1514, [2; 6], flow);
+            let sum: u32 = frame[14..34].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+            assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+        }
+    }
+}

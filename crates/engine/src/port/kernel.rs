@@ -1,0 +1,226 @@
+//! Ports of the host kernel: tap devices, and interfaces by AF_PACKET rings.
+//!
+//! The one place of this crate with `unsafe`: frames lie in memory that others may change, so they are handed to the
+//! kernel as raw segments, never as slices.
+#![allow(unsafe_code)]
+
+use super::{Receive, Sent, Transmit, Wait};
+use crate::drops::{Drops, Reason};
+use netdev::{PacketRx, PacketTx, PushError, RawSegment, TapQueue, TapWrite};
+use std::cell::Cell;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use virtqueue::{Buffers, Burst, Frame, Frames, MAX_BURST, MIN_FRAME, Segment};
+
+/// Room for a frame read from a tap: a jumbo frame and its tag.
+const TAP_ROOM: usize = 9216 + 18;
+
+/// Most segments of a frame that the kernel takes in one go (IOV_MAX).
+const MAX_IOV: usize = 1024;
+
+/// The segments of `frame`, as the kernel takes them, in `out`; how many.
+fn raw<'o>(frames: &Frames<'_>, frame: &Frame<'_>, out: &'o mut Vec<RawSegment>) -> &'o [RawSegment] {
+    out.clear();
+    out.extend(frames.segments(frame).take(MAX_IOV).map(|s| RawSegment::new(s.as_ptr(), s.len() as usize)));
+    out
+}
+
+/// What a tap's kernel side sends.
+pub struct TapReceive {
+    queue: Arc<TapQueue>,
+    buffers: Buffers,
+}
+
+impl TapReceive {
+    /// Reads from `queue`.
+    pub fn new(queue: Arc<TapQueue>) -> TapReceive {
+        TapReceive { queue, buffers: Buffers::new(MAX_BURST, TAP_ROOM) }
+    }
+}
+
+impl Receive for TapReceive {
+    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        while burst.room() > 0 && self.buffers.push(burst, |bytes| self.queue.read(bytes).ok().flatten()) {}
+        burst.retain(|_, frame| frame.len() >= MIN_FRAME);
+        !burst.is_empty()
+    }
+
+    fn recycle(&self) {
+        self.buffers.release();
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.queue.as_fd())
+    }
+
+    fn arm(&self) -> Wait {
+        readable(self.queue.as_fd())
+    }
+}
+
+/// Something can be read from `fd` now: epoll would only tell of what comes later.
+fn readable(fd: BorrowedFd<'_>) -> Wait {
+    let mut poll = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    match rustix::event::poll(&mut poll, Some(&now)) {
+        Ok(0) | Err(_) => Wait::Event,
+        Ok(_) => Wait::Ready,
+    }
+}
+
+/// What goes to a tap's kernel side.
+pub struct TapTransmit {
+    queue: Arc<TapQueue>,
+    segments: Cell<Vec<RawSegment>>,
+}
+
+impl TapTransmit {
+    /// Writes to `queue`.
+    pub fn new(queue: Arc<TapQueue>) -> TapTransmit {
+        TapTransmit { queue, segments: Cell::default() }
+    }
+}
+
+impl Transmit for TapTransmit {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let mut sent = Sent::default();
+        let mut segments = self.segments.take();
+        for frame in frames.as_slice() {
+            // SAFETY: the segments are mapped as long as `frames` borrows them.
+            match unsafe { self.queue.write_raw(raw(&frames, frame, &mut segments)) } {
+                Ok(TapWrite::Sent) => {
+                    sent.frames += 1;
+                    sent.bytes += u64::from(frame.len());
+                }
+                Ok(TapWrite::Busy) => {
+                    sent.rest = Some(Reason::Busy);
+                    break;
+                }
+                Ok(TapWrite::Down) | Err(_) => {
+                    sent.rest = Some(Reason::Down);
+                    break;
+                }
+                Ok(TapWrite::Malformed | TapWrite::Fault) => sent.refused += 1,
+            }
+        }
+        self.segments.set(segments);
+        sent
+    }
+}
+
+/// What an interface receives.
+pub struct PacketReceive {
+    ring: PacketRx,
+    tags: Buffers,
+    losses: Cell<u64>,
+    drops: Arc<Drops>,
+}
+
+impl PacketReceive {
+    /// Takes frames out of `ring`.
+    pub fn new(ring: PacketRx, drops: Arc<Drops>) -> PacketReceive {
+        PacketReceive { ring, tags: Buffers::new(MAX_BURST, netdev::VLAN_TAG), losses: Cell::new(0), drops }
+    }
+
+    #[cold]
+    fn count_losses(&self) {
+        if let Ok(now) = self.ring.statistics() {
+            self.drops.add(Reason::KernelLoss, now.drops - self.losses.replace(now.drops));
+        }
+    }
+}
+
+impl Receive for PacketReceive {
+    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        let mut any = false;
+        for frame in self.ring.burst(burst.room()) {
+            any = true;
+            if frame.is_losing() {
+                self.count_losses();
+            }
+            let bytes = Segment::from(frame.bytes());
+            if frame.is_truncated() || bytes.len() < MIN_FRAME {
+                self.drops.add(Reason::TooLong, 1);
+                continue;
+            }
+            match frame.vlan() {
+                // The kernel took the tag out of the frame; it goes back to where it was.
+                Some(vlan) => {
+                    let around = bytes.split_at(12);
+                    self.tags.push_between(burst, around, |tag| {
+                        tag.copy_from_slice(&vlan.to_bytes());
+                        Some(tag.len())
+                    });
+                }
+                None => burst.push(bytes),
+            }
+        }
+        any
+    }
+
+    fn recycle(&self) {
+        self.tags.release();
+        // SAFETY: the burst that borrowed the ring's frames has ended: that is what recycling means.
+        unsafe { self.ring.release_shared() };
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.ring.as_fd())
+    }
+
+    fn arm(&self) -> Wait {
+        // The kernel wakes us when it retires a block, a millisecond after its first frame at the latest.
+        match readable(self.ring.as_fd()) {
+            Wait::Event => Wait::Time(Duration::from_millis(1)),
+            wait => wait,
+        }
+    }
+}
+
+/// What an interface sends.
+pub struct PacketTransmit {
+    ring: PacketTx,
+    segments: Cell<Vec<RawSegment>>,
+}
+
+impl PacketTransmit {
+    /// Puts frames into `ring`.
+    pub fn new(ring: PacketTx) -> PacketTransmit {
+        PacketTransmit { ring, segments: Cell::default() }
+    }
+}
+
+impl Transmit for PacketTransmit {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let mut sent = Sent::default();
+        let mut segments = self.segments.take();
+        for frame in frames.as_slice() {
+            // SAFETY: the segments are mapped as long as `frames` borrows them; the bytes are copied before it ends.
+            match unsafe { self.ring.push_raw(raw(&frames, frame, &mut segments)) } {
+                Ok(()) => {
+                    sent.frames += 1;
+                    sent.bytes += u64::from(frame.len());
+                }
+                Err(PushError::TooLong { .. }) => sent.too_long += 1,
+                Err(PushError::TooShort { .. }) => sent.refused += 1,
+                Err(PushError::Full) => {
+                    sent.rest = Some(Reason::Busy);
+                    break;
+                }
+            }
+        }
+        self.segments.set(segments);
+        match self.ring.flush() {
+            Ok(flushed) => {
+                let failed = (flushed.wrong_format + flushed.refused + flushed.link_down) as u32;
+                // Those may be of earlier bursts; what counts is that they are counted.
+                let failed = failed.min(sent.frames);
+                sent.frames -= failed;
+                sent.refused += failed;
+            }
+            Err(_) => return Sent::none(Reason::Down),
+        }
+        sent
+    }
+}

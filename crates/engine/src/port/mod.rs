@@ -1,0 +1,121 @@
+//! Ports: where frames come from and go to.
+//!
+//! A port has queues, and a queue has two halves that different workers may drive: frames are received from one
+//! ([`Receive`]) and transmitted to the other ([`Transmit`]). Wrappers ([`record`], [`fault`], [`staged`]) take any
+//! half and are one themselves.
+
+pub mod fault;
+mod frames;
+pub mod generator;
+pub mod kernel;
+pub mod pcap;
+pub mod record;
+pub mod staged;
+pub mod vhost_user;
+pub mod virtio_user;
+
+use crate::drops::{Drops, Reason};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+use virtqueue::{Burst, Frames};
+
+/// What a worker has to wait for before it looks at a queue again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Nothing: there is work.
+    Ready,
+    /// The queue's descriptor, see [`Receive::wake_fd`].
+    Event,
+    /// Some time, or the queue's descriptor if it has one.
+    Time(Duration),
+}
+
+/// The half of a queue that frames come out of. Driven by one worker at a time.
+///
+/// Frames stay where they are and are borrowed from the queue, hence `&self`: a queue cannot be changed while a burst
+/// of its frames is on its way. Every [`Receive::receive`] is followed by one [`Receive::recycle`], when all frames
+/// have been sent or dropped.
+pub trait Receive: Send {
+    /// Adds the frames that are there to `burst`, in order. Returns whether there is anything to recycle, which may be
+    /// so without any frame: a chain that was dropped has to go back too.
+    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool;
+
+    /// Gives everything received back to where it came from.
+    fn recycle(&self);
+
+    /// Tells the peer of what was recycled, if it wants to be told. Called once a round, after a full fence.
+    fn notify(&self) {}
+
+    /// Readable when there may be something to receive, for a worker that sleeps.
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Asks to be woken, and says what to wait for.
+    fn arm(&self) -> Wait;
+
+    /// No longer asks to be woken.
+    fn disarm(&self) {}
+
+    /// Where a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.
+    fn base(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// The half of a queue that frames go into. Driven by one worker at a time.
+pub trait Transmit: Send {
+    /// Sends as many of `frames` as possible, in order. What is not sent is dropped, and counted by the caller.
+    fn transmit(&self, frames: Frames<'_>) -> Sent;
+
+    /// As [`Receive::notify`].
+    fn notify(&self) {}
+
+    /// As [`Receive::base`].
+    fn base(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// What became of frames that were to be transmitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Frames sent.
+    pub frames: u32,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Frames longer than the port takes.
+    pub too_long: u32,
+    /// Frames that the kernel refused.
+    pub refused: u32,
+    /// Why the remaining ones were dropped, if there are any.
+    pub rest: Option<Reason>,
+}
+
+impl Sent {
+    /// None of the frames was sent, for one reason.
+    pub fn none(reason: Reason) -> Sent {
+        Sent { rest: Some(reason), ..Sent::default() }
+    }
+
+    /// Counts what was dropped out of `wanted` frames.
+    #[inline(always)]
+    pub fn count_drops(&self, wanted: usize, drops: &Drops) {
+        if self.frames as usize != wanted {
+            self.count_some(wanted as u64, drops);
+        }
+    }
+
+    #[cold]
+    fn count_some(&self, wanted: u64, drops: &Drops) {
+        for (reason, frames) in [(Reason::TooLong, self.too_long), (Reason::Refused, self.refused)] {
+            if frames > 0 {
+                drops.add(reason, frames.into());
+            }
+        }
+        let rest = wanted - u64::from(self.frames) - u64::from(self.too_long) - u64::from(self.refused);
+        if rest > 0 {
+            drops.add(self.rest.unwrap_or(Reason::Down), rest);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! pcap ports: frames from a file, and to a file.
+
+use super::record::Recorder;
+use super::{Receive, Sent, Transmit, Wait};
+use crate::drops::Reason;
+use pcap_file::pcap::PcapReader;
+use std::cell::Cell;
+use std::fs::File;
+use std::path::Path;
+use virtqueue::{Burst, Frames, MAX_FRAME, MIN_FRAME, Segment};
+
+/// Replays a file, as fast as its frames are taken.
+pub struct Replay {
+    frames: Vec<Vec<u8>>,
+    next: Cell<usize>,
+    repeat: bool,
+}
+
+impl Replay {
+    /// Reads the whole file, so that there is no reading on the path of a frame. Packets that are no frames, being
+    /// too short or too long, are left out.
+    pub fn open(path: &Path, repeat: bool) -> std::io::Result<Replay> {
+        let mut reader = PcapReader::new(File::open(path)?).map_err(std::io::Error::other)?;
+        let mut frames = Vec::new();
+        while let Some(packet) = reader.next_packet() {
+            let packet = packet.map_err(std::io::Error::other)?;
+            if (MIN_FRAME as usize..=MAX_FRAME as usize).contains(&packet.data.len()) {
+                frames.push(packet.data.into_owned());
+            }
+        }
+        Ok(Replay { frames, next: Cell::new(0), repeat })
+    }
+}
+
+impl Receive for Replay {
+    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        while burst.room() > 0
+            && let Some(frame) = self.frames.get(self.next.get())
+        {
+            burst.push(Segment::from(&frame[..]));
+            let next = self.next.get() + 1;
+            self.next.set(if self.repeat && next == self.frames.len() { 0 } else { next });
+        }
+        !burst.is_empty()
+    }
+
+    fn recycle(&self) {}
+
+    fn arm(&self) -> Wait {
+        if self.next.get() < self.frames.len() { Wait::Ready } else { Wait::Event }
+    }
+}
+
+/// Records to a file.
+pub struct Record(pub Recorder);
+
+impl Transmit for Record {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let written = self.0.write(frames);
+        let bytes = frames.as_slice()[..written].iter().map(|f| u64::from(f.len())).sum();
+        Sent { frames: written as u32, bytes, rest: Some(Reason::Refused), ..Sent::default() }
+    }
+}

@@ -1,0 +1,215 @@
+//! vhost-user ports, device role: rings in guest memory, handed over by a session and driven by workers.
+
+use super::{Receive, Sent, Transmit, Wait};
+use crate::drops::{Drops, Reason};
+use std::cell::Cell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use virtqueue::device::{Dequeue, DropCounts, Enqueue};
+use virtqueue::memory::Memory;
+use virtqueue::{Burst, Fatal, Frames, ordering};
+
+/// Says to the control side that a queue had to stop, and why.
+#[derive(Debug, Default)]
+pub struct Fault {
+    raised: AtomicBool,
+    reason: Mutex<Option<Fatal>>,
+    memory: Mutex<Weak<Memory>>,
+}
+
+impl Fault {
+    #[cold]
+    fn raise(&self, fatal: Fatal) {
+        if !self.raised.swap(true, Ordering::AcqRel) {
+            // Uncontended: only the first to raise it comes here, once in the life of a connection.
+            *self.reason.lock().unwrap() = Some(fatal);
+        }
+    }
+
+    #[inline(always)]
+    fn is_raised(&self) -> bool {
+        self.raised.load(Ordering::Relaxed)
+    }
+
+    /// Takes the reason, if a queue stopped since this was asked last, or if the guest's memory went away under it.
+    /// The connection has to end then.
+    pub fn take(&self) -> Option<Fatal> {
+        if self.memory.lock().unwrap().upgrade().is_some_and(|m| m.is_broken()) {
+            self.raise(Fatal::MemoryShrank);
+        }
+        self.reason.lock().unwrap().take()
+    }
+
+    /// Also looks after the memory that the guest's queues use from now on.
+    pub fn watch(&self, memory: &Arc<Memory>) {
+        *self.memory.lock().unwrap() = Arc::downgrade(memory);
+    }
+
+    /// A new connection starts without fault.
+    pub fn clear(&self) {
+        *self.reason.lock().unwrap() = None;
+        self.raised.store(false, Ordering::Release);
+    }
+}
+
+/// What both halves have of the connection they belong to.
+struct Common {
+    call: Option<Arc<OwnedFd>>,
+    fault: Arc<Fault>,
+    drops: Arc<Drops>,
+    counted: Cell<DropCounts>,
+}
+
+impl Common {
+    fn notify(&self) {
+        if let Some(call) = &self.call {
+            // A full counter means that the guest has a notification waiting; anything else ends with the session.
+            let _ = rustix::io::write(call, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Counts chains that the ring gave back without a frame.
+    #[cold]
+    fn count_dropped(&self, now: DropCounts) {
+        let before = self.counted.replace(now);
+        let reasons = [
+            (Reason::BadBuffer, now.bad_buffer - before.bad_buffer),
+            (Reason::Runt, now.short - before.short),
+            (Reason::TooLong, now.too_long - before.too_long),
+        ];
+        reasons.into_iter().filter(|r| r.1 > 0).for_each(|(reason, n)| self.drops.add(reason, n));
+    }
+}
+
+/// A guest's transmit queue.
+pub struct VhostReceive {
+    ring: Dequeue,
+    kick: Option<OwnedFd>,
+    common: Common,
+}
+
+/// A guest's receive queue.
+pub struct VhostTransmit {
+    ring: Enqueue,
+    common: Common,
+}
+
+impl VhostReceive {
+    /// Frames come out of `ring`; `kick` is readable when the guest was asked to kick and did.
+    pub fn new(
+        ring: Dequeue,
+        kick: Option<OwnedFd>,
+        call: Option<Arc<OwnedFd>>,
+        fault: Arc<Fault>,
+        drops: Arc<Drops>,
+    ) -> Self {
+        ring.set_kicks(false);
+        VhostReceive { ring, kick, common: Common { call, fault, drops, counted: Cell::default() } }
+    }
+}
+
+impl Receive for VhostReceive {
+    #[inline]
+    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        if self.common.fault.is_raised() {
+            return false;
+        }
+        match self.ring.receive(burst) {
+            Ok(taken) => {
+                if taken != burst.len() {
+                    self.common.count_dropped(self.ring.dropped());
+                }
+                taken > 0
+            }
+            Err(fatal) => {
+                self.common.fault.raise(fatal);
+                burst.retain(|_, _| false);
+                false
+            }
+        }
+    }
+
+    #[inline]
+    fn recycle(&self) {
+        self.ring.recycle();
+    }
+
+    #[inline]
+    fn notify(&self) {
+        if self.ring.wants_notification() {
+            self.common.notify();
+        }
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.kick.as_ref().map(AsFd::as_fd)
+    }
+
+    fn arm(&self) -> Wait {
+        if self.common.fault.is_raised() {
+            return Wait::Event;
+        }
+        self.ring.set_kicks(true);
+        ordering::before_asking();
+        if self.ring.has_work() {
+            return Wait::Ready;
+        }
+        // A driver without kick descriptor has to be polled, however rarely.
+        if self.kick.is_some() { Wait::Event } else { Wait::Time(std::time::Duration::from_micros(50)) }
+    }
+
+    fn disarm(&self) {
+        self.ring.set_kicks(false);
+    }
+
+    fn base(&self) -> Option<u32> {
+        Some(self.ring.base())
+    }
+}
+
+impl VhostTransmit {
+    /// Frames go into `ring`.
+    pub fn new(ring: Enqueue, call: Option<Arc<OwnedFd>>, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
+        ring.set_kicks(false);
+        VhostTransmit { ring, common: Common { call, fault, drops, counted: Cell::default() } }
+    }
+}
+
+impl Transmit for VhostTransmit {
+    #[inline]
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        if self.common.fault.is_raised() {
+            return Sent::none(Reason::Down);
+        }
+        match self.ring.transmit(frames) {
+            Ok(done) => {
+                if self.ring.dropped() != self.common.counted.get() {
+                    self.common.count_dropped(self.ring.dropped());
+                }
+                Sent {
+                    frames: done.frames,
+                    bytes: done.bytes,
+                    too_long: done.too_long,
+                    refused: 0,
+                    rest: Some(Reason::NoBuffers),
+                }
+            }
+            Err(fatal) => {
+                self.common.fault.raise(fatal);
+                Sent::none(Reason::Down)
+            }
+        }
+    }
+
+    #[inline]
+    fn notify(&self) {
+        if self.ring.wants_notification() {
+            self.common.notify();
+        }
+    }
+
+    fn base(&self) -> Option<u32> {
+        Some(self.ring.base())
+    }
+}

@@ -1,0 +1,154 @@
+//! What a switch is to be: plain types, checked by whoever makes them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use vhost_user::Mode;
+
+/// A whole switch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Spec {
+    /// Ports; names are unique.
+    pub ports: Vec<PortSpec>,
+    /// Wires between two ports each, by name.
+    pub patches: Vec<[String; 2]>,
+    /// Learning bridges. A port is in one patch or bridge at most.
+    pub bridges: Vec<BridgeSpec>,
+    /// Workers; at least one.
+    pub workers: Vec<WorkerSpec>,
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PortSpec {
+    /// Unique name.
+    pub name: String,
+    /// What it is.
+    pub driver: Driver,
+    /// How a bridge treats its VLANs.
+    pub vlan: Vlan,
+    /// Records every frame, in both directions, to this pcap file.
+    pub record: Option<PathBuf>,
+    /// Injects faults into what the port sends to the switch.
+    pub fault: Option<Faults>,
+    /// Copies every received frame into a private buffer first, as switches with packet pools do. For comparison.
+    pub staged: bool,
+}
+
+/// What a port is connected to.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // The fields are named after their configuration keys.
+pub enum Driver {
+    /// A guest's virtio-net device: the switch is the device.
+    VhostUser { socket: PathBuf, mode: Mode, queues: u16 },
+    /// Somebody else's vhost-user backend: the switch is the driver.
+    VirtioUser { socket: PathBuf, mode: Mode, queues: u16, queue_size: u16, packed: bool },
+    /// A kernel tap device.
+    Tap { interface: Option<String>, mtu: Option<u32>, queues: u16 },
+    /// A kernel interface, by AF_PACKET rings.
+    AfPacket { interface: String, queues: u16 },
+    /// Frames from a file, frames to a file.
+    Pcap { replay: Option<PathBuf>, record: Option<PathBuf>, repeat: bool },
+    /// Makes frames up; drops what is sent to it.
+    Generator { size: u32, rate: u64, frames: u64, mac: Option<[u8; 6]> },
+    /// Drops what is sent to it.
+    Sink,
+}
+
+impl Driver {
+    /// Its name in the configuration.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Driver::VhostUser { .. } => "vhost-user",
+            Driver::VirtioUser { .. } => "virtio-user",
+            Driver::Tap { .. } => "tap",
+            Driver::AfPacket { .. } => "af_packet",
+            Driver::Pcap { .. } => "pcap",
+            Driver::Generator { .. } => "generator",
+            Driver::Sink => "sink",
+        }
+    }
+
+    /// Queue pairs.
+    pub fn queues(&self) -> usize {
+        match *self {
+            Driver::VhostUser { queues, .. }
+            | Driver::VirtioUser { queues, .. }
+            | Driver::Tap { queues, .. }
+            | Driver::AfPacket { queues, .. } => queues.into(),
+            Driver::Pcap { .. } | Driver::Generator { .. } | Driver::Sink => 1,
+        }
+    }
+}
+
+/// Which VLANs a bridge port carries, and how.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Vlan {
+    /// The bridge does not look at tags on this port: frames pass as they are, in VLAN 0.
+    #[default]
+    Ignore,
+    /// Frames are untagged here and belong to this VLAN.
+    Access(u16),
+    /// Frames are tagged here, with one of these VLANs; all if none are listed.
+    Trunk(Vec<u16>),
+}
+
+/// Faults to inject.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// Probability that a frame is dropped.
+    pub drop: f64,
+    /// Probability that one byte of a frame is changed.
+    pub corrupt: f64,
+    /// Time by which every frame is late.
+    pub delay: Duration,
+    /// Seed of the random choices.
+    pub seed: u64,
+}
+
+/// A learning bridge.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BridgeSpec {
+    /// Unique name.
+    pub name: String,
+    /// Its ports, by name.
+    pub ports: Vec<String>,
+    /// After so long without a frame from it, a learned address is forgotten.
+    pub ageing: Duration,
+    /// Addresses that are never learned or forgotten: (address, VLAN, port).
+    pub statics: Vec<([u8; 6], u16, String)>,
+}
+
+/// A worker thread.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkerSpec {
+    /// CPU to run on and nowhere else.
+    pub cpu: Option<usize>,
+    /// What to do when there is nothing to do.
+    pub idle: Idle,
+    /// Queues it polls: port name and queue, all queues of the port if none. What no worker names is spread evenly.
+    pub queues: Vec<(String, Option<usize>)>,
+}
+
+/// Idle policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Idle {
+    /// Poll for ever.
+    Poll,
+    /// Poll, then pause for longer and longer, up to 100 microseconds.
+    #[default]
+    Backoff,
+    /// Poll for a moment, then sleep until a queue says that it has work.
+    Sleep,
+}
+
+impl Idle {
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Idle::Poll => "poll",
+            Idle::Backoff => "backoff",
+            Idle::Sleep => "sleep",
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Workers and what they do: the one place where plans are put together and changed.
+//!
+//! Everything here happens on control threads, one at a time, under one lock; a worker takes part only by running the
+//! jobs that it is left, between two bursts.
+
+use super::layout::{Domain, Layout};
+use super::port::PortShared;
+use crate::forward::bridge::BridgePlan;
+use crate::forward::{Half, Output, Target, TransmitQueue};
+use crate::port::{Receive, Transmit};
+use crate::spec::WorkerSpec;
+use crate::worker::{Input, Plan, Worker};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// Names a queue pair of a port: the port's id and the queue's index.
+pub(super) type QueueKey = (u64, usize);
+type ReceiveHalf = Box<dyn Receive>;
+type TransmitHalf = Box<dyn Transmit>;
+type SharedHalf = Arc<Mutex<Option<TransmitHalf>>>;
+
+/// The workers, and where every half of a queue is.
+#[derive(Default)]
+pub(super) struct Fabric {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    workers: Vec<(WorkerSpec, Worker)>,
+    /// Halves to which several workers send.
+    shared: HashMap<QueueKey, SharedHalf>,
+    /// Halves that no worker uses at present.
+    parked_receive: HashMap<QueueKey, ReceiveHalf>,
+    parked_transmit: HashMap<QueueKey, TransmitHalf>,
+}
+
+impl Fabric {
+    /// Lets a worker poll a queue that is up.
+    pub(super) fn attach_receive(&self, key: QueueKey, half: ReceiveHalf) {
+        let mut state = self.state.lock().unwrap();
+        if let Some(half) = state.visit(half, move |plan, half| match input(plan, key) {
+            Some(input) => {
+                input.half = Some(half);
+                None
+            }
+            None => Some(half),
+        }) {
+            state.parked_receive.insert(key, half);
+        }
+    }
+
+    /// Takes a queue from its worker: when this returns, nothing of it is on its way any more.
+    pub(super) fn detach_receive(&self, key: QueueKey) -> Option<ReceiveHalf> {
+        let mut state = self.state.lock().unwrap();
+        let parked = state.parked_receive.remove(&key);
+        parked.or_else(|| state.search(move |plan| input(plan, key)?.half.take()))
+    }
+
+    /// Lets workers send to a queue that is up.
+    pub(super) fn attach_transmit(&self, key: QueueKey, half: TransmitHalf) {
+        let mut state = self.state.lock().unwrap();
+        if let Some(shared) = state.shared.get(&key) {
+            *shared.lock().unwrap() = Some(half);
+            return;
+        }
+        if let Some(half) = state.visit(half, move |plan, half| match output(plan, key) {
+            Some(slot) => {
+                *slot = Some(half);
+                None
+            }
+            None => Some(half),
+        }) {
+            state.parked_transmit.insert(key, half);
+        }
+    }
+
+    /// As [`Fabric::detach_receive`], for the other half.
+    pub(super) fn detach_transmit(&self, key: QueueKey) -> Option<TransmitHalf> {
+        let mut state = self.state.lock().unwrap();
+        if let Some(shared) = state.shared.get(&key) {
+            // A worker holds this lock only while it sends a burst.
+            return shared.lock().unwrap().take();
+        }
+        let parked = state.parked_transmit.remove(&key);
+        parked.or_else(|| state.search(move |plan| output(plan, key)?.take()))
+    }
+
+    /// Makes the workers do what `layout` says, with the halves that they have; queues of ports that are not in it
+    /// are dropped. Frames wait in their queues meanwhile.
+    pub(super) fn arrange(&self, layout: &Layout) -> std::io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        let mut halves = state.collect();
+        state.staff(&layout.workers)?;
+        halves.keep(|id| layout.ports.iter().any(|p| p.id == id));
+        let plans: Vec<_> =
+            (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves)).collect();
+        state.parked_receive = halves.receive;
+        state.parked_transmit = halves.transmit;
+        for ((_, worker), (inputs, outputs, bridges)) in state.workers.iter().zip(plans) {
+            worker.call(move |plan| {
+                plan.inputs = inputs;
+                plan.outputs = outputs;
+                plan.bridges = bridges;
+            });
+        }
+        Ok(())
+    }
+
+    /// Looks at all workers.
+    pub(super) fn each_worker(&self, mut look: impl FnMut(usize, &WorkerSpec, &Worker)) {
+        let state = self.state.lock().unwrap();
+        state.workers.iter().enumerate().for_each(|(i, (spec, worker))| look(i, spec, worker));
+    }
+}
+
+fn input(plan: &mut Plan, (port, queue): QueueKey) -> Option<&mut Input> {
+    plan.inputs.iter_mut().find(|i| i.port == port && i.queue == queue)
+}
+
+fn output(plan: &mut Plan, (port, queue): QueueKey) -> Option<&mut Option<TransmitHalf>> {
+    let output = plan.outputs.iter_mut().find(|o| o.port == port)?;
+    match &mut output.queues.get_mut(queue)?.half {
+        Half::Own(half) => Some(half),
+        Half::Shared(_) => None,
+    }
+}
+
+/// Halves on their way from old plans to new ones.
+struct Halves {
+    receive: HashMap<QueueKey, ReceiveHalf>,
+    transmit: HashMap<QueueKey, TransmitHalf>,
+}
+
+impl Halves {
+    fn keep(&mut self, port: impl Fn(u64) -> bool) {
+        self.receive.retain(|key, _| port(key.0));
+        self.transmit.retain(|key, _| port(key.0));
+    }
+}
+
+type Pieces = (Vec<Input>, Vec<Output>, Vec<BridgePlan>);
+
+impl State {
+    /// Offers `thing` to one worker after the other until one of them takes it.
+    fn visit<T: Send + 'static>(
+        &self,
+        mut thing: T,
+        take: impl Fn(&mut Plan, T) -> Option<T> + Clone + Send + 'static,
+    ) -> Option<T> {
+        for (_, worker) in &self.workers {
+            let take = take.clone();
+            // A worker only goes when we end it, with nothing left to offer it.
+            thing = worker.call(move |plan| take(plan, thing))??;
+        }
+        Some(thing)
+    }
+
+    /// Asks one worker after the other until one of them has it.
+    fn search<T: Send + 'static>(&self, find: impl Fn(&mut Plan) -> Option<T> + Clone + Send + 'static) -> Option<T> {
+        self.workers.iter().find_map(|(_, worker)| worker.call(find.clone())?)
+    }
+
+    /// Takes every half from the workers, who then have nothing to do.
+    fn collect(&mut self) -> Halves {
+        let mut halves = Halves {
+            receive: std::mem::take(&mut self.parked_receive),
+            transmit: std::mem::take(&mut self.parked_transmit),
+        };
+        for (_, worker) in &self.workers {
+            let taken = worker.call(|plan| (std::mem::take(&mut plan.inputs), std::mem::take(&mut plan.outputs)));
+            let Some((inputs, outputs)) = taken else { continue };
+            for input in inputs {
+                halves.receive.extend(input.half.map(|half| ((input.port, input.queue), half)));
+            }
+            for output in outputs {
+                for (queue, transmit) in output.queues.into_iter().enumerate() {
+                    if let Half::Own(Some(half)) = transmit.half {
+                        halves.transmit.insert((output.port, queue), half);
+                    }
+                }
+            }
+        }
+        for (key, shared) in self.shared.drain() {
+            halves.transmit.extend(shared.lock().unwrap().take().map(|half| (key, half)));
+        }
+        halves
+    }
+
+    /// Ends workers that are no longer wanted and starts those that are.
+    fn staff(&mut self, wanted: &[WorkerSpec]) -> std::io::Result<()> {
+        let same = |a: &WorkerSpec, b: &WorkerSpec| a.cpu == b.cpu && a.idle == b.idle;
+        let kept = self.workers.iter().zip(wanted).take_while(|((had, _), want)| same(had, want)).count();
+        self.workers.truncate(kept);
+        for (index, spec) in wanted.iter().enumerate().skip(kept) {
+            self.workers.push((spec.clone(), Worker::spawn(index, spec.cpu, spec.idle)?));
+        }
+        Ok(())
+    }
+
+    /// Puts together what `worker` does.
+    fn assemble(&mut self, layout: &Layout, worker: usize, halves: &mut Halves) -> Pieces {
+        let mut pieces = (Vec::new(), Vec::new(), Vec::new());
+        for (port, queue) in layout.polled_by(worker) {
+            let shared = &layout.ports[port];
+            let key = (shared.id, queue);
+            let target = match layout.domain_of(port) {
+                Some(Domain::Patch(pair)) => {
+                    let other = if pair[0] == port { pair[1] } else { pair[0] };
+                    Target::Patch(self.output(layout, other, &mut pieces.1, halves))
+                }
+                Some(Domain::Bridge { bridge, members }) => {
+                    let known = pieces.2.iter().position(|b: &BridgePlan| Arc::ptr_eq(&b.bridge, bridge));
+                    let index = known.unwrap_or_else(|| {
+                        let outputs = members.iter().map(|&m| self.output(layout, m, &mut pieces.1, halves)).collect();
+                        pieces.2.push(BridgePlan { bridge: bridge.clone(), outputs });
+                        pieces.2.len() - 1
+                    });
+                    let from = members.iter().position(|&m| m == port).unwrap_or_default();
+                    Target::Bridge { bridge: index, from }
+                }
+                None => Target::Nowhere,
+            };
+            pieces.0.push(Input {
+                port: shared.id,
+                queue,
+                half: halves.receive.remove(&key),
+                target,
+                counters: shared.queues[queue].clone(),
+                drops: shared.drops.clone(),
+            });
+        }
+        pieces
+    }
+
+    /// The index in `outputs` of the one to `port`, which is made if it is not there.
+    fn output(&mut self, layout: &Layout, port: usize, outputs: &mut Vec<Output>, halves: &mut Halves) -> usize {
+        let shared: &Arc<PortShared> = &layout.ports[port];
+        if let Some(index) = outputs.iter().position(|o| o.port == shared.id) {
+            return index;
+        }
+        let several = layout.senders_to(port) > 1;
+        let queues = shared.queues.iter().enumerate().map(|(queue, counters)| {
+            let key = (shared.id, queue);
+            let half = if several {
+                let half = self.shared.entry(key).or_insert_with(|| Arc::new(Mutex::new(halves.transmit.remove(&key))));
+                Half::Shared(half.clone())
+            } else {
+                Half::Own(halves.transmit.remove(&key))
+            };
+            TransmitQueue::new(half, counters.clone())
+        });
+        outputs.push(Output { port: shared.id, queues: queues.collect(), drops: shared.drops.clone() });
+        outputs.len() - 1
+    }
+}

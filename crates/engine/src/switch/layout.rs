@@ -1,0 +1,125 @@
+//! Who does what: ports, what connects them, and which worker polls which queue. Made from a specification, without
+//! touching anything.
+
+use super::port::PortShared;
+use crate::forward::bridge::Bridge;
+use crate::spec::{Spec, WorkerSpec};
+use std::sync::Arc;
+
+/// What connects a port to others.
+pub(super) enum Domain {
+    /// Two ports, by index.
+    Patch([usize; 2]),
+    /// A bridge and its ports, by index.
+    Bridge { bridge: Arc<Bridge>, members: Vec<usize> },
+}
+
+impl Domain {
+    fn members(&self) -> &[usize] {
+        match self {
+            Domain::Patch(pair) => pair,
+            Domain::Bridge { members, .. } => members,
+        }
+    }
+}
+
+/// A switch on paper.
+pub(super) struct Layout {
+    pub(super) ports: Vec<Arc<PortShared>>,
+    pub(super) domains: Vec<Domain>,
+    pub(super) workers: Vec<WorkerSpec>,
+    /// For every port and queue, the worker that polls it.
+    assignment: Vec<Vec<usize>>,
+}
+
+impl Layout {
+    /// Lays out `ports`, which are those of `spec` in its order. `bridges` are those of `spec`, likewise.
+    pub(super) fn new(spec: &Spec, ports: Vec<Arc<PortShared>>, bridges: Vec<Arc<Bridge>>) -> Layout {
+        let index = |name: &String| ports.iter().position(|p| p.name == *name).expect("the specification was checked");
+        let patches = spec.patches.iter().map(|pair| Domain::Patch([index(&pair[0]), index(&pair[1])]));
+        let bridges = spec.bridges.iter().zip(bridges).map(|(spec, bridge)| {
+            let members = spec.ports.iter().map(index).collect();
+            Domain::Bridge { bridge, members }
+        });
+        let domains = patches.chain(bridges).collect();
+        let workers = if spec.workers.is_empty() { vec![WorkerSpec::default()] } else { spec.workers.clone() };
+        let assignment = assign(&ports, &workers);
+        Layout { ports, domains, workers, assignment }
+    }
+
+    /// The queues that `worker` polls, as (port, queue).
+    pub(super) fn polled_by(&self, worker: usize) -> impl Iterator<Item = (usize, usize)> {
+        let queues = |(port, workers): (usize, &Vec<usize>)| {
+            let mine = workers.iter().enumerate().filter(|(_, w)| **w == worker);
+            mine.map(|(queue, _)| (port, queue)).collect::<Vec<_>>()
+        };
+        self.assignment.iter().enumerate().flat_map(queues).collect::<Vec<_>>().into_iter()
+    }
+
+    /// The worker that polls a queue.
+    pub(super) fn poller(&self, port: usize, queue: usize) -> usize {
+        self.assignment[port][queue]
+    }
+
+    /// What connects `port`.
+    pub(super) fn domain_of(&self, port: usize) -> Option<&Domain> {
+        self.domains.iter().find(|d| d.members().contains(&port))
+    }
+
+    /// How many workers may send to `port`.
+    pub(super) fn senders_to(&self, port: usize) -> usize {
+        let others = self.domain_of(port).map(Domain::members).unwrap_or_default().iter().filter(|&&p| p != port);
+        // A bridge's worker has an output to every port of the bridge, its own included.
+        let own = matches!(self.domain_of(port), Some(Domain::Bridge { .. })).then_some(&port);
+        let mut senders: Vec<_> = others.chain(own).flat_map(|&p| &self.assignment[p]).collect();
+        senders.sort();
+        senders.dedup();
+        senders.len()
+    }
+}
+
+/// Gives every queue to the worker that names it, and the rest to whoever has the fewest.
+fn assign(ports: &[Arc<PortShared>], workers: &[WorkerSpec]) -> Vec<Vec<usize>> {
+    let named = |port: &str, queue: usize| {
+        workers.iter().position(|w| w.queues.iter().any(|(p, q)| p == port && q.is_none_or(|q| q == queue)))
+    };
+    let wanted: Vec<Vec<_>> = ports.iter().map(|p| (0..p.queues.len()).map(|q| named(&p.name, q)).collect()).collect();
+    let mut load = vec![0; workers.len()];
+    wanted.iter().flatten().flatten().for_each(|&w: &usize| load[w] += 1);
+    let mut place = |wanted: &Option<usize>| {
+        wanted.unwrap_or_else(|| {
+            let least = (0..load.len()).min_by_key(|&w| load[w]).unwrap_or_default();
+            load[least] += 1;
+            least
+        })
+    };
+    wanted.iter().map(|queues| queues.iter().map(&mut place).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Driver, PortSpec, Vlan};
+
+    fn port(id: u64, name: &str, queues: u16) -> Arc<PortShared> {
+        let driver = Driver::Tap { interface: None, mtu: None, queues };
+        let spec = PortSpec { name: name.into(), driver, vlan: Vlan::Ignore, record: None, fault: None, staged: false };
+        Arc::new(PortShared::new(id, &spec, None))
+    }
+
+    #[test]
+    fn queues_are_spread_evenly_around_those_that_are_named() {
+        let ports = vec![port(1, "a", 2), port(2, "b", 2)];
+        let pinned = WorkerSpec { queues: vec![("b".into(), Some(1))], ..WorkerSpec::default() };
+        let spec = Spec {
+            patches: vec![["a".into(), "b".into()]],
+            workers: vec![pinned, WorkerSpec::default()],
+            ..Spec::default()
+        };
+        let layout = Layout::new(&spec, ports, vec![]);
+        assert_eq!(layout.poller(1, 1), 0);
+        assert_eq!(layout.polled_by(0).count(), 2);
+        assert_eq!(layout.polled_by(1).count(), 2);
+        assert_eq!(layout.senders_to(0), 2);
+    }
+}

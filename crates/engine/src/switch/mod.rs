@@ -1,0 +1,294 @@
+//! The control side: owns the ports, follows the specification, reads the counters.
+
+mod fabric;
+mod layout;
+mod link;
+mod port;
+mod vhost;
+
+use crate::clock::{self, Cycles};
+use crate::forward::bridge::Bridge;
+use crate::forward::mac_table::Key;
+use crate::spec::{BridgeSpec, PortSpec, Spec, Vlan};
+use crate::stats::{MacEntry, PortStats, Snapshot, WorkerStats};
+use crate::worker::STAGES;
+use fabric::Fabric;
+use layout::{Domain, Layout};
+use port::{Connection, PortShared};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+pub use port::OpenError;
+
+/// How often guests are looked after: faults that workers raised, addresses that grew old.
+const HOUSEKEEPING: Duration = Duration::from_millis(50);
+
+/// Why the switch can't do what it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A port could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A worker could not be started.
+    #[error("cannot start a worker: {0}")]
+    Worker(std::io::Error),
+}
+
+/// What a reload did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReloadReport {
+    /// Ports that could not be opened, and why; they stay down.
+    pub failed: Vec<String>,
+}
+
+/// A running switch; dropping it stops it.
+pub struct Switch {
+    inner: Arc<Inner>,
+    housekeeper: Option<JoinHandle<()>>,
+}
+
+struct Inner {
+    fabric: Arc<Fabric>,
+    topology: Mutex<Topology>,
+    started: Instant,
+    stop: AtomicBool,
+}
+
+/// The specification come to life.
+struct Topology {
+    spec: Spec,
+    layout: Layout,
+    /// In the order of the specification.
+    connections: Vec<Connection>,
+    next_id: u64,
+}
+
+impl Switch {
+    /// Starts what `spec` describes. If a port can't be opened, nothing is left running.
+    pub fn start(spec: Spec) -> Result<Switch, Error> {
+        let nothing = Topology {
+            spec: Spec::default(),
+            layout: Layout::new(&Spec::default(), vec![], vec![]),
+            connections: vec![],
+            next_id: 1,
+        };
+        clock::start();
+        let inner = Arc::new(Inner {
+            fabric: Arc::default(),
+            topology: Mutex::new(nothing),
+            started: Instant::now(),
+            stop: AtomicBool::new(false),
+        });
+        if let Some(error) = inner.apply(spec)?.into_iter().next() {
+            inner.apply(Spec::default())?;
+            return Err(error.into());
+        }
+        let keeper = inner.clone();
+        let housekeeper = std::thread::Builder::new().name("housekeeper".into()).spawn(move || keeper.keep_house());
+        Ok(Switch { inner, housekeeper: Some(housekeeper.map_err(Error::Worker)?) })
+    }
+
+    /// Makes the running switch what `spec` describes. Ports that are the same in both go on without losing a frame.
+    pub fn reload(&self, spec: Spec) -> Result<ReloadReport, Error> {
+        let failed = self.inner.apply(spec)?.iter().map(OpenError::to_string).collect();
+        Ok(ReloadReport { failed })
+    }
+
+    /// Everything that is counted, now.
+    pub fn snapshot(&self) -> Snapshot {
+        let topology = self.inner.topology();
+        let layout = &topology.layout;
+        let ports = layout.ports.iter().zip(&topology.spec.ports).enumerate();
+        let mut workers = Vec::new();
+        self.inner.fabric.each_worker(|index, spec, worker| {
+            let counters = &worker.counters;
+            let sampled = counters.sampled.get().max(1) as f64;
+            let stages = STAGES.iter().zip(&counters.stages);
+            let polled = layout.polled_by(index);
+            workers.push(WorkerStats {
+                index,
+                cpu: spec.cpu,
+                idle: spec.idle.name().into(),
+                busy_cycles: counters.busy.get(),
+                idle_cycles: counters.idle.get(),
+                busy_rounds: counters.rounds.get(),
+                sleeps: counters.sleeps.get(),
+                packets: counters.packets.get(),
+                stage_cycles_per_packet: stages.map(|(n, c)| ((*n).into(), c.get() as f64 / sampled)).collect(),
+                queues: polled.map(|(port, queue)| format!("{}.{queue}", layout.ports[port].name)).collect(),
+            });
+        });
+        Snapshot {
+            uptime_seconds: self.inner.started.elapsed().as_secs_f64(),
+            cycles_hz: Cycles::new().hz(),
+            ports: ports.map(|(index, (port, spec))| topology.port_stats(index, port, spec)).collect(),
+            workers,
+        }
+    }
+
+    /// The MAC tables of all bridges.
+    pub fn macs(&self) -> Vec<MacEntry> {
+        let topology = self.inner.topology();
+        let now = clock::seconds();
+        let mut entries = Vec::new();
+        for (spec, bridge, members) in topology.bridges() {
+            entries.extend(bridge.table.entries(now).into_iter().map(|e| MacEntry {
+                bridge: spec.name.clone(),
+                mac: e.mac.map(|b| format!("{b:02x}")).join(":"),
+                vlan: e.vlan,
+                port: topology.layout.ports[members[usize::from(e.port)]].name.clone(),
+                age_seconds: e.seen.map(|s| now.wrapping_sub(s).into()),
+            }));
+        }
+        entries
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        self.inner.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.housekeeper.take() {
+            let _ = thread.join();
+        }
+        // Sessions end first, so that guests get their buffers back; then the workers.
+        let _ = self.inner.apply(Spec::default());
+    }
+}
+
+impl Topology {
+    fn bridges(&self) -> impl Iterator<Item = (&BridgeSpec, &Arc<Bridge>, &Vec<usize>)> {
+        let domains = self.layout.domains.iter().filter_map(|domain| match domain {
+            Domain::Bridge { bridge, members } => Some((bridge, members)),
+            Domain::Patch(_) => None,
+        });
+        self.spec.bridges.iter().zip(domains).map(|(spec, (bridge, members))| (spec, bridge, members))
+    }
+
+    fn port_stats(&self, index: usize, port: &PortShared, spec: &PortSpec) -> PortStats {
+        let state = port.state();
+        let queues = port.queues.iter().enumerate().map(|(queue, counters)| {
+            let mut stats = counters.stats();
+            stats.worker = Some(self.layout.poller(index, queue));
+            stats
+        });
+        PortStats {
+            name: port.name.clone(),
+            driver: spec.driver.name().into(),
+            up: state.up,
+            detail: state.detail,
+            forwarding: self.forwarding(index),
+            queues: queues.collect(),
+            drops: port.drops.named(),
+        }
+    }
+
+    fn forwarding(&self, port: usize) -> String {
+        let bridge = self.bridges().find(|(_, _, members)| members.contains(&port));
+        match (self.layout.domain_of(port), bridge) {
+            (Some(Domain::Patch([a, b])), _) => {
+                format!("patch {}", self.layout.ports[if *a == port { *b } else { *a }].name)
+            }
+            (_, Some((spec, ..))) => format!("bridge {}", spec.name),
+            _ => "nowhere".into(),
+        }
+    }
+}
+
+impl Inner {
+    fn topology(&self) -> MutexGuard<'_, Topology> {
+        self.topology.lock().unwrap()
+    }
+
+    /// Turns the present topology into `spec`; the ports that could not be opened.
+    fn apply(&self, spec: Spec) -> Result<Vec<OpenError>, Error> {
+        let mut topology = self.topology();
+        let old = &mut *topology;
+        // VLANs belong to the bridge: a port that differs in them only stays open.
+        let opens_like = |a: &PortSpec, b: &PortSpec| *a == PortSpec { vlan: a.vlan.clone(), ..b.clone() };
+        let mut failed = Vec::new();
+        let mut ports = Vec::new();
+        let mut connections: Vec<Option<Connection>> = Vec::new();
+        let mut had: Vec<_> = old.connections.drain(..).map(Some).collect();
+        for port in &spec.ports {
+            let kept = old.spec.ports.iter().position(|p| opens_like(p, port)).filter(|&i| had[i].is_some());
+            connections.push(kept.and_then(|i| had[i].take()));
+            ports.push(match kept {
+                Some(index) => old.layout.ports[index].clone(),
+                None => {
+                    old.next_id += 1;
+                    let recorder = port::recorder(port).unwrap_or_else(|error| {
+                        failed.push(error);
+                        None
+                    });
+                    Arc::new(PortShared::new(old.next_id, port, recorder))
+                }
+            });
+        }
+        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec)).collect();
+        let layout = Layout::new(&spec, ports, bridges);
+        // What goes, goes before what comes: both may want the same socket. Its sessions drain by themselves.
+        drop(had);
+        self.fabric.arrange(&layout).map_err(Error::Worker)?;
+        for (index, (port, connection)) in spec.ports.iter().zip(&mut connections).enumerate() {
+            if connection.is_none() {
+                let shared = &layout.ports[index];
+                let opened = port::open(port, shared, &self.fabric).unwrap_or_else(|error| {
+                    shared.set_state(false, error.to_string());
+                    failed.push(error);
+                    Connection::None
+                });
+                *connection = Some(opened);
+            }
+        }
+        *old =
+            Topology { spec, layout, connections: connections.into_iter().flatten().collect(), next_id: old.next_id };
+        Ok(failed)
+    }
+
+    /// Ends connections whose queues had to stop, and forgets old addresses.
+    fn keep_house(&self) {
+        let mut swept = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            std::thread::sleep(HOUSEKEEPING);
+            let topology = self.topology();
+            for (port, connection) in topology.layout.ports.iter().zip(&topology.connections) {
+                if let (Some(fatal), Connection::Backend(service)) = (port.fault.take(), connection) {
+                    tracing::error!("port \"{}\": the guest broke its ring and is disconnected: {fatal}", port.name);
+                    service.disconnect();
+                }
+            }
+            let now = clock::seconds();
+            if now != swept {
+                swept = now;
+                for (_, bridge, members) in topology.bridges() {
+                    let down = |port: u16| !topology.layout.ports[members[usize::from(port)]].state().up;
+                    bridge.table.sweep(now, down);
+                }
+            }
+        }
+    }
+}
+
+impl Topology {
+    /// The bridge that `wanted` describes, with what it has learned if it is the same as before.
+    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec) -> Arc<Bridge> {
+        let vlans = |bridge: &BridgeSpec, spec: &Spec| -> Vec<Vlan> {
+            let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
+            bridge.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect()
+        };
+        let had = self.bridges().find(|(had, _, _)| *had == wanted && vlans(had, &self.spec) == vlans(wanted, spec));
+        if let Some((_, bridge, _)) = had {
+            return bridge.clone();
+        }
+        let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
+        let bridge = Bridge::new(&vlans(wanted, spec), seconds);
+        for (mac, vlan, port) in &wanted.statics {
+            if let Some(index) = wanted.ports.iter().position(|p| p == port) {
+                bridge.table.fix(Key::new(*mac, *vlan), index as u16);
+            }
+        }
+        Arc::new(bridge)
+    }
+}

@@ -1,0 +1,187 @@
+//! A port as the control side has it: what its halves share, and what keeps it open.
+
+use super::fabric::Fabric;
+use super::{link, vhost};
+use crate::counters::QueueCounters;
+use crate::drops::Drops;
+use crate::port::fault::FaultReceive;
+use crate::port::generator::{Generator, Nothing, Sink};
+use crate::port::kernel::{PacketReceive, PacketTransmit, TapReceive, TapTransmit};
+use crate::port::pcap::{Record, Replay};
+use crate::port::record::{RecordReceive, RecordTransmit, Recorder};
+use crate::port::staged::Staged;
+use crate::port::vhost_user::Fault;
+use crate::port::{Receive, Transmit};
+use crate::spec::{Driver, Faults, PortSpec};
+use netdev::{Interface, PacketRx, PacketTx, RxConfig, Tap, TxConfig};
+use std::sync::{Arc, Mutex};
+
+/// What everything that belongs to one port shares.
+pub(super) struct PortShared {
+    /// Unique while the switch runs.
+    pub(super) id: u64,
+    pub(super) name: String,
+    pub(super) queues: Vec<Arc<QueueCounters>>,
+    pub(super) drops: Arc<Drops>,
+    pub(super) fault: Arc<Fault>,
+    state: Mutex<State>,
+    faults: Option<Faults>,
+    staged: bool,
+    recorder: Option<Recorder>,
+}
+
+/// What people are told of a port.
+#[derive(Clone, Default)]
+pub(super) struct State {
+    pub(super) up: bool,
+    pub(super) detail: String,
+}
+
+impl PortShared {
+    pub(super) fn new(id: u64, spec: &PortSpec, recorder: Option<Recorder>) -> PortShared {
+        PortShared {
+            id,
+            name: spec.name.clone(),
+            queues: (0..spec.driver.queues()).map(|_| Arc::default()).collect(),
+            drops: Arc::default(),
+            fault: Arc::default(),
+            state: Mutex::default(),
+            faults: spec.fault.clone(),
+            staged: spec.staged,
+            recorder,
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state.lock().unwrap().clone()
+    }
+
+    pub(super) fn set_state(&self, up: bool, detail: impl Into<String>) {
+        let detail = detail.into();
+        *self.state.lock().unwrap() = State { up, detail };
+    }
+
+    /// Puts the port's wrappers around a receive half.
+    pub(super) fn wrap_receive(&self, mut half: Box<dyn Receive>) -> Box<dyn Receive> {
+        if self.staged {
+            half = Box::new(Staged::new(half));
+        }
+        if let Some(faults) = &self.faults {
+            half = Box::new(FaultReceive::new(half, faults.clone(), self.drops.clone()));
+        }
+        if let Some(recorder) = &self.recorder {
+            half = Box::new(RecordReceive::new(half, recorder.clone()));
+        }
+        half
+    }
+
+    /// Puts the port's wrappers around a transmit half.
+    pub(super) fn wrap_transmit(&self, half: Box<dyn Transmit>) -> Box<dyn Transmit> {
+        match &self.recorder {
+            Some(recorder) => Box::new(RecordTransmit::new(half, recorder.clone())),
+            None => half,
+        }
+    }
+}
+
+/// What keeps a port's peer connected; dropping it ends that.
+pub(super) enum Connection {
+    /// A vhost-user backend that serves frontends.
+    Backend(vhost_user::backend::Service),
+    /// A thread that keeps a link to a backend.
+    Link { _link: link::LinkThread },
+    /// Nothing: the halves hold all there is.
+    None,
+}
+
+/// A port cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("port \"{port}\" ({driver}): {problem}")]
+pub struct OpenError {
+    port: String,
+    driver: &'static str,
+    problem: String,
+}
+
+/// Opens what `spec` names and attaches its halves to `fabric`, now or when a peer connects.
+pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> Result<Connection, OpenError> {
+    let failed = |problem: String| OpenError { port: spec.name.clone(), driver: spec.driver.name(), problem };
+    let attach = |queue: usize, receive: Box<dyn Receive>, transmit: Box<dyn Transmit>| {
+        fabric.attach_receive((shared.id, queue), shared.wrap_receive(receive));
+        fabric.attach_transmit((shared.id, queue), shared.wrap_transmit(transmit));
+    };
+    match &spec.driver {
+        Driver::VhostUser { socket, mode, queues } => {
+            let options = vhost_user::backend::Options { socket: socket.clone(), mode: *mode, queue_pairs: *queues };
+            let port = Arc::new(vhost::VhostPort::new(shared.clone(), fabric.clone()));
+            let service = vhost_user::backend::Service::spawn(options, port).map_err(|e| failed(e.to_string()))?;
+            return Ok(Connection::Backend(service));
+        }
+        Driver::VirtioUser { socket, mode, queues, queue_size, packed } => {
+            let options = link::options(socket, *mode, *queues, *queue_size, *packed);
+            let link = link::LinkThread::spawn(options, shared.clone(), fabric.clone())
+                .map_err(|e| failed(format!("cannot start a thread: {e}")))?;
+            return Ok(Connection::Link { _link: link });
+        }
+        Driver::Tap { interface, mtu, queues } => {
+            let name = interface.as_deref().unwrap_or("millrace%d");
+            let taps = Tap::open(name, usize::from(*queues)).map_err(|e| failed(e.to_string()))?;
+            let name = taps[0].name().to_owned();
+            let device = Interface::open(&name).map_err(|e| failed(e.to_string()))?;
+            if let Some(mtu) = mtu {
+                device.set_mtu(*mtu as usize).map_err(|e| failed(e.to_string()))?;
+            }
+            device.bring_up().map_err(|e| failed(e.to_string()))?;
+            for (queue, tap) in taps.into_iter().map(Arc::new).enumerate() {
+                attach(queue, Box::new(TapReceive::new(tap.clone())), Box::new(TapTransmit::new(tap)));
+            }
+            shared.set_state(true, format!("interface {name}"));
+        }
+        Driver::AfPacket { interface, queues } => {
+            let device = Interface::open(interface).map_err(|e| failed(e.to_string()))?;
+            device.bring_up().map_err(|e| failed(e.to_string()))?;
+            let rings = PacketRx::open(interface, usize::from(*queues), &RxConfig::default());
+            for (queue, ring) in rings.map_err(|e| failed(e.to_string()))?.into_iter().enumerate() {
+                let transmit = PacketTx::open(interface, &TxConfig::default()).map_err(|e| failed(e.to_string()))?;
+                let receive = PacketReceive::new(ring, shared.drops.clone());
+                attach(queue, Box::new(receive), Box::new(PacketTransmit::new(transmit)));
+            }
+            shared.set_state(true, format!("interface {interface}, copied by the kernel"));
+        }
+        Driver::Pcap { replay, record, repeat } => {
+            let receive: Box<dyn Receive> = match replay {
+                Some(path) => {
+                    Box::new(Replay::open(path, *repeat).map_err(|e| failed(format!("{}: {e}", path.display())))?)
+                }
+                None => Box::new(Nothing),
+            };
+            let transmit: Box<dyn Transmit> = match record {
+                Some(path) => {
+                    Box::new(Record(Recorder::create(path).map_err(|e| failed(format!("{}: {e}", path.display())))?))
+                }
+                None => Box::new(Sink),
+            };
+            attach(0, receive, transmit);
+            shared.set_state(true, "file open");
+        }
+        Driver::Generator { size, rate, frames, mac } => {
+            attach(0, Box::new(Generator::new(*size, *rate, *frames, *mac)), Box::new(Sink));
+            shared.set_state(true, format!("frames of {size} bytes"));
+        }
+        Driver::Sink => {
+            attach(0, Box::new(Nothing), Box::new(Sink));
+            shared.set_state(true, "takes everything");
+        }
+    }
+    Ok(Connection::None)
+}
+
+/// The recorder that `spec` asks for.
+pub(super) fn recorder(spec: &PortSpec) -> Result<Option<Recorder>, OpenError> {
+    let Some(path) = &spec.record else { return Ok(None) };
+    Recorder::create(path).map(Some).map_err(|error| OpenError {
+        port: spec.name.clone(),
+        driver: spec.driver.name(),
+        problem: format!("cannot record to {}: {error}", path.display()),
+    })
+}

@@ -1,0 +1,78 @@
+//! What a vhost-user session does to a port: queues come up and go down.
+
+use super::fabric::Fabric;
+use super::port::PortShared;
+use crate::port::vhost_user::{VhostReceive, VhostTransmit};
+use std::sync::{Arc, Mutex};
+use vhost_user::backend::{QueueSetup, Queues};
+use virtqueue::SetupError;
+use virtqueue::device::{Dequeue, Enqueue};
+
+/// A vhost-user port, to its session.
+pub(super) struct VhostPort {
+    shared: Arc<PortShared>,
+    fabric: Arc<Fabric>,
+    /// The running queues, by index.
+    running: Mutex<Vec<usize>>,
+    detail: Mutex<String>,
+}
+
+impl VhostPort {
+    pub(super) fn new(shared: Arc<PortShared>, fabric: Arc<Fabric>) -> VhostPort {
+        shared.set_state(false, "no guest is connected");
+        VhostPort { shared, fabric, running: Mutex::default(), detail: Mutex::default() }
+    }
+
+    fn update(&self) {
+        let running = self.running.lock().unwrap();
+        // Frames pass once a pair of queues runs.
+        let up = running.iter().any(|i| i % 2 == 0) && running.iter().any(|i| i % 2 == 1);
+        self.shared.set_state(up, self.detail.lock().unwrap().clone());
+    }
+}
+
+impl Queues for VhostPort {
+    fn connected(&self) {
+        self.shared.fault.clear();
+        *self.detail.lock().unwrap() = "connected".into();
+        self.update();
+    }
+
+    fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError> {
+        let QueueSetup { memory, config, kick, call } = setup;
+        let key = (self.shared.id, index / 2);
+        let (fault, drops) = (self.shared.fault.clone(), self.shared.drops.clone());
+        self.shared.fault.watch(&memory);
+        if index.is_multiple_of(2) {
+            let half = VhostTransmit::new(Enqueue::new(memory, &config)?, call, fault, drops);
+            self.fabric.attach_transmit(key, self.shared.wrap_transmit(Box::new(half)));
+        } else {
+            let half = VhostReceive::new(Dequeue::new(memory, &config)?, kick, call, fault, drops);
+            self.fabric.attach_receive(key, self.shared.wrap_receive(Box::new(half)));
+        }
+        self.running.lock().unwrap().push(index);
+        self.update();
+        Ok(())
+    }
+
+    fn stop(&self, index: usize) -> Option<u32> {
+        let key = (self.shared.id, index / 2);
+        self.running.lock().unwrap().retain(|&i| i != index);
+        self.update();
+        if index.is_multiple_of(2) {
+            self.fabric.detach_transmit(key)?.base()
+        } else {
+            self.fabric.detach_receive(key)?.base()
+        }
+    }
+
+    fn disconnected(&self, reason: &str) {
+        *self.detail.lock().unwrap() = format!("no guest is connected; the last one left: {reason}");
+        self.update();
+    }
+
+    fn describe(&self, line: String) {
+        *self.detail.lock().unwrap() = line;
+        self.update();
+    }
+}

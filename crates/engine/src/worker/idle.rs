@@ -1,0 +1,113 @@
+//! What a worker does when there is nothing to do.
+
+use super::Plan;
+use crate::clock::Cycles;
+use crate::port::Wait;
+use crate::spec::Idle;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Polling goes on for so long after the last frame before a worker rests. Waking up costs several microseconds, so
+/// giving up earlier would lose more than it saves.
+const PATIENCE: Duration = Duration::from_micros(50);
+
+/// First and longest pause of the backoff policy.
+const PAUSES: (Duration, Duration) = (Duration::from_micros(1), Duration::from_micros(100));
+
+/// When to rest, and for how long.
+pub(super) struct Rest {
+    patience: u64,
+    since: u64,
+    pause: Duration,
+}
+
+impl Rest {
+    pub(super) fn new(idle: Idle, cycles: &Cycles) -> Rest {
+        let patience = if idle == Idle::Poll { u64::MAX } else { cycles.per(PATIENCE) };
+        Rest { patience, since: cycles.now(), pause: PAUSES.0 }
+    }
+
+    /// Frames moved.
+    #[inline(always)]
+    pub(super) fn worked(&mut self, now: u64) {
+        self.since = now;
+        self.pause = PAUSES.0;
+    }
+
+    /// Nothing has moved for long enough.
+    #[inline(always)]
+    pub(super) fn is_due(&self, now: u64) -> bool {
+        now.wrapping_sub(self.since) > self.patience
+    }
+
+    /// Sleeps for a while, twice as long as before.
+    pub(super) fn pause(&mut self) {
+        std::thread::sleep(self.pause);
+        self.pause = (self.pause * 2).min(PAUSES.1);
+    }
+
+    /// The worker was woken: it polls with patience again.
+    pub(super) fn woke(&mut self, now: u64) {
+        self.since = now;
+    }
+}
+
+/// Sleeps until a queue or the control side has something.
+pub(super) struct Sleeper {
+    epoll: OwnedFd,
+    wake: Arc<OwnedFd>,
+}
+
+impl Sleeper {
+    pub(super) fn new(wake: Arc<OwnedFd>) -> std::io::Result<Sleeper> {
+        Ok(Sleeper { epoll: fresh(&wake)?, wake })
+    }
+
+    /// Watches the queues of a plan that changed, and no others.
+    pub(super) fn watch(&mut self, plan: &Plan) {
+        // Descriptors of queues that went are closed with the old set.
+        let Ok(epoll) = fresh(&self.wake) else { return };
+        for fd in plan.inputs.iter().filter_map(|i| i.half.as_deref()?.wake_fd()) {
+            // Edge-triggered: a kick wakes us once, and its counter need not be read.
+            let flags = EventFlags::IN | EventFlags::ET;
+            if let Err(error) = epoll::add(&epoll, fd, EventData::new_u64(0), flags)
+                && error != Errno::EXIST
+            {
+                tracing::warn!("a queue can't wake its worker: {error}");
+            }
+        }
+        self.epoll = epoll;
+    }
+
+    /// Sleeps, unless there is work or `called` says that there is a job. Returns whether it did.
+    pub(super) fn sleep(&self, plan: &Plan, called: impl Fn() -> bool) -> bool {
+        let halves = || plan.inputs.iter().filter_map(|i| i.half.as_deref());
+        let mut longest = None;
+        let mut ready = called();
+        for half in halves() {
+            match half.arm() {
+                Wait::Ready => ready = true,
+                Wait::Event => {}
+                Wait::Time(t) => longest = Some(longest.map_or(t, |l: Duration| l.min(t))),
+            }
+        }
+        if !ready {
+            let timeout = longest
+                .map(|t| rustix::event::Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+            let mut events = [const { std::mem::MaybeUninit::uninit() }; 8];
+            // Interrupted or not: the queues are looked at next.
+            let _ = epoll::wait(&self.epoll, &mut events[..], timeout.as_ref());
+        }
+        halves().for_each(|h| h.disarm());
+        !ready
+    }
+}
+
+fn fresh(wake: &OwnedFd) -> std::io::Result<OwnedFd> {
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, wake, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
+    Ok(epoll)
+}

@@ -1,0 +1,230 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A software data plane for NFV nodes: a vhost-user switch.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  millrace check switch.toml           judge a configuration
+  millrace run --config switch.toml    start the switch; Ctrl-C stops it, SIGHUP reloads the configuration
+  millrace ctl stats --watch 1         show what it is doing, every second
+  millrace demo                        see frames move, without a guest or a configuration"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start the switch and run it until SIGINT or SIGTERM
+    #[command(after_help = "\
+SIGHUP, and `millrace ctl reload`, apply a changed configuration; ports that did not change keep passing frames.
+A second SIGINT or SIGTERM ends the switch at once, without draining its ports.
+
+Example:
+  millrace run --config /etc/millrace.toml --log debug")]
+    Run(RunOptions),
+    /// Judge a configuration without starting anything
+    #[command(after_help = "\
+Reports all that is wrong with the file at once, each problem with its line and what to do.
+Exit status: 0 if `run` would take the file (there may be warnings), 1 if not.
+
+Examples:
+  millrace check switch.toml
+  millrace check --config switch.toml")]
+    Check(CheckOptions),
+    /// Ask a running switch, or tell it what to do
+    #[command(after_help = "\
+Without --socket, the switch is looked for where it listens by default: $XDG_RUNTIME_DIR/millrace.sock,
+/run/millrace.sock, or millrace.sock in this directory.
+
+Examples:
+  millrace ctl ports                   which ports are up, and where their frames go
+  millrace ctl stats --watch 1         frames and bits per second, every second
+  millrace ctl drops                   frames that ended without being sent, and why
+  millrace ctl --json stats            everything that is counted, for scripts
+  millrace ctl --socket /run/b.sock reload")]
+    Ctl(CtlOptions),
+    /// Print what a configuration file can hold
+    #[command(after_help = "\
+Examples:
+  millrace schema > millrace.schema.json                     for editors that check and complete TOML
+  millrace schema --markdown > docs/configuration.md         the reference documentation")]
+    Schema(SchemaOptions),
+    /// Show frames moving through a switch of its own, with no guest, no root and no configuration
+    #[command(after_help = "\
+Example:
+  millrace demo --seconds 2 --json")]
+    Demo(DemoOptions),
+}
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    /// Configuration file
+    #[arg(long, short, value_name = "FILE")]
+    pub config: PathBuf,
+    /// How much to say on standard error
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log: LogLevel,
+}
+
+/// How much to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// What keeps a part from working
+    Error,
+    /// And what might
+    Warn,
+    /// And what changes: guests come and go, the configuration is reloaded
+    Info,
+    /// And what is negotiated
+    Debug,
+    /// And every message
+    Trace,
+}
+
+impl From<LogLevel> for tracing::Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
+    }
+}
+
+/// Options of `check`.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct CheckOptions {
+    /// Configuration file
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Configuration file, as `run` takes it
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl CheckOptions {
+    /// The file, however it was given.
+    pub fn path(self) -> PathBuf {
+        self.file.or(self.config).unwrap_or_default()
+    }
+}
+
+/// Options of `ctl`.
+#[derive(Debug, Args)]
+pub struct CtlOptions {
+    /// Control socket of the switch
+    #[arg(long, short, value_name = "PATH", global = true)]
+    pub socket: Option<PathBuf>,
+    /// Print the raw result, one line of JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to ask.
+    #[command(subcommand)]
+    pub request: CtlRequest,
+}
+
+/// What to ask a running switch.
+#[derive(Clone, Debug, Subcommand)]
+pub enum CtlRequest {
+    /// Ports: whether frames can pass, and where they go
+    Ports,
+    /// Frames and bytes of every queue
+    Stats(StatsOptions),
+    /// Workers: how busy they are, and where their time goes
+    Workers,
+    /// MAC tables of the bridges
+    Mac,
+    /// Frames that ended without being sent, by port and reason
+    Drops,
+    /// Read the configuration again and apply it
+    Reload,
+    /// Stop the switch
+    Shutdown,
+    /// Version of the running switch
+    Version,
+}
+
+/// Options of `ctl stats`.
+#[derive(Clone, Debug, Args)]
+pub struct StatsOptions {
+    /// Show rates instead of totals, every so many seconds, until Ctrl-C
+    #[arg(long, short, value_name = "SECONDS", value_parser = seconds)]
+    pub watch: Option<f64>,
+    /// With --watch: end after so many reports
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub count: Option<u64>,
+}
+
+/// Options of `schema`.
+#[derive(Debug, Args)]
+pub struct SchemaOptions {
+    /// Print the reference documentation instead of the JSON schema
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// Options of `demo`.
+#[derive(Clone, Debug, Args)]
+pub struct DemoOptions {
+    /// Time to run
+    #[arg(long, short, value_name = "N", default_value = "5", value_parser = seconds)]
+    pub seconds: f64,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give a number of seconds from 0.01 to 86400".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn check_takes_its_file_either_way_but_not_both() {
+        let parse = |arguments: &[&str]| Cli::try_parse_from([&["millrace", "check"], arguments].concat());
+        for arguments in [&["f"][..], &["--config", "f"]] {
+            let Command::Check(options) = parse(arguments).unwrap().command else { panic!("not check") };
+            assert_eq!(options.path(), PathBuf::from("f"));
+        }
+        assert!(parse(&[]).is_err());
+        assert!(parse(&["f", "--config", "g"]).is_err());
+    }
+
+    #[test]
+    fn ctl_options_go_anywhere() {
+        let cli =
+            Cli::try_parse_from(["millrace", "ctl", "stats", "--watch", "0.5", "--json", "--socket", "s"]).unwrap();
+        let Command::Ctl(CtlOptions { socket: Some(_), json: true, request: CtlRequest::Stats(stats) }) = cli.command
+        else {
+            panic!("{cli:?}")
+        };
+        assert_eq!(stats.watch, Some(0.5));
+        assert!(Cli::try_parse_from(["millrace", "ctl", "stats", "--watch", "0"]).is_err());
+    }
+}

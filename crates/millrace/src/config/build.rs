@@ -1,0 +1,232 @@
+//! From what the file says to a [`Config`], or to the list of all that is wrong with it.
+
+use super::problem::{Problem, Report};
+use super::raw::{At, Field, RawFile};
+use super::read::{self, Unread};
+use super::{Config, Idle, MetricsAddress, Worker, default_control_socket, forwarding, ports, workers};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// `sun_path` holds 108 bytes, the last of which is the terminating NUL (unix(7)).
+const SOCKET_PATH_LIMIT: usize = 107;
+
+/// Reads, judges and builds.
+pub(super) fn build(path: &Path, text: &str) -> Result<(Config, Report), Report> {
+    let read = read::read(text);
+    let directory = path.parent().unwrap_or(Path::new("")).to_owned();
+    let mut check = Check {
+        directory,
+        problems: read.problems,
+        unread: read.unread,
+        listeners: HashMap::new(),
+        written: HashMap::new(),
+    };
+    let config = read.file.map(|file| check.config(&file));
+    let report = Report::new(path, text, check.problems);
+    match config {
+        Some(config) if !report.has_errors() => Ok((config, report)),
+        _ => Err(report),
+    }
+}
+
+/// The judge: collects problems while the parts are built. A part that has a problem is built all the same, with
+/// some value in its place, so that the parts that refer to it can be judged as well.
+pub(super) struct Check {
+    directory: PathBuf,
+    pub problems: Vec<Problem>,
+    unread: Vec<Unread>,
+    /// Unix sockets that this configuration creates.
+    listeners: HashMap<PathBuf, Range<usize>>,
+    /// Capture files that it writes.
+    written: HashMap<PathBuf, Range<usize>>,
+}
+
+impl Check {
+    fn config(&mut self, file: &RawFile) -> Config {
+        let ports = ports::build(self, &file.ports);
+        let (patches, bridges) = forwarding::build(self, file, &ports);
+        let workers = workers::build(self, &file.workers, &ports);
+        if file.ports.is_empty() && !self.is_unread(&(0..0), "port") {
+            self.warn(&(0..0), "no ports: the switch will have nothing to do", "add a [[port]] section");
+        }
+        Config {
+            ports: ports.into_values(),
+            patches,
+            bridges,
+            workers: if workers.is_empty() { vec![default_worker()] } else { workers },
+            control: self.control(file),
+            metrics: self.metrics(file),
+        }
+    }
+
+    fn control(&mut self, file: &RawFile) -> PathBuf {
+        match file.control.as_ref().and_then(|control| control.socket.as_ref()) {
+            Some(socket) => self.socket(socket, true),
+            None => default_control_socket(&self.directory),
+        }
+    }
+
+    fn metrics(&mut self, file: &RawFile) -> Option<MetricsAddress> {
+        let section = file.metrics.as_ref()?;
+        let listen = self.required(&section.span, "listen", &section.listen, "listen = \"127.0.0.1:9464\"")?;
+        if let Some(path) = listen.strip_prefix("unix:") {
+            let at = At { value: path.to_owned(), span: listen.span.clone() };
+            return Some(MetricsAddress::Unix(self.socket(&at, true)));
+        }
+        match listen.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Some(MetricsAddress::Tcp(address)),
+            Ok(address) => {
+                self.error(
+                    &listen.span,
+                    format!("{} is not a loopback address", address.ip()),
+                    format!(
+                        "the endpoint has no authentication: listen on \"127.0.0.1:{}\" and let a proxy or a local \
+                         agent carry it further",
+                        address.port()
+                    ),
+                );
+                None
+            }
+            Err(_) => {
+                self.error(
+                    &listen.span,
+                    format!("`{}` is not an address to listen on", listen.value),
+                    "give a loopback address with a port, as in \"127.0.0.1:9464\", or \"unix:PATH\"",
+                );
+                None
+            }
+        }
+    }
+
+    /// Reports an error.
+    pub fn error(&mut self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
+        self.problems.push(Problem::error(span, message, help));
+    }
+
+    /// Reports a warning.
+    pub fn warn(&mut self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
+        self.problems.push(Problem::warning(span, message, help));
+    }
+
+    /// Key `key` of the table at `table` is there, but was already reported as unreadable.
+    pub fn is_unread(&self, table: &Range<usize>, key: &str) -> bool {
+        self.unread.iter().any(|unread| unread.table == *table && unread.key == key)
+    }
+
+    /// The value of a key that must be there; `example` shows how to write it.
+    pub fn required<'a, T>(
+        &mut self,
+        table: &Range<usize>,
+        key: &str,
+        field: &'a Field<T>,
+        example: &str,
+    ) -> Option<&'a At<T>> {
+        if field.is_none() && !self.is_unread(table, key) {
+            self.error(table, format!("`{key}` is missing"), format!("add `{example}`"));
+        }
+        field.as_ref()
+    }
+
+    /// A number within `range`, or `default`.
+    pub fn number(&mut self, key: &str, field: &Field<i64>, range: &Range<i64>, default: i64) -> i64 {
+        let Some(at) = field.as_ref() else { return default };
+        if range.contains(&at.value) {
+            return at.value;
+        }
+        let bounds = if range.end == i64::MAX {
+            format!("give {} or more", range.start)
+        } else {
+            format!("give a number from {} to {}", range.start, range.end - 1)
+        };
+        self.error(&at.span, format!("`{key}` cannot be {}", at.value), bounds);
+        default
+    }
+
+    /// A path, relative to the directory of the configuration file.
+    pub fn path(&mut self, at: &At<String>) -> PathBuf {
+        if at.is_empty() {
+            self.error(&at.span, "the path is empty", "give the path of a file");
+        } else if at.contains('\0') {
+            self.error(&at.span, "the path contains a NUL character", "remove it");
+        }
+        self.directory.join(&at.value)
+    }
+
+    /// Path of a unix socket; `listens` if the switch creates it.
+    pub fn socket(&mut self, at: &At<String>, listens: bool) -> PathBuf {
+        let path = self.path(at);
+        let length = path.as_os_str().len();
+        if length > SOCKET_PATH_LIMIT {
+            self.error(
+                &at.span,
+                format!("the socket path is {length} bytes long, and the kernel takes {SOCKET_PATH_LIMIT}"),
+                format!("use a shorter path than {}", path.display()),
+            );
+        }
+        if listens && let Some(first) = self.listeners.insert(path.clone(), at.span.clone()) {
+            self.problems.push(
+                Problem::error(&at.span, "two sockets cannot have the same path", "give each its own")
+                    .and_at(&first, "already used here"),
+            );
+        }
+        path
+    }
+
+    /// Path of a capture file that the switch writes.
+    pub fn written_file(&mut self, at: &At<String>) -> PathBuf {
+        let path = self.path(at);
+        if let Some(first) = self.written.insert(path.clone(), at.span.clone()) {
+            self.problems.push(
+                Problem::error(&at.span, "this file is already written by something else", "give each its own")
+                    .and_at(&first, "already used here"),
+            );
+        }
+        path
+    }
+}
+
+fn default_worker() -> Worker {
+    Worker { cpu: None, idle: Idle::default(), queues: Vec::new() }
+}
+
+/// The ports that were built, with what judging the rest needs of them.
+pub(super) struct BuiltPorts {
+    /// In the order of the file.
+    pub list: Vec<BuiltPort>,
+    /// Place in `list` by name.
+    pub by_name: HashMap<String, usize>,
+}
+
+/// One of them.
+pub(super) struct BuiltPort {
+    /// The port.
+    pub port: super::Port,
+    /// Where its name is written.
+    pub name_span: Range<usize>,
+    /// Where its VLAN option is written, if it has one.
+    pub vlan_span: Option<Range<usize>>,
+    /// Where its section starts.
+    pub table: Range<usize>,
+}
+
+impl BuiltPorts {
+    fn into_values(self) -> Vec<super::Port> {
+        self.list.into_iter().map(|built| built.port).collect()
+    }
+
+    /// The port called `name`; reports if there is none.
+    pub fn find(&self, check: &mut Check, name: &str, span: &Range<usize>) -> Option<&BuiltPort> {
+        if let Some(&index) = self.by_name.get(name) {
+            return Some(&self.list[index]);
+        }
+        let known = self.list.iter().map(|built| built.port.name.as_str());
+        let help = match super::suggest::closest(name, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("add a [[port]] with name = \"{name}\", or name an existing port"),
+        };
+        check.error(span, format!("there is no port `{name}`"), help);
+        None
+    }
+}

@@ -1,0 +1,200 @@
+//! Judging and building what joins ports: `[[patch]]` and `[[bridge]]`.
+
+use super::build::{BuiltPort, BuiltPorts, Check};
+use super::ports::{name, unicast};
+use super::problem::Problem;
+use super::raw::{self, At, RawBridge, RawFile, RawPatch, RawStatic, Section};
+use super::{Bridge, Patch, StaticEntry, Vlan};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Where each port is used, by name: the place and what it is.
+type Uses<'a> = HashMap<&'a str, &'a Range<usize>>;
+
+/// Builds all patches and bridges, and says which ports are in none.
+pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> (Vec<Patch>, Vec<Bridge>) {
+    let mut uses = Uses::new();
+    let patches = file.patches.iter().filter_map(|raw| patch(check, raw, ports, &mut uses)).collect();
+    let mut names: HashMap<&str, &Range<usize>> = HashMap::new();
+    let mut bridges = Vec::new();
+    for raw in &file.bridges {
+        if let Some(at) = raw.name.as_ref()
+            && let Some(first) = names.insert(&at.value, &at.span)
+        {
+            check.problems.push(
+                Problem::error(&at.span, format!("there are two bridges `{}`", at.value), "rename one of them")
+                    .and_at(first, "the first one"),
+            );
+        }
+        bridges.push(bridge(check, raw, ports, &mut uses));
+    }
+    // An unreadable list would make its ports look unused.
+    let complete = file.patches.iter().all(|raw| !check.is_unread(&raw.span, "ports"))
+        && file.bridges.iter().all(|raw| !check.is_unread(&raw.span, "ports"));
+    for built in ports.list.iter().filter(|built| !built.port.name.is_empty() && complete) {
+        if !uses.contains_key(built.port.name.as_str()) {
+            check.warn(
+                &built.name_span,
+                format!("port `{}` is in no patch and no bridge: all that it receives is dropped", built.port.name),
+                "list it in the `ports` of a [[patch]] or [[bridge]]",
+            );
+        }
+    }
+    (patches, bridges)
+}
+
+/// The port called `at`, if it exists and nothing else uses it.
+fn join<'a, 'b>(
+    check: &mut Check,
+    ports: &'b BuiltPorts,
+    at: &'a At<String>,
+    uses: &mut Uses<'a>,
+) -> Option<&'b BuiltPort> {
+    let built = ports.find(check, at, &at.span)?;
+    if let Some(first) = uses.get(at.as_str()) {
+        check.problems.push(
+            Problem::error(
+                &at.span,
+                format!("port `{}` is already joined to something", at.value),
+                "a port can be in one patch or bridge only; remove it from one of the two",
+            )
+            .and_at(first, "joined here"),
+        );
+        return None;
+    }
+    uses.insert(&at.value, &at.span);
+    Some(built)
+}
+
+fn patch<'a>(check: &mut Check, raw: &'a Section<RawPatch>, ports: &BuiltPorts, uses: &mut Uses<'a>) -> Option<Patch> {
+    let list = check.required(&raw.span, "ports", &raw.ports, "ports = [\"a\", \"b\"]")?;
+    if list.len() != 2 {
+        check.error(
+            &list.span,
+            format!("a patch joins two ports, not {}", list.len()),
+            if list.len() > 2 { "use a [[bridge]] for more than two" } else { "name two ports" },
+        );
+    }
+    for at in &list.value {
+        let Some(built) = join(check, ports, at, uses) else { continue };
+        if let Some(span) = &built.vlan_span {
+            check.problems.push(
+                Problem::error(
+                    span,
+                    format!("port `{}` is patched, and a patch does not look at VLANs", at.value),
+                    "remove the VLAN option, or join the port to a [[bridge]]",
+                )
+                .and_at(&at.span, "patched here"),
+            );
+        }
+    }
+    let [a, b] = list.as_slice() else { return None };
+    Some(Patch { ports: [a.value.clone(), b.value.clone()] })
+}
+
+fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts, uses: &mut Uses<'a>) -> Bridge {
+    let name = name(check, &raw.span, &raw.name, "bridge").value;
+    let mut members: Vec<(&At<String>, &BuiltPort)> = Vec::new();
+    if let Some(list) = check.required(&raw.span, "ports", &raw.ports, "ports = [\"a\", \"b\"]") {
+        members.extend(list.iter().filter_map(|at| Some((at, join(check, ports, at, uses)?))));
+        if list.len() < 2 {
+            check.warn(
+                &list.span,
+                format!("bridge `{name}` has {} port(s): no frame can pass it", list.len()),
+                "name at least two ports",
+            );
+        }
+    }
+    let aware = members.iter().find_map(|(at, built)| Some((at, built.vlan_span.as_ref()?)));
+    if let Some((because, vlan_span)) = aware {
+        for (at, built) in members.iter().filter(|(_, built)| built.vlan_span.is_none()) {
+            if ["vlan", "trunk"].iter().any(|key| check.is_unread(&built.table, key)) {
+                continue;
+            }
+            check.problems.push(
+                Problem::error(
+                    &at.span,
+                    format!(
+                        "port `{}` does not say which VLANs it carries, and bridge `{name}` keeps VLANs apart",
+                        at.value
+                    ),
+                    format!("add `vlan = N` or `trunk = \"all\"` to port `{}`", at.value),
+                )
+                .and_at(vlan_span, format!("because port `{}` does", because.value)),
+            );
+        }
+    }
+    let mut seen: HashMap<(super::Mac, u16), &Range<usize>> = HashMap::new();
+    let mut statics = Vec::new();
+    for raw in &raw.statics {
+        let Some(entry) = static_entry(check, raw, &name, &members) else { continue };
+        if let Some(first) = seen.insert((entry.mac, entry.vlan), &raw.span) {
+            check.problems.push(
+                Problem::error(&raw.span, format!("there are two static entries for {}", entry.mac), "remove one")
+                    .and_at(first, "the first one"),
+            );
+        }
+        statics.push(entry);
+    }
+    let ageing = check.number("ageing", &raw.ageing, &raw::AGEINGS, raw::DEFAULT_AGEING);
+    Bridge {
+        name,
+        ports: members.iter().map(|(at, _)| at.value.clone()).collect(),
+        ageing: Duration::from_secs(ageing as u64),
+        statics,
+    }
+}
+
+fn static_entry(
+    check: &mut Check,
+    raw: &Section<RawStatic>,
+    bridge: &str,
+    members: &[(&At<String>, &BuiltPort)],
+) -> Option<StaticEntry> {
+    let mac =
+        check.required(&raw.span, "mac", &raw.mac, "mac = \"02:00:00:00:00:01\"").and_then(|at| unicast(check, at));
+    let at = check.required(&raw.span, "port", &raw.port, "port = \"a\"")?;
+    let Some((_, built)) = members.iter().find(|(member, _)| member.value == at.value) else {
+        let known: Vec<&str> = members.iter().map(|(at, _)| at.as_str()).collect();
+        check.error(
+            &at.span,
+            format!("port `{}` is not in bridge `{bridge}`", at.value),
+            format!("name one of: {}", known.join(", ")),
+        );
+        return None;
+    };
+    let vlan = static_vlan(check, raw, &at.value, &built.port.vlan)?;
+    Some(StaticEntry { mac: mac?, port: at.value.clone(), vlan })
+}
+
+fn static_vlan(check: &mut Check, raw: &Section<RawStatic>, port: &str, carried: &Vlan) -> Option<u16> {
+    let Some(at) = raw.vlan.as_ref() else {
+        return match carried {
+            Vlan::Unaware => Some(0),
+            Vlan::Access(vid) => Some(*vid),
+            Vlan::Trunk(_) | Vlan::TrunkAll => {
+                if !check.is_unread(&raw.span, "vlan") {
+                    let message = format!("`vlan` is missing: port `{port}` is a trunk port");
+                    check.error(&raw.span, message, "add `vlan = N`, one of the trunk's");
+                }
+                None
+            }
+        };
+    };
+    if !raw::VIDS.contains(&at.value) {
+        check.number("vlan", &raw.vlan, &raw::VIDS, 0);
+        return None;
+    }
+    let vid = at.value as u16;
+    if *carried == Vlan::Unaware {
+        let message = format!("port `{port}` knows nothing of VLANs");
+        check.error(&at.span, message, "remove `vlan`, or give the ports of the bridge `vlan` or `trunk`");
+        return None;
+    }
+    if !carried.carries(vid) {
+        check.error(&at.span, format!("port `{port}` does not carry VLAN {vid}"), "give a VLAN that it carries");
+        return None;
+    }
+    Some(vid)
+}

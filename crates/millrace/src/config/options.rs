@@ -1,0 +1,69 @@
+//! Which driver knows which option of `[[port]]`. Validation and reference documentation both read this table.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::fmt;
+
+/// What a port is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum Driver {
+    /// a guest or container that brings a virtio-net driver; the switch is the device
+    #[serde(rename = "vhost-user")]
+    VhostUser,
+    /// another vhost-user switch; the switch is the driver
+    #[serde(rename = "virtio-user")]
+    VirtioUser,
+    /// a tap interface of the kernel, created by the switch
+    #[serde(rename = "tap")]
+    Tap,
+    /// an existing interface of the kernel, through a packet socket
+    #[serde(rename = "af_packet")]
+    AfPacket,
+    /// capture files: replays one, records to another
+    #[serde(rename = "pcap")]
+    Pcap,
+    /// a source of frames, for measurements
+    #[serde(rename = "generator")]
+    Generator,
+    /// swallows and counts what it is sent
+    #[serde(rename = "sink")]
+    Sink,
+}
+
+impl Driver {
+    /// The name that the configuration file uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::VhostUser => "vhost-user",
+            Self::VirtioUser => "virtio-user",
+            Self::Tap => "tap",
+            Self::AfPacket => "af_packet",
+            Self::Pcap => "pcap",
+            Self::Generator => "generator",
+            Self::Sink => "sink",
+        }
+    }
+}
+
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Drivers that know option `key` of a port; none for options that every driver knows.
+pub fn drivers_of(key: &str) -> Option<&'static [Driver]> {
+    use Driver::{AfPacket, Generator, Pcap, Tap, VhostUser, VirtioUser};
+    Some(match key {
+        "socket" | "mode" => &[VhostUser, VirtioUser],
+        "queues" => &[VhostUser, VirtioUser, Tap],
+        "queue-size" | "packed" => &[VirtioUser],
+        "interface" => &[Tap, AfPacket],
+        "mtu" => &[Tap],
+        "replay" | "record" | "loop" => &[Pcap],
+        "size" | "rate" | "frames" => &[Generator],
+        "mac" => &[VirtioUser, Generator],
+        _ => return None,
+    })
+}

@@ -1,0 +1,301 @@
+//! Judging and building the `[[port]]` sections.
+
+use super::build::{BuiltPort, BuiltPorts, Check};
+use super::options::{Driver as Kind, drivers_of};
+use super::problem::Problem;
+use super::raw::{self, At, Field, RawFault, RawPort, Section, Trunk, VIDS};
+use super::value::{is_interface_name, is_name};
+use super::{Driver, Fault, Mac, Mode, Port, Vlan};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::time::Duration;
+
+/// A held frame keeps a guest's buffer: longer than this is a mistake.
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
+
+/// Builds all ports.
+pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>]) -> BuiltPorts {
+    let mut built = BuiltPorts { list: Vec::new(), by_name: HashMap::new() };
+    let mut interfaces: HashMap<&str, &Range<usize>> = HashMap::new();
+    for at in raw {
+        let name = name(check, &at.span, &at.name, "port");
+        if let Some(interface) = at.interface.as_ref()
+            && let Some(first) = interfaces.insert(&interface.value, &interface.span)
+        {
+            check.problems.push(
+                Problem::error(
+                    &interface.span,
+                    format!("interface `{}` already has a port", interface.value),
+                    "attach a single port to it",
+                )
+                .and_at(first, "already used here"),
+            );
+        }
+        let port = port(check, at, &name.value);
+        if let Some(&first) = built.by_name.get(&name.value) {
+            let first: &BuiltPort = &built.list[first];
+            check.problems.push(
+                Problem::error(&name.span, format!("there are two ports `{}`", name.value), "rename one of them")
+                    .and_at(&first.name_span, "the first one"),
+            );
+        } else if !name.is_empty() {
+            built.by_name.insert(name.value.clone(), built.list.len());
+        }
+        built.list.push(BuiltPort {
+            port,
+            name_span: name.span,
+            vlan_span: at.vlan.as_ref().map(|at| &at.span).or(at.trunk.as_ref().map(|at| &at.span)).cloned(),
+            table: at.span.clone(),
+        });
+    }
+    built
+}
+
+/// The name of a port or bridge; empty if it has none.
+pub(super) fn name(check: &mut Check, table: &Range<usize>, field: &Field<String>, what: &str) -> At<String> {
+    let Some(at) = check.required(table, "name", field, "name = \"a\"") else {
+        return At { value: String::new(), span: table.clone() };
+    };
+    if !is_name(at) {
+        check.error(
+            &at.span,
+            format!("`{}` cannot name a {what}", at.value),
+            "use 1 to 32 letters, digits, `_` and `-`",
+        );
+    }
+    at.clone()
+}
+
+fn port(check: &mut Check, raw: &Section<RawPort>, name: &str) -> Port {
+    let kind = check.required(&raw.span, "driver", &raw.driver, "driver = \"vhost-user\"").map(|at| at.value);
+    if let Some(kind) = kind {
+        foreign_options(check, raw, kind);
+    }
+    Port {
+        name: name.to_owned(),
+        driver: driver(check, raw, kind.unwrap_or(Kind::Sink), name),
+        vlan: vlan(check, raw),
+        fault: raw.fault.as_ref().map(|raw| fault(check, raw)),
+        record_to: raw.record_to.as_ref().map(|at| check.written_file(at)),
+    }
+}
+
+/// Reports options that another driver knows, but not this one.
+fn foreign_options(check: &mut Check, raw: &RawPort, kind: Kind) {
+    fn place<T>(field: &Field<T>) -> Option<&Range<usize>> {
+        field.as_ref().map(|at| &at.span)
+    }
+    let given = [
+        ("socket", place(&raw.socket)),
+        ("mode", place(&raw.mode)),
+        ("queues", place(&raw.queues)),
+        ("queue-size", place(&raw.queue_size)),
+        ("packed", place(&raw.packed)),
+        ("interface", place(&raw.interface)),
+        ("mtu", place(&raw.mtu)),
+        ("replay", place(&raw.replay)),
+        ("record", place(&raw.record)),
+        ("loop", place(&raw.repeat)),
+        ("size", place(&raw.size)),
+        ("rate", place(&raw.rate)),
+        ("frames", place(&raw.frames)),
+        ("mac", place(&raw.mac)),
+    ];
+    for (key, span) in given {
+        let Some(drivers) = drivers_of(key) else { continue };
+        if let Some(span) = span
+            && !drivers.contains(&kind)
+        {
+            let known: Vec<&str> = drivers.iter().map(|driver| driver.as_str()).collect();
+            check.error(
+                span,
+                format!("`{key}` means nothing to driver {kind}"),
+                format!("remove it; it is an option of {}", known.join(", ")),
+            );
+        }
+    }
+}
+
+fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> Driver {
+    let queues = |check: &mut Check| check.number("queues", &raw.queues, &raw::QUEUES, 1) as u16;
+    match kind {
+        Kind::VhostUser => {
+            let mode = raw.mode.as_ref().map_or(Mode::Server, |at| at.value);
+            Driver::VhostUser { socket: socket(check, raw, mode), mode, queues: queues(check) }
+        }
+        Kind::VirtioUser => {
+            let mode = raw.mode.as_ref().map_or(Mode::Client, |at| at.value);
+            let size = check.number("queue-size", &raw.queue_size, &raw::QUEUE_SIZES, raw::DEFAULT_QUEUE_SIZE) as u16;
+            if let Some(at) = raw.queue_size.as_ref()
+                && !size.is_power_of_two()
+            {
+                check.error(
+                    &at.span,
+                    format!("`queue-size` cannot be {size}: it is not a power of two"),
+                    format!("give {} or {}", size.next_power_of_two() / 2, size.next_power_of_two()),
+                );
+            }
+            Driver::VirtioUser {
+                socket: socket(check, raw, mode),
+                mode,
+                queues: queues(check),
+                queue_size: size,
+                packed: raw.packed.as_ref().is_some_and(|at| at.value),
+                mac: mac(check, &raw.mac, name),
+            }
+        }
+        Kind::Tap => Driver::Tap {
+            interface: raw.interface.as_ref().map(|at| interface(check, at)),
+            mtu: check.number("mtu", &raw.mtu, &raw::MTUS, raw::DEFAULT_MTU) as u16,
+            queues: queues(check),
+        },
+        Kind::AfPacket => Driver::AfPacket {
+            interface: check
+                .required(&raw.span, "interface", &raw.interface, "interface = \"eth1\"")
+                .map(|at| interface(check, at))
+                .unwrap_or_default(),
+        },
+        Kind::Pcap => pcap(check, raw),
+        Kind::Generator => {
+            let limit = |check: &mut Check, key, field| match check.number(key, field, &(0..i64::MAX), 0) {
+                0 => None,
+                number => Some(number as u64),
+            };
+            Driver::Generator {
+                size: check.number("size", &raw.size, &raw::FRAME_SIZES, raw::DEFAULT_FRAME_SIZE) as u16,
+                rate: limit(check, "rate", &raw.rate),
+                frames: limit(check, "frames", &raw.frames),
+                mac: mac(check, &raw.mac, name),
+            }
+        }
+        Kind::Sink => Driver::Sink,
+    }
+}
+
+fn socket(check: &mut Check, raw: &Section<RawPort>, mode: Mode) -> std::path::PathBuf {
+    check
+        .required(&raw.span, "socket", &raw.socket, "socket = \"a.sock\"")
+        .map(|at| check.socket(at, mode == Mode::Server))
+        .unwrap_or_default()
+}
+
+fn interface(check: &mut Check, at: &At<String>) -> String {
+    if !is_interface_name(at) {
+        check.error(
+            &at.span,
+            format!("`{}` cannot name a network interface", at.value),
+            "use 1 to 15 characters, without spaces, `/` and `:`",
+        );
+    }
+    at.value.clone()
+}
+
+fn pcap(check: &mut Check, raw: &Section<RawPort>) -> Driver {
+    let unread = check.is_unread(&raw.span, "replay") || check.is_unread(&raw.span, "record");
+    if raw.replay.is_none() && raw.record.is_none() && !unread {
+        check.error(
+            &raw.span,
+            "a pcap port without `replay` and `record` does nothing",
+            "add `replay = \"in.pcap\"`, `record = \"out.pcap\"` or both",
+        );
+    }
+    if let Some(at) = raw.repeat.as_ref()
+        && at.value
+        && raw.replay.is_none()
+    {
+        check.error(&at.span, "there is nothing to `loop` without `replay`", "add `replay = \"in.pcap\"`");
+    }
+    Driver::Pcap {
+        replay: raw.replay.as_ref().map(|at| check.path(at)),
+        record: raw.record.as_ref().map(|at| check.written_file(at)),
+        repeat: raw.repeat.as_ref().is_some_and(|at| at.value),
+    }
+}
+
+fn mac(check: &mut Check, field: &Field<String>, name: &str) -> Mac {
+    field.as_ref().and_then(|at| unicast(check, at)).unwrap_or_else(|| Mac::from_name(name))
+}
+
+/// The unicast address at `at`; reports if it is none.
+pub(super) fn unicast(check: &mut Check, at: &At<String>) -> Option<Mac> {
+    match at.parse::<Mac>() {
+        Ok(mac) if mac.is_unicast() => return Some(mac),
+        Ok(mac) => check.error(
+            &at.span,
+            format!("{mac} is not the address of a single station"),
+            "give an address whose first byte is even, and not all zeros",
+        ),
+        Err(form) => check.error(&at.span, format!("`{}` is not a MAC address", at.value), form),
+    }
+    None
+}
+
+fn vlan(check: &mut Check, raw: &RawPort) -> Vlan {
+    if let (Some(vlan), Some(trunk)) = (raw.vlan.as_ref(), raw.trunk.as_ref()) {
+        check.problems.push(
+            Problem::error(
+                &trunk.span,
+                "a port cannot be access port and trunk port at once",
+                "keep `vlan` for untagged frames or `trunk` for tagged ones",
+            )
+            .and_at(&vlan.span, "access port here"),
+        );
+    }
+    if raw.vlan.is_some() {
+        return Vlan::Access(check.number("vlan", &raw.vlan, &VIDS, VIDS.start) as u16);
+    }
+    match raw.trunk.as_ref().map(|at| (&at.value, &at.span)) {
+        None => Vlan::Unaware,
+        Some((Trunk::All, _)) => Vlan::TrunkAll,
+        Some((Trunk::List(list), span)) => {
+            if list.is_empty() {
+                check.error(span, "the trunk carries no VLAN", "list its VLANs, or write trunk = \"all\"");
+            }
+            Vlan::Trunk(trunk(check, list))
+        }
+    }
+}
+
+fn trunk(check: &mut Check, list: &[At<i64>]) -> Vec<u16> {
+    let mut vids: Vec<u16> = Vec::new();
+    for at in list {
+        if !VIDS.contains(&at.value) {
+            let help = format!("VLANs are numbered {} to {}", VIDS.start, VIDS.end - 1);
+            check.error(&at.span, format!("{} is not a VLAN", at.value), help);
+        } else if vids.contains(&(at.value as u16)) {
+            check.error(&at.span, format!("VLAN {} is listed twice", at.value), "remove one");
+        } else {
+            vids.push(at.value as u16);
+        }
+    }
+    vids.sort_unstable();
+    vids
+}
+
+fn fault(check: &mut Check, raw: &RawFault) -> Fault {
+    let mut probability = |key: &str, field: &Field<f64>| {
+        let Some(at) = field.as_ref() else { return 0.0 };
+        if !(0.0..=1.0).contains(&at.value) {
+            check.error(
+                &at.span,
+                format!("`{key}` cannot be {}: it is a probability", at.value),
+                "give a number from 0 to 1; 0.01 is one frame in a hundred",
+            );
+        }
+        at.value
+    };
+    let (drop, corrupt) = (probability("drop", &raw.drop), probability("corrupt", &raw.corrupt));
+    let mut delay = Duration::ZERO;
+    if let Some(at) = raw.delay.as_ref() {
+        match humantime::parse_duration(at) {
+            Ok(time) if time <= LONGEST_DELAY => delay = time,
+            Ok(_) => check.error(&at.span, format!("`delay` cannot be {}", at.value), "give at most \"10s\""),
+            Err(_) => check.error(
+                &at.span,
+                format!("`{}` is not a time", at.value),
+                "give a number and a unit: \"5ms\", \"250us\" or \"1s\"",
+            ),
+        }
+    }
+    Fault { drop, corrupt, delay, seed: check.number("seed", &raw.seed, &(0..i64::MAX), 1) as u64 }
+}

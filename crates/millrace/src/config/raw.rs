@@ -1,0 +1,387 @@
+//! The configuration file as it is written: every key optional, every value with its place in the file.
+//!
+//! The doc comments here are the reference documentation: `millrace schema --markdown` prints them. Ranges and
+//! defaults are named constants, because the validation reads them too.
+
+use super::options::Driver;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::json;
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
+
+/// Queue pairs that a port may have.
+pub const QUEUES: Range<i64> = 1..17;
+/// Ring sizes of a virtio-user port; powers of two only.
+pub const QUEUE_SIZES: Range<i64> = 64..1025;
+/// MTUs of a tap port: IPv4's minimum to the usual jumbo frame.
+pub const MTUS: Range<i64> = 68..9001;
+/// Frame sizes of a generator port, FCS not counted.
+pub const FRAME_SIZES: Range<i64> = 60..9001;
+/// Usable VLAN identifiers: 0 and 4095 are reserved (IEEE 802.1Q, table 9-2).
+pub const VIDS: Range<i64> = 1..4095;
+/// Ageing times of a bridge, in seconds (IEEE 802.1Q, table 8-6, but from 1 s on).
+pub const AGEINGS: Range<i64> = 1..1_000_001;
+/// What `ageing` is when it is not given: IEEE 802.1Q's recommendation.
+pub const DEFAULT_AGEING: i64 = 300;
+/// What `queue-size` is when it is not given.
+pub const DEFAULT_QUEUE_SIZE: i64 = 256;
+/// What `mtu` is when it is not given.
+pub const DEFAULT_MTU: i64 = 1500;
+/// What `size` is when it is not given: the usual smallest frame of measurements.
+pub const DEFAULT_FRAME_SIZE: i64 = 64;
+
+/// A value and the bytes of the file that it was written in.
+#[derive(Clone, Debug)]
+pub struct At<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stands, as a byte range of the file.
+    pub span: Range<usize>,
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = toml::Spanned::<T>::deserialize(deserializer)?;
+        Ok(Self { span: spanned.span(), value: spanned.into_inner() })
+    }
+}
+
+impl<T> Deref for At<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// A key that may be absent. (An `Option` would put `null` into the schema, and TOML has none.)
+#[derive(Clone, Debug)]
+pub struct Field<T>(Option<At<T>>);
+
+impl<T> Default for Field<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        At::deserialize(deserializer).map(|at| Self(Some(at)))
+    }
+}
+
+impl<T> Deref for Field<T> {
+    type Target = Option<At<T>>;
+    fn deref(&self) -> &Option<At<T>> {
+        &self.0
+    }
+}
+
+/// A value that must be written as a table. (The derived code would take an array for a struct, field by field.)
+#[derive(Clone, Debug)]
+pub struct Table<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Table<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TableVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for TableVisitor<T> {
+            type Value = Table<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Table<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Table)
+            }
+        }
+        deserializer.deserialize_any(TableVisitor(PhantomData))
+    }
+}
+
+impl<T> Deref for Table<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// One `[section]` and where its header is.
+pub type Section<T> = At<Table<T>>;
+
+macro_rules! schema_of_inner {
+    ($wrapper:ident) => {
+        impl<T: JsonSchema> JsonSchema for $wrapper<T> {
+            fn inline_schema() -> bool {
+                T::inline_schema()
+            }
+            fn schema_name() -> Cow<'static, str> {
+                T::schema_name()
+            }
+            fn schema_id() -> Cow<'static, str> {
+                T::schema_id()
+            }
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                T::json_schema(generator)
+            }
+        }
+    };
+}
+schema_of_inner!(At);
+schema_of_inner!(Field);
+schema_of_inner!(Table);
+
+/// Configuration of a Millrace switch.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Configuration")]
+pub struct RawFile {
+    /// A port: one place where frames enter and leave the switch.
+    #[serde(rename = "port")]
+    pub ports: Vec<Section<RawPort>>,
+    /// A patch: two ports joined back to back. What one receives, the other transmits.
+    #[serde(rename = "patch")]
+    pub patches: Vec<Section<RawPatch>>,
+    /// A bridge: any number of ports, between which frames go by destination MAC address. As soon as one of its
+    /// ports has `vlan` or `trunk`, the bridge keeps VLANs apart and each of its ports must say which it carries.
+    #[serde(rename = "bridge")]
+    pub bridges: Vec<Section<RawBridge>>,
+    /// A worker: one thread that polls queues. Without this section there is one worker, unpinned, idle policy
+    /// `backoff`.
+    #[serde(rename = "worker")]
+    pub workers: Vec<Section<RawWorker>>,
+    /// The control socket, which `millrace ctl` talks to.
+    pub control: Field<Table<RawControl>>,
+    /// The OpenMetrics endpoint, for Prometheus and the like. Without this section there is none.
+    pub metrics: Field<Table<RawMetrics>>,
+}
+
+/// One `[[port]]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(rename = "port", extend("required" = ["name", "driver"]))]
+pub struct RawPort {
+    /// Name of the port, unique in the file.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_-]{1,32}$"))]
+    pub name: Field<String>,
+    /// What the port is attached to.
+    pub driver: Field<Driver>,
+    /// Path of the unix socket that the vhost-user protocol is spoken over. Required.
+    pub socket: Field<String>,
+    /// Who listens on the socket: a `server` creates it, a `client` connects to it and retries for ever.
+    #[schemars(extend("x-default" = "`\"server\"` for vhost-user, `\"client\"` for virtio-user"))]
+    pub mode: Field<Mode>,
+    /// Queue pairs.
+    #[schemars(range(min = QUEUES.start, max = QUEUES.end - 1), extend("default" = 1))]
+    pub queues: Field<i64>,
+    /// Descriptors a ring, a power of two.
+    #[schemars(range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1), extend("default" = DEFAULT_QUEUE_SIZE))]
+    pub queue_size: Field<i64>,
+    /// Offer the packed ring format.
+    #[schemars(extend("default" = false))]
+    pub packed: Field<bool>,
+    /// Network interface. Required for `af_packet`; for `tap` the kernel picks a name if there is none.
+    pub interface: Field<String>,
+    /// MTU that the tap interface is given.
+    #[schemars(range(min = MTUS.start, max = MTUS.end - 1), extend("default" = DEFAULT_MTU))]
+    pub mtu: Field<i64>,
+    /// Capture file whose frames the port receives. At least one of `replay` and `record` is required.
+    pub replay: Field<String>,
+    /// Capture file that the frames transmitted to the port are written to.
+    pub record: Field<String>,
+    /// Replay again from the start at the end of the file.
+    #[serde(rename = "loop")]
+    #[schemars(extend("default" = false))]
+    pub repeat: Field<bool>,
+    /// Bytes a generated frame, FCS not counted.
+    #[schemars(range(min = FRAME_SIZES.start, max = FRAME_SIZES.end - 1), extend("default" = DEFAULT_FRAME_SIZE))]
+    pub size: Field<i64>,
+    /// Frames per second to generate; 0 is as fast as it goes.
+    #[schemars(range(min = 0), extend("default" = 0))]
+    pub rate: Field<i64>,
+    /// Frames to generate before falling silent; 0 is no limit.
+    #[schemars(range(min = 0), extend("default" = 0))]
+    pub frames: Field<i64>,
+    /// Source address of generated frames, or address of the virtio device. Made up from the port's name if absent.
+    pub mac: Field<String>,
+    /// Access port of a bridge: frames are untagged here and belong to this VLAN. Excludes `trunk`.
+    #[schemars(range(min = VIDS.start, max = VIDS.end - 1))]
+    pub vlan: Field<i64>,
+    /// Trunk port of a bridge: frames are tagged here and belong to one of these VLANs. Excludes `vlan`.
+    pub trunk: Field<Trunk>,
+    /// Capture file that every frame passing the port, in either direction, is written to.
+    pub record_to: Field<String>,
+    /// Faults to inject at this port, for tests.
+    pub fault: Field<Table<RawFault>>,
+}
+
+/// One `[port.fault]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "fault")]
+pub struct RawFault {
+    /// Probability that a frame is dropped.
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0))]
+    pub drop: Field<f64>,
+    /// Probability that one bit of a frame is flipped.
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0))]
+    pub corrupt: Field<f64>,
+    /// Time that every frame is held back, e.g. `"5ms"`; at most 10 seconds.
+    #[schemars(extend("default" = "0s"))]
+    pub delay: Field<String>,
+    /// Seed of the random choices: the same seed, the same faults.
+    #[schemars(range(min = 0), extend("default" = 1))]
+    pub seed: Field<i64>,
+}
+
+/// One `[[patch]]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "patch", extend("required" = ["ports"]))]
+pub struct RawPatch {
+    /// The two ports.
+    #[schemars(length(equal = 2))]
+    pub ports: Field<Vec<At<String>>>,
+}
+
+/// One `[[bridge]]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "bridge", extend("required" = ["name", "ports"]))]
+pub struct RawBridge {
+    /// Name of the bridge, unique in the file.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_-]{1,32}$"))]
+    pub name: Field<String>,
+    /// The ports; a port can be in one bridge or patch only.
+    pub ports: Field<Vec<At<String>>>,
+    /// Seconds after which an address that was not seen again is forgotten.
+    #[schemars(range(min = AGEINGS.start, max = AGEINGS.end - 1), extend("default" = DEFAULT_AGEING))]
+    pub ageing: Field<i64>,
+    /// A MAC address that is never learned, moved or forgotten.
+    #[serde(rename = "static")]
+    pub statics: Vec<Section<RawStatic>>,
+}
+
+/// One `[[bridge.static]]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "static", extend("required" = ["mac", "port"]))]
+pub struct RawStatic {
+    /// The address, `aa:bb:cc:dd:ee:ff`; unicast.
+    pub mac: Field<String>,
+    /// The port of the bridge that it is behind.
+    pub port: Field<String>,
+    /// The VLAN that it is in. Required behind a trunk port; the port's own behind an access port.
+    #[schemars(range(min = VIDS.start, max = VIDS.end - 1))]
+    pub vlan: Field<i64>,
+}
+
+/// One `[[worker]]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "worker")]
+pub struct RawWorker {
+    /// CPU to pin the thread to. Without it the kernel chooses.
+    #[schemars(range(min = 0, max = 1023))]
+    pub cpu: Field<i64>,
+    /// What the worker does when there is nothing to do.
+    #[schemars(extend("default" = "backoff"))]
+    pub idle: Field<Idle>,
+    /// Ports (`"a"`) or single queues (`"a.1"`) that this worker polls. Queues that no worker names are spread
+    /// evenly.
+    pub ports: Field<Vec<At<String>>>,
+}
+
+/// `[control]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "control")]
+pub struct RawControl {
+    /// Path of the socket, created with mode 0600. The default is the first that can be had of
+    /// `$XDG_RUNTIME_DIR/millrace.sock`, `/run/millrace.sock` and `millrace.sock` beside the configuration file.
+    pub socket: Field<String>,
+}
+
+/// `[metrics]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "metrics", extend("required" = ["listen"]))]
+pub struct RawMetrics {
+    /// Where to answer `GET /metrics`: a loopback address and port such as `"127.0.0.1:9464"`, or
+    /// `"unix:metrics.sock"`. Other addresses are refused: the endpoint has no authentication.
+    pub listen: Field<String>,
+}
+
+/// Who listens on a vhost-user socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Mode {
+    /// the switch creates the socket and waits
+    Server,
+    /// the switch connects to the socket, and retries for ever
+    Client,
+}
+
+/// What a worker does when there is nothing to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Idle {
+    /// polls on: lowest latency, one CPU always busy
+    Poll,
+    /// polls ever more rarely, and sleeps in the end
+    #[default]
+    Backoff,
+    /// sleeps at once until a queue has something
+    Sleep,
+}
+
+/// VLANs of a trunk port, as written.
+#[derive(Clone, Debug)]
+pub enum Trunk {
+    /// Every VLAN.
+    All,
+    /// These.
+    List(Vec<At<i64>>),
+}
+
+impl<'de> Deserialize<'de> for Trunk {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TrunkVisitor;
+        impl<'de> Visitor<'de> for TrunkVisitor {
+            type Value = Trunk;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of VLAN identifiers or \"all\"")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Trunk, E> {
+                match text {
+                    "all" => Ok(Trunk::All),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Trunk, A::Error> {
+                let mut vids = Vec::new();
+                while let Some(vid) = seq.next_element()? {
+                    vids.push(vid);
+                }
+                Ok(Trunk::List(vids))
+            }
+        }
+        deserializer.deserialize_any(TrunkVisitor)
+    }
+}
+
+impl JsonSchema for Trunk {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "trunk".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let vid = json!({"type": "integer", "minimum": VIDS.start, "maximum": VIDS.end - 1});
+        schemars::json_schema!({"anyOf": [{"type": "array", "items": vid, "minItems": 1}, {"const": "all"}]})
+    }
+}

@@ -1,0 +1,143 @@
+//! From TOML text to [`RawFile`], with every key that does not fit reported, not only the first.
+//!
+//! Deserialization stops at the first error. So the offending key is reported, taken out of the document, and the
+//! rest is tried again until it fits: each round removes one key, so the rounds end.
+
+use super::problem::Problem;
+use super::raw::RawFile;
+use super::suggest::closest;
+use serde::Deserialize;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+/// What could be read of a file.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    /// The keys that fit. None if the file is not TOML.
+    pub file: Option<RawFile>,
+    /// The keys that did not.
+    pub unread: Vec<Unread>,
+    /// What was wrong with them.
+    pub problems: Vec<Problem>,
+}
+
+/// A key that is in the file but could not be read, so that it must not be reported as missing too.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unread {
+    /// Span of the table that it stands in.
+    pub table: Range<usize>,
+    /// Its name.
+    pub key: String,
+}
+
+/// Reads `text`.
+pub(super) fn read(text: &str) -> Read {
+    let mut read = Read::default();
+    let (mut document, syntax) = DeTable::parse_recoverable(text);
+    if !syntax.is_empty() {
+        // What the parser made of the rest is guesswork: judging it would add errors that are none.
+        read.problems.extend(syntax.iter().map(|error| {
+            let span = error.span().unwrap_or(0..0);
+            Problem::error(&span, format!("not TOML: {}", error.message()), "see https://toml.io for the syntax")
+        }));
+        return read;
+    }
+    loop {
+        let error = match RawFile::deserialize(Deserializer::from(document.clone())) {
+            Ok(file) => {
+                read.file = Some(file);
+                return read;
+            }
+            Err(error) => error,
+        };
+        let span = error.span().unwrap_or(0..0);
+        read.problems.push(explain(error.message(), &span));
+        match take_out(document.get_mut(), &(0..0), &span) {
+            Some(unread) => read.unread.push(unread),
+            None => return read,
+        }
+    }
+}
+
+/// Removes the innermost key whose name or value is at `span`.
+fn take_out(table: &mut DeTable<'_>, table_span: &Range<usize>, span: &Range<usize>) -> Option<Unread> {
+    // The span of a table under a [header] is the header alone, so every child has to be asked.
+    for (_, value) in table.iter_mut() {
+        let found = take_out_of_value(value, span);
+        if found.is_some() {
+            return found;
+        }
+    }
+    let (key, _) = table.iter().find(|(key, value)| holds(&key.span(), span) || holds(&value.span(), span))?;
+    let name = key.get_ref().to_string();
+    table.remove(name.as_str());
+    Some(Unread { table: table_span.clone(), key: name })
+}
+
+fn take_out_of_value(value: &mut Spanned<DeValue<'_>>, span: &Range<usize>) -> Option<Unread> {
+    let value_span = value.span();
+    match value.get_mut() {
+        DeValue::Table(table) => take_out(table, &value_span, span),
+        DeValue::Array(array) => array.iter_mut().find_map(|element| take_out_of_value(element, span)),
+        _ => None,
+    }
+}
+
+fn holds(outer: &Range<usize>, inner: &Range<usize>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}
+
+/// Puts serde's message into the words of this program.
+fn explain(message: &str, span: &Range<usize>) -> Problem {
+    // serde quotes names with backticks: first the offender, then what it knows.
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let named = |what: &str, mut quoted: Vec<&str>| {
+        let offender = quoted.remove(0);
+        let help = match closest(offender, quoted.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("known here: {}", quoted.join(", ")),
+        };
+        Problem::error(span, format!("unknown {what} `{offender}`"), help)
+    };
+    if message.starts_with("unknown field") {
+        return named("key", quoted.collect());
+    }
+    if message.starts_with("unknown variant") {
+        return named("value", quoted.collect());
+    }
+    if let Some((found, expected)) =
+        message.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected "))
+    {
+        if expected.starts_with("i64") && found.starts_with("integer") {
+            let number = quoted.next().unwrap_or_default();
+            return Problem::error(span, format!("{number} is too large"), "give a number below 2^63");
+        }
+        let expected = match expected {
+            "i64" => "an integer",
+            "f64" => "a number",
+            "a sequence" => "an array",
+            "string or table" => "a string",
+            other => other,
+        };
+        let found = if found == "map" {
+            "a table"
+        } else if found == "sequence" {
+            "an array"
+        } else {
+            found
+        };
+        let help = match (found, expected) {
+            ("a table", "an array") => "write the header with double brackets, as in [[port]]".to_owned(),
+            ("an array", "a table") => "write the header with single brackets, and only once".to_owned(),
+            _ => format!("give {expected}"),
+        };
+        return Problem::error(span, format!("found {found}, expected {expected}"), help);
+    }
+    if let Some((found, expected)) =
+        message.strip_prefix("invalid value: ").and_then(|rest| rest.rsplit_once(", expected "))
+    {
+        return Problem::error(span, format!("found {found}, expected {expected}"), format!("give {expected}"));
+    }
+    Problem::error(span, message, "see docs/configuration.md for what this key takes")
+}

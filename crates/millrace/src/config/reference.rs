@@ -1,0 +1,172 @@
+//! The reference documentation of the configuration, made from the data model so that it cannot disagree with it.
+
+use super::options::drivers_of;
+use super::raw::RawFile;
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+
+const EXAMPLE: &str = include_str!("example.toml");
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Made by `millrace schema --markdown`; change the doc comments in crates/millrace/src/config/raw.rs instead. -->
+
+Millrace reads one TOML file: `millrace run --config FILE`. `millrace check FILE` judges it without starting anything
+and reports all that is wrong with it at once. `millrace schema` prints this reference as a JSON schema, for editors.
+
+Relative paths are relative to the directory of the file. Unknown keys are errors. `millrace ctl reload`, or SIGHUP,
+applies a changed file to a running switch; ports that did not change keep passing frames, and a file with an error
+changes nothing.
+
+";
+
+/// JSON schema of the configuration file.
+pub fn schema() -> Value {
+    schemars::schema_for!(RawFile).to_value()
+}
+
+/// The reference in Markdown, as docs/configuration.md holds it.
+pub fn markdown() -> String {
+    let schema = schema();
+    let mut out = format!("{INTRODUCTION}```toml\n{EXAMPLE}```\n");
+    sections(&mut out, &schema, &schema, "");
+    out
+}
+
+/// One chapter for each property of `table` that is a table itself, or an array of tables, and so on down.
+fn sections(out: &mut String, root: &Value, table: &Value, prefix: &str) {
+    for (key, property) in properties(table) {
+        let Some((section, repeated)) = section(root, property) else { continue };
+        let path = format!("{prefix}{key}");
+        let heading = if repeated { format!("[[{path}]]") } else { format!("[{path}]") };
+        let _ = write!(out, "\n## `{heading}`\n\n{}\n\n", text(property));
+        keys(out, root, section);
+        sections(out, root, section, &format!("{path}."));
+    }
+}
+
+/// The table of keys of one chapter.
+fn keys(out: &mut String, root: &Value, table: &Value) {
+    let plain: Vec<_> = properties(table).filter(|(_, property)| section(root, property).is_none()).collect();
+    let by_driver = plain.iter().any(|(key, _)| *key == "driver");
+    out.push_str(if by_driver {
+        "| Key | Drivers | Type | Default | Meaning |\n|---|---|---|---|---|\n"
+    } else {
+        "| Key | Type | Default | Meaning |\n|---|---|---|---|\n"
+    });
+    for (key, property) in &plain {
+        let _ = write!(out, "| `{key}` ");
+        if by_driver {
+            let drivers = drivers_of(key).map_or("all".to_owned(), |drivers| {
+                drivers.iter().map(|driver| driver.as_str()).collect::<Vec<_>>().join(", ")
+            });
+            let _ = write!(out, "| {drivers} ");
+        }
+        let _ = writeln!(out, "| {} | {} | {} |", type_of(property), default(table, key, property), text(property));
+    }
+    for (key, property) in &plain {
+        let choices: Vec<_> = choices(property).collect();
+        if !choices.is_empty() {
+            let _ = write!(out, "\n`{key}` is one of\n\n");
+            for choice in choices {
+                let _ = writeln!(out, "- `{}`: {}", choice["const"], text(choice));
+            }
+        }
+    }
+}
+
+fn properties(table: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    table["properties"].as_object().into_iter().flat_map(Map::iter).map(|(key, property)| (key.as_str(), property))
+}
+
+/// The table that a property refers to, and whether there can be several.
+fn section<'a>(root: &'a Value, property: &Value) -> Option<(&'a Value, bool)> {
+    let (reference, repeated) = match property["$ref"].as_str() {
+        Some(reference) => (reference, false),
+        None => (property["items"]["$ref"].as_str()?, true),
+    };
+    Some((root.pointer(reference.strip_prefix('#')?)?, repeated))
+}
+
+fn choices(property: &Value) -> impl Iterator<Item = &Value> {
+    property["oneOf"].as_array().into_iter().flatten()
+}
+
+/// The description, on one line.
+fn text(schema: &Value) -> String {
+    schema["description"].as_str().unwrap_or_default().replace('\n', " ")
+}
+
+fn default(table: &Value, key: &str, property: &Value) -> String {
+    if table["required"].as_array().is_some_and(|required| required.iter().any(|name| name == key)) {
+        return "required".to_owned();
+    }
+    match (&property["x-default"], &property["default"]) {
+        (Value::String(words), _) => words.clone(),
+        (_, Value::Null) => String::new(),
+        (_, value) => format!("`{value}`"),
+    }
+}
+
+fn type_of(schema: &Value) -> String {
+    if let Some(alternatives) = schema["anyOf"].as_array() {
+        return alternatives.iter().map(type_of).collect::<Vec<_>>().join(" or ");
+    }
+    if !schema["const"].is_null() {
+        return format!("`{}`", schema["const"]);
+    }
+    if choices(schema).next().is_some() {
+        return "string, see below".to_owned();
+    }
+    let mut name = schema["type"].as_str().unwrap_or("value").to_owned();
+    if name == "array" {
+        let count = schema["maxItems"].as_u64().map_or(String::new(), |count| format!("{count} "));
+        let items = type_of(&schema["items"]);
+        let (word, range) = items.split_at(items.find(',').unwrap_or(items.len()));
+        return format!("array of {count}{word}s{range}");
+    }
+    let _ = match (&schema["minimum"], &schema["maximum"]) {
+        (Value::Null, Value::Null) => Ok(()),
+        (min, Value::Null) => write!(name, ", {min} or more"),
+        (min, max) => write!(name, ", {min} to {max}"),
+    };
+    if let Some(pattern) = schema["pattern"].as_str() {
+        let _ = write!(name, ", `{}`", pattern.trim_start_matches('^').trim_end_matches('$'));
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Report};
+    use std::path::Path;
+
+    #[test]
+    fn the_example_is_right() {
+        let (config, warnings) =
+            Config::parse(Path::new("example.toml"), EXAMPLE).unwrap_or_else(|report: Report| panic!("{report}"));
+        assert!(warnings.is_empty(), "{warnings}");
+        assert_eq!(config.ports.len(), 5);
+    }
+
+    #[test]
+    fn the_stored_reference_is_up_to_date() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+        let stored = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            stored == markdown(),
+            "docs/configuration.md is out of date; in the root of the repository, run: \
+             cargo run -p millrace -- schema --markdown > docs/configuration.md"
+        );
+    }
+
+    #[test]
+    fn every_option_of_the_driver_table_is_a_key() {
+        let schema = schema();
+        let keys: Vec<&str> = properties(&schema["$defs"]["port"]).map(|(key, _)| key).collect();
+        let with_drivers = keys.iter().filter(|key| drivers_of(key).is_some()).count();
+        assert_eq!(with_drivers, 14, "the table in options.rs and the fields in raw.rs disagree: {keys:?}");
+    }
+}

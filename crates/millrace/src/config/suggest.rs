@@ -1,0 +1,45 @@
+//! The known name that was probably meant.
+
+/// The candidate nearest to `word`, if it is near enough to be a typing mistake.
+pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let length = word.chars().count();
+    // Replacing every letter is no typing mistake.
+    let limit = (length / 3).clamp(1, 3).min(length.saturating_sub(1));
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance: insertions, deletions and substitutions between two words, case not counted.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.to_lowercase().chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_words_are_found_and_far_ones_are_not() {
+        let keys = ["socket", "queues", "queue-size"];
+        assert_eq!(closest("sokcet", keys), Some("socket"));
+        assert_eq!(closest("queue", keys), Some("queues"));
+        assert_eq!(closest("Queue_size", keys), Some("queue-size"));
+        assert_eq!(closest("bandwidth", keys), None);
+        assert_eq!(closest("c", ["a", "b"]), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! From one line of a client to the line that answers it (JSON-RPC 2.0, sections 4 to 6).
+
+use super::{Drops, Handler, PortSummary, Version};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Requests that one batch may hold: an answer can be far longer than its request.
+const LONGEST_BATCH: usize = 32;
+
+/// An error of JSON-RPC: its code (section 5.1) and what to say.
+struct Failure {
+    code: i64,
+    message: String,
+}
+
+impl Failure {
+    const PARSE_ERROR: i64 = -32700;
+    const INVALID_REQUEST: i64 = -32600;
+    const METHOD_NOT_FOUND: i64 = -32601;
+    const INVALID_PARAMS: i64 = -32602;
+    const INTERNAL_ERROR: i64 = -32603;
+    /// First of the codes that are left to servers: the switch was asked rightly, but could not do it.
+    const REFUSED: i64 = -32000;
+
+    fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// Answers one line; none if it holds notifications only, which section 4.1 says are not answered.
+pub(super) fn answer(line: &[u8], handler: &dyn Handler) -> Option<String> {
+    let message: Value = match serde_json::from_slice(line) {
+        Ok(message) => message,
+        Err(error) => {
+            return Some(refusal(Failure::PARSE_ERROR, &format!("not JSON: {error}")));
+        }
+    };
+    let reply = match message {
+        Value::Array(batch) if batch.is_empty() => Some(failed(Value::Null, empty_batch())),
+        Value::Array(batch) if batch.len() > LONGEST_BATCH => {
+            let message = format!("{} requests in a batch; send at most {LONGEST_BATCH}", batch.len());
+            Some(failed(Value::Null, Failure::new(Failure::INVALID_REQUEST, message)))
+        }
+        Value::Array(batch) => {
+            let replies: Vec<Value> = batch.iter().filter_map(|request| call(request, handler)).collect();
+            (!replies.is_empty()).then_some(Value::Array(replies))
+        }
+        request => call(&request, handler),
+    };
+    reply.map(|reply| reply.to_string())
+}
+
+/// The answer to a line that was too long to be read.
+pub(super) fn too_long(limit: usize) -> String {
+    refusal(Failure::INVALID_REQUEST, &format!("the line is longer than {limit} bytes"))
+}
+
+/// The answer to a client that came when there were too many.
+pub(super) fn too_many(limit: usize) -> String {
+    refusal(Failure::REFUSED, &format!("there are already {limit} connections; close one, or try again later"))
+}
+
+fn refusal(code: i64, message: &str) -> String {
+    failed(Value::Null, Failure::new(code, message)).to_string()
+}
+
+fn empty_batch() -> Failure {
+    Failure::new(Failure::INVALID_REQUEST, "the batch is empty")
+}
+
+fn failed(id: Value, failure: Failure) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": failure.code, "message": failure.message}})
+}
+
+fn call(request: &Value, handler: &dyn Handler) -> Option<Value> {
+    let (id, outcome) = match check(request) {
+        // Whether it was a notification cannot be known: section 5 has it answered, with no id.
+        Err(failure) => (Some(Value::Null), Err(failure)),
+        Ok((id, method, params)) => (id.cloned(), dispatch(method, params, handler)),
+    };
+    let id = id?;
+    Some(match outcome {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(failure) => failed(id, failure),
+    })
+}
+
+/// Id, method and parameters of a request that has the right form.
+fn check(request: &Value) -> Result<(Option<&Value>, &str, Option<&Value>), Failure> {
+    let invalid = |message: &str| Err(Failure::new(Failure::INVALID_REQUEST, message));
+    let Some(request) = request.as_object() else {
+        return invalid("a request is an object");
+    };
+    if request.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return invalid("`jsonrpc` must be \"2.0\"");
+    }
+    let Some(method) = request.get("method").and_then(Value::as_str) else {
+        return invalid("`method` must be a string");
+    };
+    let id = request.get("id");
+    if !matches!(id, None | Some(Value::Null | Value::String(_) | Value::Number(_))) {
+        return invalid("`id` must be a string, a number or null");
+    }
+    let params = request.get("params");
+    if !matches!(params, None | Some(Value::Array(_) | Value::Object(_))) {
+        return invalid("`params` must be an array or an object");
+    }
+    Ok((id, method, params))
+}
+
+fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> {
+    const METHODS: [&str; 8] = ["ports", "stats", "workers", "mac", "drops", "reload", "shutdown", "version"];
+    if !METHODS.contains(&method) {
+        let message = format!("there is no method `{method}`; known are {}", METHODS.join(", "));
+        return Err(Failure::new(Failure::METHOD_NOT_FOUND, message));
+    }
+    let is_empty = match params {
+        Some(Value::Array(list)) => list.is_empty(),
+        Some(Value::Object(map)) => map.is_empty(),
+        _ => true,
+    };
+    if !is_empty {
+        return Err(Failure::new(Failure::INVALID_PARAMS, format!("`{method}` takes no parameters")));
+    }
+    match method {
+        "ports" => to_value(handler.snapshot().ports.iter().map(PortSummary::from).collect::<Vec<_>>()),
+        "stats" => to_value(handler.snapshot()),
+        "workers" => to_value(handler.snapshot().workers),
+        "mac" => to_value(handler.macs()),
+        "drops" => {
+            let ports = handler.snapshot().ports.into_iter();
+            to_value(ports.filter(|port| !port.drops.is_empty()).map(|port| (port.name, port.drops)).collect::<Drops>())
+        }
+        "reload" => match handler.reload() {
+            Ok(report) => to_value(report),
+            Err(message) => Err(Failure::new(Failure::REFUSED, message)),
+        },
+        "shutdown" => {
+            handler.shutdown();
+            Ok(Value::Null)
+        }
+        _ => {
+            to_value(Version { name: env!("CARGO_PKG_NAME").to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
+        }
+    }
+}
+
+fn to_value(result: impl Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(result).map_err(|error| Failure::new(Failure::INTERNAL_ERROR, error.to_string()))
+}

@@ -1,0 +1,117 @@
+//! The side that answers.
+
+use super::{Handler, LONGEST_LINE, rpc};
+use crate::serve::{BindError, Connection, Stop, UnixSocket, serve};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What a client may take of the switch's time and room.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Connections at a time.
+    connections: usize,
+    /// Time between two requests.
+    idle: Duration,
+    /// Time from the first byte of a line to its end.
+    line: Duration,
+    /// Time that an answer may take to be read.
+    write: Duration,
+}
+
+const LIMITS: Limits = Limits {
+    connections: 16,
+    idle: Duration::from_secs(60),
+    line: Duration::from_secs(5),
+    write: Duration::from_secs(5),
+};
+
+/// A control socket that listens.
+#[derive(Debug)]
+pub struct Server {
+    socket: UnixSocket,
+    limits: Limits,
+}
+
+impl Server {
+    /// Creates the socket at `path`, for its owner only.
+    pub fn bind(path: &Path) -> Result<Self, BindError> {
+        Ok(Self { socket: UnixSocket::bind(path)?, limits: LIMITS })
+    }
+
+    /// Answers clients until `stop`.
+    pub fn serve(self, handler: &Arc<dyn Handler>, stop: &Stop) {
+        let limits = self.limits;
+        serve(
+            "control",
+            &self.socket,
+            limits.connections,
+            stop,
+            |connection| converse(&connection, handler.as_ref(), &limits),
+            |connection| {
+                // A new connection has room for one line: this does not wait.
+                let _ = send(&connection, &rpc::too_many(limits.connections), Duration::ZERO);
+            },
+        );
+    }
+}
+
+/// Answers one client until it goes, or does what it must not.
+fn converse(connection: &Connection, handler: &dyn Handler, limits: &Limits) {
+    let mut buffer = Vec::new();
+    loop {
+        match next_line(connection, &mut buffer, limits) {
+            Some(Line::Complete(line)) => {
+                let Some(reply) = rpc::answer(&line, handler) else { continue };
+                if send(connection, &reply, limits.write).is_err() {
+                    return;
+                }
+            }
+            Some(Line::TooLong) => {
+                let _ = send(connection, &rpc::too_long(LONGEST_LINE), limits.write);
+                return;
+            }
+            None => return,
+        }
+    }
+}
+
+enum Line {
+    Complete(Vec<u8>),
+    TooLong,
+}
+
+/// The next line that is not empty; `buffer` keeps what came after it. None at the end, or if the client stalls.
+fn next_line(connection: &Connection, buffer: &mut Vec<u8>, limits: &Limits) -> Option<Line> {
+    let mut deadline = Instant::now() + if buffer.is_empty() { limits.idle } else { limits.line };
+    let mut chunk = [0; 4096];
+    let mut searched = 0;
+    loop {
+        if let Some(end) = buffer[searched..].iter().position(|&byte| byte == b'\n') {
+            let rest = buffer.split_off(searched + end + 1);
+            let mut line = std::mem::replace(buffer, rest);
+            line.truncate(line.trim_ascii_end().len());
+            searched = 0;
+            if !line.is_empty() {
+                return Some(if line.len() > LONGEST_LINE { Line::TooLong } else { Line::Complete(line) });
+            }
+            continue;
+        }
+        if buffer.len() > LONGEST_LINE {
+            return Some(Line::TooLong);
+        }
+        searched = buffer.len();
+        let count = connection.read(&mut chunk, deadline).ok().filter(|&count| count > 0)?;
+        if buffer.is_empty() {
+            deadline = Instant::now() + limits.line;
+        }
+        buffer.extend_from_slice(&chunk[..count]);
+    }
+}
+
+fn send(connection: &Connection, reply: &str, time: Duration) -> std::io::Result<()> {
+    connection.write_all(format!("{reply}\n").as_bytes(), Instant::now() + time)
+}
+
+#[cfg(test)]
+mod tests;

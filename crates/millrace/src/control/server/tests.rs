@@ -1,0 +1,201 @@
+use super::*;
+use crate::control::{Client, ClientError, Drops, PortSummary, ReloadReport, Version};
+use engine::stats::{MacEntry, PortStats, QueueStats, Snapshot};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+
+struct Switch {
+    stop: Stop,
+}
+
+impl Handler for Switch {
+    fn snapshot(&self) -> Snapshot {
+        let drops = [("no_buffer".to_owned(), 3)].into();
+        let a = PortStats { name: "a".into(), driver: "sink".into(), drops, ..PortStats::default() };
+        let queues = vec![QueueStats { rx_packets: 7, ..QueueStats::default() }];
+        let b = PortStats { name: "b".into(), driver: "tap".into(), up: true, queues, ..PortStats::default() };
+        Snapshot { uptime_seconds: 1.5, ports: vec![a, b], ..Snapshot::default() }
+    }
+    fn macs(&self) -> Vec<MacEntry> {
+        vec![MacEntry { bridge: "br".into(), mac: "02:00:00:00:00:01".into(), ..MacEntry::default() }]
+    }
+    fn reload(&self) -> Result<ReloadReport, String> {
+        Err("line 3 is wrong".to_owned())
+    }
+    fn shutdown(&self) {
+        self.stop.set();
+    }
+}
+
+/// A running server; dropping it stops it.
+struct Running {
+    path: PathBuf,
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+    _directory: tempfile::TempDir,
+}
+
+impl Running {
+    fn start(limits: Limits) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control.sock");
+        let stop = Stop::new().unwrap();
+        let server = Server { limits, ..Server::bind(&path).unwrap() };
+        let (handler, stopper): (Arc<dyn Handler>, _) = (Arc::new(Switch { stop: stop.clone() }), stop.clone());
+        let thread = Some(std::thread::spawn(move || server.serve(&handler, &stopper)));
+        Self { path, stop, thread, _directory: directory }
+    }
+
+    fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(&self.path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    }
+
+    /// Sends raw bytes on a new connection and reads one line.
+    fn ask(&self, bytes: &[u8]) -> Value {
+        let mut stream = self.connect();
+        stream.write_all(bytes).unwrap();
+        read_line(&mut BufReader::new(stream))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.set();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn read_line(reader: &mut impl BufRead) -> Value {
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+}
+
+#[test]
+fn every_method_answers_its_type() {
+    let server = Running::start(LIMITS);
+    let mut client = Client::connect(&server.path).unwrap();
+    let stats: Snapshot = client.call_as("stats").unwrap();
+    assert_eq!(stats.ports[1].queues[0].rx_packets, 7);
+    let ports: Vec<PortSummary> = client.call_as("ports").unwrap();
+    assert_eq!((ports[1].name.as_str(), ports[1].up, ports[1].queues), ("b", true, 1));
+    assert_eq!(client.call("workers").unwrap(), json!([]));
+    let macs: Vec<MacEntry> = client.call_as("mac").unwrap();
+    assert_eq!(macs[0].bridge, "br");
+    let drops: Drops = client.call_as("drops").unwrap();
+    assert_eq!(drops, [("a".to_owned(), [("no_buffer".to_owned(), 3)].into())].into());
+    let version: Version = client.call_as("version").unwrap();
+    assert_eq!(version.name, "millrace");
+    let error = client.call("reload").unwrap_err();
+    assert!(
+        matches!(&error, ClientError::Refused { code: -32000, message } if message == "line 3 is wrong"),
+        "{error}"
+    );
+}
+
+#[test]
+fn malformed_requests_get_the_errors_of_the_specification() {
+    let server = Running::start(LIMITS);
+    let cases: [(&str, i64, Value); 11] = [
+        ("{\"jsonrpc\": \"2.0\", \"method\"", -32700, Value::Null),
+        ("\u{0}\u{1}", -32700, Value::Null),
+        ("1", -32600, Value::Null),
+        ("[]", -32600, Value::Null),
+        (r#"{"method": "ports", "id": 1}"#, -32600, Value::Null),
+        (r#"{"jsonrpc": "2.0", "method": 1, "id": 1}"#, -32600, Value::Null),
+        (r#"{"jsonrpc": "2.0", "method": "ports", "id": {}}"#, -32600, Value::Null),
+        (r#"{"jsonrpc": "2.0", "method": "ports", "params": 1, "id": 1}"#, -32600, Value::Null),
+        (r#"{"jsonrpc": "2.0", "method": "explode", "id": 1}"#, -32601, json!(1)),
+        (r#"{"jsonrpc": "2.0", "method": "ports", "params": [1], "id": "x"}"#, -32602, json!("x")),
+        (&format!("[{}1]", "1,".repeat(40)), -32600, Value::Null),
+    ];
+    for (line, code, id) in cases {
+        let reply = server.ask(format!("{line}\n").as_bytes());
+        assert_eq!((&reply["error"]["code"], &reply["id"]), (&json!(code), &id), "{line}: {reply}");
+        assert_eq!(reply["jsonrpc"], "2.0");
+        assert!(reply.get("result").is_none());
+    }
+    let deep = server.ask(format!("{}\n", "[".repeat(5000)).as_bytes());
+    assert_eq!(deep["error"]["code"], -32700);
+}
+
+#[test]
+fn batches_and_notifications_are_answered_as_specified() {
+    let server = Running::start(LIMITS);
+    let mut stream = server.connect();
+    let notification = r#"{"jsonrpc": "2.0", "method": "version"}"#;
+    let request = r#"{"jsonrpc": "2.0", "method": "version", "id": 5}"#;
+    // Two that are not answered, an empty line, and, in one write with them, a batch that is.
+    stream
+        .write_all(format!("{notification}\n[{notification}]\n\r\n[{request},{notification},2]\n").as_bytes())
+        .unwrap();
+    let replies = read_line(&mut BufReader::new(stream));
+    let replies = replies.as_array().unwrap();
+    assert_eq!(replies.len(), 2);
+    assert_eq!((&replies[0]["id"], &replies[0]["result"]["name"]), (&json!(5), &json!("millrace")));
+    assert_eq!(replies[1]["error"]["code"], -32600);
+}
+
+#[test]
+fn a_flood_without_line_end_is_cut_off() {
+    let server = Running::start(LIMITS);
+    let mut stream = server.connect();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    // The switch closes while this still writes: it may not all be taken.
+    let _ = stream.write_all(&vec![b'x'; LONGEST_LINE + 1]);
+    assert_eq!(read_line(&mut reader)["error"]["code"], -32600);
+    let mut rest = Vec::new();
+    let _ = reader.read_to_end(&mut rest);
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn a_line_of_the_longest_length_is_read() {
+    let server = Running::start(LIMITS);
+    let mut line = br#"{"jsonrpc": "2.0", "method": "version", "id": 1}"#.to_vec();
+    line.splice(1..1, vec![b' '; LONGEST_LINE - line.len()]);
+    assert_eq!(line.len(), LONGEST_LINE);
+    line.push(b'\n');
+    assert_eq!(server.ask(&line)["id"], 1);
+}
+
+#[test]
+fn stalling_clients_hold_up_nobody_and_are_dropped() {
+    let limits = Limits { connections: 3, line: Duration::from_millis(200), ..LIMITS };
+    let server = Running::start(limits);
+    let mut stalled: Vec<UnixStream> = (0..2).map(|_| server.connect()).collect();
+    for stream in &mut stalled {
+        stream.write_all(b"{\"jsonrpc\"").unwrap();
+    }
+    let mut client = Client::connect(&server.path).unwrap();
+    assert!(client.call("version").is_ok());
+    // The limit is reached, with `client` still open.
+    let refused = read_line(&mut BufReader::new(server.connect()));
+    assert_eq!(refused["error"]["code"], -32000);
+    assert!(client.call("version").is_ok());
+    for stream in &mut stalled {
+        assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "dropped without a word");
+    }
+    assert!(client.call("version").is_ok());
+    assert_eq!(server.ask(b"{\"jsonrpc\": \"2.0\", \"method\": \"version\", \"id\": 2}\n")["id"], 2);
+}
+
+#[test]
+fn shutdown_is_answered_and_ends_the_server() {
+    let mut server = Running::start(LIMITS);
+    let idle = server.connect();
+    let mut client = Client::connect(&server.path).unwrap();
+    assert_eq!(client.call("shutdown").unwrap(), Value::Null);
+    server.thread.take().unwrap().join().unwrap();
+    assert!(!server.path.exists(), "the socket is removed");
+    drop(idle);
+    let error = Client::connect(&server.path).unwrap_err();
+    assert!(error.to_string().contains("--socket"), "{error}");
+}

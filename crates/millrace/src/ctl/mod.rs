@@ -1,0 +1,115 @@
+//! `millrace ctl`: asks a running switch and prints the answer.
+
+mod rates;
+mod tables;
+
+use crate::cli::{CtlOptions, CtlRequest, StatsOptions};
+use crate::config::default_control_socket;
+use crate::control::{Client, ClientError};
+use engine::stats::Snapshot;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+/// Why nothing could be printed.
+#[derive(Debug, thiserror::Error)]
+pub enum CtlError {
+    /// There is no answer.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// It could not be written.
+    #[error("cannot write to standard output: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Does what the command line says, and prints to `out`.
+pub fn run(options: &CtlOptions, out: &mut dyn Write) -> Result<(), CtlError> {
+    let socket = options.socket.clone().unwrap_or_else(find_socket);
+    let outcome = match &options.request {
+        CtlRequest::Stats(StatsOptions { watch: Some(seconds), count }) => {
+            watch(&socket, Duration::from_secs_f64(*seconds), *count, options.json, out)
+        }
+        request => once(&socket, request, options.json, out),
+    };
+    match outcome {
+        // Whoever read the output (a pager, `head`) has seen enough.
+        Err(CtlError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// The default socket that exists, or else the one that the message should name.
+fn find_socket() -> PathBuf {
+    let here = Path::new("millrace.sock");
+    let usual = default_control_socket(Path::new(""));
+    // The switch may run as another user than this, with another default.
+    [usual.as_path(), Path::new("/run/millrace.sock"), here]
+        .into_iter()
+        .find(|path| path.exists())
+        .map_or(usual.clone(), Path::to_owned)
+}
+
+fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) -> Result<(), CtlError> {
+    let method = match request {
+        CtlRequest::Ports => "ports",
+        CtlRequest::Stats(_) => "stats",
+        CtlRequest::Workers => "workers",
+        CtlRequest::Mac => "mac",
+        CtlRequest::Drops => "drops",
+        CtlRequest::Reload => "reload",
+        CtlRequest::Shutdown => "shutdown",
+        CtlRequest::Version => "version",
+    };
+    let result = Client::connect(socket)?.call(method)?;
+    if json {
+        writeln!(out, "{result}")?;
+        return Ok(());
+    }
+    let text = match request {
+        CtlRequest::Ports => tables::ports(&read::<Vec<_>>(result)?),
+        CtlRequest::Stats(_) => tables::stats(&read(result)?),
+        CtlRequest::Workers => tables::workers(&read::<Vec<_>>(result)?),
+        CtlRequest::Mac => tables::macs(&read::<Vec<_>>(result)?),
+        CtlRequest::Drops => tables::drops(&read(result)?),
+        CtlRequest::Reload => tables::reload(&read(result)?),
+        CtlRequest::Shutdown => "The switch is stopping.".to_owned(),
+        CtlRequest::Version => tables::version(&read(result)?),
+    };
+    writeln!(out, "{text}")?;
+    Ok(())
+}
+
+fn read<T: DeserializeOwned>(result: Value) -> Result<T, ClientError> {
+    serde_json::from_value(result).map_err(|error| ClientError::Unintelligible(error.to_string()))
+}
+
+/// Prints what happened in each interval. Connects anew every time, so that it neither holds a connection nor minds
+/// whether the switch was started again.
+fn watch(
+    socket: &Path,
+    interval: Duration,
+    count: Option<u64>,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<(), CtlError> {
+    let mut before: Snapshot = Client::connect(socket)?.call_as("stats")?;
+    let mut reports = 0;
+    while count.is_none_or(|count| reports < count) {
+        thread::sleep(interval);
+        let now: Snapshot = Client::connect(socket)?.call_as("stats")?;
+        let rates = rates::between(&before, &now);
+        if json {
+            let line = serde_json::to_string(&rates).map_err(io::Error::from)?;
+            writeln!(out, "{line}")?;
+        } else {
+            writeln!(out, "{}\n", tables::rates(&rates))?;
+        }
+        out.flush()?;
+        before = now;
+        reports += 1;
+    }
+    Ok(())
+}

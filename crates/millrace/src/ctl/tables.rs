@@ -1,0 +1,228 @@
+//! Answers as tables for people.
+
+use super::rates::Rates;
+use crate::control::{Drops, PortSummary, ReloadReport, Version};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use engine::stats::{MacEntry, Snapshot, WorkerStats};
+
+/// A table whose columns from `numbers` on are numbers.
+fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(header.iter().copied());
+    for index in numbers {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn text(table: &Table) -> String {
+    table.trim_fmt()
+}
+
+pub(super) fn ports(ports: &[PortSummary]) -> String {
+    if ports.is_empty() {
+        return "No ports are configured.".to_owned();
+    }
+    let mut out = table(&["PORT", "DRIVER", "STATE", "QUEUES", "FORWARDING", "DETAIL"], 3..4);
+    for port in ports {
+        out.add_row([
+            port.name.as_str(),
+            &port.driver,
+            if port.up { "up" } else { "down" },
+            &port.queues.to_string(),
+            &port.forwarding,
+            &port.detail,
+        ]);
+    }
+    text(&out)
+}
+
+pub(super) fn stats(snapshot: &Snapshot) -> String {
+    let header = ["PORT", "QUEUE", "WORKER", "RX PACKETS", "RX BYTES", "TX PACKETS", "TX BYTES", "DROPS"];
+    let mut out = table(&header, 1..8);
+    for port in &snapshot.ports {
+        for (index, queue) in port.queues.iter().enumerate() {
+            let drops = if index == 0 { port.drops.values().sum::<u64>().to_string() } else { String::new() };
+            out.add_row([
+                port.name.clone(),
+                index.to_string(),
+                queue.worker.map_or("-".to_owned(), |worker| worker.to_string()),
+                queue.rx_packets.to_string(),
+                queue.rx_bytes.to_string(),
+                queue.tx_packets.to_string(),
+                queue.tx_bytes.to_string(),
+                drops,
+            ]);
+        }
+    }
+    format!("Up for {:.0} s.\n{}", snapshot.uptime_seconds, text(&out))
+}
+
+pub(super) fn rates(rates: &Rates) -> String {
+    let header = ["PORT", "QUEUE", "RX pps", "RX bit/s", "TX pps", "TX bit/s", "DROPS/s"];
+    let mut queues = table(&header, 1..7);
+    for queue in &rates.queues {
+        queues.add_row([
+            queue.port.clone(),
+            queue.queue.to_string(),
+            scaled(queue.rx_packets_per_second),
+            scaled(queue.rx_bits_per_second),
+            scaled(queue.tx_packets_per_second),
+            scaled(queue.tx_bits_per_second),
+            queue.drops_per_second.map_or(String::new(), scaled),
+        ]);
+    }
+    let mut workers = table(&["WORKER", "BUSY", "pps"], 0..3);
+    for worker in &rates.workers {
+        workers.add_row([
+            worker.worker.to_string(),
+            format!("{:.0} %", worker.busy * 100.0),
+            scaled(worker.packets_per_second),
+        ]);
+    }
+    format!("{}\n{}", text(&queues), text(&workers))
+}
+
+pub(super) fn workers(workers: &[WorkerStats]) -> String {
+    let header = ["WORKER", "CPU", "IDLE", "BUSY", "SLEEPS", "PACKETS", "CYCLES/PACKET", "QUEUES", "STAGES"];
+    let mut out = table(&header, 3..7);
+    for worker in workers {
+        let cycles = worker.busy_cycles + worker.idle_cycles;
+        let stages = worker.stage_cycles_per_packet.iter();
+        out.add_row([
+            worker.index.to_string(),
+            worker.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()),
+            worker.idle.clone(),
+            ratio(worker.busy_cycles, cycles).map_or("-".to_owned(), |busy| format!("{:.0} %", busy * 100.0)),
+            worker.sleeps.to_string(),
+            worker.packets.to_string(),
+            ratio(worker.busy_cycles, worker.packets).map_or("-".to_owned(), |cost| format!("{cost:.0}")),
+            worker.queues.join(" "),
+            stages.map(|(stage, cost)| format!("{stage} {cost:.0}")).collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    text(&out)
+}
+
+pub(super) fn macs(entries: &[MacEntry]) -> String {
+    if entries.is_empty() {
+        return "No addresses are known.".to_owned();
+    }
+    let mut out = table(&["BRIDGE", "VLAN", "MAC", "PORT", "AGE"], 1..2);
+    for entry in entries {
+        out.add_row([
+            entry.bridge.clone(),
+            if entry.vlan == 0 { "-".to_owned() } else { entry.vlan.to_string() },
+            entry.mac.clone(),
+            entry.port.clone(),
+            entry.age_seconds.map_or("static".to_owned(), |age| format!("{age} s")),
+        ]);
+    }
+    text(&out)
+}
+
+pub(super) fn drops(drops: &Drops) -> String {
+    if drops.is_empty() {
+        return "No frames were dropped.".to_owned();
+    }
+    let mut out = table(&["PORT", "REASON", "FRAMES"], 2..3);
+    for (port, reasons) in drops {
+        for (reason, frames) in reasons {
+            out.add_row([port, reason, &frames.to_string()]);
+        }
+    }
+    text(&out)
+}
+
+pub(super) fn reload(report: &ReloadReport) -> String {
+    let mut lines = Vec::new();
+    let named = [
+        ("added", &report.added),
+        ("removed", &report.removed),
+        ("reopened", &report.reopened),
+        ("kept", &report.kept),
+    ];
+    for (what, ports) in named {
+        if !ports.is_empty() {
+            lines.push(format!("Ports {what}: {}", ports.join(", ")));
+        }
+    }
+    if report.forwarding_changed {
+        lines.push("Patches, bridges or VLANs changed.".to_owned());
+    }
+    if report.workers_changed {
+        lines.push("Workers changed.".to_owned());
+    }
+    lines.extend(
+        report
+            .needs_restart
+            .iter()
+            .map(|section| format!("[{section}] changed: this takes effect when the switch is started again.")),
+    );
+    lines.extend(report.warnings.iter().map(|warning| format!("Warning: {warning}")));
+    if lines.is_empty() { "Nothing changed.".to_owned() } else { lines.join("\n") }
+}
+
+pub(super) fn version(version: &Version) -> String {
+    format!("{} {}", version.name, version.version)
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// Three digits and a prefix: `14.9 M`.
+fn scaled(number: f64) -> String {
+    let (mut number, mut prefix) = (number, "");
+    for larger in [" k", " M", " G", " T"] {
+        if number < 999.5 {
+            break;
+        }
+        number /= 1000.0;
+        prefix = larger;
+    }
+    let digits = match number {
+        _ if prefix.is_empty() => 0,
+        n if n < 9.995 => 2,
+        n if n < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{number:.digits$}{prefix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::stats::{PortStats, QueueStats};
+
+    #[test]
+    fn numbers_are_scaled_to_three_digits() {
+        let cases = [(0.0, "0"), (999.0, "999"), (1000.0, "1.00 k"), (14_880_952.0, "14.9 M"), (999_960.0, "1.00 M")];
+        for (number, expected) in cases.into_iter().chain([(123_456_789_000.0, "123 G"), (9_996.0, "10.0 k")]) {
+            assert_eq!(scaled(number), expected);
+        }
+    }
+
+    #[test]
+    fn a_table_has_a_row_a_queue_and_the_drops_once() {
+        let queue = QueueStats { rx_packets: 12, worker: Some(1), ..QueueStats::default() };
+        let drops = [("no_buffer".to_owned(), 4), ("port_down".to_owned(), 5)].into();
+        let port = PortStats { name: "a".into(), queues: vec![queue.clone(), queue], drops, ..PortStats::default() };
+        let shown = stats(&Snapshot { uptime_seconds: 3.0, ports: vec![port], ..Snapshot::default() });
+        let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0], ["Up", "for", "3", "s."]);
+        assert_eq!(rows[2], ["a", "0", "1", "12", "0", "0", "0", "9"]);
+        assert_eq!(rows[3], ["a", "1", "1", "12", "0", "0", "0"]);
+    }
+
+    #[test]
+    fn an_empty_reload_says_so() {
+        assert_eq!(reload(&ReloadReport::default()), "Nothing changed.");
+        let report =
+            ReloadReport { added: vec!["a".into()], needs_restart: vec!["metrics".into()], ..Default::default() };
+        assert!(reload(&report).starts_with("Ports added: a\n[metrics] changed"));
+    }
+}

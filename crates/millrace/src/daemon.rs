@@ -1,0 +1,134 @@
+//! The switch as a process: what is opened in which order, and what signals do.
+
+use crate::config::{Config, LoadError, ReloadReport};
+use crate::control::{Handler, Server};
+use crate::metrics::{Exporter, MetricsError};
+use crate::plan;
+use crate::serve::{BindError, Stop};
+use engine::Switch;
+use engine::stats::{MacEntry, Snapshot};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// Why the switch does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// There is no configuration.
+    #[error(transparent)]
+    Config(#[from] LoadError),
+    /// No control socket.
+    #[error(transparent)]
+    Control(#[from] BindError),
+    /// No metrics endpoint.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// A port or a worker could not be started.
+    #[error(transparent)]
+    Switch(#[from] engine::Error),
+    /// The system refused something.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Runs the switch that the file at `path` describes, until SIGINT, SIGTERM or a request to stop.
+pub fn run(path: &Path) -> Result<(), DaemonError> {
+    let (config, warnings) = Config::load(path)?;
+    for warning in warnings.lines() {
+        tracing::warn!("{warning}");
+    }
+    let mut signals = take_signals().map_err(|source| DaemonError::System { action: "handle signals", source })?;
+    let stop = Stop::new().map_err(|source| DaemonError::System { action: "create an eventfd", source })?;
+    let control = Server::bind(&config.control)?;
+    let metrics = config.metrics.as_ref().map(Exporter::bind).transpose()?;
+    let switch = Switch::start(plan::spec(&config))?;
+    tracing::info!(control = %config.control.display(), ports = config.ports.len(), "started");
+
+    let daemon =
+        Arc::new(Daemon { path: path.to_owned(), switch, config: Mutex::new(config), signals: signals.handle() });
+    let handler: Arc<dyn Handler> = daemon.clone();
+    thread::scope(|scope| {
+        scope.spawn(|| control.serve(&handler, &stop));
+        if let Some(metrics) = metrics {
+            scope.spawn(|| metrics.serve(&handler, &stop));
+        }
+        daemon.obey(&mut signals);
+        stop.set();
+    });
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The signals of this process, for one loop to read.
+fn take_signals() -> io::Result<Signals> {
+    let stopping = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The first one is for the loop; a second one, while the first is being obeyed, ends the process at once.
+        // In this order: the handlers run in the order of their registration.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stopping.clone())?;
+        signal_hook::flag::register(signal, stopping.clone())?;
+    }
+    Signals::new([SIGHUP, SIGINT, SIGTERM])
+}
+
+/// The running switch.
+struct Daemon {
+    path: PathBuf,
+    switch: Switch,
+    /// What it was last told to be.
+    config: Mutex<Config>,
+    /// Closing it ends the signal loop, and so the switch.
+    signals: Handle,
+}
+
+impl Daemon {
+    /// Does what signals say until one says stop.
+    fn obey(&self, signals: &mut Signals) {
+        for signal in signals.forever() {
+            if signal != SIGHUP {
+                tracing::info!("stopping on signal {signal}");
+                return;
+            }
+            match self.reload() {
+                Ok(report) => tracing::info!(?report, "reloaded"),
+                Err(error) => tracing::error!("not reloaded, nothing changed:\n{error}"),
+            }
+        }
+    }
+}
+
+impl Handler for Daemon {
+    fn snapshot(&self) -> Snapshot {
+        self.switch.snapshot()
+    }
+
+    fn macs(&self) -> Vec<MacEntry> {
+        self.switch.macs()
+    }
+
+    fn reload(&self) -> Result<ReloadReport, String> {
+        let (new, warnings) = Config::load(&self.path).map_err(|error| error.to_string())?;
+        // Held to the end: two reloads at a time go one after the other.
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut report = new.changes_from(&config);
+        report.warnings = warnings.lines().collect();
+        let done = self.switch.reload(plan::spec(&new)).map_err(|error| error.to_string())?;
+        report.warnings.extend(done.failed);
+        *config = new;
+        Ok(report)
+    }
+
+    fn shutdown(&self) {
+        tracing::info!("stopping on request");
+        self.signals.close();
+    }
+}

@@ -1,0 +1,10 @@
+//! Everything of the switch that is not its data path: configuration, command line, control socket and metrics.
+
+pub mod cli;
+pub mod config;
+pub mod control;
+pub mod ctl;
+pub mod daemon;
+pub mod metrics;
+pub mod plan;
+pub mod serve;

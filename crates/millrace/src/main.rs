@@ -1,0 +1,75 @@
+//! The `millrace` program.
+
+use clap::Parser;
+use millrace::cli::{Cli, Command, RunOptions};
+use millrace::config::{Config, LoadError, Report};
+use millrace::{config, ctl, daemon};
+use std::error::Error;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(options) => run(&options),
+        Command::Check(options) => check(&options.path()),
+        Command::Ctl(options) => ctl::run(&options, &mut io::stdout().lock()).map_err(Into::into),
+        Command::Schema(options) => {
+            print(if options.markdown { config::markdown() } else { format!("{:#}\n", config::schema()) })
+        }
+        Command::Demo(_) => Err("the demonstration is not part of this build".into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(error.as_ref());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &RunOptions) -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::from(options.log))
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .init();
+    daemon::run(&options.config).map_err(|error| match error {
+        daemon::DaemonError::Config(error) => error.into(),
+        other => other.into(),
+    })
+}
+
+fn check(path: &Path) -> Result<(), Box<dyn Error>> {
+    let (config, warnings) = Config::load(path)?;
+    if !warnings.is_empty() {
+        eprintln!("{}\n", show(&warnings));
+    }
+    print(format!(
+        "{}: good, with {} ports, {} patches, {} bridges and {} workers\n",
+        path.display(),
+        config.ports.len(),
+        config.patches.len(),
+        config.bridges.len(),
+        config.workers.len()
+    ))
+}
+
+fn print(text: String) -> Result<(), Box<dyn Error>> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // Whoever read the output (a pager, `head`) has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+fn complain(error: &(dyn Error + 'static)) {
+    match error.downcast_ref() {
+        Some(LoadError::Invalid(report)) => eprintln!("{}", show(report)),
+        _ => eprintln!("millrace: {error}"),
+    }
+}
+
+fn show(report: &Report) -> String {
+    report.render(io::stderr().is_terminal())
+}

@@ -1,0 +1,158 @@
+use super::*;
+use crate::control::ReloadReport;
+use engine::stats::{BURST_BOUNDS, MacEntry, PortStats, QueueStats, Snapshot, WorkerStats};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+struct Switch;
+
+impl Handler for Switch {
+    fn snapshot(&self) -> Snapshot {
+        let mut bursts = [0; BURST_BOUNDS.len()];
+        (bursts[0], bursts[2], bursts[6]) = (5, 2, 1);
+        let queue =
+            QueueStats { rx_packets: 45, rx_bytes: 2880, tx_packets: 3, tx_bytes: 180, bursts, worker: Some(0) };
+        let port = PortStats {
+            name: "a".into(),
+            driver: "tap".into(),
+            up: true,
+            queues: vec![QueueStats::default(), queue],
+            drops: [("no_buffer".to_owned(), 7)].into(),
+            ..PortStats::default()
+        };
+        let worker = WorkerStats {
+            cpu: Some(2),
+            busy_cycles: 100,
+            idle_cycles: 900,
+            stage_cycles_per_packet: [("receive".to_owned(), 12.5)].into(),
+            ..WorkerStats::default()
+        };
+        Snapshot { uptime_seconds: 1.5, cycles_hz: 1_000_000, ports: vec![port], workers: vec![worker] }
+    }
+    fn macs(&self) -> Vec<MacEntry> {
+        Vec::new()
+    }
+    fn reload(&self) -> Result<ReloadReport, String> {
+        Ok(ReloadReport::default())
+    }
+    fn shutdown(&self) {}
+}
+
+#[test]
+fn the_page_has_every_metric_and_ends_as_it_must() {
+    let page = render(&Switch.snapshot());
+    let expected = [
+        "# TYPE millrace_queue_rx_packets counter",
+        "millrace_queue_rx_packets_total{port=\"a\",queue=\"1\"} 45",
+        "millrace_queue_rx_bytes_total{port=\"a\",queue=\"1\"} 2880",
+        "millrace_queue_tx_packets_total{port=\"a\",queue=\"1\"} 3",
+        "millrace_queue_tx_bytes_total{port=\"a\",queue=\"0\"} 0",
+        "millrace_port_up{port=\"a\",driver=\"tap\"} 1",
+        "millrace_port_drops_total{port=\"a\",reason=\"no_buffer\"} 7",
+        "# TYPE millrace_queue_rx_burst_packets histogram",
+        "millrace_queue_rx_burst_packets_sum{port=\"a\",queue=\"1\"} 45.0",
+        "millrace_queue_rx_burst_packets_count{port=\"a\",queue=\"1\"} 8",
+        "millrace_queue_rx_burst_packets_bucket{le=\"1.0\",port=\"a\",queue=\"1\"} 5",
+        "millrace_queue_rx_burst_packets_bucket{le=\"2.0\",port=\"a\",queue=\"1\"} 5",
+        "millrace_queue_rx_burst_packets_bucket{le=\"4.0\",port=\"a\",queue=\"1\"} 7",
+        "millrace_queue_rx_burst_packets_bucket{le=\"32.0\",port=\"a\",queue=\"1\"} 8",
+        "millrace_queue_rx_burst_packets_bucket{le=\"+Inf\",port=\"a\",queue=\"1\"} 8",
+        "millrace_worker_busy_cycles_total{worker=\"0\",cpu=\"2\"} 100",
+        "millrace_worker_idle_cycles_total{worker=\"0\",cpu=\"2\"} 900",
+        "millrace_worker_stage_cycles_per_packet{worker=\"0\",stage=\"receive\"} 12.5",
+        "millrace_cycle_counter_hertz 1000000.0",
+        "millrace_uptime_seconds 1.5",
+        concat!("millrace_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+    ];
+    for line in expected {
+        assert!(page.lines().any(|found| found == line), "no line {line:?} in:\n{page}");
+    }
+    assert!(page.ends_with("# EOF\n"), "{page}");
+}
+
+#[test]
+fn an_empty_switch_has_a_page_too() {
+    assert!(render(&Snapshot::default()).ends_with("# EOF\n"));
+}
+
+/// Serves at `address` while `client` runs.
+fn with_exporter(address: &MetricsAddress, client: impl FnOnce(Option<SocketAddr>)) {
+    let exporter = Exporter::bind(address).unwrap();
+    let tcp = exporter.tcp_address();
+    let stop = Stop::new().unwrap();
+    let handler: Arc<dyn Handler> = Arc::new(Switch);
+    std::thread::scope(|scope| {
+        scope.spawn(|| exporter.serve(&handler, &stop));
+        // Set also if the client panics, or the scope would wait for ever.
+        struct SetOnDrop<'a>(&'a Stop);
+        impl Drop for SetOnDrop<'_> {
+            fn drop(&mut self) {
+                self.0.set();
+            }
+        }
+        let _stop = SetOnDrop(&stop);
+        client(tcp);
+    });
+}
+
+fn exchange(mut stream: impl Read + Write, request: &str) -> String {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+#[test]
+fn http_is_answered_on_loopback() {
+    with_exporter(&MetricsAddress::Tcp("127.0.0.1:0".parse().unwrap()), |address| {
+        let ask = |request: &str| {
+            let stream = TcpStream::connect(address.unwrap()).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            exchange(stream, request)
+        };
+        // A client that says nothing holds up nobody.
+        let _silent = TcpStream::connect(address.unwrap()).unwrap();
+        let page = ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let (head, body) = page.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(head.contains("Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"));
+        assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())));
+        assert_eq!(body, render(&Switch.snapshot()));
+
+        let head = ask("HEAD /metrics?x=1 HTTP/1.0\n\n");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+        let statuses = [
+            ("GET / HTTP/1.1\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            ("GET /metrics HTTP/2.0\r\n\r\n", "505"),
+            ("hello\r\n\r\n", "400"),
+        ];
+        for (request, status) in statuses {
+            assert!(ask(request).starts_with(&format!("HTTP/1.1 {status} ")), "{request:?}");
+        }
+        let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(9000));
+        assert!(ask(&long).starts_with("HTTP/1.1 431 "));
+    });
+}
+
+#[test]
+fn http_is_answered_on_a_unix_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("metrics.sock");
+    with_exporter(&MetricsAddress::Unix(path.clone()), |_| {
+        let page = exchange(UnixStream::connect(&path).unwrap(), "GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("# EOF\n"));
+    });
+    assert!(!Path::new(&path).exists());
+}
+
+#[test]
+fn a_taken_port_is_reported_with_what_to_do() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = MetricsAddress::Tcp(taken.local_addr().unwrap());
+    let error = Exporter::bind(&address).unwrap_err().to_string();
+    assert!(error.contains("[metrics] listen"), "{error}");
+}

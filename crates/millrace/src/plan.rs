@@ -1,0 +1,83 @@
+//! From what a file says to what the engine is told.
+
+use crate::config::{Config, Driver, Idle, Mode, Port, Vlan};
+use engine::spec;
+
+/// The switch that `config` describes.
+pub fn spec(config: &Config) -> spec::Spec {
+    let bridges = config.bridges.iter().map(|b| spec::BridgeSpec {
+        name: b.name.clone(),
+        ports: b.ports.clone(),
+        ageing: b.ageing,
+        statics: b.statics.iter().map(|s| (s.mac.0, s.vlan, s.port.clone())).collect(),
+    });
+    let workers = config.workers.iter().map(|w| spec::WorkerSpec {
+        cpu: w.cpu,
+        idle: match w.idle {
+            Idle::Poll => spec::Idle::Poll,
+            Idle::Backoff => spec::Idle::Backoff,
+            Idle::Sleep => spec::Idle::Sleep,
+        },
+        queues: w.queues.iter().map(|q| (q.port.clone(), Some(q.queue.into()))).collect(),
+    });
+    spec::Spec {
+        ports: config.ports.iter().map(port).collect(),
+        patches: config.patches.iter().map(|p| p.ports.clone()).collect(),
+        bridges: bridges.collect(),
+        workers: workers.collect(),
+    }
+}
+
+fn port(port: &Port) -> spec::PortSpec {
+    spec::PortSpec {
+        name: port.name.clone(),
+        driver: driver(&port.driver),
+        vlan: match &port.vlan {
+            Vlan::Unaware => spec::Vlan::Ignore,
+            Vlan::Access(vid) => spec::Vlan::Access(*vid),
+            Vlan::Trunk(vids) => spec::Vlan::Trunk(vids.clone()),
+            Vlan::TrunkAll => spec::Vlan::Trunk(Vec::new()),
+        },
+        record: port.record_to.clone(),
+        fault: port.fault.as_ref().map(|f| spec::Faults {
+            drop: f.drop,
+            corrupt: f.corrupt,
+            delay: f.delay,
+            seed: f.seed,
+        }),
+        staged: false,
+    }
+}
+
+fn driver(driver: &Driver) -> spec::Driver {
+    let mode = |mode: &Mode| match mode {
+        Mode::Server => spec::Mode::Server,
+        Mode::Client => spec::Mode::Client,
+    };
+    match driver {
+        Driver::VhostUser { socket, mode: m, queues } => {
+            spec::Driver::VhostUser { socket: socket.clone(), mode: mode(m), queues: *queues }
+        }
+        Driver::VirtioUser { socket, mode: m, queues, queue_size, packed, .. } => spec::Driver::VirtioUser {
+            socket: socket.clone(),
+            mode: mode(m),
+            queues: *queues,
+            queue_size: *queue_size,
+            packed: *packed,
+        },
+        Driver::Tap { interface, mtu, queues } => {
+            spec::Driver::Tap { interface: interface.clone(), mtu: Some((*mtu).into()), queues: *queues }
+        }
+        Driver::AfPacket { interface } => spec::Driver::AfPacket { interface: interface.clone(), queues: 1 },
+        Driver::Pcap { replay, record, repeat } => {
+            spec::Driver::Pcap { replay: replay.clone(), record: record.clone(), repeat: *repeat }
+        }
+        Driver::Generator { size, rate, frames, mac } => spec::Driver::Generator {
+            size: (*size).into(),
+            rate: rate.unwrap_or(0),
+            frames: frames.unwrap_or(0),
+            mac: Some(mac.0),
+        },
+        Driver::Sink => spec::Driver::Sink,
+    }
+}

@@ -1,0 +1,88 @@
+//! Serving small requests to local clients, none of which can hold up another: one thread a connection, a limit of
+//! connections, and a deadline on every read and write.
+
+mod connection;
+mod stop;
+mod unix;
+
+pub use connection::Connection;
+pub use stop::Stop;
+pub use unix::{BindError, UnixSocket};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Time to let connections end when the process has no file descriptor left for another.
+const DESCRIPTOR_SHORTAGE: Duration = Duration::from_millis(100);
+
+/// Accepts connections until `stop`, and waits for those that are open to end. `handle` gets each on a thread of its
+/// own, called `name`; `refuse` gets those that come while `limit` are open, and must not wait for the client.
+pub fn serve(
+    name: &str,
+    listener: impl AsFd,
+    limit: usize,
+    stop: &Stop,
+    handle: impl Fn(Connection) + Sync,
+    refuse: impl Fn(Connection),
+) {
+    let open = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        while stop.wait_readable(listener.as_fd()) {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let connection = match accept_with(&listener, flags) {
+                Ok(fd) => Connection::new(fd, stop.clone()),
+                // The client may have gone again before its turn.
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection to {name}");
+                    stop.sleep(DESCRIPTOR_SHORTAGE);
+                    continue;
+                }
+            };
+            if open.fetch_add(1, Ordering::Relaxed) >= limit {
+                open.fetch_sub(1, Ordering::Relaxed);
+                refuse(connection);
+                continue;
+            }
+            let (open, handle) = (&open, &handle);
+            let slot = Slot(open);
+            let started = thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, move || {
+                let _slot = slot;
+                handle(connection);
+            });
+            if let Err(error) = started {
+                tracing::warn!(%error, "cannot start a thread for a connection to {name}");
+            }
+        }
+    });
+}
+
+/// Gives the connection's place back, also if its thread panics.
+struct Slot<'a>(&'a AtomicUsize);
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Stop {
+    /// Waits until `fd` is readable; false if it is time to stop.
+    fn wait_readable(&self, fd: std::os::fd::BorrowedFd<'_>) -> bool {
+        loop {
+            let mut fds = [PollFd::new(self, PollFlags::IN), PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) if !fds[0].revents().is_empty() => return false,
+                Ok(_) => return true,
+                Err(Errno::INTR) => {}
+                // Only a programming error is left (EFAULT, EINVAL): serving on would spin.
+                Err(_) => return false,
+            }
+        }
+    }
+}

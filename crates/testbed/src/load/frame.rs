@@ -1,0 +1,212 @@
+//! The frames that the load sends, and how much of them it touches.
+//!
+//! A buffer begins on a cache line with the 12-byte virtio header; Ethernet, IPv4 and UDP headers follow, and at byte
+//! 56 the frame's sequence number, so that the first line has everything that a network function looks at. The rest
+//! is payload: words that follow from the sequence number.
+
+use virtqueue::NET_HEADER;
+use virtqueue::copy::Copier;
+
+/// Where in a buffer the Ethernet frame begins.
+const ETHERNET: usize = NET_HEADER as usize;
+/// Where in a buffer the sequence number is: the end of the first line.
+const SEQUENCE: usize = 56;
+/// Where in a buffer the payload begins that only [`Payload`] touches.
+const PAYLOAD: usize = 64;
+
+/// Shortest frame, in bytes without the checksum: Ethernet's own limit.
+pub const MIN_SIZE: u16 = 60;
+/// Longest frame, in bytes.
+pub const MAX_SIZE: u16 = 9216;
+
+/// Where payloads are cut from, at a place that follows from the sequence number.
+const NOISE: usize = 8192;
+
+/// What all frames of one direction have in common.
+pub struct Shape {
+    /// The first line of a buffer, with a sequence number of zero.
+    line: [u8; PAYLOAD],
+    /// Bytes of a buffer that a frame takes.
+    end: usize,
+    noise: Box<[u8]>,
+    copier: Copier,
+}
+
+impl Shape {
+    /// Frames of `size` bytes from port `from` to port `to`.
+    pub fn new(from: usize, to: usize, size: u16) -> Shape {
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        let end = ETHERNET + usize::from(size);
+        let noise = (0..NOISE + end).map(|_| random()).collect();
+        Shape { line: first_line(from, to, size), end, noise, copier: Copier::detect() }
+    }
+
+    /// Makes a frame in a buffer that is sent for the first time.
+    pub fn prepare(&self, bytes: &mut [u8]) {
+        bytes[..PAYLOAD].copy_from_slice(&self.line);
+        self.fill(bytes, 0);
+    }
+
+    /// The payload of a frame: whole lines further on for every frame.
+    #[inline(always)]
+    fn payload(&self, sequence: u64) -> &[u8] {
+        let at = sequence as usize * 64 % NOISE;
+        &self.noise[at..at + self.end - PAYLOAD]
+    }
+
+    #[inline(always)]
+    fn fill(&self, bytes: &mut [u8], sequence: u64) {
+        bytes[PAYLOAD..self.end].copy_from_slice(self.payload(sequence));
+    }
+
+    #[inline(always)]
+    fn is_filled(&self, bytes: &[u8], sequence: u64) -> bool {
+        bytes[PAYLOAD..self.end] == *self.payload(sequence)
+    }
+}
+
+/// Ethernet, IPv4 and UDP headers between two made-up addresses.
+fn first_line(from: usize, to: usize, size: u16) -> [u8; 64] {
+    let mut line = [0; 64];
+    let address = |port: usize| [0x02, 0, 0, 0, 0x10, port as u8];
+    let ethernet = &mut line[ETHERNET..];
+    ethernet[..6].copy_from_slice(&address(to));
+    ethernet[6..12].copy_from_slice(&address(from));
+    ethernet[12..14].copy_from_slice(&[0x08, 0x00]);
+    let total = size - 14;
+    let ip = &mut ethernet[14..34];
+    ip[..10].copy_from_slice(&[0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0x40, 0, 64, 17]);
+    ip[12..16].copy_from_slice(&[10, 0, from as u8, 1]);
+    ip[16..20].copy_from_slice(&[10, 0, to as u8, 1]);
+    let sum: u32 = ip.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    // UDP, discard to discard, without a checksum, which IPv4 allows.
+    let length = total - 20;
+    ethernet[34..40].copy_from_slice(&[0, 9, 0, 9, (length >> 8) as u8, length as u8]);
+    line
+}
+
+/// What the load does with the bytes of a frame. `bytes` is the buffer, virtio header included.
+pub trait Touch {
+    /// Frames carry sequence numbers: losses and duplicates are seen one by one.
+    const SEQUENCED: bool;
+
+    /// Before a frame is sent in a buffer that was prepared once.
+    fn write(bytes: &mut [u8], shape: &Shape, sequence: u64);
+
+    /// After a frame was received: its sequence number, and whether it is as it was sent.
+    fn read(bytes: &[u8], shape: &Shape, expected: u64) -> (u64, bool);
+}
+
+/// Frames are made once; the load never looks at them again.
+pub struct Nothing;
+
+impl Touch for Nothing {
+    const SEQUENCED: bool = false;
+
+    #[inline(always)]
+    fn write(_: &mut [u8], _: &Shape, _: u64) {}
+
+    #[inline(always)]
+    fn read(_: &[u8], _: &Shape, expected: u64) -> (u64, bool) {
+        (expected, true)
+    }
+}
+
+/// The first line is written before a frame is sent, and compared after it was received.
+pub struct Header;
+
+impl Touch for Header {
+    const SEQUENCED: bool = true;
+
+    #[inline(always)]
+    fn write(bytes: &mut [u8], shape: &Shape, sequence: u64) {
+        bytes[..SEQUENCE].copy_from_slice(&shape.line[..SEQUENCE]);
+        bytes[SEQUENCE..PAYLOAD].copy_from_slice(&sequence.to_le_bytes());
+    }
+
+    #[inline(always)]
+    fn read(bytes: &[u8], shape: &Shape, _: u64) -> (u64, bool) {
+        let sequence = word(&bytes[SEQUENCE..]);
+        // The virtio header is the switch's to write. From byte 12 on, in words; the last one overlaps.
+        let mut different = 0;
+        for at in [ETHERNET, ETHERNET + 8, ETHERNET + 16, ETHERNET + 24, ETHERNET + 32, SEQUENCE - 8] {
+            different |= word(&bytes[at..]) ^ word(&shape.line[at..]);
+        }
+        (sequence, different == 0)
+    }
+}
+
+/// Every byte is written before a frame is sent, and compared after it was received.
+pub struct Payload;
+
+impl Touch for Payload {
+    const SEQUENCED: bool = true;
+
+    #[inline(always)]
+    fn write(bytes: &mut [u8], shape: &Shape, sequence: u64) {
+        Header::write(bytes, shape, sequence);
+        shape.fill(bytes, sequence);
+    }
+
+    #[inline(always)]
+    fn read(bytes: &[u8], shape: &Shape, expected: u64) -> (u64, bool) {
+        let (sequence, intact) = Header::read(bytes, shape, expected);
+        (sequence, intact && shape.is_filled(bytes, sequence))
+    }
+}
+
+#[inline(always)]
+fn word(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent<T: Touch>(size: u16, sequence: u64) -> (Vec<u8>, Shape) {
+        let shape = Shape::new(0, 1, size);
+        let mut bytes = vec![0; 2048];
+        shape.prepare(&mut bytes);
+        T::write(&mut bytes, &shape, sequence);
+        (bytes, shape)
+    }
+
+    #[test]
+    fn every_changed_byte_of_the_frame_is_seen_and_none_behind_it() {
+        for size in [60, 64, 65, 71, 512, 1518] {
+            let (bytes, shape) = sent::<Payload>(size, 77);
+            assert_eq!(Payload::read(&bytes, &shape, 77), (77, true), "size {size}");
+            let end = ETHERNET + usize::from(size);
+            for at in ETHERNET..end + 8 {
+                let mut changed = bytes.clone();
+                changed[at] ^= 0x10;
+                let same = Payload::read(&changed, &shape, 77) == (77, true);
+                assert_eq!(same, at >= end, "byte {at} of size {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_header_level_sees_headers_and_leaves_the_virtio_header_to_the_switch() {
+        let (mut bytes, shape) = sent::<Header>(64, 5);
+        bytes[10] = 1;
+        bytes[70] ^= 1;
+        assert_eq!(Header::read(&bytes, &shape, 0), (5, true));
+        bytes[20] ^= 1;
+        assert_eq!(Header::read(&bytes, &shape, 0), (5, false));
+    }
+
+    #[test]
+    fn the_internet_header_is_valid() {
+        let line = first_line(3, 4, 1518);
+        let sum: u32 = line[26..46].chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+    }
+}

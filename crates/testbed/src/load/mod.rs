@@ -1,0 +1,143 @@
+//! The load: one thread that is source and sink of two or more virtio ports, with a bounded number of frames under
+//! way, so that it adapts to the switch and loses nothing.
+
+mod frame;
+mod options;
+mod port;
+mod pump;
+mod report;
+
+pub use options::{Load, Touch};
+pub use pump::PumpError;
+pub use report::Report;
+
+use crate::cpu::{self, PinError};
+use crate::cycles;
+use frame::Shape;
+use nf::buffers::Buffers;
+use port::{Port, Side};
+use pump::{Pump, peer};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use vhost_user::frontend::{FrontendError, FrontendOptions, Link, Mode, QueueEnd};
+use virtqueue::memory::{Arena, MemoryError};
+use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
+
+/// How long a switch may take to accept a port.
+const CONNECT: Duration = Duration::from_secs(15);
+/// Seconds without any frame after which those under way are given up.
+const PATIENCE: f64 = 0.2;
+/// Bytes of a receive buffer, as a guest that does not know what comes would post; more only for longer frames.
+const USUAL_BUFFER: usize = 2048;
+
+/// Why a load could not run.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum LoadError {
+    #[error("{count} ports do not pair up: give an even number of sockets, or one")]
+    Odd { count: usize },
+    #[error("no memory for the port at {}: {source}", socket.display())]
+    Memory { socket: PathBuf, source: MemoryError },
+    #[error("the port at {}: {source}", socket.display())]
+    Link { socket: PathBuf, source: FrontendError },
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    #[error(transparent)]
+    Pump(#[from] PumpError),
+    #[error("no frame came through: is the switch forwarding between its ports?")]
+    Nothing,
+}
+
+/// Connects all ports, runs, and reports.
+pub fn run(load: &Load) -> Result<Report, LoadError> {
+    let count = load.sockets.len();
+    if count > 1 && count % 2 == 1 {
+        return Err(LoadError::Odd { count });
+    }
+    let mut links = Vec::new();
+    let mut ports = Vec::new();
+    let mut memory = "normal pages";
+    for index in 0..count {
+        let (link, port, huge) = open(load, index)?;
+        if huge {
+            memory = "huge pages";
+        }
+        links.push(link);
+        ports.push(port);
+    }
+    let about = (describe(links[0].negotiated()), memory.to_owned());
+    // Only now: threads of the links must not share the processor with the loop.
+    if let Some(cpu) = load.cpu {
+        cpu::pin(cpu)?;
+    }
+    let alive = || links.iter().all(Link::is_connected);
+    match load.touch {
+        Touch::None => measure::<frame::Nothing>(load, ports, about, &alive),
+        Touch::Header => measure::<frame::Header>(load, ports, about, &alive),
+        Touch::Payload => measure::<frame::Payload>(load, ports, about, &alive),
+    }
+}
+
+fn measure<T: frame::Touch>(
+    load: &Load,
+    ports: Vec<Port>,
+    about: (String, String),
+    alive: &dyn Fn() -> bool,
+) -> Result<Report, LoadError> {
+    let hz = cycles::frequency();
+    let mut pump = Pump::new(ports, load.window, (PATIENCE * hz) as u64, alive);
+    pump.run::<T>((load.warmup * hz) as u64)?;
+    let before = (pump.counts(), pump.tally());
+    let mark = cycles::Mark::now();
+    pump.run::<T>((load.seconds * hz) as u64)?;
+    let elapsed = mark.elapsed();
+    let after = (pump.counts(), pump.tally());
+    let report = Report::between(load, about, elapsed, (&before.0, before.1), (&after.0, after.1));
+    if report.packets == 0 { Err(LoadError::Nothing) } else { Ok(report) }
+}
+
+/// Connects one port: its link, its queues, and whether it lies on huge pages.
+fn open(load: &Load, index: usize) -> Result<(Link, Port, bool), LoadError> {
+    let socket = load.sockets[index].clone();
+    let no_memory = |source| LoadError::Memory { socket: socket.clone(), source };
+    let frame = USUAL_BUFFER.max(NET_HEADER as usize + usize::from(load.size));
+    let (descriptors, driver, device) = QueueConfig::area_sizes(Negotiated(load.features()).format(), load.queue_size);
+    let rings = descriptors + driver + device + 3 * 4096;
+    let len = 2 * (Buffers::footprint(load.queue_size, frame) + rings);
+    let mut arena = Arena::new(len, true).map_err(no_memory)?;
+    let options = FrontendOptions {
+        socket: socket.clone(),
+        mode: if load.server { Mode::Server } else { Mode::Client },
+        queue_pairs: 1,
+        queue_size: load.queue_size,
+        features: load.features(),
+    };
+    let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))
+        .map_err(|source| LoadError::Link { socket: socket.clone(), source })?;
+    let pair = pairs.remove(0);
+    let mut side = |end: QueueEnd, len: usize| {
+        let buffers = Buffers::allocate(&mut arena, load.queue_size, frame).expect("the arena was made to fit");
+        Side::new(end.queue, buffers, len as u32 - NET_HEADER, end.kick)
+    };
+    let receive = side(pair.receive, frame);
+    let transmit = side(pair.transmit, NET_HEADER as usize + usize::from(load.size));
+    let other = peer(index, load.sockets.len());
+    let outgoing = Shape::new(index, other, load.size);
+    let incoming = Shape::new(other, index, load.size);
+    Ok((link, Port::new(receive, transmit, outgoing, incoming), arena.is_huge()))
+}
+
+/// The negotiated features in words.
+fn describe(negotiated: Negotiated) -> String {
+    let mut words = negotiated.format().to_string();
+    for (mask, word) in
+        [(features::MRG_RXBUF, "mergeable"), (features::IN_ORDER, "in order"), (features::EVENT_IDX, "event index")]
+    {
+        if negotiated.has(mask) {
+            words.push_str(", ");
+            words.push_str(word);
+        }
+    }
+    words
+}

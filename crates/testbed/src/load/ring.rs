@@ -1,0 +1,258 @@
+//! A ring that goes round: each slot keeps its buffer for ever, and buffers are used in order, so that only indices
+//! move (and, on packed rings, flags). It costs a fraction of what a general driver queue does, which keeps the load
+//! from being the limit of what it measures.
+//!
+//! The ring lies in memory of our own that the device shares; both sides touch it through atomics only.
+
+use nf::buffers::Buffers;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+use virtqueue::memory::{Arena, Memory};
+use virtqueue::ordering::{before_asking, consume, get, publish, put};
+use virtqueue::{Format, QueueConfig};
+
+/// Descriptor flag: the device may write (virtio 1.2 §2.7.5, §2.8.1).
+const WRITE: u16 = 2;
+/// Packed descriptor flags AVAIL and USED (§2.8.1).
+const AVAIL: u16 = 1 << 7;
+const USED: u16 = 1 << 15;
+/// Split `flags` bit by which a side asks not to be notified (§2.7.7, §2.7.10).
+const QUIET: u16 = 1;
+/// Packed event suppression flags that ask for nothing (§2.8.10).
+const DISABLE: u32 = 1 << 16;
+
+/// The device used a buffer that was not the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the switch used buffer {id} when {expected} was next: the load needs buffers to be used in order")]
+pub struct OutOfOrder {
+    id: u32,
+    expected: u16,
+}
+
+/// One ring, driver side.
+pub struct Ring {
+    descriptors: NonNull<AtomicU64>,
+    driver: NonNull<u8>,
+    device: NonNull<u8>,
+    format: Format,
+    mask: u16,
+    /// Length and flags of every descriptor, as the second word of a packed one without id, AVAIL and USED.
+    tail: u64,
+    /// Running counts: slots made available, and slots known to be used.
+    avail: u64,
+    used: u64,
+    /// Split: the used index when it was read last.
+    seen: u16,
+    /// `avail` when the device was asked last whether it wants a kick.
+    kicked: u64,
+    /// Keeps the areas mapped.
+    _memory: Arc<Memory>,
+}
+
+// SAFETY: raw pointers into a shared mapping that `_memory` keeps alive, used through atomics.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// The ring that `config` describes, fresh, with one of `buffers` in every slot; `len` bytes of it are told to the
+    /// device, which may write to it if `writable`. The size must be a power of two.
+    pub fn new(arena: &Arena, config: &QueueConfig, buffers: &Buffers, len: u32, writable: bool) -> Ring {
+        let (size, format) = (config.size, config.negotiated.format());
+        assert!(size.is_power_of_two() && size == buffers.count(), "a power of two, and a buffer for every slot");
+        let (descriptors, driver, device) = QueueConfig::area_sizes(format, size);
+        let find = |addr, len| {
+            let area = arena.host(addr, len).expect("the queue was laid out in this arena");
+            assert!(area.as_ptr().addr().is_multiple_of(16), "areas are aligned");
+            area
+        };
+        let flags = if writable { WRITE } else { 0 };
+        let ring = Ring {
+            descriptors: find(config.descriptors, descriptors).cast(),
+            driver: find(config.driver, driver),
+            device: find(config.device, device),
+            format,
+            mask: size - 1,
+            tail: u64::from(len) | u64::from(flags) << 48,
+            avail: 0,
+            used: 0,
+            seen: 0,
+            kicked: 0,
+            _memory: arena.memory().clone(),
+        };
+        for slot in 0..size {
+            put(ring.descriptor(slot, 0), buffers.addr(slot));
+            match format {
+                Format::Packed => put(ring.descriptor(slot, 1), 0),
+                Format::Split => {
+                    put(ring.descriptor(slot, 1), u64::from(len) | u64::from(flags) << 32);
+                    put(ring.driver_word(2 + slot), slot);
+                }
+            }
+        }
+        // No interrupts, ever: the load polls.
+        match format {
+            Format::Packed => put(ring.event(ring.driver), DISABLE),
+            Format::Split => put(ring.driver_word(0), QUIET),
+        }
+        ring
+    }
+
+    /// Slots that are ours.
+    #[inline(always)]
+    pub fn free(&self) -> u64 {
+        u64::from(self.mask) + 1 - (self.avail - self.used)
+    }
+
+    /// The first `count` of our slots, in the order in which they are given to the device.
+    #[inline(always)]
+    pub fn slots(&self, count: u64) -> impl Iterator<Item = u16> + use<> {
+        let mask = u64::from(self.mask);
+        (self.avail..self.avail + count).map(move |at| (at & mask) as u16)
+    }
+
+    /// Takes slots back that the device has used, until `wanted` are ours or there are no more; perhaps a few beyond.
+    #[inline(always)]
+    pub fn reap(&mut self, wanted: u64) -> Result<(), OutOfOrder> {
+        match self.format {
+            Format::Split => self.reap_split(wanted),
+            Format::Packed => self.reap_packed(wanted),
+        }
+    }
+
+    #[inline(always)]
+    fn reap_split(&mut self, wanted: u64) -> Result<(), OutOfOrder> {
+        if self.seen == self.used as u16 {
+            self.seen = consume(self.device_word(1));
+        }
+        while self.free() < wanted && self.seen != self.used as u16 {
+            let slot = self.used as u16 & self.mask;
+            let id = get(self.used_id(slot));
+            // Compared, not computed with, so that the processor can run ahead of the load.
+            if id == u32::from(slot) {
+                self.used += 1;
+            } else {
+                self.used += self.batch(id, slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn reap_packed(&mut self, wanted: u64) -> Result<(), OutOfOrder> {
+        while self.free() < wanted && self.used != self.avail {
+            let slot = self.used as u16 & self.mask;
+            let tail = consume(self.descriptor(slot, 1));
+            // Used when both bits are as the lap's wrap counter, which starts at one.
+            let both = if self.is_odd_lap(self.used) { 0 } else { AVAIL | USED };
+            if (tail >> 48) as u16 & (AVAIL | USED) != both {
+                break;
+            }
+            let id = (tail >> 32) as u16;
+            if id == slot {
+                self.used += 1;
+            } else {
+                self.used += self.batch(id.into(), slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many slots a used entry covers that names a later one (virtio 1.2 §2.7.9, §2.8.9).
+    #[cold]
+    fn batch(&self, id: u32, slot: u16) -> Result<u64, OutOfOrder> {
+        let batch = u64::from((id as u16).wrapping_sub(slot) & self.mask) + 1;
+        let known = match self.format {
+            Format::Split => self.seen.wrapping_sub(self.used as u16).into(),
+            Format::Packed => self.avail - self.used,
+        };
+        if id <= u32::from(self.mask) && batch <= known {
+            Ok(batch)
+        } else {
+            Err(OutOfOrder { id, expected: slot })
+        }
+    }
+
+    #[inline(always)]
+    fn is_odd_lap(&self, at: u64) -> bool {
+        at & (u64::from(self.mask) + 1) != 0
+    }
+
+    /// Gives the first `count` of our slots to the device; it sees them all at once.
+    #[inline(always)]
+    pub fn give(&mut self, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let first = self.avail;
+        self.avail += count;
+        match self.format {
+            Format::Split => publish(self.driver_word(1), self.avail as u16),
+            Format::Packed => {
+                for at in first + 1..self.avail {
+                    put(self.descriptor(at as u16 & self.mask, 1), self.packed_tail(at));
+                }
+                publish(self.descriptor(first as u16 & self.mask, 1), self.packed_tail(first));
+            }
+        }
+    }
+
+    /// Available when AVAIL is as the lap's wrap counter and USED is not. The id is the slot.
+    #[inline(always)]
+    fn packed_tail(&self, at: u64) -> u64 {
+        let bit = if self.is_odd_lap(at) { USED } else { AVAIL };
+        self.tail | u64::from(at as u16 & self.mask) << 32 | u64::from(bit) << 48
+    }
+
+    /// Whether the device wants to be kicked for what it was given since this was asked last. Waits for all earlier
+    /// stores, so not for every burst.
+    pub fn wants_kick(&mut self) -> bool {
+        if self.kicked == self.avail {
+            return false;
+        }
+        self.kicked = self.avail;
+        before_asking();
+        match self.format {
+            Format::Split => get(self.device_word(0)) & QUIET == 0,
+            Format::Packed => get(self.event(self.device)) & (3 << 16) != DISABLE,
+        }
+    }
+
+    /// A word of the descriptor in `slot`: 0 is the address, 1 the rest.
+    #[inline(always)]
+    fn descriptor(&self, slot: u16, word: usize) -> &AtomicU64 {
+        debug_assert!(slot <= self.mask && word < 2);
+        // SAFETY: the area is mapped for mask + 1 descriptors of two words, and aligned.
+        unsafe { self.descriptors.add(usize::from(slot) * 2 + word).as_ref() }
+    }
+
+    /// Split: a word of the available ring: flags, index, entries.
+    #[inline(always)]
+    fn driver_word(&self, word: u16) -> &AtomicU16 {
+        debug_assert!(self.format == Format::Split && word < self.mask + 3);
+        // SAFETY: the area is mapped for two words and mask + 1 entries, and aligned.
+        unsafe { self.driver.cast().add(usize::from(word)).as_ref() }
+    }
+
+    /// Split: one of the two words in front of the used ring: flags, index.
+    #[inline(always)]
+    fn device_word(&self, word: usize) -> &AtomicU16 {
+        debug_assert!(self.format == Format::Split && word < 2);
+        // SAFETY: the area begins with two words, and is aligned.
+        unsafe { self.device.cast().add(word).as_ref() }
+    }
+
+    /// Split: the id in a used-ring element.
+    #[inline(always)]
+    fn used_id(&self, slot: u16) -> &AtomicU32 {
+        debug_assert!(self.format == Format::Split && slot <= self.mask);
+        // SAFETY: the area is mapped for four bytes and mask + 1 elements of eight, and aligned.
+        unsafe { self.device.cast().add(1 + 2 * usize::from(slot)).as_ref() }
+    }
+
+    /// Packed: the event suppression structure of one side.
+    fn event(&self, side: NonNull<u8>) -> &AtomicU32 {
+        debug_assert!(self.format == Format::Packed);
+        // SAFETY: either side's area is four bytes on a packed ring, and aligned.
+        unsafe { side.cast().as_ref() }
+    }
+}

@@ -1,0 +1,242 @@
+//! The device that one frontend sees: what it said so far, and which queues run because of it.
+//!
+//! Messages come in any order, so each one only changes what is known; then the queues that it concerns are looked at
+//! again. A queue that runs is stopped before anything about it changes, and goes on where it stopped.
+
+use super::Queues;
+use super::ring::{Ring, StartError};
+use crate::event::NotAnEventFd;
+use crate::journal::Journal;
+use std::fmt::Write;
+use std::sync::Arc;
+use vhost::vhost_user::VhostUserProtocolFeatures;
+use virtqueue::memory::{MAX_REGIONS, Memory, MemoryError};
+use virtqueue::{Format, MAX_QUEUE_SIZE, Negotiated, features};
+
+/// A message that a frontend must not send. It ends the session.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    #[error("there is no queue {index}; there are {queues}")]
+    NoSuchQueue { index: u32, queues: usize },
+    #[error("queue {index} cannot have {size} descriptors: 1 to {MAX_QUEUE_SIZE}, a power of two for split rings")]
+    QueueSize { index: u32, size: u32 },
+    #[error("features {0:#x} were not offered")]
+    Features(u64),
+    #[error("protocol features {0:#x} were not offered")]
+    ProtocolFeatures(u64),
+    #[error("{value} neither enables nor disables queue {index}")]
+    Enable { index: u32, value: u32 },
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    #[error(transparent)]
+    EventFd(#[from] NotAnEventFd),
+    #[error("the message has a body of {0} bytes, not 8")]
+    Length(u32),
+    #[error("this device does not support it, and did not offer it")]
+    Unsupported,
+    #[error("cannot answer: {0}")]
+    Answer(std::io::Error),
+}
+
+/// See the module.
+pub(super) struct Device {
+    queues: Arc<dyn Queues>,
+    journal: Arc<Journal>,
+    pub(super) rings: Vec<Ring>,
+    memory: Option<Arc<Memory>>,
+    /// What the frontend accepted.
+    features: Option<u64>,
+    pub(super) protocol_features: u64,
+    described: String,
+}
+
+impl Device {
+    pub(super) fn new(queue_pairs: u16, queues: Arc<dyn Queues>, journal: Arc<Journal>) -> Device {
+        let rings = (0..2 * queue_pairs).map(|_| Ring::default()).collect();
+        Device { queues, journal, rings, memory: None, features: None, protocol_features: 0, described: String::new() }
+    }
+
+    /// What is offered. MQ is offered without the control queue that virtio wants with it: the frontend has that queue
+    /// itself and tells the guest so, here there is none. No offloads, no dirty log.
+    pub(super) fn offered(&self) -> u64 {
+        let mq = if self.rings.len() > 2 { features::MQ } else { 0 };
+        features::VERSION_1
+            | features::MRG_RXBUF
+            | features::INDIRECT_DESC
+            | features::EVENT_IDX
+            | features::RING_PACKED
+            | features::IN_ORDER
+            | features::PROTOCOL_FEATURES
+            | mq
+    }
+
+    pub(super) fn offered_protocol_features() -> VhostUserProtocolFeatures {
+        VhostUserProtocolFeatures::MQ
+            | VhostUserProtocolFeatures::REPLY_ACK
+            | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
+            | VhostUserProtocolFeatures::RESET_DEVICE
+    }
+
+    pub(super) fn set_features(&mut self, accepted: u64) -> Result<(), Refused> {
+        let unknown = accepted & !self.offered();
+        if unknown != 0 {
+            return Err(Refused::Features(unknown));
+        }
+        if self.features != Some(accepted) {
+            self.change_all(|device| {
+                device.features = Some(accepted);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_protocol_features(&mut self, accepted: u64) -> Result<(), Refused> {
+        let unknown = accepted & !Self::offered_protocol_features().bits();
+        if unknown != 0 {
+            return Err(Refused::ProtocolFeatures(unknown));
+        }
+        self.protocol_features = accepted;
+        Ok(())
+    }
+
+    pub(super) fn set_size(&mut self, index: u32, size: u32) -> Result<(), Refused> {
+        let at = self.index(index)?;
+        let refused = Refused::QueueSize { index, size };
+        let size = u16::try_from(size).ok().filter(|n| (1..=MAX_QUEUE_SIZE).contains(n)).ok_or(refused)?;
+        let split = self.features.is_some_and(|f| Negotiated(f).format() == Format::Split);
+        if split && !size.is_power_of_two() {
+            return Err(Refused::QueueSize { index, size: size.into() });
+        }
+        if self.rings[at].size != Some(size) {
+            self.change(at, |ring| ring.size = Some(size));
+        }
+        Ok(())
+    }
+
+    /// Replaces all memory by what `build` makes of the present one.
+    pub(super) fn set_memory(
+        &mut self,
+        build: impl FnOnce(Option<&Memory>) -> Result<Memory, MemoryError>,
+    ) -> Result<(), Refused> {
+        self.change_all(|device| {
+            let before = device.memory.take();
+            device.memory = Some(Arc::new(build(before.as_deref())?));
+            Ok(())
+        })
+    }
+
+    /// Back to the beginning, but for the memory: a frontend that adds and removes regions one by one counts on it.
+    pub(super) fn reset(&mut self) {
+        self.halt_all();
+        self.rings.iter_mut().for_each(|ring| *ring = Ring::default());
+        self.features = None;
+    }
+
+    pub(super) fn index(&self, index: u32) -> Result<usize, Refused> {
+        let queues = self.rings.len();
+        usize::try_from(index).ok().filter(|&at| at < queues).ok_or(Refused::NoSuchQueue { index, queues })
+    }
+
+    /// Changes what is known of a ring, while it does not run.
+    pub(super) fn change(&mut self, at: usize, apply: impl FnOnce(&mut Ring)) {
+        self.halt(at);
+        apply(&mut self.rings[at]);
+        self.resume(at);
+    }
+
+    /// Changes what all rings depend on, while none of them runs.
+    fn change_all(&mut self, apply: impl FnOnce(&mut Self) -> Result<(), Refused>) -> Result<(), Refused> {
+        self.halt_all();
+        apply(self)?;
+        (0..self.rings.len()).for_each(|at| self.resume(at));
+        Ok(())
+    }
+
+    /// Stops a ring if it runs, and notes where.
+    pub(super) fn halt(&mut self, at: usize) {
+        let ring = &mut self.rings[at];
+        if std::mem::take(&mut ring.running)
+            && let Some(base) = self.queues.stop(at)
+        {
+            ring.base = base;
+            ring.resumed = true;
+        }
+    }
+
+    pub(super) fn halt_all(&mut self) {
+        (0..self.rings.len()).for_each(|at| self.halt(at));
+    }
+
+    /// Starts a ring if it can and should run.
+    fn resume(&mut self, at: usize) {
+        let (Some(features), Some(memory)) = (self.features, &self.memory) else { return };
+        let ring = &mut self.rings[at];
+        let started = match ring.setup(features, memory) {
+            Ok(None) => {
+                ring.refused = None;
+                return;
+            }
+            Ok(Some(setup)) => self.queues.start(at, setup).map_err(StartError::Setup),
+            Err(e) => Err(e),
+        };
+        match started {
+            Ok(()) => {
+                ring.running = true;
+                ring.refused = None;
+                // Whatever was used between the guest's last look and the stop may not have been notified of.
+                if let (true, Some(call)) = (std::mem::take(&mut ring.resumed), &ring.call) {
+                    crate::notify(call);
+                }
+            }
+            Err(e) => {
+                let why = e.to_string();
+                if ring.refused.as_ref() != Some(&why) {
+                    self.journal.warn(format_args!("queue {at} stays stopped: {why}"));
+                }
+                ring.refused = Some(why);
+            }
+        }
+    }
+
+    /// Tells the owner of the state, if it changed since it was told last.
+    pub(super) fn report(&mut self) {
+        let line = self.describe();
+        if line != self.described {
+            self.described.clone_from(&line);
+            self.queues.describe(line);
+        }
+    }
+
+    fn describe(&self) -> String {
+        let mut line = String::new();
+        match self.features.map(Negotiated) {
+            None => line.push_str("negotiating"),
+            Some(negotiated) => {
+                let _ = write!(line, "{}", negotiated.format());
+                let names = [
+                    (features::MRG_RXBUF, "mrg_rxbuf"),
+                    (features::INDIRECT_DESC, "indirect"),
+                    (features::EVENT_IDX, "event_idx"),
+                    (features::IN_ORDER, "in_order"),
+                ];
+                for (_, name) in names.iter().filter(|(bit, _)| negotiated.has(*bit)) {
+                    let _ = write!(line, ", {name}");
+                }
+            }
+        }
+        let pairs = self.rings.chunks(2).filter(|pair| pair.iter().all(|ring| ring.running)).count();
+        let regions = self.memory.as_ref().map_or(0, |m| m.regions().len());
+        let plural = |n| if n == 1 { "" } else { "s" };
+        let _ = write!(line, "; {pairs} pair{}, {regions} region{}", plural(pairs), plural(regions));
+        for (at, why) in self.rings.iter().enumerate().filter_map(|(at, r)| Some((at, r.refused.as_ref()?))) {
+            let _ = write!(line, "; queue {at} stopped: {why}");
+        }
+        line
+    }
+
+    /// Memory regions that can be added one by one.
+    pub(super) fn memory_slots() -> u64 {
+        MAX_REGIONS as u64
+    }
+}

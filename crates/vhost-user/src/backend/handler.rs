@@ -1,0 +1,227 @@
+//! Messages as the library hands them over, and what they mean to the device.
+
+use super::device::{Device, Refused};
+use super::ring::{Addresses, Kick};
+use crate::event;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use vhost::VhostUserMemoryRegionBase;
+use vhost::vhost_user::message::{
+    VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight, VhostUserLog,
+    VhostUserMemoryRegion, VhostUserShMemConfig, VhostUserSharedMsg, VhostUserSingleMemoryRegion,
+    VhostUserVringAddrFlags, VhostUserVringState,
+};
+use vhost::vhost_user::{
+    Error, GpuBackend, Result, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures as ProtocolFeatures,
+};
+use virtqueue::memory::{Memory, Region};
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        Error::ReqHandlerError(io::Error::other(refused))
+    }
+}
+
+/// Answers messages that belong to protocol features which are not offered. The library refuses them by itself unless
+/// the frontend pretends to have negotiated them, which [`Device::set_protocol_features`] refuses.
+fn unsupported<T>() -> Result<T> {
+    Err(Refused::Unsupported.into())
+}
+
+fn region(r: &VhostUserMemoryRegion, file: File) -> Region {
+    Region {
+        guest_addr: r.guest_phys_addr,
+        user_addr: r.user_addr,
+        len: r.memory_size,
+        offset: r.mmap_offset,
+        file: Arc::new(file.into()),
+    }
+}
+
+impl VhostUserBackendReqHandlerMut for Device {
+    fn set_owner(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn reset_owner(&mut self) -> Result<()> {
+        self.reset();
+        Ok(())
+    }
+
+    fn reset_device(&mut self) -> Result<()> {
+        self.reset();
+        Ok(())
+    }
+
+    fn get_features(&mut self) -> Result<u64> {
+        Ok(self.offered())
+    }
+
+    fn set_features(&mut self, features: u64) -> Result<()> {
+        Ok(Device::set_features(self, features)?)
+    }
+
+    fn set_mem_table(
+        &mut self,
+        table: &[VhostUserMemoryRegion],
+        files: Vec<File>,
+        _: Option<bool>,
+    ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
+        let regions = table.iter().zip(files).map(|(r, file)| region(r, file)).collect();
+        self.set_memory(|_| Memory::map(regions))?;
+        Ok(None)
+    }
+
+    fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
+        Ok(self.set_size(index, num)?)
+    }
+
+    fn set_vring_addr(
+        &mut self,
+        index: u32,
+        _: VhostUserVringAddrFlags,
+        descriptors: u64,
+        device: u64,
+        driver: u64,
+        _: u64,
+    ) -> Result<()> {
+        let at = self.index(index)?;
+        let addresses = Some(Addresses { descriptors, driver, device });
+        if self.rings[at].addresses != addresses {
+            self.change(at, |ring| ring.addresses = addresses);
+        }
+        Ok(())
+    }
+
+    fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
+        let at = self.index(index)?;
+        self.change(at, |ring| ring.base = base);
+        Ok(())
+    }
+
+    fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
+        let at = self.index(index)?;
+        self.halt(at);
+        let ring = &mut self.rings[at];
+        // Stopped until the frontend says again how it kicks.
+        ring.kick = Kick::Unknown;
+        ring.refused = None;
+        Ok(VhostUserVringState::new(index, ring.base))
+    }
+
+    fn set_vring_kick(&mut self, index: u8, fd: Option<File>) -> Result<()> {
+        let at = self.index(index.into())?;
+        let kick = match fd {
+            Some(file) => Kick::Event(event::from_peer(file).map_err(Refused::from)?),
+            None => Kick::Polled,
+        };
+        self.change(at, |ring| ring.kick = kick);
+        Ok(())
+    }
+
+    fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
+        let at = self.index(index.into())?;
+        let call = fd.map(event::from_peer).transpose().map_err(Refused::from)?.map(Arc::new);
+        self.change(at, |ring| ring.call = call);
+        Ok(())
+    }
+
+    fn set_vring_err(&mut self, index: u8, _: Option<File>) -> Result<()> {
+        self.index(index.into())?;
+        Ok(())
+    }
+
+    fn get_protocol_features(&mut self) -> Result<ProtocolFeatures> {
+        Ok(Device::offered_protocol_features())
+    }
+
+    fn set_protocol_features(&mut self, features: u64) -> Result<()> {
+        Ok(Device::set_protocol_features(self, features)?)
+    }
+
+    /// Of a network device this is asked, and answered, in pairs (QEMU and DPDK agree on that).
+    fn get_queue_num(&mut self) -> Result<u64> {
+        Ok(self.rings.len() as u64 / 2)
+    }
+
+    fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
+        let at = self.index(index)?;
+        if self.rings[at].enabled != enable {
+            self.change(at, |ring| ring.enabled = enable);
+        }
+        Ok(())
+    }
+
+    fn get_config(&mut self, _: u32, _: u32, _: VhostUserConfigFlags) -> Result<Vec<u8>> {
+        unsupported()
+    }
+
+    fn set_config(&mut self, _: u32, _: &[u8], _: VhostUserConfigFlags) -> Result<()> {
+        unsupported()
+    }
+
+    fn set_gpu_socket(&mut self, _: GpuBackend) -> Result<()> {
+        unsupported()
+    }
+
+    fn get_shared_object(&mut self, _: VhostUserSharedMsg) -> Result<File> {
+        unsupported()
+    }
+
+    fn get_inflight_fd(&mut self, _: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
+        unsupported()
+    }
+
+    fn set_inflight_fd(&mut self, _: &VhostUserInflight, _: File) -> Result<()> {
+        unsupported()
+    }
+
+    fn get_max_mem_slots(&mut self) -> Result<u64> {
+        Ok(Device::memory_slots())
+    }
+
+    fn add_mem_region(
+        &mut self,
+        added: &VhostUserSingleMemoryRegion,
+        fd: File,
+        _: Option<bool>,
+    ) -> Result<Option<VhostUserMemoryRegionBase>> {
+        let added = region(added, fd);
+        self.set_memory(|before| match before {
+            Some(memory) => memory.with_region(added),
+            None => Memory::map(vec![added]),
+        })?;
+        Ok(None)
+    }
+
+    fn remove_mem_region(&mut self, r: &VhostUserSingleMemoryRegion) -> Result<()> {
+        let (guest_addr, user_addr, len) = (r.guest_phys_addr, r.user_addr, r.memory_size);
+        self.set_memory(|before| match before {
+            Some(memory) => memory.without_region(guest_addr, user_addr, len),
+            None => Memory::map(Vec::new())?.without_region(guest_addr, user_addr, len),
+        })?;
+        Ok(())
+    }
+
+    fn set_device_state_fd(
+        &mut self,
+        _: VhostTransferStateDirection,
+        _: VhostTransferStatePhase,
+        _: File,
+    ) -> Result<Option<File>> {
+        unsupported()
+    }
+
+    fn check_device_state(&mut self) -> Result<()> {
+        unsupported()
+    }
+
+    fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {
+        unsupported()
+    }
+
+    fn set_log_base(&mut self, _: &VhostUserLog, _: File) -> Result<()> {
+        unsupported()
+    }
+}

@@ -1,0 +1,102 @@
+//! Waiting for a message to be there as a whole, so that reading it never blocks.
+//!
+//! The library reads a header, then a body, and takes a body that is not there yet for a broken one. Looking first lets
+//! a frontend send both apart, and lets a service stop while half a message is there.
+
+use super::control::Control;
+use crate::wait;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use std::fmt;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use vhost::vhost_user::message::{FrontendReq, MAX_MSG_SIZE};
+
+/// How long the rest of a message may take.
+const STALL: Duration = Duration::from_secs(5);
+
+/// Length of the header of every message: request, flags, size.
+pub(super) const HEADER: usize = 12;
+
+/// What the next message says that it is. Only a hint: whoever reads the message checks it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    pub(super) request: u32,
+    pub(super) flags: u32,
+    pub(super) size: u32,
+}
+
+impl Header {
+    pub(super) fn parse(bytes: [u8; HEADER]) -> Header {
+        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Header { request: word(0), flags: word(4), size: word(8) }
+    }
+}
+
+impl fmt::Display for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match FrontendReq::try_from(self.request) {
+            Ok(request) => write!(f, "{request:?}"),
+            Err(()) => write!(f, "unknown message {}", self.request),
+        }
+    }
+}
+
+/// Why there is no next message.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    #[error("disconnected by this side")]
+    Dropped,
+    #[error("the frontend closed the connection")]
+    Closed,
+    #[error("the frontend closed the connection in the middle of a message")]
+    Truncated,
+    #[error("the frontend sent half a message and then nothing for {} s", STALL.as_secs())]
+    Stalled,
+    #[error("the frontend sent a message header in pieces, with descriptors attached")]
+    Scattered,
+    #[error("cannot read from the connection: {0}")]
+    Failed(Errno),
+}
+
+/// Waits for the next message and returns its header; all of the message can be read then.
+pub(super) fn next(stream: &UnixStream, control: &Control) -> Result<Header, End> {
+    let mut first_seen: Option<Instant> = None;
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if control.is_dropped() {
+            return Err(End::Dropped);
+        }
+        // Asked first: what is there after the frontend hung up is all that there will be.
+        let is_last = wait::hung_up(stream);
+        let mut bytes = [0; HEADER];
+        match recv(stream, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => return Err(End::Closed),
+            Ok((_, seen)) => {
+                let there = rustix::io::ioctl_fionread(stream).map_err(End::Failed)?;
+                if seen == HEADER {
+                    let header = Header::parse(bytes);
+                    // A message that is too long is left to the library to refuse.
+                    if header.size as usize > MAX_MSG_SIZE || there >= HEADER as u64 + u64::from(header.size) {
+                        return Ok(header);
+                    }
+                } else if there >= HEADER as u64 {
+                    return Err(End::Scattered);
+                }
+                if is_last {
+                    return Err(End::Truncated);
+                }
+                if first_seen.get_or_insert_with(Instant::now).elapsed() > STALL {
+                    return Err(End::Stalled);
+                }
+                // The socket stays readable all the while, so there is nothing to poll for.
+                control.sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(50));
+            }
+            Err(Errno::AGAIN) => control.wait_for(stream),
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) => return Err(End::Closed),
+            Err(e) => return Err(End::Failed(e)),
+        }
+    }
+}

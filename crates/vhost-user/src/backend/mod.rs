@@ -1,0 +1,76 @@
+//! The device role: serves a frontend on a socket, and hands its queues to their owner.
+
+mod control;
+mod device;
+mod handler;
+mod inbox;
+mod ring;
+mod service;
+mod session;
+
+use crate::{Mode, SocketError};
+use rustix::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use virtqueue::memory::Memory;
+use virtqueue::{QueueConfig, SetupError};
+
+pub use service::Service;
+
+/// Where and how to serve.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Path of the socket.
+    pub socket: PathBuf,
+    /// Who listens on it.
+    pub mode: Mode,
+    /// Most queue pairs that a frontend may use, at least one, at most [`crate::MAX_QUEUE_PAIRS`].
+    pub queue_pairs: u16,
+}
+
+/// A service can't start.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
+pub enum Error {
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error("{0} queue pairs; a vhost-user device has 1 to {max}", max = crate::MAX_QUEUE_PAIRS)]
+    QueuePairs(u16),
+    #[error("cannot {action}: {source}")]
+    System { action: &'static str, source: std::io::Error },
+}
+
+/// The owner of the queues: what a session tells it. All calls come from the service's own thread, one at a time, so
+/// none may call [`Service::stop`] on it, nor wait for something that does.
+pub trait Queues: Send + Sync {
+    /// A frontend is there; it has no queues yet.
+    fn connected(&self);
+
+    /// Queue `index` may run: even ones carry frames to the guest, odd ones from it. Build it and let workers use it.
+    /// There may be work in it already, for which no kick comes. On an error the session logs it, and goes on with this
+    /// queue stopped.
+    fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError>;
+
+    /// Stop queue `index`: return only when no worker touches it or its memory any more, with all that was taken from
+    /// it given back. Returns where it stopped ([`QueueConfig::base`]), or `None` if it was not running.
+    fn stop(&self, index: usize) -> Option<u32>;
+
+    /// The frontend is gone. Every queue that ran was stopped before.
+    fn disconnected(&self, reason: &str);
+
+    /// The state of the session in words, whenever it changed.
+    fn describe(&self, line: String);
+}
+
+/// All that it takes to run a queue.
+#[derive(Debug)]
+pub struct QueueSetup {
+    /// The guest's memory, with the rings and the buffers in it.
+    pub memory: Arc<Memory>,
+    /// Where the rings are, and what was negotiated.
+    pub config: QueueConfig,
+    /// Becomes readable when the guest kicks; `None` if the guest wants to be polled. Non-blocking.
+    pub kick: Option<OwnedFd>,
+    /// What [`crate::notify`] notifies the guest by; `None` if the guest polls. Non-blocking.
+    pub call: Option<Arc<OwnedFd>>,
+}

@@ -1,0 +1,79 @@
+//! What a frontend said about one queue so far, in whatever order it did.
+
+use super::QueueSetup;
+use rustix::fd::OwnedFd;
+use std::io;
+use std::sync::Arc;
+use virtqueue::memory::Memory;
+use virtqueue::{Negotiated, QueueConfig, SetupError, features};
+
+/// Ring addresses, in the frontend's own address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Addresses {
+    pub(super) descriptors: u64,
+    pub(super) driver: u64,
+    pub(super) device: u64,
+}
+
+/// How the guest kicks. Having said so is what starts a ring (vhost-user, "Ring states").
+#[derive(Debug, Default)]
+pub(super) enum Kick {
+    /// Not said yet, or the ring was stopped by GET_VRING_BASE since.
+    #[default]
+    Unknown,
+    /// The guest does not kick; the ring has to be polled.
+    Polled,
+    Event(OwnedFd),
+}
+
+/// One queue.
+#[derive(Debug, Default)]
+pub(super) struct Ring {
+    pub(super) size: Option<u16>,
+    pub(super) addresses: Option<Addresses>,
+    pub(super) base: u32,
+    pub(super) kick: Kick,
+    pub(super) call: Option<Arc<OwnedFd>>,
+    pub(super) enabled: bool,
+    /// The owner runs it.
+    pub(super) running: bool,
+    /// It ran before, so that a notification may have been lost between then and now.
+    pub(super) resumed: bool,
+    /// Why it does not run though it should.
+    pub(super) refused: Option<String>,
+}
+
+/// Why a ring that should run can't.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StartError {
+    #[error("the ring address {0:#x} is in none of the memory regions that the frontend shared")]
+    Unmapped(u64),
+    #[error("cannot duplicate its kick descriptor: {0}")]
+    Duplicate(#[from] io::Error),
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+}
+
+impl Ring {
+    /// Everything that starting takes, or `None` if the frontend has not said it all, or does not want it to run.
+    pub(super) fn setup(&self, negotiated: u64, memory: &Arc<Memory>) -> Result<Option<QueueSetup>, StartError> {
+        // Without protocol features there is no message to enable a ring with; it is enabled from the start.
+        let enabled = self.enabled || negotiated & features::PROTOCOL_FEATURES == 0;
+        let (Some(size), Some(addresses), true) = (self.size, self.addresses, enabled) else { return Ok(None) };
+        let kick = match &self.kick {
+            Kick::Unknown => return Ok(None),
+            Kick::Polled => None,
+            Kick::Event(fd) => Some(fd.try_clone()?),
+        };
+        let find = |addr| memory.guest_addr(addr).ok_or(StartError::Unmapped(addr));
+        let config = QueueConfig {
+            size,
+            descriptors: find(addresses.descriptors)?,
+            driver: find(addresses.driver)?,
+            device: find(addresses.device)?,
+            base: self.base,
+            negotiated: Negotiated(negotiated),
+        };
+        Ok(Some(QueueSetup { memory: memory.clone(), config, kick, call: self.call.clone() }))
+    }
+}

@@ -1,0 +1,139 @@
+//! One thread per socket: gets a connection, serves it, gets the next one.
+
+use super::control::Control;
+use super::device::Device;
+use super::{Error, Options, Queues, session};
+use crate::journal::Journal;
+use crate::socket::{Listener, connect};
+use crate::{MAX_QUEUE_PAIRS, Mode};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Pauses between attempts to connect.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A vhost-user device that serves frontends on one socket, one after the other, until it is stopped or dropped.
+pub struct Service {
+    control: Arc<Control>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    /// Starts to serve. A socket that can't be created is an error now; a peer that can't be reached is tried again.
+    pub fn spawn(options: Options, queues: Arc<dyn Queues>) -> Result<Service, Error> {
+        if !(1..=MAX_QUEUE_PAIRS).contains(&options.queue_pairs) {
+            return Err(Error::QueuePairs(options.queue_pairs));
+        }
+        let control = Control::new().map_err(|source| Error::System { action: "make an eventfd", source })?;
+        let control = Arc::new(control);
+        let source = match options.mode {
+            Mode::Server => Source::Listener(Listener::bind(&options.socket)?),
+            Mode::Client => Source::Peer { socket: options.socket.clone(), pause: Duration::ZERO },
+        };
+        let journal = Arc::new(Journal::new(&options.socket));
+        let thread = Thread { control: control.clone(), queue_pairs: options.queue_pairs, queues, journal };
+        let thread = Builder::new()
+            .name("vhost-user".into())
+            .spawn(move || thread.run(source))
+            .map_err(|source| Error::System { action: "start a thread", source })?;
+        Ok(Service { control, thread: Some(thread) })
+    }
+
+    /// Stops all queues, disconnects and returns when that is done. Dropping it does the same.
+    pub fn stop(self) {}
+
+    /// Drops the present connection, if there is one, for instance because the frontend broke a queue. It may connect
+    /// again. Does not wait until it is done.
+    pub fn disconnect(&self) {
+        self.control.disconnect();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.control.stop();
+        if let Some(thread) = self.thread.take() {
+            // It only panics if the owner of the queues does, which was reported then.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where connections come from.
+enum Source {
+    Listener(Listener),
+    Peer { socket: PathBuf, pause: Duration },
+}
+
+struct Thread {
+    control: Arc<Control>,
+    queue_pairs: u16,
+    queues: Arc<dyn Queues>,
+    journal: Arc<Journal>,
+}
+
+impl Thread {
+    fn run(&self, mut source: Source) {
+        while let Some(stream) = self.next(&mut source) {
+            let began = Instant::now();
+            self.serve(stream);
+            if let Source::Peer { pause, .. } = &mut source
+                && began.elapsed() > LONGEST_PAUSE
+            {
+                *pause = Duration::ZERO;
+            }
+        }
+    }
+
+    fn serve(&self, stream: UnixStream) {
+        let stream = Arc::new(stream);
+        self.control.begin(stream.clone());
+        self.queues.connected();
+        self.journal.info(format_args!("a vhost-user frontend connected"));
+        let device = Device::new(self.queue_pairs, self.queues.clone(), self.journal.clone());
+        let reason = session::serve(&stream, &self.control, device);
+        self.control.end();
+        drop(stream);
+        self.journal.info(format_args!("the vhost-user session ended: {reason}"));
+        self.queues.disconnected(&reason);
+    }
+
+    /// The next connection, or `None` if the service stops.
+    fn next(&self, source: &mut Source) -> Option<UnixStream> {
+        loop {
+            if self.control.is_stopped() {
+                return None;
+            }
+            match source {
+                Source::Listener(listener) => match listener.accept() {
+                    Ok(Some(stream)) => return Some(stream),
+                    Ok(None) => self.control.wait_for(listener),
+                    Err(e) => {
+                        // Out of descriptors, most likely: the connection still waits, so polling would spin.
+                        self.journal.warn(format_args!("cannot accept a connection: {e}"));
+                        self.control.sleep(FIRST_PAUSE);
+                    }
+                },
+                Source::Peer { socket, pause } => {
+                    // Before every attempt but the first: a peer that accepts and hangs up must not make us spin.
+                    if !pause.is_zero() {
+                        self.control.sleep(*pause);
+                    }
+                    *pause = (*pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                    match connect(socket) {
+                        _ if self.control.is_stopped() => return None,
+                        Ok(stream) => return Some(stream),
+                        Err(e) if *pause == FIRST_PAUSE => {
+                            self.journal.info(format_args!("cannot connect: {e}; trying again and again"));
+                        }
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! One frontend, from its first message to its last.
+
+use super::control::Control;
+use super::device::{Device, Refused};
+use super::inbox::{self, HEADER, Header};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vhost::vhost_user::message::{FrontendReq, VhostUserHeaderFlag};
+use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures};
+
+/// Serves the frontend behind `stream` until it ends or breaks the rules; returns why it ended. No queue runs, and none
+/// of the frontend's memory and descriptors is held, when this returns.
+pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device) -> String {
+    let device = Arc::new(Mutex::new(device));
+    let mut handler = match stream.try_clone() {
+        Ok(clone) => BackendReqHandler::from_stream(clone, device.clone()),
+        Err(e) => return format!("cannot duplicate the connection: {e}"),
+    };
+    let reason = loop {
+        let header = match inbox::next(stream, control) {
+            Ok(header) => header,
+            Err(end) => break end.to_string(),
+        };
+        let done = if header.request == u32::from(FrontendReq::SET_VRING_ENABLE) {
+            set_vring_enable(stream, header, &mut lock(&device))
+        } else {
+            handler.handle_request()
+        };
+        lock(&device).report();
+        match done {
+            Ok(()) => {}
+            Err(Error::ReqHandlerError(refused)) => break format!("{header}: {refused}"),
+            Err(e) => break format!("{header}: {e}"),
+        }
+    };
+    lock(&device).halt_all();
+    reason
+}
+
+fn lock(device: &Mutex<Device>) -> MutexGuard<'_, Device> {
+    device.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// SET_VRING_ENABLE, read here because the library refuses it before SET_FEATURES, when QEMU already sends it. It is
+/// read without room for descriptors, so that any attached to it are closed by the kernel.
+fn set_vring_enable(mut stream: &UnixStream, header: Header, device: &mut Device) -> Result<(), Error> {
+    const BODY: usize = 8;
+    if header.size as usize != BODY {
+        return Err(Refused::Length(header.size).into());
+    }
+    let mut message = [0; HEADER + BODY];
+    stream.read_exact(&mut message).map_err(Refused::Answer)?;
+    let word = |at: usize| u32::from_ne_bytes([message[at], message[at + 1], message[at + 2], message[at + 3]]);
+    let (index, value) = (word(HEADER), word(HEADER + 4));
+    let done = match value {
+        0 | 1 => device.set_vring_enable(index, value == 1),
+        _ => Err(Refused::Enable { index, value }.into()),
+    };
+    let acks = device.protocol_features & VhostUserProtocolFeatures::REPLY_ACK.bits() != 0;
+    if acks && header.flags & VhostUserHeaderFlag::NEED_REPLY.bits() != 0 {
+        let mut ack = Vec::with_capacity(HEADER + BODY);
+        for word in [header.request, 1 | VhostUserHeaderFlag::REPLY.bits(), BODY as u32] {
+            ack.extend_from_slice(&word.to_ne_bytes());
+        }
+        ack.extend_from_slice(&u64::from(done.is_err()).to_ne_bytes());
+        // Rust's runtime ignores SIGPIPE, but this may run in a process that does not.
+        let sent = rustix::net::send(stream, &ack, rustix::net::SendFlags::NOSIGNAL);
+        sent.map_err(|e| Refused::Answer(e.into()))?;
+    }
+    done
+}

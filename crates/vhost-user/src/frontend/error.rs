@@ -1,0 +1,30 @@
+//! Why there is no link.
+
+use crate::SocketError;
+use virtqueue::SetupError;
+
+/// A link to a device can't be established.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
+pub enum FrontendError {
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error("{0} queue pairs; a vhost-user device has 1 to {max}", max = crate::MAX_QUEUE_PAIRS)]
+    QueuePairs(u16),
+    #[error("no vhost-user device answered in time")]
+    Timeout,
+    #[error("stopped while waiting for a vhost-user device")]
+    Stopped,
+    #[error("the device does not offer VIRTIO_F_VERSION_1; legacy devices are not supported")]
+    Legacy,
+    #[error("{wanted} queue pairs wanted, but the device has {offered}")]
+    TooFewQueues { wanted: u16, offered: u64 },
+    #[error("the arena is too small for queue {0}; make it larger")]
+    ArenaFull(usize),
+    #[error("queue {index}: {source}")]
+    Setup { index: usize, source: SetupError },
+    #[error("the device refused {step} or hung up: {source}")]
+    Refused { step: &'static str, source: vhost::Error },
+    #[error("cannot {action}: {source}")]
+    System { action: &'static str, source: std::io::Error },
+}

@@ -1,0 +1,537 @@
+//! What hostile and broken frontends did to others. After each of them, a well-behaved one is served.
+#![allow(missing_docs)]
+
+mod support;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use std::io::Write;
+use std::time::{Duration, Instant};
+use support::{Bench, Event, Guest, PACKED, Raw, SPLIT, Witness, wait_for, words};
+use vhost::vhost_user::message::FrontendReq as Request;
+use vhost_user::Mode;
+use virtqueue::features::{PROTOCOL_FEATURES, VERSION_1};
+
+const FEATURES: u64 = SPLIT | VERSION_1;
+/// Protocol features: MQ, REPLY_ACK and CONFIGURE_MEM_SLOTS.
+const PROTOCOL: u64 = 1 | 1 << 3 | 1 << 15;
+const USER: u64 = 0x7000_0000_0000;
+
+fn bench() -> Bench {
+    Bench::new(Mode::Server, 1)
+}
+
+fn memfd(len: u64) -> OwnedFd {
+    let file = memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, len).unwrap();
+    file
+}
+
+/// Sends one table of (guest address, length, offset), each region from a file of `file_len` bytes, and says why the
+/// session ended.
+fn refused_table(regions: &[[u64; 3]], file_len: u64, reason: &str) {
+    let bench = bench();
+    let raw = bench.raw();
+    raw.negotiate(FEATURES);
+    let files: Vec<_> = regions.iter().map(|_| memfd(file_len)).collect();
+    let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    let table: Vec<_> = regions.iter().map(|&[addr, len, offset]| [addr, len, USER | addr & 0xffff_ffff, offset]);
+    let table: Vec<_> = table.collect();
+    raw.send_table(&table, &fds);
+    assert!(raw.is_closed());
+    bench.ended(reason);
+}
+
+/// Describes a queue in two regions, [0x10000, 0x20000) and [0x30000, 0x40000), and says why it does not start.
+fn refused_ring(features: u64, addresses: [u64; 3], reason: &str) {
+    let bench = bench();
+    let raw = bench.raw();
+    raw.negotiate(features | VERSION_1);
+    let file = memfd(0x20000);
+    let table = [[0x10000, 0x10000, USER + 0x10000, 0], [0x30000, 0x10000, USER + 0x30000, 0x10000]];
+    raw.send_table(&table, &[file.as_fd(), file.as_fd()]);
+    raw.send_state(Request::SET_VRING_NUM, 0, 256);
+    let [descriptors, driver, device] = addresses.map(|a| USER + a);
+    raw.send_addr(0, descriptors, driver, device);
+    raw.send(Request::SET_VRING_KICK, &0x100u64.to_ne_bytes(), &[]);
+    bench.echo.wait_line(reason);
+    drop(raw);
+    bench.ended("closed the connection");
+}
+
+#[test]
+fn cve_2018_1059_ring_spans_unmapped_memory() {
+    for features in [SPLIT, PACKED] {
+        refused_ring(features, [0x1f010, 0x10000, 0x11000], "the descriptor area");
+        refused_ring(features, [0x12000, 0x20000 - 2, 0x11000], "the driver area");
+        refused_ring(
+            features,
+            [0x12000, 0x10000, 0x40000 - 4],
+            if features == SPLIT { "device area" } else { "1 reg" },
+        );
+    }
+}
+
+#[test]
+fn cve_2018_1059_ring_in_no_region() {
+    refused_ring(SPLIT, [0x12000, 0x25000, 0x11000], "is in none of the memory regions");
+    refused_ring(PACKED, [0x12000, u64::MAX - USER - 1, 0x11000], "is in none of the memory regions");
+}
+
+#[test]
+fn cve_2019_14818_repeated_set_vring_num() {
+    let bench = bench();
+    let raw = bench.raw();
+    raw.negotiate(FEATURES);
+    for i in 0..10_000 {
+        raw.send_state(Request::SET_VRING_NUM, i % 2, 1 << (1 + i % 9));
+    }
+    let mut guest = Guest::raw(&raw, FEATURES, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    guest.exchange(100);
+    drop((guest, raw));
+    bench.ended("closed the connection");
+}
+
+#[test]
+fn cve_2019_14818_extra_descriptors() {
+    for count in [2, 8, 32, 33, 34, 200, 253] {
+        let bench = bench();
+        let raw = bench.raw();
+        raw.negotiate(FEATURES);
+        let witness = Witness::new();
+        let fds = vec![witness.fd(); count];
+        raw.send(Request::SET_VRING_KICK, &0u64.to_ne_bytes(), &fds);
+        // Past what the receiver has room for, the kernel cuts the control data, and the header is lost with it.
+        raw.send_table(&[[0x1000, 0x1000, USER, 0]], &fds);
+        let raw = hang_up(raw);
+        witness.all_closed();
+        drop(raw);
+        bench.echo.wait_disconnected();
+        bench.still_works();
+    }
+}
+
+/// Says that nothing more will come, without closing.
+fn hang_up(raw: Raw) -> Raw {
+    raw.0.shutdown(std::net::Shutdown::Write).unwrap();
+    raw
+}
+
+#[test]
+fn cve_2019_14818_descriptors_of_a_cut_message() {
+    let bench = bench();
+    let raw = bench.raw();
+    let witness = Witness::new();
+    raw.send_bytes(&words(&[Request::SET_VRING_KICK.into(), 1]), &[witness.fd()]);
+    let raw = hang_up(raw);
+    witness.all_closed();
+    drop(raw);
+    bench.ended("in the middle of a message");
+}
+
+#[test]
+fn cve_2019_14818_descriptors_sent_again_and_again() {
+    let bench = bench();
+    let raw = bench.raw();
+    raw.negotiate(FEATURES);
+    let events: Vec<_> =
+        (0..2).map(|_| rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap()).collect();
+    // More than a process may have open.
+    for i in 0..30_000u64 {
+        let request = [Request::SET_VRING_KICK, Request::SET_VRING_CALL, Request::SET_VRING_ERR][i as usize % 3];
+        raw.send_fd(request, i / 3 % 2, &events[i as usize % 2]);
+    }
+    raw.send(Request::GET_FEATURES, &[], &[]);
+    raw.reply_u64();
+    drop(raw);
+    bench.ended("closed the connection");
+}
+
+#[test]
+fn cve_2020_10722_set_log_base_wraps() {
+    let bench = bench();
+    let raw = bench.raw();
+    raw.negotiate(FEATURES);
+    let witness = Witness::new();
+    let body = [u64::MAX - 1, 4096].map(u64::to_ne_bytes).concat();
+    raw.send(Request::SET_LOG_BASE, &body, &[witness.fd()]);
+    assert!(raw.is_closed());
+    witness.all_closed();
+    bench.ended("SET_LOG_BASE");
+}
+
+#[test]
+fn cve_2020_10723_index_out_of_range() {
+    let state = |request| move |raw: &Raw, index| raw.send_state(request, index, 1);
+    let by_state =
+        [Request::SET_VRING_NUM, Request::SET_VRING_BASE, Request::GET_VRING_BASE, Request::SET_VRING_ENABLE];
+    let mut senders: Vec<Box<dyn Fn(&Raw, u32)>> = by_state.map(|r| Box::new(state(r)) as _).into();
+    senders.push(Box::new(|raw, index| raw.send_addr(index, USER, USER, USER)));
+    for send in senders {
+        for index in [2, 255, 256, 0x8000, 0x1_0000, u32::MAX] {
+            let bench = bench();
+            let raw = bench.raw();
+            raw.negotiate(FEATURES);
+            send(&raw, index);
+            assert!(raw.is_closed());
+            bench.ended("there is no queue");
+        }
+    }
+    for request in [Request::SET_VRING_KICK, Request::SET_VRING_CALL, Request::SET_VRING_ERR] {
+        let bench = bench();
+        let raw = bench.raw();
+        raw.negotiate(FEATURES);
+        raw.send(request, &0x1ffu64.to_ne_bytes(), &[]);
+        assert!(raw.is_closed());
+        bench.ended("there is no queue 255");
+    }
+}
+
+#[test]
+fn cve_2020_10726_endless_get_inflight_fd() {
+    let bench = bench();
+    for _ in 0..200 {
+        let raw = bench.raw();
+        raw.negotiate(FEATURES);
+        for _ in 0..50 {
+            raw.send(Request::GET_INFLIGHT_FD, &[0; 24], &[]);
+        }
+        assert!(raw.is_closed());
+        assert!(bench.echo.wait_disconnected().contains("GET_INFLIGHT_FD"));
+    }
+    bench.still_works();
+}
+
+#[test]
+fn cve_2021_3839_set_inflight_fd_with_too_many_queues() {
+    let bench = bench();
+    let raw = bench.raw();
+    raw.negotiate(FEATURES);
+    let witness = Witness::new();
+    let body = [vec![0; 16], u16::MAX.to_ne_bytes().to_vec(), 256u16.to_ne_bytes().to_vec(), vec![0; 4]].concat();
+    raw.send(Request::SET_INFLIGHT_FD, &body, &[witness.fd()]);
+    assert!(raw.is_closed());
+    witness.all_closed();
+    bench.ended("SET_INFLIGHT_FD");
+}
+
+#[test]
+fn features_that_were_not_offered() {
+    for (request, value) in [
+        (Request::SET_FEATURES, VERSION_1 | 1 << 26),
+        (Request::SET_FEATURES, u64::MAX),
+        // LOG_SHMFD, INFLIGHT_SHMFD, everything: the messages that these allow are thereby out of reach.
+        (Request::SET_PROTOCOL_FEATURES, PROTOCOL | 1 << 1),
+        (Request::SET_PROTOCOL_FEATURES, PROTOCOL | 1 << 12),
+        (Request::SET_PROTOCOL_FEATURES, u64::MAX),
+    ] {
+        let bench = bench();
+        let raw = bench.raw();
+        raw.send_u64(request, value);
+        assert!(raw.is_closed());
+        bench.ended("were not offered");
+    }
+}
+
+#[test]
+fn cve_2022_0669_descriptors_where_none_belong() {
+    for (request, body) in [
+        (Request::SET_OWNER, vec![]),
+        (Request::GET_FEATURES, vec![]),
+        (Request::SET_FEATURES, FEATURES.to_ne_bytes().to_vec()),
+        (Request::SET_VRING_NUM, words(&[0, 256])),
+        (Request::GET_VRING_BASE, words(&[0, 0])),
+        (Request::SET_VRING_ENABLE, words(&[0, 1])),
+        (Request::GET_PROTOCOL_FEATURES, vec![]),
+        (Request::GET_QUEUE_NUM, vec![]),
+    ] {
+        let bench = bench();
+        let raw = bench.raw();
+        let witness = Witness::new();
+        for _ in 0..10 {
+            raw.send(request, &body, &[witness.fd(), witness.fd()]);
+        }
+        // Whether it is refused or thrown away: by the time of the next message nobody holds it.
+        raw.send_u64(Request::SET_FEATURES, 0);
+        let raw = hang_up(raw);
+        witness.all_closed();
+        drop(raw);
+        bench.echo.wait_disconnected();
+        bench.still_works();
+    }
+}
+
+#[test]
+fn cve_2026_region_size_lies() {
+    refused_table(&[[0x10000, 0x10001, 0]], 0x10000, "ends at offset 0x10001");
+    refused_table(&[[0x10000, 1 << 50, 0]], 0x10000, "ends at offset 0x4000000000000");
+    refused_table(&[[0x10000, 0, 0]], 0x10000, "invalid message");
+    refused_table(&[[0x10000, u64::MAX, 0]], 0x10000, "invalid message");
+    refused_table(&[[u64::MAX - 0xfff, 0x2000, 0]], 0x10000, "invalid message");
+}
+
+#[test]
+fn mmap_offset_beyond_the_file() {
+    refused_table(&[[0x10000, 0x1000, 0x10000]], 0x10000, "ends at offset 0x11000");
+    refused_table(&[[0x10000, 0x1000, 1 << 62]], 0x10000, "ends at offset");
+    refused_table(&[[0x10000, 0x1000, u64::MAX - 0xfff]], 0x10000, "invalid message");
+}
+
+#[test]
+fn overlapping_regions() {
+    refused_table(&[[0x10000, 0x2000, 0], [0x11000, 0x2000, 0]], 0x10000, "overlap");
+    refused_table(&[[0x10000, 0x2000, 0], [0x10000, 0x2000, 0]], 0x10000, "overlap");
+}
+
+#[test]
+fn regions_that_cannot_be_mapped() {
+    let bench = bench();
+    let (pipe, _other) = rustix::pipe::pipe().unwrap();
+    let directory = std::fs::File::open("/").unwrap();
+    let empty = memfd(0);
+    for fd in [pipe.as_fd(), directory.as_fd(), empty.as_fd()] {
+        let raw = bench.raw();
+        raw.negotiate(FEATURES);
+        raw.send_table(&[[0x10000, 0x1000, USER, 0]], &[fd]);
+        assert!(raw.is_closed());
+        bench.ended("SET_MEM_TABLE");
+    }
+}
+
+#[test]
+fn more_or_fewer_descriptors_than_regions() {
+    let bench = bench();
+    let file = memfd(0x10000);
+    for count in [0, 1, 3] {
+        let raw = bench.raw();
+        raw.negotiate(FEATURES);
+        raw.send_table(&[[0x10000, 0x1000, USER, 0], [0x20000, 0x1000, USER, 0]], &vec![file.as_fd(); count]);
+        assert!(raw.is_closed());
+        bench.ended("SET_MEM_TABLE: invalid message");
+    }
+}
+
+#[test]
+fn slots_are_added_without_end() {
+    let bench = bench();
+    let raw = bench.raw();
+    raw.negotiate(FEATURES | PROTOCOL_FEATURES);
+    raw.send_u64(Request::SET_PROTOCOL_FEATURES, PROTOCOL);
+    let file = memfd(0x1000);
+    raw.send(Request::GET_MAX_MEM_SLOTS, &[], &[]);
+    let slots = raw.reply_u64();
+    for slot in 0..=slots {
+        let body = [0, 0x10000 + slot * 0x1000, 0x1000, USER + slot * 0x1000, 0].map(u64::to_ne_bytes).concat();
+        raw.send(Request::ADD_MEM_REG, &body, &[file.as_fd()]);
+    }
+    assert!(raw.is_closed());
+    bench.ended(&format!("{} memory regions; at most {slots}", slots + 1));
+}
+
+#[test]
+fn a_region_that_was_never_added_is_removed() {
+    let bench = bench();
+    for shared in [false, true] {
+        let raw = bench.raw();
+        raw.negotiate(FEATURES | PROTOCOL_FEATURES);
+        raw.send_u64(Request::SET_PROTOCOL_FEATURES, PROTOCOL);
+        let file = memfd(0x1000);
+        if shared {
+            raw.send_table(&[[0x10000, 0x1000, USER, 0]], &[file.as_fd()]);
+        }
+        let body = [0, 0x20000, 0x1000, USER, 0].map(u64::to_ne_bytes).concat();
+        raw.send(Request::REM_MEM_REG, &body, &[]);
+        assert!(raw.is_closed());
+        bench.ended("no memory region");
+    }
+}
+
+#[test]
+fn get_vring_base_of_a_queue_never_created() {
+    let bench = bench();
+    let raw = bench.raw();
+    for queue in [0, 1] {
+        raw.send_state(Request::GET_VRING_BASE, queue, 0);
+        assert_eq!(raw.reply().unwrap(), words(&[queue, 0]));
+    }
+    raw.send_state(Request::SET_VRING_BASE, 1, 77);
+    raw.send_state(Request::GET_VRING_BASE, 1, 0);
+    assert_eq!(raw.reply().unwrap(), words(&[1, 77]));
+    drop(raw);
+    bench.ended("closed the connection");
+}
+
+#[test]
+fn sizes_that_no_queue_has() {
+    for size in [0, 1025, 3, 100, 0xffff, 0x1_0000, 0x1_0100, u32::MAX] {
+        let bench = bench();
+        let raw = bench.raw();
+        raw.negotiate(FEATURES);
+        raw.send_state(Request::SET_VRING_NUM, 0, size);
+        assert!(raw.is_closed());
+        bench.ended("cannot have");
+    }
+}
+
+#[test]
+fn unaligned_ring_addresses() {
+    refused_ring(PACKED, [0x12000, 0x10002, 0x11000], "the driver area at 0x10002 is not aligned");
+    for addresses in [[0x12008, 0x10000, 0x11000], [0x12000, 0x10001, 0x11000], [0x12000, 0x10000, 0x11002]] {
+        let bench = bench();
+        let raw = bench.raw();
+        raw.negotiate(FEATURES);
+        raw.send_addr(0, USER + addresses[0], USER + addresses[1], USER + addresses[2]);
+        assert!(raw.is_closed());
+        bench.ended("SET_VRING_ADDR");
+    }
+}
+
+#[test]
+fn a_base_beyond_the_ring() {
+    let bench = bench();
+    let raw = bench.raw();
+    let guest = Guest::raw(&raw, PACKED | VERSION_1, &[0, 1, 2, 4, 5, 6]);
+    bench.echo.wait_started(1);
+    raw.send_state(Request::SET_VRING_BASE, 1, 0x8040_8040);
+    bench.echo.wait_line("queue 1 stopped: the base 0x80408040 does not fit");
+    drop((guest, raw));
+    bench.ended("closed the connection");
+}
+
+#[test]
+fn kicks_and_calls_that_are_no_eventfds() {
+    for request in [Request::SET_VRING_KICK, Request::SET_VRING_CALL] {
+        let bench = bench();
+        let raw = bench.raw();
+        raw.negotiate(FEATURES);
+        let witness = Witness::new();
+        raw.send_fd(request, 0, witness.fd());
+        assert!(raw.is_closed());
+        witness.all_closed();
+        bench.ended("not an eventfd");
+    }
+}
+
+#[test]
+fn half_a_message_then_nothing() {
+    for half in [&words(&[Request::SET_OWNER.into()])[..], &words(&[Request::SET_FEATURES.into(), 1, 8, 0])] {
+        let mut bench = bench();
+        let raw = bench.raw();
+        raw.send_bytes(half, &[]);
+        bench.echo.wait("a connection", |event| (event == Event::Connected).then_some(()));
+        std::thread::sleep(Duration::from_millis(100));
+        bench.stop();
+        assert!(raw.is_closed());
+        bench.start();
+        bench.ended("this side");
+    }
+}
+
+#[test]
+fn half_a_message_does_not_keep_the_socket_for_ever() {
+    let bench = bench();
+    let raw = bench.raw();
+    raw.send_bytes(&words(&[Request::SET_FEATURES.into(), 1, 8, 0]), &[]);
+    let began = Instant::now();
+    // The next guest waits in the backlog all the while.
+    let mut guest = bench.guest(PACKED);
+    assert!(began.elapsed() > Duration::from_secs(4), "{:?}", began.elapsed());
+    guest.exchange(10);
+    drop(raw);
+    assert!(bench.echo.wait_disconnected().contains("half a message"));
+}
+
+#[test]
+fn a_message_in_two_pieces_is_a_message() {
+    let bench = bench();
+    let raw = bench.raw();
+    raw.send_bytes(&words(&[Request::GET_VRING_BASE.into(), 1]), &[]);
+    std::thread::sleep(Duration::from_millis(20));
+    raw.send_bytes(&words(&[8, 1]), &[]);
+    std::thread::sleep(Duration::from_millis(20));
+    raw.send_bytes(&words(&[0]), &[]);
+    assert_eq!(raw.reply().unwrap(), words(&[1, 0]));
+    drop(raw);
+    bench.ended("closed the connection");
+}
+
+#[test]
+fn a_peer_that_never_reads_replies() {
+    let mut bench = bench();
+    let raw = bench.raw();
+    raw.0.set_nonblocking(true).unwrap();
+    let request = words(&[Request::GET_FEATURES.into(), 1, 0]);
+    // Until neither side's buffer takes any more, which leaves the session blocked in writing a reply.
+    let mut stalled = Instant::now();
+    while stalled.elapsed() < Duration::from_millis(300) {
+        if (&raw.0).write(&request).is_ok() {
+            stalled = Instant::now();
+        }
+    }
+    bench.stop();
+    bench.start();
+    bench.echo.wait_disconnected();
+    bench.still_works();
+}
+
+#[test]
+fn headers_that_are_none() {
+    for header in [
+        [0, 1, 0],
+        [99, 1, 0],
+        [u32::MAX, u32::MAX, u32::MAX],
+        [Request::GET_FEATURES.into(), 0, 0],
+        [Request::GET_FEATURES.into(), 1, 4097],
+        [Request::GET_FEATURES.into(), 1, u32::MAX],
+        [Request::GET_FEATURES.into(), 5, 0],
+        [Request::GET_FEATURES.into(), 0x1001, 0],
+        [Request::SET_VRING_ENABLE.into(), 1, 0],
+        [Request::SET_VRING_ENABLE.into(), 1, u32::MAX],
+        [Request::POSTCOPY_ADVISE.into(), 1, 0],
+        [Request::IOTLB_MSG.into(), 1, 0],
+        [Request::SET_STATUS.into(), 1, 0],
+    ] {
+        let bench = bench();
+        let raw = bench.raw();
+        raw.send_bytes(&words(&header), &[]);
+        assert!(raw.is_closed(), "{header:x?}");
+        bench.echo.wait_disconnected();
+        bench.still_works();
+    }
+}
+
+#[test]
+fn noise() {
+    let bench = bench();
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let witness = Witness::new();
+    for _ in 0..2000 {
+        let raw = bench.raw();
+        for _ in 0..random() % 8 {
+            // Well-formed enough to get past the header most of the time.
+            let request = (random() % 46) as u32;
+            let len = [0, 8, 8, 40, 40, (random() % 64) as u32][random() as usize % 6];
+            let word = |r: u64| if r.is_multiple_of(3) { r as u32 } else { r as u32 >> 16 & 3 };
+            let body: Vec<u32> = (0..len.div_ceil(4)).map(|_| word(random())).collect();
+            let message = [words(&[request, 1, len]), words(&body)[..len as usize].to_vec()].concat();
+            let fds = vec![witness.fd(); [0, 0, 1, 2][random() as usize % 4]];
+            raw.send_bytes(&message, &fds);
+        }
+        drop(raw);
+    }
+    wait_for("all sessions to end", || {
+        let raw = bench.raw();
+        raw.send(Request::GET_FEATURES, &[], &[]);
+        raw.reply()
+    });
+    while bench.echo.next_event().is_some() {}
+    bench.echo.wait_disconnected();
+    witness.all_closed();
+    bench.still_works();
+}

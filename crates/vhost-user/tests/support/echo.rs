@@ -1,0 +1,174 @@
+//! A device that sends every frame back on the pair that it came from.
+
+use rustix::fd::OwnedFd;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use vhost_user::backend::{QueueSetup, Queues};
+use vhost_user::notify;
+use virtqueue::device::{Dequeue, Enqueue};
+use virtqueue::ordering::before_asking;
+use virtqueue::{BurstStorage, QueueConfig, SetupError};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    Connected,
+    Started(usize, QueueConfig),
+    Stopped(usize, u32),
+    Disconnected(String),
+}
+
+#[derive(Default)]
+struct Pair {
+    receive: Option<(Enqueue, Option<Arc<OwnedFd>>)>,
+    transmit: Option<(Dequeue, Option<Arc<OwnedFd>>)>,
+}
+
+impl Pair {
+    /// Echoes a burst; whether there was any.
+    fn forward(&mut self, storage: &mut BurstStorage) -> bool {
+        let (Some((enqueue, rx_call)), Some((dequeue, tx_call))) = (&self.receive, &self.transmit) else {
+            return false;
+        };
+        let mut burst = storage.start();
+        let taken = dequeue.receive(&mut burst).expect("the guest plays by the rules of the ring");
+        if taken == 0 {
+            return false;
+        }
+        let sent = enqueue.transmit(burst.frames()).expect("the guest plays by the rules of the ring");
+        assert_eq!(sent.frames as usize, burst.len(), "the guest posts enough buffers");
+        dequeue.recycle();
+        before_asking();
+        if let (true, Some(call)) = (enqueue.wants_notification(), rx_call) {
+            notify(call);
+        }
+        if let (true, Some(call)) = (dequeue.wants_notification(), tx_call) {
+            notify(call);
+        }
+        true
+    }
+}
+
+pub struct Echo {
+    pairs: Vec<Mutex<Pair>>,
+    events: Mutex<VecDeque<Event>>,
+    pub line: Mutex<String>,
+    end: AtomicBool,
+    pub bursts: AtomicU64,
+    worker: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Echo {
+    pub fn new(pairs: u16) -> Arc<Echo> {
+        let echo = Arc::new(Echo {
+            pairs: (0..pairs).map(|_| Mutex::default()).collect(),
+            events: Mutex::default(),
+            line: Mutex::default(),
+            end: AtomicBool::new(false),
+            bursts: AtomicU64::new(0),
+            worker: Mutex::default(),
+        });
+        let weak = Arc::downgrade(&echo);
+        let worker = std::thread::spawn(move || {
+            let mut storage = Box::<BurstStorage>::default();
+            while let Some(echo) = weak.upgrade().filter(|e| !e.end.load(Ordering::Acquire)) {
+                let mut idle = true;
+                for pair in &echo.pairs {
+                    idle &= !pair.lock().unwrap().forward(&mut storage);
+                }
+                echo.bursts.fetch_add(1, Ordering::Relaxed);
+                drop(echo);
+                if idle {
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+            }
+        });
+        *echo.worker.lock().unwrap() = Some(worker);
+        echo
+    }
+
+    pub fn next_event(&self) -> Option<Event> {
+        self.events.lock().unwrap().pop_front()
+    }
+
+    /// Reads events until one that `wanted` has an answer for.
+    pub fn wait<T>(&self, what: &str, wanted: impl Fn(Event) -> Option<T>) -> T {
+        super::wait_for(what, || std::iter::from_fn(|| self.next_event()).find_map(&wanted))
+    }
+
+    pub fn wait_started(&self, queue: usize) -> QueueConfig {
+        self.wait("a queue to start", |e| match e {
+            Event::Started(index, config) if index == queue => Some(config),
+            _ => None,
+        })
+    }
+
+    pub fn wait_disconnected(&self) -> String {
+        let reason = self.wait("the session to end", |e| match e {
+            Event::Disconnected(reason) => Some(reason),
+            _ => None,
+        });
+        for pair in &self.pairs {
+            let pair = pair.lock().unwrap();
+            assert!(pair.receive.is_none() && pair.transmit.is_none(), "a queue outlived its session");
+        }
+        reason
+    }
+
+    pub fn wait_line(&self, part: &str) -> String {
+        super::wait_for(part, || Some(self.line.lock().unwrap().clone()).filter(|line| line.contains(part)))
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Release);
+        if let Some(worker) = self.worker.get_mut().unwrap().take()
+            && worker.thread().id() != std::thread::current().id()
+        {
+            worker.join().expect("the worker saw nothing wrong");
+        }
+    }
+}
+
+impl Queues for Echo {
+    fn connected(&self) {
+        self.events.lock().unwrap().push_back(Event::Connected);
+    }
+
+    fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError> {
+        let mut pair = self.pairs[index / 2].lock().unwrap();
+        let QueueSetup { memory, config, call, .. } = setup;
+        if index.is_multiple_of(2) {
+            assert!(pair.receive.is_none(), "queue {index} started twice");
+            pair.receive = Some((Enqueue::new(memory, &config)?, call));
+        } else {
+            assert!(pair.transmit.is_none(), "queue {index} started twice");
+            pair.transmit = Some((Dequeue::new(memory, &config)?, call));
+        }
+        self.events.lock().unwrap().push_back(Event::Started(index, config));
+        Ok(())
+    }
+
+    fn stop(&self, index: usize) -> Option<u32> {
+        let mut pair = self.pairs[index / 2].lock().unwrap();
+        let base = if index.is_multiple_of(2) {
+            pair.receive.take().map(|(queue, _)| queue.base())
+        } else {
+            pair.transmit.take().map(|(queue, _)| queue.base())
+        };
+        let stopped = base.expect("only a running queue is stopped");
+        self.events.lock().unwrap().push_back(Event::Stopped(index, stopped));
+        base
+    }
+
+    fn disconnected(&self, reason: &str) {
+        self.events.lock().unwrap().push_back(Event::Disconnected(reason.to_owned()));
+    }
+
+    fn describe(&self, line: String) {
+        *self.line.lock().unwrap() = line;
+    }
+}

@@ -1,0 +1,214 @@
+//! A guest that sends frames and checks what comes back.
+
+use super::raw::Raw;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use vhost::vhost_user::message::FrontendReq;
+use vhost_user::frontend::{FrontendOptions, Link};
+use vhost_user::{Mode, notify};
+use virtqueue::driver::{Buffer, Queue};
+use virtqueue::memory::Arena;
+use virtqueue::ordering::before_asking;
+use virtqueue::{NET_HEADER, Negotiated, QueueConfig};
+
+const SIZE: u16 = 64;
+const BUFFER: u32 = 2048;
+
+struct End {
+    queue: Queue,
+    kick: OwnedFd,
+    call: OwnedFd,
+    /// Address of the buffer that goes by this id.
+    buffers: HashMap<u16, u64>,
+}
+
+impl End {
+    fn add(&mut self, addr: u64, len: u32, writable: bool) {
+        let id = self.queue.add(&[Buffer { addr, len, writable }]).expect("there is room");
+        self.buffers.insert(id, addr);
+    }
+
+    fn publish(&mut self) {
+        self.queue.publish();
+        before_asking();
+        if self.queue.wants_kick() {
+            notify(&self.kick);
+        }
+    }
+}
+
+struct Pair {
+    receive: End,
+    transmit: End,
+    free: Vec<u64>,
+    sent: u32,
+    received: u32,
+}
+
+pub struct Guest {
+    arena: Arena,
+    pairs: Vec<Pair>,
+    pub link: Option<Link>,
+}
+
+impl Guest {
+    /// One that uses the library under test. `mode` is the device's.
+    pub fn link(socket: &Path, mode: Mode, pairs: u16, features: u64) -> Guest {
+        let mode = if mode == Mode::Server { Mode::Client } else { Mode::Server };
+        let options =
+            FrontendOptions { socket: socket.to_owned(), mode, queue_pairs: pairs, queue_size: SIZE, features };
+        let mut arena = Arena::new(4 << 20, false).unwrap();
+        let stop = AtomicBool::new(false);
+        let (link, ends) = Link::establish(&options, &mut arena, Some(Duration::from_secs(20)), &stop).unwrap();
+        assert!(link.negotiated().has(features), "everything wanted is offered");
+        let end = |e: vhost_user::frontend::QueueEnd| (e.queue, e.kick, e.call);
+        let ends = ends.into_iter().flat_map(|pair| [end(pair.receive), end(pair.transmit)]).collect();
+        Guest::new(arena, ends, Some(link))
+    }
+
+    /// One that says what it says in `order`, as a permutation of the steps of [`Guest::STEPS`].
+    pub fn raw(raw: &Raw, features: u64, order: &[usize]) -> Guest {
+        let mut arena = Arena::new(4 << 20, false).unwrap();
+        let mut configs = Vec::new();
+        let mut ends = Vec::new();
+        for _ in 0..2 {
+            let config = Queue::layout(&mut arena, SIZE, Negotiated(features)).unwrap();
+            let event = || eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap();
+            ends.push((Queue::new(&arena, &config).unwrap(), event(), event()));
+            configs.push(config);
+        }
+        let guest = Guest::new(arena, ends, None);
+        raw.send(FrontendReq::SET_OWNER, &[], &[]);
+        for step in order {
+            guest.say(raw, *step, features, &configs);
+        }
+        guest
+    }
+
+    /// What a frontend has to say before queues run.
+    pub const STEPS: usize = 8;
+
+    fn say(&self, raw: &Raw, step: usize, features: u64, configs: &[QueueConfig]) {
+        let ends = [&self.pairs[0].receive, &self.pairs[0].transmit];
+        for ((queue, config), end) in (0u32..).zip(configs).zip(ends) {
+            match step {
+                0 if queue == 0 => raw.send_u64(FrontendReq::SET_FEATURES, features),
+                1 if queue == 0 => self.share(raw),
+                2 => raw.send_state(FrontendReq::SET_VRING_NUM, queue, config.size.into()),
+                3 => raw.send_state(FrontendReq::SET_VRING_BASE, queue, config.base),
+                4 => raw.send_addr(queue, config.descriptors, config.driver, config.device),
+                5 => raw.send_fd(FrontendReq::SET_VRING_KICK, queue.into(), &end.kick),
+                6 => raw.send_fd(FrontendReq::SET_VRING_CALL, queue.into(), &end.call),
+                7 => raw.send_state(FrontendReq::SET_VRING_ENABLE, queue, 1),
+                _ => {}
+            }
+        }
+    }
+
+    /// Says the memory table, (again).
+    pub fn share(&self, raw: &Raw) {
+        let region = &self.arena.memory().regions()[0];
+        raw.send_table(&[[region.guest_addr, region.len, region.user_addr, region.offset]], &[region.file.as_fd()]);
+    }
+
+    pub fn call(&self, queue: usize) -> &OwnedFd {
+        let pair = &self.pairs[queue / 2];
+        if queue.is_multiple_of(2) { &pair.receive.call } else { &pair.transmit.call }
+    }
+
+    pub fn kick(&self, queue: usize) -> &OwnedFd {
+        let pair = &self.pairs[queue / 2];
+        if queue.is_multiple_of(2) { &pair.receive.kick } else { &pair.transmit.kick }
+    }
+
+    fn new(mut arena: Arena, ends: Vec<(Queue, OwnedFd, OwnedFd)>, link: Option<Link>) -> Guest {
+        let mut ends = ends.into_iter().map(|(queue, kick, call)| End { queue, kick, call, buffers: HashMap::new() });
+        let mut pairs = Vec::new();
+        while let (Some(mut receive), Some(transmit)) = (ends.next(), ends.next()) {
+            for _ in 0..SIZE {
+                receive.add(arena.allocate(BUFFER.into(), 64).unwrap(), BUFFER, true);
+            }
+            receive.publish();
+            let free = (0..SIZE).map(|_| arena.allocate(BUFFER.into(), 64).unwrap()).collect();
+            pairs.push(Pair { receive, transmit, free, sent: 0, received: 0 });
+        }
+        Guest { arena, pairs, link }
+    }
+
+    /// Sends `frames` on every pair and waits until all of them are back, in order and whole.
+    pub fn exchange(&mut self, frames: u32) {
+        self.exchange_while(frames, |_| {});
+    }
+
+    /// The same, and does something else every now and then, which gets the number of frames that are back.
+    pub fn exchange_while(&mut self, frames: u32, mut meanwhile: impl FnMut(u32)) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let goals: Vec<u32> = self.pairs.iter().map(|p| p.sent + frames).collect();
+        while self.pairs.iter().zip(&goals).any(|(p, &goal)| p.received < goal) {
+            for (number, goal) in goals.iter().enumerate() {
+                self.send(number, *goal);
+                self.receive(number);
+            }
+            let back: Vec<_> = self.pairs.iter().map(|p| p.received).collect();
+            assert!(Instant::now() < deadline, "sent up to {goals:?}, got back {back:?}");
+            meanwhile(back[0]);
+            std::thread::yield_now();
+        }
+    }
+
+    fn send(&mut self, number: usize, goal: u32) {
+        let pair = &mut self.pairs[number];
+        while let Some(used) = pair.transmit.queue.pop_used().unwrap() {
+            pair.free.push(pair.transmit.buffers.remove(&used.id).expect("an id that was given"));
+        }
+        // Never more on the way than there are buffers posted.
+        let window = u32::from(SIZE) / 2;
+        let before = pair.sent;
+        while pair.sent < goal && pair.sent - pair.received < window {
+            let Some(addr) = pair.free.pop() else { break };
+            let frame = frame(number, pair.sent);
+            let len = NET_HEADER + frame.len() as u32;
+            let host = self.arena.host(addr, len.into()).unwrap().as_ptr();
+            // SAFETY: `len` bytes of our arena, which the device does not write to: the buffer is free.
+            unsafe {
+                host.write_bytes(0, NET_HEADER as usize);
+                host.add(NET_HEADER as usize).copy_from_nonoverlapping(frame.as_ptr(), frame.len());
+            }
+            pair.transmit.add(addr, len, false);
+            pair.sent += 1;
+        }
+        if pair.sent != before {
+            pair.transmit.publish();
+        }
+    }
+
+    fn receive(&mut self, number: usize) {
+        let pair = &mut self.pairs[number];
+        let mut any = false;
+        while let Some(used) = pair.receive.queue.pop_used().unwrap() {
+            let addr = pair.receive.buffers.remove(&used.id).expect("an id that was given");
+            let expected = frame(number, pair.received);
+            assert_eq!(used.len, NET_HEADER + expected.len() as u32);
+            let mut found = vec![0; expected.len()];
+            let host = self.arena.host(addr + u64::from(NET_HEADER), found.len() as u64).unwrap();
+            // SAFETY: the buffer is ours again, and as long as that.
+            unsafe { host.as_ptr().copy_to_nonoverlapping(found.as_mut_ptr(), found.len()) };
+            assert_eq!(found, expected, "frame {} of pair {number}", pair.received);
+            pair.received += 1;
+            pair.receive.add(addr, BUFFER, true);
+            any = true;
+        }
+        if any {
+            pair.receive.publish();
+        }
+    }
+}
+
+fn frame(pair: usize, sequence: u32) -> Vec<u8> {
+    let len = 60 + sequence as usize * 37 % 1400;
+    (0..len).map(|i| (i as u32).wrapping_mul(31).wrapping_add(sequence * 7 + pair as u32) as u8).collect()
+}

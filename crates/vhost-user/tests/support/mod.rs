@@ -1,0 +1,98 @@
+//! What the tests share: a device that echoes, a guest that sends and checks, and a peer that says anything.
+#![allow(dead_code, missing_docs, unused_imports)] // Each test binary uses its part.
+
+mod echo;
+mod guest;
+mod raw;
+
+pub use echo::{Echo, Event};
+pub use guest::Guest;
+pub use raw::{Raw, Witness, words};
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use vhost_user::Mode;
+use vhost_user::backend::{Options, Service};
+use virtqueue::features::{EVENT_IDX, IN_ORDER, INDIRECT_DESC, MRG_RXBUF, RING_PACKED};
+
+pub const SPLIT: u64 = MRG_RXBUF | EVENT_IDX | INDIRECT_DESC;
+pub const PACKED: u64 = SPLIT | RING_PACKED;
+pub const PACKED_IN_ORDER: u64 = PACKED | IN_ORDER;
+
+/// An echoing device on a socket of its own.
+pub struct Bench {
+    pub echo: Arc<Echo>,
+    pub service: Option<Service>,
+    pub socket: PathBuf,
+    pub mode: Mode,
+    pub pairs: u16,
+    _dir: TempDir,
+}
+
+impl Bench {
+    /// `mode` is the device's.
+    pub fn new(mode: Mode, pairs: u16) -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("vhost.sock");
+        let mut bench = Bench { echo: Echo::new(pairs), service: None, socket, mode, pairs, _dir: dir };
+        bench.start();
+        bench
+    }
+
+    pub fn start(&mut self) {
+        let options = Options { socket: self.socket.clone(), mode: self.mode, queue_pairs: self.pairs };
+        self.service = Some(Service::spawn(options, self.echo.clone()).unwrap());
+    }
+
+    /// Stops the service, which must not take long.
+    pub fn stop(&mut self) {
+        let began = Instant::now();
+        self.service.take().expect("it runs").stop();
+        assert!(began.elapsed() < Duration::from_millis(500), "stop took {:?}", began.elapsed());
+    }
+
+    /// A well-behaved guest with as many queue pairs as there are.
+    pub fn guest(&self, features: u64) -> Guest {
+        Guest::link(&self.socket, self.mode, self.pairs, features)
+    }
+
+    /// A peer that says anything.
+    pub fn raw(&self) -> Raw {
+        Raw::connect(&self.socket)
+    }
+
+    /// The session ended for this reason, and a well-behaved guest is served after that, split or packed.
+    pub fn ended(&self, reason: &str) {
+        let said = self.echo.wait_disconnected();
+        assert!(said.contains(reason), "the session ended because {said:?}, not {reason:?}");
+        self.still_works();
+    }
+
+    pub fn still_works(&self) {
+        for features in [SPLIT, PACKED] {
+            let mut guest = self.guest(features);
+            guest.exchange(100);
+            drop(guest);
+            self.echo.wait_disconnected();
+        }
+    }
+}
+
+/// Asks until there is an answer.
+pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "waited in vain for {what}");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Open descriptors of this process. Only of use in a test binary with a single test.
+pub fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}

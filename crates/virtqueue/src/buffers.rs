@@ -1,0 +1,63 @@
+//! Buffers of our own for frames that come from somewhere else than a ring: a file descriptor, a file, a fault injector.
+
+use crate::frame::{Burst, Segment};
+use std::cell::{Cell, UnsafeCell};
+
+/// A fixed number of buffers, handed out in turn and all taken back at once, when their burst ends.
+pub struct Buffers {
+    bytes: Box<[UnsafeCell<u8>]>,
+    room: usize,
+    lent: Cell<usize>,
+}
+
+impl Buffers {
+    /// `count` buffers of `room` bytes each.
+    pub fn new(count: usize, room: usize) -> Buffers {
+        let bytes = (0..count * room).map(|_| UnsafeCell::new(0)).collect();
+        Buffers { bytes, room, lent: Cell::new(0) }
+    }
+
+    /// Fills the next free buffer by `fill`, which returns how many bytes it wrote from the start.
+    fn fill(&self, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Segment<'_>> {
+        let at = self.lent.get() * self.room;
+        let cells = self.bytes.get(at..at + self.room).filter(|_| self.room > 0)?;
+        let start = UnsafeCell::raw_get(cells.as_ptr());
+        // Counted before `fill` runs, so that it can't get the same buffer by asking again.
+        self.lent.set(self.lent.get() + 1);
+        // SAFETY: the buffer lies in `bytes`; no one else has a reference to it, because buffers are handed out once
+        // until `release`, and nothing but a burst, which `release` ends, holds a segment of it.
+        let filled = fill(unsafe { std::slice::from_raw_parts_mut(start, self.room) });
+        match filled {
+            // SAFETY: the first `len` bytes of the buffer, which lives as long as `self`.
+            Some(len) => Some(unsafe { Segment::new(start, len.min(self.room) as u32) }),
+            None => {
+                self.lent.set(self.lent.get() - 1);
+                None
+            }
+        }
+    }
+
+    /// Adds a frame to `burst` whose bytes `fill` writes; false if there was no buffer or nothing to fill it with.
+    pub fn push<'q>(&'q self, burst: &mut Burst<'_, 'q>, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
+        let segment = self.fill(fill);
+        segment.inspect(|&s| burst.push(s)).is_some()
+    }
+
+    /// Adds a frame of several segments to `burst`, the second of which `fill` writes.
+    pub fn push_between<'q>(
+        &'q self,
+        burst: &mut Burst<'_, 'q>,
+        (before, after): (Segment<'q>, Segment<'q>),
+        fill: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> bool {
+        self.fill(fill).is_some_and(|middle| burst.push_segments([before, middle, after]))
+    }
+
+    /// Takes all buffers back. The bursts that they were added to must have ended.
+    pub fn release(&self) {
+        self.lent.set(0);
+    }
+}
+
+// SAFETY: cells of plain bytes; a `Buffers` moves between threads only as a whole.
+unsafe impl Send for Buffers {}
