@@ -35,7 +35,7 @@ fn refused_table(regions: &[[u64; 3]], file_len: u64, reason: &str) {
     raw.negotiate(FEATURES);
     let files: Vec<_> = regions.iter().map(|_| memfd(file_len)).collect();
     let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-    let table: Vec<_> = regions.iter().map(|&[addr, len, offset]| [addr, len, USER | addr & 0xffff_ffff, offset]);
+    let table = regions.iter().map(|&[addr, len, offset]| [addr, len, USER | addr & 0xffff_ffff, offset]);
     let table: Vec<_> = table.collect();
     raw.send_table(&table, &fds);
     assert!(raw.is_closed());

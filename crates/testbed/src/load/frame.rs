@@ -5,7 +5,6 @@
 //! is payload: words that follow from the sequence number.
 
 use virtqueue::NET_HEADER;
-use virtqueue::copy::Copier;
 
 /// Where in a buffer the Ethernet frame begins.
 const ETHERNET: usize = NET_HEADER as usize;
@@ -29,7 +28,6 @@ pub struct Shape {
     /// Bytes of a buffer that a frame takes.
     end: usize,
     noise: Box<[u8]>,
-    copier: Copier,
 }
 
 impl Shape {
@@ -42,7 +40,7 @@ impl Shape {
         };
         let end = ETHERNET + usize::from(size);
         let noise = (0..NOISE + end).map(|_| random()).collect();
-        Shape { line: first_line(from, to, size), end, noise, copier: Copier::detect() }
+        Shape { line: first_line(from, to, size), end, noise }
     }
 
     /// Makes a frame in a buffer that is sent for the first time.

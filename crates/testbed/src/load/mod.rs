@@ -6,6 +6,7 @@ mod options;
 mod port;
 mod pump;
 mod report;
+mod ring;
 
 pub use options::{Load, Touch};
 pub use pump::PumpError;
@@ -17,10 +18,12 @@ use frame::Shape;
 use nf::buffers::Buffers;
 use port::{Port, Side};
 use pump::{Pump, peer};
+use ring::Ring;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use vhost_user::frontend::{FrontendError, FrontendOptions, Link, Mode, QueueEnd};
+use vhost_user::Mode;
+use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd};
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
 
@@ -116,12 +119,13 @@ fn open(load: &Load, index: usize) -> Result<(Link, Port, bool), LoadError> {
     let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))
         .map_err(|source| LoadError::Link { socket: socket.clone(), source })?;
     let pair = pairs.remove(0);
-    let mut side = |end: QueueEnd, len: usize| {
+    let mut side = |end: QueueEnd, len: usize, writable| {
         let buffers = Buffers::allocate(&mut arena, load.queue_size, frame).expect("the arena was made to fit");
-        Side::new(end.queue, buffers, len as u32 - NET_HEADER, end.kick)
+        let ring = Ring::new(&arena, &end.config, &buffers, len as u32, writable);
+        Side { ring, buffers, kick: end.kick }
     };
-    let receive = side(pair.receive, frame);
-    let transmit = side(pair.transmit, NET_HEADER as usize + usize::from(load.size));
+    let receive = side(pair.receive, frame, true);
+    let transmit = side(pair.transmit, NET_HEADER as usize + usize::from(load.size), false);
     let other = peer(index, load.sockets.len());
     let outgoing = Shape::new(index, other, load.size);
     let incoming = Shape::new(other, index, load.size);

@@ -4,7 +4,7 @@ use super::frame::{MAX_SIZE, MIN_SIZE};
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use virtqueue::features;
+use virtqueue::{MAX_QUEUE_SIZE, features};
 
 /// How much of every frame the load touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -46,8 +46,8 @@ pub struct Load {
     /// Ask for packed rings
     #[arg(long)]
     pub packed: bool,
-    /// Descriptors of each queue
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(2..=1024))]
+    /// Descriptors of each queue, a power of two
+    #[arg(long, default_value_t = 256, value_parser = power_of_two)]
     pub queue_size: u16,
     /// Ask for mergeable receive buffers
     #[arg(long, value_name = "on|off", default_value = "on", action = clap::ArgAction::Set, value_parser = BoolishValueParser::new())]
@@ -76,5 +76,12 @@ impl Load {
         wanted(self.packed, features::RING_PACKED)
             | wanted(self.mergeable, features::MRG_RXBUF)
             | wanted(self.in_order, features::IN_ORDER)
+    }
+}
+
+fn power_of_two(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(size) if u16::is_power_of_two(size) && size <= MAX_QUEUE_SIZE => Ok(size),
+        _ => Err(format!("not a power of two up to {MAX_QUEUE_SIZE}")),
     }
 }

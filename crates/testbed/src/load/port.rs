@@ -10,7 +10,7 @@ use virtqueue::copy::{prefetch, prefetch_write};
 const BURST: u64 = 32;
 
 /// How many buffers before its turn a buffer's first line is asked for.
-const AHEAD: u16 = 8;
+const AHEAD: u16 = 16;
 
 /// A queue, the buffers in its slots, and how its device is woken.
 pub struct Side {

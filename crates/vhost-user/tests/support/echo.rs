@@ -3,7 +3,7 @@
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vhost_user::backend::{QueueSetup, Queues};
@@ -76,7 +76,7 @@ impl Echo {
             while let Some(echo) = weak.upgrade().filter(|e| !e.end.load(Ordering::Acquire)) {
                 let mut idle = true;
                 for pair in &echo.pairs {
-                    idle &= !pair.lock().unwrap().forward(&mut storage);
+                    idle &= !Self::lock(pair, |pair| pair.forward(&mut storage));
                 }
                 echo.bursts.fetch_add(1, Ordering::Relaxed);
                 drop(echo);
@@ -87,6 +87,11 @@ impl Echo {
         });
         *echo.worker.lock().unwrap() = Some(worker);
         echo
+    }
+
+    /// A test that fails in here must not take the others' words away.
+    fn lock<T>(pair: &Mutex<Pair>, then: impl FnOnce(&mut Pair) -> T) -> T {
+        then(&mut pair.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub fn next_event(&self) -> Option<Event> {
@@ -111,8 +116,8 @@ impl Echo {
             _ => None,
         });
         for pair in &self.pairs {
-            let pair = pair.lock().unwrap();
-            assert!(pair.receive.is_none() && pair.transmit.is_none(), "a queue outlived its session");
+            let stopped = Self::lock(pair, |pair| pair.receive.is_none() && pair.transmit.is_none());
+            assert!(stopped, "a queue outlived its session");
         }
         reason
     }
@@ -128,7 +133,8 @@ impl Drop for Echo {
         if let Some(worker) = self.worker.get_mut().unwrap().take()
             && worker.thread().id() != std::thread::current().id()
         {
-            worker.join().expect("the worker saw nothing wrong");
+            let done = worker.join();
+            assert!(done.is_ok() || std::thread::panicking(), "the worker saw something wrong");
         }
     }
 }
@@ -139,26 +145,29 @@ impl Queues for Echo {
     }
 
     fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError> {
-        let mut pair = self.pairs[index / 2].lock().unwrap();
         let QueueSetup { memory, config, call, .. } = setup;
-        if index.is_multiple_of(2) {
-            assert!(pair.receive.is_none(), "queue {index} started twice");
-            pair.receive = Some((Enqueue::new(memory, &config)?, call));
-        } else {
-            assert!(pair.transmit.is_none(), "queue {index} started twice");
-            pair.transmit = Some((Dequeue::new(memory, &config)?, call));
-        }
+        Self::lock(&self.pairs[index / 2], |pair| {
+            if index.is_multiple_of(2) {
+                assert!(pair.receive.is_none(), "queue {index} started twice");
+                pair.receive = Some((Enqueue::new(memory, &config)?, call));
+            } else {
+                assert!(pair.transmit.is_none(), "queue {index} started twice");
+                pair.transmit = Some((Dequeue::new(memory, &config)?, call));
+            }
+            Ok(())
+        })?;
         self.events.lock().unwrap().push_back(Event::Started(index, config));
         Ok(())
     }
 
     fn stop(&self, index: usize) -> Option<u32> {
-        let mut pair = self.pairs[index / 2].lock().unwrap();
-        let base = if index.is_multiple_of(2) {
-            pair.receive.take().map(|(queue, _)| queue.base())
-        } else {
-            pair.transmit.take().map(|(queue, _)| queue.base())
-        };
+        let base = Self::lock(&self.pairs[index / 2], |pair| {
+            if index.is_multiple_of(2) {
+                pair.receive.take().map(|(queue, _)| queue.base())
+            } else {
+                pair.transmit.take().map(|(queue, _)| queue.base())
+            }
+        });
         let stopped = base.expect("only a running queue is stopped");
         self.events.lock().unwrap().push_back(Event::Stopped(index, stopped));
         base

@@ -11,7 +11,7 @@ use vhost::vhost_user::message::FrontendReq;
 use vhost_user::frontend::{FrontendOptions, Link};
 use vhost_user::{Mode, notify};
 use virtqueue::driver::{Buffer, Queue};
-use virtqueue::memory::Arena;
+use virtqueue::memory::{Arena, Region};
 use virtqueue::ordering::before_asking;
 use virtqueue::{NET_HEADER, Negotiated, QueueConfig};
 
@@ -52,6 +52,8 @@ struct Pair {
 pub struct Guest {
     arena: Arena,
     pairs: Vec<Pair>,
+    /// Features and queues, if it says them itself.
+    said: (u64, Vec<QueueConfig>),
     pub link: Option<Link>,
 }
 
@@ -81,10 +83,10 @@ impl Guest {
             ends.push((Queue::new(&arena, &config).unwrap(), event(), event()));
             configs.push(config);
         }
-        let guest = Guest::new(arena, ends, None);
+        let guest = Guest { said: (features, configs), ..Guest::new(arena, ends, None) };
         raw.send(FrontendReq::SET_OWNER, &[], &[]);
         for step in order {
-            guest.say(raw, *step, features, &configs);
+            guest.say_again(raw, *step);
         }
         guest
     }
@@ -92,11 +94,12 @@ impl Guest {
     /// What a frontend has to say before queues run.
     pub const STEPS: usize = 8;
 
-    fn say(&self, raw: &Raw, step: usize, features: u64, configs: &[QueueConfig]) {
+    pub fn say_again(&self, raw: &Raw, step: usize) {
+        let (features, configs) = &self.said;
         let ends = [&self.pairs[0].receive, &self.pairs[0].transmit];
         for ((queue, config), end) in (0u32..).zip(configs).zip(ends) {
             match step {
-                0 if queue == 0 => raw.send_u64(FrontendReq::SET_FEATURES, features),
+                0 if queue == 0 => raw.send_u64(FrontendReq::SET_FEATURES, *features),
                 1 if queue == 0 => self.share(raw),
                 2 => raw.send_state(FrontendReq::SET_VRING_NUM, queue, config.size.into()),
                 3 => raw.send_state(FrontendReq::SET_VRING_BASE, queue, config.base),
@@ -109,20 +112,18 @@ impl Guest {
         }
     }
 
-    /// Says the memory table, (again).
+    /// Says the memory table, for the first time or again.
     pub fn share(&self, raw: &Raw) {
-        let region = &self.arena.memory().regions()[0];
-        raw.send_table(&[[region.guest_addr, region.len, region.user_addr, region.offset]], &[region.file.as_fd()]);
+        self.table().share(raw);
+    }
+
+    pub fn table(&self) -> Table {
+        Table(self.arena.memory().regions()[0].clone())
     }
 
     pub fn call(&self, queue: usize) -> &OwnedFd {
         let pair = &self.pairs[queue / 2];
         if queue.is_multiple_of(2) { &pair.receive.call } else { &pair.transmit.call }
-    }
-
-    pub fn kick(&self, queue: usize) -> &OwnedFd {
-        let pair = &self.pairs[queue / 2];
-        if queue.is_multiple_of(2) { &pair.receive.kick } else { &pair.transmit.kick }
     }
 
     fn new(mut arena: Arena, ends: Vec<(Queue, OwnedFd, OwnedFd)>, link: Option<Link>) -> Guest {
@@ -136,16 +137,11 @@ impl Guest {
             let free = (0..SIZE).map(|_| arena.allocate(BUFFER.into(), 64).unwrap()).collect();
             pairs.push(Pair { receive, transmit, free, sent: 0, received: 0 });
         }
-        Guest { arena, pairs, link }
+        Guest { arena, pairs, said: (0, Vec::new()), link }
     }
 
     /// Sends `frames` on every pair and waits until all of them are back, in order and whole.
     pub fn exchange(&mut self, frames: u32) {
-        self.exchange_while(frames, |_| {});
-    }
-
-    /// The same, and does something else every now and then, which gets the number of frames that are back.
-    pub fn exchange_while(&mut self, frames: u32, mut meanwhile: impl FnMut(u32)) {
         let deadline = Instant::now() + Duration::from_secs(20);
         let goals: Vec<u32> = self.pairs.iter().map(|p| p.sent + frames).collect();
         while self.pairs.iter().zip(&goals).any(|(p, &goal)| p.received < goal) {
@@ -153,9 +149,8 @@ impl Guest {
                 self.send(number, *goal);
                 self.receive(number);
             }
-            let back: Vec<_> = self.pairs.iter().map(|p| p.received).collect();
-            assert!(Instant::now() < deadline, "sent up to {goals:?}, got back {back:?}");
-            meanwhile(back[0]);
+            let back = || self.pairs.iter().map(|p| p.received).collect::<Vec<_>>();
+            assert!(Instant::now() < deadline, "sent up to {goals:?}, got back {:?}", back());
             std::thread::yield_now();
         }
     }
@@ -205,6 +200,16 @@ impl Guest {
         if any {
             pair.receive.publish();
         }
+    }
+}
+
+/// A guest's memory table.
+pub struct Table(Region);
+
+impl Table {
+    pub fn share(&self, raw: &Raw) {
+        let region = &self.0;
+        raw.send_table(&[[region.guest_addr, region.len, region.user_addr, region.offset]], &[region.file.as_fd()]);
     }
 }
 

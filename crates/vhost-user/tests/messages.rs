@@ -1,0 +1,293 @@
+//! Messages in any order, and while queues run: no frame may be lost over it.
+#![allow(missing_docs)]
+
+mod support;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::OwnedFd;
+use support::{Bench, Guest, PACKED, PACKED_IN_ORDER, Raw, SPLIT, words};
+use vhost::vhost_user::message::FrontendReq as Request;
+use vhost_user::Mode;
+use virtqueue::features::{PROTOCOL_FEATURES, VERSION_1};
+
+const FORMATS: [u64; 3] = [SPLIT | VERSION_1, PACKED | VERSION_1, PACKED_IN_ORDER | VERSION_1];
+
+fn bench() -> (Bench, Raw) {
+    let bench = Bench::new(Mode::Server, 1);
+    let raw = bench.raw();
+    (bench, raw)
+}
+
+/// Reads the base of a queue, which stops it.
+fn stop(raw: &Raw, queue: u32) -> u32 {
+    raw.send_state(Request::GET_VRING_BASE, queue, 0);
+    let reply = raw.reply().unwrap();
+    assert_eq!(reply[..4], queue.to_ne_bytes());
+    u32::from_ne_bytes(reply[4..].try_into().unwrap())
+}
+
+/// Everything that was sent before was handled.
+fn settle(raw: &Raw) {
+    raw.send(Request::GET_FEATURES, &[], &[]);
+    raw.reply_u64();
+}
+
+fn is_readable(fd: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(fd, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+}
+
+#[test]
+fn any_order_will_do() {
+    let mut order: Vec<usize> = (0..Guest::STEPS).collect();
+    let mut state = 88_172_645_463_325_252u64;
+    for round in 0..120 {
+        for last in (1..order.len()).rev() {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            order.swap(last, state as usize % (last + 1));
+        }
+        let (bench, raw) = bench();
+        let features = FORMATS[round % 3] | if round % 2 == 0 { PROTOCOL_FEATURES } else { 0 };
+        let mut guest = Guest::raw(&raw, features, &order);
+        guest.exchange(20);
+        drop((guest, raw));
+        bench.echo.wait_disconnected();
+    }
+}
+
+#[test]
+fn queues_wait_for_each_thing_that_they_need() {
+    // All but the call descriptor, and but the base, which is zero unless said otherwise.
+    for missing in [0, 1, 2, 4, 5, 7] {
+        let (bench, raw) = bench();
+        let order: Vec<_> = (0..Guest::STEPS).filter(|&step| step != missing).collect();
+        let guest = Guest::raw(&raw, FORMATS[0] | PROTOCOL_FEATURES, &order);
+        settle(&raw);
+        assert!(bench.echo.line.lock().unwrap().contains("; 0 pairs"), "without step {missing}");
+        drop((guest, raw));
+        bench.echo.wait_disconnected();
+    }
+}
+
+#[test]
+fn without_protocol_features_no_enabling_is_needed() {
+    let (bench, raw) = bench();
+    let mut guest = Guest::raw(&raw, FORMATS[1], &[0, 1, 2, 3, 4, 5, 6]);
+    guest.exchange(50);
+    assert!(bench.echo.line.lock().unwrap().starts_with("packed, mrg_rxbuf, indirect, event_idx; 1 pair, 1 region"));
+}
+
+#[test]
+fn qemu_enables_long_before_it_says_anything_else() {
+    let (_bench, raw) = bench();
+    for _ in 0..10 {
+        raw.send_state(Request::SET_VRING_ENABLE, 0, 1);
+        raw.send_state(Request::SET_VRING_ENABLE, 1, 1);
+    }
+    let mut guest = Guest::raw(&raw, FORMATS[0] | PROTOCOL_FEATURES, &[0, 6, 1, 2, 3, 4, 5]);
+    guest.exchange(50);
+}
+
+#[test]
+fn acknowledgements_are_sent_when_asked_for() {
+    let (bench, raw) = bench();
+    let ask = |request: Request, body: &[u8]| {
+        raw.send_bytes(&[words(&[request.into(), 9, body.len() as u32]), body.to_vec()].concat(), &[]);
+    };
+    // Not before it was negotiated.
+    ask(Request::SET_VRING_ENABLE, &words(&[0, 1]));
+    raw.send(Request::GET_FEATURES, &[], &[]);
+    assert!(raw.reply_u64() & PROTOCOL_FEATURES != 0);
+    raw.send_u64(Request::SET_PROTOCOL_FEATURES, 1 << 3);
+    ask(Request::SET_VRING_ENABLE, &words(&[1, 0]));
+    assert_eq!(raw.reply_u64(), 0);
+    ask(Request::SET_VRING_NUM, &words(&[1, 64]));
+    assert_eq!(raw.reply_u64(), 0);
+    ask(Request::SET_VRING_ENABLE, &words(&[0, 2]));
+    assert_eq!(raw.reply_u64(), 1);
+    assert!(raw.is_closed());
+    bench.ended("neither enables nor disables");
+}
+
+#[test]
+fn queue_pairs_are_counted_and_mq_is_offered_only_for_several() {
+    for pairs in [1, 2, 128] {
+        let bench = Bench::new(Mode::Server, pairs);
+        let raw = bench.raw();
+        raw.send(Request::GET_FEATURES, &[], &[]);
+        assert_eq!(raw.reply_u64() & virtqueue::features::MQ != 0, pairs > 1);
+        raw.send_u64(Request::SET_PROTOCOL_FEATURES, 1);
+        raw.send(Request::GET_QUEUE_NUM, &[], &[]);
+        assert_eq!(raw.reply_u64(), u64::from(pairs));
+    }
+}
+
+/// Runs `change` again and again while frames flow.
+fn while_frames_flow(features: u64, change: impl Fn(&Raw, &Guest, u32)) {
+    let (bench, raw) = bench();
+    let mut guest = Guest::raw(&raw, features, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    for round in 0..50 {
+        guest.exchange(20 + round % 7);
+        change(&raw, &guest, round);
+    }
+    guest.exchange(100);
+    drop((guest, raw));
+    assert_eq!(bench.echo.wait_disconnected(), "the frontend closed the connection");
+}
+
+#[test]
+fn set_mem_table_while_frames_flow() {
+    for features in FORMATS {
+        while_frames_flow(features, |raw, guest, _| guest.share(raw));
+    }
+}
+
+#[test]
+fn set_mem_table_in_the_middle_of_bursts() {
+    for features in FORMATS {
+        let (_bench, raw) = bench();
+        let mut guest = Guest::raw(&raw, features, &[0, 1, 2, 3, 4, 5, 6]);
+        let table = guest.table();
+        let end = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !end.load(std::sync::atomic::Ordering::Relaxed) {
+                    table.share(&raw);
+                    settle(&raw);
+                }
+            });
+            guest.exchange(20_000);
+            end.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    }
+}
+
+#[test]
+fn memory_that_goes_away_stops_queues_until_it_is_back() {
+    for features in FORMATS {
+        let (bench, raw) = bench();
+        let mut guest = Guest::raw(&raw, features, &[0, 1, 2, 3, 4, 5, 6]);
+        guest.exchange(33);
+        let other = rustix::fs::memfd_create("other", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&other, 4096).unwrap();
+        raw.send_table(&[[1 << 40, 4096, 1 << 40, 0]], &[rustix::fd::AsFd::as_fd(&other)]);
+        bench.echo.wait_line("queue 0 stopped: the ring address");
+        guest.share(&raw);
+        guest.exchange(33);
+    }
+}
+
+#[test]
+fn regions_come_and_go_while_frames_flow() {
+    for features in FORMATS {
+        while_frames_flow(features | PROTOCOL_FEATURES, |raw, _, round| {
+            raw.send_u64(Request::SET_PROTOCOL_FEATURES, 1 << 15);
+            let body = [0, 1 << 40, 4096, 1 << 41, 0].map(u64::to_ne_bytes).concat();
+            let file = rustix::fs::memfd_create("hot-plugged", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+            rustix::fs::ftruncate(&file, 4096).unwrap();
+            match round % 2 {
+                0 => raw.send(Request::ADD_MEM_REG, &body, &[rustix::fd::AsFd::as_fd(&file)]),
+                _ => raw.send(Request::REM_MEM_REG, &body, &[]),
+            }
+        });
+    }
+}
+
+#[test]
+fn everything_is_said_again_while_frames_flow() {
+    for features in FORMATS {
+        while_frames_flow(features | PROTOCOL_FEATURES, |raw, guest, round| {
+            for step in [1, 2, 4, 5, 6] {
+                guest.say_again(raw, step);
+            }
+            raw.send_state(Request::SET_VRING_ENABLE, round % 2, 0);
+            raw.send_state(Request::SET_VRING_ENABLE, round % 2, 1);
+        });
+    }
+}
+
+#[test]
+fn get_vring_base_stops_a_queue_until_it_is_told_to_go_on() {
+    for features in FORMATS {
+        while_frames_flow(features, |raw, guest, _| {
+            for queue in [0, 1] {
+                let base = stop(raw, queue);
+                assert_eq!(stop(raw, queue), base, "it stays where it is");
+                raw.send_state(Request::SET_VRING_BASE, queue, base);
+            }
+            guest.say_again(raw, 5);
+        });
+    }
+}
+
+#[test]
+fn dpdk_sends_half_a_packed_base() {
+    while_frames_flow(FORMATS[1], |raw, guest, _| {
+        for queue in [0, 1] {
+            let base = stop(raw, queue);
+            assert_eq!(base >> 16, base & 0xffff, "drained");
+            raw.send_state(Request::SET_VRING_BASE, queue, base & 0xffff);
+        }
+        guest.say_again(raw, 5);
+    });
+}
+
+#[test]
+fn features_change_and_change_back() {
+    for features in FORMATS {
+        while_frames_flow(features, |raw, _, _| {
+            raw.send_u64(Request::SET_FEATURES, 0);
+            raw.send_u64(Request::SET_FEATURES, features);
+        });
+    }
+}
+
+#[test]
+fn a_new_call_descriptor_rings_at_once() {
+    for features in FORMATS {
+        let (_bench, raw) = bench();
+        let mut guest = Guest::raw(&raw, features, &[0, 1, 2, 3, 4, 5, 6]);
+        guest.exchange(40);
+        let call = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap();
+        raw.send_fd(Request::SET_VRING_CALL, 0, &call);
+        settle(&raw);
+        assert!(is_readable(&call), "whatever the old one was not told, the new one is");
+    }
+}
+
+#[test]
+fn a_first_start_does_not_ring() {
+    let (bench, raw) = bench();
+    let guest = Guest::raw(&raw, FORMATS[0], &[0, 1, 2, 3, 4, 5, 6]);
+    bench.echo.wait_started(1);
+    settle(&raw);
+    assert!(!is_readable(guest.call(0)) && !is_readable(guest.call(1)));
+}
+
+#[test]
+fn resets_stop_everything_and_leave_the_memory() {
+    for (request, protocol) in [(Request::RESET_DEVICE, 1 << 13), (Request::RESET_OWNER, 0)] {
+        let (bench, raw) = bench();
+        raw.send_u64(Request::SET_PROTOCOL_FEATURES, protocol);
+        let mut guest = Guest::raw(&raw, FORMATS[0], &[0, 1, 2, 3, 4, 5, 6]);
+        guest.exchange(64);
+        raw.send(request, &[], &[]);
+        settle(&raw);
+        assert_eq!(*bench.echo.line.lock().unwrap(), "negotiating; 0 pairs, 1 region");
+        for step in [0, 2, 4, 5, 6] {
+            guest.say_again(&raw, step);
+        }
+        guest.exchange(64);
+    }
+}
+
+#[test]
+fn a_legacy_guest_gets_no_queue() {
+    let (bench, raw) = bench();
+    let guest = Guest::raw(&raw, SPLIT, &[0, 1, 2, 3, 4, 5, 6]);
+    bench.echo.wait_line("VIRTIO_F_VERSION_1 was not negotiated");
+    drop((guest, raw));
+    bench.ended("closed the connection");
+}
