@@ -58,6 +58,14 @@ pub enum Error {
         /// The end of the process's output.
         tail: String,
     },
+    /// A guest of this process could not go on.
+    #[error("{action}: {source}")]
+    Driver {
+        /// What was being done.
+        action: String,
+        /// Why it failed.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Data did not have the form it should have.
     #[error("{what}: {problem}")]
     Malformed {
@@ -73,6 +81,14 @@ impl Error {
     pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let action = action.into();
         move |source| Error::Io { action, source }
+    }
+
+    /// Makes an error of the ring or the vhost-user protocol say what was being done.
+    pub(crate) fn driver<E: std::error::Error + Send + Sync + 'static>(
+        action: impl Into<String>,
+    ) -> impl FnOnce(E) -> Error {
+        let action = action.into();
+        move |source| Error::Driver { action, source: Box::new(source) }
     }
 
     /// The error of a program that could not be started.

@@ -2,6 +2,7 @@
 //!
 //! - [`guest`]: Linux virtual machines (QEMU, Debian's cloud kernel, busybox), driven over a serial line;
 //! - [`dpdk`]: `dpdk-testpmd` as a sandboxed network function, and as a peer vhost-user switch;
+//! - [`virtio`]: guests inside of this process, that check every byte or break every rule;
 //! - [`process`]: any daemon, with its output captured and its resources read from `/proc`;
 //! - [`netns`]: network namespaces that vanish with their guard.
 //!
@@ -17,6 +18,7 @@ mod error;
 pub mod guest;
 pub mod netns;
 pub mod process;
+pub mod virtio;
 
 pub use error::{Error, Result};
 

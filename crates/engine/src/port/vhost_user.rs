@@ -62,6 +62,13 @@ struct Common {
 }
 
 impl Common {
+    fn new(call: Option<Arc<OwnedFd>>, fault: Arc<Fault>, drops: Arc<Drops>) -> Common {
+        let common = Common { call, fault, drops, counted: Cell::default() };
+        // The device before us may have died between publishing buffers and saying so.
+        common.notify();
+        common
+    }
+
     fn notify(&self) {
         if let Some(call) = &self.call {
             // A full counter means that the guest has a notification waiting; anything else ends with the session.
@@ -105,7 +112,7 @@ impl VhostReceive {
         drops: Arc<Drops>,
     ) -> Self {
         ring.set_kicks(false);
-        VhostReceive { ring, kick, common: Common { call, fault, drops, counted: Cell::default() } }
+        VhostReceive { ring, kick, common: Common::new(call, fault, drops) }
     }
 }
 
@@ -172,7 +179,7 @@ impl VhostTransmit {
     /// Frames go into `ring`.
     pub fn new(ring: Enqueue, call: Option<Arc<OwnedFd>>, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
         ring.set_kicks(false);
-        VhostTransmit { ring, common: Common { call, fault, drops, counted: Cell::default() } }
+        VhostTransmit { ring, common: Common::new(call, fault, drops) }
     }
 }
 

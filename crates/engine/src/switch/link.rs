@@ -89,7 +89,7 @@ fn serve(options: &FrontendOptions, shared: &Arc<PortShared>, fabric: &Fabric, s
     let mergeable = link.negotiated().has(features::MRG_RXBUF);
     let mut places = places.into_iter();
     let mut end = |end: QueueEnd| {
-        let QueueEnd { queue, kick, call } = end;
+        let QueueEnd { queue, kick, call, .. } = end;
         let buffers = places.next().expect("there are as many as queues");
         let size = options.queue_size;
         (End { queue, buffers, size, kick, arena: arena.clone(), broken: broken.clone() }, call)

@@ -119,3 +119,90 @@ impl<'a> Pump<'a> {
 pub fn peer(port: usize, ports: usize) -> usize {
     if ports == 1 { 0 } else { port ^ 1 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::{Header, Nothing, Payload, Shape};
+    use super::super::port::Side;
+    use super::super::ring::Ring;
+    use super::*;
+    use nf::buffers::Buffers;
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use virtqueue::device::{Dequeue, Enqueue};
+    use virtqueue::driver::Queue;
+    use virtqueue::memory::Arena;
+    use virtqueue::{BurstStorage, NET_HEADER, Negotiated, features};
+
+    const SIZE: u16 = 300;
+
+    fn port(index: usize, features: u64) -> (Port, (Dequeue, Enqueue)) {
+        let mut arena = Arena::new(2 << 20, false).unwrap();
+        let mut side = |len: u32, writable| {
+            let config = Queue::layout(&mut arena, 256, Negotiated(features::VERSION_1 | features)).unwrap();
+            Queue::new(&arena, &config).unwrap();
+            let buffers = Buffers::allocate(&mut arena, 256, 2048).unwrap();
+            let ring = Ring::new(&arena, &config, &buffers, len, writable);
+            (Side { ring, buffers, kick: eventfd(0, EventfdFlags::empty()).unwrap() }, config)
+        };
+        let (receive, to) = side(2048, true);
+        let (transmit, from) = side(NET_HEADER + u32::from(SIZE), false);
+        let from = Dequeue::new(arena.memory().clone(), &from).unwrap();
+        let to = Enqueue::new(arena.memory().clone(), &to).unwrap();
+        let (out, back) = (Shape::new(index, 1 - index, SIZE), Shape::new(1 - index, index, SIZE));
+        (Port::new(receive, transmit, out, back), (from, to))
+    }
+
+    /// A switch between two ports, which drops every `lose`th frame.
+    fn switch(ends: [(Dequeue, Enqueue); 2], lose: u64, stop: &AtomicBool) {
+        let mut storage = BurstStorage::default();
+        let mut seen = 0;
+        while !stop.load(Ordering::Relaxed) {
+            for from in 0..2 {
+                let mut burst = storage.start();
+                ends[from].0.receive(&mut burst).unwrap();
+                burst.retain(|_, _| {
+                    seen += 1;
+                    seen % lose != 0
+                });
+                ends[1 - from].1.transmit(burst.frames()).unwrap();
+                drop(burst);
+                ends[from].0.recycle();
+            }
+        }
+    }
+
+    fn pump<T: Touch>(features: u64, lose: u64) -> Vec<Counts> {
+        let ((a, a_ends), (b, b_ends)) = (port(0, features), port(1, features));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| switch([a_ends, b_ends], lose, &stop));
+            let alive = || true;
+            let mut pump = Pump::new(vec![a, b], 256, 20_000_000, &alive);
+            let outcome = pump.run::<T>(100_000_000);
+            stop.store(true, Ordering::Relaxed);
+            outcome.unwrap();
+            pump.counts()
+        })
+    }
+
+    #[test]
+    fn nothing_is_lost_or_changed() {
+        for features in [0, features::RING_PACKED].map(|f| f | features::IN_ORDER | features::MRG_RXBUF) {
+            for counts in [pump::<Nothing>, pump::<Header>, pump::<Payload>].map(|run| run(features, u64::MAX)).concat()
+            {
+                assert!(counts.received > 256, "{counts:?}");
+                assert_eq!((counts.corrupt, counts.lost, counts.late), (0, 0, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn losses_are_counted_and_do_not_stop_the_load() {
+        let counts = pump::<Header>(features::IN_ORDER, 100);
+        let (received, lost): (u64, u64) =
+            (counts.iter().map(|c| c.received).sum(), counts.iter().map(|c| c.lost).sum());
+        let share = lost as f64 / (received + lost) as f64;
+        assert!((0.008..0.012).contains(&share), "{counts:?}");
+    }
+}

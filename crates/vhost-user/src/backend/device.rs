@@ -185,8 +185,9 @@ impl Device {
                 ring.running = true;
                 ring.refused = None;
                 // Whatever was used between the guest's last look and the stop may not have been notified of.
-                if let (true, Some(call)) = (std::mem::take(&mut ring.resumed), &ring.call) {
+                if let (true, Some(call)) = (ring.resumed, &ring.call) {
                     crate::notify(call);
+                    ring.resumed = false;
                 }
             }
             Err(e) => {

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Pauses between attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -79,13 +79,7 @@ struct Thread {
 impl Thread {
     fn run(&self, mut source: Source) {
         while let Some(stream) = self.next(&mut source) {
-            let began = Instant::now();
             self.serve(stream);
-            if let Source::Peer { pause, .. } = &mut source
-                && began.elapsed() > LONGEST_PAUSE
-            {
-                *pause = Duration::ZERO;
-            }
         }
     }
 
@@ -123,14 +117,20 @@ impl Thread {
                     if !pause.is_zero() {
                         self.control.sleep(*pause);
                     }
-                    *pause = (*pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-                    match connect(socket) {
-                        _ if self.control.is_stopped() => return None,
-                        Ok(stream) => return Some(stream),
-                        Err(e) if *pause == FIRST_PAUSE => {
-                            self.journal.info(format_args!("cannot connect: {e}; trying again and again"));
+                    let attempt = connect(socket);
+                    if self.control.is_stopped() {
+                        return None;
+                    }
+                    match attempt {
+                        Ok(stream) => {
+                            *pause = FIRST_PAUSE;
+                            return Some(stream);
                         }
-                        Err(_) => {}
+                        Err(e) if pause.is_zero() => {
+                            self.journal.info(format_args!("cannot connect: {e}; trying again and again"));
+                            *pause = FIRST_PAUSE;
+                        }
+                        Err(_) => *pause = (*pause * 2).min(LONGEST_PAUSE),
                     }
                 }
             }

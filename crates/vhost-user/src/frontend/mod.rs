@@ -40,6 +40,8 @@ pub struct QueuePair {
 pub struct QueueEnd {
     /// The driver's side of the ring.
     pub queue: virtqueue::driver::Queue,
+    /// Where the ring lies in the arena.
+    pub config: virtqueue::QueueConfig,
     /// What [`crate::notify`] kicks the device by.
     pub kick: OwnedFd,
     /// Readable when the device notifies, until [`crate::clear`]ed.

@@ -117,7 +117,7 @@ fn start(
     by_hand::set_vring_base(stream, index, config.base).map_err(system("send SET_VRING_BASE"))?;
     device.set_vring_addr(index, &rings).map_err(refused("SET_VRING_ADDR"))?;
     device.set_vring_kick(index, &kick).map_err(refused("SET_VRING_KICK"))?;
-    Ok(QueueEnd { queue, kick: owned(kick), call: owned(call) })
+    Ok(QueueEnd { queue, config: *config, kick: owned(kick), call: owned(call) })
 }
 
 fn owned(event: EventFd) -> OwnedFd {

@@ -27,15 +27,15 @@ struct Pair {
 }
 
 impl Pair {
-    /// Echoes a burst; whether there was any.
-    fn forward(&mut self, storage: &mut BurstStorage) -> bool {
+    /// Echoes a burst; returns its length.
+    fn forward(&mut self, storage: &mut BurstStorage) -> usize {
         let (Some((enqueue, rx_call)), Some((dequeue, tx_call))) = (&self.receive, &self.transmit) else {
-            return false;
+            return 0;
         };
         let mut burst = storage.start();
         let taken = dequeue.receive(&mut burst).expect("the guest plays by the rules of the ring");
         if taken == 0 {
-            return false;
+            return 0;
         }
         let sent = enqueue.transmit(burst.frames()).expect("the guest plays by the rules of the ring");
         assert_eq!(sent.frames as usize, burst.len(), "the guest posts enough buffers");
@@ -47,7 +47,7 @@ impl Pair {
         if let (true, Some(call)) = (dequeue.wants_notification(), tx_call) {
             notify(call);
         }
-        true
+        taken
     }
 }
 
@@ -56,7 +56,8 @@ pub struct Echo {
     events: Mutex<VecDeque<Event>>,
     pub line: Mutex<String>,
     end: AtomicBool,
-    pub bursts: AtomicU64,
+    /// Frames sent back so far.
+    pub frames: AtomicU64,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -67,7 +68,7 @@ impl Echo {
             events: Mutex::default(),
             line: Mutex::default(),
             end: AtomicBool::new(false),
-            bursts: AtomicU64::new(0),
+            frames: AtomicU64::new(0),
             worker: Mutex::default(),
         });
         let weak = Arc::downgrade(&echo);
@@ -76,9 +77,10 @@ impl Echo {
             while let Some(echo) = weak.upgrade().filter(|e| !e.end.load(Ordering::Acquire)) {
                 let mut idle = true;
                 for pair in &echo.pairs {
-                    idle &= !Self::lock(pair, |pair| pair.forward(&mut storage));
+                    let sent = Self::lock(pair, |pair| pair.forward(&mut storage));
+                    echo.frames.fetch_add(sent as u64, Ordering::Relaxed);
+                    idle &= sent == 0;
                 }
-                echo.bursts.fetch_add(1, Ordering::Relaxed);
                 drop(echo);
                 if idle {
                     std::thread::sleep(Duration::from_micros(50));

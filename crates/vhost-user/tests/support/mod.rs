@@ -4,10 +4,12 @@
 mod echo;
 mod guest;
 mod raw;
+mod testpmd;
 
 pub use echo::{Echo, Event};
 pub use guest::Guest;
 pub use raw::{Raw, Witness, words};
+pub use testpmd::Testpmd;
 
 use std::path::PathBuf;
 use std::sync::Arc;

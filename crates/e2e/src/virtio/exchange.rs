@@ -1,0 +1,200 @@
+//! Two guests that send to each other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::{Guest, Sink, Sizes, Source};
+use crate::{Error, Result};
+
+/// Frames sent or received at a time.
+const BURST: usize = 32;
+
+/// What went which way: from the first guest to the second, and back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Frames sent.
+    pub sent: [u64; 2],
+    /// Frames received, whole and in order.
+    pub received: [u64; 2],
+}
+
+impl Tally {
+    /// Everything that was sent arrived.
+    pub fn is_complete(&self) -> bool {
+        self.sent == self.received
+    }
+
+    /// All frames received.
+    pub fn total(&self) -> u64 {
+        self.received.iter().sum()
+    }
+}
+
+/// Two guests and the streams between them, one each way.
+pub struct Exchange {
+    guests: [Guest; 2],
+    sources: [Source; 2],
+    sinks: [Sink; 2],
+    window: u64,
+}
+
+impl Exchange {
+    /// Streams between guests with these numbers, of frames of these sizes. At most `window` frames are on their way
+    /// in each direction: as many as the receiver has buffers for, or nothing ever has to be dropped; more, and it has.
+    pub fn new(guests: [Guest; 2], numbers: [u8; 2], sizes: Sizes, window: u64) -> Self {
+        let [a, b] = numbers;
+        let sources = [Source::new(a, b, sizes.clone()), Source::new(b, a, sizes.clone())];
+        let sinks = [Sink::new(a, b, sizes.clone()), Sink::new(b, a, sizes)];
+        Self { guests, sources, sinks, window }
+    }
+
+    /// What went which way so far.
+    pub fn tally(&self) -> Tally {
+        Tally {
+            sent: self.sources.each_ref().map(Source::sent),
+            received: self.sinks.each_ref().map(Sink::received),
+        }
+    }
+
+    /// Sends a burst each way, but not more than `goal` frames in all, and receives what came; whether anything moved.
+    pub fn step(&mut self, goal: u64) -> Result<bool> {
+        let mut moved = false;
+        for way in 0..2 {
+            let (source, guest) = (&mut self.sources[way], &mut self.guests[way]);
+            guest.reap()?;
+            let received = self.sinks[way].received();
+            let mut burst = 0;
+            while burst < BURST
+                && source.sent() < goal
+                && source.sent() - received < self.window
+                && source.send(guest)?
+            {
+                burst += 1;
+            }
+            if burst > 0 {
+                guest.flush();
+                moved = true;
+            }
+        }
+        Ok(self.receive()? || moved)
+    }
+
+    /// Receives what came, both ways; whether there was anything.
+    pub fn receive(&mut self) -> Result<bool> {
+        let mut moved = false;
+        for (sink, guest) in self.sinks.iter_mut().zip(self.guests.iter_mut().rev()) {
+            moved |= guest.receive(2 * BURST, |frame| sink.take(frame))? > 0;
+        }
+        Ok(moved)
+    }
+
+    /// Receives until nothing has come for `silence`.
+    pub fn drain(&mut self, silence: Duration) -> Result<Tally> {
+        let mut last = Instant::now();
+        while last.elapsed() < silence {
+            if self.receive()? {
+                last = Instant::now();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        Ok(self.tally())
+    }
+
+    /// Sends `frames` more each way and waits until they all arrived; an error if that takes longer than `timeout`.
+    pub fn run(&mut self, frames: u64, timeout: Duration) -> Result<Tally> {
+        let goal = self.tally().sent[0].max(self.tally().sent[1]) + frames;
+        let deadline = Instant::now() + timeout;
+        loop {
+            if !self.step(goal)? {
+                std::thread::yield_now();
+            }
+            let tally = self.tally();
+            if tally.received == [goal; 2] {
+                return Ok(tally);
+            }
+            if Instant::now() > deadline {
+                let problem = format!("{goal} frames each way should have arrived within {timeout:?}: {tally:?}");
+                return Err(Error::malformed("the exchange of frames", problem));
+            }
+        }
+    }
+
+    /// Both guests still have a switch.
+    pub fn is_connected(&self) -> bool {
+        self.guests.iter().all(Guest::is_connected)
+    }
+}
+
+/// An exchange on a thread of its own, without haste, until it is stopped.
+pub struct Pump {
+    stop: Arc<AtomicBool>,
+    received: Arc<[AtomicU64; 2]>,
+    thread: Option<JoinHandle<Result<Tally>>>,
+}
+
+impl Pump {
+    /// Starts to pump.
+    pub fn start(mut exchange: Exchange) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let received: Arc<[AtomicU64; 2]> = Arc::default();
+        let (stopping, counters) = (stop.clone(), received.clone());
+        let thread = std::thread::spawn(move || {
+            while !stopping.load(Ordering::Relaxed) {
+                if !exchange.step(u64::MAX)? {
+                    // Others want the core too.
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+                let tally = exchange.tally();
+                counters.iter().zip(tally.received).for_each(|(c, n)| c.store(n, Ordering::Relaxed));
+            }
+            exchange.drain(Duration::from_millis(300))
+        });
+        Self { stop, received, thread: Some(thread) }
+    }
+
+    /// Frames received so far, each way.
+    pub fn received(&self) -> [u64; 2] {
+        self.received.each_ref().map(|counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Waits until `frames` more have arrived each way.
+    pub fn wait_for(&self, frames: u64, timeout: Duration) -> Result<()> {
+        let before = self.received();
+        let deadline = Instant::now() + timeout;
+        loop {
+            let now = self.received();
+            if before.iter().zip(now).all(|(before, now)| now >= before + frames) {
+                return Ok(());
+            }
+            let ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+            if ended || Instant::now() > deadline {
+                let problem = format!("{frames} more frames each way did not arrive: from {before:?} to {now:?}");
+                return Err(Error::malformed("the pump", problem));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Sends no more, receives what is on its way, and tells what went which way, or what went wrong.
+    pub fn stop(mut self) -> Result<Tally> {
+        self.stop.store(true, Ordering::Relaxed);
+        let panicked = || Error::malformed("the pump", "its thread panicked");
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(outcome)) => outcome,
+            _ => Err(panicked()),
+        }
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // The test failed already, or it would have stopped the pump.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A guest with one queue pair.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use vhost_user::frontend::{FrontendOptions, Link, QueueEnd};
+use vhost_user::{Mode, clear, notify};
+use virtqueue::driver::{Buffer, Queue};
+use virtqueue::memory::Arena;
+use virtqueue::ordering::before_asking;
+use virtqueue::{NET_HEADER, Segment, features};
+
+use crate::{Error, Result};
+
+/// Bytes that a transmit buffer holds: the header, and the longest frame that anything here sends.
+const ROOM: u32 = 9216;
+
+/// Transmit buffers: few enough to stay in a cache.
+const SLOTS: usize = 64;
+
+/// How long a connection may take to be there, with running queues.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a guest asks for.
+#[derive(Debug, Clone)]
+pub struct Options {
+    socket: PathBuf,
+    mode: Mode,
+    features: u64,
+    queue_size: u16,
+    buffer: u32,
+}
+
+impl Options {
+    /// A guest that connects to the switch's socket, with split rings of 256 and mergeable buffers of 2 KiB.
+    pub fn new(socket: impl AsRef<Path>) -> Self {
+        Self {
+            socket: socket.as_ref().to_owned(),
+            mode: Mode::Client,
+            features: features::MRG_RXBUF,
+            queue_size: 256,
+            buffer: 2048,
+        }
+    }
+
+    /// Makes the guest create the socket and wait for the switch.
+    pub fn server(mut self) -> Self {
+        self.mode = Mode::Server;
+        self
+    }
+
+    /// Asks for packed rings.
+    pub fn packed(self) -> Self {
+        self.feature(features::RING_PACKED)
+    }
+
+    /// Asks for descriptors to be used in order.
+    pub fn in_order(self) -> Self {
+        self.feature(features::IN_ORDER)
+    }
+
+    /// Asks for notifications to be suppressed by index.
+    pub fn event_idx(self) -> Self {
+        self.feature(features::EVENT_IDX)
+    }
+
+    /// Sets the size of its rings.
+    pub fn queue_size(mut self, size: u16) -> Self {
+        self.queue_size = size;
+        self
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    fn feature(mut self, mask: u64) -> Self {
+        self.features |= mask;
+        self
+    }
+
+    /// Connects and posts all receive buffers; an error if the switch is not there in time.
+    pub fn connect(&self) -> Result<Guest> {
+        let wanted = FrontendOptions {
+            socket: self.socket.clone(),
+            mode: self.mode,
+            queue_pairs: 1,
+            queue_size: self.queue_size,
+            features: self.features,
+        };
+        let buffers = u64::from(self.queue_size) * u64::from(self.buffer) + SLOTS as u64 * u64::from(ROOM);
+        let mut arena = Arena::new(buffers + (1 << 20), false).map_err(Error::driver("making the guest's memory"))?;
+        let established = Link::establish(&wanted, &mut arena, Some(PATIENCE), &AtomicBool::new(false));
+        let (link, pairs) = established.map_err(Error::driver(format!("connecting to {}", self.socket.display())))?;
+        let pair = pairs.into_iter().next().ok_or_else(|| Error::malformed("the connection", "it has no queues"))?;
+        let mut guest = Guest {
+            link,
+            receive: End::new(pair.receive, self.queue_size),
+            transmit: End::new(pair.transmit, self.queue_size),
+            free: Vec::new(),
+            room: self.buffer,
+            frame: Vec::new(),
+            arena,
+        };
+        guest.fill(self.queue_size, self.buffer)?;
+        Ok(guest)
+    }
+}
+
+/// One queue, and where the buffer is that goes by an id.
+struct End {
+    queue: Queue,
+    kick: OwnedFd,
+    call: OwnedFd,
+    address: Vec<u64>,
+}
+
+impl End {
+    fn new(end: QueueEnd, size: u16) -> Self {
+        let QueueEnd { mut queue, kick, call, .. } = end;
+        queue.set_interrupts(false);
+        Self { queue, kick, call, address: vec![0; size.into()] }
+    }
+
+    /// Adds a chain whose bytes begin at `address`.
+    fn add(&mut self, address: u64, chain: &[Buffer]) -> bool {
+        let id = self.queue.add(chain);
+        if let Some(id) = id {
+            self.address[usize::from(id)] = address;
+        }
+        id.is_some()
+    }
+
+    fn publish(&mut self) {
+        self.queue.publish();
+        before_asking();
+        if self.queue.wants_kick() {
+            notify(&self.kick);
+        }
+    }
+
+    /// The next buffer that came back: its address, and how many bytes were written.
+    fn pop(&mut self) -> Result<Option<(u64, u32)>> {
+        let used = self.queue.pop_used().map_err(Error::driver("reading what the switch used"))?;
+        Ok(used.map(|used| (self.address[usize::from(used.id)], used.len)))
+    }
+}
+
+/// A connected guest with one queue pair that it polls; dropping it disconnects.
+pub struct Guest {
+    // First, so that the connection ends before the memory does.
+    link: Link,
+    receive: End,
+    transmit: End,
+    /// Transmit buffers that are ours.
+    free: Vec<u64>,
+    /// Bytes in a receive buffer.
+    room: u32,
+    /// The frame received last.
+    frame: Vec<u8>,
+    arena: Arena,
+}
+
+impl Guest {
+    fn fill(&mut self, buffers: u16, room: u32) -> Result<()> {
+        let full = || Error::malformed("the guest's memory", "it is too small for its buffers");
+        for _ in 0..buffers {
+            let addr = self.arena.allocate(room.into(), 64).ok_or_else(full)?;
+            self.receive.add(addr, &[Buffer { addr, len: room, writable: true }]);
+        }
+        self.receive.publish();
+        for _ in 0..SLOTS {
+            self.free.push(self.arena.allocate(ROOM.into(), 64).ok_or_else(full)?);
+        }
+        Ok(())
+    }
+
+    /// The switch is still there.
+    pub fn is_connected(&self) -> bool {
+        self.link.is_connected()
+    }
+
+    /// Takes back what the switch has sent; returns how many buffers are still with it.
+    pub fn reap(&mut self) -> Result<usize> {
+        while let Some((addr, _)) = self.transmit.pop()? {
+            self.free.push(addr);
+        }
+        Ok(SLOTS - self.free.len())
+    }
+
+    /// Adds a frame that consists of `pieces`, cut into a chain of `buffers` (1 to 3) descriptors; false if there is no
+    /// room. [`Guest::flush`] sends it.
+    pub fn send(&mut self, pieces: &[&[u8]], buffers: usize) -> Result<bool> {
+        let Some(&addr) = self.free.last() else { return Ok(false) };
+        let header: &[u8] = &[0; NET_HEADER as usize];
+        let whole = std::iter::once(header).chain(pieces.iter().copied()).map(Segment::from);
+        let len = self.arena.gather(addr, whole).filter(|&len| len <= ROOM);
+        let len = len.ok_or_else(|| Error::malformed("a frame", "it is longer than a transmit buffer"))?;
+        // The header alone and then with some of the frame in front: both are what real drivers do.
+        let cuts = match buffers {
+            1 => vec![0, len],
+            2 => vec![0, NET_HEADER, len],
+            _ => vec![0, NET_HEADER + 9, len / 2 + NET_HEADER, len],
+        };
+        let part = |cut: &[u32]| Buffer { addr: addr + u64::from(cut[0]), len: cut[1] - cut[0], writable: false };
+        let chain: Vec<Buffer> = cuts.windows(2).map(part).collect();
+        let added = self.transmit.add(addr, &chain);
+        if added {
+            self.free.pop();
+        }
+        Ok(added)
+    }
+
+    /// Lets the switch see what was added.
+    pub fn flush(&mut self) {
+        self.transmit.publish();
+    }
+
+    /// Gives the frames that came to `take`, at most `limit` of them, and posts their buffers again; returns how many
+    /// there were.
+    pub fn receive(&mut self, limit: usize, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
+        let mut frames = 0;
+        while frames < limit && self.receive_one()? {
+            take(&self.frame)?;
+            frames += 1;
+        }
+        if frames > 0 {
+            self.receive.publish();
+        }
+        Ok(frames)
+    }
+
+    /// Puts the next frame together, from as many buffers as its header says (virtio 1.2 §5.1.6.4).
+    fn receive_one(&mut self) -> Result<bool> {
+        let mut more = 1u16;
+        let mut first = true;
+        self.frame.clear();
+        while more > 0 {
+            let Some((addr, len)) = self.receive.pop()? else {
+                // All buffers of a frame have to come back at once.
+                let problem = format!("{more} of its buffers are missing");
+                return if first { Ok(false) } else { Err(Error::malformed("a received frame", problem)) };
+            };
+            let bytes = self.arena.segment(addr, len).filter(|_| len <= self.room);
+            let bytes = bytes.ok_or_else(|| Error::malformed("a used buffer", format!("a length of {len}")))?;
+            let payload = if first {
+                let (header, payload) = bytes.split_at(NET_HEADER);
+                let short = || Error::malformed("a received frame", format!("a first buffer of {len} bytes"));
+                let header: [u8; NET_HEADER as usize] = header.read().ok_or_else(short)?;
+                more = u16::from_le_bytes([header[10], header[11]]);
+                payload
+            } else {
+                bytes
+            };
+            let at = self.frame.len();
+            self.frame.resize(at + payload.len() as usize, 0);
+            payload.copy_to(&mut self.frame[at..]);
+            self.receive.add(addr, &[Buffer { addr, len: self.room, writable: true }]);
+            first = false;
+            more = more.saturating_sub(1);
+        }
+        Ok(true)
+    }
+
+    /// Sleeps until the switch says that there are frames, at most for `timeout`; whether there are any.
+    pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
+        self.receive.queue.set_interrupts(true);
+        before_asking();
+        if !self.receive.queue.has_used() {
+            let limit = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+            let interrupted = |e: rustix::io::Errno| Error::Io { action: "waiting for a frame".into(), source: e.into() };
+            poll(&mut [PollFd::new(&self.receive.call, PollFlags::IN)], Some(&limit)).map_err(interrupted)?;
+        }
+        clear(&self.receive.call);
+        self.receive.queue.set_interrupts(false);
+        Ok(self.receive.queue.has_used())
+    }
+
+    /// Asks to be told of frames, and does not wait for them.
+    pub fn arm(&mut self) {
+        self.receive.queue.set_interrupts(true);
+    }
+}

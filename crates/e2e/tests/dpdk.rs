@@ -1,0 +1,124 @@
+//! DPDK guests: `dpdk-testpmd` on virtio_user ports, in a sandbox, through a Millrace patch.
+//!
+//! testpmd's two ports are the two ends of the patch, so that what it sends goes round for ever, and its counters and
+//! Millrace's have to agree.
+
+mod support;
+
+use std::time::Instant;
+
+use e2e::dpdk::{self, Port, PortStats, Testpmd};
+use e2e::{Result, cpu};
+use support::{Home, Millrace, wait_for};
+
+/// Frames that each case has to move each way.
+const WANTED: u64 = 100_000;
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    packed: bool,
+    mergeable: bool,
+    in_order: bool,
+    /// testpmd creates the sockets, and Millrace connects to them.
+    guest_listens: bool,
+    queues: u16,
+}
+
+impl Case {
+    fn port(self, home: &Home, name: &str) -> Port {
+        let mut port = Port::new(home.socket(name)).mergeable(self.mergeable);
+        if self.packed {
+            port = port.packed();
+        }
+        if self.in_order {
+            port = port.in_order();
+        }
+        if self.guest_listens {
+            port = port.server();
+        }
+        port
+    }
+
+    fn config(self) -> String {
+        let mode = if self.guest_listens { "client" } else { "server" };
+        let options = format!("mode = \"{mode}\"\nqueues = {}\n", self.queues);
+        let ports = ["a", "b"].map(|name| support::port(name) + &options).concat();
+        format!("{ports}[[patch]]\nports = [\"a\", \"b\"]\n{}", support::poller())
+    }
+
+    fn run(self) -> Result<()> {
+        let home = Home::new();
+        let millrace = home.start(&self.config());
+        let mut testpmd = Testpmd::builder("loop").port(self.port(&home, "a")).port(self.port(&home, "b"));
+        testpmd = testpmd.queues(self.queues);
+        let mut testpmd = testpmd.spawn()?;
+        testpmd.wait_ready(dpdk::READY)?;
+        millrace.wait_up(&["a", "b"]);
+        testpmd.start_tx_first(2)?;
+        let deadline = Instant::now() + support::SOON;
+        while testpmd.stats()?.iter().any(|port| port.rx_packets < WANTED) {
+            assert!(Instant::now() < deadline, "{self:?}: {:?}; {:?}", testpmd.stats()?, millrace.stats().ports);
+        }
+        testpmd.stop()?;
+        let stats = testpmd.stats()?;
+        self.compare(&millrace, &stats);
+        testpmd.quit(support::SOON)
+    }
+
+    /// What one side sent is what the other side received, but for what is still in a ring.
+    fn compare(self, millrace: &Millrace, stats: &[PortStats]) {
+        let [a, b] = wait_for(&format!("{self:?}: all frames of {stats:?} to be taken"), || {
+            let ports = ["a", "b"].map(|name| millrace.port(name));
+            ports.iter().zip(stats).all(|(port, guest)| port.rx() == guest.tx_packets).then_some(ports)
+        });
+        let rings = u64::from(self.queues) * 256;
+        for (port, other, guest) in [(&a, &b, &stats[0]), (&b, &a, &stats[1])] {
+            let what = format!("{self:?}, port {}: {:?} {guest:?}", port.0.name, port.0);
+            assert_eq!(port.rx_bytes(), guest.tx_bytes, "{what}");
+            assert_eq!(other.rx(), port.tx() + port.dropped(), "frames vanished or multiplied: {what}");
+            let waiting = port.tx().checked_sub(guest.rx_packets).expect(&what);
+            assert!(waiting <= rings, "{waiting} frames are on their way to the guest: {what}");
+            assert!(port.drops().keys().all(|reason| reason == "no-buffers"), "{what}");
+            let used = port.0.queues.iter().filter(|queue| queue.rx_packets > 0 && queue.tx_packets > 0);
+            assert_eq!(used.count(), usize::from(self.queues), "{what}");
+        }
+    }
+}
+
+fn matrix(guest_listens: bool, queues: u16) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for packed in [false, true] {
+        for mergeable in [false, true] {
+            for in_order in [false, true] {
+                cases.push(Case { packed, mergeable, in_order, guest_listens, queues });
+            }
+        }
+    }
+    cases
+}
+
+fn run(cases: impl IntoIterator<Item = Case>) {
+    let _alone = cpu::alone();
+    for case in cases {
+        let began = Instant::now();
+        if let Err(error) = case.run() {
+            panic!("{case:?}: {error}");
+        }
+        println!("{case:?}: {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn every_kind_of_ring_as_a_server() {
+    run(matrix(false, 1));
+}
+
+#[test]
+fn every_kind_of_ring_as_a_client() {
+    run(matrix(true, 1));
+}
+
+#[test]
+fn two_queue_pairs() {
+    run(matrix(false, 2).into_iter().filter(|case| case.mergeable && !case.in_order));
+}

@@ -1,0 +1,213 @@
+//! Millrace as the tests see it: a process with a configuration, a directory for its sockets, and a control socket.
+//!
+//! The program is the release build of this workspace, made by cargo when the first test asks for it, or the one that
+//! the environment variable MILLRACE names.
+#![allow(dead_code, unreachable_pub, missing_docs)] // Each test binary uses its part.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use e2e::netns::Namespace;
+use e2e::process::{Daemon, Usage};
+use engine::stats::{MacEntry, PortStats, QueueStats, Snapshot};
+use millrace::control::{Client, Drops, ReloadReport};
+use serde::de::DeserializeOwned;
+use tempfile::TempDir;
+
+/// How long anything may take that takes no time.
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// One worker that polls on the core that is the switch's.
+pub fn poller() -> String {
+    format!("[[worker]]\ncpu = {}\nidle = \"poll\"\n", e2e::cpu::Plan::detect().switch)
+}
+
+/// One worker that sleeps when there is nothing to do, on any core.
+pub const SLEEPER: &str = "[[worker]]\nidle = \"sleep\"\n";
+
+/// A vhost-user port with the socket `NAME.sock`.
+pub fn port(name: &str) -> String {
+    format!("[[port]]\nname = \"{name}\"\ndriver = \"vhost-user\"\nsocket = \"{name}.sock\"\n")
+}
+
+/// A patch between two vhost-user ports, and the ports.
+pub fn patch(a: &str, b: &str) -> String {
+    format!("{}{}[[patch]]\nports = [\"{a}\", \"{b}\"]\n", port(a), port(b))
+}
+
+/// The program under test.
+pub fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| std::env::var_os("MILLRACE").map_or_else(build, PathBuf::from))
+}
+
+fn build() -> PathBuf {
+    let arguments = ["build", "--release", "--package", "millrace", "--bin", "millrace", "--message-format=json"];
+    let output = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let output = output.expect("cargo runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "Millrace does not build:\n{said}");
+    let messages = output.stdout.split(|&byte| byte == b'\n');
+    let found = messages.filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok()).find_map(|message| {
+        let is_program = message["target"]["name"] == "millrace" && message["target"]["kind"][0] == "bin";
+        message["executable"].as_str().filter(|_| is_program).map(PathBuf::from)
+    });
+    found.expect("cargo names the program that it built")
+}
+
+/// Asks again and again until there is an answer.
+pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + SOON;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "not within {SOON:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// What Millrace lives in; it outlasts the process, so that a new one finds what the old one left.
+pub struct Home {
+    directory: TempDir,
+}
+
+impl Home {
+    pub fn new() -> Home {
+        Home { directory: tempfile::Builder::new().prefix("e2e-millrace-").tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The socket of a port.
+    pub fn socket(&self, port: &str) -> PathBuf {
+        self.path(&format!("{port}.sock"))
+    }
+
+    /// Writes the configuration, and says where the control socket is.
+    pub fn configure(&self, config: &str) -> PathBuf {
+        let file = self.path("m.toml");
+        std::fs::write(&file, format!("{config}\n[control]\nsocket = \"control\"\n")).unwrap();
+        file
+    }
+
+    /// Starts Millrace with this configuration and waits until its control socket answers.
+    pub fn start(&self, config: &str) -> Millrace {
+        self.launch(config, Command::new(program()))
+    }
+
+    /// The same inside of a network namespace.
+    pub fn start_inside(&self, namespace: &Namespace, config: &str) -> Millrace {
+        self.launch(config, namespace.command(program().to_str().expect("a path in UTF-8")))
+    }
+
+    fn launch(&self, config: &str, mut command: Command) -> Millrace {
+        let file = self.configure(config);
+        command.args(["run", "--config"]).arg(file);
+        let mut daemon = Daemon::spawn("millrace", command).unwrap();
+        daemon.wait_for_line("the switch to start", SOON, |line| line.contains("started")).unwrap();
+        let control = self.path("control");
+        Millrace { daemon, control }
+    }
+}
+
+/// A running Millrace; dropping it kills it.
+pub struct Millrace {
+    pub daemon: Daemon,
+    control: PathBuf,
+}
+
+impl Millrace {
+    fn ask<T: DeserializeOwned>(&self, method: &str) -> T {
+        let answer = Client::connect(&self.control).and_then(|mut client| client.call_as(method));
+        answer.unwrap_or_else(|error| panic!("{method}: {error}; Millrace said:\n{}", self.daemon.log().tail(40)))
+    }
+
+    pub fn stats(&self) -> Snapshot {
+        self.ask("stats")
+    }
+
+    pub fn port(&self, name: &str) -> Port {
+        let ports = self.stats().ports;
+        Port(ports.into_iter().find(|port| port.name == name).unwrap_or_else(|| panic!("there is no port {name}")))
+    }
+
+    pub fn macs(&self) -> Vec<MacEntry> {
+        self.ask("mac")
+    }
+
+    pub fn drops(&self) -> Drops {
+        self.ask("drops")
+    }
+
+    pub fn reload(&self) -> ReloadReport {
+        self.ask("reload")
+    }
+
+    pub fn usage(&self) -> Usage {
+        self.daemon.usage().unwrap()
+    }
+
+    /// Waits until these ports have guests.
+    pub fn wait_up(&self, ports: &[&str]) {
+        for port in ports {
+            wait_for(&format!("port {port} to be up: {:?}", self.port(port).0.detail), || self.port(port).0.up.then_some(()));
+        }
+    }
+
+    pub fn wait_down(&self, port: &str) {
+        wait_for(&format!("port {port} to be down"), || (!self.port(port).0.up).then_some(()));
+    }
+
+    /// Waits for a line of the log, from line `mark` on.
+    pub fn wait_said(&mut self, mark: usize, part: &str) {
+        self.daemon.wait_for_line_since(mark, part, SOON, |line| line.contains(part)).unwrap();
+    }
+
+    /// Ends it as an operator does; it has to end well.
+    pub fn stop(mut self) {
+        let status = self.daemon.terminate(SOON).unwrap();
+        assert!(status.success(), "{status}; Millrace said:\n{}", self.daemon.log().tail(40));
+    }
+}
+
+/// A port's counters, all queues together.
+pub struct Port(pub PortStats);
+
+impl Port {
+    fn sum(&self, of: impl Fn(&QueueStats) -> u64) -> u64 {
+        self.0.queues.iter().map(of).sum()
+    }
+
+    /// Frames that the switch took from the port.
+    pub fn rx(&self) -> u64 {
+        self.sum(|queue| queue.rx_packets)
+    }
+
+    /// Frames that the switch gave to the port.
+    pub fn tx(&self) -> u64 {
+        self.sum(|queue| queue.tx_packets)
+    }
+
+    pub fn rx_bytes(&self) -> u64 {
+        self.sum(|queue| queue.rx_bytes)
+    }
+
+    pub fn tx_bytes(&self) -> u64 {
+        self.sum(|queue| queue.tx_bytes)
+    }
+
+    pub fn drops(&self) -> &BTreeMap<String, u64> {
+        &self.0.drops
+    }
+
+    /// Frames dropped, for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.0.drops.values().sum()
+    }
+}

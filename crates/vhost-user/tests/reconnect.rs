@@ -1,0 +1,81 @@
+//! Connections without end, and not one descriptor left over.
+//!
+//! One test, because it counts the descriptors of the process.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use support::{Bench, PACKED, SPLIT, open_descriptors, wait_for};
+use vhost_user::Mode;
+
+fn frontend_comes_back(mode: Mode) {
+    let bench = Bench::new(mode, 2);
+    for round in 0..20 {
+        let mut guest = bench.guest(if round % 2 == 0 { SPLIT } else { PACKED });
+        guest.exchange(50);
+        drop(guest);
+        bench.echo.wait_disconnected();
+    }
+}
+
+fn backend_comes_back(mode: Mode) {
+    let mut bench = Bench::new(mode, 1);
+    for round in 0..20 {
+        let mut guest = bench.guest(if round % 2 == 0 { PACKED } else { SPLIT });
+        guest.exchange(50);
+        bench.stop();
+        bench.echo.wait_disconnected();
+        wait_for("the guest to notice", || (!guest.link.as_ref().unwrap().is_connected()).then_some(()));
+        bench.start();
+    }
+}
+
+fn thousands_of_connects() {
+    let bench = Bench::new(Mode::Server, 1);
+    let began = Instant::now();
+    for _ in 0..5000 {
+        drop(bench.raw());
+    }
+    let took = began.elapsed();
+    let mut guest = bench.guest(PACKED);
+    guest.exchange(50);
+    assert!(began.elapsed() < Duration::from_secs(15), "5000 connects took {took:?}");
+}
+
+/// A device that connects to a peer which accepts and hangs up must not spin.
+fn a_peer_that_hangs_up() {
+    let bench = Bench::new(Mode::Client, 1);
+    let listener = std::os::unix::net::UnixListener::bind(&bench.socket).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let began = Instant::now();
+    let mut accepted = 0;
+    while began.elapsed() < Duration::from_secs(1) {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                drop::<UnixStream>(stream);
+                accepted += 1;
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    assert!((2..=11).contains(&accepted), "{accepted} connections in a second");
+}
+
+#[test]
+fn connections_without_end() {
+    // Whatever the first use of things opens and keeps.
+    frontend_comes_back(Mode::Server);
+    let before = open_descriptors();
+    for mode in [Mode::Server, Mode::Client] {
+        frontend_comes_back(mode);
+        assert_eq!(open_descriptors(), before, "a frontend that comes back, {mode:?}");
+        backend_comes_back(mode);
+        assert_eq!(open_descriptors(), before, "a backend that comes back, {mode:?}");
+    }
+    thousands_of_connects();
+    assert_eq!(open_descriptors(), before, "thousands of connects");
+    a_peer_that_hangs_up();
+    assert_eq!(open_descriptors(), before, "a peer that hangs up");
+}

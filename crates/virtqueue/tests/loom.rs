@@ -1,0 +1,250 @@
+//! The memory-ordering core, in every interleaving that the memory model allows.
+//!
+//! Each model has the two sides of one protocol, written with the functions that the rings are written with. A model is
+//! worth something only if it fails when the protocol is broken, so each has a broken twin that must panic.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p millrace-virtqueue --test loom --release`.
+#![cfg(loom)]
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU16, AtomicU64};
+use loom::thread;
+use virtqueue::ordering::{before_asking, consume, crosses, get, publish, put};
+
+/// Rounds that a model runs: one to fill the ring, and one that reuses what came back.
+const SLOTS: usize = 2;
+
+/// A store as [`publish`] and as its broken twin.
+type Store<W, V> = fn(&W, V);
+
+/// A split ring of which only the words that carry a payload matter (virtio 1.2 §2.7.6, §2.7.8).
+struct Split {
+    /// The first word of descriptor `i`, and what a driver writes into the buffer behind it.
+    descriptors: [AtomicU64; SLOTS],
+    avail: [AtomicU16; SLOTS],
+    avail_idx: AtomicU16,
+    used: [AtomicU16; SLOTS],
+    used_idx: AtomicU16,
+}
+
+impl Split {
+    fn new() -> Split {
+        let zero = || AtomicU16::new(0);
+        Split {
+            descriptors: [AtomicU64::new(0), AtomicU64::new(0)],
+            avail: [zero(), zero()],
+            avail_idx: zero(),
+            used: [zero(), zero()],
+            used_idx: zero(),
+        }
+    }
+}
+
+/// The driver offers two descriptors at once, the device returns them, and the driver offers the first one again with
+/// something else in it. Entries and descriptors are relaxed; only the indices order them.
+fn split(offer: Store<AtomicU16, u16>, give_back: Store<AtomicU16, u16>) {
+    let ring = Arc::new(Split::new());
+    let device = {
+        let ring = ring.clone();
+        thread::spawn(move || {
+            let mut next = 0;
+            for _ in 0..2 {
+                let seen = consume(&ring.avail_idx);
+                while next != seen {
+                    let slot = usize::from(next) % SLOTS;
+                    let head = get(&ring.avail[slot]);
+                    assert!(head == 10 || head == 11, "an entry is read only once it is written");
+                    let payload = get(&ring.descriptors[usize::from(head) - 10]);
+                    assert_eq!(payload, 100 + u64::from(next), "a descriptor is read as it was offered");
+                    put(&ring.used[slot], head);
+                    next += 1;
+                }
+                give_back(&ring.used_idx, next);
+            }
+        })
+    };
+    for i in 0..SLOTS {
+        put(&ring.descriptors[i], 100 + i as u64);
+        put(&ring.avail[i], 10 + i as u16);
+    }
+    offer(&ring.avail_idx, SLOTS as u16);
+    if consume(&ring.used_idx) == SLOTS as u16 {
+        for i in 0..SLOTS {
+            assert_eq!(get(&ring.used[i]), 10 + i as u16, "a used entry is read only once it is written");
+        }
+        // It came back, so it is ours: the device must not have been reading it still.
+        put(&ring.descriptors[0], 102);
+        put(&ring.avail[0], 10);
+        offer(&ring.avail_idx, SLOTS as u16 + 1);
+    }
+    device.join().unwrap();
+}
+
+/// An index that orders nothing.
+fn relaxed<W: Relaxed>(word: &W, value: W::Value) {
+    word.put(value);
+}
+
+/// [`put`] for either width; the trait that it is generic over has no name here.
+trait Relaxed {
+    type Value;
+    fn put(&self, value: Self::Value);
+}
+
+impl Relaxed for AtomicU16 {
+    type Value = u16;
+    fn put(&self, value: u16) {
+        put(self, value);
+    }
+}
+
+impl Relaxed for AtomicU64 {
+    type Value = u64;
+    fn put(&self, value: u64) {
+        put(self, value);
+    }
+}
+
+#[test]
+fn split_rings_carry_whole_entries_both_ways() {
+    loom::model(|| split(publish, publish));
+}
+
+#[test]
+#[should_panic(expected = "an entry is read only once it is written")]
+fn a_relaxed_available_index_is_caught() {
+    loom::model(|| split(relaxed, publish));
+}
+
+#[test]
+#[should_panic(expected = "a used entry is read only once it is written")]
+fn a_relaxed_used_index_is_caught() {
+    loom::model(|| split(publish, relaxed));
+}
+
+/// One packed descriptor: the address, and length, id and flags in one word (virtio 1.2 §2.8.13).
+struct Descriptor {
+    addr: AtomicU64,
+    tail: AtomicU64,
+}
+
+/// Flags of a tail in this model: who it is for, in the first lap.
+const AVAILABLE: u64 = 1 << 32;
+const USED: u64 = 2 << 32;
+const WHOSE: u64 = 3 << 32;
+
+/// The driver offers a batch of two descriptors by the tail of the first, the device returns the batch by the tail of
+/// the first. Neither side may see a half-written batch, nor a used descriptor that is still being read.
+fn packed(offer: Store<AtomicU64, u64>, give_back: Store<AtomicU64, u64>) {
+    let descriptor = || Descriptor { addr: AtomicU64::new(0), tail: AtomicU64::new(0) };
+    let ring = Arc::new([descriptor(), descriptor()]);
+    let device = {
+        let ring = ring.clone();
+        thread::spawn(move || {
+            while consume(&ring[0].tail) & WHOSE != AVAILABLE {
+                thread::yield_now();
+            }
+            for (i, d) in ring.iter().enumerate() {
+                let tail = consume(&d.tail);
+                assert_eq!(tail, AVAILABLE | (10 + i as u64), "a batch is seen whole");
+                assert_eq!(get(&d.addr), 100 + i as u64, "an address is read as it was offered");
+            }
+            put(&ring[1].tail, USED | 11);
+            give_back(&ring[0].tail, USED | 10);
+        })
+    };
+    put(&ring[0].addr, 100);
+    put(&ring[1].addr, 101);
+    put(&ring[1].tail, AVAILABLE | 11);
+    offer(&ring[0].tail, AVAILABLE | 10);
+    eprintln!("T0 {:x}", consume(&ring[0].tail)>>32);
+    if consume(&ring[0].tail) & WHOSE == USED {
+ eprintln!("T1 {:x}", consume(&ring[1].tail)>>32);
+        assert_eq!(consume(&ring[1].tail), USED | 11, "a returned batch is seen whole");
+        // They came back, so they are ours: the device must not have been reading them still.
+        ring.iter().for_each(|d| put(&d.addr, 0));
+    }
+    device.join().unwrap();
+}
+
+#[test]
+fn packed_rings_carry_whole_batches_both_ways() {
+    loom::model(|| packed(publish, publish));
+}
+
+#[test]
+#[should_panic(expected = "an address is read as it was offered")]
+fn a_relaxed_available_descriptor_is_caught() {
+    loom::model(|| packed(relaxed, publish));
+}
+
+#[test]
+#[should_panic(expected = "a returned batch is seen whole")]
+fn a_relaxed_used_descriptor_is_caught() {
+    loom::model(|| packed(publish, relaxed));
+}
+
+/// One side makes something available and asks whether the other wants to hear of it; the other asks to be told, looks
+/// once more and goes to sleep. By event index, as split rings do (virtio 1.2 §2.7.7.1, §2.7.10); either side of a ring
+/// can be either side of this.
+fn event_index(fence: fn()) {
+    let index = Arc::new(AtomicU16::new(0));
+    // Long ago, so that nothing crosses it unless it is written anew.
+    let event = Arc::new(AtomicU16::new(u16::MAX / 2));
+    let waker = {
+        let (index, event) = (index.clone(), event.clone());
+        thread::spawn(move || {
+            publish(&*index, 1);
+            fence();
+            crosses(get(&*event), 1, 0)
+        })
+    };
+    put(&*event, 0);
+    fence();
+    let sleeps = consume(&*index) == 0;
+    let woken = waker.join().unwrap();
+    assert!(!sleeps || woken, "a sleeper is woken");
+}
+
+/// The same by flags: without EVENT_IDX on split rings (§2.7.6.1, §2.7.10.1), and on packed ones, where what is made
+/// available is a descriptor (§2.8.10).
+fn event_flags(fence: fn()) {
+    const DISABLE: u16 = 1;
+    let tail = Arc::new(AtomicU64::new(0));
+    let flags = Arc::new(AtomicU16::new(DISABLE));
+    let waker = {
+        let (tail, flags) = (tail.clone(), flags.clone());
+        thread::spawn(move || {
+            publish(&*tail, AVAILABLE);
+            fence();
+            get(&*flags) != DISABLE
+        })
+    };
+    put(&*flags, 0);
+    fence();
+    let sleeps = consume(&*tail) & WHOSE != AVAILABLE;
+    let woken = waker.join().unwrap();
+    assert!(!sleeps || woken, "a sleeper is woken");
+}
+
+#[test]
+fn who_sleeps_by_event_index_is_woken() {
+    loom::model(|| event_index(before_asking));
+}
+
+#[test]
+fn who_sleeps_by_flags_is_woken() {
+    loom::model(|| event_flags(before_asking));
+}
+
+#[test]
+#[should_panic(expected = "a sleeper is woken")]
+fn a_missing_fence_before_an_event_index_is_caught() {
+    loom::model(|| event_index(|| {}));
+}
+
+#[test]
+#[should_panic(expected = "a sleeper is woken")]
+fn a_missing_fence_before_event_flags_is_caught() {
+    loom::model(|| event_flags(|| {}));
+}
