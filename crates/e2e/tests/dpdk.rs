@@ -5,13 +5,14 @@
 
 mod support;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use e2e::dpdk::{self, Port, PortStats, Testpmd};
 use e2e::{Result, cpu};
 use support::{Home, Millrace, wait_for};
 
-/// Frames that each case has to move each way.
+/// How long each case runs, and frames that it has to move each way in that time.
+const TRAFFIC: Duration = Duration::from_secs(1);
 const WANTED: u64 = 100_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +56,7 @@ impl Case {
         testpmd.wait_ready(dpdk::READY)?;
         millrace.wait_up(&["a", "b"]);
         testpmd.start_tx_first(2)?;
+        std::thread::sleep(TRAFFIC);
         let deadline = Instant::now() + support::SOON;
         while testpmd.stats()?.iter().any(|port| port.rx_packets < WANTED) {
             assert!(Instant::now() < deadline, "{self:?}: {:?}; {:?}", testpmd.stats()?, millrace.stats().ports);

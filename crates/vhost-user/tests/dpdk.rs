@@ -23,6 +23,7 @@ fn guest_at_testpmd(mode: Mode, pairs: u16, features: u64) {
     let client = u8::from(mode == Mode::Client);
     let device = format!("net_vhost0,iface={},queues={pairs},client={client}", socket.display());
     let mut testpmd = Testpmd::spawn(&device, pairs, false);
+    testpmd.wait_forwarding();
     for _ in 0..3 {
         let mut guest = Guest::link(&socket, mode, pairs, features);
         guest.exchange(2000);

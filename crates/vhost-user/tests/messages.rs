@@ -4,8 +4,8 @@
 mod support;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::fd::OwnedFd;
-use support::{Bench, Guest, PACKED, PACKED_IN_ORDER, Raw, SPLIT, words};
+use rustix::fd::{AsFd, OwnedFd};
+use support::{Bench, Guest, PACKED, PACKED_IN_ORDER, Raw, SPLIT, memfd, words};
 use vhost::vhost_user::message::FrontendReq as Request;
 use vhost_user::Mode;
 use virtqueue::features::{PROTOCOL_FEATURES, VERSION_1};
@@ -170,9 +170,8 @@ fn memory_that_goes_away_stops_queues_until_it_is_back() {
         let (bench, raw) = bench();
         let mut guest = Guest::raw(&raw, features, &[0, 1, 2, 3, 4, 5, 6]);
         guest.exchange(33);
-        let other = rustix::fs::memfd_create("other", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        rustix::fs::ftruncate(&other, 4096).unwrap();
-        raw.send_table(&[[1 << 40, 4096, 1 << 40, 0]], &[rustix::fd::AsFd::as_fd(&other)]);
+        let other = memfd(4096);
+        raw.send_table(&[[1 << 40, 4096, 1 << 40, 0]], &[other.as_fd()]);
         bench.echo.wait_line("queue 0 stopped: the ring address");
         guest.share(&raw);
         guest.exchange(33);
@@ -185,10 +184,9 @@ fn regions_come_and_go_while_frames_flow() {
         while_frames_flow(features | PROTOCOL_FEATURES, |raw, _, round| {
             raw.send_u64(Request::SET_PROTOCOL_FEATURES, 1 << 15);
             let body = [0, 1 << 40, 4096, 1 << 41, 0].map(u64::to_ne_bytes).concat();
-            let file = rustix::fs::memfd_create("hot-plugged", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-            rustix::fs::ftruncate(&file, 4096).unwrap();
+            let file = memfd(4096);
             match round % 2 {
-                0 => raw.send(Request::ADD_MEM_REG, &body, &[rustix::fd::AsFd::as_fd(&file)]),
+                0 => raw.send(Request::ADD_MEM_REG, &body, &[file.as_fd()]),
                 _ => raw.send(Request::REM_MEM_REG, &body, &[]),
             }
         });

@@ -1,16 +1,22 @@
 //! The one copy: bytes from where they are lent to where they are wanted.
 //!
 //! Short runs are copied inline, 16 bytes at a time, with the last step overlapping the one before, so that there is
-//! no loop over single bytes. Long ones use whatever the processor does best, chosen once at start.
+//! no loop over single bytes. Longer ones use whatever the processor does best, chosen once at start: one binary fits
+//! every x86-64.
 
-/// From this length on, long copies are left to [`Long`]. Measured: `rep movsb` wins above about 1 KB.
-const LONG: usize = 1024;
+/// From this length on, a call to wide vector code pays. Measured: 5 to 10 % of a frame of 512 bytes.
+const WIDE_FROM: usize = 256;
 
-/// How runs of [`LONG`] bytes and more are copied.
+/// From this length on, `rep movsb` pays. Measured: below about 1 KB its start-up costs more than it saves.
+const STRING_FROM: usize = 1024;
+
+/// How long runs are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Long {
-    /// A loop of 16-byte steps: works on every x86-64.
+    /// 16 bytes a step: works on every x86-64.
     Vector,
+    /// 64 bytes a step, where there is AVX-512.
+    Wide,
     /// The processor's own string copy, where it says that this is fast (ERMS).
     String,
 }
@@ -19,16 +25,20 @@ enum Long {
 #[derive(Clone, Copy, Debug)]
 pub struct Copier {
     long: Long,
+    /// Shortest run for which `long` is used.
+    from: usize,
 }
 
 impl Copier {
     /// The best copier for this processor.
     pub fn detect() -> Copier {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if std::is_x86_feature_detected!("ermsb") {
-            return Copier { long: Long::String };
+        if std::is_x86_feature_detected!("avx512f") {
+            return Copier { long: Long::Wide, from: WIDE_FROM };
+        } else if std::is_x86_feature_detected!("ermsb") {
+            return Copier { long: Long::String, from: STRING_FROM };
         }
-        Copier { long: Long::Vector }
+        Copier { long: Long::Vector, from: STRING_FROM }
     }
 
     /// Copies `len` bytes. Either side may be guest memory, which others change meanwhile; the result is then any
@@ -38,13 +48,15 @@ impl Copier {
     /// `[src, src + len)` must be readable, `[dst, dst + len)` writable, and the two must not overlap.
     #[inline(always)]
     pub unsafe fn copy(self, dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: passed on to the caller; `from` is at least 64, and at least 256 with `Wide`, which `detect` only
+        // chooses where there is AVX-512.
         unsafe {
-            if len < LONG {
+            if len < self.from {
                 short(dst, src, len);
             } else {
                 match self.long {
                     Long::Vector => vector(dst, src, len),
+                    Long::Wide => wide(dst, src, len),
                     Long::String => string(dst, src, len),
                 }
             }
@@ -54,7 +66,7 @@ impl Copier {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod arch {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128, _mm512_loadu_si512, _mm512_storeu_si512};
 
     #[inline(always)]
     unsafe fn load(src: *const u8, at: usize) -> __m128i {
@@ -114,6 +126,29 @@ mod arch {
     }
 
     /// # Safety
+    /// As [`super::Copier::copy`]; `len` is at least 256, and the processor has AVX-512.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn wide(dst: *mut u8, src: *const u8, len: usize) {
+        let mut at = 0;
+        // SAFETY: steps of 256 bytes from 0 as long as one fits, then the last 256 bytes.
+        unsafe {
+            let step = |at: usize| {
+                let load = |o: usize| _mm512_loadu_si512(src.add(at + o).cast());
+                let (a, b, c, d) = (load(0), load(64), load(128), load(192));
+                _mm512_storeu_si512(dst.add(at).cast(), a);
+                _mm512_storeu_si512(dst.add(at + 64).cast(), b);
+                _mm512_storeu_si512(dst.add(at + 128).cast(), c);
+                _mm512_storeu_si512(dst.add(at + 192).cast(), d);
+            };
+            while at + 256 < len {
+                step(at);
+                at += 256;
+            }
+            step(len - 256);
+        }
+    }
+
+    /// # Safety
     /// As [`super::Copier::copy`].
     #[cold]
     unsafe fn tiny(dst: *mut u8, src: *const u8, len: usize) {
@@ -149,10 +184,10 @@ mod arch {
         unsafe { copy_nonoverlapping(src, dst, len) }
     }
 
-    pub(super) use {short as string, short as vector};
+    pub(super) use {short as string, short as vector, short as wide};
 }
 
-use arch::{short, string, vector};
+use arch::{short, string, vector, wide};
 
 /// Asks for the line at `ptr` to be read.
 #[inline(always)]
@@ -185,7 +220,8 @@ mod tests {
     #[test]
     fn every_length_is_copied_exactly() {
         let src: Vec<u8> = (0..4096u32).map(|i| (i % 251) as u8).collect();
-        for copier in [Copier { long: Long::Vector }, Copier { long: Long::String }, Copier::detect()] {
+        let of = |long| Copier { long, from: 64 };
+        for copier in [of(Long::Vector), of(Long::String), Copier::detect()] {
             for len in (0..300).chain([511, 512, 1000, 1023, 1024, 1025, 1500, 1518, 4000]) {
                 for offset in [0, 1, 15] {
                     let mut dst = vec![0xee; len + 64];

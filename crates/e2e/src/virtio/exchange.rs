@@ -52,25 +52,33 @@ impl Exchange {
 
     /// What went which way so far.
     pub fn tally(&self) -> Tally {
-        Tally {
-            sent: self.sources.each_ref().map(Source::sent),
-            received: self.sinks.each_ref().map(Sink::received),
-        }
+        Tally { sent: self.sources.each_ref().map(Source::sent), received: self.sinks.each_ref().map(Sink::received) }
     }
 
     /// Sends a burst each way, but not more than `goal` frames in all, and receives what came; whether anything moved.
     pub fn step(&mut self, goal: u64) -> Result<bool> {
+        let window = self.window;
+        let sent = self.send(goal, window)?;
+        Ok(self.receive()? || sent)
+    }
+
+    /// Sends a burst each way whether the other side can take it or not, and receives what came if `receive`.
+    pub fn overrun(&mut self, goal: u64, receive: bool) -> Result<()> {
+        let sent = self.send(goal, u64::MAX)?;
+        if receive && !self.receive()? || !sent {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, goal: u64, window: u64) -> Result<bool> {
         let mut moved = false;
         for way in 0..2 {
             let (source, guest) = (&mut self.sources[way], &mut self.guests[way]);
             guest.reap()?;
             let received = self.sinks[way].received();
             let mut burst = 0;
-            while burst < BURST
-                && source.sent() < goal
-                && source.sent() - received < self.window
-                && source.send(guest)?
-            {
+            while burst < BURST && source.sent() < goal && source.sent() - received < window && source.send(guest)? {
                 burst += 1;
             }
             if burst > 0 {
@@ -78,7 +86,7 @@ impl Exchange {
                 moved = true;
             }
         }
-        Ok(self.receive()? || moved)
+        Ok(moved)
     }
 
     /// Receives what came, both ways; whether there was anything.
@@ -120,6 +128,11 @@ impl Exchange {
                 return Err(Error::malformed("the exchange of frames", problem));
             }
         }
+    }
+
+    /// The guests, without their streams.
+    pub fn into_guests(self) -> [Guest; 2] {
+        self.guests
     }
 
     /// Both guests still have a switch.

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use vhost_user::frontend::{FrontendOptions, Link, QueueEnd};
 use vhost_user::{Mode, clear, notify};
 use virtqueue::driver::{Buffer, Queue};
@@ -268,16 +269,24 @@ impl Guest {
 
     /// Sleeps until the switch says that there are frames, at most for `timeout`; whether there are any.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
-        self.receive.queue.set_interrupts(true);
-        before_asking();
-        if !self.receive.queue.has_used() {
-            let limit = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
-            let interrupted = |e: rustix::io::Errno| Error::Io { action: "waiting for a frame".into(), source: e.into() };
-            poll(&mut [PollFd::new(&self.receive.call, PollFlags::IN)], Some(&limit)).map_err(interrupted)?;
+        let deadline = Instant::now() + timeout;
+        loop {
+            // In this order: what is notified of after it was cleared is seen by the next look.
+            clear(&self.receive.call);
+            self.receive.queue.set_interrupts(true);
+            before_asking();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.receive.queue.has_used() || left.is_zero() {
+                self.receive.queue.set_interrupts(false);
+                return Ok(self.receive.queue.has_used());
+            }
+            let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&self.receive.call, PollFlags::IN)], Some(&limit)) {
+                // A switch may notify for nothing, for instance when it is told of the descriptor.
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => return Err(Error::Io { action: "waiting for a frame".into(), source: e.into() }),
+            }
         }
-        clear(&self.receive.call);
-        self.receive.queue.set_interrupts(false);
-        Ok(self.receive.queue.has_used())
     }
 
     /// Asks to be told of frames, and does not wait for them.

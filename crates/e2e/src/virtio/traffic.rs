@@ -123,7 +123,8 @@ impl Sink {
 
     /// Judges the next frame.
     pub fn take(&mut self, frame: &[u8]) -> Result<()> {
-        let wrong = |problem: String| Err(Error::malformed(format!("a frame after {} good ones", self.received), problem));
+        let wrong =
+            |problem: String| Err(Error::malformed(format!("a frame after {} good ones", self.received), problem));
         let Some(number) = frame.get(14..22).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes) else {
             return wrong(format!("it has {} bytes only", frame.len()));
         };

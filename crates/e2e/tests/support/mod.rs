@@ -51,10 +51,11 @@ fn build() -> PathBuf {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "Millrace does not build:\n{said}");
     let messages = output.stdout.split(|&byte| byte == b'\n');
-    let found = messages.filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok()).find_map(|message| {
-        let is_program = message["target"]["name"] == "millrace" && message["target"]["kind"][0] == "bin";
-        message["executable"].as_str().filter(|_| is_program).map(PathBuf::from)
-    });
+    let found =
+        messages.filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok()).find_map(|message| {
+            let is_program = message["target"]["name"] == "millrace" && message["target"]["kind"][0] == "bin";
+            message["executable"].as_str().filter(|_| is_program).map(PathBuf::from)
+        });
     found.expect("cargo names the program that it built")
 }
 
@@ -156,7 +157,9 @@ impl Millrace {
     /// Waits until these ports have guests.
     pub fn wait_up(&self, ports: &[&str]) {
         for port in ports {
-            wait_for(&format!("port {port} to be up: {:?}", self.port(port).0.detail), || self.port(port).0.up.then_some(()));
+            wait_for(&format!("port {port} to be up: {:?}", self.port(port).0.detail), || {
+                self.port(port).0.up.then_some(())
+            });
         }
     }
 

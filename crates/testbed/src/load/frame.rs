@@ -52,7 +52,7 @@ impl Shape {
     /// The payload of a frame: whole lines further on for every frame.
     #[inline(always)]
     fn payload(&self, sequence: u64) -> &[u8] {
-        let at = sequence as usize * 64 % NOISE;
+        let at = sequence as usize % (NOISE / 64) * 64;
         &self.noise[at..at + self.end - PAYLOAD]
     }
 

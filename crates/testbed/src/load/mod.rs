@@ -15,7 +15,7 @@ pub use report::Report;
 use crate::cpu::{self, PinError};
 use crate::cycles;
 use frame::Shape;
-use nf::buffers::Buffers;
+use nf::memory::Buffers;
 use port::{Port, Side};
 use pump::{Pump, peer};
 use ring::Ring;

@@ -2,12 +2,12 @@
 
 use super::frame::{Shape, Touch};
 use super::ring::{OutOfOrder, Ring};
-use nf::buffers::Buffers;
+use nf::memory::Buffers;
 use rustix::fd::OwnedFd;
 use virtqueue::copy::{prefetch, prefetch_write};
 
 /// Most frames taken or sent before the other side is looked at again.
-const BURST: u64 = 32;
+const BURST: u64 = 128;
 
 /// How many buffers before its turn a buffer's first line is asked for.
 const AHEAD: u16 = 16;

@@ -126,7 +126,7 @@ mod tests {
     use super::super::port::Side;
     use super::super::ring::Ring;
     use super::*;
-    use nf::buffers::Buffers;
+    use nf::memory::Buffers;
     use rustix::event::{EventfdFlags, eventfd};
     use std::sync::atomic::{AtomicBool, Ordering};
     use virtqueue::device::{Dequeue, Enqueue};
@@ -166,7 +166,6 @@ mod tests {
                     seen % lose != 0
                 });
                 ends[1 - from].1.transmit(burst.frames()).unwrap();
-                drop(burst);
                 ends[from].0.recycle();
             }
         }

@@ -11,6 +11,8 @@ pub use guest::Guest;
 pub use raw::{Raw, Witness, words};
 pub use testpmd::Testpmd;
 
+use rustix::fd::OwnedFd;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -80,6 +82,13 @@ impl Bench {
             self.echo.wait_disconnected();
         }
     }
+}
+
+/// A file of memory to share.
+pub fn memfd(len: u64) -> OwnedFd {
+    let file = memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, len).unwrap();
+    file
 }
 
 /// Asks until there is an answer.

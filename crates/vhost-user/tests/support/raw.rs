@@ -3,7 +3,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use std::io::{IoSlice, Read, Write};
+use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -95,10 +95,6 @@ impl Raw {
         self.send(FrontendReq::GET_FEATURES, &[], &[]);
         self.reply_u64();
         self.send_u64(FrontendReq::SET_FEATURES, features);
-    }
-
-    pub fn flush(&self) {
-        (&self.0).flush().unwrap();
     }
 }
 

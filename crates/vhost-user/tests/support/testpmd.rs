@@ -1,33 +1,48 @@
 //! DPDK's own vhost-user, in a process that ends with its guard.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// A `dpdk-testpmd` with one port, which forwards to itself whatever it receives.
 pub struct Testpmd {
     process: Child,
+    lines: Receiver<String>,
     _runtime: TempDir,
 }
 
 impl Testpmd {
-    /// `device` is the port, `pairs` its queue pairs. With `tx_first`, it sends two bursts to begin with.
+    /// `device` is the port, `pairs` its queue pairs. With `tx_first`, it sends a burst to begin with.
     pub fn spawn(device: &str, pairs: u16, tx_first: bool) -> Testpmd {
         let runtime = tempfile::tempdir().unwrap();
-        let mut command = Command::new("dpdk-testpmd");
+        let mut command = Command::new("stdbuf");
         command
-            .args(["--lcores", "0@0,1@1", "--no-pci", "--no-huge", "-m", "128", "--no-telemetry", "--vdev", device])
-            .args(["--", "--no-mlockall", "--disable-link-check", "--total-num-mbufs=4096", "--forward-mode=io"])
-            .args([format!("--rxq={pairs}"), format!("--txq={pairs}"), "--rxd=256".into(), "--txd=256".into()])
+            .args(["-oL", "dpdk-testpmd", "--lcores", "0@0,1@1", "--no-pci", "--no-huge", "-m", "128"])
+            .args(["--no-telemetry", "--vdev", device, "--", "--no-mlockall", "--disable-link-check"])
+            .args(["--total-num-mbufs=4096", "--forward-mode=io", "--rxd=256", "--txd=256"])
+            .args([format!("--rxq={pairs}"), format!("--txq={pairs}")])
             .env("RUNTIME_DIRECTORY", runtime.path())
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null());
         if tx_first {
             command.args(["--tx-first", "--burst=16"]);
         }
-        let process = command.spawn().expect("dpdk-testpmd (Debian package dpdk-dev) must be installed");
-        Testpmd { process, _runtime: runtime }
+        let mut process = command.spawn().expect("stdbuf (Debian package coreutils) must be installed");
+        let output = BufReader::new(process.stdout.take().expect("it is piped"));
+        let (sender, lines) = channel();
+        // Ends with the process, whose output must be read all the while.
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Testpmd { process, lines, _runtime: runtime }
+    }
+
+    /// Waits until it polls its port. A guest that comes in the middle of that is at times never polled (22.11).
+    pub fn wait_forwarding(&self) {
+        super::wait_for("testpmd (Debian package dpdk-dev) to forward", || {
+            self.lines.recv_timeout(Duration::from_secs(1)).ok().filter(|line| line.contains("Press enter to exit"))
+        });
     }
 
     /// Makes it close its port and end, which it does when its input ends.

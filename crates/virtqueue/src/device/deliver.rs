@@ -13,6 +13,9 @@ use std::cell::Cell;
 /// from each other, 5 to 12 % when near.
 const LOOK_AHEAD: u32 = 64;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// What became of some frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
@@ -205,8 +208,11 @@ impl<R: Ring> Receiveq<R> {
     }
 }
 
-/// Writes a `virtio_net_hdr` that says: whole, no offloads, in `chains` buffers. The line is only dirtied if it does
-/// not say so already: a guest that posts the same buffers over and over leaves it as we wrote it.
+/// Writes a `virtio_net_hdr` that says: whole, no offloads, in `chains` buffers.
+///
+/// Where the header ends a cache line, as with DPDK's packet buffers, that line is dirtied only if it does not say so
+/// already: guests leave it as we wrote it. Where it shares its line with the frame, that line is written anyway, and
+/// looking first would only wait for it. Measured: 62 against 57 cycles a frame of 64 bytes.
 ///
 /// # Safety
 /// `ptr` must be writable for [`NET_HEADER`] bytes.
@@ -216,6 +222,11 @@ unsafe fn write_header(ptr: *mut u8, chains: u16) {
     // SAFETY: 8 + 4 bytes, as the caller promises; guests may race with us for their own bytes.
     unsafe {
         let (head_at, tail_at) = (ptr.cast::<u64>(), ptr.add(8).cast::<u32>());
+        if !(ptr.addr() + NET_HEADER as usize).is_multiple_of(LINE) {
+            head_at.write_unaligned(0);
+            tail_at.write_unaligned(tail);
+            return;
+        }
         if head_at.read_unaligned() != 0 {
             head_at.write_unaligned(0);
         }

@@ -22,20 +22,32 @@ impl Posted {
     }
 }
 
-/// First in, first out; room for any chain besides a full look-ahead.
+/// First in, first out. It normally lives in a few cache lines; when a guest posts chains, it takes the room that any
+/// chain needs besides a full look-ahead.
 pub(super) struct PostedQueue {
     entries: Box<[Cell<Posted>]>,
+    /// Entries in use, less one: a power of two, less one.
+    mask: Cell<u32>,
     head: Cell<u32>,
     tail: Cell<u32>,
 }
 
-const CAPACITY: usize = 2 * MAX_QUEUE_SIZE as usize;
-const MASK: u32 = CAPACITY as u32 - 1;
+/// Entries in use as long as chains are short.
+const SMALL: usize = 128;
+const LARGE: usize = 2 * MAX_QUEUE_SIZE as usize;
+
+/// Most buffers of a chain for which [`SMALL`] has room besides a look-ahead.
+const SHORT: usize = 32;
 
 impl PostedQueue {
     pub(super) fn new() -> Self {
         let none = Posted { ptr: std::ptr::null_mut(), len: 0, id: 0, slots: 0 };
-        PostedQueue { entries: vec![Cell::new(none); CAPACITY].into(), head: Cell::new(0), tail: Cell::new(0) }
+        PostedQueue {
+            entries: vec![Cell::new(none); LARGE].into(),
+            mask: Cell::new(SMALL as u32 - 1),
+            head: Cell::new(0),
+            tail: Cell::new(0),
+        }
     }
 
     /// Buffers in it.
@@ -44,16 +56,25 @@ impl PostedQueue {
         self.tail.get().wrapping_sub(self.head.get())
     }
 
-    /// Any chain still fits.
+    /// A chain of one still fits, and any other after [`PostedQueue::push_chain`] made room for it.
     #[inline(always)]
     pub(super) fn has_room(&self) -> bool {
-        self.len() as usize <= CAPACITY - MAX_QUEUE_SIZE as usize
+        if self.mask.get() == SMALL as u32 - 1 {
+            self.len() as usize <= SMALL - SHORT
+        } else {
+            self.len() as usize <= LARGE - MAX_QUEUE_SIZE as usize
+        }
+    }
+
+    #[inline(always)]
+    fn entry(&self, at: u32) -> &Cell<Posted> {
+        &self.entries[(at & self.mask.get()) as usize]
     }
 
     /// The buffer `ahead` places from the front, which must be less than [`PostedQueue::len`].
     #[inline(always)]
     pub(super) fn peek(&self, ahead: u32) -> Posted {
-        self.entries[(self.head.get().wrapping_add(ahead) & MASK) as usize].get()
+        self.entry(self.head.get().wrapping_add(ahead)).get()
     }
 
     #[inline(always)]
@@ -64,12 +85,15 @@ impl PostedQueue {
     #[inline(always)]
     pub(super) fn push(&self, posted: Posted) {
         let tail = self.tail.get();
-        self.entries[(tail & MASK) as usize].set(posted);
+        self.entry(tail).set(posted);
         self.tail.set(tail.wrapping_add(1));
     }
 
     /// Adds a chain. One without any usable byte still takes its turn, as a buffer of length zero.
     pub(super) fn push_chain(&self, buffers: &[Buffer], good: bool, id: u16, slots: u16) {
+        if buffers.len() > 1 && self.mask.get() == SMALL as u32 - 1 {
+            self.grow();
+        }
         match buffers.split_last() {
             Some((last, before)) if good => {
                 for b in before {
@@ -79,5 +103,17 @@ impl PostedQueue {
             }
             _ => self.push(Posted { ptr: std::ptr::null_mut(), len: 0, id, slots }),
         }
+    }
+
+    /// Uses all entries from now on.
+    #[cold]
+    fn grow(&self) {
+        let mut live = [Posted { ptr: std::ptr::null_mut(), len: 0, id: 0, slots: 0 }; SMALL];
+        let count = self.len();
+        (0..count).for_each(|i| live[i as usize] = self.peek(i));
+        self.mask.set(LARGE as u32 - 1);
+        self.head.set(0);
+        self.tail.set(0);
+        live[..count as usize].iter().for_each(|&posted| self.push(posted));
     }
 }

@@ -4,7 +4,8 @@ use super::region::{MemoryError, Region};
 use super::{Memory, map::Mapping};
 use crate::copy::Copier;
 use crate::frame::Segment;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fd::OwnedFd;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -29,11 +30,8 @@ impl Arena {
         if huge && let Ok(memory) = Self::try_huge(len) {
             return Ok(Arena { memory: Arc::new(memory), huge: true, next: 0, copier: Copier::detect() });
         }
-        let file = memfd_create("millrace", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
         let len = len.next_multiple_of(4096);
-        ftruncate(&file, len).map_err(failed)?;
-        // The device maps this memory too; that it can't shrink is what it would like to know.
-        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL).map_err(failed)?;
+        let file = memory_file(len).map_err(failed)?;
         let memory = Memory::map(vec![Self::region(len, file)])?;
         Ok(Arena { memory: Arc::new(memory), huge: false, next: 0, copier: Copier::detect() })
     }
@@ -49,7 +47,7 @@ impl Arena {
         Memory::map(vec![Self::region(len, file)])
     }
 
-    fn region(len: u64, file: rustix::fd::OwnedFd) -> Region {
+    fn region(len: u64, file: OwnedFd) -> Region {
         // The user address is ours to choose as long as it is used for nothing else; offsets do.
         Region { guest_addr: Self::BASE, user_addr: Self::BASE, len, offset: 0, file: Arc::new(file) }
     }
@@ -98,6 +96,28 @@ impl Arena {
     pub fn is_huge(&self) -> bool {
         self.huge
     }
+}
+
+/// A file of `len` bytes of memory.
+#[cfg(not(miri))]
+fn memory_file(len: u64) -> rustix::io::Result<OwnedFd> {
+    use rustix::fs::{SealFlags, fcntl_add_seals};
+    let file = memfd_create("millrace", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&file, len)?;
+    // The device maps this memory too; that it can't shrink is what it would like to know.
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL)?;
+    Ok(file)
+}
+
+/// Miri has no files of memory. It maps none either, so any file of this length does.
+#[cfg(miri)]
+pub(super) fn memory_file(len: u64) -> rustix::io::Result<OwnedFd> {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("millrace-{}-{count}", std::process::id()));
+    let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path);
+    let made = file.and_then(|file| file.set_len(len).and(std::fs::remove_file(path)).and(Ok(file.into())));
+    made.map_err(|e| rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO))
 }
 
 // A device may be told of the arena while queues of ours use it: both hold the same mapping.

@@ -5,6 +5,10 @@ use super::region::{MemoryError, Region};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr;
 
+/// What may be done to addresses that are reserved and not mapped yet. Miri maps no files: under it a mapping is memory
+/// of its own, of the same length and at the same alignment.
+const RESERVED: ProtFlags = if cfg!(miri) { ProtFlags::READ.union(ProtFlags::WRITE) } else { ProtFlags::empty() };
+
 /// The regions of one window, mapped back to back; unmapped when dropped.
 #[derive(Debug)]
 pub(super) struct Mapping {
@@ -39,12 +43,7 @@ impl Mapping {
         let reserved_len = (lead + len).next_multiple_of(page) + page;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let reserved = unsafe {
-            mmap_anonymous(
-                ptr::null_mut(),
-                reserved_len as usize,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )
+            mmap_anonymous(ptr::null_mut(), reserved_len as usize, RESERVED, MapFlags::PRIVATE | MapFlags::NORESERVE)
         }
         .map_err(failed(first))? as *mut u8;
         let pad = (reserved as u64).next_multiple_of(page) - reserved as u64;
@@ -56,7 +55,7 @@ impl Mapping {
             (unsafe { reserved.add(pad as usize) }, (lead + len).next_multiple_of(page) as usize);
         let mut mapping =
             Mapping { regions: run.to_vec(), reserved, reserved_len: reserved_len as usize, host, len, watch: None };
-        for part in run.chunk_by(|a, b| a.continues_in_file(b)) {
+        for part in run.chunk_by(|a, b| a.continues_in_file(b)).filter(|_| !cfg!(miri)) {
             let (head, tail) = (&part[0], &part[part.len() - 1]);
             let page = head.page_size();
             let lead = head.offset % page;

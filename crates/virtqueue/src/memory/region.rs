@@ -29,9 +29,24 @@ impl Region {
         self.end() == next.guest_addr && Arc::ptr_eq(&self.file, &next.file) && self.offset + self.len == next.offset
     }
 
+    #[cfg(not(miri))]
+    fn file_size(&self) -> rustix::io::Result<u64> {
+        Ok(rustix::fs::fstat(&*self.file)?.st_size as u64)
+    }
+
+    /// Miri knows no fstat, but std's way to ask.
+    #[cfg(miri)]
+    fn file_size(&self) -> rustix::io::Result<u64> {
+        let file = std::fs::File::from(self.file.try_clone().unwrap());
+        Ok(file.metadata().unwrap().len())
+    }
+
     /// Size of the pages behind the file: what mappings of it must be aligned to.
     pub(super) fn page_size(&self) -> u64 {
         const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
+        if cfg!(miri) {
+            return 4096; // It can't ask.
+        }
         match rustix::fs::fstatfs(&*self.file) {
             Ok(fs) if fs.f_type as u64 == HUGETLBFS_MAGIC => fs.f_bsize as u64,
             _ => rustix::param::page_size() as u64,
@@ -71,8 +86,7 @@ pub(super) fn check(regions: &mut [Region]) -> Result<(), MemoryError> {
             return Err(MemoryError::BadLength { guest_addr, len });
         }
         let end = r.offset.checked_add(len).ok_or(MemoryError::BadLength { guest_addr, len })?;
-        let size =
-            rustix::fs::fstat(&*r.file).map_err(|source| MemoryError::Map { guest_addr, len, source })?.st_size as u64;
+        let size = r.file_size().map_err(|source| MemoryError::Map { guest_addr, len, source })?;
         if end > size {
             return Err(MemoryError::BeyondFile { guest_addr, end, size });
         }
@@ -100,9 +114,15 @@ pub(super) fn runs(regions: &[Region]) -> impl Iterator<Item = &[Region]> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
+    #[cfg(miri)]
     pub(crate) fn memfd(len: u64) -> Arc<OwnedFd> {
+        Arc::new(crate::memory::arena::memory_file(len).unwrap())
+    }
+
+    #[cfg(not(miri))]
+    pub(crate) fn memfd(len: u64) -> Arc<OwnedFd> {
+        use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
         let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&file, len).unwrap();
         Arc::new(file)

@@ -1,9 +1,4 @@
-//! Packet buffers: equal pieces of our own memory, which the device may use while they are posted to it.
-//!
-//! This module holds all `unsafe` of the crate. What makes it sound is ownership by turns: a buffer belongs to the
-//! device from the moment it is added to a queue until the device has used it, and to us otherwise. The memory is
-//! our own, so that nobody but the device that we share it with ever writes to it, and a device that keeps to virtio
-//! (1.2 §2.7.6, §2.8.6) does not touch what it gave back.
+//! Equal pieces of an arena.
 
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -1,0 +1,113 @@
+//! Millions of frames of random sizes through a patch and a bridge, every byte of every frame checked.
+//!
+//! By default ten million frames in all; the environment variable MILLRACE_SOAK_FRAMES asks for another number through
+//! each of the two.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use e2e::cpu;
+use e2e::virtio::{Exchange, Options, Sizes};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use support::{Home, Millrace};
+
+/// All that Ethernet has, up to jumbo frames.
+const SIZES: Sizes = 60..=9000;
+
+/// Such frames take up to five buffers each of 2 KiB, and there are 256.
+const WINDOW: u64 = 48;
+
+fn frames() -> u64 {
+    let wanted = std::env::var("MILLRACE_SOAK_FRAMES").ok();
+    wanted.map_or(5_000_000, |number| number.parse().expect("MILLRACE_SOAK_FRAMES is a number"))
+}
+
+/// Keeps this thread away from the switch's core. Only once the switch runs: what it inherits, and what
+/// [`cpu::Plan`] knows of, are the cores of this thread.
+fn pin() {
+    let mut set = CpuSet::new();
+    set.set(cpu::Plan::detect().guest());
+    sched_setaffinity(None, &set).unwrap();
+}
+
+/// Sends half of the frames each way, and then more than the receiver can take.
+fn soak(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
+    let frames = frames();
+    let before = exchange.tally().sent[0];
+    let began = Instant::now();
+    let timeout = Duration::from_secs(60) + Duration::from_micros(20) * u32::try_from(frames).unwrap();
+    let tally = exchange.run(frames / 2, timeout).unwrap();
+    let seconds = began.elapsed().as_secs_f64();
+    let all = before + frames / 2;
+    assert_eq!((tally.sent, tally.received), ([all; 2], [all; 2]));
+    let ports = ["a", "b"].map(|name| millrace.port(name));
+    let bytes: u64 = ports.iter().map(support::Port::rx_bytes).sum();
+    println!(
+        "{what}: {frames} frames, {:.1} GB, every byte checked, in {seconds:.1} s: {:.2} Mframes/s, {:.1} Gbit/s",
+        bytes as f64 / 1e9,
+        frames as f64 / seconds / 1e6,
+        bytes as f64 * 8.0 / seconds / 1e9
+    );
+    for port in &ports {
+        assert_eq!((port.rx(), port.tx()), (all, all), "{what}: {:?}", port.0);
+        assert!(port.drops().is_empty(), "{what}: {:?}", port.0);
+    }
+}
+
+/// Sends without regard for the receiver: what does not arrive has to be counted.
+fn overrun(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
+    let goal = exchange.tally().sent[0] + 200_000;
+    let mut steps = 0u64;
+    while exchange.tally().sent != [goal; 2] {
+        exchange.overrun(goal, steps.is_multiple_of(8)).unwrap();
+        steps += 1;
+    }
+    let tally = exchange.drain(Duration::from_millis(300)).unwrap();
+    let [a, b] = ["a", "b"].map(|name| millrace.port(name));
+    println!("{what}, overrun: {tally:?}, dropped {:?} and {:?}", b.drops(), a.drops());
+    for (way, (from, to)) in [(&a, &b), (&b, &a)].into_iter().enumerate() {
+        assert_eq!(from.rx(), tally.sent[way], "{what}: {tally:?}");
+        assert_eq!(to.tx(), tally.received[way], "{what}: {tally:?}");
+        assert_eq!(to.drops()["no-buffers"], to.dropped(), "{what}: {:?}", to.0);
+        assert_eq!(tally.sent[way], tally.received[way] + to.dropped(), "{what}: {tally:?}");
+    }
+}
+
+#[test]
+fn through_a_patch() {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let millrace = home.start(&format!("{}{}", support::patch("a", "b"), support::poller()));
+    let a = Options::new(home.socket("a")).connect().unwrap();
+    let b = Options::new(home.socket("b")).packed().connect().unwrap();
+    millrace.wait_up(&["a", "b"]);
+    pin();
+    let mut exchange = Exchange::new([a, b], [1, 2], SIZES, WINDOW);
+    soak("patch", &millrace, &mut exchange);
+    overrun("patch", &millrace, &mut exchange);
+    millrace.stop();
+}
+
+#[test]
+fn through_a_bridge() {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    // The third port is there to see what is flooded.
+    let third = "[[port]]\nname = \"c\"\ndriver = \"sink\"\n[[bridge]]\nname = \"br\"\nports = [\"a\", \"b\", \"c\"]\n";
+    let config = [support::port("a"), support::port("b"), third.to_owned(), support::poller()].concat();
+    let millrace = home.start(&config);
+    let a = Options::new(home.socket("a")).packed().in_order().connect().unwrap();
+    let b = Options::new(home.socket("b")).in_order().connect().unwrap();
+    millrace.wait_up(&["a", "b"]);
+    pin();
+    let mut exchange = Exchange::new([a, b], [1, 2], SIZES, WINDOW);
+    // The first frame each way teaches the bridge where the two are.
+    exchange.run(1, support::SOON).unwrap();
+    let flooded = millrace.port("c").tx();
+    assert!((1..=2).contains(&flooded), "flooded {flooded} frames");
+    soak("bridge", &millrace, &mut exchange);
+    overrun("bridge", &millrace, &mut exchange);
+    assert_eq!(millrace.port("c").tx(), flooded, "known addresses are flooded");
+    millrace.stop();
+}
