@@ -1,5 +1,13 @@
-//! Network functions over virtio-user.
+//! Network functions over virtio-user: the driver side of vhost-user, in bursts.
 //!
-//! - [`buffers`]: the memory that packets live in.
+//! - [`Ports`] are opened together and share their memory, so that a received [`Packet`] is sent on by any of them as
+//!   it is: its buffer goes to the device, and back to be received into when that has sent it.
+//! - [`wire`]: Ethernet, ARP, IPv4 and ICMP, read and written in place.
+//! - [`function`]: the sample network functions, without ports around them; `src/bin` has the programs.
+//! - [`run`]: the loop around a network function, polling or asleep.
 
-pub mod buffers;
+pub mod memory;
+mod port;
+
+pub use memory::Packet;
+pub use port::{Broken, Counters, OpenError, Options, Port, PortOptions, Ports, WaitError};

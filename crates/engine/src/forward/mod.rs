@@ -2,6 +2,8 @@
 
 pub mod bridge;
 pub mod mac_table;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod vlan;
 
 use crate::counters::QueueCounters;

@@ -1,0 +1,185 @@
+//! Bridges, with queues that only remember what they were given.
+
+use super::bridge::{Arrival, Bridge, BridgePlan, Scratch};
+use super::mac_table::Key;
+use super::{Half, Output, TransmitQueue};
+use crate::drops::{Drops, Reason};
+use crate::port::{Sent, Transmit};
+use crate::spec::Vlan;
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
+use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
+
+type Delivered = Arc<Mutex<Vec<Vec<u8>>>>;
+
+struct Remember(Delivered);
+
+impl Transmit for Remember {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        for frame in frames.as_slice() {
+            let mut bytes = vec![0; frame.len() as usize];
+            frames.copy_to(frame, &mut bytes);
+            self.0.lock().unwrap().push(bytes);
+        }
+        Sent { frames: frames.len() as u32, ..Sent::default() }
+    }
+}
+
+struct Rig {
+    plan: BridgePlan,
+    outputs: Vec<Output>,
+    delivered: Vec<Delivered>,
+    drops: Drops,
+    storage: Box<BurstStorage>,
+    scratch: Scratch,
+    now: u32,
+}
+
+impl Rig {
+    fn new(vlans: &[Vlan]) -> Rig {
+        let delivered: Vec<Delivered> = vlans.iter().map(|_| Arc::default()).collect();
+        let output = |(port, delivered): (usize, &Delivered)| Output {
+            port: port as u64,
+            queues: vec![TransmitQueue::new(Half::Own(Some(Box::new(Remember(delivered.clone())))), Arc::default())],
+            drops: Arc::default(),
+        };
+        Rig {
+            plan: BridgePlan { bridge: Arc::new(Bridge::new(vlans, 300)), outputs: (0..vlans.len()).collect() },
+            outputs: delivered.iter().enumerate().map(output).collect(),
+            delivered,
+            drops: Drops::default(),
+            storage: Box::default(),
+            scratch: Scratch::default(),
+            now: 0,
+        }
+    }
+
+    /// Sends a burst into port `from`, each frame cut in two at `cut`; what came out of each port.
+    fn send(&mut self, from: usize, frames: &[Vec<u8>], cut: u32) -> Vec<Vec<Vec<u8>>> {
+        let mut burst = self.storage.start();
+        for frame in frames {
+            let (a, b) = Segment::from(&frame[..]).split_at(cut);
+            assert!(burst.push_segments([a, b].into_iter().filter(|s| !s.is_empty())));
+        }
+        let arrival = Arrival {
+            frames: burst.frames(),
+            from,
+            queue: 0,
+            now: self.now,
+            outputs: &self.outputs,
+            drops: &self.drops,
+        };
+        self.plan.forward(arrival, &mut self.scratch);
+        self.delivered.iter().map(|d| std::mem::take(&mut *d.lock().unwrap())).collect()
+    }
+
+    fn dropped(&self, reason: Reason) -> u64 {
+        let name = crate::drops::REASONS[reason as usize].0;
+        self.drops.named().get(name).copied().unwrap_or(0)
+    }
+}
+
+fn mac(n: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, n]
+}
+
+fn frame(to: [u8; 6], from: [u8; 6], tag: Option<u16>, fill: u8) -> Vec<u8> {
+    let mut bytes = [to, from].concat();
+    if let Some(vid) = tag {
+        bytes.extend([0x81, 0x00]);
+        bytes.extend(vid.to_be_bytes());
+    }
+    bytes.extend([0x08, 0x00]);
+    bytes.extend([fill; 46]);
+    bytes
+}
+
+const BROADCAST: [u8; 6] = [0xff; 6];
+
+#[test]
+fn unknown_destinations_are_flooded_and_known_ones_are_not() {
+    let mut rig = Rig::new(&[Vlan::Ignore, Vlan::Ignore, Vlan::Ignore]);
+    let hello = frame(mac(2), mac(1), None, 1);
+    assert_eq!(rig.send(0, std::slice::from_ref(&hello), 60), [vec![], vec![hello.clone()], vec![hello]]);
+    let answer = frame(mac(1), mac(2), None, 2);
+    assert_eq!(rig.send(2, std::slice::from_ref(&answer), 60), [vec![answer], vec![], vec![]]);
+    let broadcast = frame(BROADCAST, mac(1), None, 3);
+    assert_eq!(rig.send(0, std::slice::from_ref(&broadcast), 60), [vec![], vec![broadcast.clone()], vec![broadcast]]);
+}
+
+#[test]
+fn a_frame_for_its_own_port_is_dropped() {
+    let mut rig = Rig::new(&[Vlan::Ignore, Vlan::Ignore]);
+    rig.send(0, &[frame(BROADCAST, mac(1), None, 0)], 60);
+    assert_eq!(rig.send(0, &[frame(mac(1), mac(9), None, 0)], 60), [vec![], vec![] as Vec<Vec<u8>>]);
+    assert_eq!(rig.dropped(Reason::Hairpin), 1);
+}
+
+#[test]
+fn a_bridge_of_one_says_so() {
+    let mut rig = Rig::new(&[Vlan::Ignore]);
+    rig.send(0, &[frame(BROADCAST, mac(1), None, 0)], 60);
+    assert_eq!(rig.dropped(Reason::NoPort), 1);
+}
+
+#[test]
+fn addresses_age() {
+    let mut rig = Rig::new(&[Vlan::Ignore, Vlan::Ignore, Vlan::Ignore]);
+    rig.send(1, &[frame(BROADCAST, mac(2), None, 0)], 60);
+    rig.now = 301;
+    let out = rig.send(0, &[frame(mac(2), mac(1), None, 0)], 60);
+    assert_eq!((out[1].len(), out[2].len()), (1, 1));
+}
+
+#[test]
+fn tags_are_pushed_and_popped_at_the_edge() {
+    let mut rig = Rig::new(&[Vlan::Access(10), Vlan::Access(10), Vlan::Access(20), Vlan::Trunk(vec![10, 30])]);
+    let plain = frame(BROADCAST, mac(1), None, 7);
+    let tagged = frame(BROADCAST, mac(1), Some(10), 7);
+    for cut in [3, 12, 13, 60] {
+        let out = rig.send(0, std::slice::from_ref(&plain), cut);
+        assert_eq!(out, [vec![], vec![plain.clone()], vec![], vec![tagged.clone()]], "cut at {cut}");
+        let out = rig.send(3, std::slice::from_ref(&tagged), cut);
+        assert_eq!(out, [vec![plain.clone()], vec![plain.clone()], vec![], vec![]], "cut at {cut}");
+    }
+    rig.send(3, &[frame(BROADCAST, mac(1), Some(20), 0), plain.clone()], 60);
+    rig.send(0, &[tagged], 60);
+    assert_eq!(rig.dropped(Reason::Vlan), 3, "not carried, untagged on a trunk, tagged on an access port");
+}
+
+#[test]
+fn a_known_address_in_another_vlan_is_not_reached() {
+    let mut rig = Rig::new(&[Vlan::Access(10), Vlan::Access(20)]);
+    rig.plan.bridge.table.fix(Key::new(mac(2), 10), 1);
+    rig.send(0, &[frame(mac(2), mac(1), None, 0)], 60);
+    assert_eq!(rig.dropped(Reason::Vlan), 1);
+}
+
+proptest! {
+    /// Whatever a burst is made of: every port gets what a bridge that looked at one frame at a time would have sent.
+    #[test]
+    fn bursts_are_as_good_as_single_frames(
+        burst in prop::collection::vec((0u8..4, 0u8..4, any::<bool>()), 1..MAX_BURST),
+        cut in 1u32..60,
+    ) {
+        let mut together = Rig::new(&[const { Vlan::Ignore }; 4]);
+        let mut apart = Rig::new(&[const { Vlan::Ignore }; 4]);
+        for rig in [&mut together, &mut apart] {
+            for port in 0..3 {
+                rig.send(port, &[frame(BROADCAST, mac(port as u8), None, 0)], 60);
+            }
+        }
+        let frames: Vec<_> = burst.iter().enumerate().map(|(i, &(to, from, group))| {
+            frame(if group { BROADCAST } else { mac(to) }, mac(from + 10), None, i as u8)
+        }).collect();
+        let at_once = together.send(1, &frames, cut);
+        let mut one_by_one = vec![vec![]; 4];
+        for frame in &frames {
+            for (all, new) in one_by_one.iter_mut().zip(apart.send(1, std::slice::from_ref(frame), cut)) {
+                all.extend(new);
+            }
+        }
+        prop_assert_eq!(at_once, one_by_one);
+        prop_assert_eq!(together.drops.named(), apart.drops.named());
+    }
+}

@@ -1,0 +1,199 @@
+//! The two queues of a pair, and the packets that the device has.
+
+use crate::memory::{Packet, Pool, Segment};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use vhost_user::frontend::{QueueEnd, QueuePair};
+use virtqueue::driver::{Buffer, Queue};
+use virtqueue::{Fatal, MAX_QUEUE_SIZE, NET_HEADER, Negotiated, features, ordering};
+
+/// Most packets received in one go.
+pub(super) const BURST: usize = 32;
+
+/// Why a device is not to be talked to any more: it does not keep to virtio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
+pub enum Broken {
+    #[error(transparent)]
+    Ring(#[from] Fatal),
+    #[error("a frame of {len} bytes in a buffer of {size}")]
+    Length { len: u32, size: u16 },
+    #[error("a frame over {announced} buffers, of which {used} were used")]
+    Buffers { announced: u16, used: u16 },
+}
+
+/// What belongs to either queue.
+struct Side<Held> {
+    queue: Queue,
+    kick: OwnedFd,
+    call: OwnedFd,
+    /// What the device has, by the id of its chain.
+    held: Box<[Option<Held>]>,
+}
+
+impl<Held> Side<Held> {
+    fn new(end: QueueEnd) -> Side<Held> {
+        let held = (0..MAX_QUEUE_SIZE).map(|_| None).collect();
+        let mut queue = end.queue;
+        queue.set_interrupts(false);
+        Side { queue, kick: end.kick, call: end.call, held }
+    }
+
+    #[inline]
+    fn add(&mut self, buffers: &[Buffer], held: Held) {
+        let id = self.queue.add(buffers).expect("the caller looked for free descriptors");
+        self.held[usize::from(id)] = Some(held);
+    }
+
+    /// The next that the device is done with, and the bytes that it wrote.
+    #[inline]
+    fn pop(&mut self) -> Result<Option<(Held, u32)>, Fatal> {
+        let used = self.queue.pop_used()?;
+        Ok(used.map(|used| (self.held[usize::from(used.id)].take().expect("the queue knows its chains"), used.len)))
+    }
+
+    fn kick_if_wanted(&mut self) {
+        if self.queue.wants_kick() {
+            vhost_user::notify(&self.kick);
+        }
+    }
+}
+
+pub(super) struct Pair {
+    receive: Side<Segment>,
+    transmit: Side<Packet>,
+    pool: Rc<Pool>,
+    index: u16,
+    mergeable: bool,
+}
+
+impl Pair {
+    pub(super) fn new(pair: QueuePair, pool: &Rc<Pool>, index: u16, negotiated: Negotiated) -> Pair {
+        let mergeable = negotiated.has(features::MRG_RXBUF);
+        let (receive, transmit) = (Side::new(pair.receive), Side::new(pair.transmit));
+        let mut pair = Pair { receive, transmit, pool: pool.clone(), index, mergeable };
+        pair.refill();
+        ordering::before_asking();
+        pair.receive.kick_if_wanted();
+        pair
+    }
+
+    /// Posts a buffer for every free descriptor of the receive queue, as far as there are buffers.
+    fn refill(&mut self) {
+        while self.receive.queue.free() > 0 {
+            let Some(segment) = self.pool.take() else { break };
+            let buffer = Buffer { addr: segment.addr(), len: segment.len().into(), writable: true };
+            self.receive.add(&[buffer], segment);
+        }
+        self.receive.queue.publish();
+    }
+
+    /// Appends up to [`BURST`] frames to `burst`; returns how many buffers that were not frames.
+    #[inline]
+    pub(super) fn receive(&mut self, burst: &mut Vec<Packet>) -> Result<u64, Broken> {
+        let mut malformed = 0;
+        let mut taken = 0;
+        while taken < BURST {
+            let Some((mut head, len)) = self.receive.pop()? else { break };
+            taken += 1;
+            // A device that fills buffers in order may tell the length of the last one only; the others are full
+            // (virtio 1.2 §2.7.9).
+            let len = if len == 0 { head.len().into() } else { len };
+            let buffers = self.announced(&head);
+            fit(&mut head, 0, len)?;
+            if len <= NET_HEADER || buffers == 0 {
+                malformed += 1;
+                continue;
+            }
+            head.set(NET_HEADER as i32, (len - NET_HEADER) as usize).expect("it is in the buffer");
+            let mut packet = Packet::new(head, self.index);
+            for used in 1..buffers {
+                // All buffers of a frame are used at once (§5.1.6.4).
+                let Some((mut more, len)) = self.receive.pop()? else {
+                    return Err(Broken::Buffers { announced: buffers, used });
+                };
+                fit(&mut more, 0, len)?;
+                packet.append(more);
+            }
+            burst.push(packet);
+        }
+        if taken > 0 {
+            self.refill();
+        }
+        Ok(malformed)
+    }
+
+    /// In how many buffers the frame lies that begins with `head`: `num_buffers` of the virtio header (§5.1.6.4.1).
+    #[inline]
+    fn announced(&self, head: &Segment) -> u16 {
+        if self.mergeable { u16::from_le_bytes([head[10], head[11]]) } else { 1 }
+    }
+
+    /// Adds a packet to the transmit queue; gives it back if there is no room. The device sees it after
+    /// [`Pair::flush`].
+    #[inline]
+    pub(super) fn transmit(&mut self, mut packet: Packet) -> Result<Result<(), Packet>, Broken> {
+        let needed = packet.segments().len();
+        if usize::from(self.transmit.queue.free()) < needed {
+            self.reclaim()?;
+            if usize::from(self.transmit.queue.free()) < needed {
+                return Ok(Err(packet));
+            }
+        }
+        // The header goes in front, into the headroom. It is all zeros: no offloads were negotiated.
+        let header = packet.prepend(NET_HEADER as usize).expect("the headroom is always left for it");
+        if *header != [0; NET_HEADER as usize] {
+            header.fill(0);
+        }
+        let buffer = |s: &Segment| Buffer { addr: s.addr(), len: s.len().into(), writable: false };
+        if needed == 1 {
+            let buffer = buffer(packet.head_mut());
+            self.transmit.add(&[buffer], packet);
+        } else {
+            let buffers: Vec<Buffer> = packet.segments().map(buffer).collect();
+            self.transmit.add(&buffers, packet);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Shows the device what was added to either queue.
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        self.transmit.queue.publish();
+        ordering::before_asking();
+        self.transmit.kick_if_wanted();
+        self.receive.kick_if_wanted();
+    }
+
+    /// Frees all packets that the device has sent.
+    pub(super) fn reclaim(&mut self) -> Result<(), Broken> {
+        while let Some((packet, _)) = self.transmit.pop()? {
+            drop(packet);
+        }
+        Ok(())
+    }
+
+    /// Asks for a notification of the next frame, or for none. There may be frames already: see [`Pair::has_frames`].
+    pub(super) fn set_interrupts(&mut self, wanted: bool) {
+        self.receive.queue.set_interrupts(wanted);
+    }
+
+    pub(super) fn has_frames(&self) -> bool {
+        self.receive.queue.has_used()
+    }
+
+    /// Readable when a frame arrived.
+    pub(super) fn call(&self) -> BorrowedFd<'_> {
+        self.receive.call.as_fd()
+    }
+}
+
+/// Makes `segment` as long as the device says that it is.
+#[inline]
+fn fit(segment: &mut Segment, start: i32, len: u32) -> Result<(), Broken> {
+    let size = segment.len();
+    if len > size.into() {
+        return Err(Broken::Length { len, size });
+    }
+    segment.set(start, len as usize).ok_or(Broken::Length { len, size })
+}

@@ -1,0 +1,6 @@
+//! A hostile device on a split or a packed ring.
+#![no_main]
+
+use hostile::driver::{Setup, Step, run};
+
+libfuzzer_sys::fuzz_target!(|input: (Setup, Vec<Step>)| run(&input.0, &input.1));

@@ -1,0 +1,149 @@
+//! A hostile device against the driver side of a queue.
+
+use crate::guest::{LOW, read, write};
+use arbitrary::Arbitrary;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use virtqueue::driver::{Buffer, Queue};
+use virtqueue::memory::Arena;
+use virtqueue::{Negotiated, QueueConfig, features, ordering};
+
+#[derive(Arbitrary, Debug)]
+pub struct Setup {
+    packed: bool,
+    in_order: bool,
+    event_idx: bool,
+    size: u16,
+}
+
+#[derive(Arbitrary, Debug)]
+pub enum Step {
+    // The driver.
+    Add(Vec<(u32, bool)>),
+    Publish,
+    Pop,
+    Kick,
+    Interrupts(bool),
+    HasUsed,
+    // The device.
+    /// Returns the oldest chains as a good device does, or with another id.
+    Return { count: u8, id: Option<u16>, len: u32 },
+    UsedElement { slot: u16, id: u32, len: u32 },
+    UsedIndex(u16),
+    Tail { slot: u16, tail: u64 },
+    Event(u32),
+    Bytes { offset: u16, bytes: Vec<u8> },
+}
+
+const LEN: u64 = 0x1_0000;
+
+/// The queue and what is known of it.
+struct Rig<'a> {
+    arena: &'a Arena,
+    config: QueueConfig,
+    queue: Queue,
+    /// Id and descriptors of each chain that the driver has not got back.
+    outstanding: VecDeque<(u16, u16)>,
+    /// Where a good device would go on, in the ring and in `outstanding`.
+    slot: u16,
+    wrap: bool,
+    returned: usize,
+}
+
+pub fn run(setup: &Setup, steps: &[Step]) {
+    thread_local! {
+        static ARENA: RefCell<Arena> = RefCell::new(Arena::new(LEN, false).unwrap());
+    }
+    ARENA.with_borrow(|arena| {
+        let start = arena.host(Arena::BASE, LEN).unwrap();
+        // SAFETY: all of the arena, which no queue uses now.
+        unsafe { start.as_ptr().write_bytes(0, LEN as usize) };
+        let config = setup.config();
+        let Ok(queue) = Queue::new(arena, &config) else { return };
+        let outstanding = VecDeque::new();
+        let mut rig = Rig { arena, config, queue, outstanding, slot: 0, wrap: true, returned: 0 };
+        for step in steps {
+            if !rig.make(step) {
+                return;
+            }
+        }
+    });
+}
+
+impl Setup {
+    fn config(&self) -> QueueConfig {
+        let bits = [
+            (true, features::VERSION_1),
+            (self.packed, features::RING_PACKED),
+            (self.in_order, features::IN_ORDER),
+            (self.event_idx, features::EVENT_IDX),
+        ];
+        let negotiated = Negotiated(bits.iter().filter(|b| b.0).map(|b| b.1).sum());
+        let size = if self.packed { self.size % 64 + 1 } else { 1 << (self.size % 9) };
+        let (descriptors, driver, _) = QueueConfig::area_sizes(negotiated.format(), size);
+        let start = Arena::BASE + LOW % LEN;
+        QueueConfig {
+            size,
+            descriptors: start,
+            driver: start + descriptors,
+            device: start + descriptors + driver.next_multiple_of(4),
+            base: QueueConfig::initial_base(negotiated.format()),
+            negotiated,
+        }
+    }
+}
+
+impl Rig<'_> {
+    /// Makes one step; false when the queue has ended.
+    fn make(&mut self, step: &Step) -> bool {
+        let memory = self.arena.memory();
+        let (config, packed) = (self.config, matches!(self.queue, Queue::Packed(_)));
+        match step {
+            Step::Add(buffers) => {
+                let buffer = |&(len, writable)| Buffer { addr: Arena::BASE, len, writable };
+                let buffers: Vec<_> = buffers.iter().take(80).map(buffer).collect();
+                let fits = !buffers.is_empty() && buffers.len() <= usize::from(self.queue.free());
+                let added = self.queue.add(&buffers);
+                assert_eq!(added.is_some(), fits);
+                self.outstanding.extend(added.map(|id| (id, buffers.len() as u16)));
+            }
+            Step::Publish => self.queue.publish(),
+            Step::Pop => match self.queue.pop_used() {
+                Ok(None) => {}
+                Ok(Some(used)) => {
+                    let found = self.outstanding.iter().position(|o| o.0 == used.id);
+                    let found = found.expect("only what the device has comes back");
+                    self.outstanding.remove(found);
+                    self.returned = self.returned.saturating_sub(usize::from(found < self.returned));
+                    let with_device: u16 = self.outstanding.iter().map(|o| o.1).sum();
+                    assert_eq!(self.queue.free(), config.size - with_device);
+                }
+                Err(_) => return false,
+            },
+            Step::Kick => {
+                ordering::before_asking();
+                self.queue.wants_kick();
+                assert!(!self.queue.wants_kick(), "once is enough");
+            }
+            Step::Interrupts(wanted) => self.queue.set_interrupts(*wanted),
+            Step::HasUsed => {
+                self.queue.has_used();
+            }
+            Step::Return { count, id, len } => {
+                for _ in 0..*count {
+                    self.give_back(*id, *len);
+                }
+            }
+            Step::UsedElement { slot, id, len } if !packed => {
+                let at = config.device + 4 + 8 * u64::from(slot % config.size);
+                write(memory, at, &(u64::from(*id) | u64::from(*len) << 32).to_le_bytes());
+            }
+            Step::UsedIndex(index) if !packed => write(memory, config.device + 2, &index.to_le_bytes()),
+            Step::Tail { slot, tail } | Step::UsedElement { slot, id: _, len: _ } if let Some(tail) = tail_of(step, tail_default(step)) => {
+                let _ = (slot, tail);
+            }
+            _ => {}
+        }
+        true
+    }
+}
