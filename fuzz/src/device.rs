@@ -5,7 +5,10 @@ use arbitrary::Arbitrary;
 use std::sync::Arc;
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::memory::Memory;
-use virtqueue::{BurstStorage, Burst, Fatal, Frames, MAX_BURST, MAX_FRAME, MIN_FRAME, Negotiated, QueueConfig, Segment, features, ordering};
+use virtqueue::{
+    Burst, BurstStorage, Fatal, Frames, MAX_BURST, MAX_FRAME, MIN_FRAME, Negotiated, QueueConfig, Segment, features,
+    ordering,
+};
 
 /// Bytes between the rings of the two queues.
 const APART: u64 = 0x8000;
@@ -61,9 +64,14 @@ pub enum Move {
 pub enum Step {
     Guest(Move),
     /// A burst from the one queue to the other; the guest goes on in the middle of it.
-    Forward { before: u8, meanwhile: Vec<Move> },
+    Forward {
+        before: u8,
+        meanwhile: Vec<Move>,
+    },
     /// Frames from elsewhere, cut into segments.
-    Deliver { frames: Vec<(Length, u16)> },
+    Deliver {
+        frames: Vec<(Length, u16)>,
+    },
     Kicks(bool),
     Notify,
     Restart,
@@ -118,7 +126,11 @@ impl Guest<'_> {
                 (*at, *wrap) = (0, !*wrap);
             }
         } else {
-            write(self.memory, config.driver + 4 + 2 * u64::from(*at % config.size), &(head % config.size).to_le_bytes());
+            write(
+                self.memory,
+                config.driver + 4 + 2 * u64::from(*at % config.size),
+                &(head % config.size).to_le_bytes(),
+            );
             *at = at.wrapping_add(1);
             write(self.memory, config.driver + 2, &at.to_le_bytes());
         }

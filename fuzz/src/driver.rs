@@ -1,6 +1,6 @@
 //! A hostile device against the driver side of a queue.
 
-use crate::guest::{LOW, read, write};
+use crate::guest::{read, write};
 use arbitrary::Arbitrary;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,12 +27,26 @@ pub enum Step {
     HasUsed,
     // The device.
     /// Returns the oldest chains as a good device does, or with another id.
-    Return { count: u8, id: Option<u16>, len: u32 },
-    UsedElement { slot: u16, id: u32, len: u32 },
+    Return {
+        count: u8,
+        id: Option<u16>,
+        len: u32,
+    },
+    UsedElement {
+        slot: u16,
+        id: u32,
+        len: u32,
+    },
     UsedIndex(u16),
-    Tail { slot: u16, tail: u64 },
+    Tail {
+        slot: u16,
+        tail: u64,
+    },
     Event(u32),
-    Bytes { offset: u16, bytes: Vec<u8> },
+    Bytes {
+        offset: u16,
+        bytes: Vec<u8>,
+    },
 }
 
 const LEN: u64 = 0x1_0000;
@@ -81,7 +95,7 @@ impl Setup {
         let negotiated = Negotiated(bits.iter().filter(|b| b.0).map(|b| b.1).sum());
         let size = if self.packed { self.size % 64 + 1 } else { 1 << (self.size % 9) };
         let (descriptors, driver, _) = QueueConfig::area_sizes(negotiated.format(), size);
-        let start = Arena::BASE + LOW % LEN;
+        let start = Arena::BASE + 0x1000;
         QueueConfig {
             size,
             descriptors: start,
@@ -139,11 +153,41 @@ impl Rig<'_> {
                 write(memory, at, &(u64::from(*id) | u64::from(*len) << 32).to_le_bytes());
             }
             Step::UsedIndex(index) if !packed => write(memory, config.device + 2, &index.to_le_bytes()),
-            Step::Tail { slot, tail } | Step::UsedElement { slot, id: _, len: _ } if let Some(tail) = tail_of(step, tail_default(step)) => {
-                let _ = (slot, tail);
+            Step::UsedElement { .. } | Step::UsedIndex(_) => {}
+            Step::Tail { slot, tail } => {
+                let at = config.descriptors + 16 * u64::from(slot % config.size) + 8;
+                write(memory, at, &tail.to_le_bytes());
             }
-            _ => {}
+            Step::Event(word) => {
+                let at = if packed { config.device } else { config.device + 4 + 8 * u64::from(config.size) };
+                write(memory, at, &word.to_le_bytes()[..if packed { 4 } else { 2 }]);
+            }
+            Step::Bytes { offset, bytes } => write(memory, Arena::BASE + u64::from(*offset), bytes),
         }
         true
+    }
+
+    /// What a good device does with the oldest chain that it has; `id` is what it says that it returns, if it lies.
+    fn give_back(&mut self, id: Option<u16>, len: u32) {
+        let Some(&(oldest, descriptors)) = self.outstanding.get(self.returned) else { return };
+        self.returned += 1;
+        let (memory, config) = (self.arena.memory(), &self.config);
+        let id = id.unwrap_or(oldest);
+        if config.negotiated.has(features::RING_PACKED) {
+            let lap: u16 = if self.wrap { 1 << 7 | 1 << 15 } else { 0 };
+            let tail = u64::from(len) | u64::from(id) << 32 | u64::from(lap) << 48;
+            write(memory, config.descriptors + 16 * u64::from(self.slot) + 8, &tail.to_le_bytes());
+            self.slot += descriptors;
+            if self.slot >= config.size {
+                self.slot -= config.size;
+                self.wrap = !self.wrap;
+            }
+        } else {
+            let at = config.device + 2;
+            let index = u16::from_le_bytes(read(memory, at));
+            let element = config.device + 4 + 8 * u64::from(index % config.size);
+            write(memory, element, &(u64::from(id) | u64::from(len) << 32).to_le_bytes());
+            write(memory, at, &index.wrapping_add(1).to_le_bytes());
+        }
     }
 }

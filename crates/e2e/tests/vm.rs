@@ -28,7 +28,8 @@ fn two_machines(home: &Home, millrace: &Millrace, nics: [Nic; 2]) -> Result<(Vm,
         vm.set_address("eth0", address)?;
     }
     println!("two machines in {}: {:?}", home.path("").display(), began.elapsed());
-    assert_eq!(a.ping("192.0.2.2", 5)?.received, 5);
+    let pings = a.ping("192.0.2.2", 5)?;
+    assert_eq!(pings.received, 5, "{:?}", millrace.stats().ports);
     let moved = Instant::now();
     guest::move_file(&a, &b, "192.0.2.2", FILE, guest::PATIENCE)?;
     guest::move_file(&b, &a, "192.0.2.1", FILE, guest::PATIENCE)?;

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::demo::FunctionOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -64,6 +65,9 @@ Examples:
 Example:
   millrace demo --seconds 2 --json")]
     Demo(DemoOptions),
+    /// A network function of the demonstration
+    #[command(hide = true)]
+    DemoFunction(FunctionOptions),
 }
 
 /// Options of `run`.
@@ -180,8 +184,8 @@ pub struct SchemaOptions {
 /// Options of `demo`.
 #[derive(Clone, Debug, Args)]
 pub struct DemoOptions {
-    /// Time to run
-    #[arg(long, short, value_name = "N", default_value = "5", value_parser = seconds)]
+    /// Time to measure; starting and stopping comes on top
+    #[arg(long, short, value_name = "N", default_value = "12", value_parser = seconds)]
     pub seconds: f64,
     /// Print the result as JSON
     #[arg(long)]

@@ -3,7 +3,7 @@
 use clap::Parser;
 use millrace::cli::{Cli, Command, RunOptions};
 use millrace::config::{Config, LoadError, Report};
-use millrace::{config, ctl, daemon};
+use millrace::{config, ctl, daemon, demo};
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -17,7 +17,8 @@ fn main() -> ExitCode {
         Command::Schema(options) => {
             print(if options.markdown { config::markdown() } else { format!("{:#}\n", config::schema()) })
         }
-        Command::Demo(_) => Err("the demonstration is not part of this build".into()),
+        Command::Demo(options) => demo::run(&options).map_err(Into::into),
+        Command::DemoFunction(options) => demo::run_function(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,5 +1,6 @@
 //! Loads, peers and comparisons for Millrace and other virtual switches.
 
+mod compare;
 mod cpu;
 mod cycles;
 mod latency;
@@ -20,6 +21,10 @@ struct Arguments {
 enum Command {
     /// Send frames through a switch and take them back, as fast as the switch can
     Load(LoadArguments),
+    /// Measure Millrace and a peer in turn, under the same load, and show both side by side
+    Compare(compare::Compare),
+    /// Send one frame at a time through Millrace: how long it takes, and what the switch costs in between
+    Latency(compare::LoneFrames),
     /// Measure how far apart two processors are: figures compare only between equal answers
     LatencyCores(latency::LatencyCores),
 }
@@ -36,6 +41,10 @@ struct LoadArguments {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Load(arguments) => run_load(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::Latency(arguments) => {
+            compare::run_lone_frames(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
         Command::LatencyCores(arguments) => run_latency(&arguments),
     };
     match outcome {

@@ -180,6 +180,7 @@ impl Millrace {
 }
 
 /// A port's counters, all queues together.
+#[derive(Debug)]
 pub struct Port(pub PortStats);
 
 impl Port {

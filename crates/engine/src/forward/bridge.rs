@@ -82,10 +82,8 @@ impl BridgePlan {
     #[inline(always)]
     fn forward_flat(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         let frames = arrival.frames;
-        let mut verdicts = [Verdict::Flood; MAX_BURST];
         let mut last = None;
         let mut verdict = Verdict::Flood;
-        let mut uniform = true;
         for (i, frame) in frames.as_slice().iter().enumerate() {
             // The shortest frame has both addresses and a type.
             let Some(head) = frames.peek::<12>(frame) else { continue };
@@ -93,16 +91,30 @@ impl BridgePlan {
             if last != Some(addresses) {
                 last = Some(addresses);
                 let next = self.decide(&arrival, head, 0);
-                uniform &= i == 0 || next == verdict;
+                if i > 0 && next != verdict {
+                    return self.forward_mixed(arrival, scratch);
+                }
                 verdict = next;
             }
-            verdicts[i] = verdict;
         }
-        match (uniform, verdict) {
-            (true, Verdict::Port(port)) => self.output(&arrival, port.into()).transmit(arrival.queue, frames),
-            (true, Verdict::Drop(reason)) => arrival.drops.add(reason, frames.len() as u64),
-            _ => self.send_mixed(&arrival, &verdicts[..frames.len()], &[(0, false); MAX_BURST], scratch),
+        match verdict {
+            Verdict::Port(port) => self.output(&arrival, port.into()).transmit(arrival.queue, frames),
+            Verdict::Drop(reason) => arrival.drops.add(reason, frames.len() as u64),
+            Verdict::Flood => self.send(&arrival, &[verdict; MAX_BURST], &[(0, false); MAX_BURST], scratch),
         }
+    }
+
+    /// Without VLANs, and frames go different ways: looks at each one again.
+    #[cold]
+    fn forward_mixed(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        let frames = arrival.frames;
+        let mut verdicts = [Verdict::Flood; MAX_BURST];
+        for (verdict, frame) in verdicts.iter_mut().zip(frames.as_slice()) {
+            if let Some(head) = frames.peek(frame) {
+                *verdict = self.decide(&arrival, head, 0);
+            }
+        }
+        self.send(&arrival, &verdicts, &[(0, false); MAX_BURST], scratch);
     }
 
     #[cold]
@@ -123,7 +135,7 @@ impl BridgePlan {
                 };
             }
         }
-        self.send_mixed(&arrival, &verdicts[..frames.len()], &tags, scratch);
+        self.send(&arrival, &verdicts, &tags, scratch);
     }
 
     /// Learns the source and looks up the destination.
@@ -152,15 +164,15 @@ impl BridgePlan {
 
     /// Sends frames that go different ways, port by port, each port's in their order.
     #[cold]
-    fn send_mixed(
+    fn send(
         &self,
         arrival: &Arrival<'_, '_>,
-        verdicts: &[Verdict],
+        verdicts: &[Verdict; MAX_BURST],
         tags: &[(u16, bool); MAX_BURST],
         scratch: &mut Scratch,
     ) {
         let frames = arrival.frames;
-        for verdict in verdicts {
+        for verdict in &verdicts[..frames.len()] {
             match verdict {
                 Verdict::Drop(reason) => arrival.drops.add(*reason, 1),
                 Verdict::Flood if self.outputs.len() < 2 => arrival.drops.add(Reason::NoPort, 1),

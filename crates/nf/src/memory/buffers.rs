@@ -70,16 +70,27 @@ impl Buffers {
         self.host.as_ptr().wrapping_add(usize::from(index) * self.stride)
     }
 
-    /// The bytes of a buffer.
+    /// The bytes of a buffer, to be read.
+    ///
+    /// # Safety
+    /// The device must not have the buffer for writing, and nothing else may write to it while the slice lives.
+    #[inline(always)]
+    pub unsafe fn bytes(&self, index: u16) -> &[u8] {
+        assert!(index < self.count, "there is no buffer {index}");
+        // SAFETY: the run is mapped for `count` strides of at least `size` bytes, initialised (a new memfd is zeros),
+        // and by the caller's promise nobody writes.
+        unsafe { std::slice::from_raw_parts(self.ptr(index), self.size) }
+    }
+
+    /// The bytes of a buffer, to be written.
     ///
     /// # Safety
     /// The device must not have the buffer, and nothing else may refer to its bytes while the slice lives.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)] // Buffers are owned one by one, as the caller promises.
-    pub unsafe fn bytes(&self, index: u16) -> &mut [u8] {
+    pub unsafe fn bytes_mut(&self, index: u16) -> &mut [u8] {
         assert!(index < self.count, "there is no buffer {index}");
-        // SAFETY: the run is mapped for `count` strides of at least `size` bytes, initialised (a new memfd is zeros),
-        // and by the caller's promise ours alone.
+        // SAFETY: as in `bytes`, and by the caller's promise the buffer is ours alone.
         unsafe { std::slice::from_raw_parts_mut(self.ptr(index), self.size) }
     }
 }

@@ -41,7 +41,7 @@ impl Pool {
         Some(Segment { pool: self.clone(), index, start: HEADROOM as u16, len: len as u16 })
     }
 
-    /// Buffers that are nobody's.
+    /// How many buffers are nobody's.
     pub(crate) fn free(&self) -> usize {
         self.free.borrow().len()
     }
@@ -97,9 +97,10 @@ impl Deref for Segment {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: there is one segment per taken index, this one, so that nothing else refers to the buffer's bytes
-        // but through it. Segments that the device has are locked away in a queue, which never asks for their bytes.
-        &unsafe { self.pool.buffers.bytes(self.index) }[self.range()]
+        // SAFETY: there is one segment per taken index, this one, and nothing else refers to the buffer's bytes but
+        // through it. Segments that the device has are locked away in a queue, which never asks for their bytes.
+        let bytes = unsafe { self.pool.buffers.bytes(self.index) };
+        &bytes[self.range()]
     }
 }
 
@@ -108,7 +109,8 @@ impl DerefMut for Segment {
     fn deref_mut(&mut self) -> &mut [u8] {
         let range = self.range();
         // SAFETY: as in `deref`, and `self` is borrowed mutably.
-        &mut unsafe { self.pool.buffers.bytes(self.index) }[range]
+        let bytes = unsafe { self.pool.buffers.bytes_mut(self.index) };
+        &mut bytes[range]
     }
 }
 

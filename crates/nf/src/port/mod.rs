@@ -93,6 +93,11 @@ impl Port {
         Some(packet)
     }
 
+    /// Buffers that no queue and no packet has, of those that all ports share.
+    pub fn free_buffers(&self) -> usize {
+        self.pool.free()
+    }
+
     /// Sends a packet: the buffers themselves, which are freed when the device is done with them. A packet of other
     /// memory, received before a reconnect, is copied. Gives it back if there is no room in the queue. The device
     /// sees it after [`Port::flush`].

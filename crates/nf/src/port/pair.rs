@@ -65,16 +65,16 @@ pub(super) struct Pair {
     pool: Rc<Pool>,
     index: u16,
     mergeable: bool,
+    /// Buffers were posted since the device was asked last whether it waits for some.
+    posted: bool,
 }
 
 impl Pair {
     pub(super) fn new(pair: QueuePair, pool: &Rc<Pool>, index: u16, negotiated: Negotiated) -> Pair {
         let mergeable = negotiated.has(features::MRG_RXBUF);
         let (receive, transmit) = (Side::new(pair.receive), Side::new(pair.transmit));
-        let mut pair = Pair { receive, transmit, pool: pool.clone(), index, mergeable };
+        let mut pair = Pair { receive, transmit, pool: pool.clone(), index, mergeable, posted: false };
         pair.refill();
-        ordering::before_asking();
-        pair.receive.kick_if_wanted();
         pair
     }
 
@@ -86,6 +86,7 @@ impl Pair {
             self.receive.add(&[buffer], segment);
         }
         self.receive.queue.publish();
+        self.posted = true;
     }
 
     /// Appends up to [`BURST`] frames to `burst`; returns how many buffers that were not frames.
@@ -119,6 +120,12 @@ impl Pair {
         }
         if taken > 0 {
             self.refill();
+        } else if self.posted {
+            // Asking means waiting for all earlier stores, which is too dear for every burst. A device that ran out of
+            // buffers and sleeps leaves us idle soon, so that it is enough to ask then.
+            self.posted = false;
+            ordering::before_asking();
+            self.receive.kick_if_wanted();
         }
         Ok(malformed)
     }
@@ -156,13 +163,12 @@ impl Pair {
         Ok(Ok(()))
     }
 
-    /// Shows the device what was added to either queue.
+    /// Shows the device what was added to the transmit queue.
     #[inline]
     pub(super) fn flush(&mut self) {
         self.transmit.queue.publish();
         ordering::before_asking();
         self.transmit.kick_if_wanted();
-        self.receive.kick_if_wanted();
     }
 
     /// Frees all packets that the device has sent.

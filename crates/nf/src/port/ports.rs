@@ -6,7 +6,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link};
@@ -28,6 +27,8 @@ pub enum OpenError {
     Memory(#[from] MemoryError),
     #[error("port {}: {source}", socket.display())]
     Link { socket: PathBuf, source: FrontendError },
+    #[error("can't handle signals: {0}")]
+    Signals(std::io::Error),
     #[error("port {}: {reason}", socket.display())]
     Lost { socket: PathBuf, reason: String },
 }
@@ -153,7 +154,8 @@ fn establish(
         return Err(OpenError::BufferSize { size: options.buffer_size });
     }
     // So many that queues full of packets never keep another queue from getting its buffers.
-    let in_queues: usize = options.ports.iter().map(|p| 2 * usize::from(p.queue_pairs) * usize::from(p.queue_size)).sum();
+    let in_queues: usize =
+        options.ports.iter().map(|p| 2 * usize::from(p.queue_pairs) * usize::from(p.queue_size)).sum();
     let buffers = in_queues + usize::from(options.spare_buffers);
     let count = u16::try_from(buffers).map_err(|_| OpenError::TooManyBuffers { buffers, max: u16::MAX })?;
     let rings: u64 = options
@@ -182,8 +184,9 @@ fn establish(
         links.push(Link::establish(&wanted, &mut arena, timeout, stop).map_err(failed)?);
     }
     let pool = Pool::allocate(&mut arena, count, options.buffer_size).expect("the arena was made to fit");
-    let ports = links.into_iter().zip(options.ports.iter().zip(counters)).map(|((link, pairs), (port, counters))| {
-        Port::new(port.socket.clone(), link, pairs, &pool, *counters)
-    });
+    let ports = links
+        .into_iter()
+        .zip(options.ports.iter().zip(counters))
+        .map(|((link, pairs), (port, counters))| Port::new(port.socket.clone(), link, pairs, &pool, *counters));
     Ok((ports.collect(), arena.is_huge()))
 }

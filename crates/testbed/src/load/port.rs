@@ -7,7 +7,7 @@ use rustix::fd::OwnedFd;
 use virtqueue::copy::{prefetch, prefetch_write};
 
 /// Most frames taken or sent before the other side is looked at again.
-const BURST: u64 = 128;
+const BURST: u64 = 64;
 
 /// How many buffers before its turn a buffer's first line is asked for.
 const AHEAD: u16 = 16;
@@ -59,7 +59,7 @@ impl Port {
     pub fn new(mut receive: Side, transmit: Side, outgoing: Shape, incoming: Shape) -> Port {
         for slot in 0..transmit.buffers.count() {
             // SAFETY: nothing was given to the device yet, and this is the only reference.
-            outgoing.prepare(unsafe { transmit.buffers.bytes(slot) });
+            outgoing.prepare(unsafe { transmit.buffers.bytes_mut(slot) });
         }
         receive.ring.give(receive.ring.free());
         Port { receive, transmit, outgoing, incoming, sent: 0, next: 0, counts: Counts::default() }
@@ -120,7 +120,7 @@ impl Port {
                 let ahead = (slot + AHEAD) % self.transmit.buffers.count();
                 prefetch_write(self.transmit.buffers.ptr(ahead));
                 // SAFETY: the slot is ours until `give` below, and no other reference is alive.
-                T::write(unsafe { self.transmit.buffers.bytes(slot) }, &self.outgoing, self.sent);
+                T::write(unsafe { self.transmit.buffers.bytes_mut(slot) }, &self.outgoing, self.sent);
                 self.sent += 1;
             }
         } else {

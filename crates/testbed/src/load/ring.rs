@@ -283,7 +283,7 @@ mod tests {
                 assert!(ring.free() >= count, "features {features:#x}");
                 for slot in ring.slots(count) {
                     // SAFETY: the slot is ours, and no other reference is alive.
-                    let bytes = unsafe { buffers.bytes(slot) };
+                    let bytes = unsafe { buffers.bytes_mut(slot) };
                     bytes[12] = next;
                     next = next.wrapping_add(1);
                 }

@@ -5,9 +5,11 @@ use super::region::{MemoryError, Region};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr;
 
-/// What may be done to addresses that are reserved and not mapped yet. Miri maps no files: under it a mapping is memory
-/// of its own, of the same length and at the same alignment.
-const RESERVED: ProtFlags = if cfg!(miri) { ProtFlags::READ.union(ProtFlags::WRITE) } else { ProtFlags::empty() };
+/// How addresses are reserved before files are mapped there. Miri maps no files: under it a mapping is memory of its own.
+#[cfg(not(miri))]
+const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::empty(), MapFlags::PRIVATE.union(MapFlags::NORESERVE));
+#[cfg(miri)]
+const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::READ.union(ProtFlags::WRITE), MapFlags::PRIVATE);
 
 /// The regions of one window, mapped back to back; unmapped when dropped.
 #[derive(Debug)]
@@ -42,10 +44,8 @@ impl Mapping {
         let lead = first.offset % page;
         let reserved_len = (lead + len).next_multiple_of(page) + page;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-        let reserved = unsafe {
-            mmap_anonymous(ptr::null_mut(), reserved_len as usize, RESERVED, MapFlags::PRIVATE | MapFlags::NORESERVE)
-        }
-        .map_err(failed(first))? as *mut u8;
+        let reserved = unsafe { mmap_anonymous(ptr::null_mut(), reserved_len as usize, RESERVE.0, RESERVE.1) }
+            .map_err(failed(first))? as *mut u8;
         let pad = (reserved as u64).next_multiple_of(page) - reserved as u64;
         // SAFETY: pad < page and lead + len + page fit into what was reserved.
         let host = unsafe { reserved.add((pad + lead) as usize) };

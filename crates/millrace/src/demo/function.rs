@@ -1,0 +1,187 @@
+//! The two network functions: one sends frames and checks what comes back, the other sends everything back.
+
+use clap::{Args, ValueEnum};
+use nf::wire::ethernet::{self, MacAddr};
+use nf::{Options, Packet, Port, PortOptions, Ports};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Frames on their way at most: as many as a queue holds.
+const WINDOW: u64 = 256;
+/// Longest time that the last frames may take.
+const DRAIN: Duration = Duration::from_secs(1);
+/// Shortest frame: addresses, type and a number.
+const SHORTEST: usize = ethernet::HEADER + 8;
+/// Experimental EtherType (IEEE 802).
+const ETHERTYPE: u16 = 0x88b5;
+
+/// What a network function does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// Sends every frame back with its addresses exchanged.
+    Echo,
+    /// Sends frames and checks what comes back.
+    Source,
+}
+
+/// How a network function of the demonstration is started.
+#[derive(Clone, Debug, Args)]
+pub struct FunctionOptions {
+    /// What it does
+    #[arg(long)]
+    pub role: Role,
+    /// Where its port is
+    #[arg(long)]
+    pub socket: PathBuf,
+    /// Bytes of a frame
+    #[arg(long)]
+    pub size: usize,
+    /// Processor to run on
+    #[arg(long)]
+    pub cpu: Option<usize>,
+}
+
+/// What the source found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames that came back as they should.
+    pub right: u64,
+    /// Frames that came back changed, or out of order.
+    pub wrong: u64,
+    /// The memory lies on huge pages.
+    pub huge: bool,
+}
+
+/// Runs a network function until its standard input ends.
+pub fn run(options: &FunctionOptions) -> Result<(), Box<dyn std::error::Error>> {
+    if let Some(cpu) = options.cpu {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(cpu);
+        // Without it the network function runs anywhere, which is slower and as right.
+        let _ = rustix::thread::sched_setaffinity(None, &set);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        // Whoever started us says so when it is enough, or is gone.
+        let _ = std::io::stdin().lock().read_line(&mut line);
+        seen.store(true, Ordering::Relaxed);
+    });
+    let mut ports = Ports::open(Options::new(vec![PortOptions::new(&options.socket)]), &stop)?;
+    let huge = ports.memory().contains("huge");
+    println!("ready");
+    let Some(port) = ports.iter_mut().next() else { return Ok(()) };
+    match options.role {
+        Role::Echo => echo(port, &stop),
+        Role::Source => {
+            let tally = Tally { huge, ..source(port, options.size.max(SHORTEST), &stop) };
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(&tally)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn echo(port: &mut Port, stop: &AtomicBool) {
+    let mut burst: Vec<Packet> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        if port.receive(&mut burst) == 0 {
+            // The other network function may be waiting for this processor.
+            std::thread::yield_now();
+            continue;
+        }
+        burst.iter_mut().for_each(|packet| ethernet::swap_addresses(packet));
+        port.transmit_all(&mut burst);
+    }
+}
+
+fn source(port: &mut Port, size: usize, stop: &AtomicBool) -> Tally {
+    let mut tally = Tally::default();
+    let mut burst: Vec<Packet> = Vec::new();
+    let mut stopped: Option<Instant> = None;
+    loop {
+        if stopped.is_none() && stop.load(Ordering::Relaxed) {
+            stopped = Some(Instant::now());
+        }
+        let back = tally.right + tally.wrong;
+        if stopped.is_some_and(|at| back == tally.sent || at.elapsed() > DRAIN) {
+            return tally;
+        }
+        let received = port.receive(&mut burst);
+        for packet in burst.drain(..) {
+            // The switch keeps the order, so the number of every frame is known.
+            let number = tally.right + tally.wrong;
+            if is_right(&packet, number, size) {
+                tally.right += 1;
+            } else {
+                tally.wrong += 1;
+            }
+        }
+        let mut sent = 0;
+        while stopped.is_none() && sent < 32 && tally.sent - (tally.right + tally.wrong) < WINDOW {
+            let Some(mut packet) = port.alloc(size) else { break };
+            fill(&mut packet, tally.sent);
+            if port.transmit(packet).is_err() {
+                break;
+            }
+            tally.sent += 1;
+            sent += 1;
+        }
+        port.flush();
+        if received == 0 && sent == 0 {
+            port.reclaim();
+            std::thread::yield_now();
+        }
+    }
+}
+
+const HERE: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x0a]);
+const THERE: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x0b]);
+
+/// Word `index` of the payload of frame `number`: all different, cheap to make.
+fn word(number: u64, index: usize) -> [u8; 8] {
+    (number ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes()
+}
+
+fn fill(frame: &mut [u8], number: u64) {
+    ethernet::write(frame, THERE, HERE, ETHERTYPE);
+    for (index, chunk) in frame[ethernet::HEADER..].chunks_mut(8).enumerate() {
+        chunk.copy_from_slice(&word(number, index)[..chunk.len()]);
+    }
+}
+
+/// `frame` is frame `number` with its addresses exchanged.
+fn is_right(frame: &[u8], number: u64, size: usize) -> bool {
+    frame.len() == size
+        && ethernet::destination(frame) == HERE
+        && ethernet::source(frame) == THERE
+        && ethernet::ethertype(frame) == Some(ETHERTYPE)
+        && frame[ethernet::HEADER..].chunks(8).enumerate().all(|(i, chunk)| chunk == &word(number, i)[..chunk.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_bit_is_seen() {
+        for size in [SHORTEST, 64, 1514] {
+            let mut frame = vec![0; size];
+            fill(&mut frame, 7);
+            ethernet::swap_addresses(&mut frame);
+            assert!(is_right(&frame, 7, size));
+            assert!(!is_right(&frame, 8, size));
+            for at in 0..size {
+                frame[at] ^= 1;
+                assert!(!is_right(&frame, 7, size), "byte {at}");
+                frame[at] ^= 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The demonstration: a switch, two sandboxed network functions, generated traffic, every payload checked.
+
+mod function;
+mod report;
+mod sandbox;
+
+pub use function::{FunctionOptions, run as run_function};
+
+use crate::cli::DemoOptions;
+use engine::Switch;
+use engine::spec::{Driver, Idle, Mode, PortSpec, Spec, Vlan, WorkerSpec};
+use engine::stats::Snapshot;
+use function::{Role, Tally};
+use report::{Measured, Report};
+use sandbox::{Function, Sandbox};
+use std::io::IsTerminal;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Frame sizes that are compared.
+const SIZES: [usize; 3] = [64, 512, 1514];
+/// Times that each size is measured each way, in turn.
+const ROUNDS: usize = 2;
+/// Share of the time for live rates; the rest is for the comparison.
+const LIVE: f64 = 0.3;
+/// Time for queues to fill before anything is measured.
+const WARM_UP: Duration = Duration::from_millis(150);
+
+/// Why there was nothing to see.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// The switch could not start.
+    #[error(transparent)]
+    Switch(#[from] engine::Error),
+    /// Something else could not.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A network function ended too early.
+    #[error("the network function \"{name}\" failed: {problem}")]
+    Function {
+        /// Which one.
+        name: &'static str,
+        /// What it said.
+        problem: String,
+    },
+    /// Frames came back changed, twice, or not at all.
+    #[error("{0} payloads were wrong or lost; the switch must not do that: please report it")]
+    Payload(u64),
+}
+
+/// Runs the demonstration and prints what it finds.
+pub fn run(options: &DemoOptions) -> Result<(), DemoError> {
+    let sandbox = Sandbox::detect();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut report = Report::new(sandbox.describe(), cpus);
+    let say = |text: &str| {
+        if !options.json {
+            println!("{text}");
+        }
+    };
+    say(&report.introduction());
+    let live = Duration::from_secs_f64(options.seconds * LIVE);
+    let slice = options.seconds * (1.0 - LIVE) / (SIZES.len() * 2 * ROUNDS) as f64;
+    let slice = Duration::from_secs_f64(slice.max(0.05));
+    let rig = Rig { sandbox: &sandbox, cpus };
+    report.live = Some(rig.measure(512, false, live, |from, to| say(&report::rates(from, to)))?);
+    for size in SIZES {
+        for round in 0..ROUNDS {
+            progress(options.json, size, round);
+            for staged in [true, false] {
+                let measured = rig.measure(size, staged, slice, |_, _| {})?;
+                report.add(size, staged, measured);
+            }
+        }
+    }
+    progress_done(options.json);
+    say("");
+    println!("{}", if options.json { report.json() } else { report.table() });
+    match report.wrong() {
+        0 => Ok(()),
+        wrong => Err(DemoError::Payload(wrong)),
+    }
+}
+
+fn progress(json: bool, size: usize, round: usize) {
+    if !json && std::io::stderr().is_terminal() {
+        eprint!("\rcomparing at {size} bytes, round {} of {ROUNDS} ...  ", round + 1);
+    }
+}
+
+fn progress_done(json: bool) {
+    if !json && std::io::stderr().is_terminal() {
+        eprint!("\r{:50}\r", "");
+    }
+}
+
+/// What every measurement runs on.
+struct Rig<'s> {
+    sandbox: &'s Sandbox,
+    cpus: usize,
+}
+
+impl Rig<'_> {
+    /// Starts a switch and two network functions, and runs them for `time` with frames of `size` bytes. `watch` sees
+    /// the counters every second.
+    fn measure(
+        &self,
+        size: usize,
+        staged: bool,
+        time: Duration,
+        mut watch: impl FnMut(&Snapshot, &Snapshot),
+    ) -> Result<Measured, DemoError> {
+        let system = |action| move |source| DemoError::System { action, source };
+        let directory = tempfile::tempdir().map_err(system("make a temporary directory"))?;
+        let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
+        let switch = Switch::start(self.spec(&sockets, staged))?;
+        let mut functions = Vec::new();
+        // Both share what the switch leaves: with two processors, one.
+        for (role, socket) in [Role::Echo, Role::Source].into_iter().zip(&sockets) {
+            let cpu = (self.cpus > 1).then(|| if self.cpus > 2 { 1 + role as usize } else { 1 });
+            let options = FunctionOptions { role, socket: socket.clone(), size, cpu };
+            functions.push(Function::start(self.sandbox, &options).map_err(system("start a network function"))?);
+        }
+        let [echo, mut source] = <[Function; 2]>::try_from(functions).unwrap_or_else(|_| unreachable!("there are two"));
+        source.wait_ready().map_err(|problem| DemoError::Function { name: "source", problem })?;
+        sleep(WARM_UP);
+        let begin = (Instant::now(), switch.snapshot());
+        let mut last = begin.1.clone();
+        while let Some(left) = time.checked_sub(begin.0.elapsed()).filter(|left| !left.is_zero()) {
+            sleep(left.min(Duration::from_secs(1)));
+            let now = switch.snapshot();
+            watch(&last, &now);
+            last = now;
+        }
+        let tally: Tally = source.finish().map_err(|problem| DemoError::Function { name: "source", problem })?;
+        drop(echo);
+        Ok(Measured::between(&begin.1, &last, tally))
+    }
+
+    fn spec(&self, sockets: &[impl AsRef<Path>; 2], staged: bool) -> Spec {
+        let port = |name: &str, socket: &Path| PortSpec {
+            name: name.into(),
+            driver: Driver::VhostUser { socket: socket.to_owned(), mode: Mode::Server, queues: 1 },
+            vlan: Vlan::Ignore,
+            record: None,
+            fault: None,
+            staged,
+        };
+        let idle = if self.cpus > 1 { Idle::Poll } else { Idle::Backoff };
+        Spec {
+            ports: vec![port("a", sockets[0].as_ref()), port("b", sockets[1].as_ref())],
+            patches: vec![["a".into(), "b".into()]],
+            bridges: vec![],
+            workers: vec![WorkerSpec { cpu: Some(0), idle, queues: vec![] }],
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Network functions as processes of their own, in namespaces of their own where that is permitted.
+
+use super::function::{FunctionOptions, Tally};
+use clap::ValueEnum;
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// What `unshare` (util-linux) is asked for: own users, network, processes, mounts, host name and IPC.
+const UNSHARE: [&str; 9] =
+    ["--user", "--map-root-user", "--net", "--ipc", "--uts", "--mount", "--pid", "--fork", "--kill-child"];
+
+/// How network functions are confined.
+pub(super) enum Sandbox {
+    /// In namespaces of their own.
+    Namespaces,
+    /// Not at all, and why.
+    None(String),
+}
+
+impl Sandbox {
+    /// The best that is permitted here.
+    pub(super) fn detect() -> Sandbox {
+        let tried = Command::new("unshare").args(UNSHARE).arg("true").stdin(Stdio::null()).output();
+        match tried {
+            Ok(output) if output.status.success() => Sandbox::Namespaces,
+            Ok(output) => Sandbox::None(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            Err(error) => Sandbox::None(format!("unshare: {error}")),
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Sandbox::Namespaces => "in namespaces of their own (user, network, process, mount, IPC)".to_owned(),
+            Sandbox::None(why) => format!("as plain processes, because namespaces are not permitted here ({why})"),
+        }
+    }
+}
+
+/// A running network function. It ends when it is dropped.
+pub(super) struct Function {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Function {
+    pub(super) fn start(sandbox: &Sandbox, options: &FunctionOptions) -> io::Result<Function> {
+        let program = std::env::current_exe()?;
+        let mut command = match sandbox {
+            Sandbox::Namespaces => {
+                let mut command = Command::new("unshare");
+                command.args(UNSHARE).arg("--").arg(program);
+                command
+            }
+            Sandbox::None(_) => Command::new(program),
+        };
+        let role = options.role.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default();
+        command.arg("demo-function").args(["--role", &role]);
+        command.arg("--socket").arg(&options.socket).args(["--size", &options.size.to_string()]);
+        if let Some(cpu) = options.cpu {
+            command.args(["--cpu", &cpu.to_string()]);
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let output = BufReader::new(child.stdout.take().ok_or_else(|| io::Error::other("no output"))?);
+        Ok(Function { child, output })
+    }
+
+    /// Waits until it is connected.
+    pub(super) fn wait_ready(&mut self) -> Result<(), String> {
+        if self.line()? == "ready" { Ok(()) } else { Err("it is not ready".to_owned()) }
+    }
+
+    /// Tells it to stop, and takes what it found.
+    pub(super) fn finish(&mut self) -> Result<Tally, String> {
+        drop(self.child.stdin.take());
+        serde_json::from_str(&self.line()?).map_err(|error| error.to_string())
+    }
+
+    fn line(&mut self) -> Result<String, String> {
+        let mut line = String::new();
+        match self.output.read_line(&mut line) {
+            Ok(0) | Err(_) => {
+                let mut errors = String::new();
+                if let Some(mut stderr) = self.child.stderr.take() {
+                    let _ = stderr.read_to_string(&mut errors);
+                }
+                Err(if errors.is_empty() { "it ended".to_owned() } else { errors.trim().to_owned() })
+            }
+            Ok(_) => Ok(line.trim_end().to_owned()),
+        }
+    }
+}
+
+impl Drop for Function {
+    fn drop(&mut self) {
+        // The end of its input tells it to stop; by then it has nothing to lose.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,32 @@
+//! Sends every frame back, with source and destination address exchanged.
+
+use clap::Parser;
+use nf::cli::Common;
+use nf::wire::ethernet;
+use nf::{Packet, Ports};
+use std::process::ExitCode;
+
+/// Send every frame back to where it came from, with source and destination address exchanged.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(flatten)]
+    common: Common,
+}
+
+fn main() -> ExitCode {
+    let mut burst: Vec<Packet> = Vec::new();
+    Arguments::parse().common.run(|ports: &mut Ports| {
+        let mut received = 0;
+        for port in ports.iter_mut() {
+            if port.receive(&mut burst) == 0 {
+                continue;
+            }
+            received += burst.len();
+            burst.retain(|packet| packet.len() >= ethernet::HEADER);
+            burst.iter_mut().for_each(|packet| ethernet::swap_addresses(packet));
+            port.transmit_all(&mut burst);
+        }
+        received
+    })
+}

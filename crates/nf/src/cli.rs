@@ -1,0 +1,130 @@
+//! What the sample programs have in common on the command line.
+
+use crate::port::{OpenError, Options, PortOptions, Ports};
+use crate::run::{Idle, RunError, run};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use vhost_user::Mode;
+use vhost_user::frontend::FrontendError;
+
+/// Options about ports, and how to run.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// Sockets of the ports
+    #[arg(required = true, value_name = "SOCKET")]
+    pub sockets: Vec<PathBuf>,
+    /// Create the sockets and wait for the switch to connect, instead of connecting to the switch
+    #[arg(long)]
+    pub server: bool,
+    /// Queue pairs of each port
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub queue_pairs: u16,
+    /// Descriptors of each queue; a power of two unless packed
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(2..=1024))]
+    pub queue_size: u16,
+    /// Ask for packed rings
+    #[arg(long)]
+    pub packed: bool,
+    /// Ask for mergeable receive buffers
+    #[arg(long, value_name = "on|off", default_value = "on", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub mergeable: bool,
+    /// Ask for buffers to be used in order
+    #[arg(long, value_name = "on|off", default_value = "on", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub in_order: bool,
+    /// Ask for notifications by index
+    #[arg(long, value_name = "on|off", default_value = "off", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub event_idx: bool,
+    /// Bytes of the longest frame that fits into one buffer
+    #[arg(long, default_value_t = 2048)]
+    pub buffer_size: usize,
+    /// Poll when idle: lowest latency, and a whole processor
+    #[arg(long, conflicts_with = "sleep")]
+    pub poll: bool,
+    /// Sleep when idle until the switch notifies (the default)
+    #[arg(long)]
+    pub sleep: bool,
+    /// End when the switch goes away, instead of waiting for it
+    #[arg(long)]
+    pub once: bool,
+    /// Seconds that the switch may take to answer at first; for ever without
+    #[arg(long)]
+    pub timeout: Option<u64>,
+}
+
+impl Common {
+    fn options(&self) -> Options {
+        let port = |socket: &PathBuf| PortOptions {
+            mode: if self.server { Mode::Server } else { Mode::Client },
+            queue_pairs: self.queue_pairs,
+            queue_size: self.queue_size,
+            packed: self.packed,
+            mergeable: self.mergeable,
+            in_order: self.in_order,
+            event_idx: self.event_idx,
+            ..PortOptions::new(socket)
+        };
+        Options {
+            buffer_size: self.buffer_size,
+            reconnect: !self.once,
+            timeout: self.timeout.map(Duration::from_secs),
+            ..Options::new(self.sockets.iter().map(port).collect())
+        }
+    }
+
+    /// Opens the ports and runs `round` on them until SIGINT or SIGTERM; prints what the ports counted.
+    pub fn run(&self, round: impl FnMut(&mut Ports) -> usize) -> ExitCode {
+        match self.try_run(round) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn try_run(&self, round: impl FnMut(&mut Ports) -> usize) -> Result<(), RunError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // A second one ends the process the usual way, should the first not be enough.
+            signal_hook::flag::register_conditional_default(signal, stop.clone()).map_err(OpenError::Signals)?;
+            signal_hook::flag::register(signal, stop.clone()).map_err(OpenError::Signals)?;
+        }
+        let outcome = self.open_and_run(&stop, round);
+        match outcome {
+            // Being told to stop while waiting for a switch is no failure.
+            Err(RunError::Ports(OpenError::Link { source: FrontendError::Stopped, .. }))
+                if stop.load(Ordering::Relaxed) =>
+            {
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn open_and_run(&self, stop: &AtomicBool, round: impl FnMut(&mut Ports) -> usize) -> Result<(), RunError> {
+        let mut ports = Ports::open(self.options(), stop)?;
+        for port in ports.iter() {
+            let negotiated = port.negotiated();
+            eprintln!("{}: {} rings, features {:#x}", port.socket().display(), negotiated.format(), negotiated.0);
+        }
+        eprintln!("memory: {}", ports.memory());
+        let outcome = run(&mut ports, if self.poll { Idle::Poll } else { Idle::Sleep }, stop, round);
+        for port in ports.iter() {
+            let c = port.counters();
+            eprintln!(
+                "{}: {} received, {} sent, {} dropped as the queue was full, {} malformed",
+                port.socket().display(),
+                c.received,
+                c.transmitted,
+                c.full,
+                c.malformed
+            );
+        }
+        outcome
+    }
+}

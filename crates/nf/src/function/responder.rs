@@ -1,0 +1,43 @@
+//! A host that answers: ARP requests and ICMP echo requests for its addresses.
+
+use crate::wire::{MacAddr, arp, ethernet, icmp, ipv4};
+use std::net::Ipv4Addr;
+
+/// A host with one Ethernet address and some IPv4 addresses.
+#[derive(Clone, Debug)]
+pub struct Responder {
+    mac: MacAddr,
+    addresses: Vec<Ipv4Addr>,
+}
+
+impl Responder {
+    /// The host that has `mac` and `addresses`.
+    pub fn new(mac: MacAddr, addresses: Vec<Ipv4Addr>) -> Responder {
+        Responder { mac, addresses }
+    }
+
+    /// Turns a frame into the answer to it; false if there is none. `frame` is the frame's first buffer, `len` the
+    /// length of all of it.
+    pub fn answer(&self, frame: &mut [u8], len: usize) -> bool {
+        match ethernet::ethertype(frame) {
+            Some(ethernet::ARP) => self.answer_arp(frame),
+            Some(ethernet::IPV4) if ethernet::destination(frame) == self.mac => match ipv4::Header::read(frame, len) {
+                Some(header) if self.addresses.contains(&header.destination) => icmp::echo_in_place(frame, &header),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn answer_arp(&self, frame: &mut [u8]) -> bool {
+        match arp::Message::read(frame) {
+            Some(request)
+                if request.operation == arp::Operation::Request && self.addresses.contains(&request.target.1) =>
+            {
+                request.reply_in_place(frame, self.mac);
+                true
+            }
+            _ => false,
+        }
+    }
+}

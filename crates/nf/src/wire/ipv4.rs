@@ -1,0 +1,96 @@
+//! IPv4 (RFC 791).
+
+use super::ethernet::HEADER as ETHERNET;
+use super::{array, checksum, update_checksum, word};
+use std::net::Ipv4Addr;
+
+/// Bytes of a header without options.
+pub const MIN_HEADER: usize = 20;
+/// Protocol number of ICMP.
+pub const ICMP: u8 = 1;
+/// TTL of packets that we send.
+pub const TTL: u8 = 64;
+
+/// A header that was checked, in a frame. Its packet may go on in further buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of the header, options included.
+    pub len: usize,
+    /// Bytes of header and payload.
+    pub total_len: usize,
+    /// Hops that are left.
+    pub ttl: u8,
+    /// Protocol of the payload.
+    pub protocol: u8,
+    /// It is not the first fragment, or not the last.
+    pub is_fragment: bool,
+    /// It is a fragment other than the first: there is no header of the protocol in it.
+    pub is_later_fragment: bool,
+    /// Who sent it.
+    pub source: Ipv4Addr,
+    /// Where it goes.
+    pub destination: Ipv4Addr,
+}
+
+impl Header {
+    /// The header in a frame of EtherType [`super::ethernet::IPV4`], all of which has `frame_len` bytes.
+    pub fn read(frame: &[u8], frame_len: usize) -> Option<Header> {
+        let packet = frame.get(ETHERNET..)?;
+        if packet.len() < MIN_HEADER || packet[0] >> 4 != 4 {
+            return None;
+        }
+        let len = usize::from(packet[0] & 15) * 4;
+        let total_len = usize::from(word(packet, 2));
+        if len < MIN_HEADER || len > packet.len() || total_len < len || total_len > frame_len - ETHERNET {
+            return None;
+        }
+        if checksum(&packet[..len]) != 0 {
+            return None;
+        }
+        let fragment = word(packet, 6);
+        Some(Header {
+            len,
+            total_len,
+            ttl: packet[8],
+            protocol: packet[9],
+            is_fragment: fragment & 0x3fff != 0,
+            is_later_fragment: fragment & 0x1fff != 0,
+            source: Ipv4Addr::from(array::<4>(packet, 12)),
+            destination: Ipv4Addr::from(array::<4>(packet, 16)),
+        })
+    }
+
+    /// Where the payload begins in the frame.
+    pub fn payload(&self) -> usize {
+        ETHERNET + self.len
+    }
+}
+
+/// Sets the TTL of a frame whose header was checked, and updates its checksum.
+pub fn set_ttl(frame: &mut [u8], ttl: u8) {
+    let packet = &mut frame[ETHERNET..];
+    let old = word(packet, 8);
+    packet[8] = ttl;
+    let sum = update_checksum(word(packet, 10), old, word(packet, 8));
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Exchanges the addresses of a frame whose header was checked. The checksum does not depend on the order.
+pub fn swap_addresses(frame: &mut [u8]) {
+    let (left, right) = frame[ETHERNET + 12..ETHERNET + 20].split_at_mut(4);
+    left.swap_with_slice(right);
+}
+
+/// Writes a header without options for `payload` bytes.
+pub fn write(frame: &mut [u8], source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, payload: usize) {
+    let header = &mut frame[ETHERNET..ETHERNET + MIN_HEADER];
+    let total = (MIN_HEADER + payload) as u16;
+    header.fill(0);
+    header[0] = 0x45;
+    header[2..4].copy_from_slice(&total.to_be_bytes());
+    header[8..10].copy_from_slice(&[TTL, protocol]);
+    header[12..16].copy_from_slice(&source.octets());
+    header[16..20].copy_from_slice(&destination.octets());
+    let sum = checksum(header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+}

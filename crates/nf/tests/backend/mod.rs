@@ -1,0 +1,137 @@
+//! A vhost-user device that sends back what it gets.
+
+use rustix::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use vhost_user::Mode;
+use vhost_user::backend::{Options, QueueSetup, Queues, Service};
+use virtqueue::device::{Dequeue, Enqueue};
+use virtqueue::{BurstStorage, SetupError, ordering};
+
+/// A queue, and how its driver is notified.
+struct Running<Q>(Q, Option<Arc<OwnedFd>>);
+
+#[derive(Default)]
+struct Pair {
+    to: Option<Running<Enqueue>>,
+    from: Option<Running<Dequeue>>,
+}
+
+impl Pair {
+    /// Sends back what there is, as far as there is room for it.
+    fn turn(&self, storage: &mut BurstStorage) {
+        let (Some(Running(to, to_call)), Some(Running(from, from_call))) = (&self.to, &self.from) else { return };
+        let mut burst = storage.start();
+        if from.receive(&mut burst).unwrap() == 0 {
+            return;
+        }
+        to.transmit(burst.frames()).unwrap();
+        from.recycle();
+        ordering::before_asking();
+        for (wanted, call) in [(to.wants_notification(), to_call), (from.wants_notification(), from_call)] {
+            if let (true, Some(call)) = (wanted, call) {
+                vhost_user::notify(call);
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    pairs: Mutex<Vec<Pair>>,
+    /// Leave everything where it is for now.
+    pause: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Queues for State {
+    fn connected(&self) {}
+
+    fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError> {
+        let mut pairs = self.pairs.lock().unwrap();
+        if pairs.len() <= index / 2 {
+            pairs.resize_with(index / 2 + 1, Pair::default);
+        }
+        let pair = &mut pairs[index / 2];
+        if index.is_multiple_of(2) {
+            let queue = Enqueue::new(setup.memory, &setup.config)?;
+            queue.set_kicks(false);
+            pair.to = Some(Running(queue, setup.call));
+        } else {
+            let queue = Dequeue::new(setup.memory, &setup.config)?;
+            queue.set_kicks(false);
+            pair.from = Some(Running(queue, setup.call));
+        }
+        Ok(())
+    }
+
+    fn stop(&self, index: usize) -> Option<u32> {
+        let mut pairs = self.pairs.lock().unwrap();
+        let pair = pairs.get_mut(index / 2)?;
+        if index.is_multiple_of(2) { pair.to.take().map(|q| q.0.base()) } else { pair.from.take().map(|q| q.0.base()) }
+    }
+
+    fn disconnected(&self, _: &str) {}
+
+    fn describe(&self, _: String) {}
+}
+
+/// The device; dropping it closes the connection and removes the socket.
+pub struct Echo {
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+    service: Option<Service>,
+}
+
+impl Echo {
+    pub fn new(socket: &Path, mode: Mode, queue_pairs: u16) -> Echo {
+        let state = Arc::new(State::default());
+        let options = Options { socket: socket.to_owned(), mode, queue_pairs };
+        let service = Service::spawn(options, state.clone()).unwrap();
+        let worker = state.clone();
+        let thread = std::thread::spawn(move || {
+            let mut storage = BurstStorage::default();
+            while !worker.stop.load(Ordering::Relaxed) {
+                if worker.pause.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                    continue;
+                }
+                worker.pairs.lock().unwrap().iter().for_each(|pair| pair.turn(&mut storage));
+                std::thread::yield_now();
+            }
+        });
+        Echo { state, thread: Some(thread), service: Some(service) }
+    }
+
+    /// Stop sending back, or go on.
+    pub fn pause(&self, pause: bool) {
+        self.state.pause.store(pause, Ordering::Relaxed);
+        // Whoever is in a turn still ends it.
+        drop(self.state.pairs.lock().unwrap());
+    }
+}
+
+impl Echo {
+    /// Sends a frame of the device's own; true if there was room for it.
+    pub fn inject(&self, bytes: &[u8]) -> bool {
+        let mut storage = BurstStorage::default();
+        let mut burst = storage.start();
+        burst.push(bytes.into());
+        let pairs = self.state.pairs.lock().unwrap();
+        let Some(Running(queue, _)) = pairs.first().and_then(|pair| pair.to.as_ref()) else { return false };
+        queue.transmit(burst.frames()).unwrap().frames == 1
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.state.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let outcome = thread.join();
+            assert!(outcome.is_ok() || std::thread::panicking(), "the device panicked");
+        }
+        drop(self.service.take());
+    }
+}

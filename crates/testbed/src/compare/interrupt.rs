@@ -1,0 +1,48 @@
+//! Ctrl-C. It is noticed wherever something is waited for, so that all that was started ends with its owner.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longest time until a signal is noticed.
+const TICK: Duration = Duration::from_millis(20);
+
+/// A signal asked this program to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// Whether a signal came.
+#[derive(Clone, Debug)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// From now on, signals that would end this program are only noted.
+    pub fn install() -> io::Result<Interrupt> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, flag.clone())?;
+        }
+        Ok(Interrupt(flag))
+    }
+
+    /// An error if one came.
+    pub fn check(&self) -> Result<(), Interrupted> {
+        if self.0.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+    }
+
+    /// Sleeps, unless one comes.
+    pub fn sleep(&self, duration: Duration) -> Result<(), Interrupted> {
+        let end = Instant::now() + duration;
+        loop {
+            self.check()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(TICK));
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! One frame at a time: how long a frame takes that nobody waits for, and what the switch costs while there is none.
+
+mod guest;
+
+use super::interrupt::{Interrupt, Interrupted};
+use super::millrace::{self, Idle, Millrace, MillraceError};
+use super::program::ProgramError;
+use super::rig::Rig;
+use super::scenario::{Forward, Ring};
+use crate::cpu::{self, PinError};
+use crate::latency::{self, Latency};
+use clap::{Args, ValueEnum};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use guest::{Guest, GuestError};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Silence before a frame: much longer than a worker polls on, or a backoff gets.
+const SILENCE: Duration = Duration::from_millis(1);
+/// Added to it in steps, so that frames meet pauses of the switch at any point.
+const SPREAD: u64 = 200;
+/// Frames that are sent before any is measured.
+const FIRST: u64 = 50;
+/// From the guests' coming until the switch has nothing left to do.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// How a guest waits for a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Waiting {
+    /// It polls its queue.
+    Poll,
+    /// It sleeps until the switch notifies it.
+    Call,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, Args)]
+pub struct LoneFrames {
+    /// What the switch does when there is nothing to do
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["sleep", "backoff", "poll"])]
+    pub idle: Vec<Idle>,
+    /// How the guests wait for frames
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["poll", "call"])]
+    pub receive: Vec<Waiting>,
+    /// Ring format
+    #[arg(long, value_enum, default_value_t = Ring::Split)]
+    pub ring: Ring,
+    /// Frames to send there and back
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub frames: u64,
+    /// Seconds to watch the switch while there is nothing to do
+    #[arg(long, default_value_t = 3.0)]
+    pub idle_seconds: f64,
+    /// The Millrace program [default: the one beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub millrace: Option<PathBuf>,
+    /// Processor of the switch
+    #[arg(long, value_name = "CPU", default_value_t = 0)]
+    pub switch_cpu: usize,
+    /// Processor of the guests
+    #[arg(long, value_name = "CPU", default_value_t = 1)]
+    pub guest_cpu: usize,
+    /// Print JSON too: it goes to standard output, and the table to standard error
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// It could not be measured.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum LoneError {
+    #[error(transparent)]
+    Millrace(#[from] MillraceError),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error(transparent)]
+    Guest(#[from] GuestError),
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    #[error("{action}: {source}")]
+    System { action: &'static str, source: std::io::Error },
+    #[error("the report can't be written: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Times of many frames, in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Times {
+    median: f64,
+    p99: f64,
+}
+
+impl Times {
+    fn of(mut times: Vec<Duration>) -> Times {
+        times.sort();
+        let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize].as_secs_f64() * 1e6;
+        Times { median: at(0.5), p99: at(0.99) }
+    }
+}
+
+/// One idle policy under one kind of guest.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Row {
+    idle: Idle,
+    receive: Waiting,
+    /// One way, to a switch that had nothing to do for long.
+    there_us: Times,
+    /// The other way, right after it.
+    back_us: Times,
+    round_trip_us: Times,
+    /// Half of the round trip's median.
+    one_way_estimate_us: f64,
+    /// Share of a processor that the switch uses while there is no frame.
+    idle_cpu_share: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    rig: Rig,
+    ring: Ring,
+    frames: u64,
+    cores: Latency,
+    rows: Vec<Row>,
+}
+
+/// Measures, and prints.
+pub fn run(options: &LoneFrames) -> Result<(), LoneError> {
+    let program = millrace::program(options.millrace.as_deref())?;
+    let interrupt = Interrupt::install().map_err(|source| LoneError::System { action: "catching signals", source })?;
+    let cores = latency::between(options.switch_cpu, options.guest_cpu)?;
+    let mut rows = Vec::new();
+    for &idle in &options.idle {
+        rows.extend(measure(options, &program, idle, &interrupt)?);
+    }
+    let (rig, ring) = (Rig::detect(&program), options.ring);
+    let report = Report { rig, ring, frames: options.frames, cores, rows };
+    if options.json {
+        eprint!("{}", text(&report));
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", text(&report));
+    }
+    Ok(())
+}
+
+fn measure(options: &LoneFrames, program: &Path, idle: Idle, interrupt: &Interrupt) -> Result<Vec<Row>, LoneError> {
+    let directory = tempfile::Builder::new().prefix("testbed-").tempdir();
+    let directory = directory.map_err(|source| LoneError::System { action: "making a temporary directory", source })?;
+    let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
+    let (files, worker) = ((directory.path(), &sockets), (options.switch_cpu, idle));
+    let mut switch = Millrace::start(program, files, Forward::Patch, worker, interrupt)?;
+    let packed = options.ring == Ring::Packed;
+    let mut guests = [Guest::connect(&sockets[0], packed)?, Guest::connect(&sockets[1], packed)?];
+    switch.wait_up(|| Ok(()))?;
+    interrupt.sleep(SETTLE)?;
+    let (before, began) = (switch.program().cpu_time()?, Instant::now());
+    interrupt.sleep(Duration::from_secs_f64(options.idle_seconds))?;
+    let idle_cpu_share = (switch.program().cpu_time()? - before).as_secs_f64() / began.elapsed().as_secs_f64();
+    let mut rows = Vec::new();
+    for &receive in &options.receive {
+        // On a thread of its own: programs are started by this one, and inherit where it may run.
+        let [there, back] = std::thread::scope(|scope| {
+            let pinging = scope.spawn(|| {
+                cpu::pin(options.guest_cpu)?;
+                ping(&mut guests, options.frames, receive, interrupt)
+            });
+            pinging.join().expect("the thread does not panic")
+        })?;
+        let round_trips = Times::of(there.iter().zip(&back).map(|(there, back)| *there + *back).collect());
+        rows.push(Row {
+            idle,
+            receive,
+            there_us: Times::of(there),
+            back_us: Times::of(back),
+            round_trip_us: round_trips,
+            one_way_estimate_us: round_trips.median / 2.0,
+            idle_cpu_share,
+        });
+    }
+    Ok(rows)
+}
+
+/// Sends frames from one guest to the other and back, one at a time; how long they took there, and back.
+fn ping(
+    [a, b]: &mut [Guest; 2],
+    frames: u64,
+    waiting: Waiting,
+    interrupt: &Interrupt,
+) -> Result<[Vec<Duration>; 2], LoneError> {
+    let asleep = waiting == Waiting::Call;
+    let mut times = [const { Vec::new() }; 2];
+    for number in 0..FIRST + frames {
+        interrupt.check()?;
+        let silence = SILENCE + Duration::from_micros(number * 37 % SPREAD);
+        let start = Instant::now();
+        if asleep {
+            std::thread::sleep(silence);
+        } else {
+            // Asleep, the processor would need a while to get up to speed, and be measured too.
+            while start.elapsed() < silence {
+                std::hint::spin_loop();
+            }
+        }
+        let sent = Instant::now();
+        a.send(2 * number)?;
+        b.receive(2 * number, asleep)?;
+        let turned = Instant::now();
+        b.send(2 * number + 1)?;
+        a.receive(2 * number + 1, asleep)?;
+        let returned = Instant::now();
+        if number >= FIRST {
+            times[0].push(turned - sent);
+            times[1].push(returned - turned);
+        }
+    }
+    Ok(times)
+}
+
+fn text(report: &Report) -> String {
+    let mut table = Table::new();
+    let header = [
+        "SWITCH IDLES BY",
+        "GUESTS WAIT BY",
+        "THERE us (p99)",
+        "BACK us (p99)",
+        "ROUND TRIP us (p99)",
+        "ONE WAY us",
+        "IDLE CPU",
+    ];
+    table.load_style(NOTHING).set_header(header);
+    for index in 2..header.len() {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let times = |times: Times| format!("{:.1} ({:.1})", times.median, times.p99);
+    for row in &report.rows {
+        table.add_row([
+            row.idle.to_string(),
+            match row.receive {
+                Waiting::Poll => "poll".to_owned(),
+                Waiting::Call => "call".to_owned(),
+            },
+            times(row.there_us),
+            times(row.back_us),
+            times(row.round_trip_us),
+            format!("{:.1}", row.one_way_estimate_us),
+            format!("{:.1} %", 100.0 * row.idle_cpu_share),
+        ]);
+    }
+    format!(
+        "{}\n\n{} lone frames on {} rings; there: after {} ms of silence; back: at once. Cores {}.\n{}\n",
+        table.trim_fmt(),
+        report.frames,
+        report.ring,
+        SILENCE.as_millis(),
+        report.cores,
+        report.rig
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_sorted_times() {
+        let times = Times::of((1..=101).rev().map(Duration::from_micros).collect());
+        assert_eq!((times.median.round(), times.p99.round()), (51.0, 100.0));
+    }
+}

@@ -1,0 +1,210 @@
+//! One measurement: a switch and a load, from their start to their end.
+
+use super::hugepages::Pages;
+use super::interrupt::{Interrupt, Interrupted};
+use super::millrace::{Idle, Millrace, MillraceError};
+use super::options::{Compare, LoadKind};
+use super::program::{Program, ProgramError};
+use super::results::{Counted, Run};
+use super::scenario::{Contestant, Ring, Scenario};
+use super::testpmd::{Lcores, Testpmd};
+use crate::latency::{self, Latency};
+use crate::load::Report;
+use engine::stats::Snapshot;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The switch is looked at so much inside of the load's own measurement, at either end, as nothing tells when exactly
+/// that begins.
+const MARGIN: Duration = Duration::from_millis(50);
+
+/// How long a load may take longer than it was told to.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A measurement failed.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum MeasureError {
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error(transparent)]
+    Millrace(#[from] MillraceError),
+    #[error("a temporary directory can't be made: {0}")]
+    Directory(std::io::Error),
+    #[error("the load's report can't be read: {0}")]
+    Report(#[from] serde_json::Error),
+    #[error("no frame came through")]
+    Nothing,
+    #[error(transparent)]
+    Pin(#[from] crate::cpu::PinError),
+}
+
+impl From<Interrupted> for MeasureError {
+    fn from(interrupted: Interrupted) -> Self {
+        ProgramError::from(interrupted).into()
+    }
+}
+
+impl MeasureError {
+    /// A signal ended it.
+    pub fn is_interrupt(&self) -> bool {
+        matches!(
+            self,
+            MeasureError::Program(ProgramError::Interrupted(_))
+                | MeasureError::Millrace(MillraceError::Program(ProgramError::Interrupted(_)))
+        )
+    }
+}
+
+/// What all measurements have in common.
+pub struct Bench<'a> {
+    /// What was asked for.
+    pub compare: &'a Compare,
+    /// The program, if it takes part.
+    pub millrace: PathBuf,
+    /// What DPDK's memory lies on.
+    pub pages: Pages,
+    /// Ends a measurement.
+    pub interrupt: &'a Interrupt,
+}
+
+/// The switch under test.
+enum Switch {
+    Millrace(Box<Millrace>),
+    Testpmd(Testpmd),
+}
+
+/// What is known of a switch at one moment.
+struct Moment {
+    at: Instant,
+    cpu: Duration,
+    snapshot: Option<Snapshot>,
+}
+
+/// What the load found.
+struct Found {
+    mpps: f64,
+    report: Option<Report>,
+    moments: [Moment; 2],
+}
+
+impl Bench<'_> {
+    /// Measures once. The processors' distance is measured first, while they are free.
+    pub fn measure(&self, contestant: Contestant, scenario: Scenario, round: u32) -> Result<Run, MeasureError> {
+        let latency = self.latency()?;
+        let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(MeasureError::Directory)?;
+        let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
+        let cpu = self.compare.switch_cpu;
+        let mut switch = match contestant {
+            Contestant::Millrace(forward) => Switch::Millrace(Box::new(Millrace::start(
+                &self.millrace,
+                (directory.path(), &sockets),
+                forward,
+                (cpu, Idle::Poll),
+                self.interrupt,
+            )?)),
+            Contestant::Testpmd => {
+                let lcores = Lcores { forwarding: cpu, console: self.compare.load_cpu };
+                Switch::Testpmd(Testpmd::switch(&sockets, lcores, self.pages, self.interrupt)?)
+            }
+        };
+        let found = match self.compare.load {
+            LoadKind::Testbed => self.own_load(&mut switch, &sockets, scenario)?,
+            LoadKind::Testpmd => self.testpmd_load(&mut switch, &sockets, scenario)?,
+        };
+        if found.mpps <= 0.0 {
+            return Err(MeasureError::Nothing);
+        }
+        let [before, after] = &found.moments;
+        let counted = before.snapshot.as_ref().zip(after.snapshot.as_ref());
+        Ok(Run {
+            contestant,
+            round,
+            latency,
+            mpps: found.mpps,
+            cpu_share: (after.cpu - before.cpu).as_secs_f64() / (after.at - before.at).as_secs_f64(),
+            counted: counted.map(|(before, after)| Counted::between(before, after)),
+            dpdk: switch.dpdk(),
+            load: found.report,
+        })
+    }
+
+    /// How far apart the two processors are.
+    pub fn latency(&self) -> Result<Latency, MeasureError> {
+        Ok(latency::between(self.compare.switch_cpu, self.compare.load_cpu)?)
+    }
+
+    fn own_load(&self, switch: &mut Switch, sockets: &[PathBuf; 2], scenario: Scenario) -> Result<Found, MeasureError> {
+        let program = std::env::current_exe().map_err(MeasureError::Directory)?;
+        let mut command = Command::new(program);
+        command.args(["load", "--json"]).args(sockets);
+        command.args(["--cpu", &self.compare.load_cpu.to_string(), "--size", &scenario.size.to_string()]);
+        command.args(["--touch", &scenario.touch.to_string(), "--seconds", &self.compare.seconds().to_string()]);
+        command.args(["--warmup", &self.compare.warmup().to_string()]);
+        if scenario.ring == Ring::Packed {
+            command.arg("--packed");
+        }
+        let mut load = Program::start("the load", command, self.interrupt)?;
+        switch.wait_up(|| load.check("the switch's ports"))?;
+        let (seconds, warmup) = self.durations();
+        self.interrupt.sleep(warmup + MARGIN)?;
+        let before = switch.look()?;
+        self.interrupt.sleep(seconds.saturating_sub(2 * MARGIN).max(MARGIN))?;
+        let after = switch.look()?;
+        let report: Report = serde_json::from_str(&load.finish(seconds + LIMIT)?)?;
+        Ok(Found { mpps: report.mpps, report: Some(report), moments: [before, after] })
+    }
+
+    fn testpmd_load(
+        &self,
+        switch: &mut Switch,
+        sockets: &[PathBuf; 2],
+        scenario: Scenario,
+    ) -> Result<Found, MeasureError> {
+        let cpu = self.compare.load_cpu;
+        let lcores = Lcores { forwarding: cpu, console: cpu };
+        let traffic = (scenario.ring, scenario.size);
+        let mut load = Testpmd::load(sockets, traffic, lcores, self.pages, self.interrupt)?;
+        switch.wait_up(|| load.program().check("the switch's ports"))?;
+        let (seconds, warmup) = self.durations();
+        self.interrupt.sleep(warmup)?;
+        let (before, began) = (load.received()?, Instant::now());
+        let first = switch.look()?;
+        self.interrupt.sleep(seconds)?;
+        let last = switch.look()?;
+        let (after, ended) = (load.received()?, Instant::now());
+        let mpps = (after - before) as f64 / (ended - began).as_secs_f64() / 1e6;
+        Ok(Found { mpps, report: None, moments: [first, last] })
+    }
+
+    fn durations(&self) -> (Duration, Duration) {
+        (Duration::from_secs_f64(self.compare.seconds()), Duration::from_secs_f64(self.compare.warmup()))
+    }
+}
+
+impl Switch {
+    /// testpmd does not say when its ports are up; it takes about as long as Millrace.
+    fn wait_up(&mut self, load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), MillraceError> {
+        match self {
+            Switch::Millrace(millrace) => millrace.wait_up(load),
+            Switch::Testpmd(_) => Ok(()),
+        }
+    }
+
+    fn look(&mut self) -> Result<Moment, MeasureError> {
+        let (snapshot, program) = match self {
+            Switch::Millrace(millrace) => (Some(millrace.snapshot()?), millrace.program()),
+            Switch::Testpmd(testpmd) => (None, testpmd.program()),
+        };
+        program.check("the end of the measurement")?;
+        Ok(Moment { at: Instant::now(), cpu: program.cpu_time()?, snapshot })
+    }
+
+    fn dpdk(&self) -> Option<String> {
+        match self {
+            Switch::Millrace(_) => None,
+            Switch::Testpmd(testpmd) => testpmd.version(),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Millrace and a peer side by side: both switches in turn, under the same load, on the same processors.
+//!
+//! Virtual processors move while a test runs, so that single figures say little. The switches take turns in every
+//! scenario, each alone on the machine, and what counts is the ratio within a round.
+
+mod chart;
+mod hugepages;
+mod interrupt;
+mod lone;
+mod measure;
+mod millrace;
+mod options;
+mod program;
+mod progress;
+mod results;
+mod rig;
+mod scenario;
+mod table;
+mod testpmd;
+
+pub use lone::{LoneFrames, run as run_lone_frames};
+pub use options::Compare;
+
+use hugepages::Pages;
+use interrupt::Interrupt;
+use measure::{Bench, MeasureError};
+use millrace::MillraceError;
+use options::LoadKind;
+use progress::Progress;
+use results::{Outcome, Results, Run};
+use rig::Rig;
+use scenario::{Contestant, Scenario};
+use std::path::{Path, PathBuf};
+
+/// A comparison failed.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum CompareError {
+    #[error(transparent)]
+    Millrace(#[from] MillraceError),
+    #[error("signals can't be caught: {0}")]
+    Signals(std::io::Error),
+    #[error(
+        "the load by testpmd touches nothing but headers, in its own way: leave --touch out, or use --load testbed"
+    )]
+    Touch,
+    #[error("{scenario}, {contestant}: {source}")]
+    Measure { scenario: Scenario, contestant: Contestant, source: MeasureError },
+    #[error("the results can't be written to {}: {source}", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
+}
+
+/// Compares, prints a table, and writes the results to files.
+pub fn run(compare: &Compare) -> Result<(), CompareError> {
+    if compare.load == LoadKind::Testpmd && !compare.touch.is_empty() {
+        return Err(CompareError::Touch);
+    }
+    let program = millrace::program(compare.millrace.as_deref())?;
+    let interrupt = Interrupt::install().map_err(CompareError::Signals)?;
+    let contestants = Contestant::pair(&compare.forward);
+    let dpdk = u64::from(contestants.contains(&Contestant::Testpmd)) + u64::from(compare.load == LoadKind::Testpmd);
+    let pages = if dpdk > 0 { Pages::for_dpdk(dpdk) } else { Pages::Normal };
+    let mut results = Results::new(compare, contestants, Rig::detect(&program));
+    if dpdk > 0 && pages == Pages::Normal {
+        results.notes.push("DPDK ran without huge pages, for want of them, which costs it speed".to_owned());
+    }
+    let bench = Bench { compare, millrace: program, pages, interrupt: &interrupt };
+    let outcome = run_all(&bench, &mut results);
+    // What was measured until something failed is not lost.
+    if !results.outcomes.is_empty() {
+        let text = table::text(&results);
+        print!("{text}");
+        let directory = directory(compare, &results.rig);
+        write(&directory, &results, &text).map_err(|source| CompareError::Write { path: directory.clone(), source })?;
+        eprintln!("results in {}", directory.display());
+    }
+    outcome
+}
+
+fn run_all(bench: &Bench<'_>, results: &mut Results) -> Result<(), CompareError> {
+    let scenarios = Scenario::all(bench.compare);
+    let mut progress = Progress::new(scenarios.len(), bench.compare.rounds());
+    for scenario in scenarios {
+        let mut runs: Vec<Run> = Vec::new();
+        for round in 0..bench.compare.rounds() {
+            for contestant in results.contestants {
+                progress.step(scenario, contestant, round);
+                let failed = |source| CompareError::Measure { scenario, contestant, source };
+                let run = bench.measure(contestant, scenario, round).or_else(|error| {
+                    if error.is_interrupt() {
+                        return Err(error);
+                    }
+                    // Once more: minutes of measurements are not thrown away for one program that did not start.
+                    results.notes.push(format!("{scenario}, {contestant}, round {}: repeated, {error}", round + 1));
+                    bench.measure(contestant, scenario, round)
+                });
+                runs.push(run.map_err(failed)?);
+            }
+        }
+        let contestant = results.contestants[1];
+        let latency_after = bench.latency().map_err(|source| CompareError::Measure { scenario, contestant, source })?;
+        let outcome = Outcome { scenario, runs, latency_after };
+        if let Some(version) = outcome.runs.iter().find_map(|run| run.dpdk.clone()) {
+            results.rig.dpdk = Some(version);
+        }
+        results.notes.extend(outcome.notes());
+        progress.done(&outcome, results.contestants);
+        results.outcomes.push(outcome);
+    }
+    Ok(())
+}
+
+/// Where the results go: as asked for, or else to a directory that does not exist yet.
+fn directory(compare: &Compare, rig: &Rig) -> PathBuf {
+    compare.out.clone().unwrap_or_else(|| {
+        let name = format!("bench/results/{}-{}", rig.day(), compare.label);
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let free = std::iter::once(name.clone()).chain(numbered).map(PathBuf::from).find(|path| !path.exists());
+        free.expect("numbers do not end")
+    })
+}
+
+fn write(directory: &Path, results: &Results, table: &str) -> std::io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    std::fs::write(directory.join("results.json"), serde_json::to_string_pretty(results)? + "\n")?;
+    std::fs::write(directory.join("table.txt"), table)?;
+    std::fs::write(directory.join("chart.svg"), chart::svg(results))
+}

@@ -1,0 +1,97 @@
+//! What a comparison does, as told on the command line.
+
+use super::scenario::{Forward, Ring};
+use crate::load::Touch;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Who sends the frames and takes them back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LoadKind {
+    /// `testbed load`, which checks every frame
+    Testbed,
+    /// dpdk-testpmd, which passes on what it gets
+    Testpmd,
+}
+
+/// A comparison.
+#[derive(Clone, Debug, Args)]
+pub struct Compare {
+    /// Ring formats
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["split", "packed"])]
+    pub ring: Vec<Ring>,
+    /// Bytes of a frame, without its checksum [default: 64,512,1518; with --quick: 64,1518]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(60..=9216))]
+    pub size: Vec<u16>,
+    /// How much of every frame the load touches [default: header, and payload at the longest size]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub touch: Vec<Touch>,
+    /// How Millrace joins its ports; `patch,bridge` compares these two instead of Millrace and testpmd
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "patch")]
+    pub forward: Vec<Forward>,
+    /// Who sends the frames and takes them back
+    #[arg(long, value_enum, default_value_t = LoadKind::Testbed)]
+    pub load: LoadKind,
+    /// Measurements of each switch in each scenario [default: 3; with --quick: 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// Seconds of each measurement [default: 2; with --quick: 0.5]
+    #[arg(long, value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Seconds to run before each measurement [default: 0.5; with --quick: 0.2]
+    #[arg(long, value_parser = seconds)]
+    pub warmup: Option<f64>,
+    /// One short round, for a first impression
+    #[arg(long)]
+    pub quick: bool,
+    /// The Millrace program [default: the one beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub millrace: Option<PathBuf>,
+    /// Processor of the switch
+    #[arg(long, value_name = "CPU", default_value_t = 0)]
+    pub switch_cpu: usize,
+    /// Processor of the load
+    #[arg(long, value_name = "CPU", default_value_t = 1)]
+    pub load_cpu: usize,
+    /// Directory for the results [default: bench/results/<date>-<label>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Name of the results
+    #[arg(long, default_value = "compare")]
+    pub label: String,
+}
+
+impl Compare {
+    /// Sizes of frames.
+    pub fn sizes(&self) -> Vec<u16> {
+        match (self.size.is_empty(), self.quick) {
+            (false, _) => self.size.clone(),
+            (true, false) => vec![64, 512, 1518],
+            (true, true) => vec![64, 1518],
+        }
+    }
+
+    /// Rounds.
+    pub fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+
+    /// Seconds measured.
+    pub fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(if self.quick { 0.5 } else { 2.0 })
+    }
+
+    /// Seconds before that.
+    pub fn warmup(&self) -> f64 {
+        self.warmup.unwrap_or(if self.quick { 0.2 } else { 0.5 })
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give a number of seconds from 0.1 to 3600".to_owned()),
+    }
+}

@@ -1,0 +1,49 @@
+//! What is being measured, for those who watch.
+
+use super::results::Outcome;
+use super::scenario::{Contestant, Scenario};
+use std::io::{IsTerminal, Write, stderr};
+
+/// A line on standard error that changes, if that is a terminal; and one a scenario that stays.
+pub struct Progress {
+    scenarios: usize,
+    rounds: u32,
+    finished: usize,
+    is_terminal: bool,
+}
+
+impl Progress {
+    /// So much is to be done.
+    pub fn new(scenarios: usize, rounds: u32) -> Progress {
+        Progress { scenarios, rounds, finished: 0, is_terminal: stderr().is_terminal() }
+    }
+
+    /// This is measured now.
+    pub fn step(&self, scenario: Scenario, contestant: Contestant, round: u32) {
+        if self.is_terminal {
+            let (now, rounds) = (self.finished + 1, self.rounds);
+            eprint!("\r\x1b[K[{now}/{}] {scenario}: {contestant}, round {}/{rounds}", self.scenarios, round + 1);
+            let _ = stderr().flush();
+        }
+    }
+
+    /// A scenario is done.
+    pub fn done(&mut self, outcome: &Outcome, contestants: [Contestant; 2]) {
+        self.finished += 1;
+        let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
+        let rates = contestants.map(|contestant| {
+            let median = outcome.spread(contestant, |run| Some(run.mpps)).map_or(0.0, |s| s.median);
+            format!("{contestant} {median:.2} Mpps")
+        });
+        eprintln!("{clear}[{}/{}] {}: {}", self.finished, self.scenarios, outcome.scenario, rates.join(", "));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_terminal {
+            // Whatever comes next begins on a line of its own.
+            eprint!("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What is compared, and under which conditions.
+
+use super::options::{Compare, LoadKind};
+use crate::load::Touch;
+use clap::ValueEnum;
+use serde::Serialize;
+use std::fmt;
+
+/// Ring format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Ring {
+    /// Three areas, as virtio always had.
+    Split,
+    /// One area, since virtio 1.1.
+    Packed,
+}
+
+impl fmt::Display for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ring::Split => "split",
+            Ring::Packed => "packed",
+        })
+    }
+}
+
+/// How Millrace joins its two ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Forward {
+    /// Back to back.
+    Patch,
+    /// By destination address.
+    Bridge,
+}
+
+/// One of the two that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Contestant {
+    /// Millrace.
+    Millrace(Forward),
+    /// DPDK's testpmd, which passes frames on as they are.
+    Testpmd,
+}
+
+impl Contestant {
+    /// Who runs against whom.
+    pub fn pair(forward: &[Forward]) -> [Contestant; 2] {
+        match forward {
+            [only] => [Contestant::Millrace(*only), Contestant::Testpmd],
+            _ => [Contestant::Millrace(Forward::Bridge), Contestant::Millrace(Forward::Patch)],
+        }
+    }
+}
+
+impl fmt::Display for Contestant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Contestant::Millrace(Forward::Patch) => "Millrace patch",
+            Contestant::Millrace(Forward::Bridge) => "Millrace bridge",
+            Contestant::Testpmd => "testpmd",
+        })
+    }
+}
+
+/// The conditions of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Scenario {
+    /// Ring format of both ports.
+    pub ring: Ring,
+    /// Bytes of a frame.
+    pub size: u16,
+    /// How much of it the load touches.
+    pub touch: Touch,
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} B {}", self.ring, self.size, self.touch)
+    }
+}
+
+impl Scenario {
+    /// All that `compare` asks for. If it does not say what to touch, payloads are touched where copies are longest.
+    pub fn all(compare: &Compare) -> Vec<Scenario> {
+        let sizes = compare.sizes();
+        let longest = sizes.iter().max();
+        let mut all = Vec::new();
+        for &ring in &compare.ring {
+            for &size in &sizes {
+                let touches = match (&compare.touch[..], compare.load) {
+                    (_, LoadKind::Testpmd) => vec![Touch::None],
+                    ([], _) if Some(&size) == longest && size >= LONG => vec![Touch::Header, Touch::Payload],
+                    ([], _) => vec![Touch::Header],
+                    (given, _) => given.to_vec(),
+                };
+                all.extend(touches.into_iter().map(|touch| Scenario { ring, size, touch }));
+            }
+        }
+        all
+    }
+}
+
+/// From here on a payload is worth touching.
+const LONG: u16 = 1500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        compare: Compare,
+    }
+
+    fn scenarios(line: &[&str]) -> Vec<String> {
+        let line = Line::try_parse_from([&["testbed"], line].concat()).unwrap();
+        Scenario::all(&line.compare).iter().map(Scenario::to_string).collect()
+    }
+
+    #[test]
+    fn the_product_is_complete() {
+        assert_eq!(scenarios(&[]).len(), 8);
+        assert_eq!(scenarios(&["--quick"]).len(), 6);
+        let given = scenarios(&["--ring", "packed", "--size", "64,512", "--touch", "none,payload"]);
+        assert_eq!(given, ["packed 64 B none", "packed 64 B payload", "packed 512 B none", "packed 512 B payload"]);
+        let testpmd = scenarios(&["--load", "testpmd", "--ring", "split", "--size", "1518"]);
+        assert_eq!(testpmd, ["split 1518 B none"]);
+    }
+
+    #[test]
+    fn millrace_runs_against_testpmd_or_itself() {
+        let names = |forward: &[Forward]| Contestant::pair(forward).map(|c| c.to_string());
+        assert_eq!(names(&[Forward::Patch]), ["Millrace patch", "testpmd"]);
+        assert_eq!(names(&[Forward::Bridge]), ["Millrace bridge", "testpmd"]);
+        assert_eq!(names(&[Forward::Patch, Forward::Bridge]), ["Millrace bridge", "Millrace patch"]);
+    }
+}

@@ -1,0 +1,159 @@
+//! DPDK's testpmd, driven by its console: as the switch that Millrace is compared with, and as a load.
+
+use super::hugepages::Pages;
+use super::interrupt::Interrupt;
+use super::program::{Program, ProgramError};
+use super::scenario::Ring;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How long it may take to set up its ports, and to carry out a command.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Bursts of 32 frames that each port of a load sends to begin with; they go round for ever.
+const BURSTS: u32 = 8;
+
+/// A running testpmd.
+pub struct Testpmd {
+    program: Program,
+    fences: u32,
+    /// Where DPDK keeps the files of a process.
+    _directory: TempDir,
+}
+
+/// On which processors its threads run: the one that forwards, and the one that reads commands.
+#[derive(Clone, Copy, Debug)]
+pub struct Lcores {
+    /// Polls all the time.
+    pub forwarding: usize,
+    /// Sleeps nearly all the time.
+    pub console: usize,
+}
+
+impl Testpmd {
+    /// Starts a switch with a vhost-user port on each socket, and waits until it forwards.
+    pub fn switch(
+        sockets: &[PathBuf; 2],
+        lcores: Lcores,
+        pages: Pages,
+        interrupt: &Interrupt,
+    ) -> Result<Testpmd, ProgramError> {
+        let device =
+            |(number, socket): (usize, &PathBuf)| format!("net_vhost{number},iface={},queues=1", socket.display());
+        let devices: Vec<String> = sockets.iter().enumerate().map(device).collect();
+        let mut testpmd = Testpmd::start("the testpmd switch", &devices, lcores, pages, interrupt)?;
+        testpmd.command("start")?;
+        Ok(testpmd)
+    }
+
+    /// Starts a load with a port on each of the switch's sockets, between which frames of `size` bytes go round.
+    pub fn load(
+        sockets: &[PathBuf; 2],
+        (ring, size): (Ring, u16),
+        lcores: Lcores,
+        pages: Pages,
+        interrupt: &Interrupt,
+    ) -> Result<Testpmd, ProgramError> {
+        let packed = u8::from(ring == Ring::Packed);
+        let device = |(number, socket): (usize, &PathBuf)| {
+            let socket = socket.display();
+            format!("net_virtio_user{number},path={socket},queue_size=256,mrg_rxbuf=1,in_order=1,packed_vq={packed}")
+        };
+        let devices: Vec<String> = sockets.iter().enumerate().map(device).collect();
+        let mut testpmd = Testpmd::start("the testpmd load", &devices, lcores, pages, interrupt)?;
+        testpmd.command(&format!("set txpkts {size}"))?;
+        testpmd.command(&format!("start tx_first {BURSTS}"))?;
+        Ok(testpmd)
+    }
+
+    fn start(
+        name: &str,
+        devices: &[String],
+        lcores: Lcores,
+        pages: Pages,
+        interrupt: &Interrupt,
+    ) -> Result<Testpmd, ProgramError> {
+        let failed =
+            |source| ProgramError::System { name: name.into(), action: "making a temporary directory", source };
+        let directory = tempfile::Builder::new().prefix("testbed-dpdk-").tempdir().map_err(failed)?;
+        // Its output goes to a pipe; without stdbuf it would come in blocks of 4 KiB.
+        let mut command = Command::new("stdbuf");
+        command
+            .args(["-oL", "dpdk-testpmd", "--lcores", &format!("0@{},1@{}", lcores.console, lcores.forwarding)])
+            .args(["--no-pci", "--no-telemetry", "-v"])
+            .args(pages.arguments())
+            .env("RUNTIME_DIRECTORY", directory.path());
+        for device in devices {
+            command.args(["--vdev", device]);
+        }
+        command.args(["--", "-i", "--no-mlockall", "--total-num-mbufs=16384", "--forward-mode=io"]);
+        command.args(["--txd=256", "--rxd=256", "--burst=32"]);
+        let program = Program::start(name, command, interrupt)?;
+        let mut testpmd = Testpmd { program, fences: 0, _directory: directory };
+        testpmd.fence("its prompt")?;
+        Ok(testpmd)
+    }
+
+    /// Runs a command to its end; returns what was printed meanwhile.
+    fn command(&mut self, command: &str) -> Result<Vec<String>, ProgramError> {
+        let from = self.program.output().len();
+        self.program.say(command)?;
+        let to = self.fence(command)?;
+        Ok(self.program.output()[from..to.max(from)].to_vec())
+    }
+
+    /// Sends a comment, which is echoed when all before it is done; returns the echo's line number. A prompt would do
+    /// but for the newline that it lacks.
+    fn fence(&mut self, what: &str) -> Result<usize, ProgramError> {
+        self.fences += 1;
+        let fence = format!("# fence {}.", self.fences);
+        self.program.say(&fence)?;
+        self.program.wait_for(what, LIMIT, |p| p.output().iter().position(|line| line.contains(&fence)))
+    }
+
+    /// Frames that all its ports together have received so far.
+    pub fn received(&mut self) -> Result<u64, ProgramError> {
+        Ok(received(&self.command("show port stats all")?))
+    }
+
+    /// DPDK's version, as it said when it started.
+    pub fn version(&self) -> Option<String> {
+        version(&self.program.output())
+    }
+
+    /// The process.
+    pub fn program(&mut self) -> &mut Program {
+        &mut self.program
+    }
+}
+
+fn received(lines: &[String]) -> u64 {
+    let numbers = lines.iter().filter_map(|line| line.split_once("RX-packets:")?.1.split_ascii_whitespace().next());
+    numbers.filter_map(|number| number.parse::<u64>().ok()).sum()
+}
+
+fn version(lines: &[String]) -> Option<String> {
+    let line = lines.iter().find_map(|line| line.split_once("RTE Version:"))?;
+    Some(line.1.trim().trim_matches('\'').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_output_is_understood() {
+        let text = "EAL: RTE Version: 'DPDK 22.11.11'
+  ######################## NIC statistics for port 0  ########################
+  RX-packets: 11         RX-missed: 12         RX-bytes:  13
+  RX-errors: 14
+  ######################## NIC statistics for port 1  ########################
+  RX-packets: 31         RX-missed: 0          RX-bytes:  0";
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        assert_eq!(received(&lines), 42);
+        assert_eq!(version(&lines).as_deref(), Some("DPDK 22.11.11"));
+        assert_eq!((received(&[]), version(&[])), (0, None));
+    }
+}

@@ -1,0 +1,171 @@
+//! Running other programs: said before, shown while they run, and explained when they fail.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Why a task failed, in words for whoever started it.
+#[derive(Debug)]
+pub struct Failure(String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<String> for Failure {
+    fn from(words: String) -> Failure {
+        Failure(words)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(words: &str) -> Failure {
+        Failure(words.to_owned())
+    }
+}
+
+/// Tests that ran, as `cargo test` counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tests {
+    pub passed: u64,
+    pub failed: u64,
+}
+
+impl Tests {
+    /// The counts in a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
+    fn parse(line: &str) -> Option<Tests> {
+        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let count = |what: &str| counts.split("; ").find_map(|part| part.strip_suffix(what)?.trim().parse().ok());
+        Some(Tests { passed: count("passed")?, failed: count("failed")? })
+    }
+}
+
+/// Where the workspace is, and what was counted so far.
+pub struct Context {
+    pub root: PathBuf,
+    pub tests: Cell<Tests>,
+}
+
+impl Context {
+    pub fn new() -> Result<Context, Failure> {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = here.ancestors().nth(2).ok_or("the workspace is not where it was when this was built")?;
+        Ok(Context { root: root.to_owned(), tests: Cell::default() })
+    }
+
+    /// A file or directory that is kept between runs.
+    pub fn target(&self, name: &str) -> PathBuf {
+        self.root.join("target").join(name)
+    }
+
+    /// `program` in the workspace's root.
+    pub fn command(&self, program: &str) -> Run<'_> {
+        let mut command = Command::new(program);
+        command.current_dir(&self.root);
+        // What cargo told us about ourselves is not about what we start: another toolchain, perhaps, or a test that
+        // looks at its own package.
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"].iter().any(|p| name.starts_with(p));
+            if ours || ["CARGO", "LD_LIBRARY_PATH", "RUSTUP_TOOLCHAIN", "RUST_RECURSION_COUNT"].contains(&&*name) {
+                command.env_remove(&*name);
+            }
+        }
+        let mut path = OsString::from(self.target("tools/bin"));
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        command.env("PATH", path);
+        Run { context: self, command, shown: program.to_owned() }
+    }
+
+    /// `cargo` with `arguments`.
+    pub fn cargo(&self, arguments: &[&str]) -> Run<'_> {
+        self.command("cargo").args(arguments)
+    }
+
+    /// Replaces a file of the workspace.
+    pub fn write(&self, path: &str, text: &str) -> Result<(), Failure> {
+        std::fs::write(self.root.join(path), text).map_err(|e| Failure(format!("cannot write {path}: {e}")))?;
+        println!("wrote {path}");
+        Ok(())
+    }
+}
+
+/// A program to run.
+pub struct Run<'c> {
+    context: &'c Context,
+    command: Command,
+    shown: String,
+}
+
+impl Run<'_> {
+    pub fn args(mut self, arguments: &[&str]) -> Self {
+        self.command.args(arguments);
+        for argument in arguments {
+            self.shown = format!("{} {argument}", self.shown);
+        }
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        let value = value.into();
+        self.shown = format!("{name}={:?} {}", value, self.shown);
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs it; its output is ours, and the tests in it are counted.
+    pub fn run(mut self) -> Result<(), Failure> {
+        println!("+ {}", self.shown);
+        let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(|e| self.cannot(&e))?;
+        let output = child.stdout.take().expect("it was asked for");
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            if let Some(now) = Tests::parse(&line) {
+                let sum = self.context.tests.get();
+                self.context.tests.set(Tests { passed: sum.passed + now.passed, failed: sum.failed + now.failed });
+            }
+        }
+        let status = child.wait().map_err(|e| self.cannot(&e))?;
+        if status.success() { Ok(()) } else { Err(Failure(format!("`{}` failed: {status}", self.shown))) }
+    }
+
+    /// Runs it for its standard output.
+    pub fn output(mut self) -> Result<String, Failure> {
+        let done = self.command.stderr(Stdio::inherit()).output().map_err(|e| self.cannot(&e))?;
+        if !done.status.success() {
+            return Err(Failure(format!("`{}` failed: {}", self.shown, done.status)));
+        }
+        String::from_utf8(done.stdout).map_err(|e| Failure(format!("`{}` wrote no text: {e}", self.shown)))
+    }
+
+    /// What it says if it can be run and succeeds, without showing anything.
+    pub fn probe(mut self) -> Option<String> {
+        let done = self.command.stderr(Stdio::null()).output().ok()?;
+        done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
+    }
+
+    fn cannot(&self, error: &std::io::Error) -> Failure {
+        Failure(format!("cannot run `{}`: {error}", self.shown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_counted() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.10s";
+        assert_eq!(Tests::parse(line), Some(Tests { passed: 12, failed: 3 }));
+        let line = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 4 filtered out; finished in 0.00s";
+        assert_eq!(Tests::parse(line), Some(Tests::default()));
+        assert_eq!(Tests::parse("test copy ... ok"), None);
+    }
+}

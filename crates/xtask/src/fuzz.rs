@@ -1,0 +1,33 @@
+//! Runs the fuzzers of the `fuzz` crate. What they learn is kept in `target/`, so that the next run goes on from there.
+
+use crate::command::{Context, Failure};
+
+/// Runs each fuzzer for so many seconds. An input that it found something with is left in `fuzz/artifacts/`.
+pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
+    let target = context.target("fuzz");
+    let target = target.to_string_lossy();
+    let build = ["+nightly", "fuzz", "build", "--target-dir", &target];
+    context.cargo(&build).run()?;
+    for name in names(context)? {
+        let corpus = context.target("fuzz-corpus").join(&name);
+        // Some make files. A fuzzer ends without cleaning up, so it gets a directory that we remove.
+        let scratch = tempfile::tempdir().map_err(|e| format!("cannot make a directory: {e}"))?;
+        std::fs::create_dir_all(&corpus).map_err(|e| format!("cannot make {}: {e}", corpus.display()))?;
+        let time = format!("-max_total_time={seconds}");
+        let run = ["+nightly", "fuzz", "run", "--target-dir", &target, &name, &corpus.to_string_lossy()];
+        // A hang is one for the switch too: whatever an input asks for is done in far less than ten seconds.
+        let options = ["--", &time, "-timeout=10", "-max_len=4096", "-verbosity=0", "-print_final_stats=1"];
+        context.cargo(&run).args(&options).env("TMPDIR", scratch.path()).run()?;
+    }
+    Ok(())
+}
+
+/// Every file in `fuzz/fuzz_targets` is a fuzzer.
+fn names(context: &Context) -> Result<Vec<String>, Failure> {
+    let directory = context.root.join("fuzz/fuzz_targets");
+    let files = std::fs::read_dir(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    let name = |file: std::fs::DirEntry| Some(file.path().file_stem()?.to_str()?.to_owned());
+    let mut names: Vec<String> = files.flatten().filter_map(name).collect();
+    names.sort();
+    Ok(names)
+}

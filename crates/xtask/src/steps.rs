@@ -1,0 +1,124 @@
+//! The steps of `cargo xtask test`, in the order in which they run: what fails fast comes first.
+
+use crate::command::{Context, Failure};
+use crate::tools::{Need, prepare};
+use crate::{fuzz, instructions};
+use std::time::{Duration, Instant};
+
+/// Seconds for each fuzzer: enough to see that it runs and to find what is broken outright.
+const FUZZ_SECONDS: u32 = 15;
+
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    needs: &'static [Need],
+    run: fn(&Context) -> Result<(), Failure>,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "fmt", about: "formatting", needs: &[], run: fmt },
+    Step { name: "clippy", about: "lints, all targets, warnings denied", needs: &[], run: clippy },
+    Step { name: "doc", about: "documentation builds, warnings denied", needs: &[], run: doc },
+    Step {
+        name: "test",
+        about: "unit, integration and end-to-end tests",
+        needs: &[Need::Packages, Need::HugePages],
+        run: test,
+    },
+    Step { name: "loom", about: "models of what threads share without locks", needs: &[], run: loom },
+    Step { name: "miri", about: "ring code under Miri", needs: &[Need::Miri], run: miri },
+    Step { name: "fuzz", about: "every fuzzer for a few seconds", needs: &[Need::Fuzzer], run: fuzz_shortly },
+    Step {
+        name: "instructions",
+        about: "instructions a packet, compared with the baseline",
+        needs: &[Need::Valgrind],
+        run: instructions::compare,
+    },
+];
+
+/// Prints the steps.
+pub fn list() {
+    for step in STEPS {
+        println!("{:14}{}", step.name, step.about);
+    }
+}
+
+/// Runs the steps that are wanted, all of them even if one fails, and sums up.
+pub fn run(context: &Context, only: &[String], skip: &[String]) -> Result<(), Failure> {
+    for name in only.iter().chain(skip) {
+        if !STEPS.iter().any(|step| step.name == name) {
+            return Err(format!("there is no step {name}; `cargo xtask test --list` lists them").into());
+        }
+    }
+    let named = |list: &[String], step: &Step| list.iter().any(|name| name == step.name);
+    let wanted = |step: &&Step| (only.is_empty() || named(only, step)) && !named(skip, step);
+    let steps: Vec<&Step> = STEPS.iter().filter(wanted).collect();
+    let began = Instant::now();
+    let mut outcomes = Vec::new();
+    for (i, step) in steps.iter().enumerate() {
+        println!("==> [{}/{}] {}: {}", i + 1, steps.len(), step.name, step.about);
+        let began = Instant::now();
+        let done = prepare(context, step.needs).and_then(|()| (step.run)(context));
+        if let Err(failure) = &done {
+            println!("==> {} FAILED: {failure}", step.name);
+        }
+        outcomes.push((step.name, began.elapsed(), done));
+    }
+    println!("\nstep            time");
+    for (name, time, done) in &outcomes {
+        println!("{name:14}{:>6}  {}", clock(*time), done.as_ref().map_or_else(Failure::to_string, |()| "ok".into()));
+    }
+    println!("{:14}{:>6}", "all", clock(began.elapsed()));
+    let failed = outcomes.iter().filter(|o| o.2.is_err()).count();
+    let tests = context.tests.get();
+    println!("{} passed, {} failed", tests.passed, tests.failed);
+    if failed == 0 { Ok(()) } else { Err(format!("{failed} of {} steps failed", outcomes.len()).into()) }
+}
+
+/// Minutes and seconds.
+fn clock(time: Duration) -> String {
+    format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
+}
+
+fn fmt(context: &Context) -> Result<(), Failure> {
+    context.cargo(&["fmt", "--all", "--check"]).run()?;
+    context.cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]).run()
+}
+
+fn clippy(context: &Context) -> Result<(), Failure> {
+    context.cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()
+}
+
+fn doc(context: &Context) -> Result<(), Failure> {
+    context.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings").run()
+}
+
+fn test(context: &Context) -> Result<(), Failure> {
+    context.cargo(&["test", "--workspace", "--no-fail-fast"]).run()
+}
+
+/// In a target directory of its own: the flag is for every crate, and would have all of them built again.
+fn loom(context: &Context) -> Result<(), Failure> {
+    let loom = |arguments: &[&str]| {
+        let run = context.cargo(&["test", "--release"]).args(arguments).env("RUSTFLAGS", "--cfg loom");
+        // Fat builds take longer than the models.
+        run.env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+            .env("CARGO_TARGET_DIR", context.target("loom"))
+            .run()
+    };
+    loom(&["--package", "millrace-virtqueue", "--test", "loom"])?;
+    loom(&["--package", "millrace-engine", "--lib", "model"])
+}
+
+fn miri(context: &Context) -> Result<(), Failure> {
+    let tests = ["--package", "millrace-virtqueue", "--lib", "--test", "rings", "--test", "hostile"];
+    // Guest memory is reached by addresses that were integers on their way; files stand in for memory files.
+    let flags = "-Zmiri-disable-isolation -Zmiri-permissive-provenance";
+    let run = context.cargo(&["+nightly", "miri", "test"]).args(&tests).env("MIRIFLAGS", flags);
+    run.env("CARGO_TARGET_DIR", context.target("miri")).run()
+}
+
+fn fuzz_shortly(context: &Context) -> Result<(), Failure> {
+    fuzz::run(context, FUZZ_SECONDS)
+}

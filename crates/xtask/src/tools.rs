@@ -1,0 +1,115 @@
+//! What the steps need besides Rust, and how to get it.
+
+use crate::command::{Context, Failure};
+
+/// Something that a step can't do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Debian packages that the tests run tools from.
+    Packages,
+    /// Huge pages. Tests that want them say what they do without.
+    HugePages,
+    /// valgrind and the runner of the instruction counts.
+    Valgrind,
+    /// A nightly toolchain with Miri.
+    Miri,
+    /// A nightly toolchain with cargo-fuzz.
+    Fuzzer,
+}
+
+/// Sees to it that all of this is there, and says what is missing if it can't be had.
+pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
+    for need in needs {
+        match need {
+            Need::Packages => packages(context, e2e::DEBIAN_PACKAGES)?,
+            Need::HugePages => huge_pages(),
+            Need::Valgrind => {
+                packages(context, &["valgrind"])?;
+                let version = locked_version(context, "gungraun")?;
+                install(context, "gungraun-runner", Some(&version), &["--version"])?;
+            }
+            Need::Miri => {
+                nightly(context)?;
+                if context.cargo(&["+nightly", "miri", "--version"]).probe().is_none() {
+                    let add = ["component", "add", "--toolchain", "nightly", "miri", "rust-src"];
+                    context.command("rustup").args(&add).run()?;
+                }
+            }
+            Need::Fuzzer => {
+                nightly(context)?;
+                install(context, "cargo-fuzz", None, &["--version"])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn packages(context: &Context, wanted: &[&str]) -> Result<(), Failure> {
+    let installed = |package: &&&str| {
+        let query = ["--show", "--showformat", "${db:Status-Status}", package];
+        context.command("dpkg-query").args(&query).probe().is_some_and(|status| status == "installed")
+    };
+    let missing: Vec<&str> = wanted.iter().filter(|p| !installed(p)).copied().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    if context.command("dpkg-query").args(&["--version"]).probe().is_none() {
+        return Err(format!("this is no Debian; the tests need what its packages {list} hold").into());
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err(format!("Debian packages are missing; as root: apt-get install {list}").into());
+    }
+    let apt = |arguments: &[&str]| {
+        let run = context.command("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(&["-qq"]);
+        run.args(arguments).run()
+    };
+    apt(&["update"])?;
+    apt(&[&["install", "--yes", "--no-install-recommends"], &missing[..]].concat())
+}
+
+/// Asks the kernel for huge pages. Best effort: it depends on the machine's memory, and nothing fails without them.
+fn huge_pages() {
+    const PATH: &str = "/proc/sys/vm/nr_hugepages";
+    const WANTED: u32 = 256;
+    let read = || std::fs::read_to_string(PATH).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let Some(before) = read() else { return println!("huge pages: this kernel has none") };
+    if before < WANTED {
+        let _ = std::fs::write(PATH, WANTED.to_string());
+    }
+    println!("huge pages: {} (before: {before}, wanted: {WANTED})", read().unwrap_or(before));
+}
+
+fn nightly(context: &Context) -> Result<(), Failure> {
+    let found = context.command("rustc").args(&["+nightly", "--version"]).probe();
+    match found {
+        Some(version) => {
+            print!("nightly: {version}");
+            Ok(())
+        }
+        None => Err("there is no nightly toolchain; `rustup toolchain install nightly -c miri -c rust-src`".into()),
+    }
+}
+
+/// The version of a package in Cargo.lock.
+pub fn locked_version(context: &Context, package: &str) -> Result<String, Failure> {
+    let lock = std::fs::read_to_string(context.root.join("Cargo.lock")).map_err(|e| format!("Cargo.lock: {e}"))?;
+    let name = format!("name = \"{package}\"");
+    let mut lines = lock.lines().skip_while(|line| *line != name);
+    let version = lines.nth(1).and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    version.map(str::to_owned).ok_or_else(|| format!("Cargo.lock knows no package {package}").into())
+}
+
+/// Installs a program from the registry, in this version, unless it is there already.
+fn install(context: &Context, name: &str, version: Option<&str>, ask: &[&str]) -> Result<(), Failure> {
+    if let Some(found) = context.command(name).args(ask).probe()
+        && version.is_none_or(|v| found.split_whitespace().any(|word| word == v))
+    {
+        return Ok(());
+    }
+    let root = context.target("tools");
+    let root = root.to_string_lossy();
+    let mut arguments = vec!["install", "--locked", "--force", "--root", &root, name];
+    arguments.extend(version.iter().flat_map(|v| ["--version", v]));
+    context.cargo(&arguments).run()
+}
