@@ -259,6 +259,28 @@ impl Frame<'_> {
     }
 }
 
+/// An Ethernet header, read once; equal headers compare in two steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ethernet {
+    /// Bytes 0 to 7, and bytes 6 to 13: the shortest frame has no more.
+    start: u64,
+    end: u64,
+}
+
+impl Ethernet {
+    /// The destination address, its first byte lowest.
+    #[inline(always)]
+    pub fn destination(self) -> u64 {
+        u64::from_le(self.start) & 0xffff_ffff_ffff
+    }
+
+    /// The source address, likewise.
+    #[inline(always)]
+    pub fn source(self) -> u64 {
+        u64::from_le(self.end) & 0xffff_ffff_ffff
+    }
+}
+
 /// Some frames of a burst, in order, on their way to a queue.
 #[derive(Clone, Copy)]
 pub struct Frames<'b> {
@@ -299,6 +321,30 @@ impl<'b> Frames<'b> {
         Frames { frames, segments: self.segments }
     }
 
+    /// The Ethernet header of `frame`, which every frame has.
+    #[inline(always)]
+    pub fn ethernet(&self, frame: &Frame<'b>) -> Ethernet {
+        if frame.first.len >= MIN_FRAME {
+            // SAFETY: bytes 0 to 13 are readable. The fence keeps them from being read a second time later.
+            let words = unsafe {
+                let start = frame.first.ptr.cast::<u64>();
+                (start.read_unaligned(), start.byte_add(6).read_unaligned())
+            };
+            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::AcqRel);
+            Ethernet { start: words.0, end: words.1 }
+        } else {
+            self.ethernet_across(frame)
+        }
+    }
+
+    #[cold]
+    fn ethernet_across(&self, frame: &Frame<'b>) -> Ethernet {
+        let mut bytes = [0; MIN_FRAME as usize];
+        self.copy_to(frame, &mut bytes);
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Ethernet { start: word(0), end: word(6) }
+    }
+
     /// The first `N` bytes of `frame`, wherever its segments are cut, if it is as long.
     #[inline(always)]
     pub fn peek<const N: usize>(&self, frame: &Frame<'b>) -> Option<[u8; N]> {
@@ -333,6 +379,9 @@ mod tests {
         let frames = burst.frames();
         let [one, two] = frames.as_slice() else { panic!() };
         assert!(one.is_contiguous() && !two.is_contiguous());
+        assert_eq!(frames.ethernet(one).destination(), 0x05_04_03_02_01_00);
+        assert_eq!(frames.ethernet(two).destination(), 0x19_18_17_16_15_14);
+        assert_eq!(frames.ethernet(two).source(), 0x1f_1e_1d_1c_1b_1a);
         assert_eq!(frames.peek::<4>(one), Some([0, 1, 2, 3]));
         assert_eq!(frames.peek::<5>(two), Some([20, 21, 22, 23, 24]));
         assert_eq!(frames.peek::<42>(two), None);

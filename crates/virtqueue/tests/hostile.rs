@@ -300,7 +300,7 @@ fn batch_of_2026_indirect_tables_are_checked() {
         |_, at| (at, 0, INDIRECT),
         |_, at| (at, 33, INDIRECT),
         |_, at| (at, 16 * 1025, INDIRECT),
-        |_, at| (at, u32::MAX & !15, INDIRECT),
+        |_, at| (at, 0xffff_fff0, INDIRECT),
         |_, at| (at + 1, 32, INDIRECT),
         |_, at| (at, 32, INDIRECT | NEXT),
         |_, _| (u64::MAX - 31, 32, INDIRECT),

@@ -6,7 +6,7 @@ use super::vlan::{ADDRESSES, Edit, Membership, TAG, part, tag};
 use crate::drops::{Drops, Reason};
 use crate::spec::Vlan;
 use std::sync::Arc;
-use virtqueue::{BurstStorage, Frame, Frames, MAX_BURST, Segment};
+use virtqueue::{BurstStorage, Ethernet, Frame, Frames, MAX_BURST, Segment};
 
 /// A bridge as all its workers share it.
 pub struct Bridge {
@@ -84,17 +84,14 @@ impl BridgePlan {
         let frames = arrival.frames;
         let mut last = None;
         let mut verdict = Verdict::Flood;
-        for (i, frame) in frames.as_slice().iter().enumerate() {
-            // The shortest frame has both addresses and a type.
-            let Some(head) = frames.peek::<12>(frame) else { continue };
-            let addresses = Addresses::new(head);
-            if last != Some(addresses) {
-                last = Some(addresses);
-                let next = self.decide(&arrival, head, 0);
-                if i > 0 && next != verdict {
+        for frame in frames.as_slice() {
+            let header = frames.ethernet(frame);
+            if last != Some(header) {
+                let next = self.decide(&arrival, header, 0);
+                if last.is_some() && next != verdict {
                     return self.forward_mixed(arrival, scratch);
                 }
-                verdict = next;
+                (last, verdict) = (Some(header), next);
             }
         }
         match verdict {
@@ -110,9 +107,7 @@ impl BridgePlan {
         let frames = arrival.frames;
         let mut verdicts = [Verdict::Flood; MAX_BURST];
         for (verdict, frame) in verdicts.iter_mut().zip(frames.as_slice()) {
-            if let Some(head) = frames.peek(frame) {
-                *verdict = self.decide(&arrival, head, 0);
-            }
+            *verdict = self.decide(&arrival, frames.ethernet(frame), 0);
         }
         self.send(&arrival, &verdicts, &[(0, false); MAX_BURST], scratch);
     }
@@ -123,11 +118,9 @@ impl BridgePlan {
         let mut verdicts = [Verdict::Drop(Reason::Vlan); MAX_BURST];
         let mut tags = [(0, false); MAX_BURST];
         for (i, frame) in frames.as_slice().iter().enumerate() {
-            if let Some((vid, tagged)) = self.bridge.members[arrival.from].classify(&frames, frame)
-                && let Some(head) = frames.peek::<12>(frame)
-            {
+            if let Some((vid, tagged)) = self.bridge.members[arrival.from].classify(&frames, frame) {
                 tags[i] = (vid, tagged);
-                verdicts[i] = match self.decide(&arrival, head, vid) {
+                verdicts[i] = match self.decide(&arrival, frames.ethernet(frame), vid) {
                     Verdict::Port(port) if !self.bridge.members[usize::from(port)].carries(vid) => {
                         Verdict::Drop(Reason::Vlan)
                     }
@@ -140,15 +133,14 @@ impl BridgePlan {
 
     /// Learns the source and looks up the destination.
     #[inline(always)]
-    fn decide(&self, arrival: &Arrival<'_, '_>, head: [u8; 12], vlan: u16) -> Verdict {
-        let [a, b, c, d, e, f, source @ ..] = head;
-        let destination = [a, b, c, d, e, f];
+    fn decide(&self, arrival: &Arrival<'_, '_>, header: Ethernet, vlan: u16) -> Verdict {
+        let (destination, source) = (header.destination(), header.source());
         let table = &self.bridge.table;
-        let is_group = |mac: &[u8; 6]| mac[0] & 1 != 0;
-        if !is_group(&source) {
+        let is_group = |address: u64| address & 1 != 0;
+        if !is_group(source) {
             table.learn(Key::new(source, vlan), arrival.from as u16, arrival.now);
         }
-        if is_group(&destination) {
+        if is_group(destination) {
             return Verdict::Flood;
         }
         match table.find(Key::new(destination, vlan), arrival.now) {
@@ -203,18 +195,6 @@ impl BridgePlan {
                 self.output(arrival, port).transmit(arrival.queue, burst.frames());
             }
         }
-    }
-}
-
-/// Both addresses of a frame, quick to compare.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Addresses(u64, u32);
-
-impl Addresses {
-    #[inline(always)]
-    fn new(head: [u8; 12]) -> Addresses {
-        let [a, b, c, d, e, f, g, h, tail @ ..] = head;
-        Addresses(u64::from_le_bytes([a, b, c, d, e, f, g, h]), u32::from_le_bytes(tail))
     }
 }
 

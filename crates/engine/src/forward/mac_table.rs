@@ -19,11 +19,15 @@ const WAYS: usize = 4;
 pub struct Key(u64);
 
 impl Key {
-    /// The key of `mac` in `vlan`.
+    /// The key of an address, its first byte lowest, in `vlan`.
     #[inline(always)]
-    pub fn new(mac: [u8; 6], vlan: u16) -> Key {
-        let [a, b, c, d, e, f] = mac;
-        Key(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) | u64::from(vlan & 0xfff) << 48 | 1 << 63)
+    pub fn new(address: u64, vlan: u16) -> Key {
+        Key(address & 0xffff_ffff_ffff | u64::from(vlan & 0xfff) << 48 | 1 << 63)
+    }
+
+    /// The key of `mac` in `vlan`.
+    pub fn of([a, b, c, d, e, f]: [u8; 6], vlan: u16) -> Key {
+        Key::new(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), vlan)
     }
 
     /// Address and VLAN.
@@ -220,7 +224,7 @@ mod tests {
     use super::*;
 
     fn key(n: u8) -> Key {
-        Key::new([2, 0, 0, 0, 0, n], 0)
+        Key::of([2, 0, 0, 0, 0, n], 0)
     }
 
     #[test]
@@ -239,8 +243,8 @@ mod tests {
     #[test]
     fn vlans_do_not_see_each_other() {
         let table = MacTable::new(16, 10);
-        table.learn(Key::new([2; 6], 10), 1, 0);
-        assert_eq!(table.find(Key::new([2; 6], 20), 0), None);
+        table.learn(Key::of([2; 6], 10), 1, 0);
+        assert_eq!(table.find(Key::of([2; 6], 20), 0), None);
         assert_eq!(table.entries(0), [Learned { mac: [2; 6], vlan: 10, port: 1, seen: Some(0) }]);
     }
 
@@ -277,7 +281,7 @@ mod model {
     fn a_value_belongs_to_its_key() {
         loom::model(|| {
             let entry = Arc::new(Entry::default());
-            let (one, two) = (Key::new([1; 6], 0), Key::new([2; 6], 0));
+            let (one, two) = (Key::of([1; 6], 0), Key::of([2; 6], 0));
             entry.write(one, Value::new(1, false, 0));
             let writer = {
                 let entry = entry.clone();

@@ -150,7 +150,7 @@ fn tags_are_pushed_and_popped_at_the_edge() {
 #[test]
 fn a_known_address_in_another_vlan_is_not_reached() {
     let mut rig = Rig::new(&[Vlan::Access(10), Vlan::Access(20)]);
-    rig.plan.bridge.table.fix(Key::new(mac(2), 10), 1);
+    rig.plan.bridge.table.fix(Key::of(mac(2), 10), 1);
     rig.send(0, &[frame(mac(2), mac(1), None, 0)], 60);
     assert_eq!(rig.dropped(Reason::Vlan), 1);
 }

@@ -286,7 +286,7 @@ impl Topology {
         let bridge = Bridge::new(&vlans(wanted, spec), seconds);
         for (mac, vlan, port) in &wanted.statics {
             if let Some(index) = wanted.ports.iter().position(|p| p == port) {
-                bridge.table.fix(Key::new(*mac, *vlan), index as u16);
+                bridge.table.fix(Key::of(*mac, *vlan), index as u16);
             }
         }
         Arc::new(bridge)

@@ -127,8 +127,11 @@ impl Rig<'_> {
             let options = FunctionOptions { role, socket: socket.clone(), size, cpu };
             functions.push(Function::start(self.sandbox, &options).map_err(system("start a network function"))?);
         }
-        let [echo, mut source] = <[Function; 2]>::try_from(functions).unwrap_or_else(|_| unreachable!("there are two"));
-        source.wait_ready().map_err(|problem| DemoError::Function { name: "source", problem })?;
+        let [mut echo, mut source] =
+            <[Function; 2]>::try_from(functions).unwrap_or_else(|_| unreachable!("there are two"));
+        let failed = |name| move |problem| DemoError::Function { name, problem };
+        echo.wait_ready().map_err(failed("echo"))?;
+        source.wait_ready().map_err(failed("source"))?;
         sleep(WARM_UP);
         let begin = (Instant::now(), switch.snapshot());
         let mut last = begin.1.clone();
@@ -138,7 +141,7 @@ impl Rig<'_> {
             watch(&last, &now);
             last = now;
         }
-        let tally: Tally = source.finish().map_err(|problem| DemoError::Function { name: "source", problem })?;
+        let tally: Tally = source.finish().map_err(failed("source"))?;
         drop(echo);
         Ok(Measured::between(&begin.1, &last, tally))
     }
