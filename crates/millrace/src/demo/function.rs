@@ -58,7 +58,14 @@ pub struct Tally {
     pub huge: bool,
 }
 
-/// Runs a network function until its standard input ends.
+/// What whoever started us wants: a line of input means go, its end means stop.
+#[derive(Default)]
+struct Orders {
+    go: AtomicBool,
+    stop: AtomicBool,
+}
+
+/// Runs a network function from the first line of its standard input until the end of that.
 pub fn run(options: &FunctionOptions) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(cpu) = options.cpu {
         let mut set = rustix::thread::CpuSet::new();
@@ -66,22 +73,28 @@ pub fn run(options: &FunctionOptions) -> Result<(), Box<dyn std::error::Error>> 
         // Without it the network function runs anywhere, which is slower and as right.
         let _ = rustix::thread::sched_setaffinity(None, &set);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let seen = stop.clone();
+    let orders = Arc::new(Orders::default());
+    let given = orders.clone();
     std::thread::spawn(move || {
-        let mut line = String::new();
-        // Whoever started us says so when it is enough, or is gone.
-        let _ = std::io::stdin().lock().read_line(&mut line);
-        seen.store(true, Ordering::Relaxed);
+        let mut stdin = std::io::stdin().lock();
+        let _ = stdin.read_line(&mut String::new());
+        given.go.store(true, Ordering::Relaxed);
+        // Whoever started us wants us to stop, or is gone.
+        let _ = stdin.read_line(&mut String::new());
+        given.stop.store(true, Ordering::Relaxed);
     });
-    let mut ports = Ports::open(Options::new(vec![PortOptions::new(&options.socket)]), &stop)?;
+    let mut ports = Ports::open(Options::new(vec![PortOptions::new(&options.socket)]), &orders.stop)?;
     let huge = ports.memory().contains("huge");
     println!("ready");
+    while !orders.go.load(Ordering::Relaxed) {
+        std::thread::yield_now();
+    }
+    let stop = &orders.stop;
     let Some(port) = ports.iter_mut().next() else { return Ok(()) };
     match options.role {
-        Role::Echo => echo(port, &stop),
+        Role::Echo => echo(port, stop),
         Role::Source => {
-            let tally = Tally { huge, ..source(port, options.size.max(SHORTEST), &stop) };
+            let tally = Tally { huge, ..source(port, options.size.max(SHORTEST), stop) };
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&tally)?)?;
         }
     }

@@ -27,6 +27,9 @@ const LIVE: f64 = 0.3;
 /// Time for queues to fill before anything is measured.
 const WARM_UP: Duration = Duration::from_millis(150);
 
+/// Longest time that connecting may take.
+const CONNECT: Duration = Duration::from_secs(10);
+
 /// Why there was nothing to see.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
@@ -132,6 +135,15 @@ impl Rig<'_> {
         let failed = |name| move |problem| DemoError::Function { name, problem };
         echo.wait_ready().map_err(failed("echo"))?;
         source.wait_ready().map_err(failed("source"))?;
+        // Frames that come before a queue of the receiver runs would be dropped, rightly.
+        let connecting = Instant::now();
+        while !switch.snapshot().ports.iter().all(|port| port.up) {
+            if connecting.elapsed() > CONNECT {
+                return Err(DemoError::Function { name: "source", problem: "its queues do not run".to_owned() });
+            }
+            sleep(Duration::from_millis(1));
+        }
+        echo.go().and_then(|()| source.go()).map_err(system("tell a network function to begin"))?;
         sleep(WARM_UP);
         let begin = (Instant::now(), switch.snapshot());
         let mut last = begin.1.clone();

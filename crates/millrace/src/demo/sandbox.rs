@@ -2,7 +2,7 @@
 
 use super::function::{FunctionOptions, Tally};
 use clap::ValueEnum;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// What `unshare` (util-linux) is asked for: own users, network, processes, mounts, host name and IPC.
@@ -67,6 +67,11 @@ impl Function {
     /// Waits until it is connected.
     pub(super) fn wait_ready(&mut self) -> Result<(), String> {
         if self.line()? == "ready" { Ok(()) } else { Err("it is not ready".to_owned()) }
+    }
+
+    /// Tells it to begin.
+    pub(super) fn go(&mut self) -> io::Result<()> {
+        self.child.stdin.as_mut().map_or(Ok(()), |stdin| stdin.write_all(b"go\n"))
     }
 
     /// Tells it to stop, and takes what it found.

@@ -85,8 +85,12 @@ impl Program {
 
     /// What it wrote to standard output so far.
     pub fn output(&self) -> MutexGuard<'_, Vec<String>> {
-        // A push leaves the lines whole, so a reader that panicked did no harm.
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.output)
+    }
+
+    /// What it wrote to standard error so far.
+    pub fn errors(&self) -> MutexGuard<'_, Vec<String>> {
+        lock(&self.errors)
     }
 
     /// Looks again and again until there is something; `what` names it in errors.
@@ -173,8 +177,7 @@ impl Program {
 
     /// The end of what it wrote to standard error, or else to standard output, for an error message.
     fn said(&self) -> String {
-        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        let output = self.output();
+        let (errors, output) = (self.errors(), self.output());
         let lines = if errors.is_empty() { &output } else { &errors };
         if lines.is_empty() {
             return String::new();
@@ -194,9 +197,14 @@ impl Drop for Program {
 fn read(pipe: impl Read + Send + 'static, lines: Lines) -> JoinHandle<()> {
     std::thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            lock(&lines).push(line);
         }
     })
+}
+
+fn lock(lines: &Lines) -> MutexGuard<'_, Vec<String>> {
+    // A push leaves the lines whole, so a reader that panicked did no harm.
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// User and system time in /proc/PID/stat, fields 14 and 15; the name in field 2 may hold anything, in parentheses.

@@ -120,7 +120,7 @@ impl Testpmd {
 
     /// DPDK's version, as it said when it started.
     pub fn version(&self) -> Option<String> {
-        version(&self.program.output())
+        version(&self.program.errors()).or_else(|| version(&self.program.output()))
     }
 
     /// The process.
