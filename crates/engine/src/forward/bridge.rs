@@ -45,14 +45,9 @@ enum Verdict {
 }
 
 /// What a worker keeps from burst to burst, for all its bridges.
+#[derive(Default)]
 pub(crate) struct Scratch {
     edited: Box<BurstStorage>,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Scratch { edited: Box::default() }
-    }
 }
 
 /// A burst on its way through a bridge.

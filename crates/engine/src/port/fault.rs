@@ -145,7 +145,6 @@ mod tests {
             if round == 0 {
                 first = out.len();
             }
-            drop(burst);
             port.recycle();
             if port.arm() != Wait::Ready {
                 std::thread::sleep(Duration::from_millis(1));

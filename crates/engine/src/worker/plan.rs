@@ -69,7 +69,7 @@ impl Plan {
         let mut moved = false;
         for input in &self.inputs {
             let Some(half) = input.half.as_deref() else { continue };
-            let sample = self.bursts % SAMPLE == 0;
+            let sample = self.bursts.is_multiple_of(SAMPLE);
             let mut timer = Timer::start(sample, &self.cycles);
             let mut burst = self.storage.start();
             if !half.receive(&mut burst) {

@@ -162,7 +162,7 @@ impl Table {
         let size = len / DESC as u32;
         let fits = len.is_multiple_of(DESC as u32) && (1..=u32::from(MAX_QUEUE_SIZE)).contains(&size);
         // The split table is aligned by its driver as it likes (§2.7.5.3 asks for nothing); ours are read as words.
-        let base = memory.translate(addr, len.into()).filter(|p| fits && p.as_ptr() as usize % 8 == 0);
+        let base = memory.translate(addr, len.into()).filter(|p| fits && p.addr().get().is_multiple_of(8));
         Ok(Table { base: base.ok_or(Fatal::BadIndirect)?.as_ptr(), size: size as u16 })
     }
 
