@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         Command::Schema(options) => {
             print(if options.markdown { config::markdown() } else { format!("{:#}\n", config::schema()) })
         }
-        Command::Demo(options) => demo::run(&options).map_err(Into::into),
+        Command::Demo(options) => demo::run(options.seconds, options.json).map_err(Into::into),
         Command::DemoFunction(options) => demo::run_function(&options),
     };
     match outcome {

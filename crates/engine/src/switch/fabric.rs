@@ -4,7 +4,7 @@
 //! jobs that it is left, between two bursts.
 
 use super::layout::{Domain, Layout};
-use super::port::PortShared;
+use super::shared::PortShared;
 use crate::forward::bridge::BridgePlan;
 use crate::forward::{Half, Output, Target, TransmitQueue};
 use crate::port::{Receive, Transmit};

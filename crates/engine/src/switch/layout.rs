@@ -1,7 +1,7 @@
 //! Who does what: ports, what connects them, and which worker polls which queue. Made from a specification, without
 //! touching anything.
 
-use super::port::PortShared;
+use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
 use crate::spec::{Spec, WorkerSpec};
 use std::sync::Arc;

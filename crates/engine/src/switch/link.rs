@@ -1,7 +1,7 @@
 //! The thread that keeps a virtio-user port connected to its backend.
 
 use super::fabric::Fabric;
-use super::port::PortShared;
+use super::shared::PortShared;
 use crate::port::virtio_user::{End, ROOM, VirtioReceive, VirtioTransmit};
 use std::path::Path;
 use std::sync::Arc;

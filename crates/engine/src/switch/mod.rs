@@ -3,7 +3,8 @@
 mod fabric;
 mod layout;
 mod link;
-mod port;
+mod open;
+mod shared;
 mod vhost;
 
 use crate::clock::{self, Cycles};
@@ -14,13 +15,14 @@ use crate::stats::{MacEntry, PortStats, Snapshot, WorkerStats};
 use crate::worker::STAGES;
 use fabric::Fabric;
 use layout::{Domain, Layout};
-use port::{Connection, PortShared};
+use open::Connection;
+use shared::PortShared;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub use port::OpenError;
+pub use open::OpenError;
 
 /// How often guests are looked after: faults that workers raised, addresses that grew old.
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
@@ -218,7 +220,7 @@ impl Inner {
                 Some(index) => old.layout.ports[index].clone(),
                 None => {
                     old.next_id += 1;
-                    let recorder = port::recorder(port).unwrap_or_else(|error| {
+                    let recorder = open::recorder(port).unwrap_or_else(|error| {
                         failed.push(error);
                         None
                     });
@@ -234,7 +236,7 @@ impl Inner {
         for (index, (port, connection)) in spec.ports.iter().zip(&mut connections).enumerate() {
             if connection.is_none() {
                 let shared = &layout.ports[index];
-                let opened = port::open(port, shared, &self.fabric).unwrap_or_else(|error| {
+                let opened = open::open(port, shared, &self.fabric).unwrap_or_else(|error| {
                     shared.set_state(false, error.to_string());
                     failed.push(error);
                     Connection::None

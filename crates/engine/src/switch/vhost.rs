@@ -1,7 +1,7 @@
 //! What a vhost-user session does to a port: queues come up and go down.
 
 use super::fabric::Fabric;
-use super::port::PortShared;
+use super::shared::PortShared;
 use crate::port::vhost_user::{VhostReceive, VhostTransmit};
 use std::sync::{Arc, Mutex};
 use vhost_user::backend::{QueueSetup, Queues};

@@ -6,7 +6,6 @@ mod sandbox;
 
 pub use function::{FunctionOptions, run as run_function};
 
-use crate::cli::DemoOptions;
 use engine::Switch;
 use engine::spec::{Driver, Idle, Mode, PortSpec, Spec, Vlan, WorkerSpec};
 use engine::stats::Snapshot;
@@ -57,34 +56,34 @@ pub enum DemoError {
     Payload(u64),
 }
 
-/// Runs the demonstration and prints what it finds.
-pub fn run(options: &DemoOptions) -> Result<(), DemoError> {
+/// Runs the demonstration for about so many seconds and prints what it finds, for people or as JSON.
+pub fn run(seconds: f64, json: bool) -> Result<(), DemoError> {
     let sandbox = Sandbox::detect();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut report = Report::new(sandbox.describe(), cpus);
     let say = |text: &str| {
-        if !options.json {
+        if !json {
             println!("{text}");
         }
     };
     say(&report.introduction());
-    let live = Duration::from_secs_f64(options.seconds * LIVE);
-    let slice = options.seconds * (1.0 - LIVE) / (SIZES.len() * 2 * ROUNDS) as f64;
+    let live = Duration::from_secs_f64(seconds * LIVE);
+    let slice = seconds * (1.0 - LIVE) / (SIZES.len() * 2 * ROUNDS) as f64;
     let slice = Duration::from_secs_f64(slice.max(0.05));
     let rig = Rig { sandbox: &sandbox, cpus };
     report.live = Some(rig.measure(512, false, live, |from, to| say(&report::rates(from, to)))?);
     for size in SIZES {
         for round in 0..ROUNDS {
-            progress(options.json, size, round);
+            progress(json, size, round);
             for staged in [true, false] {
                 let measured = rig.measure(size, staged, slice, |_, _| {})?;
                 report.add(size, staged, measured);
             }
         }
     }
-    progress_done(options.json);
+    progress_done(json);
     say("");
-    println!("{}", if options.json { report.json() } else { report.table() });
+    println!("{}", if json { report.json() } else { report.table() });
     match report.wrong() {
         0 => Ok(()),
         wrong => Err(DemoError::Payload(wrong)),

@@ -1,88 +1,16 @@
-//! A port as the control side has it: what its halves share, and what keeps it open.
+//! Opening ports: from what a specification names to halves that workers drive.
 
 use super::fabric::Fabric;
+use super::shared::PortShared;
 use super::{link, vhost};
-use crate::counters::QueueCounters;
-use crate::drops::Drops;
-use crate::port::fault::FaultReceive;
 use crate::port::generator::{Generator, Nothing, Sink};
 use crate::port::kernel::{PacketReceive, PacketTransmit, TapReceive, TapTransmit};
 use crate::port::pcap::{Record, Replay};
-use crate::port::record::{RecordReceive, RecordTransmit, Recorder};
-use crate::port::staged::Staged;
-use crate::port::vhost_user::Fault;
+use crate::port::record::Recorder;
 use crate::port::{Receive, Transmit};
-use crate::spec::{Driver, Faults, PortSpec};
+use crate::spec::{Driver, PortSpec};
 use netdev::{Interface, PacketRx, PacketTx, RxConfig, Tap, TxConfig};
-use std::sync::{Arc, Mutex};
-
-/// What everything that belongs to one port shares.
-pub(super) struct PortShared {
-    /// Unique while the switch runs.
-    pub(super) id: u64,
-    pub(super) name: String,
-    pub(super) queues: Vec<Arc<QueueCounters>>,
-    pub(super) drops: Arc<Drops>,
-    pub(super) fault: Arc<Fault>,
-    state: Mutex<State>,
-    faults: Option<Faults>,
-    staged: bool,
-    recorder: Option<Recorder>,
-}
-
-/// What people are told of a port.
-#[derive(Clone, Default)]
-pub(super) struct State {
-    pub(super) up: bool,
-    pub(super) detail: String,
-}
-
-impl PortShared {
-    pub(super) fn new(id: u64, spec: &PortSpec, recorder: Option<Recorder>) -> PortShared {
-        PortShared {
-            id,
-            name: spec.name.clone(),
-            queues: (0..spec.driver.queues()).map(|_| Arc::default()).collect(),
-            drops: Arc::default(),
-            fault: Arc::default(),
-            state: Mutex::default(),
-            faults: spec.fault.clone(),
-            staged: spec.staged,
-            recorder,
-        }
-    }
-
-    pub(super) fn state(&self) -> State {
-        self.state.lock().unwrap().clone()
-    }
-
-    pub(super) fn set_state(&self, up: bool, detail: impl Into<String>) {
-        let detail = detail.into();
-        *self.state.lock().unwrap() = State { up, detail };
-    }
-
-    /// Puts the port's wrappers around a receive half.
-    pub(super) fn wrap_receive(&self, mut half: Box<dyn Receive>) -> Box<dyn Receive> {
-        if self.staged {
-            half = Box::new(Staged::new(half));
-        }
-        if let Some(faults) = &self.faults {
-            half = Box::new(FaultReceive::new(half, faults.clone(), self.drops.clone()));
-        }
-        if let Some(recorder) = &self.recorder {
-            half = Box::new(RecordReceive::new(half, recorder.clone()));
-        }
-        half
-    }
-
-    /// Puts the port's wrappers around a transmit half.
-    pub(super) fn wrap_transmit(&self, half: Box<dyn Transmit>) -> Box<dyn Transmit> {
-        match &self.recorder {
-            Some(recorder) => Box::new(RecordTransmit::new(half, recorder.clone())),
-            None => half,
-        }
-    }
-}
+use std::sync::Arc;
 
 /// What keeps a port's peer connected; dropping it ends that.
 pub(super) enum Connection {
