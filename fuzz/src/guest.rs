@@ -73,7 +73,9 @@ impl Place {
     pub fn addr(self) -> u64 {
         let offset = u64::from(self.offset);
         match self.area % 16 {
-            0..=7 => LOW + offset % LOW_LEN,
+            // Close together, so that buffers overlap.
+            0..=3 => LOW + LOW_LEN / 2 + offset % 64,
+            4..=7 => LOW + offset % LOW_LEN,
             8..=11 => HIGH + offset % HIGH_LEN,
             12 => (LOW + LOW_LEN).wrapping_sub(offset % 64),
             13 => (HIGH + HIGH_LEN).wrapping_sub(offset % 64),
@@ -91,7 +93,8 @@ impl Length {
     pub fn get(self) -> u32 {
         match self.0 % 8 {
             0 => self.1 % 16,
-            1..=3 => self.1 % 100,
+            1 => 24 + self.1 % 8,
+            2 | 3 => self.1 % 100,
             4 | 5 => self.1 % 2000,
             6 => self.1 % (1 << 17),
             _ => self.1,

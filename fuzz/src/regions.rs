@@ -30,9 +30,11 @@ struct Entry {
     /// Where the entry before ends, instead of this address.
     adjacent: bool,
     guest_addr: Number,
-    user_addr: Number,
+    user_addr: Option<Number>,
+    /// The length says where the region ends.
+    up_to: bool,
     len: Number,
-    offset: Number,
+    offset: Option<Number>,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -60,6 +62,8 @@ fn files() -> &'static [Arc<OwnedFd>] {
             memfd(5000),
             memfd(0),
             memfd(i64::MAX as u64),
+            memfd(i64::MAX as u64),
+            memfd(i64::MAX as u64),
             memfd(1 << 40),
             Arc::new(read),
             Arc::new(write),
@@ -70,11 +74,13 @@ fn files() -> &'static [Arc<OwnedFd>] {
 
 fn region(entry: &Entry, end: u64) -> Region {
     let files = files();
+    let guest_addr = if entry.adjacent { end } else { entry.guest_addr.get() };
+    let len = entry.len.get();
     Region {
-        guest_addr: if entry.adjacent { end } else { entry.guest_addr.get() },
-        user_addr: entry.user_addr.get(),
-        len: entry.len.get(),
-        offset: entry.offset.get(),
+        guest_addr,
+        user_addr: entry.user_addr.map_or(0, Number::get),
+        len: if entry.up_to { len.wrapping_sub(guest_addr) } else { len },
+        offset: entry.offset.map_or(0, Number::get),
         file: files[usize::from(entry.file) % files.len()].clone(),
     }
 }

@@ -37,6 +37,8 @@ impl Fault {
     pub fn take(&self) -> Option<Fatal> {
         if self.memory.lock().unwrap().upgrade().is_some_and(|m| m.is_broken()) {
             self.raise(Fatal::MemoryShrank);
+            // What the rings said since is made of the zeros that came in place of the memory.
+            return self.reason.lock().unwrap().take().map(|_| Fatal::MemoryShrank);
         }
         self.reason.lock().unwrap().take()
     }

@@ -232,7 +232,6 @@ impl Inner {
         let layout = Layout::new(&spec, ports, bridges);
         // What goes, goes before what comes: both may want the same socket. Its sessions drain by themselves.
         drop(had);
-        self.fabric.arrange(&layout).map_err(Error::Worker)?;
         for (index, (port, connection)) in spec.ports.iter().zip(&mut connections).enumerate() {
             if connection.is_none() {
                 let shared = &layout.ports[index];
@@ -244,6 +243,8 @@ impl Inner {
                 *connection = Some(opened);
             }
         }
+        // Only now do workers look at the new ports: every one of them has somewhere to send to.
+        self.fabric.arrange(&layout).map_err(Error::Worker)?;
         *old =
             Topology { spec, layout, connections: connections.into_iter().flatten().collect(), next_id: old.next_id };
         Ok(failed)

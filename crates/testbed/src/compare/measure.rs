@@ -78,7 +78,8 @@ enum Switch {
 /// What is known of a switch at one moment.
 struct Moment {
     at: Instant,
-    cpu: Duration,
+    switch_cpu: Duration,
+    load_cpu: Duration,
     snapshot: Option<Snapshot>,
 }
 
@@ -123,7 +124,8 @@ impl Bench<'_> {
             round,
             latency,
             mpps: found.mpps,
-            cpu_share: (after.cpu - before.cpu).as_secs_f64() / (after.at - before.at).as_secs_f64(),
+            switch_cpu_share: share(before, after, |moment| moment.switch_cpu),
+            load_cpu_share: share(before, after, |moment| moment.load_cpu),
             counted: counted.map(|(before, after)| Counted::between(before, after)),
             dpdk: switch.dpdk(),
             load: found.report,
@@ -149,9 +151,9 @@ impl Bench<'_> {
         switch.wait_up(|| load.check("the switch's ports"))?;
         let (seconds, warmup) = self.durations();
         self.interrupt.sleep(warmup + MARGIN)?;
-        let before = switch.look()?;
+        let before = switch.look(&mut load)?;
         self.interrupt.sleep(seconds.saturating_sub(2 * MARGIN).max(MARGIN))?;
-        let after = switch.look()?;
+        let after = switch.look(&mut load)?;
         let report: Report = serde_json::from_str(&load.finish(seconds + LIMIT)?)?;
         Ok(Found { mpps: report.mpps, report: Some(report), moments: [before, after] })
     }
@@ -170,9 +172,9 @@ impl Bench<'_> {
         let (seconds, warmup) = self.durations();
         self.interrupt.sleep(warmup)?;
         let (before, began) = (load.received()?, Instant::now());
-        let first = switch.look()?;
+        let first = switch.look(load.program())?;
         self.interrupt.sleep(seconds)?;
-        let last = switch.look()?;
+        let last = switch.look(load.program())?;
         let (after, ended) = (load.received()?, Instant::now());
         let mpps = (after - before) as f64 / (ended - began).as_secs_f64() / 1e6;
         Ok(Found { mpps, report: None, moments: [first, last] })
@@ -181,6 +183,11 @@ impl Bench<'_> {
     fn durations(&self) -> (Duration, Duration) {
         (Duration::from_secs_f64(self.compare.seconds()), Duration::from_secs_f64(self.compare.warmup()))
     }
+}
+
+/// Share of one processor that somebody used in between.
+fn share(before: &Moment, after: &Moment, used: impl Fn(&Moment) -> Duration) -> f64 {
+    used(after).saturating_sub(used(before)).as_secs_f64() / (after.at - before.at).as_secs_f64()
 }
 
 impl Switch {
@@ -192,13 +199,15 @@ impl Switch {
         }
     }
 
-    fn look(&mut self) -> Result<Moment, MeasureError> {
+    fn look(&mut self, load: &mut Program) -> Result<Moment, MeasureError> {
         let (snapshot, program) = match self {
             Switch::Millrace(millrace) => (Some(millrace.snapshot()?), millrace.program()),
             Switch::Testpmd(testpmd) => (None, testpmd.program()),
         };
         program.check("the end of the measurement")?;
-        Ok(Moment { at: Instant::now(), cpu: program.cpu_time()?, snapshot })
+        load.check("the end of the measurement")?;
+        let (switch_cpu, load_cpu) = (program.cpu_time()?, load.cpu_time()?);
+        Ok(Moment { at: Instant::now(), switch_cpu, load_cpu, snapshot })
     }
 
     fn dpdk(&self) -> Option<String> {

@@ -66,7 +66,9 @@ pub struct Run {
     /// Millions of frames per second that came through, both directions together.
     pub mpps: f64,
     /// Share of one processor that the switch used, all its threads together.
-    pub cpu_share: f64,
+    pub switch_cpu_share: f64,
+    /// The same of the load.
+    pub load_cpu_share: f64,
     /// What the switch itself counted.
     pub counted: Option<Counted>,
     /// Version of DPDK, if that is the switch.
@@ -185,16 +187,18 @@ impl Outcome {
             for (reason, count) in run.counted.iter().flat_map(|counted| &counted.drops) {
                 notes.push(format!("{about}: {count} frames dropped: {reason}"));
             }
-            if run.cpu_share < BUSY {
-                let share = 100.0 * run.cpu_share;
-                notes.push(format!("{about}: the switch had only {share:.0} % of its processor"));
+            for (who, share) in [("switch", run.switch_cpu_share), ("load", run.load_cpu_share)] {
+                if share < BUSY {
+                    let share = 100.0 * share;
+                    notes.push(format!("{about}: the {who} had only {share:.0} % of its processor"));
+                }
             }
         }
         notes
     }
 }
 
-/// A switch that polls and has less than this share of a processor did not have it to itself.
+/// Who polls all the time and has less than this share of a processor did not have it to itself.
 const BUSY: f64 = 0.95;
 
 #[cfg(test)]
@@ -214,7 +218,8 @@ pub mod tests {
             round: index as u32 / 2,
             latency,
             mpps,
-            cpu_share: 1.0,
+            switch_cpu_share: 1.0,
+            load_cpu_share: 1.0,
             counted: None,
             dpdk: None,
             load: None,
@@ -250,7 +255,7 @@ pub mod tests {
         assert_eq!(outcome.distance(), None);
         assert_eq!(outcome.nanoseconds(), Some(Spread { median: 40.0, min: 40.0, max: 200.0 }));
         assert_eq!(outcome.notes(), [""; 0]);
-        outcome.runs[0].cpu_share = 0.5;
+        outcome.runs[0].switch_cpu_share = 0.5;
         assert_eq!(outcome.notes().len(), 1);
     }
 

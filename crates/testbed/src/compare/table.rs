@@ -55,7 +55,8 @@ pub fn text(results: &Results) -> String {
     }
     let mut text = format!("{}\n\n{}\n", table.trim_fmt(), results.rig);
     text += &format!(
-        "Medians of {} rounds of {} s, alternating; both directions together. Ratios are taken round by round.\n",
+        "Medians of {} rounds of {} s, alternating; both directions together. Ratios are taken round by round.\n\
+         Where the load is hardly ever idle, it is the limit, and the switch could do more.\n",
         results.rounds, results.seconds
     );
     for note in &results.notes {

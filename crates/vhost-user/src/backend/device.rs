@@ -70,11 +70,13 @@ impl Device {
             | mq
     }
 
-    pub(super) fn offered_protocol_features() -> VhostUserProtocolFeatures {
-        VhostUserProtocolFeatures::MQ
+    /// Memory slots are for devices of one pair only: QEMU before 8.1 adds and removes every region once a pair.
+    pub(super) fn offered_protocol_features(&self) -> VhostUserProtocolFeatures {
+        let all = VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::REPLY_ACK
             | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
-            | VhostUserProtocolFeatures::RESET_DEVICE
+            | VhostUserProtocolFeatures::RESET_DEVICE;
+        if self.rings.len() > 2 { all - VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS } else { all }
     }
 
     pub(super) fn set_features(&mut self, accepted: u64) -> Result<(), Refused> {
@@ -92,7 +94,7 @@ impl Device {
     }
 
     pub(super) fn set_protocol_features(&mut self, accepted: u64) -> Result<(), Refused> {
-        let unknown = accepted & !Self::offered_protocol_features().bits();
+        let unknown = accepted & !self.offered_protocol_features().bits();
         if unknown != 0 {
             return Err(Refused::ProtocolFeatures(unknown));
         }

@@ -133,7 +133,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn get_protocol_features(&mut self) -> Result<ProtocolFeatures> {
-        Ok(Device::offered_protocol_features())
+        Ok(self.offered_protocol_features())
     }
 
     fn set_protocol_features(&mut self, features: u64) -> Result<()> {

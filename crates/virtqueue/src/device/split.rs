@@ -40,11 +40,11 @@ impl Used {
     fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Used, SetupError> {
         let areas = Areas::new(memory, config)?;
         let (format, size) = (Format::Split, config.size);
-        let base = u16::try_from(config.base).map_err(|_| SetupError::Base { base: config.base, format, size })?;
-        // If we were killed between taking and returning buffers, the ring knows better than the frontend. What was
-        // taken and not returned is taken again.
-        let used = get(areas.used_idx());
-        let next = if base.wrapping_sub(used) <= size { used } else { base };
+        u16::try_from(config.base).map_err(|_| SetupError::Base { base: config.base, format, size })?;
+        // The ring knows better than the frontend where it stands: we may have been killed between taking and returning
+        // buffers, and DPDK's server mode sends a base of zero for a ring that goes on. What was taken and not returned
+        // is taken again.
+        let next = get(areas.used_idx());
         Ok(Used {
             areas,
             mask: config.size - 1,
