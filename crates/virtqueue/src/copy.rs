@@ -45,7 +45,8 @@ impl Copier {
     /// mixture of old and new bytes.
     ///
     /// # Safety
-    /// `[src, src + len)` must be readable, `[dst, dst + len)` writable, and the two must not overlap.
+    /// `[src, src + len)` must be readable, `[dst, dst + len)` writable. They may overlap, as when a guest sends what it
+    /// has posted; what is then in `dst` is of no use to anyone.
     #[inline(always)]
     pub unsafe fn copy(self, dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: passed on to the caller; `from` is at least 64, and at least 256 with `Wide`, which `detect` only
@@ -153,7 +154,7 @@ mod arch {
     #[cold]
     unsafe fn tiny(dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: passed on.
-        unsafe { std::ptr::copy_nonoverlapping(src, dst, len) }
+        unsafe { std::ptr::copy(src, dst, len) }
     }
 
     /// # Safety
@@ -175,13 +176,12 @@ mod arch {
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod arch {
-    use std::ptr::copy_nonoverlapping;
 
     /// # Safety
     /// As [`super::Copier::copy`].
     pub(super) unsafe fn short(dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: passed on.
-        unsafe { copy_nonoverlapping(src, dst, len) }
+        unsafe { std::ptr::copy(src, dst, len) }
     }
 
     pub(super) use {short as string, short as vector, short as wide};

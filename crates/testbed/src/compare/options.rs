@@ -55,7 +55,7 @@ pub struct Compare {
     /// Processor of the load
     #[arg(long, value_name = "CPU", default_value_t = 1)]
     pub load_cpu: usize,
-    /// Directory for the results [default: bench/results/<date>-<label>]
+    /// Directory for the results [default: bench/results/DATE-LABEL]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Name of the results

@@ -99,7 +99,7 @@ impl<R: Ring> Receiveq<R> {
                 let buffer = self.posted.peek(0);
                 if buffer.is_last() && buffer.len >= need && frame.is_contiguous() {
                     // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more, and the
-                    // frame's first segment is all of it. They may overlap only if a guest sends what it posted.
+                    // frame's first segment is all of it.
                     unsafe {
                         write_header(buffer.ptr, 1);
                         let payload = buffer.ptr.add(NET_HEADER as usize);

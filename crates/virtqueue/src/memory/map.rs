@@ -2,6 +2,7 @@
 
 use super::fault::Watch;
 use super::region::{MemoryError, Region};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr;
 
@@ -10,6 +11,9 @@ use std::ptr;
 const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::empty(), MapFlags::PRIVATE.union(MapFlags::NORESERVE));
 #[cfg(miri)]
 const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::READ.union(ProtFlags::WRITE), MapFlags::PRIVATE);
+
+/// Longest run of addresses that is mapped, in bytes: half of what x86-64 gives a process.
+const MAX_LEN: u64 = 1 << 46;
 
 /// The regions of one window, mapped back to back; unmapped when dropped.
 #[derive(Debug)]
@@ -38,6 +42,10 @@ impl Mapping {
             let (guest_addr, len) = (r.guest_addr, r.len);
             move |source| MemoryError::Map { guest_addr, len, source }
         };
+        // More than a process has addresses for; and no sum or rounding below wraps around.
+        if len > MAX_LEN {
+            return Err(failed(first)(Errno::NOMEM));
+        }
         // Huge pages are mapped whole and at their own alignment, so the host address is congruent to the offset in
         // the file, and what is reserved has room for the rest of the first and of the last page.
         let page = run.iter().map(Region::page_size).max().unwrap_or(4096);
