@@ -54,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 300 }, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn what_a_guest_sends_arrives_once_in_order(case in case(), steps in prop::collection::vec(step(), 1..200)) {

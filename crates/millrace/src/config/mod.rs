@@ -1,6 +1,6 @@
 //! The configuration: what the switch is to be. Plain values, every one of them checked.
 //!
-//! [`Config::load`] reads a file into [`raw`] (what is written, with places), judges all of it, and only then builds
+//! [`Config::load`] reads a file into `raw` (what is written, with places), judges all of it, and only then builds
 //! this. Who holds a [`Config`] need not check anything again but what only the running machine knows (does the
 //! interface exist?).
 
