@@ -1,6 +1,7 @@
 //! The processor's cycle counter.
 
-use std::time::Instant;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
 
 /// Cycles since some moment.
 #[inline(always)]
@@ -9,29 +10,49 @@ pub fn now() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// A moment on both clocks, to tell the counter's frequency from a later one.
+/// A moment on three clocks: to tell the counter's frequency, and how much of a processor the caller had, from a later
+/// one.
 pub struct Mark {
     cycles: u64,
     instant: Instant,
+    processor: Duration,
+}
+
+/// The time between two moments.
+#[derive(Clone, Copy, Debug)]
+pub struct Elapsed {
+    /// By the wall clock.
+    pub seconds: f64,
+    /// By the cycle counter.
+    pub cycles: u64,
+    /// Seconds of a processor that the calling thread used.
+    pub processor: f64,
 }
 
 impl Mark {
     /// This moment.
     pub fn now() -> Mark {
-        Mark { cycles: now(), instant: Instant::now() }
+        Mark { cycles: now(), instant: Instant::now(), processor: processor() }
     }
 
-    /// Seconds and cycles since then.
-    pub fn elapsed(&self) -> (f64, u64) {
+    /// The time since then, which the same thread must have taken.
+    pub fn elapsed(&self) -> Elapsed {
         let cycles = now().wrapping_sub(self.cycles);
-        (self.instant.elapsed().as_secs_f64(), cycles)
+        let seconds = self.instant.elapsed().as_secs_f64();
+        Elapsed { seconds, cycles, processor: processor().saturating_sub(self.processor).as_secs_f64() }
     }
+}
+
+/// Processor time of this thread so far.
+fn processor() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The counter's frequency in Hz, measured over a few milliseconds.
 pub fn frequency() -> f64 {
     let mark = Mark::now();
-    std::thread::sleep(std::time::Duration::from_millis(20));
-    let (seconds, cycles) = mark.elapsed();
+    std::thread::sleep(Duration::from_millis(20));
+    let Elapsed { seconds, cycles, .. } = mark.elapsed();
     cycles as f64 / seconds
 }

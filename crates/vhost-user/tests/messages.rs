@@ -193,6 +193,28 @@ fn regions_come_and_go_while_frames_flow() {
     }
 }
 
+/// QEMU before 8.1 says it once for each queue pair.
+#[test]
+fn a_region_stays_until_it_was_removed_as_often_as_it_was_added() {
+    let (bench, raw) = bench();
+    let mut guest = Guest::raw(&raw, FORMATS[0] | PROTOCOL_FEATURES, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    raw.send_u64(Request::SET_PROTOCOL_FEATURES, 1 << 15);
+    let body = [0, 1 << 40, 4096, 1 << 41, 0].map(u64::to_ne_bytes).concat();
+    let file = memfd(4096);
+    for _ in 0..3 {
+        raw.send(Request::ADD_MEM_REG, &body, &[file.as_fd()]);
+    }
+    bench.echo.wait_line("2 regions");
+    for _ in 0..3 {
+        guest.exchange(33);
+        raw.send(Request::REM_MEM_REG, &body, &[]);
+    }
+    bench.echo.wait_line("1 region");
+    guest.exchange(33);
+    raw.send(Request::REM_MEM_REG, &body, &[]);
+    assert!(raw.is_closed(), "once too often");
+}
+
 #[test]
 fn everything_is_said_again_while_frames_flow() {
     for features in FORMATS {

@@ -1,15 +1,17 @@
 //! Sizes and offsets of the rings, apart from any system call.
 
+use super::checksum::Unfinished;
 use libc::{sockaddr_ll, tpacket_block_desc, tpacket_req, tpacket_req3, tpacket2_hdr};
 
 /// Milliseconds after which the kernel hands over a block that is not full: the smallest it knows.
 const RETIRE_MS: u32 = 1;
 
 /// Where the frame starts behind its `tpacket3_hdr` on an Ethernet interface: `tpacket_rcv` aligns the IP header to 16
-/// bytes behind header and address (48 + 20) and at least 16 bytes for the link header, and 14 bytes before lies the
-/// frame.
+/// bytes behind header and address (48 + 20) and at least 16 bytes for the link header, adds the virtio header, and 14
+/// bytes before lies the frame.
 const RX_FRAME_OFFSET: usize = (size_of::<libc::tpacket3_hdr>() + size_of::<sockaddr_ll>() + 16)
     .next_multiple_of(libc::TPACKET_ALIGNMENT)
+    + Unfinished::BYTES
     - crate::ETHERNET_HEADER;
 
 /// Where the kernel looks for the frame behind its `tpacket2_hdr` (`tpacket_parse_header`, without
@@ -195,7 +197,7 @@ mod tests {
 
     #[test]
     fn offsets_are_those_of_the_kernel() {
-        assert_eq!(RX_FRAME_OFFSET, 82);
+        assert_eq!(RX_FRAME_OFFSET, 92);
         assert_eq!(TX_FRAME_OFFSET, 32);
         assert_eq!(size_of::<tpacket_block_desc>(), 48);
     }

@@ -6,6 +6,7 @@
 //! and no gain. Two sockets also let the two directions belong to two workers, and the transmit socket is bound to
 //! no protocol, so that the kernel never hands it a received frame.
 
+mod checksum;
 mod layout;
 mod mapping;
 mod rx;

@@ -8,6 +8,7 @@ use std::{ptr, slice};
 
 use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
 
+use super::checksum::Unfinished;
 use super::layout::{RxConfig, RxLayout};
 use super::mapping::Mapping;
 use super::socket::{EVERY_PROTOCOL, Socket, get};
@@ -23,6 +24,10 @@ use crate::{ETHERNET_HEADER, Error, Interface, Result, VLAN_TAG};
 /// The kernel hands over a block when it is full, or 1 ms after it was opened (where the kernel's timer counts ticks,
 /// after one to two of them: up to 8 ms at 250 Hz). At low rates a frame waits that long, busy polling or not; at high
 /// rates as long as the block takes to fill.
+///
+/// # Checksums
+/// A sender on this host leaves checksums to its (virtual) hardware. They are completed before the frame is handed out,
+/// which costs a pass over its payload.
 ///
 /// # Frames longer than the MTU
 /// The host may merge received segments (GRO, LRO), or a veth peer may hand over segments it left for the hardware to
@@ -100,6 +105,7 @@ impl PacketRx {
             let socket = Socket::open(&interface)?;
             // All before the bind, so that no frame comes in that this option or ring would have kept out.
             socket.set(libc::PACKET_IGNORE_OUTGOING, 1, "leave out the frames it sends")?;
+            socket.set(libc::PACKET_VNET_HDR, 1, "ask for what is left to do in a frame")?;
             let ring = socket.ring(
                 libc::tpacket_versions::TPACKET_V3,
                 libc::PACKET_RX_RING,
@@ -247,12 +253,20 @@ impl PacketRx {
             return None;
         }
         let length = header.tp_snaplen as usize;
-        let start: *const u8 = self.ring.at(offset + usize::from(header.tp_mac), length);
+        let start = offset + usize::from(header.tp_mac);
+        let at: *mut u8 = self.ring.at(start, length);
+        if header.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0 {
+            let unfinished: *const [u8; Unfinished::BYTES] = self.ring.at(start - Unfinished::BYTES, Unfinished::BYTES);
+            // SAFETY: with PACKET_VNET_HDR that header lies right before the frame, inside the block. The kernel writes
+            // to neither until the block is given back, and no frame is handed out twice: this is the only reference.
+            let (unfinished, frame) = unsafe { (unfinished.read(), slice::from_raw_parts_mut(at, length)) };
+            Unfinished::parse(&unfinished).complete(frame);
+        }
         Some(RxFrame {
             // SAFETY: the kernel has put this many bytes there, inside the block, and writes no more until the block is
             // given back. That takes an exclusive borrow of `self`, which the slice's lifetime excludes, or the word of
             // the caller of `release_shared`.
-            bytes: unsafe { slice::from_raw_parts(start, length) },
+            bytes: unsafe { slice::from_raw_parts(at, length) },
             wire_len: header.tp_len,
             status: header.tp_status,
             // Both are 16 bits wide; the TCI's field in the header is wider.
@@ -295,12 +309,6 @@ impl<'a> RxFrame<'a> {
             libc::TP_STATUS_VLAN_VALID => Some(Vlan { tpid: libc::ETH_P_8021Q as u16, tci: self.vlan.tci }),
             _ => Some(self.vlan),
         }
-    }
-
-    /// Whether a checksum in the frame is still to be computed: the sender is on this host and left it to its (virtual)
-    /// hardware. The frame is not fit for another machine as it is.
-    pub const fn checksum_missing(&self) -> bool {
-        self.status & libc::TP_STATUS_CSUMNOTREADY != 0
     }
 
     /// Whether the kernel or the NIC has checked the transport checksum and found it right.

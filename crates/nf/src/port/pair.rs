@@ -97,9 +97,6 @@ impl Pair {
         while taken < BURST {
             let Some((mut head, len)) = self.receive.pop()? else { break };
             taken += 1;
-            // A device that fills buffers in order may tell the length of the last one only; the others are full
-            // (virtio 1.2 §2.7.9).
-            let len = if len == 0 { head.len().into() } else { len };
             let buffers = self.announced(&head);
             fit(&mut head, 0, len)?;
             if len <= NET_HEADER || buffers == 0 {

@@ -86,6 +86,7 @@ struct Moment {
 /// What the load found.
 struct Found {
     mpps: f64,
+    load_cpu_share: f64,
     report: Option<Report>,
     moments: [Moment; 2],
 }
@@ -125,7 +126,7 @@ impl Bench<'_> {
             latency,
             mpps: found.mpps,
             switch_cpu_share: share(before, after, |moment| moment.switch_cpu),
-            load_cpu_share: share(before, after, |moment| moment.load_cpu),
+            load_cpu_share: found.load_cpu_share,
             counted: counted.map(|(before, after)| Counted::between(before, after)),
             dpdk: switch.dpdk(),
             load: found.report,
@@ -155,7 +156,13 @@ impl Bench<'_> {
         self.interrupt.sleep(seconds.saturating_sub(2 * MARGIN).max(MARGIN))?;
         let after = switch.look(&mut load)?;
         let report: Report = serde_json::from_str(&load.finish(seconds + LIMIT)?)?;
-        Ok(Found { mpps: report.mpps, report: Some(report), moments: [before, after] })
+        // It knows best when it began: a switch may take its time to let it in.
+        Ok(Found {
+            mpps: report.mpps,
+            load_cpu_share: report.cpu_share,
+            report: Some(report),
+            moments: [before, after],
+        })
     }
 
     fn testpmd_load(
@@ -177,7 +184,8 @@ impl Bench<'_> {
         let last = switch.look(load.program())?;
         let (after, ended) = (load.received()?, Instant::now());
         let mpps = (after - before) as f64 / (ended - began).as_secs_f64() / 1e6;
-        Ok(Found { mpps, report: None, moments: [first, last] })
+        let load_cpu_share = share(&first, &last, |moment| moment.load_cpu);
+        Ok(Found { mpps, load_cpu_share, report: None, moments: [first, last] })
     }
 
     fn durations(&self) -> (Duration, Duration) {

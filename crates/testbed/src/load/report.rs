@@ -3,6 +3,7 @@
 use super::options::{Load, Touch};
 use super::port::Counts;
 use super::pump::Tally;
+use crate::cycles::Elapsed;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -33,6 +34,8 @@ pub struct Report {
     pub idle_rounds: f64,
     /// Share of the load's cycles that went into such rounds.
     pub idle_cycles: f64,
+    /// Share of one processor that the load had meanwhile. It polls: with less than all, something else ran there.
+    pub cpu_share: f64,
     /// Frequency of the cycle counter, in GHz.
     pub tsc_ghz: f64,
     /// Frames that came back changed.
@@ -44,11 +47,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// The difference between two moments that are `seconds` and `cycles` apart.
+    /// The difference between two moments that are so far apart.
     pub(super) fn between(
         load: &Load,
         (features, memory): (String, String),
-        (seconds, cycles): (f64, u64),
+        Elapsed { seconds, cycles, processor }: Elapsed,
         (counts_before, before): (&[Counts], Tally),
         (counts_after, after): (&[Counts], Tally),
     ) -> Report {
@@ -74,6 +77,7 @@ impl Report {
             load_cycles_per_packet: busy_cycles / packets.max(1) as f64,
             idle_rounds: idle / (idle + busy).max(1.0),
             idle_cycles: idle_cycles / (idle_cycles + busy_cycles).max(1.0),
+            cpu_share: processor / seconds,
             tsc_ghz: cycles as f64 / seconds / 1e9,
             corrupt: of(|c| c.corrupt).iter().sum(),
             lost: of(|c| c.lost).iter().sum(),

@@ -5,6 +5,7 @@
 
 use super::Queues;
 use super::ring::{Ring, StartError};
+use super::slots::Repeats;
 use crate::event::NotAnEventFd;
 use crate::journal::Journal;
 use std::fmt::Write;
@@ -44,6 +45,7 @@ pub(super) struct Device {
     journal: Arc<Journal>,
     pub(super) rings: Vec<Ring>,
     memory: Option<Arc<Memory>>,
+    pub(super) repeats: Repeats,
     /// What the frontend accepted.
     features: Option<u64>,
     pub(super) protocol_features: u64,
@@ -53,7 +55,16 @@ pub(super) struct Device {
 impl Device {
     pub(super) fn new(queue_pairs: u16, queues: Arc<dyn Queues>, journal: Arc<Journal>) -> Device {
         let rings = (0..2 * queue_pairs).map(|_| Ring::default()).collect();
-        Device { queues, journal, rings, memory: None, features: None, protocol_features: 0, described: String::new() }
+        Device {
+            queues,
+            journal,
+            rings,
+            memory: None,
+            repeats: Repeats::default(),
+            features: None,
+            protocol_features: 0,
+            described: String::new(),
+        }
     }
 
     /// What is offered. MQ is offered without the control queue that virtio wants with it: the frontend has that queue
@@ -70,13 +81,11 @@ impl Device {
             | mq
     }
 
-    /// Memory slots are for devices of one pair only: QEMU before 8.1 adds and removes every region once a pair.
     pub(super) fn offered_protocol_features(&self) -> VhostUserProtocolFeatures {
-        let all = VhostUserProtocolFeatures::MQ
+        VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::REPLY_ACK
             | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
-            | VhostUserProtocolFeatures::RESET_DEVICE;
-        if self.rings.len() > 2 { all - VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS } else { all }
+            | VhostUserProtocolFeatures::RESET_DEVICE
     }
 
     pub(super) fn set_features(&mut self, accepted: u64) -> Result<(), Refused> {
@@ -114,6 +123,10 @@ impl Device {
             self.change(at, |ring| ring.size = Some(size));
         }
         Ok(())
+    }
+
+    pub(super) fn memory(&self) -> Option<&Memory> {
+        self.memory.as_deref()
     }
 
     /// Replaces all memory by what `build` makes of the present one.

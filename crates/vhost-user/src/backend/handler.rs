@@ -2,6 +2,7 @@
 
 use super::device::{Device, Refused};
 use super::ring::{Addresses, Kick};
+use super::slots::Place;
 use crate::event;
 use std::fs::File;
 use std::io;
@@ -15,7 +16,7 @@ use vhost::vhost_user::message::{
 use vhost::vhost_user::{
     Error, GpuBackend, Result, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures as ProtocolFeatures,
 };
-use virtqueue::memory::{Memory, Region};
+use virtqueue::memory::Region;
 
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Error {
@@ -69,7 +70,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         _: Option<bool>,
     ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
         let regions = table.iter().zip(files).map(|(r, file)| region(r, file)).collect();
-        self.set_memory(|_| Memory::map(regions))?;
+        self.set_regions(regions)?;
         Ok(None)
     }
 
@@ -187,21 +188,13 @@ impl VhostUserBackendReqHandlerMut for Device {
         fd: File,
         _: Option<bool>,
     ) -> Result<Option<VhostUserMemoryRegionBase>> {
-        let added = region(added, fd);
-        self.set_memory(|before| match before {
-            Some(memory) => memory.with_region(added),
-            None => Memory::map(vec![added]),
-        })?;
+        self.add_region(region(added, fd))?;
         Ok(None)
     }
 
     fn remove_mem_region(&mut self, r: &VhostUserSingleMemoryRegion) -> Result<()> {
-        let (guest_addr, user_addr, len) = (r.guest_phys_addr, r.user_addr, r.memory_size);
-        self.set_memory(|before| match before {
-            Some(memory) => memory.without_region(guest_addr, user_addr, len),
-            None => Memory::map(Vec::new())?.without_region(guest_addr, user_addr, len),
-        })?;
-        Ok(())
+        let place = Place { guest_addr: r.guest_phys_addr, user_addr: r.user_addr, len: r.memory_size };
+        Ok(self.remove_region(place)?)
     }
 
     fn set_device_state_fd(

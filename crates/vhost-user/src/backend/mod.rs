@@ -7,6 +7,7 @@ mod inbox;
 mod ring;
 mod service;
 mod session;
+mod slots;
 
 use crate::{Mode, SocketError};
 use rustix::fd::OwnedFd;

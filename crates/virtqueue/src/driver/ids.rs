@@ -1,5 +1,7 @@
 //! Which descriptors or buffer ids are free, and which are with the device in which order.
 
+use super::Buffer;
+
 /// First in, first out, of numbers below its capacity. Ids go out in the order in which they came back, so a device
 /// that works in order sees them in sequence.
 pub(super) struct Fifo {
@@ -54,10 +56,19 @@ impl Fifo {
 pub(super) struct Outstanding {
     in_order: bool,
     order: Fifo,
-    /// Descriptors of the chain with this id; zero while the device does not have it.
-    descriptors: Box<[u16]>,
+    /// What the chain with this id is made of.
+    chains: Box<[Chain]>,
     /// The id that ends the batch that the device has announced, if it is in one.
     batch: Option<(u16, u32)>,
+}
+
+/// A chain that the device has, or none.
+#[derive(Clone, Copy, Default)]
+struct Chain {
+    /// Descriptors; zero while the device does not have it.
+    descriptors: u16,
+    /// Bytes that the device may write.
+    writable: u32,
 }
 
 /// What a used entry means.
@@ -69,19 +80,28 @@ pub(super) struct Done {
 
 impl Outstanding {
     pub(super) fn new(size: u16, in_order: bool) -> Outstanding {
-        Outstanding { in_order, order: Fifo::empty(size), descriptors: vec![0; size.into()].into(), batch: None }
+        Outstanding {
+            in_order,
+            order: Fifo::empty(size),
+            chains: vec![Chain::default(); size.into()].into(),
+            batch: None,
+        }
     }
 
     #[inline(always)]
-    pub(super) fn add(&mut self, id: u16, descriptors: u16) {
-        self.descriptors[usize::from(id)] = descriptors;
+    pub(super) fn add(&mut self, id: u16, buffers: &[Buffer]) {
+        let chain = &mut self.chains[usize::from(id)];
+        chain.descriptors = buffers.len() as u16;
         if self.in_order {
+            let writable = buffers.iter().filter(|buffer| buffer.writable);
+            chain.writable = writable.fold(0, |sum, buffer| sum.saturating_add(buffer.len));
             self.order.push(id);
         }
     }
 
     /// The next chain that is done, if the device said so; `entry` reads what it said. A device that works in order
-    /// may name only the last chain of a batch (virtio 1.2 §2.7.9, §2.8.9). `None` if it named one it does not have.
+    /// may name only the last chain of a batch; the others count as used completely (virtio 1.2 §2.7.9, §2.8.9). `None`
+    /// if it named one it does not have.
     #[inline(always)]
     pub(super) fn next(&mut self, entry: impl FnOnce() -> (u32, u32)) -> Option<Done> {
         let (id, len) = match self.batch {
@@ -91,22 +111,49 @@ impl Outstanding {
                 (u16::try_from(id).ok()?, len)
             }
         };
-        if *self.descriptors.get(usize::from(id))? == 0 {
+        if self.chains.get(usize::from(id))?.descriptors == 0 {
             return None;
         }
-        let done = if self.in_order {
-            let front = self.order.pop()?;
-            self.batch = (front != id).then_some((id, len));
-            Done { id: front, len: if front == id { len } else { 0 }, descriptors: 0 }
-        } else {
-            Done { id, len, descriptors: 0 }
-        };
-        let descriptors = std::mem::take(&mut self.descriptors[usize::from(done.id)]);
-        Some(Done { descriptors, ..done })
+        let done = if self.in_order { self.order.pop()? } else { id };
+        self.batch = (done != id).then_some((id, len));
+        let chain = std::mem::take(&mut self.chains[usize::from(done)]);
+        let len = if done == id { len } else { chain.writable };
+        Some(Done { id: done, len, descriptors: chain.descriptors })
     }
 
     /// The device announced a batch that is not used up yet.
     pub(super) fn in_batch(&self) -> bool {
         self.batch.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_in_order_device_skips_counts_as_used_completely() {
+        let buffer = |len, writable| Buffer { addr: 0, len, writable };
+        let mut outstanding = Outstanding::new(4, true);
+        outstanding.add(2, &[buffer(10, false), buffer(20, true), buffer(30, true)]);
+        outstanding.add(0, &[buffer(40, false)]);
+        outstanding.add(1, &[buffer(50, true)]);
+        let mut entries = [(1, 7)].into_iter();
+        let mut next = || outstanding.next(|| entries.next().expect("one entry for all")).map(|d| (d.id, d.len));
+        assert_eq!([next(), next(), next()], [Some((2, 50)), Some((0, 0)), Some((1, 7))]);
+        assert!(!outstanding.in_batch());
+    }
+
+    #[test]
+    fn what_the_device_does_not_have_is_refused() {
+        for in_order in [false, true] {
+            let mut outstanding = Outstanding::new(4, in_order);
+            outstanding.add(3, &[Buffer { addr: 0, len: 1, writable: true }]);
+            for id in [0, 4, 65536, u32::MAX] {
+                assert!(outstanding.next(|| (id, 0)).is_none(), "{id}");
+            }
+            assert!(outstanding.next(|| (3, 1)).is_some());
+            assert!(outstanding.next(|| (3, 1)).is_none(), "only once");
+        }
     }
 }

@@ -69,7 +69,7 @@ impl Ring {
             self.avail = at.advance(1, size);
         }
         self.free -= buffers.len() as u16;
-        self.outstanding.add(id, buffers.len() as u16);
+        self.outstanding.add(id, buffers);
         id
     }
 

@@ -77,7 +77,7 @@ impl Ring {
             at = next;
         }
         write_changed(self.areas.avail_entry(self.avail & self.mask), head);
-        self.outstanding.add(head, buffers.len() as u16);
+        self.outstanding.add(head, buffers);
         self.avail = self.avail.wrapping_add(1);
         head
     }

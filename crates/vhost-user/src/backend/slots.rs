@@ -1,0 +1,74 @@
+//! Memory that is added and removed region by region.
+//!
+//! QEMU before 8.1 says everything once for each queue pair of a device, this too. So a region counts how often it was
+//! added, and goes when it was removed as often.
+
+use super::device::{Device, Refused};
+use virtqueue::memory::{Memory, Region};
+
+/// A region, as ADD_MEM_REG and REM_MEM_REG name it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) guest_addr: u64,
+    pub(super) user_addr: u64,
+    pub(super) len: u64,
+}
+
+/// Regions that were added again, and how often. The file does not count: a frontend that adds another one at the same
+/// place, which it must remove first, goes on with the one it had.
+#[derive(Default)]
+pub(super) struct Repeats(Vec<(Place, u32)>);
+
+impl Repeats {
+    /// Notes that `place`, which is there, was added again.
+    fn add(&mut self, place: Place) {
+        match self.0.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, times)) => *times = times.saturating_add(1),
+            None => self.0.push((place, 1)),
+        }
+    }
+
+    /// Takes one of the repetitions of `place` back; false if there is none.
+    fn remove(&mut self, place: Place) -> bool {
+        let Some(at) = self.0.iter().position(|(known, _)| *known == place) else { return false };
+        self.0[at].1 -= 1;
+        if self.0[at].1 == 0 {
+            self.0.swap_remove(at);
+        }
+        true
+    }
+}
+
+impl Device {
+    /// Adds a region, or notes that it was added once more.
+    pub(super) fn add_region(&mut self, region: Region) -> Result<(), Refused> {
+        let place = Place { guest_addr: region.guest_addr, user_addr: region.user_addr, len: region.len };
+        let same = |r: &Region| (r.guest_addr, r.user_addr, r.len) == (place.guest_addr, place.user_addr, place.len);
+        if self.memory().is_some_and(|memory| memory.regions().iter().any(same)) {
+            self.repeats.add(place);
+            return Ok(());
+        }
+        self.set_memory(|before| match before {
+            Some(memory) => memory.with_region(region),
+            None => Memory::map(vec![region]),
+        })
+    }
+
+    /// Removes a region, or takes one of its repetitions back.
+    pub(super) fn remove_region(&mut self, place: Place) -> Result<(), Refused> {
+        if self.repeats.remove(place) {
+            return Ok(());
+        }
+        let Place { guest_addr, user_addr, len } = place;
+        self.set_memory(|before| match before {
+            Some(memory) => memory.without_region(guest_addr, user_addr, len),
+            None => Memory::map(Vec::new())?.without_region(guest_addr, user_addr, len),
+        })
+    }
+
+    /// Replaces all regions.
+    pub(super) fn set_regions(&mut self, regions: Vec<Region>) -> Result<(), Refused> {
+        self.repeats = Repeats::default();
+        self.set_memory(|_| Memory::map(regions))
+    }
+}
