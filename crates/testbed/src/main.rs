@@ -5,6 +5,7 @@ mod cpu;
 mod cycles;
 mod latency;
 mod load;
+mod transfer;
 
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
@@ -25,7 +26,8 @@ enum Command {
     Compare(compare::Compare),
     /// Send one frame at a time through Millrace: how long it takes, and what the switch costs in between
     Latency(compare::LoneFrames),
-    /// Measure how far apart two processors are: figures compare only between equal answers
+    /// Measure how far apart two processors are, and what moving cache lines between them costs: figures compare only
+    /// between equal answers
     LatencyCores(latency::LatencyCores),
 }
 
@@ -69,10 +71,11 @@ fn run_load(arguments: &LoadArguments) -> Result<ExitCode, Box<dyn std::error::E
 
 fn run_latency(arguments: &latency::LatencyCores) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let latency = latency::between(arguments.a, arguments.b)?;
+    let transfer = transfer::between(arguments.a, arguments.b)?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&latency)?);
+        println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "latency": latency, "transfer": transfer }))?);
     } else {
-        println!("{latency}");
+        println!("{latency}; {transfer}");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -21,6 +21,8 @@ mod testpmd;
 pub use lone::{LoneFrames, run as run_lone_frames};
 pub use options::Compare;
 
+use crate::cpu::PinError;
+use crate::transfer;
 use hugepages::Pages;
 use interrupt::Interrupt;
 use measure::{Bench, MeasureError};
@@ -38,6 +40,8 @@ use std::path::{Path, PathBuf};
 pub enum CompareError {
     #[error(transparent)]
     Millrace(#[from] MillraceError),
+    #[error(transparent)]
+    Pin(#[from] PinError),
     #[error("signals can't be caught: {0}")]
     Signals(std::io::Error),
     #[error(
@@ -64,6 +68,7 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     if dpdk > 0 && pages == Pages::Normal {
         results.notes.push("DPDK ran without huge pages, for want of them, which costs it speed".to_owned());
     }
+    results.transfer = Some(transfer::between(compare.switch_cpu, compare.load_cpu)?);
     let bench = Bench { compare, millrace: program, pages, interrupt: &interrupt };
     let outcome = run_all(&bench, &mut results);
     // What was measured until something failed is not lost.

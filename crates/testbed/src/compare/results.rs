@@ -5,6 +5,7 @@ use super::rig::Rig;
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{Distance, Latency};
 use crate::load::Report;
+use crate::transfer::Transfer;
 use engine::stats::{Snapshot, WorkerStats};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -14,6 +15,8 @@ use std::collections::BTreeMap;
 pub struct Results {
     /// Where it was measured.
     pub rig: Rig,
+    /// What lines cost on their way between the processors, before the first measurement.
+    pub transfer: Option<Transfer>,
     /// Who sent the frames.
     pub load: LoadKind,
     /// Rounds, and seconds of each measurement.
@@ -33,6 +36,7 @@ impl Results {
     pub fn new(compare: &Compare, contestants: [Contestant; 2], rig: Rig) -> Results {
         Results {
             rig,
+            transfer: None,
             load: compare.load,
             rounds: compare.rounds(),
             seconds: compare.seconds(),
@@ -235,6 +239,7 @@ pub mod tests {
     pub fn results(rates: &[&[f64]]) -> Results {
         Results {
             rig: Rig::detect(std::path::Path::new("/")),
+            transfer: Some(Transfer { read: 20.0, write: 17.0 }),
             load: LoadKind::Testbed,
             rounds: 1,
             seconds: 1.0,

@@ -59,6 +59,9 @@ pub fn text(results: &Results) -> String {
          Where the load is hardly ever idle, it is the limit, and the switch could do more.\n",
         results.rounds, results.seconds
     );
+    if let Some(transfer) = results.transfer {
+        text += &format!("Between the processors: {transfer}.\n");
+    }
     for note in &results.notes {
         text += &format!("Note: {note}.\n");
     }

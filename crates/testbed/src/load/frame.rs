@@ -1,17 +1,12 @@
 //! The frames that the load sends, and how much of them it touches.
 //!
-//! A buffer begins on a cache line with the 12-byte virtio header; Ethernet, IPv4 and UDP headers follow, and at byte
-//! 56 the frame's sequence number, so that the first line has everything that a network function looks at. The rest
-//! is payload: words that follow from the sequence number.
+//! Ethernet, IPv4 and UDP headers, and at byte 48 the frame's sequence number, so that the first cache line has
+//! everything that a network function looks at. The rest is payload: bytes that follow from the sequence number.
 
-use virtqueue::NET_HEADER;
-
-/// Where in a buffer the Ethernet frame begins.
-const ETHERNET: usize = NET_HEADER as usize;
-/// Where in a buffer the sequence number is: the end of the first line.
-const SEQUENCE: usize = 56;
-/// Where in a buffer the payload begins that only [`Payload`] touches.
-const PAYLOAD: usize = 64;
+/// Where in a frame the sequence number is.
+const SEQUENCE: usize = 48;
+/// Where in a frame the payload begins that only [`Payload`] touches.
+const PAYLOAD: usize = 56;
 
 /// Shortest frame, in bytes without the checksum: Ethernet's own limit.
 pub const MIN_SIZE: u16 = 60;
@@ -23,9 +18,9 @@ const NOISE: usize = 8192;
 
 /// What all frames of one direction have in common.
 pub struct Shape {
-    /// The first line of a buffer, with a sequence number of zero.
+    /// How a frame begins, with a sequence number of zero.
     line: [u8; PAYLOAD],
-    /// Bytes of a buffer that a frame takes.
+    /// Bytes of a frame.
     end: usize,
     noise: Box<[u8]>,
 }
@@ -38,7 +33,7 @@ impl Shape {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 56) as u8
         };
-        let end = ETHERNET + usize::from(size);
+        let end = usize::from(size);
         let noise = (0..NOISE + end).map(|_| random()).collect();
         Shape { line: first_line(from, to, size), end, noise }
     }
@@ -49,11 +44,11 @@ impl Shape {
         self.fill(bytes, 0);
     }
 
-    /// The payload of a frame: whole lines further on for every frame.
+    /// The payload of a frame: whole lines further on for every frame, and as far from the start of one.
     #[inline(always)]
     fn payload(&self, sequence: u64) -> &[u8] {
         let at = sequence as usize % (NOISE / 64) * 64;
-        &self.noise[at..at + self.end - PAYLOAD]
+        &self.noise[at + PAYLOAD..at + self.end]
     }
 
     #[inline(always)]
@@ -68,10 +63,9 @@ impl Shape {
 }
 
 /// Ethernet, IPv4 and UDP headers between two made-up addresses.
-fn first_line(from: usize, to: usize, size: u16) -> [u8; 64] {
-    let mut line = [0; 64];
+fn first_line(from: usize, to: usize, size: u16) -> [u8; PAYLOAD] {
+    let mut ethernet = [0; PAYLOAD];
     let address = |port: usize| [0x02, 0, 0, 0, 0x10, port as u8];
-    let ethernet = &mut line[ETHERNET..];
     ethernet[..6].copy_from_slice(&address(to));
     ethernet[6..12].copy_from_slice(&address(from));
     ethernet[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -86,13 +80,15 @@ fn first_line(from: usize, to: usize, size: u16) -> [u8; 64] {
     // UDP, discard to discard, without a checksum, which IPv4 allows.
     let length = total - 20;
     ethernet[34..40].copy_from_slice(&[0, 9, 0, 9, (length >> 8) as u8, length as u8]);
-    line
+    ethernet
 }
 
-/// What the load does with the bytes of a frame. `bytes` is the buffer, virtio header included.
+/// What the load does with the bytes of a frame.
 pub trait Touch {
     /// Frames carry sequence numbers: losses and duplicates are seen one by one.
     const SEQUENCED: bool;
+    /// Cache lines of a frame that are worth asking for before its turn; what follows the processor foresees.
+    const LINES: usize = 1;
 
     /// Before a frame is sent in a buffer that was prepared once.
     fn write(bytes: &mut [u8], shape: &Shape, sequence: u64);
@@ -131,9 +127,8 @@ impl Touch for Header {
     #[inline(always)]
     fn read(bytes: &[u8], shape: &Shape, _: u64) -> (u64, bool) {
         let sequence = word(&bytes[SEQUENCE..]);
-        // The virtio header is the switch's to write. From byte 12 on, in words; the last one overlaps.
         let mut different = 0;
-        for at in [ETHERNET, ETHERNET + 8, ETHERNET + 16, ETHERNET + 24, ETHERNET + 32, SEQUENCE - 8] {
+        for at in (0..SEQUENCE).step_by(8) {
             different |= word(&bytes[at..]) ^ word(&shape.line[at..]);
         }
         (sequence, different == 0)
@@ -145,6 +140,7 @@ pub struct Payload;
 
 impl Touch for Payload {
     const SEQUENCED: bool = true;
+    const LINES: usize = 8;
 
     #[inline(always)]
     fn write(bytes: &mut [u8], shape: &Shape, sequence: u64) {
@@ -181,8 +177,8 @@ mod tests {
         for size in [60, 64, 65, 71, 512, 1518] {
             let (bytes, shape) = sent::<Payload>(size, 77);
             assert_eq!(Payload::read(&bytes, &shape, 77), (77, true), "size {size}");
-            let end = ETHERNET + usize::from(size);
-            for at in ETHERNET..end + 8 {
+            let end = usize::from(size);
+            for at in 0..end + 8 {
                 let mut changed = bytes.clone();
                 changed[at] ^= 0x10;
                 let same = Payload::read(&changed, &shape, 77) == (77, true);
@@ -192,10 +188,9 @@ mod tests {
     }
 
     #[test]
-    fn the_header_level_sees_headers_and_leaves_the_virtio_header_to_the_switch() {
+    fn the_header_level_sees_headers_only() {
         let (mut bytes, shape) = sent::<Header>(64, 5);
-        bytes[10] = 1;
-        bytes[70] ^= 1;
+        bytes[PAYLOAD] ^= 1;
         assert_eq!(Header::read(&bytes, &shape, 0), (5, true));
         bytes[20] ^= 1;
         assert_eq!(Header::read(&bytes, &shape, 0), (5, false));
@@ -204,7 +199,7 @@ mod tests {
     #[test]
     fn the_internet_header_is_valid() {
         let line = first_line(3, 4, 1518);
-        let sum: u32 = line[26..46].chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+        let sum: u32 = line[14..34].chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
     }
 }

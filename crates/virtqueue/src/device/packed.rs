@@ -256,7 +256,8 @@ impl Ring for Available {
             let Some((addr, tail)) = used.available(at) else { break };
             let simple = tail.packed_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == F_WRITE;
             let slots = if simple && let Some(ptr) = memory.translate(addr, tail.len().into()) {
-                prefetch_write(ptr.as_ptr());
+                // The frame's first line: the header, if on another, hardly ever changes.
+                prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
                 posted.push(Posted { ptr: ptr.as_ptr(), len: tail.len(), id: tail.packed_id(), slots: 1 });
                 1
             } else {

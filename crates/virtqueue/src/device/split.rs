@@ -266,7 +266,8 @@ impl Ring for Available {
             let (head, addr, tail) = used.head(start.wrapping_add(taken))?;
             let simple = tail.split_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == F_WRITE;
             if simple && let Some(ptr) = memory.translate(addr, tail.len().into()) {
-                prefetch_write(ptr.as_ptr());
+                // The frame's first line: the header, if on another, hardly ever changes.
+                prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
                 posted.push(Posted { ptr: ptr.as_ptr(), len: tail.len(), id: head, slots: 1 });
             } else {
                 self.post_chain(posted, head, addr, tail)?;

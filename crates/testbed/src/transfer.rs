@@ -1,0 +1,97 @@
+//! What moving cache lines costs when many are under way: a bound for every switch. A frame of one line that one
+//! guest wrote and another one reads is read once and written once by whoever copies it.
+
+use crate::cpu::{self, PinError};
+use crate::cycles;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use virtqueue::copy::{prefetch, prefetch_write};
+
+/// Lines moved at once, and how far apart, as packet buffers are: no processor foresees the next one.
+const LINES: usize = 64;
+const APART: usize = 33;
+/// Lines asked for before their turn.
+const AHEAD: usize = 16;
+const SAMPLES: usize = 2001;
+
+/// Cycles per line on the second processor, and on the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// To read what the other one wrote.
+    pub read: f64,
+    /// To write what the other one has read.
+    pub write: f64,
+}
+
+impl std::fmt::Display for Transfer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.0} cycles to read a line, {:.0} to write one, of many", self.read, self.write)
+    }
+}
+
+#[repr(align(64))]
+#[derive(Default)]
+struct Line(AtomicU64);
+
+/// Measures between processors `a` and `b`, in a few milliseconds if both are free.
+pub fn between(a: usize, b: usize) -> Result<Transfer, PinError> {
+    let lines: Vec<Line> = (0..LINES * APART).map(|_| Line::default()).collect();
+    let line = |at: usize| &lines[at * APART].0;
+    // Even turns are a's to write, odd ones b's to read; the last one ends both.
+    let turn = AtomicUsize::new(0);
+    let last = 2 * SAMPLES;
+    let wait_for = |mine: usize| {
+        loop {
+            let now = turn.load(Ordering::Acquire);
+            if now == mine || now >= last {
+                return now == mine;
+            }
+            std::hint::spin_loop();
+        }
+    };
+    let enter = |cpu| cpu::pin(cpu).inspect_err(|_| turn.store(last, Ordering::Release));
+    let side = |cpu: usize, first: usize, ask: fn(*const u8), touch: fn(&AtomicU64)| {
+        enter(cpu)?;
+        let mut samples = Vec::with_capacity(SAMPLES);
+        for round in 0..SAMPLES {
+            if !wait_for(2 * round + first) {
+                break;
+            }
+            let start = cycles::now();
+            (0..AHEAD).for_each(|at| ask(line(at).as_ptr().cast_const().cast()));
+            for at in 0..LINES {
+                if at + AHEAD < LINES {
+                    ask(line(at + AHEAD).as_ptr().cast_const().cast());
+                }
+                touch(line(at));
+            }
+            fence(Ordering::SeqCst);
+            samples.push(cycles::now() - start);
+            turn.store(2 * round + first + 1, Ordering::Release);
+        }
+        samples.sort_unstable();
+        Ok(samples.get(samples.len() / 2).map_or(f64::NAN, |&median| median as f64 / LINES as f64))
+    };
+    std::thread::scope(|scope| {
+        let writing =
+            scope.spawn(|| side(a, 0, |at| prefetch_write(at.cast_mut()), |word| word.store(1, Ordering::Relaxed)));
+        let read = |word: &AtomicU64| {
+            std::hint::black_box(word.load(Ordering::Relaxed));
+        };
+        let reading = scope.spawn(move || side(b, 1, prefetch, read));
+        let write = writing.join().expect("the thread does not panic")?;
+        let read = reading.join().expect("the thread does not panic")?;
+        Ok(Transfer { read, write })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_that_is_not_there_is_named_and_nobody_waits_for_it() {
+        assert!(between(0, 4000).is_err());
+        assert!(between(4000, 0).is_err());
+    }
+}
