@@ -14,8 +14,30 @@ pub struct Spec {
     pub patches: Vec<[String; 2]>,
     /// Learning bridges. A port is in one patch or bridge at most.
     pub bridges: Vec<BridgeSpec>,
+    /// Physical ports that receive into buffers of guests.
+    pub mappings: Vec<MappingSpec>,
     /// Workers; at least one.
     pub workers: Vec<WorkerSpec>,
+}
+
+/// Receive queue mapping: queue by queue, the one port receives into buffers that the other one's guest posted. A port
+/// is in one mapping at most.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MappingSpec {
+    /// Name of the physical port.
+    pub from: String,
+    /// Name of the vhost-user port.
+    pub to: String,
+    /// The two are also patched together, so that no look-up is needed, and frames come from nowhere else. Otherwise
+    /// they are in one bridge.
+    pub pass_through: bool,
+}
+
+impl MappingSpec {
+    /// Its mode in the configuration.
+    pub fn mode(&self) -> &'static str {
+        if self.pass_through { "pass-through" } else { "bridge" }
+    }
 }
 
 /// One port.

@@ -14,6 +14,34 @@ pub struct Snapshot {
     pub ports: Vec<PortStats>,
     /// One entry a worker.
     pub workers: Vec<WorkerStats>,
+    /// One entry for each queue of a mapping.
+    #[serde(default)]
+    pub mappings: Vec<MappingStats>,
+}
+
+/// One queue of a mapping.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MappingStats {
+    /// The physical queue, as `port.queue`.
+    pub from: String,
+    /// The guest's queue, as `port.queue`.
+    pub to: String,
+    /// `bridge` or `pass-through`.
+    pub mode: String,
+    /// Frames are received into the guest's own buffers.
+    pub zero_copy: bool,
+    /// Why they are not, if so.
+    pub reason: Option<String>,
+    /// Buffers of the guest that are out at present.
+    pub on_loan: u64,
+    /// Longest time that one was out, of those that were timed, in microseconds.
+    pub longest_loan_us: u64,
+    /// Frames that were received into a buffer of the guest.
+    pub in_place: u64,
+    /// Of these, frames that were for somebody else, and copied or dropped.
+    pub elsewhere: u64,
+    /// Frames that were received into buffers of the switch, for want of the guest's.
+    pub copied: u64,
 }
 
 /// One port.

@@ -8,6 +8,7 @@ mod vlan;
 
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
+use crate::port::vhost_user::VhostTransmit;
 use crate::port::{Sent, Transmit};
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -88,6 +89,15 @@ impl Output {
     #[cold]
     fn transmit_elsewhere(&self, frames: Frames<'_>) -> Sent {
         self.queues.iter().find_map(|q| q.transmit(frames)).unwrap_or(Sent::none(Reason::Down))
+    }
+
+    /// The guest behind `queue`, if only this worker sends to it and its buffers can be borrowed.
+    #[inline(always)]
+    pub(crate) fn guest(&self, queue: usize) -> Option<&VhostTransmit> {
+        match &self.queues.get(queue)?.half {
+            Half::Own(half) => half.as_deref()?.guest(),
+            Half::Shared(_) => None,
+        }
     }
 
     #[inline(always)]

@@ -8,6 +8,7 @@ pub mod fault;
 mod frames;
 pub mod generator;
 pub mod kernel;
+pub mod lend;
 pub mod pcap;
 pub mod record;
 pub mod staged;
@@ -15,8 +16,10 @@ pub mod vhost_user;
 pub mod virtio_user;
 
 use crate::drops::{Drops, Reason};
+use lend::Lend;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
+use vhost_user::VhostTransmit;
 use virtqueue::{Burst, Frames};
 
 /// What a worker has to wait for before it looks at a queue again.
@@ -61,6 +64,11 @@ pub trait Receive: Send {
     fn base(&self) -> Option<u32> {
         None
     }
+
+    /// The same half, if it can receive into a guest's buffers now.
+    fn lends(&self) -> Option<&dyn Lend> {
+        None
+    }
 }
 
 /// The half of a queue that frames go into. Driven by one worker at a time.
@@ -73,6 +81,11 @@ pub trait Transmit: Send {
 
     /// As [`Receive::base`].
     fn base(&self) -> Option<u32> {
+        None
+    }
+
+    /// The same half, if a guest's buffers can be borrowed from it now.
+    fn guest(&self) -> Option<&VhostTransmit> {
         None
     }
 }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use virtqueue::device::{Dequeue, DropCounts, Enqueue};
+use virtqueue::device::{Dequeue, DropCounts, Enqueue, Loan};
 use virtqueue::memory::Memory;
 use virtqueue::{Burst, Fatal, Frames, ordering};
 
@@ -183,9 +183,32 @@ impl VhostTransmit {
         ring.set_kicks(false);
         VhostTransmit { ring, common: Common::new(call, fault, drops) }
     }
+
+    /// As [`Enqueue::lend`].
+    #[inline(always)]
+    pub(super) fn lend(&self, room: u32, keep: u32) -> Option<Loan> {
+        match self.ring.lend(room, keep) {
+            Ok(loan) => loan,
+            Err(fatal) => {
+                self.common.fault.raise(fatal);
+                None
+            }
+        }
+    }
+
+    /// The ring, to which loans go back.
+    #[inline(always)]
+    pub(super) fn ring(&self) -> &Enqueue {
+        &self.ring
+    }
 }
 
 impl Transmit for VhostTransmit {
+    #[inline]
+    fn guest(&self) -> Option<&VhostTransmit> {
+        (!self.common.fault.is_raised()).then_some(self)
+    }
+
     #[inline]
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         if self.common.fault.is_raised() {

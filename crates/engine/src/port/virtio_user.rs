@@ -1,11 +1,15 @@
 //! virtio-user ports, driver role: the switch connects to somebody else's vhost-user backend, as a guest would.
 
+use super::lend::{Lend, Mapped};
+use super::vhost_user::VhostTransmit;
 use super::{Receive, Sent, Transmit, Wait};
 use crate::drops::Reason;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use virtqueue::device::Loan;
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;
 use virtqueue::{Burst, Frames, MIN_FRAME, NET_HEADER, ordering};
@@ -50,6 +54,18 @@ impl End {
     }
 }
 
+/// What the device has a buffer of.
+enum Held {
+    Nothing,
+    /// The switch's own, by index.
+    Own(u16),
+    /// A guest's.
+    Lent(Loan),
+}
+
+/// Buffers of its own that a queue offers when it has nothing else, so that frames for others than the guest still pass.
+const RESERVE: u16 = 16;
+
 /// Frames from the device.
 pub struct VirtioReceive {
     end: RefCell<End>,
@@ -58,27 +74,39 @@ pub struct VirtioReceive {
     mergeable: bool,
     /// Readable when the device notifies.
     call: OwnedFd,
-    /// Buffers to be offered again, with their index.
+    /// What the device has, by the id of its chain.
+    held: RefCell<Box<[Held]>>,
+    /// Own buffers that the present burst's frames are in, and those that nobody has.
     taken: RefCell<Vec<u16>>,
-    /// Which buffer a chain with this id is.
-    index_of: RefCell<Vec<u16>>,
+    spare: RefCell<Vec<u16>>,
     /// The buffers of the frame that is being taken, as (index, bytes).
     parts: RefCell<Vec<(u16, u32)>>,
+    /// Loans that the device does not have.
+    waiting: RefCell<Vec<Loan>>,
+    mapped: Option<Arc<Mapped>>,
+    /// One loan at a time is timed: its chain, and since when it is out.
+    timed: Cell<Option<(u16, Instant)>>,
 }
 
 impl VirtioReceive {
-    /// Offers all buffers and takes frames.
-    pub fn new(end: End, call: OwnedFd, mergeable: bool) -> VirtioReceive {
+    /// Offers its buffers and takes frames; those of a guest too if it is `mapped`.
+    pub fn new(end: End, call: OwnedFd, mergeable: bool, mapped: Option<Arc<Mapped>>) -> VirtioReceive {
         let size = end.size;
         let arena = end.arena.clone();
+        let capacity = usize::from(size);
         let port = VirtioReceive {
             end: RefCell::new(end),
             arena,
-            mergeable,
+            // A frame in several buffers of a guest would name them in a header that the guest can change.
+            mergeable: mergeable && mapped.is_none(),
             call,
+            held: RefCell::new((0..size).map(|_| Held::Nothing).collect()),
             taken: RefCell::new((0..size).collect()),
-            index_of: RefCell::new(vec![0; size.into()]),
+            spare: RefCell::new(Vec::with_capacity(capacity)),
             parts: RefCell::default(),
+            waiting: RefCell::new(Vec::with_capacity(capacity)),
+            mapped,
+            timed: Cell::new(None),
         };
         port.end.borrow_mut().queue.set_interrupts(false);
         port.recycle();
@@ -86,25 +114,65 @@ impl VirtioReceive {
         port
     }
 
-    /// The next frame's buffers, as (index, bytes), if all of them are there.
-    fn next(&self, end: &mut End, buffers: &mut Vec<(u16, u32)>) -> Option<()> {
-        let pop = |end: &mut End| match end.queue.pop_used() {
-            Ok(used) => used.map(|u| (self.index_of.borrow()[usize::from(u.id)], u.len.min(ROOM))),
+    /// The next buffer that the device has used, and how many bytes it wrote.
+    #[inline(always)]
+    fn pop(&self, end: &mut End) -> Option<(u16, Held, u32)> {
+        match end.queue.pop_used() {
+            Ok(used) => used.map(|u| {
+                (u.id, std::mem::replace(&mut self.held.borrow_mut()[usize::from(u.id)], Held::Nothing), u.len)
+            }),
             Err(_) => {
                 end.give_up();
                 None
             }
-        };
+        }
+    }
+
+    /// As `pop`, of the switch's own buffers only: loans that come back without a guest wait for one.
+    fn pop_own(&self, end: &mut End) -> Option<(u16, u32)> {
+        loop {
+            match self.pop(end)? {
+                (_, Held::Own(index), len) => return Some((index, len.min(ROOM))),
+                (_, Held::Lent(loan), _) => self.waiting.borrow_mut().push(loan),
+                (_, Held::Nothing, _) => {}
+            }
+        }
+    }
+
+    /// The next frame's buffers, as (index, bytes), if all of them are there.
+    fn next(&self, end: &mut End, buffers: &mut Vec<(u16, u32)>) -> Option<()> {
         buffers.clear();
-        buffers.push(pop(end)?);
+        buffers.push(self.pop_own(end)?);
         if self.mergeable {
             // num_buffers, the last field of the header (virtio 1.2 §5.1.6). All parts are published together.
             let header = self.arena.segment(end.buffer(buffers[0].0), NET_HEADER)?.read::<12>()?;
             for _ in 1..u16::from_le_bytes([header[10], header[11]]) {
-                buffers.push(pop(end)?);
+                buffers.push(self.pop_own(end)?);
             }
         }
         Some(())
+    }
+
+    /// Adds the frame in these own buffers to `burst`, if it is one.
+    fn push<'q>(&'q self, end: &End, buffers: &[(u16, u32)], burst: &mut Burst<'_, 'q>) {
+        let mut header = NET_HEADER;
+        let segments = buffers.iter().filter_map(|&(index, len)| {
+            let skip = header.min(len);
+            header -= skip;
+            let at = end.buffer(index) + u64::from(skip);
+            self.arena.segment(at, len - skip).filter(|s| !s.is_empty())
+        });
+        let len: u32 = buffers.iter().map(|b| b.1).sum();
+        if len >= NET_HEADER + MIN_FRAME && len - NET_HEADER <= virtqueue::MAX_FRAME {
+            let _ = burst.push_segments(segments);
+        }
+    }
+
+    fn offer_own(&self, end: &mut End, index: u16) {
+        let buffer = Buffer { addr: end.buffer(index), len: ROOM, writable: true };
+        if let Some(id) = end.queue.add(&[buffer]) {
+            self.held.borrow_mut()[usize::from(id)] = Held::Own(index);
+        }
     }
 }
 
@@ -114,17 +182,7 @@ impl Receive for VirtioReceive {
         let mut taken = self.taken.borrow_mut();
         let mut buffers = self.parts.borrow_mut();
         while burst.room() > 0 && taken.len() < usize::from(end.size) && self.next(end, &mut buffers).is_some() {
-            let mut header = NET_HEADER;
-            let segments = buffers.iter().filter_map(|&(index, len)| {
-                let skip = header.min(len);
-                header -= skip;
-                let at = end.buffer(index) + u64::from(skip);
-                self.arena.segment(at, len - skip).filter(|s| !s.is_empty())
-            });
-            let len: u32 = buffers.iter().map(|b| b.1).sum();
-            if len >= NET_HEADER + MIN_FRAME && len - NET_HEADER <= virtqueue::MAX_FRAME {
-                let _ = burst.push_segments(segments);
-            }
+            self.push(end, &buffers, burst);
             taken.extend(buffers.iter().map(|b| b.0));
         }
         !taken.is_empty()
@@ -132,12 +190,8 @@ impl Receive for VirtioReceive {
 
     fn recycle(&self) {
         let end = &mut *self.end.borrow_mut();
-        for index in self.taken.borrow_mut().drain(..) {
-            let buffer = Buffer { addr: end.buffer(index), len: ROOM, writable: true };
-            if let Some(id) = end.queue.add(&[buffer]) {
-                self.index_of.borrow_mut()[usize::from(id)] = index;
-            }
-        }
+        let (mut taken, mut spare) = (self.taken.borrow_mut(), self.spare.borrow_mut());
+        taken.drain(..).chain(spare.drain(..)).for_each(|index| self.offer_own(end, index));
         end.queue.publish();
     }
 
@@ -159,6 +213,102 @@ impl Receive for VirtioReceive {
 
     fn disarm(&self) {
         self.end.borrow_mut().queue.set_interrupts(false);
+    }
+
+    #[inline]
+    fn lends(&self) -> Option<&dyn Lend> {
+        self.mapped.as_ref().filter(|mapped| mapped.is_reachable()).map(|_| self as &dyn Lend)
+    }
+}
+
+impl Lend for VirtioReceive {
+    fn receive_into<'q>(&'q self, guest: &'q VhostTransmit, burst: &mut Burst<'_, 'q>) -> bool {
+        let Some(mapped) = &self.mapped else { return false };
+        let end = &mut *self.end.borrow_mut();
+        let mut any = false;
+        let (mut in_place, mut copied) = (0, 0);
+        while burst.room() > 0
+            && let Some((id, held, len)) = self.pop(end)
+        {
+            any = true;
+            match held {
+                Held::Lent(loan) => {
+                    if let Some((timed, since)) = self.timed.get()
+                        && timed == id
+                    {
+                        mapped.time(since.elapsed());
+                        self.timed.set(None);
+                    }
+                    match guest.ring().take_filled(loan, len.saturating_sub(NET_HEADER), burst) {
+                        None => in_place += 1,
+                        Some(unusable) => self.waiting.borrow_mut().push(unusable),
+                    }
+                }
+                Held::Own(index) => {
+                    copied += 1;
+                    self.push(end, &[(index, len.min(ROOM))], burst);
+                    self.taken.borrow_mut().push(index);
+                }
+                Held::Nothing => {}
+            }
+        }
+        if any {
+            mapped.in_place.add(in_place);
+            mapped.copied.add(copied);
+        }
+        any
+    }
+
+    fn relend(&self, guest: &VhostTransmit) {
+        let Some(mapped) = &self.mapped else { return };
+        let end = &mut *self.end.borrow_mut();
+        let mut waiting = self.waiting.borrow_mut();
+        let waited = waiting.len();
+        guest.ring().settle(|loan| waiting.push(loan));
+        mapped.elsewhere.add((waiting.len() - waited) as u64);
+        let mut spare = self.spare.borrow_mut();
+        spare.append(&mut self.taken.borrow_mut());
+        let mut held = self.held.borrow_mut();
+        while end.queue.free() > 0
+            && let Some(loan) = waiting.pop().or_else(|| mapped.lend(guest))
+        {
+            let buffer = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
+            let id = end.queue.add(&[buffer]).expect("there is a free descriptor");
+            held[usize::from(id)] = Held::Lent(loan);
+            if self.timed.get().is_none() {
+                self.timed.set(Some((id, Instant::now())));
+            }
+        }
+        drop(held);
+        while end.size - end.queue.free() < RESERVE
+            && let Some(index) = spare.pop()
+        {
+            self.offer_own(end, index);
+        }
+        // What is neither free nor the switch's own is the guest's.
+        mapped.on_loan.set((spare.len() as u64).saturating_sub(end.queue.free().into()));
+        end.queue.publish();
+    }
+
+    fn recall(&self, guest: &VhostTransmit) -> u64 {
+        let end = &mut *self.end.borrow_mut();
+        let mut lost = 0;
+        while let Some((_, held, _)) = self.pop(end) {
+            lost += 1;
+            if let Held::Lent(loan) = held {
+                self.waiting.borrow_mut().push(loan);
+            }
+        }
+        for held in &mut self.held.borrow_mut()[..] {
+            if let Held::Lent(loan) = std::mem::replace(held, Held::Nothing) {
+                guest.ring().give_back(loan);
+            }
+        }
+        self.waiting.borrow_mut().drain(..).for_each(|loan| guest.ring().give_back(loan));
+        guest.ring().close();
+        self.timed.set(None);
+        self.mapped.iter().for_each(|mapped| mapped.on_loan.set(0));
+        lost
     }
 }
 

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex};
 
 /// Names a queue pair of a port: the port's id and the queue's index.
 pub(super) type QueueKey = (u64, usize);
-type ReceiveHalf = Box<dyn Receive>;
-type TransmitHalf = Box<dyn Transmit>;
+pub(super) type ReceiveHalf = Box<dyn Receive>;
+pub(super) type TransmitHalf = Box<dyn Transmit>;
 type SharedHalf = Arc<Mutex<Option<TransmitHalf>>>;
 
 /// The workers, and where every half of a queue is.
@@ -226,6 +226,7 @@ impl State {
                 queue,
                 half: halves.receive.remove(&key),
                 target,
+                lender: layout.lender(port).map(|guest| (self.output(layout, guest, &mut pieces.1, halves), queue)),
                 counters: shared.queues[queue].clone(),
                 drops: shared.drops.clone(),
             });

@@ -66,6 +66,13 @@ impl Layout {
         self.domains.iter().find(|d| d.members().contains(&port))
     }
 
+    /// The port whose guest lends its buffers to `port`.
+    pub(super) fn lender(&self, port: usize) -> Option<usize> {
+        let mapping = self.ports[port].mapping()?.spec();
+        let guest = self.ports.iter().position(|p| p.name == mapping.to)?;
+        (mapping.from == self.ports[port].name).then_some(guest)
+    }
+
     /// How many workers may send to `port`.
     pub(super) fn senders_to(&self, port: usize) -> usize {
         let others = self.domain_of(port).map(Domain::members).unwrap_or_default().iter().filter(|&&p| p != port);
@@ -104,7 +111,7 @@ mod tests {
     fn port(id: u64, name: &str, queues: u16) -> Arc<PortShared> {
         let driver = Driver::Tap { interface: None, mtu: None, queues };
         let spec = PortSpec { name: name.into(), driver, vlan: Vlan::Ignore, record: None, fault: None, staged: false };
-        Arc::new(PortShared::new(id, &spec, None))
+        Arc::new(PortShared::new(id, &spec, None, None))
     }
 
     #[test]

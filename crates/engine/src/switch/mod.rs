@@ -3,6 +3,7 @@
 mod fabric;
 mod layout;
 mod link;
+mod mapping;
 mod open;
 mod shared;
 mod vhost;
@@ -10,11 +11,12 @@ mod vhost;
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::Key;
-use crate::spec::{BridgeSpec, PortSpec, Spec, Vlan};
-use crate::stats::{MacEntry, PortStats, Snapshot, WorkerStats};
+use crate::spec::{BridgeSpec, MappingSpec, PortSpec, Spec, Vlan};
+use crate::stats::{MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 use crate::worker::STAGES;
 use fabric::Fabric;
 use layout::{Domain, Layout};
+use mapping::Mapping;
 use open::Connection;
 use shared::PortShared;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,6 +129,7 @@ impl Switch {
             cycles_hz: Cycles::new().hz(),
             ports: ports.map(|(index, (port, spec))| topology.port_stats(index, port, spec)).collect(),
             workers,
+            mappings: topology.mapping_stats(),
         }
     }
 
@@ -213,8 +216,12 @@ impl Inner {
         let mut ports = Vec::new();
         let mut connections: Vec<Option<Connection>> = Vec::new();
         let mut had: Vec<_> = old.connections.drain(..).map(Some).collect();
+        let mappings = old.mappings(&spec, opens_like, &self.fabric);
         for port in &spec.ports {
-            let kept = old.spec.ports.iter().position(|p| opens_like(p, port)).filter(|&i| had[i].is_some());
+            let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
+            let same = |i: &usize| old.layout.ports[*i].mapping().map(Arc::as_ptr) == mapping.map(Arc::as_ptr);
+            let kept =
+                old.spec.ports.iter().position(|p| opens_like(p, port)).filter(|&i| had[i].is_some()).filter(same);
             connections.push(kept.and_then(|i| had[i].take()));
             ports.push(match kept {
                 Some(index) => old.layout.ports[index].clone(),
@@ -224,7 +231,7 @@ impl Inner {
                         failed.push(error);
                         None
                     });
-                    Arc::new(PortShared::new(old.next_id, port, recorder))
+                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned()))
                 }
             });
         }
@@ -275,6 +282,57 @@ impl Inner {
 }
 
 impl Topology {
+    /// The mappings that `spec` names: as before if neither end changes, as both ends must have the same.
+    fn mappings(
+        &self,
+        spec: &Spec,
+        opens_like: impl Fn(&PortSpec, &PortSpec) -> bool,
+        fabric: &Arc<Fabric>,
+    ) -> Vec<Arc<Mapping>> {
+        let port = |spec: &Spec, name: &String| spec.ports.iter().find(|p| p.name == *name).cloned();
+        let unchanged = |name: &String| match (port(&self.spec, name), port(spec, name)) {
+            (Some(had), Some(wanted)) => opens_like(&had, &wanted),
+            _ => false,
+        };
+        let had = |wanted: &MappingSpec| {
+            let known = self.layout.ports.iter().filter_map(|p| p.mapping()).find(|m| m.spec() == wanted);
+            known.filter(|_| unchanged(&wanted.from) && unchanged(&wanted.to)).cloned()
+        };
+        let queues = |name: &String| port(spec, name).map_or(0, |p| p.driver.queues());
+        let make = |wanted: &MappingSpec| {
+            let queues = queues(&wanted.from).min(queues(&wanted.to));
+            Arc::new(Mapping::new(wanted.clone(), queues, fabric.clone()))
+        };
+        spec.mappings.iter().map(|wanted| had(wanted).unwrap_or_else(|| make(wanted))).collect()
+    }
+
+    fn mapping_stats(&self) -> Vec<MappingStats> {
+        let mut stats = Vec::new();
+        for (from, port) in self.layout.ports.iter().enumerate() {
+            let (Some(mapping), Some(to)) = (port.mapping(), self.layout.lender(from)) else { continue };
+            stats.extend(mapping.stats(|queue| self.lends(from, to, queue)));
+        }
+        stats
+    }
+
+    /// Whether the worker of a mapped queue can borrow from the guest's queue, or why not.
+    fn lends(&self, from: usize, to: usize, queue: usize) -> Result<(), String> {
+        let [from_port, to_port] = [from, to].map(|port| &self.spec.ports[port]);
+        if self.layout.senders_to(to) > 1 {
+            let worker = self.layout.poller(from, queue);
+            return Err(format!(
+                "several workers send to \"{}\": let worker {worker} poll all ports that do",
+                to_port.name
+            ));
+        }
+        for port in [from_port, to_port] {
+            if port.record.is_some() || port.fault.is_some() || port.staged {
+                return Err(format!("frames of \"{}\" are recorded, staged or have faults injected", port.name));
+            }
+        }
+        Ok(())
+    }
+
     /// The bridge that `wanted` describes, with what it has learned if it is the same as before.
     fn bridge(&self, wanted: &BridgeSpec, spec: &Spec) -> Arc<Bridge> {
         let vlans = |bridge: &BridgeSpec, spec: &Spec| -> Vec<Vlan> {

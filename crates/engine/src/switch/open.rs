@@ -11,6 +11,7 @@ use crate::port::{Receive, Transmit};
 use crate::spec::{Driver, PortSpec};
 use netdev::{Interface, PacketRx, PacketTx, RxConfig, Tap, TxConfig};
 use std::sync::Arc;
+use virtqueue::features;
 
 /// What keeps a port's peer connected; dropping it ends that.
 pub(super) enum Connection {
@@ -40,13 +41,16 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
     };
     match &spec.driver {
         Driver::VhostUser { socket, mode, queues } => {
-            let options = vhost_user::backend::Options { socket: socket.clone(), mode: *mode, queue_pairs: *queues };
+            // Buffers that were lent come back in another order than they were posted in.
+            let withheld = if shared.mapping().is_some() { features::IN_ORDER } else { 0 };
+            let (socket, mode, queue_pairs) = (socket.clone(), *mode, *queues);
+            let options = vhost_user::backend::Options { socket, mode, queue_pairs, withheld };
             let port = Arc::new(vhost::VhostPort::new(shared.clone(), fabric.clone()));
             let service = vhost_user::backend::Service::spawn(options, port).map_err(|e| failed(e.to_string()))?;
             return Ok(Connection::Backend(service));
         }
         Driver::VirtioUser { socket, mode, queues, queue_size, packed } => {
-            let options = link::options(socket, *mode, *queues, *queue_size, *packed);
+            let options = link::options(socket, *mode, (*queues, *queue_size), *packed, shared.mapping().is_some());
             let link = link::LinkThread::spawn(options, shared.clone(), fabric.clone())
                 .map_err(|e| failed(format!("cannot start a thread: {e}")))?;
             return Ok(Connection::Link { _link: link });

@@ -1,5 +1,6 @@
 //! What the parts of one port share: counters, state, and the wrappers around its halves.
 
+use super::mapping::Mapping;
 use crate::counters::QueueCounters;
 use crate::drops::Drops;
 use crate::port::fault::FaultReceive;
@@ -22,6 +23,7 @@ pub(super) struct PortShared {
     faults: Option<Faults>,
     staged: bool,
     recorder: Option<Recorder>,
+    mapping: Option<Arc<Mapping>>,
 }
 
 /// What people are told of a port.
@@ -32,7 +34,12 @@ pub(super) struct State {
 }
 
 impl PortShared {
-    pub(super) fn new(id: u64, spec: &PortSpec, recorder: Option<Recorder>) -> PortShared {
+    pub(super) fn new(
+        id: u64,
+        spec: &PortSpec,
+        recorder: Option<Recorder>,
+        mapping: Option<Arc<Mapping>>,
+    ) -> PortShared {
         PortShared {
             id,
             name: spec.name.clone(),
@@ -43,7 +50,13 @@ impl PortShared {
             faults: spec.fault.clone(),
             staged: spec.staged,
             recorder,
+            mapping,
         }
+    }
+
+    /// The mapping that the port is one end of.
+    pub(super) fn mapping(&self) -> Option<&Arc<Mapping>> {
+        self.mapping.as_ref()
     }
 
     pub(super) fn state(&self) -> State {

@@ -44,8 +44,11 @@ impl Queues for VhostPort {
         let (fault, drops) = (self.shared.fault.clone(), self.shared.drops.clone());
         self.shared.fault.watch(&memory);
         if index.is_multiple_of(2) {
-            let half = VhostTransmit::new(Enqueue::new(memory, &config)?, call, fault, drops);
+            let half = VhostTransmit::new(Enqueue::new(memory.clone(), &config)?, call, fault, drops);
             self.fabric.attach_transmit(key, self.shared.wrap_transmit(Box::new(half)));
+            if let Some(mapping) = self.shared.mapping() {
+                mapping.guest_up(index / 2, key, memory);
+            }
         } else {
             let half = VhostReceive::new(Dequeue::new(memory, &config)?, kick, call, fault, drops);
             self.fabric.attach_receive(key, self.shared.wrap_receive(Box::new(half)));
@@ -60,7 +63,10 @@ impl Queues for VhostPort {
         self.running.lock().unwrap().retain(|&i| i != index);
         self.update();
         if index.is_multiple_of(2) {
-            self.fabric.detach_transmit(key)?.base()
+            match self.shared.mapping() {
+                Some(mapping) => mapping.guest_down(index / 2, key)?.base(),
+                None => self.fabric.detach_transmit(key)?.base(),
+            }
         } else {
             self.fabric.detach_receive(key)?.base()
         }

@@ -7,6 +7,8 @@ use crate::drops::{Drops, Reason};
 use crate::forward::bridge::{Arrival, BridgePlan, Scratch};
 use crate::forward::{Output, Target};
 use crate::port::Receive;
+use crate::port::lend::Lend;
+use crate::port::vhost_user::VhostTransmit;
 use std::sync::Arc;
 use virtqueue::{Burst, BurstStorage, ordering};
 
@@ -20,8 +22,19 @@ pub(crate) struct Input {
     /// None while the queue is down.
     pub(crate) half: Option<Box<dyn Receive>>,
     pub(crate) target: Target,
+    /// The output whose guest lends its buffers to this queue, and its queue there, if it is mapped.
+    pub(crate) lender: Option<(usize, usize)>,
     pub(crate) counters: Arc<QueueCounters>,
     pub(crate) drops: Arc<Drops>,
+}
+
+impl Input {
+    /// The queue and the guest whose buffers it receives into, if that can be now.
+    #[inline(always)]
+    fn lent<'p>(&self, half: &'p dyn Receive, outputs: &'p [Output]) -> Option<(&'p dyn Lend, &'p VhostTransmit)> {
+        let (output, queue) = self.lender?;
+        Some((half.lends()?, outputs[output].guest(queue)?))
+    }
 }
 
 /// A worker's plan. Only the worker touches it; the control side changes it by jobs between two bursts.
@@ -72,7 +85,15 @@ impl Plan {
             let sample = self.bursts.is_multiple_of(SAMPLE);
             let mut timer = Timer::start(sample, &self.cycles);
             let mut burst = self.storage.start();
-            if !half.receive(&mut burst) {
+            let lent = input.lent(half, &self.outputs);
+            let any = match lent {
+                Some((lend, guest)) => lend.receive_into(guest, &mut burst),
+                None => half.receive(&mut burst),
+            };
+            if !any {
+                if let Some((lend, guest)) = lent {
+                    lend.relend(guest);
+                }
                 continue;
             }
             moved = true;
@@ -82,7 +103,10 @@ impl Plan {
                 Work { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
             let frames = work.forward(input, &burst, &mut self.scratch);
             timer.lap();
-            half.recycle();
+            match lent {
+                Some((lend, guest)) => lend.relend(guest),
+                None => half.recycle(),
+            }
             timer.lap();
             if sample {
                 self.counters.stages.iter().zip(timer.laps()).for_each(|(c, n)| c.add(n));

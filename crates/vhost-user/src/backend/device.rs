@@ -44,6 +44,7 @@ pub(super) struct Device {
     queues: Arc<dyn Queues>,
     journal: Arc<Journal>,
     pub(super) rings: Vec<Ring>,
+    withheld: u64,
     memory: Option<Arc<Memory>>,
     pub(super) repeats: Repeats,
     /// What the frontend accepted.
@@ -53,12 +54,13 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(queue_pairs: u16, queues: Arc<dyn Queues>, journal: Arc<Journal>) -> Device {
+    pub(super) fn new(queue_pairs: u16, withheld: u64, queues: Arc<dyn Queues>, journal: Arc<Journal>) -> Device {
         let rings = (0..2 * queue_pairs).map(|_| Ring::default()).collect();
         Device {
             queues,
             journal,
             rings,
+            withheld,
             memory: None,
             repeats: Repeats::default(),
             features: None,
@@ -71,14 +73,15 @@ impl Device {
     /// itself and tells the guest so, here there is none. No offloads, no dirty log.
     pub(super) fn offered(&self) -> u64 {
         let mq = if self.rings.len() > 2 { features::MQ } else { 0 };
-        features::VERSION_1
+        let all = features::VERSION_1
             | features::MRG_RXBUF
             | features::INDIRECT_DESC
             | features::EVENT_IDX
             | features::RING_PACKED
             | features::IN_ORDER
             | features::PROTOCOL_FEATURES
-            | mq
+            | mq;
+        all & !self.withheld
     }
 
     pub(super) fn offered_protocol_features(&self) -> VhostUserProtocolFeatures {

@@ -27,6 +27,8 @@ pub struct Options {
     pub mode: Mode,
     /// Most queue pairs that a frontend may use, at least one, at most [`crate::MAX_QUEUE_PAIRS`].
     pub queue_pairs: u16,
+    /// virtio features that are not offered, of those that the device has.
+    pub withheld: u64,
 }
 
 /// A service can't start.

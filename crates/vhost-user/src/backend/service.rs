@@ -35,7 +35,8 @@ impl Service {
             Mode::Client => Source::Peer { socket: options.socket.clone(), pause: Duration::ZERO },
         };
         let journal = Arc::new(Journal::new(&options.socket));
-        let thread = Thread { control: control.clone(), queue_pairs: options.queue_pairs, queues, journal };
+        let (queue_pairs, withheld) = (options.queue_pairs, options.withheld);
+        let thread = Thread { control: control.clone(), queue_pairs, withheld, queues, journal };
         let thread = Builder::new()
             .name("vhost-user".into())
             .spawn(move || thread.run(source))
@@ -72,6 +73,7 @@ enum Source {
 struct Thread {
     control: Arc<Control>,
     queue_pairs: u16,
+    withheld: u64,
     queues: Arc<dyn Queues>,
     journal: Arc<Journal>,
 }
@@ -88,7 +90,7 @@ impl Thread {
         self.control.begin(stream.clone());
         self.queues.connected();
         self.journal.info(format_args!("a vhost-user frontend connected"));
-        let device = Device::new(self.queue_pairs, self.queues.clone(), self.journal.clone());
+        let device = Device::new(self.queue_pairs, self.withheld, self.queues.clone(), self.journal.clone());
         let reason = session::serve(&stream, &self.control, device);
         self.control.end();
         drop(stream);

@@ -21,6 +21,8 @@ pub enum FrontendError {
     TooFewQueues { wanted: u16, offered: u64 },
     #[error("the arena is too small for queue {0}; make it larger")]
     ArenaFull(usize),
+    #[error("{count} memory regions; a device can be told of {max}")]
+    TooManyRegions { count: usize, max: usize },
     #[error("queue {index}: {source}")]
     Setup { index: usize, source: SetupError },
     #[error("the device refused {step} or hung up: {source}")]

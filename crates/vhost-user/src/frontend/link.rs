@@ -2,7 +2,8 @@
 
 use super::error::FrontendError;
 use super::guard::Guard;
-use super::{FrontendOptions, QueuePair, negotiate};
+use super::negotiate::{self, refused};
+use super::{FrontendOptions, QueueEnd, QueuePair};
 use crate::socket::{Listener, SocketError, connect};
 use crate::{MAX_QUEUE_PAIRS, Mode, wait};
 use rustix::io::Errno;
@@ -11,16 +12,22 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use virtqueue::Negotiated;
-use virtqueue::memory::Arena;
+use vhost::VhostBackend;
+use vhost::vhost_user::Frontend;
+use virtqueue::driver::Queue;
+use virtqueue::memory::{Arena, Region};
+use virtqueue::{Negotiated, QueueConfig};
+
+/// How long a device may take to answer while it runs.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One connection to a device, which uses the queues as long as it lasts. Dropping it closes it.
 ///
 /// A device takes a moment to notice. Memory that it may still write to is better not used for anything else: give the
 /// next link an arena of its own.
-#[derive(Debug)]
 pub struct Link {
     stream: UnixStream,
+    device: Frontend,
     negotiated: Negotiated,
 }
 
@@ -38,13 +45,36 @@ impl Link {
         }
         let guard = Guard::new(timeout, stop);
         let stream = open(options, &guard)?;
-        let (negotiated, pairs) = guard.watch(&stream, || negotiate::negotiate(&stream, options, arena))?;
-        Ok((Link { stream, negotiated }, pairs))
+        let (device, negotiated, pairs) = guard.watch(&stream, || negotiate::negotiate(&stream, options, arena))?;
+        Ok((Link { stream, device, negotiated }, pairs))
     }
 
     /// What both sides agreed on.
     pub fn negotiated(&self) -> Negotiated {
         self.negotiated
+    }
+
+    /// Lets the device use the memory in `others` besides `arena`, which is the one that the link was established with.
+    /// Their guest addresses are what descriptors may name from now on.
+    pub fn share(&self, arena: &Arena, others: &[Region]) -> Result<(), FrontendError> {
+        self.timely(|| negotiate::share(&self.device, arena, others))
+    }
+
+    /// Stops a queue, counted from 0 in the order receive, transmit, receive, ...: when this returns, the device uses
+    /// none of its buffers any more. What it has used can still be taken.
+    pub fn stop(&self, index: usize) -> Result<(), FrontendError> {
+        self.timely(|| self.device.get_vring_base(index).map(|_| ()).map_err(refused("GET_VRING_BASE")))
+    }
+
+    /// Starts a stopped queue afresh, where it lies.
+    pub fn start(&self, arena: &Arena, index: usize, config: &QueueConfig) -> Result<QueueEnd, FrontendError> {
+        let queue = Queue::new(arena, config).map_err(|source| FrontendError::Setup { index, source })?;
+        self.timely(|| negotiate::start(&self.device, &self.stream, arena, index, config, queue))
+    }
+
+    /// Something that the device has to answer.
+    fn timely<T>(&self, ask: impl FnOnce() -> Result<T, FrontendError>) -> Result<T, FrontendError> {
+        Guard::new(Some(PATIENCE), &AtomicBool::new(false)).watch(&self.stream, ask)
     }
 
     /// The device is still there. One system call or two.

@@ -12,7 +12,10 @@ use virtqueue::memory::{Arena, Region};
 use virtqueue::{Negotiated, QueueConfig, features};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
-fn refused(step: &'static str) -> impl FnOnce(vhost::Error) -> FrontendError {
+/// Most regions of a memory table: vhost-user's own limit for SET_MEM_TABLE.
+const MAX_TABLE: usize = 8;
+
+pub(super) fn refused(step: &'static str) -> impl FnOnce(vhost::Error) -> FrontendError {
     move |source| FrontendError::Refused { step, source }
 }
 
@@ -24,12 +27,12 @@ pub(super) fn negotiate(
     stream: &UnixStream,
     options: &FrontendOptions,
     arena: &mut Arena,
-) -> Result<(Negotiated, Vec<QueuePair>), FrontendError> {
+) -> Result<(Frontend, Negotiated, Vec<QueuePair>), FrontendError> {
     let queues = 2 * usize::from(options.queue_pairs);
     let clone = stream.try_clone().map_err(system("duplicate the connection"))?;
     let mut device = Frontend::from_stream(clone, queues as u64);
     let negotiated = agree(&mut device, stream, options)?;
-    device.set_mem_table(&table(arena)).map_err(refused("SET_MEM_TABLE"))?;
+    share(&device, arena, &[])?;
     let mut ends = Vec::with_capacity(queues);
     for index in 0..queues {
         let config = Queue::layout(arena, options.queue_size, negotiated).ok_or(FrontendError::ArenaFull(index))?;
@@ -43,7 +46,16 @@ pub(super) fn negotiate(
     }
     let mut ends = ends.into_iter();
     let pairs = std::iter::from_fn(|| Some(QueuePair { receive: ends.next()?, transmit: ends.next()? })).collect();
-    Ok((negotiated, pairs))
+    Ok((device, negotiated, pairs))
+}
+
+/// Tells the device what memory it may use: `arena` and `others`.
+pub(super) fn share(device: &Frontend, arena: &Arena, others: &[Region]) -> Result<(), FrontendError> {
+    let regions: Vec<_> = arena.memory().regions().iter().chain(others).map(info).collect();
+    if regions.len() > MAX_TABLE {
+        return Err(FrontendError::TooManyRegions { count: regions.len(), max: MAX_TABLE });
+    }
+    device.set_mem_table(&regions).map(|_| ()).map_err(refused("SET_MEM_TABLE"))
 }
 
 /// Negotiates features.
@@ -76,19 +88,18 @@ fn agree(device: &mut Frontend, stream: &UnixStream, options: &FrontendOptions) 
     Ok(Negotiated(accepted))
 }
 
-fn table(arena: &Arena) -> Vec<VhostUserMemoryRegionInfo> {
-    let info = |r: &Region| VhostUserMemoryRegionInfo {
+fn info(r: &Region) -> VhostUserMemoryRegionInfo {
+    VhostUserMemoryRegionInfo {
         guest_phys_addr: r.guest_addr,
         memory_size: r.len,
         userspace_addr: r.user_addr,
         mmap_offset: r.offset,
         mmap_handle: r.file.as_raw_fd(),
-    };
-    arena.memory().regions().iter().map(info).collect()
+    }
 }
 
 /// Tells the device of one queue.
-fn start(
+pub(super) fn start(
     device: &Frontend,
     stream: &UnixStream,
     arena: &Arena,

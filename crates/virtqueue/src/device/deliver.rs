@@ -1,11 +1,12 @@
 //! Delivery of frames into posted buffers: the same for both ring formats but for how buffers are found and returned.
 
 use super::DropCounts;
+use super::lend::{self, Filled, Loan};
 use super::posted::{Posted, PostedQueue};
 use crate::config::{QueueConfig, features};
 use crate::copy::Copier;
 use crate::error::{Dropped, Fatal};
-use crate::frame::{Frame, Frames};
+use crate::frame::{Burst, Frame, Frames, MIN_FRAME, Segment};
 use crate::layout::NET_HEADER;
 use std::cell::Cell;
 
@@ -34,8 +35,9 @@ pub(super) trait Ring {
     /// The state of the used side.
     type Used;
     fn used(&self) -> &Self::Used;
-    /// Reads buffers that the guest posted until `wanted` of them are at hand, or there are no more.
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32) -> Result<(), Fatal>;
+    /// Reads buffers that the guest posted until `wanted` of them are at hand, or there are no more. `fetch` asks for
+    /// their first lines, to be written here.
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool) -> Result<(), Fatal>;
     /// Returns the chain that ends with `last`, with `written` bytes in it.
     fn put_used(&self, last: Posted, written: u32);
     /// Makes all that was returned visible at once.
@@ -50,6 +52,11 @@ pub struct Receiveq<R> {
     mergeable: bool,
     size: u16,
     dropped: Cell<DropCounts>,
+    /// Names this queue on the loans that it makes.
+    lender: u64,
+    /// Buffers have left the queue in another order than they were posted in.
+    has_lent: Cell<bool>,
+    filled: Filled,
 }
 
 // SAFETY: the pointers in `posted` are into memory that the ring keeps mapped; any thread may use them.
@@ -75,6 +82,9 @@ impl<R: Ring> Receiveq<R> {
             mergeable: config.negotiated.has(features::MRG_RXBUF),
             size: config.size,
             dropped: Cell::default(),
+            lender: lend::lender(),
+            has_lent: Cell::new(false),
+            filled: Filled::new(),
         }
     }
 
@@ -90,11 +100,20 @@ impl<R: Ring> Receiveq<R> {
     pub(super) fn transmit(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
         let mut done = Delivered::default();
         let wanted = frames.len() as u32;
-        if self.posted.len() < wanted {
-            self.ring.look_ahead(&self.posted, wanted)?;
+        let lent = !self.filled.is_empty();
+        if !lent && self.posted.len() < wanted {
+            self.ring.look_ahead(&self.posted, wanted, true)?;
         }
         for (i, frame) in frames.as_slice().iter().enumerate() {
             let need = frame.len + NET_HEADER;
+            if lent && let Some(buffer) = self.claim(frame) {
+                // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more.
+                unsafe { write_header(buffer.ptr, 1) };
+                self.ring.put_used(buffer, need);
+                done.frames += 1;
+                done.bytes += u64::from(frame.len);
+                continue;
+            }
             if self.posted.len() > 0 {
                 let buffer = self.posted.peek(0);
                 if buffer.is_last() && buffer.len >= need && frame.is_contiguous() {
@@ -124,10 +143,80 @@ impl<R: Ring> Receiveq<R> {
                 }
             }
         }
+        if lent {
+            // Others may still have to copy from these buffers: they are the guest's again by `Receiveq::settle`.
+            return Ok(done);
+        }
         self.ring.publish();
         // Only after a burst: looking ahead while idle would steal cache lines from a guest that is posting.
-        self.ring.look_ahead(&self.posted, LOOK_AHEAD)?;
+        self.ring.look_ahead(&self.posted, LOOK_AHEAD, !self.has_lent.get())?;
         Ok(done)
+    }
+
+    /// The filled buffer that `frame` lies in, if it is one of this queue's and the frame is all there.
+    #[inline(always)]
+    fn claim(&self, frame: &Frame<'_>) -> Option<Posted> {
+        if frame.is_contiguous() { self.filled.claim(frame.first.as_ptr()) } else { None }
+    }
+
+    #[inline(always)]
+    pub(super) fn lend(&self, room: u32, keep: u32) -> Result<Option<Loan>, Fatal> {
+        if self.posted.len() <= keep {
+            self.has_lent.set(true);
+            self.ring.look_ahead(&self.posted, LOOK_AHEAD, false)?;
+            if self.posted.len() <= keep {
+                return Ok(None);
+            }
+        }
+        let buffer = self.posted.peek(0);
+        if !buffer.is_last() || buffer.len < room {
+            return Ok(None);
+        }
+        self.posted.pop(1);
+        Ok(Some(Loan { buffer, lender: self.lender }))
+    }
+
+    #[inline(always)]
+    pub(super) fn take_filled<'q>(&'q self, loan: Loan, len: u32, burst: &mut Burst<'_, 'q>) -> Option<Loan> {
+        let fits = len >= MIN_FRAME && len <= loan.buffer.len.saturating_sub(NET_HEADER);
+        if loan.lender != self.lender || !fits {
+            return Some(loan);
+        }
+        // SAFETY: this queue lent the buffer after it was checked to be mapped for its length, by a memory that the
+        // queue holds; the frame ends within it.
+        burst.push(unsafe { Segment::new(loan.buffer.ptr.add(NET_HEADER as usize), len) });
+        self.filled.push(loan.buffer);
+        None
+    }
+
+    #[inline(always)]
+    pub(super) fn settle(&self, mut unclaimed: impl FnMut(Loan)) {
+        while let Some(buffer) = self.filled.pop() {
+            unclaimed(Loan { buffer, lender: self.lender });
+        }
+        self.ring.publish();
+    }
+
+    pub(super) fn give_back(&self, loan: Loan) {
+        if loan.lender == self.lender {
+            self.posted.push_front(loan.buffer);
+        }
+    }
+
+    /// A queue that has lent buffers returned them in another order than they came: what it still has would be lost on
+    /// a successor, which goes on where the used ring ends. So it goes back now, without a frame in it.
+    pub(super) fn close(&self) {
+        if !self.has_lent.get() {
+            return;
+        }
+        while self.posted.len() > 0 {
+            let buffer = self.posted.peek(0);
+            if buffer.is_last() {
+                self.ring.put_used(buffer, 0);
+            }
+            self.posted.pop(1);
+        }
+        self.ring.publish();
     }
 
     /// Delivers a frame that does not simply fit from one run of bytes into one.
@@ -174,7 +263,7 @@ impl<R: Ring> Receiveq<R> {
         loop {
             if buffers == self.posted.len() {
                 // One chain at least for every step, so this ends: a queue has no more chains than its size.
-                self.ring.look_ahead(&self.posted, buffers + 1)?;
+                self.ring.look_ahead(&self.posted, buffers + 1, false)?;
                 if buffers == self.posted.len() {
                     return Ok(Room::TooFew);
                 }

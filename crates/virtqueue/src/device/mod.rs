@@ -6,6 +6,7 @@
 
 mod chain;
 mod deliver;
+mod lend;
 mod packed;
 mod posted;
 mod split;
@@ -18,6 +19,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 pub use deliver::Delivered;
+pub use lend::Loan;
 
 /// Chains given back without a frame, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,6 +138,41 @@ impl Enqueue {
     #[inline]
     pub fn transmit(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
         each!(self, q => q.transmit(frames))
+    }
+
+    /// Takes a buffer that the guest posted, of at least `room` bytes in one run, for somebody else to fill: a virtio
+    /// header, then a frame. `None` if the next one is not like that, or if no more than `keep` are left, for frames
+    /// from elsewhere.
+    #[inline]
+    pub fn lend(&self, room: u32, keep: u32) -> Result<Option<Loan>, Fatal> {
+        each!(self, q => q.lend(room, keep))
+    }
+
+    /// Adds the frame of `len` bytes that was written into `loan` to `burst`, where it lies. If it comes back by
+    /// [`Enqueue::transmit`], it is delivered in place. The loan is returned if the frame can't be in it: it is not of
+    /// this queue, or too short.
+    ///
+    /// # Panics
+    /// If there is no [`Burst::room`].
+    #[inline]
+    pub fn take_filled<'q>(&'q self, loan: Loan, len: u32, burst: &mut Burst<'_, 'q>) -> Option<Loan> {
+        each!(self, q => q.take_filled(loan, len, burst))
+    }
+
+    /// Ends a burst of filled buffers: publishes what was delivered, and hands the others to `unclaimed`.
+    #[inline]
+    pub fn settle(&self, unclaimed: impl FnMut(Loan)) {
+        each!(self, q => q.settle(unclaimed))
+    }
+
+    /// Takes back a buffer that was not filled; it is the next to be used. One of another queue is forgotten.
+    pub fn give_back(&self, loan: Loan) {
+        each!(self, q => q.give_back(loan))
+    }
+
+    /// Returns everything to the guest that it posted and that was not used. All loans must be back.
+    pub fn close(&self) {
+        each!(self, q => q.close())
     }
 
     /// As [`Dequeue::set_kicks`]; a switch wants none for posted buffers.

@@ -246,7 +246,7 @@ impl Ring for Available {
     }
 
     #[inline(always)]
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32) -> Result<(), Fatal> {
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool) -> Result<(), Fatal> {
         let used = &self.used;
         let size = used.areas.size;
         let memory = &*used.areas.memory;
@@ -256,8 +256,10 @@ impl Ring for Available {
             let Some((addr, tail)) = used.available(at) else { break };
             let simple = tail.packed_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == F_WRITE;
             let slots = if simple && let Some(ptr) = memory.translate(addr, tail.len().into()) {
-                // The frame's first line: the header, if on another, hardly ever changes.
-                prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
+                if fetch {
+                    // The frame's first line: the header, if on another, hardly ever changes.
+                    prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
+                }
                 posted.push(Posted { ptr: ptr.as_ptr(), len: tail.len(), id: tail.packed_id(), slots: 1 });
                 1
             } else {

@@ -5,7 +5,7 @@ use crate::config::MAX_QUEUE_SIZE;
 use std::cell::Cell;
 
 /// One buffer. A chain is one or more of them, the last of which names it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Posted {
     pub(super) ptr: *mut u8,
     pub(super) len: u32,
@@ -87,6 +87,16 @@ impl PostedQueue {
         let tail = self.tail.get();
         self.entry(tail).set(posted);
         self.tail.set(tail.wrapping_add(1));
+    }
+
+    /// Puts a chain of one back to the front. No more are put back than were taken.
+    pub(super) fn push_front(&self, posted: Posted) {
+        if self.len() > self.mask.get() {
+            self.grow();
+        }
+        let head = self.head.get().wrapping_sub(1);
+        self.entry(head).set(posted);
+        self.head.set(head);
     }
 
     /// Adds a chain. One without any usable byte still takes its turn, as a buffer of length zero.

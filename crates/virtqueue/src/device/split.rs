@@ -252,7 +252,7 @@ impl Ring for Available {
     }
 
     #[inline(always)]
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32) -> Result<(), Fatal> {
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool) -> Result<(), Fatal> {
         let used = &self.used;
         let memory = &*used.areas.memory;
         let missing = wanted.saturating_sub(posted.len()).min(used.areas.size.into()) as u16;
@@ -266,8 +266,10 @@ impl Ring for Available {
             let (head, addr, tail) = used.head(start.wrapping_add(taken))?;
             let simple = tail.split_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == F_WRITE;
             if simple && let Some(ptr) = memory.translate(addr, tail.len().into()) {
-                // The frame's first line: the header, if on another, hardly ever changes.
-                prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
+                if fetch {
+                    // The frame's first line: the header, if on another, hardly ever changes.
+                    prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
+                }
                 posted.push(Posted { ptr: ptr.as_ptr(), len: tail.len(), id: head, slots: 1 });
             } else {
                 self.post_chain(posted, head, addr, tail)?;

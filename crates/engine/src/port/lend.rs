@@ -1,0 +1,80 @@
+//! Receive queue mapping: a physical queue receives into the buffers that a guest posted.
+//!
+//! The one verb that such a queue has more than others is to lend: its worker takes posted buffers from the guest and
+//! offers them to whatever fills the queue. A frame that comes back in one of them and is sent to that guest is where it
+//! belongs; any other is copied from there, and its buffer goes out again.
+
+use super::vhost_user::VhostTransmit;
+use crate::counters::Counter;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use virtqueue::Burst;
+use virtqueue::device::Loan;
+
+/// Shortest buffer that is lent: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
+pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
+
+/// Buffers that stay with the guest's queue when frames may come for it from elsewhere.
+const KEEP: u32 = 16;
+
+/// The receive half of a physical queue that can fill buffers of a guest.
+pub trait Lend {
+    /// As [`super::Receive::receive`]; frames may lie in buffers of `guest`.
+    fn receive_into<'q>(&'q self, guest: &'q VhostTransmit, burst: &mut Burst<'_, 'q>) -> bool;
+
+    /// As [`super::Receive::recycle`]; also offers as many of the guest's buffers as there is room for. Called once a
+    /// round, whether or not there was a frame.
+    fn relend(&self, guest: &VhostTransmit);
+
+    /// Gives all loans back, and the guest's queue to the guest. Nothing may fill them any more. Returns how many frames
+    /// are lost, which were received and not looked at yet.
+    fn recall(&self, guest: &VhostTransmit) -> u64;
+}
+
+/// What the control side and a mapped queue know of each other.
+#[derive(Debug, Default)]
+pub struct Mapped {
+    /// The guest's memory can be written to by whatever fills the queue.
+    reachable: AtomicBool,
+    /// Only this queue's frames go to the guest.
+    exclusive: bool,
+    /// Buffers out at present.
+    pub on_loan: Counter,
+    /// Frames that were received into the guest's own buffers.
+    pub in_place: Counter,
+    /// Of these, frames for somebody else.
+    pub elsewhere: Counter,
+    /// Frames that were received into buffers of the switch, for want of the guest's.
+    pub copied: Counter,
+    /// Longest time that a buffer was out, of those that were timed, in microseconds.
+    pub longest: Counter,
+}
+
+impl Mapped {
+    /// For a mapping whose guest gets frames from nowhere else, or not.
+    pub fn new(exclusive: bool) -> Mapped {
+        Mapped { exclusive, ..Mapped::default() }
+    }
+
+    /// Says whether buffers may be lent.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.reachable.store(reachable, Ordering::Release);
+    }
+
+    /// Buffers may be lent.
+    #[inline(always)]
+    pub fn is_reachable(&self) -> bool {
+        self.reachable.load(Ordering::Acquire)
+    }
+
+    /// A loan that was timed took so long.
+    pub(super) fn time(&self, taken: Duration) {
+        self.longest.set(self.longest.get().max(taken.as_micros() as u64));
+    }
+
+    /// The next buffer of `guest`.
+    #[inline(always)]
+    pub(super) fn lend(&self, guest: &VhostTransmit) -> Option<Loan> {
+        guest.lend(LEND_ROOM, if self.exclusive { 0 } else { KEEP })
+    }
+}
