@@ -51,6 +51,7 @@ Examples:
   millrace ctl ports                   which ports are up, and where their frames go
   millrace ctl stats --watch 1         frames and bits per second, every second
   millrace ctl drops                   frames that ended without being sent, and why
+  millrace ctl mappings                physical queues that receive into guests' buffers
   millrace ctl --json stats            everything that is counted, for scripts
   millrace ctl --socket /run/b.sock reload")]
     Ctl(CtlOptions),
@@ -154,6 +155,8 @@ pub enum CtlRequest {
     Mac,
     /// Frames that ended without being sent, by port and reason
     Drops,
+    /// Show which physical queues receive into guests' buffers, or why they do not
+    Mappings,
     /// Read the configuration again and apply it
     Reload,
     /// Stop the switch

@@ -1,6 +1,6 @@
 //! From what a file says to what the engine is told.
 
-use crate::config::{Config, Driver, Idle, Mode, Port, Vlan};
+use crate::config::{Config, Driver, Idle, Mapping, Mode, Port, Vlan};
 use engine::spec;
 
 /// The switch that `config` describes.
@@ -24,8 +24,14 @@ pub fn spec(config: &Config) -> spec::Spec {
         ports: config.ports.iter().map(port).collect(),
         patches: config.patches.iter().map(|p| p.ports.clone()).collect(),
         bridges: bridges.collect(),
+        mappings: config.mappings.iter().map(mapping).collect(),
         workers: workers.collect(),
     }
+}
+
+fn mapping(mapping: &Mapping) -> spec::MappingSpec {
+    let Mapping { from, to, pass_through } = mapping.clone();
+    spec::MappingSpec { from, to, pass_through }
 }
 
 fn port(port: &Port) -> spec::PortSpec {

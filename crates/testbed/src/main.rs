@@ -6,6 +6,7 @@ mod cycles;
 mod latency;
 mod load;
 mod transfer;
+mod wire;
 
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
@@ -22,6 +23,8 @@ struct Arguments {
 enum Command {
     /// Send frames through a switch and take them back, as fast as the switch can
     Load(LoadArguments),
+    /// Be a NIC before a switch and a network function behind it: frames go from the one to the other and back
+    Wire(WireArguments),
     /// Measure Millrace and a peer in turn, under the same load, and show both side by side
     Compare(compare::Compare),
     /// Send one frame at a time through Millrace: how long it takes, and what the switch costs in between
@@ -40,9 +43,19 @@ struct LoadArguments {
     json: bool,
 }
 
+#[derive(Args)]
+struct WireArguments {
+    #[command(flatten)]
+    wire: wire::Wire,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Load(arguments) => run_load(&arguments),
+        Command::Load(arguments) => load::run(&arguments.load).map_err(Into::into).map(|r| report(&r, arguments.json)),
+        Command::Wire(arguments) => wire::run(&arguments.wire).map_err(Into::into).map(|r| report(&r, arguments.json)),
         Command::Compare(arguments) => compare::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Latency(arguments) => {
             compare::run_lone_frames(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
@@ -58,15 +71,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Frames that were lost or changed make a run fail, after its report.
-fn run_load(arguments: &LoadArguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let report = load::run(&arguments.load)?;
-    if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+/// Prints what was measured. Frames that were lost or changed make a run fail.
+fn report(report: &load::Report, json: bool) -> ExitCode {
+    if json {
+        println!("{}", serde_json::to_string_pretty(report).expect("numbers and strings"));
     } else {
         println!("{report}");
     }
-    Ok(if report.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if report.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn run_latency(arguments: &latency::LatencyCores) -> Result<ExitCode, Box<dyn std::error::Error>> {

@@ -3,7 +3,7 @@
 use super::problem::{Problem, Report};
 use super::raw::{At, Field, RawFile};
 use super::read::{self, Unread};
-use super::{Config, Idle, MetricsAddress, Worker, default_control_socket, forwarding, ports, workers};
+use super::{Config, Idle, MetricsAddress, Worker, default_control_socket, forwarding, mappings, ports, workers};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -46,7 +46,8 @@ pub(super) struct Check {
 impl Check {
     fn config(&mut self, file: &RawFile) -> Config {
         let ports = ports::build(self, &file.ports);
-        let (patches, bridges) = forwarding::build(self, file, &ports);
+        let (mut patches, bridges) = forwarding::build(self, file, &ports);
+        let mappings = mappings::build(self, file, &ports, (&mut patches, &bridges));
         let workers = workers::build(self, &file.workers, &ports);
         if file.ports.is_empty() && !self.is_unread(&(0..0), "port") {
             self.warn(&(0..0), "no ports: the switch will have nothing to do", "add a [[port]] section");
@@ -55,6 +56,7 @@ impl Check {
             ports: ports.into_values(),
             patches,
             bridges,
+            mappings,
             workers: if workers.is_empty() { vec![default_worker()] } else { workers },
             control: self.control(file),
             metrics: self.metrics(file),

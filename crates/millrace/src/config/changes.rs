@@ -43,7 +43,10 @@ impl Config {
         }
         let gone = |port: &&Port| self.ports.iter().all(|new| new.name != port.name);
         report.removed = old.ports.iter().filter(gone).map(|port| port.name.clone()).collect();
-        report.forwarding_changed = vlans_changed || self.patches != old.patches || self.bridges != old.bridges;
+        report.forwarding_changed = vlans_changed
+            || self.patches != old.patches
+            || self.bridges != old.bridges
+            || self.mappings != old.mappings;
         report.workers_changed = self.workers != old.workers || self.assignment() != old.assignment();
         if self.control != old.control {
             report.needs_restart.push("control".to_owned());

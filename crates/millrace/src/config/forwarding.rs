@@ -3,7 +3,7 @@
 use super::build::{BuiltPort, BuiltPorts, Check};
 use super::ports::{name, unicast};
 use super::problem::Problem;
-use super::raw::{self, At, RawBridge, RawFile, RawPatch, RawStatic, Section};
+use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawPatch, RawStatic, Section};
 use super::{Bridge, Patch, StaticEntry, Vlan};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,6 +28,15 @@ pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> (V
             );
         }
         bridges.push(bridge(check, raw, ports, &mut uses));
+    }
+    // A mapping in pass-through mode joins its ports as a patch does.
+    for raw in file.mappings.iter().filter(|raw| raw.mode.as_ref().is_some_and(|m| m.value == MappingMode::PassThrough))
+    {
+        // Names of no port are reported with the mapping.
+        let known = |at: &&At<String>| ports.list.iter().any(|built| built.port.name == at.value);
+        for at in [&raw.from, &raw.to].into_iter().filter_map(|end| end.as_ref()).filter(known) {
+            join(check, ports, at, &mut uses);
+        }
     }
     // An unreadable list would make its ports look unused.
     let complete = file.patches.iter().all(|raw| !check.is_unread(&raw.span, "ports"))

@@ -8,6 +8,7 @@ mod assignment;
 mod build;
 mod changes;
 mod forwarding;
+mod mappings;
 mod options;
 mod ports;
 mod problem;
@@ -39,12 +40,25 @@ pub struct Config {
     pub patches: Vec<Patch>,
     /// Bridges. Names are unique.
     pub bridges: Vec<Bridge>,
+    /// Mappings. A port is in one at most.
+    pub mappings: Vec<Mapping>,
     /// Workers, at least one.
     pub workers: Vec<Worker>,
     /// Path of the control socket.
     pub control: PathBuf,
     /// Where to answer scrapes of the metrics, if anywhere.
     pub metrics: Option<MetricsAddress>,
+}
+
+/// A mapping: one port receives into the buffers of the other one's guest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mapping {
+    /// The physical port.
+    pub from: String,
+    /// The guest's port.
+    pub to: String,
+    /// The two are joined by a patch, too.
+    pub pass_through: bool,
 }
 
 /// A port.

@@ -147,6 +147,10 @@ pub struct RawFile {
     /// ports has `vlan` or `trunk`, the bridge keeps VLANs apart and each of its ports must say which it carries.
     #[serde(rename = "bridge")]
     pub bridges: Vec<Section<RawBridge>>,
+    /// Receive queue mapping: a physical port receives into the buffers that a guest has posted, queue by queue, so that
+    /// frames for that guest are not copied. `millrace ctl mappings` tells whether it does, or why not.
+    #[serde(rename = "mapping")]
+    pub mappings: Vec<Section<RawMapping>>,
     /// A worker: one thread that polls queues. Without this section there is one worker, unpinned, idle policy
     /// `backoff`.
     #[serde(rename = "worker")]
@@ -243,6 +247,31 @@ pub struct RawPatch {
     /// The two ports.
     #[schemars(length(equal = 2))]
     pub ports: Field<Vec<At<String>>>,
+}
+
+/// One `[[mapping]]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "mapping", extend("required" = ["from", "to"]))]
+pub struct RawMapping {
+    /// The physical port, of driver `virtio-user`. Whoever is behind its socket can write to the guest's memory.
+    pub from: Field<String>,
+    /// The port of the guest, of driver `vhost-user`. It is not offered VIRTIO_F_IN_ORDER.
+    pub to: Field<String>,
+    /// How frames get from the one to the other.
+    #[schemars(extend("default" = "bridge"))]
+    pub mode: Field<MappingMode>,
+}
+
+/// How frames get from a physical port to the guest whose buffers they are received into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MappingMode {
+    /// Through the bridge that both ports are in. Frames for somebody else are copied out of the guest's buffers: the
+    /// guest is trusted not to read them.
+    Bridge,
+    /// Without a look-up. The two ports are joined back to back, and must not be joined to anything else.
+    PassThrough,
 }
 
 /// One `[[bridge]]`.

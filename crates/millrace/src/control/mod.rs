@@ -1,6 +1,6 @@
 //! The control socket: JSON-RPC 2.0 over a unix socket, one message a line.
 //!
-//! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `reload`, `shutdown`, `version`.
+//! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `reload`, `shutdown`, `version`.
 
 mod client;
 mod rpc;

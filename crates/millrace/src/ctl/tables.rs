@@ -4,7 +4,7 @@ use super::rates::Rates;
 use crate::control::{Drops, PortSummary, ReloadReport, Version};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use engine::stats::{MacEntry, Snapshot, WorkerStats};
+use engine::stats::{MacEntry, MappingStats, Snapshot, WorkerStats};
 
 /// A table whose columns from `numbers` on are numbers.
 fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
@@ -133,6 +133,29 @@ pub(super) fn drops(drops: &Drops) -> String {
         for (reason, frames) in reasons {
             out.add_row([port, reason, &frames.to_string()]);
         }
+    }
+    text(&out)
+}
+
+pub(super) fn mappings(mappings: &[MappingStats]) -> String {
+    if mappings.is_empty() {
+        return "There are no mappings.".to_owned();
+    }
+    let columns = ["FROM", "TO", "MODE", "STATE", "ON LOAN", "LONGEST us", "IN PLACE", "ELSEWHERE", "COPIED"];
+    let mut out = table(&columns, 4..9);
+    for mapping in mappings {
+        let reason = mapping.reason.as_deref().unwrap_or_default();
+        out.add_row([
+            mapping.from.clone(),
+            mapping.to.clone(),
+            mapping.mode.clone(),
+            if mapping.zero_copy { "zero-copy".to_owned() } else { format!("copy: {reason}") },
+            mapping.on_loan.to_string(),
+            mapping.longest_loan_us.to_string(),
+            mapping.in_place.to_string(),
+            mapping.elsewhere.to_string(),
+            mapping.copied.to_string(),
+        ]);
     }
     text(&out)
 }

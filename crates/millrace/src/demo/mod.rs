@@ -170,6 +170,7 @@ impl Rig<'_> {
         Spec {
             ports: vec![port("a", sockets[0].as_ref()), port("b", sockets[1].as_ref())],
             patches: vec![["a".into(), "b".into()]],
+            mappings: Vec::new(),
             bridges: vec![],
             workers: vec![WorkerSpec { cpu: Some(0), idle, queues: vec![] }],
         }

@@ -1,7 +1,7 @@
 //! What a comparison does, as told on the command line.
 
 use super::scenario::{Forward, Ring};
-use crate::load::Touch;
+use crate::load::TouchLevel;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub struct Compare {
     pub size: Vec<u16>,
     /// How much of every frame the load touches [default: header, and payload at the longest size]
     #[arg(long, value_enum, value_delimiter = ',')]
-    pub touch: Vec<Touch>,
+    pub touch: Vec<TouchLevel>,
     /// How Millrace joins its ports; `patch,bridge` compares these two instead of Millrace and testpmd
     #[arg(long, value_enum, value_delimiter = ',', default_value = "patch")]
     pub forward: Vec<Forward>,

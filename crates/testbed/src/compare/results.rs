@@ -209,7 +209,7 @@ const BUSY: f64 = 0.95;
 pub mod tests {
     use super::super::scenario::{Forward, Ring};
     use super::*;
-    use crate::load::Touch;
+    use crate::load::TouchLevel;
     use engine::stats::PortStats;
 
     pub const PAIR: [Contestant; 2] = [Contestant::Millrace(Forward::Patch), Contestant::Testpmd];
@@ -229,7 +229,7 @@ pub mod tests {
             load: None,
         };
         Outcome {
-            scenario: Scenario { ring: Ring::Split, size: 64, touch: Touch::Header },
+            scenario: Scenario { ring: Ring::Split, size: 64, touch: TouchLevel::Header },
             runs: rates.iter().enumerate().map(run).collect(),
             latency_after: latency,
         }

@@ -1,7 +1,7 @@
 //! What is compared, and under which conditions.
 
 use super::options::{Compare, LoadKind};
-use crate::load::Touch;
+use crate::load::TouchLevel;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::fmt;
@@ -73,7 +73,7 @@ pub struct Scenario {
     /// Bytes of a frame.
     pub size: u16,
     /// How much of it the load touches.
-    pub touch: Touch,
+    pub touch: TouchLevel,
 }
 
 impl fmt::Display for Scenario {
@@ -91,9 +91,9 @@ impl Scenario {
         for &ring in &compare.ring {
             for &size in &sizes {
                 let touches = match (&compare.touch[..], compare.load) {
-                    (_, LoadKind::Testpmd) => vec![Touch::None],
-                    ([], _) if Some(&size) == longest && size >= LONG => vec![Touch::Header, Touch::Payload],
-                    ([], _) => vec![Touch::Header],
+                    (_, LoadKind::Testpmd) => vec![TouchLevel::None],
+                    ([], _) if Some(&size) == longest && size >= LONG => vec![TouchLevel::Header, TouchLevel::Payload],
+                    ([], _) => vec![TouchLevel::Header],
                     (given, _) => given.to_vec(),
                 };
                 all.extend(touches.into_iter().map(|touch| Scenario { ring, size, touch }));

@@ -38,6 +38,12 @@ impl Shape {
         Shape { line: first_line(from, to, size), end, noise }
     }
 
+    /// Bytes of a frame.
+    #[allow(clippy::len_without_is_empty)] // Never empty.
+    pub fn len(&self) -> usize {
+        self.end
+    }
+
     /// Makes a frame in a buffer that is sent for the first time.
     pub fn prepare(&self, bytes: &mut [u8]) {
         bytes[..PAYLOAD].copy_from_slice(&self.line);
@@ -90,6 +96,11 @@ pub trait Touch {
     /// Cache lines of a frame that are worth asking for before its turn; what follows the processor foresees.
     const LINES: usize = 1;
 
+    /// How many bytes of a frame of `len` are looked at.
+    fn looks_at(len: usize) -> usize {
+        len.min(PAYLOAD)
+    }
+
     /// Before a frame is sent in a buffer that was prepared once.
     fn write(bytes: &mut [u8], shape: &Shape, sequence: u64);
 
@@ -141,6 +152,10 @@ pub struct Payload;
 impl Touch for Payload {
     const SEQUENCED: bool = true;
     const LINES: usize = 8;
+
+    fn looks_at(len: usize) -> usize {
+        len
+    }
 
     #[inline(always)]
     fn write(bytes: &mut [u8], shape: &Shape, sequence: u64) {

@@ -7,14 +7,16 @@ mod port;
 mod pump;
 mod report;
 mod ring;
+mod sequence;
 
-pub use options::{Load, Touch};
-pub use pump::PumpError;
+pub use frame::{Header, MAX_SIZE, MIN_SIZE, Nothing, Payload, Shape, Touch};
+pub use options::{Load, TouchLevel, power_of_two};
+pub use pump::{PumpError, Tally};
 pub use report::Report;
+pub use sequence::{Counts, Sequence};
 
 use crate::cpu::{self, PinError};
 use crate::cycles;
-use frame::Shape;
 use nf::memory::Buffers;
 use port::{Port, Side};
 use pump::{Pump, peer};
@@ -76,13 +78,13 @@ pub fn run(load: &Load) -> Result<Report, LoadError> {
     }
     let alive = || links.iter().all(Link::is_connected);
     match load.touch {
-        Touch::None => measure::<frame::Nothing>(load, ports, about, &alive),
-        Touch::Header => measure::<frame::Header>(load, ports, about, &alive),
-        Touch::Payload => measure::<frame::Payload>(load, ports, about, &alive),
+        TouchLevel::None => measure::<Nothing>(load, ports, about, &alive),
+        TouchLevel::Header => measure::<Header>(load, ports, about, &alive),
+        TouchLevel::Payload => measure::<Payload>(load, ports, about, &alive),
     }
 }
 
-fn measure<T: frame::Touch>(
+fn measure<T: Touch>(
     load: &Load,
     ports: Vec<Port>,
     about: (String, String),
@@ -96,7 +98,7 @@ fn measure<T: frame::Touch>(
     pump.run::<T>((load.seconds * hz) as u64)?;
     let elapsed = mark.elapsed();
     let after = (pump.counts(), pump.tally());
-    let report = Report::between(load, about, elapsed, (&before.0, before.1), (&after.0, after.1));
+    let report = Report::between((load.size, load.touch), about, elapsed, (&before.0, before.1), (&after.0, after.1));
     if report.packets == 0 { Err(LoadError::Nothing) } else { Ok(report) }
 }
 
@@ -133,7 +135,7 @@ fn open(load: &Load, index: usize) -> Result<(Link, Port, bool), LoadError> {
 }
 
 /// The negotiated features in words.
-fn describe(negotiated: Negotiated) -> String {
+pub fn describe(negotiated: Negotiated) -> String {
     let mut words = negotiated.format().to_string();
     for (mask, word) in
         [(features::MRG_RXBUF, "mergeable"), (features::IN_ORDER, "in order"), (features::EVENT_IDX, "event index")]

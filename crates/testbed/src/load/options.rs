@@ -9,7 +9,7 @@ use virtqueue::{MAX_QUEUE_SIZE, features};
 /// How much of every frame the load touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Touch {
+pub enum TouchLevel {
     /// Nothing: frames are made once.
     None,
     /// The first cache line: written when a frame is sent, compared when it comes back.
@@ -18,12 +18,12 @@ pub enum Touch {
     Payload,
 }
 
-impl std::fmt::Display for Touch {
+impl std::fmt::Display for TouchLevel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Touch::None => "none",
-            Touch::Header => "header",
-            Touch::Payload => "payload",
+            TouchLevel::None => "none",
+            TouchLevel::Header => "header",
+            TouchLevel::Payload => "payload",
         })
     }
 }
@@ -41,8 +41,8 @@ pub struct Load {
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
     pub size: u16,
     /// How much of every frame is touched
-    #[arg(long, value_enum, default_value_t = Touch::Header)]
-    pub touch: Touch,
+    #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
+    pub touch: TouchLevel,
     /// Ask for packed rings
     #[arg(long)]
     pub packed: bool,
@@ -79,7 +79,8 @@ impl Load {
     }
 }
 
-fn power_of_two(text: &str) -> Result<u16, String> {
+/// A size of a queue.
+pub fn power_of_two(text: &str) -> Result<u16, String> {
     match text.parse() {
         Ok(size) if u16::is_power_of_two(size) && size <= MAX_QUEUE_SIZE => Ok(size),
         _ => Err(format!("not a power of two up to {MAX_QUEUE_SIZE}")),

@@ -2,6 +2,7 @@
 
 use super::frame::{Shape, Touch};
 use super::ring::{OutOfOrder, Ring};
+use super::sequence::{Counts, Sequence};
 use nf::memory::Buffers;
 use rustix::fd::OwnedFd;
 use virtqueue::NET_HEADER;
@@ -47,19 +48,6 @@ fn fetch<T: Touch>(buffer: *mut u8, ask: fn(*const u8)) {
     (0..T::LINES).for_each(|line| ask(buffer.wrapping_add(FRAME + LINE * line)));
 }
 
-/// What a port counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    /// Frames that came back.
-    pub received: u64,
-    /// Frames that are not as they were sent.
-    pub corrupt: u64,
-    /// Frames that never came.
-    pub lost: u64,
-    /// Frames that came twice, or after they were taken for lost.
-    pub late: u64,
-}
-
 /// One port.
 pub struct Port {
     receive: Side,
@@ -67,9 +55,7 @@ pub struct Port {
     outgoing: Shape,
     incoming: Shape,
     sent: u64,
-    /// The sequence number that is received next.
-    next: u64,
-    counts: Counts,
+    sequence: Sequence,
 }
 
 impl Port {
@@ -80,7 +66,7 @@ impl Port {
             outgoing.prepare(&mut unsafe { transmit.buffers.bytes_mut(slot) }[FRAME..]);
         }
         receive.ring.give(receive.ring.free());
-        Port { receive, transmit, outgoing, incoming, sent: 0, next: 0, counts: Counts::default() }
+        Port { receive, transmit, outgoing, incoming, sent: 0, sequence: Sequence::default() }
     }
 
     /// Takes what arrived and posts its buffers again; returns how many frames that were.
@@ -99,34 +85,14 @@ impl Port {
                 }
                 // SAFETY: the slot is ours until `give` below, and no other reference is alive.
                 let bytes = &unsafe { self.receive.buffers.bytes(slot) }[FRAME..];
-                let (sequence, intact) = T::read(bytes, &self.incoming, self.next);
-                if sequence == self.next && intact {
-                    self.next += 1;
-                } else {
-                    self.note(sequence, intact);
-                }
+                let (number, intact) = T::read(bytes, &self.incoming, self.sequence.next());
+                self.sequence.note(number, intact);
             }
         } else {
-            self.next += count;
+            self.sequence.skip(count);
         }
-        self.counts.received += count;
         self.receive.ring.give(count);
         Ok(count)
-    }
-
-    /// Counts a frame that is not the one that was expected.
-    #[cold]
-    fn note(&mut self, sequence: u64, intact: bool) {
-        if !intact {
-            // Its sequence number is worth nothing; it fills the place of the one expected.
-            self.counts.corrupt += 1;
-            self.next += 1;
-        } else if sequence < self.next {
-            self.counts.late += 1;
-        } else {
-            self.counts.lost += sequence - self.next;
-            self.next = sequence + 1;
-        }
     }
 
     /// Sends up to `room` frames; returns how many. Slots are taken back when they are needed and not before.
@@ -157,15 +123,9 @@ impl Port {
         self.sent
     }
 
-    /// The sequence number that comes next: all before it came or were lost.
-    pub fn next(&self) -> u64 {
-        self.next
-    }
-
-    /// Gives up on everything before `sequence` that has not come.
-    pub fn give_up(&mut self, sequence: u64) {
-        self.counts.lost += sequence.saturating_sub(self.next);
-        self.next = self.next.max(sequence);
+    /// What came in.
+    pub fn sequence(&mut self) -> &mut Sequence {
+        &mut self.sequence
     }
 
     /// Wakes the device if it sleeps and has something to do.
@@ -176,6 +136,6 @@ impl Port {
 
     /// What was counted so far.
     pub fn counts(&self) -> Counts {
-        self.counts
+        self.sequence.counts()
     }
 }

@@ -1,8 +1,9 @@
 //! The loop over all ports, and what is measured around it.
 
 use super::frame::Touch;
-use super::port::{Counts, Port};
+use super::port::Port;
 use super::ring::OutOfOrder;
+use super::sequence::Counts;
 use crate::cycles;
 
 /// Rounds without a frame after which devices are looked at that may sleep.
@@ -31,6 +32,20 @@ pub struct Tally {
     pub idle_cycles: u64,
 }
 
+impl Tally {
+    /// Counts a round.
+    #[inline(always)]
+    pub fn count(&mut self, busy: bool, cycles: u64) {
+        let (rounds, sum) = if busy {
+            (&mut self.busy_rounds, &mut self.busy_cycles)
+        } else {
+            (&mut self.idle_rounds, &mut self.idle_cycles)
+        };
+        *rounds += 1;
+        *sum += cycles;
+    }
+}
+
 /// Drives all ports.
 pub struct Pump<'a> {
     ports: Vec<Port>,
@@ -57,14 +72,11 @@ impl<'a> Pump<'a> {
         while last.wrapping_sub(start) < duration {
             let moved = self.round::<T>()?;
             let now = cycles::now();
+            self.tally.count(moved > 0, now.wrapping_sub(last));
             if moved > 0 {
-                self.tally.busy_rounds += 1;
-                self.tally.busy_cycles += now.wrapping_sub(last);
                 last_moved = now;
                 idle_rounds = 0;
             } else {
-                self.tally.idle_rounds += 1;
-                self.tally.idle_cycles += now.wrapping_sub(last);
                 idle_rounds += 1;
                 if idle_rounds % KICK_ROUNDS == 0 {
                     self.wait(now.wrapping_sub(last_moved) > self.patience)?;
@@ -82,7 +94,9 @@ impl<'a> Pump<'a> {
         for port in 0..self.ports.len() {
             let broken = |source| PumpError::Order { port, source };
             moved += self.ports[port].receive::<T>().map_err(broken)?;
-            let under_way = self.ports[port].sent().saturating_sub(self.ports[peer(port, self.ports.len())].next());
+            let peer = peer(port, self.ports.len());
+            let arrived = self.ports[peer].sequence().next();
+            let under_way = self.ports[port].sent().saturating_sub(arrived);
             moved += self.ports[port].send::<T>(self.window.saturating_sub(under_way)).map_err(broken)?;
         }
         Ok(moved)
@@ -98,7 +112,7 @@ impl<'a> Pump<'a> {
             self.ports[port].kick().map_err(|e| PumpError::Kick { port, source: e.into() })?;
             if give_up {
                 let sent = self.ports[peer(port, self.ports.len())].sent();
-                self.ports[port].give_up(sent);
+                self.ports[port].sequence().give_up(sent);
             }
         }
         Ok(())

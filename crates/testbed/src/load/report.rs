@@ -1,8 +1,8 @@
 //! What a load measured.
 
-use super::options::{Load, Touch};
-use super::port::Counts;
+use super::options::TouchLevel;
 use super::pump::Tally;
+use super::sequence::Counts;
 use crate::cycles::Elapsed;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct Report {
     /// Bytes of a frame.
     pub size: u16,
     /// What was touched.
-    pub touch: Touch,
+    pub touch: TouchLevel,
     /// Seconds measured.
     pub seconds: f64,
     /// Frames received by all ports together.
@@ -48,8 +48,8 @@ pub struct Report {
 
 impl Report {
     /// The difference between two moments that are so far apart.
-    pub(super) fn between(
-        load: &Load,
+    pub fn between(
+        (size, touch): (u16, TouchLevel),
         (features, memory): (String, String),
         Elapsed { seconds, cycles, processor }: Elapsed,
         (counts_before, before): (&[Counts], Tally),
@@ -67,12 +67,12 @@ impl Report {
         Report {
             features,
             memory,
-            size: load.size,
-            touch: load.touch,
+            size,
+            touch,
             seconds,
             packets,
             mpps: packets as f64 / seconds / 1e6,
-            gbps: packets as f64 * f64::from(load.size) * 8.0 / seconds / 1e9,
+            gbps: packets as f64 * f64::from(size) * 8.0 / seconds / 1e9,
             port_mpps: received.iter().map(|&n| n as f64 / seconds / 1e6).collect(),
             load_cycles_per_packet: busy_cycles / packets.max(1) as f64,
             idle_rounds: idle / (idle + busy).max(1.0),
