@@ -5,6 +5,7 @@ use super::vhost_user::VhostTransmit;
 use super::{Receive, Sent, Transmit, Wait};
 use crate::drops::Reason;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +13,22 @@ use std::time::Instant;
 use virtqueue::device::Loan;
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;
-use virtqueue::{Burst, Frames, MIN_FRAME, NET_HEADER, ordering};
+use virtqueue::{Burst, Frame, Frames, MIN_FRAME, NET_HEADER, ordering};
 
 /// Room of a buffer: the usual size of a DPDK packet buffer, header included.
-pub const ROOM: u32 = 2048;
+const ROOM: u32 = 2048;
+
+/// Bytes from one buffer to the next: an odd number of cache lines, so that frames spread over all sets of a cache.
+pub const STRIDE: u32 = 33 * LINE;
+
+/// Where in its stride a buffer begins: the frame behind the virtio header begins on a cache line.
+const LEAD: u32 = LINE - NET_HEADER;
+
+/// Bytes of a cache line.
+const LINE: u32 = 64;
+
+/// Buffers before its turn that a buffer's first line is asked for.
+const AHEAD: usize = 12;
 
 /// Longest frame that can be sent: one chain of so many buffers.
 const MAX_CHAIN: u32 = 8;
@@ -24,7 +37,7 @@ const MAX_CHAIN: u32 = 8;
 pub struct End {
     /// The ring.
     pub queue: Queue,
-    /// Guest address of its buffers, [`ROOM`] bytes for each descriptor.
+    /// Guest address of its buffers, [`STRIDE`] bytes for each descriptor.
     pub buffers: u64,
     /// Descriptors.
     pub size: u16,
@@ -38,7 +51,7 @@ pub struct End {
 
 impl End {
     fn buffer(&self, index: u16) -> u64 {
-        self.buffers + u64::from(index) * u64::from(ROOM)
+        self.buffers + u64::from(index) * u64::from(STRIDE) + u64::from(LEAD)
     }
 
     #[cold]
@@ -153,7 +166,19 @@ impl VirtioReceive {
         Some(())
     }
 
+    /// Adds the frame in this own buffer to `burst`, if it is one.
+    #[inline(always)]
+    fn push_one<'q>(&'q self, end: &End, index: u16, len: u32, burst: &mut Burst<'_, 'q>) {
+        let at = end.buffer(index) + u64::from(NET_HEADER);
+        if len >= NET_HEADER + MIN_FRAME
+            && let Some(frame) = self.arena.segment(at, len - NET_HEADER)
+        {
+            burst.push(frame);
+        }
+    }
+
     /// Adds the frame in these own buffers to `burst`, if it is one.
+    #[cold]
     fn push<'q>(&'q self, end: &End, buffers: &[(u16, u32)], burst: &mut Burst<'_, 'q>) {
         let mut header = NET_HEADER;
         let segments = buffers.iter().filter_map(|&(index, len)| {
@@ -182,7 +207,10 @@ impl Receive for VirtioReceive {
         let mut taken = self.taken.borrow_mut();
         let mut buffers = self.parts.borrow_mut();
         while burst.room() > 0 && taken.len() < usize::from(end.size) && self.next(end, &mut buffers).is_some() {
-            self.push(end, &buffers, burst);
+            match buffers[..] {
+                [(index, len)] => self.push_one(end, index, len, burst),
+                _ => self.push(end, &buffers, burst),
+            }
             taken.extend(buffers.iter().map(|b| b.0));
         }
         !taken.is_empty()
@@ -246,7 +274,7 @@ impl Lend for VirtioReceive {
                 }
                 Held::Own(index) => {
                     copied += 1;
-                    self.push(end, &[(index, len.min(ROOM))], burst);
+                    self.push_one(end, index, len.min(ROOM), burst);
                     self.taken.borrow_mut().push(index);
                 }
                 Held::Nothing => {}
@@ -315,9 +343,17 @@ impl Lend for VirtioReceive {
 /// Frames to the device.
 pub struct VirtioTransmit {
     end: RefCell<End>,
-    free: RefCell<Vec<u16>>,
-    /// Which buffers the chain with this id has: the first, and how many.
-    chains: RefCell<Vec<Vec<u16>>>,
+    /// Buffers that the device does not have, in the order in which it gave them back.
+    free: RefCell<VecDeque<u16>>,
+    /// What the device has, by the id of its chain.
+    chains: RefCell<Box<[Chain]>>,
+}
+
+/// The buffers of a frame.
+#[derive(Clone, Copy, Default)]
+struct Chain {
+    indices: [u16; MAX_CHAIN as usize],
+    count: u16,
 }
 
 impl VirtioTransmit {
@@ -326,32 +362,70 @@ impl VirtioTransmit {
         let size = end.size;
         let port = VirtioTransmit {
             end: RefCell::new(end),
-            free: RefCell::new((0..size).rev().collect()),
-            chains: RefCell::new(vec![Vec::with_capacity(MAX_CHAIN as usize); size.into()]),
+            free: RefCell::new((0..size).collect()),
+            chains: RefCell::new(vec![Chain::default(); size.into()].into()),
         };
         port.end.borrow_mut().queue.set_interrupts(false);
         port
     }
 
     /// Takes back what the device is done with.
-    fn reclaim(&self, end: &mut End) {
-        let mut chains = self.chains.borrow_mut();
+    #[inline(always)]
+    fn reclaim(&self, end: &mut End, free: &mut VecDeque<u16>, chains: &[Chain]) {
         loop {
             match end.queue.pop_used() {
-                Ok(Some(used)) => self.free.borrow_mut().append(&mut chains[usize::from(used.id)]),
+                Ok(Some(used)) => {
+                    let chain = &chains[usize::from(used.id)];
+                    free.extend(&chain.indices[..usize::from(chain.count)]);
+                }
                 Ok(None) => return,
                 Err(_) => return end.give_up(),
             }
         }
+    }
+
+    /// Copies a frame into as many buffers as it takes, which are there.
+    #[cold]
+    fn scatter<'b>(
+        end: &mut End,
+        free: &mut VecDeque<u16>,
+        frames: &Frames<'b>,
+        frame: &Frame<'b>,
+    ) -> Option<(u16, Chain)> {
+        let mut chain = Chain::default();
+        let mut buffers = [Buffer { addr: 0, len: 0, writable: false }; MAX_CHAIN as usize];
+        let header: &[u8] = &[0; NET_HEADER as usize];
+        let mut source = std::iter::once(header.into()).chain(frames.segments(frame));
+        let mut rest = source.next();
+        while rest.is_some() {
+            let index = free.pop_front()?;
+            let addr = end.buffer(index);
+            let mut filled = 0;
+            while filled < ROOM
+                && let Some(segment) = rest
+            {
+                let (now, later) = segment.split_at(ROOM - filled);
+                filled += end.arena.gather(addr + u64::from(filled), std::iter::once(now)).unwrap_or(0);
+                rest = if later.is_empty() { source.next() } else { Some(later) };
+            }
+            let at = usize::from(chain.count);
+            buffers[at] = Buffer { addr, len: filled, writable: false };
+            chain.indices[at] = index;
+            chain.count += 1;
+        }
+        let id = end.queue.add(&buffers[..usize::from(chain.count)])?;
+        Some((id, chain))
     }
 }
 
 impl Transmit for VirtioTransmit {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let end = &mut *self.end.borrow_mut();
-        self.reclaim(end);
+        let (mut free, mut chains) = (self.free.borrow_mut(), self.chains.borrow_mut());
         let mut sent = Sent { rest: Some(Reason::NoBuffers), ..Sent::default() };
-        let mut free = self.free.borrow_mut();
+        if free.len() < 2 * frames.len() {
+            self.reclaim(end, &mut free, &chains);
+        }
         for frame in frames.as_slice() {
             let wanted = (frame.len() + NET_HEADER).div_ceil(ROOM);
             if wanted > MAX_CHAIN.min(end.size.into()) {
@@ -361,30 +435,22 @@ impl Transmit for VirtioTransmit {
             if free.len() < wanted as usize || end.queue.free() < wanted as u16 {
                 break;
             }
-            let mut indices = [0; MAX_CHAIN as usize];
-            let indices = &mut indices[..wanted as usize];
-            indices.iter_mut().for_each(|i| *i = free.pop().unwrap_or_default());
-            let mut buffers = [Buffer { addr: 0, len: 0, writable: false }; MAX_CHAIN as usize];
-            let buffers = &mut buffers[..wanted as usize];
-            let header: &[u8] = &[0; NET_HEADER as usize];
-            let mut source = std::iter::once(header.into()).chain(frames.segments(frame));
-            let mut rest = source.next();
-            for (buffer, &index) in buffers.iter_mut().zip(indices.iter()) {
-                let addr = end.buffer(index);
-                let mut filled = 0;
-                while filled < ROOM
-                    && let Some(segment) = rest
-                {
-                    let (now, later) = segment.split_at(ROOM - filled);
-                    filled += end.arena.gather(addr + u64::from(filled), std::iter::once(now)).unwrap_or(0);
-                    rest = if later.is_empty() { source.next() } else { Some(later) };
+            let added = if wanted == 1 && frame.is_contiguous() {
+                if let Some(&later) = free.get(AHEAD) {
+                    end.arena.prefetch_write(end.buffer(later) + u64::from(NET_HEADER));
                 }
-                *buffer = Buffer { addr, len: filled, writable: false };
-            }
-            match end.queue.add(buffers) {
-                Some(id) => self.chains.borrow_mut()[usize::from(id)].extend_from_slice(indices),
-                None => break,
-            }
+                let index = free.pop_front().unwrap_or_default();
+                let addr = end.buffer(index);
+                // The header in front of the frame is all zeros, as it has been since the start: no offloads.
+                let written = end.arena.gather(addr + u64::from(NET_HEADER), std::iter::once(frame.first()));
+                debug_assert_eq!(written, Some(frame.len()), "buffers lie in the arena");
+                let id = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }]);
+                id.map(|id| (id, Chain { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }))
+            } else {
+                Self::scatter(end, &mut free, &frames, frame)
+            };
+            let Some((id, chain)) = added else { break };
+            chains[usize::from(id)] = chain;
             sent.frames += 1;
             sent.bytes += u64::from(frame.len());
         }

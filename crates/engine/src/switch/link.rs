@@ -3,7 +3,7 @@
 use super::fabric::Fabric;
 use super::mapping::Physical;
 use super::shared::PortShared;
-use crate::port::virtio_user::{End, ROOM, VirtioReceive, VirtioTransmit};
+use crate::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
 use crate::port::{Receive, Transmit};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -121,7 +121,7 @@ impl Session {
         stop: &AtomicBool,
     ) -> Result<(Session, Vec<Pair>), String> {
         let queues = u64::from(options.queue_pairs) * 2;
-        let buffers = u64::from(options.queue_size) * u64::from(ROOM);
+        let buffers = u64::from(options.queue_size) * u64::from(STRIDE);
         // Rings take less than a tenth of what their buffers take.
         let mut arena = Arena::new(queues * buffers * 2 + (1 << 20), true).map_err(|e| e.to_string())?;
         let (link, pairs) = Link::establish(options, &mut arena, None, stop).map_err(|e| e.to_string())?;

@@ -61,18 +61,29 @@ impl Arena {
     }
 
     /// Host address of something allocated.
+    #[inline(always)]
     pub fn host(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
         self.memory.translate(addr, len)
     }
 
     /// Bytes that a device filled, to be sent on from where they are.
+    #[inline(always)]
     pub fn segment(&self, addr: u64, len: u32) -> Option<Segment<'_>> {
         let ptr = self.host(addr, len.into())?;
         // SAFETY: just checked to lie in the arena, which stays mapped as long as it is borrowed.
         Some(unsafe { Segment::new(ptr.as_ptr(), len) })
     }
 
+    /// Asks for the cache line at `addr`, to write to it soon.
+    #[inline(always)]
+    pub fn prefetch_write(&self, addr: u64) {
+        if let Some(ptr) = self.host(addr, 1) {
+            crate::copy::prefetch_write(ptr.as_ptr());
+        }
+    }
+
     /// Copies `segments` to `addr`, one after the other; returns how many bytes, or `None` if there is no room.
+    #[inline]
     pub fn gather<'s>(&self, addr: u64, segments: impl Iterator<Item = Segment<'s>> + Clone) -> Option<u32> {
         let len = segments.clone().map(|s| s.len()).sum();
         let mut to = self.host(addr, u64::from(len))?.as_ptr();
