@@ -1,0 +1,84 @@
+//! The aggregation table as OpenFlow sees it, and what controllers set it with.
+//!
+//! It is table 1, [`TABLE`]. A flow in it matches a service chain and nothing else: one VID (`vlan_vid`) or one VNI
+//! (`tunnel_id`). What it does is set the next hop, in one of two ways:
+//!
+//! - an experimenter action in apply-actions or write-actions:
+//!
+//!   ```text
+//!    0                   1                   2                   3
+//!    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//!   +-------------------------------+-------------------------------+
+//!   |   OFPAT_EXPERIMENTER 0xffff   |          Length (16)          |
+//!   +-------------------------------+-------------------------------+
+//!   |                    Experimenter 0x4d494c4c                    |
+//!   +-------------------------------+-------------------------------+
+//!   |          SET_NFI (1)          |             NFI-ID            |
+//!   +-------------------------------+-------------------------------+
+//!   |                         padding, zero                         |
+//!   +---------------------------------------------------------------+
+//!   ```
+//!
+//! - the instruction write-metadata with the NFI-ID as value and all bits in the mask, which any controller can say.
+//!
+//! NFI-ID 0, or no instruction, stands for no next hop. Priorities, timeouts, cookies and statistics are as in any table.
+//!
+//! **Relayed.** A controller without a channel to this switch can wrap the FLOW_MOD in a PACKET_OUT of another switch: the
+//! packet is an Ethernet frame of type [`RELAY_ETHERTYPE`] whose payload is the message, padded at its end if need be.
+//! Only flows of table 1 can be changed this way, and nothing is answered.
+
+use crate::error::Error;
+use crate::fields::{Field, Match};
+use crate::key::VLAN_PRESENT;
+use crate::ofp::{HEADER_LEN, VERSION, message};
+
+/// The aggregation table's number.
+pub const TABLE: u8 = 1;
+
+/// The experimenter of the action: "MILL".
+pub const EXPERIMENTER: u32 = 0x4d49_4c4c;
+
+/// The experimenter's action that sets the next hop.
+pub const SET_NFI: u16 = 1;
+
+/// EtherType of relayed messages: IEEE 802 local experimental 2.
+pub const RELAY_ETHERTYPE: u16 = 0x88b6;
+
+/// What identifies a service chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ServiceChain {
+    /// A VLAN's VID.
+    Vid(u16),
+    /// A VXLAN's VNI.
+    Vni(u32),
+}
+
+impl ServiceChain {
+    /// The chain that `found` means, if it means one and nothing else.
+    pub(crate) fn of(found: &Match) -> Result<ServiceChain, Error> {
+        if let Some(vid) = found.exact(Field::VlanVid)
+            && *found == Match::any().with(Field::VlanVid, vid, u128::MAX)
+        {
+            let vid = vid as u16;
+            return if vid & VLAN_PRESENT == 0 {
+                Err(Error::MatchValue)
+            } else {
+                Ok(ServiceChain::Vid(vid & !VLAN_PRESENT))
+            };
+        }
+        match found.exact(Field::TunnelId) {
+            Some(id) if *found != Match::any().with(Field::TunnelId, id, u128::MAX) => Err(Error::MatchWildcards),
+            Some(id) if id >= 1 << 24 => Err(Error::MatchValue),
+            Some(id) => Ok(ServiceChain::Vni(id as u32)),
+            None => Err(Error::MatchWildcards),
+        }
+    }
+}
+
+/// The FLOW_MOD in a relayed frame; `None` if the frame is of another EtherType, or what it says of its length is wrong.
+pub fn relayed(frame: &[u8]) -> Option<&[u8]> {
+    let message = frame.get(14..).filter(|_| frame[12..14] == RELAY_ETHERTYPE.to_be_bytes())?;
+    let [version, kind, l0, l1, ..] = *message.first_chunk::<HEADER_LEN>()?;
+    let len = usize::from(u16::from_be_bytes([l0, l1]));
+    (version == VERSION && kind == message::FLOW_MOD && len >= HEADER_LEN).then(|| message.get(..len))?
+}

@@ -1,0 +1,116 @@
+//! Finds the flow of highest priority for a key: one hash look-up for each mask in use (tuple space search).
+
+use crate::fields::Match;
+use crate::key::Key;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+/// Flows with one mask.
+#[derive(Clone, Debug)]
+struct Tuple<T> {
+    mask: Key,
+    /// By masked key: what is there, highest priority first.
+    flows: HashMap<Key, Vec<(u16, T)>>,
+    /// How many flows there are of each priority.
+    priorities: BTreeMap<u16, usize>,
+}
+
+impl<T> Tuple<T> {
+    fn highest(&self) -> u16 {
+        self.priorities.last_key_value().map_or(0, |(priority, _)| *priority)
+    }
+}
+
+/// Matches with priorities, and what they stand for. A clone is a snapshot, for a thread that only looks up.
+#[derive(Clone, Debug)]
+pub struct Classifier<T> {
+    /// Those with the highest priority first.
+    tuples: Vec<Tuple<T>>,
+}
+
+/// What was found for a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup<'a, T> {
+    /// What the match stands for; `None` if nothing matches.
+    pub found: Option<&'a T>,
+    /// The bits of the key that were looked at: any key that agrees in them gets the same answer.
+    pub consulted: Key,
+}
+
+impl<T> Classifier<T> {
+    /// No matches.
+    pub fn new() -> Self {
+        Classifier { tuples: Vec::new() }
+    }
+
+    /// Looks `key` up. Of several matches of the highest priority, any is found.
+    pub fn lookup(&self, key: &Key) -> Lookup<'_, T> {
+        let mut best: Option<&(u16, T)> = None;
+        let mut consulted = Key::default();
+        for tuple in &self.tuples {
+            if best.is_some_and(|(priority, _)| *priority >= tuple.highest()) {
+                break;
+            }
+            consulted = consulted.or(&tuple.mask);
+            let candidate = tuple.flows.get(&key.and(&tuple.mask)).and_then(|flows| flows.first());
+            if candidate.is_some_and(|(priority, _)| best.is_none_or(|(other, _)| priority > other)) {
+                best = candidate;
+            }
+        }
+        Lookup { found: best.map(|(_, value)| value), consulted }
+    }
+
+    /// What stands at exactly this match and priority.
+    pub fn get(&self, at: &Match, priority: u16) -> Option<&T> {
+        let flows = self.tuples.iter().find(|tuple| tuple.mask == at.mask)?.flows.get(&at.value)?;
+        flows.iter().find(|(other, _)| *other == priority).map(|(_, value)| value)
+    }
+
+    /// Sets what stands at a match and priority.
+    pub fn insert(&mut self, at: &Match, priority: u16, value: T) {
+        let index = self.tuples.iter().position(|tuple| tuple.mask == at.mask).unwrap_or_else(|| {
+            self.tuples.push(Tuple { mask: at.mask, flows: HashMap::new(), priorities: BTreeMap::new() });
+            self.tuples.len() - 1
+        });
+        let tuple = &mut self.tuples[index];
+        let flows = tuple.flows.entry(at.value).or_default();
+        match flows.binary_search_by_key(&Reverse(priority), |(other, _)| Reverse(*other)) {
+            Ok(index) => flows[index].1 = value,
+            Err(index) => {
+                flows.insert(index, (priority, value));
+                *tuple.priorities.entry(priority).or_default() += 1;
+                self.sort();
+            }
+        }
+    }
+
+    /// Removes what stands at a match and priority.
+    pub fn remove(&mut self, at: &Match, priority: u16) -> Option<T> {
+        let tuple = self.tuples.iter_mut().find(|tuple| tuple.mask == at.mask)?;
+        let flows = tuple.flows.get_mut(&at.value)?;
+        let index = flows.iter().position(|(other, _)| *other == priority)?;
+        let (_, value) = flows.remove(index);
+        if flows.is_empty() {
+            tuple.flows.remove(&at.value);
+        }
+        if let Some(count) = tuple.priorities.get_mut(&priority) {
+            *count -= 1;
+            if *count == 0 {
+                tuple.priorities.remove(&priority);
+            }
+        }
+        self.tuples.retain(|tuple| !tuple.flows.is_empty());
+        self.sort();
+        Some(value)
+    }
+
+    fn sort(&mut self) {
+        self.tuples.sort_by_key(|tuple| Reverse(tuple.highest()));
+    }
+}
+
+impl<T> Default for Classifier<T> {
+    fn default() -> Self {
+        Classifier::new()
+    }
+}

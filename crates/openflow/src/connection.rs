@@ -1,0 +1,121 @@
+//! One controller's channel: framing, version negotiation, role, and which notices it wants.
+
+use crate::error::Error;
+use crate::ofp::{HEADER_LEN, VERSION, message};
+use crate::wire::{self, Message, Put, Reader};
+
+/// Bytes of the offending message in an error: the least that the specification asks for.
+const ERROR_DATA: usize = 64;
+
+/// A controller's role (Section 6.3.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The names say it.
+pub enum Role {
+    Equal = 1,
+    Master = 2,
+    Slave = 3,
+}
+
+/// Kinds of notices that a controller can ask for or not, in the order of `ofp_async_config`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    PacketIn,
+    PortStatus,
+    FlowRemoved,
+}
+
+/// A channel.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub input: Vec<u8>,
+    pub output: Vec<u8>,
+    pub negotiated: bool,
+    pub role: Role,
+    /// By notice: wanted reasons as master or equal, and as slave.
+    pub wanted: [[u32; 2]; 3],
+    /// As set, for those who ask: packets are never buffered, so they are always sent whole.
+    pub miss_send_len: u16,
+    /// Notices that were dropped because the controller doesn't read.
+    pub lost: u64,
+}
+
+impl Connection {
+    /// A new channel, with HELLO on its way out.
+    pub fn new() -> Connection {
+        let mut output = Vec::new();
+        // An element of type 1: the bitmap of versions, here only bit 4.
+        wire::message(&mut output, message::HELLO, 0, |body| body.put(&[0, 1, 0, 8, 0, 0, 0, 1 << VERSION]));
+        Connection {
+            input: Vec::new(),
+            output,
+            negotiated: false,
+            role: Role::Equal,
+            // Section 7.3.10 asks for a default: everything for masters, the ports' state for slaves.
+            wanted: [[0b11, 0], [0b111, 0b111], [0b1111, 0]],
+            miss_send_len: 128,
+            lost: 0,
+        }
+    }
+
+    /// Notices of this kind and reason are wanted.
+    pub fn wants(&self, notice: Notice, reason: u8) -> bool {
+        let role = usize::from(self.role == Role::Slave);
+        self.negotiated && self.wanted[notice as usize][role] & 1 << reason != 0
+    }
+
+    /// Answers with an error.
+    pub fn fail(&mut self, request: &Message, error: Error) {
+        let data = &request.bytes[..request.bytes.len().min(ERROR_DATA)];
+        self.error(request.xid, error, data);
+    }
+
+    /// Sends an error with some data.
+    pub fn error(&mut self, xid: u32, error: Error, data: &[u8]) {
+        wire::message(&mut self.output, message::ERROR, xid, |body| {
+            let (kind, code) = error.numbers();
+            body.u16(kind);
+            body.u16(code);
+            body.put(data);
+        });
+    }
+
+    /// Takes the first message, which must be a HELLO that leads to our version.
+    pub fn negotiate(&mut self, hello: &Message) -> Result<(), Error> {
+        self.negotiated = hello.kind == message::HELLO && offers_our_version(hello);
+        if self.negotiated {
+            return Ok(());
+        }
+        let text = Error::HelloIncompatible.to_string();
+        self.error(hello.xid, Error::HelloIncompatible, text.as_bytes());
+        Err(Error::HelloIncompatible)
+    }
+}
+
+/// The peer's bitmap has our version; or, without a bitmap, its highest version is not below ours (Section 6.3.1).
+fn offers_our_version(hello: &Message) -> bool {
+    let mut elements = hello.body();
+    loop {
+        let mut header = elements;
+        let (Some(kind), Some(len)) = (header.u16(), header.u16()) else { break };
+        let Some(element) = elements.take(usize::from(len)).filter(|_| len >= 4) else { break };
+        // Elements are padded to eight bytes, which their length leaves out.
+        let padding = usize::from(len).next_multiple_of(8) - usize::from(len);
+        if elements.take(padding).is_none() {
+            elements = Reader(&[]);
+        }
+        if kind == 1 {
+            return Reader(&element[4..]).u32().is_some_and(|versions| versions & 1 << VERSION != 0);
+        }
+    }
+    hello.version >= VERSION
+}
+
+/// Length of the first message in `bytes`, if its header is there; an error if the length is below that of the header,
+/// as then nobody knows where the next message begins.
+pub(crate) fn first_len(bytes: &[u8]) -> Result<Option<usize>, ()> {
+    let Some([_, _, l0, l1]) = bytes.first_chunk() else { return Ok(None) };
+    match usize::from(u16::from_be_bytes([*l0, *l1])) {
+        len if len < HEADER_LEN => Err(()),
+        len => Ok(Some(len)),
+    }
+}

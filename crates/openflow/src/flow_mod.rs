@@ -1,0 +1,156 @@
+//! FLOW_MOD (Section 7.3.4.1): read, checked, and done to a table.
+
+use crate::action::Scope;
+use crate::aggregation::{self, ServiceChain};
+use crate::error::Error;
+use crate::fields::Match;
+use crate::instruction::Instructions;
+use crate::ofp::{NO_BUFFER, TABLE_ALL, flag};
+use crate::table::{Filter, Flow, FlowTable, Millis, Removal};
+use crate::wire::Reader;
+
+/// Commands, as on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Add,
+    Modify,
+    ModifyStrict,
+    Delete,
+    DeleteStrict,
+}
+
+/// The tables that a FLOW_MOD can mean.
+#[derive(Clone, Debug)]
+pub(crate) struct Tables {
+    pub forwarding: FlowTable,
+    pub aggregation: FlowTable,
+}
+
+impl Tables {
+    /// Those that `id` means, with their numbers; `None` if there is no such table.
+    pub fn meant(&self, id: u8) -> Option<Vec<(u8, &FlowTable)>> {
+        let all = [(0, &self.forwarding), (aggregation::TABLE, &self.aggregation)];
+        let meant: Vec<_> = all.into_iter().filter(|(number, _)| id == *number || id == TABLE_ALL).collect();
+        (!meant.is_empty()).then_some(meant)
+    }
+
+    fn table(&mut self, id: u8) -> Option<&mut FlowTable> {
+        match id {
+            0 => Some(&mut self.forwarding),
+            aggregation::TABLE => Some(&mut self.aggregation),
+            _ => None,
+        }
+    }
+}
+
+/// What was asked for.
+#[derive(Debug)]
+pub(crate) struct FlowMod<'a> {
+    pub table: u8,
+    pub command: Command,
+    idle_timeout: u16,
+    hard_timeout: u16,
+    priority: u16,
+    buffer: u32,
+    flags: u16,
+    filter: Filter,
+    instructions: Reader<'a>,
+}
+
+impl<'a> FlowMod<'a> {
+    /// Reads the body of the message. Instructions are read when it is known which table they are for.
+    pub fn read(mut body: Reader<'a>) -> Result<FlowMod<'a>, Error> {
+        let mut fixed = Reader(body.take(40).ok_or(Error::BadLen)?);
+        let mut read = || {
+            let (cookie, cookie_mask) = (fixed.u64()?, fixed.u64()?);
+            let [table, command] = fixed.array()?;
+            let (idle_timeout, hard_timeout, priority) = (fixed.u16()?, fixed.u16()?, fixed.u16()?);
+            let (buffer, out_port, out_group, flags) = (fixed.u32()?, fixed.u32()?, fixed.u32()?, fixed.u16()?);
+            let filter = Filter { matches: Match::any(), strict: None, cookie, cookie_mask, out_port, out_group };
+            let command = match command {
+                0 => Ok(Command::Add),
+                1 => Ok(Command::Modify),
+                2 => Ok(Command::ModifyStrict),
+                3 => Ok(Command::Delete),
+                4 => Ok(Command::DeleteStrict),
+                _ => Err(Error::FlowCommand),
+            };
+            Some((
+                command,
+                FlowMod {
+                    table,
+                    command: Command::Add,
+                    idle_timeout,
+                    hard_timeout,
+                    priority,
+                    buffer,
+                    flags,
+                    filter,
+                    instructions: Reader(&[]),
+                },
+            ))
+        };
+        let (command, mut read) = read().ok_or(Error::BadLen)?;
+        read.command = command?;
+        if read.flags & !flag::KNOWN != 0 {
+            return Err(Error::FlowFlags);
+        }
+        read.filter.matches = Match::read(&mut body)?;
+        read.instructions = body;
+        let filter = &mut read.filter;
+        if matches!(read.command, Command::ModifyStrict | Command::DeleteStrict) {
+            filter.strict = Some(read.priority);
+        }
+        // Only deletions are filtered by output.
+        if !matches!(read.command, Command::Delete | Command::DeleteStrict) {
+            (filter.out_port, filter.out_group) = (u32::MAX, u32::MAX);
+        }
+        Ok(read)
+    }
+
+    /// Does it, at time `now`. Returns the flows that were removed, with the number of their table.
+    pub fn apply(&self, tables: &mut Tables, now: Millis) -> Result<Vec<(u8, Flow, Removal)>, Error> {
+        match self.command {
+            Command::Delete | Command::DeleteStrict => {
+                let meant: Vec<u8> =
+                    tables.meant(self.table).ok_or(Error::FlowTableId)?.iter().map(|(id, _)| *id).collect();
+                let mut removed = Vec::new();
+                for id in meant {
+                    let flows = tables.table(id).map(|table| table.delete(&self.filter)).unwrap_or_default();
+                    removed.extend(flows.into_iter().map(|(flow, reason)| (id, flow, reason)));
+                }
+                return Ok(removed);
+            }
+            _ if self.buffer != NO_BUFFER => return Err(Error::BufferUnknown),
+            _ => {}
+        }
+        let table = tables.table(self.table).ok_or(Error::FlowTableId)?;
+        let scope = if self.table == aggregation::TABLE { Scope::Aggregation } else { Scope::Forwarding };
+        let instructions = Instructions::read(self.instructions, scope, &self.filter.matches)?;
+        let reset = self.flags & flag::RESET_COUNTS != 0;
+        if self.command != Command::Add {
+            table.modify(&self.filter, &instructions, reset);
+            return Ok(Vec::new());
+        }
+        if scope == Scope::Aggregation {
+            ServiceChain::of(&self.filter.matches)?;
+        }
+        if self.flags & flag::CHECK_OVERLAP != 0 && table.overlaps(&self.filter.matches, self.priority) {
+            return Err(Error::FlowOverlap);
+        }
+        let flow = Flow {
+            matches: self.filter.matches,
+            priority: self.priority,
+            cookie: self.filter.cookie,
+            flags: self.flags,
+            idle_timeout: self.idle_timeout,
+            hard_timeout: self.hard_timeout,
+            instructions,
+            created: now,
+            used: now,
+            packets: 0,
+            bytes: 0,
+        };
+        table.add(flow, !reset).map(|()| Vec::new())
+    }
+}

@@ -1,0 +1,41 @@
+//! The switch side of OpenFlow 1.3 as a state machine: bytes in, bytes and events out. No I/O and no clock.
+//!
+//! [`Switch`] holds the tables, the ports and the controllers' channels. [`FlowTable::lookup`] finds the flow for a
+//! packet's [`Key`]; [`Cache`] keeps answers, so that most packets cost one hash; [`rewrite::Headers`] does a flow's
+//! actions to a packet's headers. [`aggregation`] says how controllers set the next hops of packet aggregation.
+//!
+//! One table forwards (table 0); flows can't send packets on to another. Groups, meters, queues and buffers do not exist.
+//! What is not taken is refused with the error that the specification has for it.
+#![forbid(unsafe_code)]
+
+mod action;
+pub mod aggregation;
+mod cache;
+mod classifier;
+mod connection;
+mod error;
+mod fields;
+mod flow_mod;
+mod instruction;
+mod key;
+mod multipart;
+pub mod ofp;
+mod port;
+mod request;
+pub mod rewrite;
+mod switch;
+mod table;
+mod wire;
+
+pub use action::Action;
+pub use aggregation::ServiceChain;
+pub use cache::Cache;
+pub use classifier::{Classifier, Lookup};
+pub use connection::Role;
+pub use error::Error;
+pub use fields::{Field, Match};
+pub use instruction::Instructions;
+pub use key::{HEADER_BYTES, Key};
+pub use port::{Port, PortStats};
+pub use switch::{BACKLOG, Closed, ConnectionId, Event, Identity, PacketIn, PacketInReason, Switch};
+pub use table::{Flow, FlowId, FlowTable, Millis, Removal, Rule};

@@ -1,0 +1,102 @@
+//! Numbers of the OpenFlow 1.3.5 specification (ONF TS-023), named as there.
+#![allow(missing_docs)] // Each name is explained in the specification.
+
+/// Version 1.3 in message headers.
+pub const VERSION: u8 = 4;
+/// Length of a message header.
+pub const HEADER_LEN: usize = 8;
+/// Stands for "not buffered".
+pub const NO_BUFFER: u32 = u32::MAX;
+/// Stands for all tables in requests.
+pub const TABLE_ALL: u8 = u8::MAX;
+
+/// Message types (Section 7.1).
+pub mod message {
+    pub const HELLO: u8 = 0;
+    pub const ERROR: u8 = 1;
+    pub const ECHO_REQUEST: u8 = 2;
+    pub const ECHO_REPLY: u8 = 3;
+    pub const EXPERIMENTER: u8 = 4;
+    pub const FEATURES_REQUEST: u8 = 5;
+    pub const FEATURES_REPLY: u8 = 6;
+    pub const GET_CONFIG_REQUEST: u8 = 7;
+    pub const GET_CONFIG_REPLY: u8 = 8;
+    pub const SET_CONFIG: u8 = 9;
+    pub const PACKET_IN: u8 = 10;
+    pub const FLOW_REMOVED: u8 = 11;
+    pub const PORT_STATUS: u8 = 12;
+    pub const PACKET_OUT: u8 = 13;
+    pub const FLOW_MOD: u8 = 14;
+    pub const PORT_MOD: u8 = 16;
+    pub const TABLE_MOD: u8 = 17;
+    pub const MULTIPART_REQUEST: u8 = 18;
+    pub const MULTIPART_REPLY: u8 = 19;
+    pub const BARRIER_REQUEST: u8 = 20;
+    pub const BARRIER_REPLY: u8 = 21;
+    pub const QUEUE_GET_CONFIG_REQUEST: u8 = 22;
+    pub const QUEUE_GET_CONFIG_REPLY: u8 = 23;
+    pub const ROLE_REQUEST: u8 = 24;
+    pub const ROLE_REPLY: u8 = 25;
+    pub const GET_ASYNC_REQUEST: u8 = 26;
+    pub const GET_ASYNC_REPLY: u8 = 27;
+    pub const SET_ASYNC: u8 = 28;
+}
+
+/// Reserved ports (Section 7.2.1).
+pub mod port {
+    pub const MAX: u32 = 0xffff_ff00;
+    pub const IN_PORT: u32 = 0xffff_fff8;
+    pub const TABLE: u32 = 0xffff_fff9;
+    pub const NORMAL: u32 = 0xffff_fffa;
+    pub const FLOOD: u32 = 0xffff_fffb;
+    pub const ALL: u32 = 0xffff_fffc;
+    pub const CONTROLLER: u32 = 0xffff_fffd;
+    pub const LOCAL: u32 = 0xffff_fffe;
+    pub const ANY: u32 = 0xffff_ffff;
+}
+
+/// Actions (Section 7.2.4).
+pub mod action {
+    pub const OUTPUT: u16 = 0;
+    pub const PUSH_VLAN: u16 = 17;
+    pub const POP_VLAN: u16 = 18;
+    pub const GROUP: u16 = 22;
+    pub const SET_FIELD: u16 = 25;
+    pub const EXPERIMENTER: u16 = 0xffff;
+}
+
+/// Instructions (Section 7.2.3).
+pub mod instruction {
+    pub const GOTO_TABLE: u16 = 1;
+    pub const WRITE_METADATA: u16 = 2;
+    pub const WRITE_ACTIONS: u16 = 3;
+    pub const APPLY_ACTIONS: u16 = 4;
+    pub const CLEAR_ACTIONS: u16 = 5;
+    pub const METER: u16 = 6;
+    pub const EXPERIMENTER: u16 = 0xffff;
+}
+
+/// Multipart messages (Section 7.3.5).
+pub mod multipart {
+    pub const DESC: u16 = 0;
+    pub const FLOW: u16 = 1;
+    pub const AGGREGATE: u16 = 2;
+    pub const TABLE: u16 = 3;
+    pub const PORT_STATS: u16 = 4;
+    pub const QUEUE: u16 = 5;
+    pub const TABLE_FEATURES: u16 = 12;
+    pub const PORT_DESC: u16 = 13;
+    pub const EXPERIMENTER: u16 = 0xffff;
+    /// More messages follow.
+    pub const MORE: u16 = 1;
+}
+
+/// Flags of FLOW_MOD (Section 7.3.4.1).
+pub mod flag {
+    pub const SEND_FLOW_REM: u16 = 1;
+    pub const CHECK_OVERLAP: u16 = 2;
+    pub const RESET_COUNTS: u16 = 4;
+    pub const NO_PKT_COUNTS: u16 = 8;
+    pub const NO_BYT_COUNTS: u16 = 16;
+    pub const KNOWN: u16 = 31;
+}

@@ -1,0 +1,90 @@
+//! Ports as controllers see them (Section 7.2.1).
+
+use crate::table::Millis;
+use crate::wire::Put;
+
+/// Longest port name, with a terminating zero.
+const NAME_LEN: usize = 16;
+const LINK_DOWN: u32 = 1;
+const LIVE: u32 = 4;
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// 1 to 0xffffff00.
+    pub number: u32,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+    /// Its name, cut to 15 bytes on the wire.
+    pub name: String,
+    /// Frames can go out.
+    pub up: bool,
+    /// In kilobits per second; 0 if it has no speed.
+    pub speed: u32,
+}
+
+impl Port {
+    /// Appends an `ofp_port`.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.u32(self.number);
+        out.zeros(4);
+        out.put(&self.mac);
+        out.zeros(2);
+        let mut name = [0; NAME_LEN];
+        let bytes = self.name.bytes().take(NAME_LEN - 1);
+        name.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+        out.put(&name);
+        // Nothing is configured over OpenFlow, and no features are known.
+        out.u32(0);
+        out.u32(if self.up { LIVE } else { LINK_DOWN });
+        (0..4).for_each(|_| out.u32(0));
+        out.u32(self.speed);
+        out.u32(self.speed);
+    }
+}
+
+/// What a port has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // The names say it.
+pub struct PortStats {
+    pub rx_packets: u64,
+    pub tx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_bytes: u64,
+    pub rx_dropped: u64,
+    pub tx_dropped: u64,
+    pub rx_errors: u64,
+    pub tx_errors: u64,
+}
+
+/// A port of the switch, with what it has counted since it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Attached {
+    pub port: Port,
+    pub stats: PortStats,
+    pub since: Millis,
+}
+
+impl Attached {
+    /// Appends an `ofp_port_stats`.
+    pub fn write_stats(&self, out: &mut Vec<u8>, now: Millis) {
+        let stats = &self.stats;
+        out.u32(self.port.number);
+        out.zeros(4);
+        for count in [stats.rx_packets, stats.tx_packets, stats.rx_bytes, stats.tx_bytes] {
+            out.u64(count);
+        }
+        for count in [stats.rx_dropped, stats.tx_dropped, stats.rx_errors, stats.tx_errors] {
+            out.u64(count);
+        }
+        // Frame, overrun and CRC errors and collisions are not counted apart.
+        (0..4).for_each(|_| out.u64(0));
+        write_duration(out, now.saturating_sub(self.since));
+    }
+}
+
+/// Appends seconds and nanoseconds.
+pub(crate) fn write_duration(out: &mut Vec<u8>, duration: Millis) {
+    out.u32((duration / 1000) as u32);
+    out.u32((duration % 1000 * 1_000_000) as u32);
+}

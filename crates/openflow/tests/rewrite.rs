@@ -1,0 +1,171 @@
+//! Actions on real packets: the right bytes change, and checksums stay right.
+
+use openflow::rewrite::Headers;
+use openflow::{Action, Field, Key};
+use proptest::prelude::*;
+
+/// RFC 1071: the sum is zero if the checksum in it is right.
+fn sum(parts: &[&[u8]]) -> u16 {
+    let bytes = parts.concat();
+    let sum: u64 = bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0))).sum();
+    (sum % 0xffff) as u16
+}
+
+/// A packet with right checksums: IPv4 or IPv6, TCP, UDP or ICMPv6.
+fn packet(v6: bool, protocol: u8, addresses: &[u8; 32], payload: &[u8]) -> Vec<u8> {
+    let mut transport = vec![0; if protocol == 6 { 20 } else { 8 }];
+    let (at, len) = match protocol {
+        6 => (16, 20 + payload.len()),
+        17 => (6, 8 + payload.len()),
+        _ => (2, 8 + payload.len()),
+    };
+    transport[..4].copy_from_slice(&[0x12, 0x34, 0x56, 0x78]);
+    if protocol == 17 {
+        transport[4..6].copy_from_slice(&(len as u16).to_be_bytes());
+    } else if protocol == 58 {
+        transport[2..4].fill(0);
+    }
+    transport.extend(payload);
+    let addresses = if v6 { &addresses[..] } else { &addresses[..8] };
+    let pseudo = [0, protocol, (len >> 8) as u8, len as u8];
+    let checksum = match !sum(&[addresses, &pseudo, &transport]) {
+        0 => 0xffff,
+        checksum => checksum,
+    };
+    transport[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    let mut ip = if v6 {
+        vec![0x60, 0, 0, 0, (len >> 8) as u8, len as u8, protocol, 64]
+    } else {
+        let total = (len + 20) as u16;
+        vec![0x45, 0, (total >> 8) as u8, total as u8, 0, 0, 0, 0, 64, protocol, 0, 0]
+    };
+    ip.extend(addresses);
+    if !v6 {
+        let checksum = (!sum(&[&ip])).to_be_bytes();
+        ip[10..12].copy_from_slice(&checksum);
+    }
+    let ethertype: [u8; 2] = if v6 { [0x86, 0xdd] } else { [8, 0] };
+    [&[2; 6][..], &[4; 6], &ethertype, &ip, &transport].concat()
+}
+
+fn check(frame: &[u8]) {
+    let mut ip = 14;
+    while frame[ip - 2..ip] == [0x81, 0] {
+        ip += 4;
+    }
+    let (v6, protocol) = (frame[ip] >> 4 == 6, if frame[ip] >> 4 == 6 { frame[ip + 6] } else { frame[ip + 9] });
+    let (addresses, transport) = if v6 {
+        (&frame[ip + 8..ip + 40], &frame[ip + 40..])
+    } else {
+        assert_eq!(sum(&[&frame[ip..ip + 20]]), 0, "IPv4 header checksum");
+        (&frame[ip + 12..ip + 20], &frame[ip + 20..])
+    };
+    let len = transport.len() as u16;
+    assert_eq!(sum(&[addresses, &[0, protocol], &len.to_be_bytes(), transport]), 0, "transport checksum");
+}
+
+proptest! {
+    #[test]
+    fn checksums_stay_right(
+        v6 in any::<bool>(),
+        protocol in prop_oneof![Just(6u8), Just(17), Just(58)],
+        addresses in any::<[u8; 32]>(),
+        payload in prop::collection::vec(any::<u8>(), 0..300),
+        values in prop::collection::vec(any::<u128>(), 8),
+        tag in any::<bool>(),
+    ) {
+        let protocol = if protocol == 58 && !v6 { 6 } else { protocol };
+        let original = packet(v6, protocol, &addresses, &payload);
+        check(&original);
+        let mut headers = Headers::new(&original, 0);
+        let mut set = Vec::new();
+        if tag {
+            headers.apply(&Action::PushVlan(0x8100));
+            set.extend([(Field::VlanVid, values[6] & 0xfff | 0x1000), (Field::VlanPcp, values[7] & 7)]);
+        }
+        set.extend([(Field::EthDst, values[0] & 0xffff_ffff_ffff), (Field::EthSrc, values[1] & 0xffff_ffff_ffff)]);
+        set.extend(match v6 {
+            true => [(Field::Ipv6Src, values[2]), (Field::Ipv6Dst, values[3])],
+            false => [(Field::Ipv4Src, values[2] & 0xffff_ffff), (Field::Ipv4Dst, values[3] & 0xffff_ffff)],
+        });
+        match protocol {
+            6 => set.extend([(Field::TcpSrc, values[4] & 0xffff), (Field::TcpDst, values[5] & 0xffff)]),
+            17 => set.extend([(Field::UdpSrc, values[4] & 0xffff), (Field::UdpDst, values[5] & 0xffff)]),
+            _ => {}
+        }
+        for (field, value) in &set {
+            headers.apply(&Action::SetField(*field, *value));
+        }
+        let changed = [headers.bytes(), &original[headers.taken()..]].concat();
+        check(&changed);
+        let key = Key::extract(&changed, 1, 0).unwrap();
+        for (field, value) in &set {
+            prop_assert_eq!(key.get(*field), *value, "{:?}", field);
+        }
+        headers.apply(&Action::PopVlan);
+        prop_assert_eq!(headers.bytes().len(), headers.taken());
+        prop_assert_eq!(Key::extract(headers.bytes(), 1, 0).unwrap().get(Field::VlanVid), 0);
+    }
+}
+
+#[test]
+fn tags_nest_and_keep_their_priority() {
+    let original = packet(false, 17, &[9; 32], b"abc");
+    let mut headers = Headers::new(&original, 0);
+    headers.apply(&Action::PopVlan);
+    headers.apply(&Action::SetField(Field::VlanVid, 0x1005));
+    assert_eq!(headers.bytes(), original, "there is no tag to change");
+    headers.apply(&Action::PushVlan(0x8100));
+    headers.apply(&Action::SetField(Field::VlanVid, 0x1064));
+    headers.apply(&Action::SetField(Field::VlanPcp, 5));
+    headers.apply(&Action::PushVlan(0x88a8));
+    assert_eq!(headers.bytes()[12..22], [0x88, 0xa8, 0xa0, 0x64, 0x81, 0, 0xa0, 0x64, 8, 0]);
+    (0..20).for_each(|_| headers.apply(&Action::PushVlan(0x8100)));
+    (0..20).for_each(|_| headers.apply(&Action::PopVlan));
+    assert_eq!(headers.bytes(), original);
+}
+
+#[test]
+fn udp_without_checksum_stays_without_and_tunnels_are_kept() {
+    let mut original = packet(false, 17, &[9; 32], b"abc");
+    original[40..42].fill(0);
+    let mut headers = Headers::new(&original, 6);
+    headers.apply(&Action::SetField(Field::UdpDst, 99));
+    headers.apply(&Action::SetField(Field::TunnelId, 7));
+    assert_eq!((&headers.bytes()[36..38], &headers.bytes()[40..42], headers.tunnel_id), (&[0, 99][..], &[0, 0][..], 7));
+}
+
+#[test]
+fn later_fragments_have_no_ports() {
+    let mut original = packet(false, 17, &[9; 32], b"abc");
+    original[21] = 5;
+    let key = Key::extract(&original, 1, 0).unwrap();
+    assert_eq!((key.get(Field::IpProto), key.get(Field::UdpSrc), key.get(Field::UdpDst)), (17, 0, 0));
+    let mut headers = Headers::new(&original, 0);
+    headers.apply(&Action::SetField(Field::UdpDst, 99));
+    assert_eq!(headers.bytes(), original);
+}
+
+#[test]
+fn ports_are_behind_ipv6_extension_headers() {
+    let plain = packet(true, 17, &[9; 32], b"abc");
+    let mut extended = plain.clone();
+    // Destination options, then the first fragment, then UDP.
+    extended[20] = 60;
+    extended.splice(54..54, [44, 0, 1, 4, 0, 0, 0, 0, 17, 0, 0, 1, 0, 0, 0, 9]);
+    let key = Key::extract(&extended, 1, 0).unwrap();
+    assert_eq!((key.get(Field::IpProto), key.get(Field::UdpSrc)), (17, 0x1234));
+    extended[65] = 9;
+    assert_eq!(Key::extract(&extended, 1, 0).unwrap().get(Field::UdpSrc), 0);
+    for cut in 0..extended.len() {
+        let _ = Key::extract(&extended[..cut], 1, 0);
+    }
+}
+
+#[test]
+fn a_frame_with_a_length_has_no_ethertype() {
+    let mut frame = [0; 60];
+    frame[12..14].copy_from_slice(&[0, 46]);
+    assert_eq!(Key::extract(&frame, 1, 0).unwrap().get(Field::EthType), 0x05ff);
+    assert_eq!(Key::extract(&frame[..13], 1, 0), None);
+}

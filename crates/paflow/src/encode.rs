@@ -1,0 +1,95 @@
+//! The bytes between embedded packets. The packets' own bytes are named, not copied: the data path gathers them from
+//! where they lie.
+
+use crate::checksum::Sum;
+use crate::header::entry_size;
+use crate::outer::Template;
+use crate::plan::{Group, Members, Plan};
+
+/// At most three bytes of framing: the padding of the packet before and the length of the packet after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framing {
+    bytes: [u8; 3],
+    start: u8,
+    end: u8,
+}
+
+impl std::ops::Deref for Framing {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start as usize..self.end as usize]
+    }
+}
+
+/// What comes next on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// These bytes; never none.
+    Framing(Framing),
+    /// All bytes of the packet with this index in the burst.
+    Packet(usize),
+}
+
+/// The parts of an aggregate after its headers, in order.
+#[derive(Clone, Debug)]
+pub struct Parts<'a> {
+    members: Members<'a>,
+    lengths: &'a [u16],
+    /// The packet whose framing was just handed out.
+    announced: Option<usize>,
+    odd: bool,
+}
+
+impl<'a> Parts<'a> {
+    #[inline(always)]
+    pub(crate) fn new(members: Members<'a>, lengths: &'a [u16]) -> Parts<'a> {
+        Parts { members, lengths, announced: None, odd: false }
+    }
+}
+
+impl Iterator for Parts<'_> {
+    type Item = Part;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Part> {
+        if let Some(index) = self.announced.take() {
+            return Some(Part::Packet(index));
+        }
+        let start = u8::from(!self.odd);
+        self.announced = self.members.next();
+        let Some(index) = self.announced else {
+            return std::mem::take(&mut self.odd).then_some(Part::Framing(Framing { bytes: [0; 3], start, end: 1 }));
+        };
+        let len = self.lengths[index];
+        self.odd = len & 1 == 1;
+        let [high, low] = len.to_be_bytes();
+        Some(Part::Framing(Framing { bytes: [0, high, low], start, end: 3 }))
+    }
+}
+
+/// Writes the whole aggregate of `group`, outer headers included, to the front of `out`, and says how long it is; `None`
+/// if it doesn't fit. For those who have their packets as slices anyway.
+///
+/// # Panics
+/// If `packets` are not those that were planned.
+pub fn write(plan: &Plan, group: &Group, template: &Template, packets: &[&[u8]], out: &mut [u8]) -> Option<usize> {
+    let (headers, mut at) = out.split_at_mut_checked(template.len())?;
+    let mut sum = Sum::new();
+    for index in plan.members(group) {
+        let packet = packets[index];
+        let (entry, rest) = at.split_at_mut_checked(entry_size(packet.len() as u16) as usize)?;
+        let (length, body) = entry.split_first_chunk_mut()?;
+        *length = (packet.len() as u16).to_be_bytes();
+        let (body, padding) = body.split_at_mut_checked(packet.len())?;
+        body.copy_from_slice(packet);
+        padding.fill(0);
+        if template.wants_sum() {
+            sum.add(entry);
+        }
+        at = rest;
+    }
+    headers.copy_from_slice(&template.headers(group.count(), group.size(), sum));
+    Some(template.len() + group.size() as usize)
+}

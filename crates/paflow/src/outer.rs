@@ -1,0 +1,289 @@
+//! The headers around an aggregate: written once for each next hop, and completed for each aggregate.
+
+use crate::checksum::Sum;
+use crate::header::{ETHERTYPE, HEADER_LEN, Header, entry_size};
+use crate::table::key::{IPV4, IPV6, UDP, VXLAN_VALID};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A MAC address.
+pub type Mac = [u8; 6];
+
+const ETHERNET_LEN: usize = 14;
+const UDP_LEN: usize = 8;
+const VXLAN_LEN: usize = 8;
+/// Ethernet, IPv6, UDP, VXLAN, Ethernet, and the aggregate's own.
+const MAX_HEADERS: usize = ETHERNET_LEN + 40 + UDP_LEN + VXLAN_LEN + ETHERNET_LEN + HEADER_LEN;
+
+/// Where to a next hop is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Source of the outer Ethernet header.
+    pub source: Mac,
+    /// Destination of the outer Ethernet header: the next hop itself, or the router before it.
+    pub destination: Mac,
+    /// What carries the aggregate.
+    pub carrier: Carrier,
+}
+
+/// What carries an aggregate to its next hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// An Ethernet frame, with nothing in between: for links on which nothing is routed, as those to a network function.
+    Ethernet,
+    /// A UDP datagram.
+    Udp(Tunnel),
+    /// An Ethernet frame in VXLAN.
+    Vxlan {
+        /// The tunnel; its destination port is normally [`crate::table::key::VXLAN_PORT`].
+        tunnel: Tunnel,
+        /// The virtual network.
+        vni: u32,
+        /// Source of the inner Ethernet header.
+        source: Mac,
+        /// Destination of the inner Ethernet header.
+        destination: Mac,
+    },
+}
+
+/// A UDP tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tunnel {
+    /// IP addresses.
+    pub addresses: Addresses,
+    /// Source port. One next hop has one, so that the network keeps its aggregates in order; different ones for
+    /// different next hops spread them over paths and queues.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+    /// The UDP checksum.
+    pub checksum: Checksum,
+}
+
+/// The IP addresses of a tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The names say it.
+pub enum Addresses {
+    V4 { source: Ipv4Addr, destination: Ipv4Addr },
+    V6 { source: Ipv6Addr, destination: Ipv6Addr },
+}
+
+/// What to write into the UDP checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// Zero. Always allowed over IPv4 (RFC 768), and over IPv6 if the receiver was told to accept it (RFC 6935).
+    Zero,
+    /// The checksum over everything, as IPv6 asks for (RFC 8200, Section 8.1).
+    Computed,
+}
+
+/// The route can't carry aggregates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// VNIs have 24 bits.
+    #[error("VNI {0} is beyond 16777215, the largest one")]
+    Vni(u32),
+    /// UDP port 0 is reserved.
+    #[error("UDP port 0 can't be sent from or to; choose another one")]
+    Port,
+    /// Nothing could be joined.
+    #[error("an MTU of {mtu} leaves no room for two packets of 60 bytes; it must be at least {least}")]
+    Mtu {
+        /// What was given.
+        mtu: u16,
+        /// What is needed.
+        least: u16,
+    },
+}
+
+/// Complete headers, the aggregate's own included.
+#[derive(Clone, Copy, Debug)]
+pub struct Headers {
+    bytes: [u8; MAX_HEADERS],
+    len: u8,
+}
+
+impl std::ops::Deref for Headers {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len as usize]
+    }
+}
+
+/// Headers to one next hop, of which only lengths, number and checksums are missing.
+#[derive(Clone, Debug)]
+pub struct Template {
+    headers: Headers,
+    room: u32,
+    ip: Ip,
+    checksum: Checksum,
+}
+
+/// What is known of the IP header beforehand.
+#[derive(Clone, Copy, Debug)]
+enum Ip {
+    None,
+    /// The sums of the IPv4 header and of the pseudo header (RFC 768), both without length.
+    V4 {
+        header: Sum,
+        pseudo: Sum,
+    },
+    /// The sum of the pseudo header (RFC 8200, Section 8.1), without length.
+    V6 {
+        pseudo: Sum,
+    },
+}
+
+/// Appends to headers.
+struct Writer(Headers);
+
+impl Writer {
+    fn put(&mut self, bytes: &[u8]) {
+        let at = self.0.len as usize;
+        self.0.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        self.0.len += bytes.len() as u8;
+    }
+
+    fn ethernet(&mut self, destination: Mac, source: Mac, ethertype: u16) {
+        self.put(&destination);
+        self.put(&source);
+        self.put(&ethertype.to_be_bytes());
+    }
+
+    /// IP and UDP headers, and what is known of their sums.
+    fn tunnel(&mut self, tunnel: &Tunnel) -> Ip {
+        let mut pseudo = Sum::new();
+        pseudo.add_word(u16::from(UDP));
+        let ip = match tunnel.addresses {
+            Addresses::V4 { source, destination } => {
+                let at = self.0.len as usize;
+                // Don't fragment, so the identification may be anything (RFC 6864): 0.
+                self.put(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, tunnel.hop_limit, UDP, 0, 0]);
+                self.put(&source.octets());
+                self.put(&destination.octets());
+                let mut header = Sum::new();
+                header.add(&self.0[at..]);
+                pseudo.add(&self.0[at + 12..]);
+                Ip::V4 { header, pseudo }
+            }
+            Addresses::V6 { source, destination } => {
+                let at = self.0.len as usize;
+                self.put(&[0x60, 0, 0, 0, 0, 0, UDP, tunnel.hop_limit]);
+                self.put(&source.octets());
+                self.put(&destination.octets());
+                pseudo.add(&self.0[at + 8..]);
+                Ip::V6 { pseudo }
+            }
+        };
+        self.put(&tunnel.source_port.to_be_bytes());
+        self.put(&tunnel.destination_port.to_be_bytes());
+        self.put(&[0; 4]);
+        ip
+    }
+}
+
+impl Template {
+    /// Headers to a next hop along `route`. `mtu` is the longest payload of an outer Ethernet frame, IP header included.
+    pub fn new(route: &Route, mtu: u16) -> Result<Template, RouteError> {
+        let mut writer = Writer(Headers { bytes: [0; MAX_HEADERS], len: 0 });
+        let ethertype = match &route.carrier {
+            Carrier::Ethernet => ETHERTYPE,
+            Carrier::Udp(tunnel) | Carrier::Vxlan { tunnel, .. } => match tunnel.addresses {
+                Addresses::V4 { .. } => IPV4,
+                Addresses::V6 { .. } => IPV6,
+            },
+        };
+        writer.ethernet(route.destination, route.source, ethertype);
+        let mut checksum = Checksum::Zero;
+        let mut ip = Ip::None;
+        if let Carrier::Udp(tunnel) | Carrier::Vxlan { tunnel, .. } = &route.carrier {
+            if tunnel.source_port == 0 || tunnel.destination_port == 0 {
+                return Err(RouteError::Port);
+            }
+            checksum = tunnel.checksum;
+            ip = writer.tunnel(tunnel);
+        }
+        if let Carrier::Vxlan { vni, source, destination, .. } = route.carrier {
+            if vni >= 1 << 24 {
+                return Err(RouteError::Vni(vni));
+            }
+            writer.put(&[VXLAN_VALID, 0, 0, 0]);
+            writer.put(&(vni << 8).to_be_bytes());
+            writer.ethernet(destination, source, ETHERTYPE);
+        }
+        writer.put(&Header { number: 0 }.to_bytes());
+        let headers = writer.0;
+        let taken = u32::from(headers.len) - ETHERNET_LEN as u32;
+        let room = u32::from(mtu).saturating_sub(taken);
+        let least = 2 * entry_size(60);
+        if room < least {
+            return Err(RouteError::Mtu { mtu, least: (taken + least) as u16 });
+        }
+        Ok(Template { headers, room, ip, checksum })
+    }
+
+    /// Length of the headers, the aggregate's own included: packets begin behind them.
+    #[inline(always)]
+    #[allow(clippy::len_without_is_empty)] // Headers are never empty.
+    pub fn len(&self) -> usize {
+        self.headers.len as usize
+    }
+
+    /// Bytes that an aggregate has for packets, with their lengths and padding, without exceeding the MTU.
+    #[inline(always)]
+    pub fn room(&self) -> u32 {
+        self.room
+    }
+
+    /// The sum of everything behind the headers is needed for [`Self::headers`].
+    #[inline(always)]
+    pub fn wants_sum(&self) -> bool {
+        self.checksum == Checksum::Computed
+    }
+
+    /// The headers of an aggregate of `number` packets, which take `size` bytes with their lengths and padding
+    /// ([`crate::plan::Group::size`]), at most [`Self::room`]. `sum` is that of these bytes; only what [`Self::wants_sum`]
+    /// looks at it.
+    #[inline]
+    pub fn headers(&self, number: u16, size: u32, sum: Sum) -> Headers {
+        let mut out = self.headers;
+        let len = out.len as usize;
+        out.bytes[len - 2..len].copy_from_slice(&number.to_be_bytes());
+        let udp = match self.ip {
+            Ip::None => return out,
+            Ip::V4 { .. } => ETHERNET_LEN + 20,
+            Ip::V6 { .. } => ETHERNET_LEN + 40,
+        };
+        let udp_len = ((len - udp) as u32 + size) as u16;
+        out.bytes[udp + 4..udp + 6].copy_from_slice(&udp_len.to_be_bytes());
+        let mut pseudo = match self.ip {
+            Ip::V4 { mut header, pseudo } => {
+                let total = udp_len + 20;
+                header.add_word(total);
+                out.bytes[16..18].copy_from_slice(&total.to_be_bytes());
+                out.bytes[24..26].copy_from_slice(&header.finish().to_be_bytes());
+                pseudo
+            }
+            Ip::V6 { pseudo } => {
+                out.bytes[18..20].copy_from_slice(&udp_len.to_be_bytes());
+                pseudo
+            }
+            Ip::None => Sum::new(),
+        };
+        if self.wants_sum() {
+            pseudo.add_word(udp_len);
+            pseudo.add(&out.bytes[udp..len]);
+            pseudo.add_sum(sum);
+            // RFC 768: a computed zero is sent as all ones, as zero means that there is none.
+            let checksum = match pseudo.finish() {
+                0 => 0xffff,
+                checksum => checksum,
+            };
+            out.bytes[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
+        }
+        out
+    }
+}

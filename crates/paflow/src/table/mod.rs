@@ -1,0 +1,60 @@
+//! The aggregation table: which next hop a packet has, by the service chain that it belongs to.
+
+pub mod key;
+mod vlan;
+mod vni;
+
+pub use vlan::VlanTable;
+pub use vni::{VniTable, VniTableError};
+
+use crate::octets::Octets;
+use std::num::NonZeroU16;
+
+/// A network function instance: the next hop of a packet. Zero stands for none, on the wire of OpenFlow and in the
+/// table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Nfi(pub NonZeroU16);
+
+impl Nfi {
+    /// The instance `id`; `None` if it is zero.
+    #[inline(always)]
+    pub const fn new(id: u16) -> Option<Nfi> {
+        match NonZeroU16::new(id) {
+            Some(id) => Some(Nfi(id)),
+            None => None,
+        }
+    }
+
+    /// Its number.
+    #[inline(always)]
+    pub const fn get(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl std::fmt::Display for Nfi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What identifies a service chain, and the table for it.
+#[derive(Clone, Debug)]
+pub enum Table {
+    /// The VID of the packet's outermost VLAN tag.
+    Vlan(Box<VlanTable>),
+    /// The VNI of the packet's VXLAN header, behind this UDP port.
+    Vni(VniTable, u16),
+}
+
+impl Table {
+    /// The next hop of `packet`; `None` if it has no service chain, or one that the table doesn't know.
+    #[inline]
+    pub fn next_hop<S: Octets + ?Sized>(&self, packet: &S) -> Option<Nfi> {
+        match self {
+            Table::Vlan(table) => table.get(key::vid(packet)?),
+            Table::Vni(table, port) => table.get(key::vni(packet, *port)?),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Grouping: everything once, in order per next hop, never beyond the room, and joined where it can be.
+
+use paflow::header::entry_size;
+use paflow::plan::MAX_BURST;
+use paflow::{Nfi, Planner};
+use proptest::prelude::*;
+
+fn bursts() -> impl Strategy<Value = Vec<(u16, Option<Nfi>)>> {
+    let len = prop_oneof![4 => 14u16..200, 2 => 200u16..1500, 1 => 0u16..14, 1 => 1400u16..=u16::MAX];
+    // Few next hops, that groups grow; or many, that slots collide.
+    let hop = prop_oneof![4 => 0u16..6, 1 => any::<u16>()].prop_map(Nfi::new);
+    prop::collection::vec((len, hop), 0..=MAX_BURST)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn groups_are_what_they_promise(rounds in prop::collection::vec(bursts(), 1..4), room in 128u32..9000) {
+        // One planner for all rounds: nothing may be left of the burst before.
+        let mut planner = Planner::new();
+        for burst in rounds {
+            let (lengths, hops): (Vec<_>, Vec<_>) = burst.into_iter().unzip();
+            let plan = planner.plan(&lengths, &hops, |_| room);
+            let mut seen = vec![0; lengths.len()];
+            let mut last_of = std::collections::HashMap::new();
+            let mut open = std::collections::HashMap::new();
+            for group in plan.groups() {
+                let members: Vec<_> = plan.members(group).collect();
+                prop_assert_eq!(members.len(), group.count() as usize);
+                prop_assert_eq!(members[0], group.first());
+                prop_assert_eq!(group.goes_as_it_is(), members.len() == 1);
+                let size: u32 = members.iter().map(|&index| entry_size(lengths[index])).sum();
+                prop_assert_eq!(group.size(), size);
+                if members.len() > 1 {
+                    prop_assert!(size <= room && group.next_hop().is_some());
+                    prop_assert!(members.iter().all(|&index| lengths[index] >= 14));
+                }
+                for &index in &members {
+                    seen[index] += 1;
+                    prop_assert_eq!(hops[index], group.next_hop());
+                    if let Some(hop) = group.next_hop() {
+                        let before = last_of.insert(hop, index);
+                        prop_assert!(before.is_none_or(|before| before < index), "order to one next hop");
+                    }
+                }
+                // Next-fit: the packet that opens a group did not fit the one before it to the same next hop.
+                if let Some(hop) = group.next_hop() {
+                    let first = lengths[members[0]];
+                    if let Some((size, joinable)) = open.insert(hop, (size, lengths[members[0]] >= 14)) {
+                        let fits = joinable && first >= 14 && size + entry_size(first) <= room;
+                        prop_assert!(!fits, "two groups that could have been one");
+                    }
+                }
+            }
+            prop_assert!(seen.iter().all(|&times| times == 1), "everything once");
+        }
+    }
+}
+
+#[test]
+fn a_long_packet_is_not_overtaken() {
+    let hop = Nfi::new(7);
+    let mut planner = Planner::new();
+    let plan = planner.plan(&[64, 64, 1500, 64, 64], &[hop; 5], |_| 1400);
+    let groups: Vec<Vec<_>> = plan.groups().iter().map(|group| plan.members(group).collect()).collect();
+    assert_eq!(groups, [vec![0, 1], vec![2], vec![3, 4]]);
+}
+
+#[test]
+fn a_burst_of_256_next_hops_and_then_of_one() {
+    let mut planner = Planner::new();
+    let hops: Vec<_> = (1..=256).map(|id| Nfi::new(id * 255)).collect();
+    assert_eq!(planner.plan(&[64; 256], &hops, |_| 65_000).groups().len(), 256);
+    let plan = planner.plan(&[64; 256], &[Nfi::new(9); 256], |_| 65_000);
+    assert_eq!(plan.groups().len(), 1);
+    assert!(plan.members(&plan.groups()[0]).eq(0..256));
+}
+
+#[test]
+fn rooms_differ_between_next_hops() {
+    let hops = [1, 2, 1, 2, 1, 2].map(Nfi::new);
+    let mut planner = Planner::new();
+    let plan = planner.plan(&[100; 6], &hops, |hop| if hop.get() == 1 { 204 } else { 306 });
+    let groups: Vec<Vec<_>> = plan.groups().iter().map(|group| plan.members(group).collect()).collect();
+    assert_eq!(groups, [vec![0, 2], vec![1, 3, 5], vec![4]]);
+}

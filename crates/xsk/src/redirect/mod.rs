@@ -1,0 +1,234 @@
+//! The XDP program of an interface that brings frames to sockets, and the map of these sockets.
+
+mod assembler;
+mod bpf;
+mod program;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use crate::{Error, Interface, Result, Rx};
+use assembler::Instruction;
+pub use program::{Groups, Steering};
+
+/// Bytes for what the verifier says.
+const LOG_BYTES: usize = 64 << 10;
+
+/// Where the program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attach {
+    /// In the driver if it can, else in the kernel.
+    #[default]
+    Auto,
+    /// In the driver, before the kernel makes anything of a frame.
+    Native,
+    /// In the kernel, for each frame that it has made a `sk_buff` of: any interface, but slow, and copy mode only.
+    Generic,
+}
+
+/// Where the program runs, as it came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attached {
+    /// In the driver.
+    Native,
+    /// In the kernel.
+    Generic,
+}
+
+/// How to redirect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RedirectConfig {
+    /// Where the program runs.
+    pub attach: Attach,
+    /// It is told that frames may have several parts: drivers ask for this at an MTU beyond a page.
+    pub multi_buffer: bool,
+    /// Which frames go to the sockets.
+    pub steering: Steering,
+}
+
+/// A redirect program, attached to an interface until this is dropped.
+///
+/// Frames of queues without a socket go to the kernel, as if there was no program. A socket leaves by itself when its
+/// queue is released.
+#[derive(Debug)]
+pub struct Redirect {
+    link: OwnedFd,
+    sockets: OwnedFd,
+    interface: Interface,
+    attached: Attached,
+    multi_buffer: bool,
+    native_refused: Option<io::Error>,
+}
+
+impl Redirect {
+    /// Attaches the program to an interface of the calling thread's network namespace.
+    pub fn attach(interface: &str, config: &RedirectConfig) -> Result<Self> {
+        let interface = Interface::open(interface)?;
+        let sockets = bpf::create_socket_map(interface.rx_queues()?)
+            .map_err(|source| denied(interface.name(), "create a map of AF_XDP sockets", source))?;
+        let program = load(&interface, config.multi_buffer, &config.steering, &sockets)?;
+        let try_one = |flags| bpf::link(program.as_fd(), interface.index(), flags);
+        let mut native_refused = None;
+        let (attached, link) = match config.attach {
+            Attach::Native => (Attached::Native, try_one(bpf::NATIVE)),
+            Attach::Generic => (Attached::Generic, try_one(bpf::GENERIC)),
+            Attach::Auto => match try_one(bpf::NATIVE) {
+                Err(error) if is_drivers(&error) => {
+                    native_refused = Some(error);
+                    (Attached::Generic, try_one(bpf::GENERIC))
+                }
+                result => (Attached::Native, result),
+            },
+        };
+        let link = link.map_err(|source| explain(interface.name(), attached, source))?;
+        Ok(Self { link, sockets, interface, attached, multi_buffer: config.multi_buffer, native_refused })
+    }
+
+    /// Where the program runs.
+    pub fn attached(&self) -> Attached {
+        self.attached
+    }
+
+    /// Why it does not run in the driver, if [`Attach::Auto`] has tried that.
+    pub fn native_refused(&self) -> Option<&io::Error> {
+        self.native_refused.as_ref()
+    }
+
+    /// The interface.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// Brings the frames of a queue to its socket, from now on.
+    pub fn insert(&self, rx: &Rx) -> Result<()> {
+        let bound = rx.bound();
+        if bound.index != self.interface.index() {
+            return Err(Error::Config {
+                interface: self.interface.name().to_owned(),
+                problem: format!("a socket of {:?} can't take its frames; use one of its own", bound.interface),
+            });
+        }
+        bpf::insert(&self.sockets, bound.queue, rx.as_fd()).map_err(Error::system(
+            self.interface.name(),
+            "redirect a queue to its socket",
+            "check that the interface had this queue when the program was attached",
+        ))
+    }
+
+    /// Brings the frames of a queue to the kernel again. There need not be a socket.
+    pub fn remove(&self, queue: u32) -> Result<()> {
+        match bpf::remove(&self.sockets, queue) {
+            Err(error) if !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => {
+                Err(Error::system(self.interface.name(), "take a queue out of the redirect", "try again")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Chooses other frames. There is no moment in between in which no program is attached.
+    pub fn steer(&self, steering: &Steering) -> Result<()> {
+        let program = load(&self.interface, self.multi_buffer, steering, &self.sockets)?;
+        bpf::update_link(&self.link, program.as_fd()).map_err(Error::system(
+            self.interface.name(),
+            "change the redirect",
+            "check that the interface still exists (`ip link`)",
+        ))
+    }
+}
+
+impl Drop for Redirect {
+    fn drop(&mut self) {
+        // Closing the link does it too, but late if a child process between its fork and exec has a copy. If it fails,
+        // the interface is gone.
+        let _ = bpf::detach(&self.link);
+    }
+}
+
+fn load(interface: &Interface, multi_buffer: bool, steering: &Steering, sockets: &OwnedFd) -> Result<OwnedFd> {
+    if let Steering::Destinations { macs, .. } = steering
+        && macs.len() > Steering::MOST_MACS
+    {
+        let problem = format!("frames can be steered by {} MAC addresses, not by {}", Steering::MOST_MACS, macs.len());
+        return Err(Error::Config { interface: interface.name().to_owned(), problem });
+    }
+    let code = program::redirect(steering, sockets.as_raw_fd());
+    load_code(interface.name(), &code, multi_buffer)
+}
+
+fn load_code(interface: &str, code: &[Instruction], multi_buffer: bool) -> Result<OwnedFd> {
+    bpf::load_program(code, multi_buffer, &mut []).or_else(|error| {
+        if !matches!(error.raw_os_error(), Some(libc::EACCES | libc::EINVAL)) {
+            return Err(denied(interface, "load the XDP program", error));
+        }
+        // Once more, to hear why.
+        let mut log = vec![0; LOG_BYTES];
+        bpf::load_program(code, multi_buffer, &mut log).map_err(|source| {
+            let said = log.split(|&byte| byte == 0).next().unwrap_or_default();
+            Error::Program { source, log: String::from_utf8_lossy(said).into_owned() }
+        })
+    })
+}
+
+/// Whether it is the driver that does not want the program, so that there is a point in trying without it.
+fn is_drivers(error: &io::Error) -> bool {
+    !matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST | libc::EPERM | libc::ENODEV))
+}
+
+fn explain(interface: &str, attached: Attached, source: io::Error) -> Error {
+    match (source.raw_os_error(), attached) {
+        (Some(libc::EBUSY | libc::EEXIST), _) => Error::ProgramBusy { interface: interface.to_owned(), source },
+        (Some(libc::ENODEV), _) => Error::NoInterface { interface: interface.to_owned() },
+        (Some(libc::EOPNOTSUPP), Attached::Native) => Error::Unsupported {
+            interface: interface.to_owned(),
+            what: "XDP programs in its driver",
+            help: "attach the program generically",
+            source,
+        },
+        // Drivers have a word of their own for an MTU that is too large: ERANGE, EINVAL, EOPNOTSUPP, ...
+        (_, Attached::Native) => Error::Unsupported {
+            interface: interface.to_owned(),
+            what: "the XDP program in its driver as it is set up",
+            help: "lower the MTU or ask for multi_buffer, give it as many queues as CPUs or as its peer has, see the \
+                   kernel's log, or attach the program generically",
+            source,
+        },
+        (_, Attached::Generic) => denied(interface, "attach the XDP program", source),
+    }
+}
+
+fn denied(interface: &str, action: &'static str, source: io::Error) -> Error {
+    if source.raw_os_error() == Some(libc::EPERM) {
+        return Error::Permission { action, capability: "CAP_BPF and CAP_NET_ADMIN, or CAP_SYS_ADMIN", source };
+    }
+    Error::system(interface, action, "check the memory limits, and that the kernel has BPF_LINK for XDP (Linux 5.9)")(
+        source,
+    )
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verifier_is_quoted() {
+        let mut asm = assembler::Assembler::default();
+        asm.load(assembler::Width::Word, assembler::Register::R0, assembler::Register::R5, 0);
+        asm.exit();
+        let error = load_code("eth0", &asm.finish(), false).expect_err("a program that reads from nowhere");
+        assert!(error.to_string().contains("R5"), "{error} (this test needs to run as root)");
+    }
+
+    #[test]
+    fn the_verifier_takes_every_kind_of_program() {
+        let sockets = bpf::create_socket_map(1).expect("this test needs to run as root");
+        for groups in [Groups::None, Groups::Broadcast, Groups::All] {
+            for count in [0, 1, Steering::MOST_MACS] {
+                let macs = vec![[2, 0, 0, 0xff, 0xff, 1]; count];
+                let code = program::redirect(&Steering::Destinations { macs, groups }, sockets.as_raw_fd());
+                for multi_buffer in [false, true] {
+                    load_code("eth0", &code, multi_buffer).unwrap();
+                }
+            }
+        }
+    }
+}

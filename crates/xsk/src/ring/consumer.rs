@@ -1,0 +1,170 @@
+//! The side of a ring that takes entries: of the receive and the completion ring.
+
+use std::iter::FusedIterator;
+
+use super::{Ring, ordering};
+
+/// Takes entries from a ring.
+#[derive(Debug)]
+pub(crate) struct Consumer<T> {
+    ring: Ring<T>,
+    /// Index of the next entry to read.
+    next: u32,
+    /// The producer's index when it was last looked at.
+    produced: u32,
+}
+
+impl<T: Copy> Consumer<T> {
+    /// Takes this side over, wherever it is.
+    pub(crate) fn new(ring: Ring<T>) -> Self {
+        let next = ordering::own(ring.consumer());
+        let produced = ordering::observe(ring.producer());
+        Self { ring, next, produced }
+    }
+
+    /// Number of entries that can be taken. Looks at the other side's index only if it knows of less than `wanted`.
+    #[inline]
+    pub(crate) fn waiting(&mut self, wanted: u32) -> u32 {
+        if self.known() < wanted {
+            self.produced = ordering::observe(self.ring.producer());
+        }
+        self.known()
+    }
+
+    #[inline]
+    fn known(&self) -> u32 {
+        self.produced.wrapping_sub(self.next).min(self.ring.size)
+    }
+
+    /// Up to `max` entries.
+    #[inline]
+    pub(crate) fn burst(&mut self, max: u32) -> Burst<'_, T> {
+        let len = self.waiting(max).min(max);
+        Burst { end: self.next.wrapping_add(len), consumer: self }
+    }
+}
+
+/// A burst of entries that are being taken from a ring.
+///
+/// When it goes, those that were looked at are taken, and their room in the ring is the kernel's again. What they
+/// describe is not touched by that. The others stay for the next burst.
+#[derive(Debug)]
+pub struct Burst<'a, T: Copy> {
+    consumer: &'a mut Consumer<T>,
+    end: u32,
+}
+
+impl<T: Copy> Iterator for Burst<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        let next = self.consumer.next;
+        if next == self.end {
+            return None;
+        }
+        // SAFETY: the entry lies in the ring and was published, as it is before `end`; the producer leaves it alone
+        // until this side's index is published.
+        let entry = unsafe { self.consumer.ring.entry(next).read() };
+        self.consumer.next = next.wrapping_add(1);
+        Some(entry)
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let len = self.end.wrapping_sub(self.consumer.next) as usize;
+        (len, Some(len))
+    }
+}
+
+impl<T: Copy> ExactSizeIterator for Burst<'_, T> {}
+impl<T: Copy> FusedIterator for Burst<'_, T> {}
+
+impl<T: Copy> Drop for Burst<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        ordering::publish(self.consumer.ring.consumer(), self.consumer.next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Descriptor, Producer, fake::Memory};
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use std::thread;
+
+    #[test]
+    fn what_was_not_looked_at_stays() {
+        let memory = Memory::<u64>::new(4, 7);
+        let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
+        producer.push(0..4, 4);
+        let mut burst = consumer.burst(4);
+        assert_eq!((burst.next(), burst.len()), (Some(0), 3));
+        drop(burst);
+        assert_eq!(producer.room(4), 1);
+        assert_eq!(consumer.burst(9).collect::<Vec<_>>(), [1, 2, 3]);
+        // A burst that is forgotten gives nothing back, until the next one goes.
+        producer.push(4..8, 4);
+        let mut burst = consumer.burst(2);
+        burst.next();
+        std::mem::forget(burst);
+        assert_eq!(producer.room(4), 0);
+        assert_eq!(consumer.burst(2).collect::<Vec<_>>(), [5, 6]);
+        assert_eq!(producer.room(4), 3);
+    }
+
+    #[test]
+    fn entries_cross_threads_whole() {
+        let (count, size) = if cfg!(miri) { (200, 8) } else { (200_000, 64) };
+        let memory = Memory::<Descriptor>::new(size, u32::MAX - 20);
+        let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut source = (0..count).map(|n| Descriptor { address: n, len: n as u32, options: !n as u32 });
+                let mut pushed = 0;
+                while pushed < count {
+                    pushed += producer.push(&mut source, 5) as u64;
+                    thread::yield_now();
+                }
+            });
+            let mut expected = 0;
+            while expected < count {
+                for Descriptor { address, len, options } in consumer.burst(7) {
+                    assert_eq!((address, len, options), (expected, expected as u32, !expected as u32));
+                    expected += 1;
+                }
+                thread::yield_now();
+            }
+        });
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..<_>::default() })]
+        /// Whatever the sizes of the bursts, a ring is a bounded queue.
+        #[test]
+        fn a_ring_is_a_bounded_queue(
+            size in (0..6u32).prop_map(|bits| 1 << bits),
+            start in prop_oneof![Just(0), u32::MAX - 50..=u32::MAX],
+            steps in prop::collection::vec((0..40usize, 0..40u32, 0..40usize), 0..30),
+        ) {
+            let memory = Memory::<u64>::new(size, start);
+            let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
+            let (mut model, mut count) = (VecDeque::new(), 0u64);
+            for (push, burst, take) in steps {
+                let pushed = producer.push(count..count + push as u64, push as u32);
+                prop_assert_eq!(pushed, push.min(size as usize - model.len()));
+                model.extend(count..count + pushed as u64);
+                count += pushed as u64;
+                let burst = consumer.burst(burst);
+                prop_assert!(burst.len() <= model.len());
+                for entry in burst.take(take) {
+                    prop_assert_eq!(Some(entry), model.pop_front());
+                }
+                prop_assert_eq!(producer.room(u32::MAX) as usize, size as usize - model.len());
+                prop_assert_eq!(consumer.waiting(u32::MAX) as usize, model.len());
+            }
+        }
+    }
+}

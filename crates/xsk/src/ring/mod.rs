@@ -1,0 +1,151 @@
+//! The rings that a socket shares with the kernel (`struct xdp_ring` of net/xdp/xsk_queue.h): an index of the producer,
+//! one of the consumer, both counting up for ever, and a power of two of entries.
+
+mod consumer;
+mod mapping;
+mod ordering;
+mod producer;
+
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+
+pub use consumer::Burst;
+pub(crate) use consumer::Consumer;
+pub(crate) use mapping::map;
+pub(crate) use producer::Producer;
+
+/// A frame, or a part of one, in the receive and transmit rings (`struct xdp_desc`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Where it is. Of a received frame, [`crate::Umem::frame_address`] gives the first byte.
+    pub address: u64,
+    /// Length in bytes.
+    pub len: u32,
+    /// `XDP_PKT_CONTD` and the like.
+    pub options: u32,
+}
+
+const _: () = assert!(size_of::<Descriptor>() == size_of::<libc::xdp_desc>());
+const _: () = assert!(align_of::<Descriptor>() == align_of::<libc::xdp_desc>());
+
+impl Descriptor {
+    /// A whole frame.
+    pub const fn new(address: u64, len: u32) -> Self {
+        Self { address, len, options: 0 }
+    }
+
+    /// The same, with another part of the frame to follow in the next descriptor.
+    #[must_use]
+    pub const fn continued(self) -> Self {
+        Self { options: self.options | libc::XDP_PKT_CONTD, ..self }
+    }
+
+    /// Whether another part of the frame follows in the next descriptor.
+    pub const fn more(&self) -> bool {
+        self.options & libc::XDP_PKT_CONTD != 0
+    }
+}
+
+/// Where the parts of a ring lie.
+#[derive(Debug)]
+pub(crate) struct Ring<T> {
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    /// Kernels before 5.4 have none.
+    flags: Option<NonNull<AtomicU32>>,
+    entries: NonNull<T>,
+    /// A power of two.
+    size: u32,
+    /// What all of this lies in, unless a test owns it.
+    _mapping: Option<mapping::Mapping>,
+}
+
+// SAFETY: a ring is a set of pointers to memory that belongs to the process, not to a thread; one value at a time uses
+// them for its side of the ring.
+unsafe impl<T: Send> Send for Ring<T> {}
+
+impl<T: Copy> Ring<T> {
+    /// # Safety
+    /// As long as the ring lives, all pointers must be valid and aligned, `entries` for `size` of them, which is a
+    /// power of two; it keeps `mapping` as it is. Each side of the ring is used by one value only, and the memory by nothing but the two sides.
+    unsafe fn new(
+        producer: NonNull<AtomicU32>,
+        consumer: NonNull<AtomicU32>,
+        flags: Option<NonNull<AtomicU32>>,
+        entries: NonNull<T>,
+        size: u32,
+        mapping: Option<mapping::Mapping>,
+    ) -> Self {
+        debug_assert!(size.is_power_of_two());
+        Self { producer, consumer, flags, entries, size, _mapping: mapping }
+    }
+
+    fn producer(&self) -> &AtomicU32 {
+        // SAFETY: valid as long as the ring is used, see `new`; both sides access it as an atomic only.
+        unsafe { self.producer.as_ref() }
+    }
+
+    fn consumer(&self) -> &AtomicU32 {
+        // SAFETY: as in `producer`.
+        unsafe { self.consumer.as_ref() }
+    }
+
+    /// Whether the kernel has asked to be woken (`XDP_RING_NEED_WAKEUP`).
+    fn needs_wakeup(&self) -> bool {
+        // SAFETY: as in `producer`.
+        self.flags.is_some_and(|flags| ordering::hint(unsafe { flags.as_ref() }) & libc::XDP_RING_NEED_WAKEUP != 0)
+    }
+
+    /// Where the entry of this index is.
+    fn entry(&self, index: u32) -> *mut T {
+        // SAFETY: the mask keeps it below `size`, and there are that many.
+        unsafe { self.entries.as_ptr().add((index & (self.size - 1)) as usize) }
+    }
+}
+
+/// A ring over ordinary memory, for tests of either side, under Miri too.
+#[cfg(test)]
+mod fake {
+    use super::*;
+    use std::cell::UnsafeCell;
+
+    pub(super) struct Memory<T> {
+        producer: AtomicU32,
+        consumer: AtomicU32,
+        pub(super) flags: AtomicU32,
+        entries: Box<[UnsafeCell<T>]>,
+    }
+
+    // SAFETY: only rings use the entries, and those order their accesses.
+    unsafe impl<T: Send> Sync for Memory<T> {}
+
+    impl<T: Copy + Default> Memory<T> {
+        /// A ring of `size` entries whose indices start at `start`.
+        pub(super) fn new(size: u32, start: u32) -> Self {
+            Self {
+                producer: start.into(),
+                consumer: start.into(),
+                flags: 0.into(),
+                entries: (0..size).map(|_| UnsafeCell::default()).collect(),
+            }
+        }
+
+        /// One side of it. The memory must outlive it, and each side be used once.
+        pub(super) fn side(&self) -> Ring<T> {
+            let entries = NonNull::from(&*self.entries).cast();
+            let flags = Some(NonNull::from(&self.flags));
+            // SAFETY: all of it is alive and aligned, and the tests use a side at most once.
+            unsafe {
+                Ring::new(
+                    NonNull::from(&self.producer),
+                    NonNull::from(&self.consumer),
+                    flags,
+                    entries,
+                    self.entries.len() as u32,
+                    None,
+                )
+            }
+        }
+    }
+}

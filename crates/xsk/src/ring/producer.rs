@@ -1,0 +1,99 @@
+//! The side of a ring that adds entries: of the fill and the transmit ring.
+
+use super::{Ring, ordering};
+
+/// Adds entries to a ring.
+#[derive(Debug)]
+pub(crate) struct Producer<T> {
+    ring: Ring<T>,
+    /// Index of the next entry to write; the published one, between two calls.
+    next: u32,
+    /// The consumer's index when it was last looked at.
+    consumed: u32,
+}
+
+impl<T: Copy> Producer<T> {
+    /// Takes this side over, wherever it is.
+    pub(crate) fn new(ring: Ring<T>) -> Self {
+        let next = ordering::own(ring.producer());
+        let consumed = ordering::observe(ring.consumer());
+        Self { ring, next, consumed }
+    }
+
+    /// Number of entries that can be added. Looks at the other side's index only if it knows of less than `wanted`.
+    #[inline]
+    pub(crate) fn room(&mut self, wanted: u32) -> u32 {
+        let known = self.known_room();
+        if known >= wanted {
+            return known;
+        }
+        self.consumed = ordering::observe(self.ring.consumer());
+        self.known_room()
+    }
+
+    #[inline]
+    fn known_room(&self) -> u32 {
+        // Saturating: an index that is not the kernel's own work must not become room that is not there.
+        self.ring.size.saturating_sub(self.next.wrapping_sub(self.consumed))
+    }
+
+    /// Adds as many of the entries as there is room for, takes no more out of the iterator, and returns how many.
+    #[inline]
+    pub(crate) fn push(&mut self, entries: impl IntoIterator<Item = T>, wanted: u32) -> usize {
+        let room = self.room(wanted);
+        let mut next = self.next;
+        for entry in entries.into_iter().take(room as usize) {
+            // SAFETY: the entry lies in the ring, and the consumer is done with this one: it is one of `room`.
+            unsafe { self.ring.entry(next).write(entry) };
+            next = next.wrapping_add(1);
+        }
+        let pushed = next.wrapping_sub(self.next);
+        if pushed > 0 {
+            self.next = next;
+            ordering::publish(self.ring.producer(), next);
+        }
+        pushed as usize
+    }
+
+    /// Number of entries that the ring holds.
+    pub(crate) fn size(&self) -> u32 {
+        self.ring.size
+    }
+
+    /// The kernel has asked to be woken.
+    #[inline]
+    pub(crate) fn needs_wakeup(&self) -> bool {
+        self.ring.needs_wakeup()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Consumer, fake::Memory};
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn fills_up_and_goes_on_across_the_end_of_the_indices() {
+        let memory = Memory::<u64>::new(8, u32::MAX - 3);
+        let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
+        assert_eq!(producer.room(1), 8);
+        assert_eq!(producer.push(0..20, 20), 8);
+        assert_eq!((producer.room(1), producer.push(0..20, 20)), (0, 0));
+        assert_eq!(consumer.burst(3).collect::<Vec<_>>(), [0, 1, 2]);
+        let mut source = 8..20;
+        assert_eq!(producer.push(&mut source, 20), 3);
+        assert_eq!(source, 11..20, "what does not fit stays with the caller");
+        assert_eq!(consumer.burst(u32::MAX).collect::<Vec<_>>(), (3..11).collect::<Vec<_>>());
+        assert_eq!(consumer.burst(1).len(), 0);
+    }
+
+    #[test]
+    fn the_kernel_asks_to_be_woken() {
+        let memory = Memory::<u64>::new(2, 0);
+        let producer = Producer::new(memory.side());
+        assert!(!producer.needs_wakeup());
+        memory.flags.store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);
+        assert!(producer.needs_wakeup());
+    }
+}
