@@ -42,6 +42,10 @@ pub struct MappingStats {
     pub elsewhere: u64,
     /// Frames that were received into buffers of the switch, for want of the guest's.
     pub copied: u64,
+    /// Frames of the guest that were sent from where they lay.
+    pub sent_in_place: u64,
+    /// Frames that were sent to the physical queue after a copy.
+    pub sent_copied: u64,
 }
 
 /// One port.

@@ -1,5 +1,6 @@
 //! Frames: borrowed bytes that travel from one queue to another without being owned on the way.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -93,6 +94,18 @@ pub struct Frame<'a> {
     pub(crate) len: u32,
     more_start: u16,
     more_len: u16,
+    chain: Chain,
+}
+
+/// The chain that a frame came in, if its queue can do without it for a while: its place in the burst, and its id.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    place: u8,
+    id: u16,
+}
+
+impl Chain {
+    const NONE: Chain = Chain { place: u8::MAX, id: 0 };
 }
 
 impl<'a> Frame<'a> {
@@ -135,7 +148,7 @@ impl BurstStorage {
     /// Starts an empty burst of frames that live for `'q`, which is the borrow of the queue they come from.
     #[inline(always)]
     pub fn start<'s, 'q>(&'s mut self) -> Burst<'s, 'q> {
-        Burst { storage: self, frames: 0, segments: 0, bytes: 0, lent: PhantomData }
+        Burst { storage: self, frames: 0, segments: 0, bytes: 0, lender: 0, kept: Cell::new(0), lent: PhantomData }
     }
 }
 
@@ -145,6 +158,10 @@ pub struct Burst<'s, 'q> {
     frames: usize,
     segments: usize,
     bytes: u64,
+    /// The queue that the frames came from, if it can do without some of them for a while, and which of its chains are
+    /// kept, a bit each.
+    lender: u64,
+    kept: Cell<u32>,
     lent: PhantomData<&'q [u8]>,
 }
 
@@ -180,7 +197,28 @@ impl<'q> Burst<'_, 'q> {
     #[inline(always)]
     pub fn push(&mut self, segment: Segment<'q>) {
         let len = segment.len;
-        self.put(Frame { first: segment, len, more_start: 0, more_len: 0 });
+        self.put(Frame { first: segment, len, more_start: 0, more_len: 0, chain: Chain::NONE });
+    }
+
+    /// Adds a frame of one segment that came in a chain which may be kept: with [`crate::NET_HEADER`] bytes of the same
+    /// buffer before it. `place` counts the chains of the burst.
+    #[inline(always)]
+    pub(crate) fn push_chain(&mut self, segment: Segment<'q>, place: usize, id: u16) {
+        let len = segment.len;
+        let chain = Chain { place: place as u8, id };
+        self.put(Frame { first: segment, len, more_start: 0, more_len: 0, chain });
+    }
+
+    /// Says which queue the chains are of.
+    #[inline(always)]
+    pub(crate) fn set_lender(&mut self, lender: u64) {
+        self.lender = lender;
+    }
+
+    /// The chains that somebody keeps, a bit for each place in the burst.
+    #[inline(always)]
+    pub fn kept(&self) -> u32 {
+        self.kept.get()
     }
 
     /// Adds a frame of several segments, at least one; returns false, and adds nothing, if they do not fit.
@@ -202,7 +240,8 @@ impl<'q> Burst<'_, 'q> {
         }
         assert!(len <= u64::from(MAX_FRAME));
         self.segments = at;
-        self.put(Frame { first, len: len as u32, more_start: start as u16, more_len: (at - start) as u16 });
+        let (more_start, more_len) = (start as u16, (at - start) as u16);
+        self.put(Frame { first, len: len as u32, more_start, more_len, chain: Chain::NONE });
         true
     }
 
@@ -238,6 +277,8 @@ impl<'q> Burst<'_, 'q> {
             Frames {
                 frames: std::slice::from_raw_parts(self.storage.frames.as_ptr().cast(), self.frames),
                 segments: std::slice::from_raw_parts(self.storage.segments.as_ptr().cast(), self.segments),
+                lender: self.lender,
+                kept: &self.kept,
             }
         }
     }
@@ -255,7 +296,13 @@ impl Frame<'_> {
     /// As [`Segment::forget`].
     #[inline(always)]
     fn forget(&self) -> Frame<'static> {
-        Frame { first: self.first.forget(), len: self.len, more_start: self.more_start, more_len: self.more_len }
+        Frame {
+            first: self.first.forget(),
+            len: self.len,
+            more_start: self.more_start,
+            more_len: self.more_len,
+            chain: self.chain,
+        }
     }
 }
 
@@ -286,6 +333,8 @@ impl Ethernet {
 pub struct Frames<'b> {
     frames: &'b [Frame<'b>],
     segments: &'b [Segment<'b>],
+    lender: u64,
+    kept: &'b Cell<u32>,
 }
 
 impl<'b> Frames<'b> {
@@ -315,10 +364,22 @@ impl<'b> Frames<'b> {
         std::iter::once(frame.first).chain(more.iter().copied())
     }
 
+    /// Keeps the chain that `frame` came in: its queue does not give it back before it is told to. Returns the id by
+    /// which, or `None` if the frame is not one that `lender` can do without. [`crate::NET_HEADER`] bytes before it
+    /// belong to the same buffer.
+    #[inline(always)]
+    pub fn keep(&self, frame: &Frame<'b>, lender: u64) -> Option<u16> {
+        if self.lender != lender || lender == 0 || frame.chain.place == Chain::NONE.place {
+            return None;
+        }
+        self.kept.set(self.kept.get() | 1 << frame.chain.place);
+        Some(frame.chain.id)
+    }
+
     /// The same segments with other frames: a selection, in an order of the caller's choice.
     #[inline(always)]
     pub fn select(&self, frames: &'b [Frame<'b>]) -> Frames<'b> {
-        Frames { frames, segments: self.segments }
+        Frames { frames, ..*self }
     }
 
     /// The Ethernet header of `frame`, which every frame has.

@@ -72,7 +72,11 @@ enum Step {
     Lend(u8),
     /// Some loans come back filled, in an order of their own: those at `places`. By `kinds` a frame is the guest's, or
     /// somebody else's.
-    Burst { places: Vec<u8>, kinds: Vec<bool>, len: u16 },
+    Burst {
+        places: Vec<u8>,
+        kinds: Vec<bool>,
+        len: u16,
+    },
     /// A frame from elsewhere is copied.
     Copy(u16),
     GiveBack(u8),

@@ -91,6 +91,16 @@ impl Output {
         self.queues.iter().find_map(|q| q.transmit(frames)).unwrap_or(Sent::none(Reason::Down))
     }
 
+    /// Hands chains that were kept by `queue` and are not needed any more to `release`.
+    #[inline(always)]
+    pub(crate) fn returned(&self, queue: usize, release: &mut dyn FnMut(u16)) {
+        match self.queues.get(queue).map(|queue| &queue.half) {
+            Some(Half::Own(Some(half))) => half.returned(release),
+            Some(Half::Shared(half)) => half.lock().unwrap().iter().for_each(|half| half.returned(release)),
+            _ => {}
+        }
+    }
+
     /// The guest behind `queue`, if only this worker sends to it and its buffers can be borrowed.
     #[inline(always)]
     pub(crate) fn guest(&self, queue: usize) -> Option<&VhostTransmit> {

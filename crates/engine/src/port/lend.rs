@@ -6,7 +6,7 @@
 
 use super::vhost_user::VhostTransmit;
 use crate::counters::Counter;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use virtqueue::Burst;
 use virtqueue::device::Loan;
@@ -16,6 +16,10 @@ pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 
 /// Buffers that stay with the guest's queue when frames may come for it from elsewhere.
 const KEEP: u32 = 16;
+
+/// Buffers of its own that a physical queue offers when it has nothing else, so that frames for others than the guest
+/// still pass.
+const RESERVE: u16 = 16;
 
 /// The receive half of a physical queue that can fill buffers of a guest.
 pub trait Lend {
@@ -36,6 +40,8 @@ pub trait Lend {
 pub struct Mapped {
     /// The guest's memory can be written to by whatever fills the queue.
     reachable: AtomicBool,
+    /// The guest's transmit queue, if frames can be sent from where they lie in its memory; else zero.
+    keeper: AtomicU64,
     /// Only this queue's frames go to the guest.
     exclusive: bool,
     /// Buffers out at present.
@@ -46,6 +52,10 @@ pub struct Mapped {
     pub elsewhere: Counter,
     /// Frames that were received into buffers of the switch, for want of the guest's.
     pub copied: Counter,
+    /// Frames that were sent from where they lie in the guest's memory, and those that were copied first.
+    pub sent_in_place: Counter,
+    /// See above.
+    pub sent_copied: Counter,
     /// Longest time that a buffer was out, of those that were timed, in microseconds.
     pub longest: Counter,
 }
@@ -67,9 +77,26 @@ impl Mapped {
         self.reachable.load(Ordering::Acquire)
     }
 
+    /// Says which queue's frames may be sent from where they lie: [`virtqueue::device::Dequeue::lender`], or zero.
+    pub fn set_keeper(&self, keeper: u64) {
+        self.keeper.store(keeper, Ordering::Release);
+    }
+
+    /// As it was set.
+    #[inline(always)]
+    pub fn keeper(&self) -> u64 {
+        self.keeper.load(Ordering::Acquire)
+    }
+
     /// A loan that was timed took so long.
     pub(super) fn time(&self, taken: Duration) {
         self.longest.set(self.longest.get().max(taken.as_micros() as u64));
+    }
+
+    /// How many buffers of its own the queue offers when it has nothing else.
+    #[inline(always)]
+    pub(super) fn reserve(&self) -> u16 {
+        if self.exclusive { 0 } else { RESERVE }
     }
 
     /// The next buffer of `guest`.

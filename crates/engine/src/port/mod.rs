@@ -65,6 +65,13 @@ pub trait Receive: Send {
         None
     }
 
+    /// The chains at these places of the burst ([`Burst::kept`]) are kept by an output: they stay out until they are
+    /// released. Called before [`Receive::recycle`].
+    fn keep(&self, _places: u32) {}
+
+    /// A kept chain is not needed any more; it goes back by the next [`Receive::recycle`].
+    fn release(&self, _id: u16) {}
+
     /// The same half, if it can receive into a guest's buffers now.
     fn lends(&self) -> Option<&dyn Lend> {
         None
@@ -83,6 +90,12 @@ pub trait Transmit: Send {
     fn base(&self) -> Option<u32> {
         None
     }
+
+    /// Hands every chain that was kept here and is not needed any more to `release`.
+    fn returned(&self, _release: &mut dyn FnMut(u16)) {}
+
+    /// As [`Transmit::returned`], of all that were kept: whatever sends has stopped.
+    fn recall(&self, _release: &mut dyn FnMut(u16)) {}
 
     /// The same half, if a guest's buffers can be borrowed from it now.
     fn guest(&self) -> Option<&VhostTransmit> {

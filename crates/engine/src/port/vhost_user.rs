@@ -145,6 +145,16 @@ impl Receive for VhostReceive {
     }
 
     #[inline]
+    fn keep(&self, places: u32) {
+        self.ring.keep(places);
+    }
+
+    #[inline]
+    fn release(&self, id: u16) {
+        self.ring.release(id);
+    }
+
+    #[inline]
     fn notify(&self) {
         if self.ring.wants_notification() {
             self.common.notify();

@@ -227,6 +227,7 @@ impl State {
                 half: halves.receive.remove(&key),
                 target,
                 lender: layout.lender(port).map(|guest| (self.output(layout, guest, &mut pieces.1, halves), queue)),
+                keeper: layout.keeper(port).map(|out| (self.output(layout, out, &mut pieces.1, halves), queue)),
                 counters: shared.queues[queue].clone(),
                 drops: shared.drops.clone(),
             });

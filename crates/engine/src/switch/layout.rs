@@ -73,6 +73,13 @@ impl Layout {
         (mapping.from == self.ports[port].name).then_some(guest)
     }
 
+    /// The physical port that may send the frames of the guest at `port` from where they lie.
+    pub(super) fn keeper(&self, port: usize) -> Option<usize> {
+        let mapping = self.ports[port].mapping()?.spec();
+        let physical = self.ports.iter().position(|p| p.name == mapping.from)?;
+        (mapping.to == self.ports[port].name).then_some(physical)
+    }
+
     /// How many workers may send to `port`.
     pub(super) fn senders_to(&self, port: usize) -> usize {
         let others = self.domain_of(port).map(Domain::members).unwrap_or_default().iter().filter(|&&p| p != port);

@@ -3,6 +3,7 @@
 use super::fabric::Fabric;
 use super::mapping::Physical;
 use super::shared::PortShared;
+use crate::port::lend::Mapped;
 use crate::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
 use crate::port::{Receive, Transmit};
 use std::os::fd::OwnedFd;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vhost_user::Mode;
-use vhost_user::frontend::{FrontendOptions, Link, QueueEnd};
+use vhost_user::frontend::{FrontendOptions, Link, QueueEnd, QueuePair};
 use virtqueue::memory::{Arena, Memory, Region};
 use virtqueue::{QueueConfig, features};
 
@@ -107,8 +108,8 @@ struct Session {
     link: Arc<Link>,
     shared: Arc<PortShared>,
     arena: Arc<Arena>,
-    /// Where the receive queues and their buffers lie.
-    receive: Vec<(QueueConfig, u64)>,
+    /// Where the queues and their buffers lie, by vhost-user's index.
+    places: Vec<(QueueConfig, u64)>,
     broken: Arc<AtomicBool>,
 }
 
@@ -127,18 +128,20 @@ impl Session {
         let (link, pairs) = Link::establish(options, &mut arena, None, stop).map_err(|e| e.to_string())?;
         let mut place = || arena.allocate(buffers, 4096).ok_or("its memory is too small");
         let places = pairs.iter().map(|_| Ok((place()?, place()?))).collect::<Result<Vec<_>, &str>>()?;
-        let receive = pairs.iter().zip(&places).map(|(pair, place)| (pair.receive.config, place.0)).collect();
+        let of = |(pair, place): (&QueuePair, &(u64, u64))| {
+            [(pair.receive.config, place.0), (pair.transmit.config, place.1)]
+        };
+        let known = pairs.iter().zip(&places).flat_map(of).collect();
         let session = Session {
             link: Arc::new(link),
             shared: shared.clone(),
             arena: Arc::new(arena),
-            receive,
+            places: known,
             broken: Arc::default(),
         };
         let pairs = pairs.into_iter().zip(places).enumerate().map(|(queue, (pair, place))| {
             let receive = session.receive_half(queue, pair.receive);
-            let (end, _) = session.end(pair.transmit, place.1);
-            (receive, Box::new(VirtioTransmit::new(end)) as Box<dyn Transmit>)
+            (receive, session.transmit_half(queue, pair.transmit, place.1))
         });
         let pairs = pairs.collect();
         Ok((session, pairs))
@@ -150,11 +153,23 @@ impl Session {
         (End { queue, buffers, size: config.size, kick, arena, broken }, call)
     }
 
+    fn mapped(&self, queue: usize) -> Option<Arc<Mapped>> {
+        self.shared.mapping().and_then(|mapping| mapping.queue(queue))
+    }
+
     fn receive_half(&self, queue: usize, end: QueueEnd) -> Box<dyn Receive> {
         let mergeable = self.link.negotiated().has(features::MRG_RXBUF);
-        let mapped = self.shared.mapping().and_then(|mapping| mapping.queue(queue));
-        let (end, call) = self.end(end, self.receive[queue].1);
-        Box::new(VirtioReceive::new(end, call, mergeable, mapped))
+        let (end, call) = self.end(end, self.places[2 * queue].1);
+        Box::new(VirtioReceive::new(end, call, mergeable, self.mapped(queue)))
+    }
+
+    fn transmit_half(&self, queue: usize, end: QueueEnd, buffers: u64) -> Box<dyn Transmit> {
+        let (end, _) = self.end(end, buffers);
+        Box::new(VirtioTransmit::new(end, self.mapped(queue)))
+    }
+
+    fn restart(&self, index: usize) -> Result<QueueEnd, String> {
+        self.link.start(&self.arena, index, &self.places[index].0).map_err(|e| e.to_string())
     }
 }
 
@@ -172,12 +187,17 @@ impl Physical for Session {
         self.link.share(&self.arena, &regions).map_err(|e| e.to_string())
     }
 
-    fn stop(&mut self, queue: usize) -> Result<(), String> {
-        self.link.stop(2 * queue).map_err(|e| e.to_string())
+    fn stop(&mut self, index: usize) -> Result<(), String> {
+        self.link.stop(index).map_err(|e| e.to_string())
     }
 
-    fn start(&mut self, queue: usize) -> Result<Box<dyn Receive>, String> {
-        let end = self.link.start(&self.arena, 2 * queue, &self.receive[queue].0).map_err(|e| e.to_string())?;
+    fn start_receive(&mut self, queue: usize) -> Result<Box<dyn Receive>, String> {
+        let end = self.restart(2 * queue)?;
         Ok(self.shared.wrap_receive(self.receive_half(queue, end)))
+    }
+
+    fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String> {
+        let end = self.restart(2 * queue + 1)?;
+        Ok(self.shared.wrap_transmit(self.transmit_half(queue, end, self.places[2 * queue + 1].1)))
     }
 }

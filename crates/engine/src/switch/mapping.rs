@@ -7,6 +7,7 @@ use super::fabric::{Fabric, QueueKey, ReceiveHalf, TransmitHalf};
 use super::shared::PortShared;
 use crate::drops::Reason;
 use crate::port::lend::Mapped;
+use crate::port::{Receive, Transmit};
 use crate::spec::MappingSpec;
 use crate::stats::MappingStats;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,10 +17,12 @@ use virtqueue::memory::Memory;
 pub(super) trait Physical: Send {
     /// Lets whatever fills the queues write to `memories`, and to no other memory of guests.
     fn share(&mut self, memories: &[Arc<Memory>]) -> Result<(), String>;
-    /// Stops a queue: nothing fills its buffers any more when this returns.
-    fn stop(&mut self, queue: usize) -> Result<(), String>;
-    /// Starts a stopped queue again, with buffers of the switch.
-    fn start(&mut self, queue: usize) -> Result<ReceiveHalf, String>;
+    /// Stops a queue, by vhost-user's index: nothing fills or reads its buffers any more when this returns.
+    fn stop(&mut self, index: usize) -> Result<(), String>;
+    /// Starts a stopped receive queue again, with buffers of the switch.
+    fn start_receive(&mut self, queue: usize) -> Result<ReceiveHalf, String>;
+    /// As [`Physical::start_receive`].
+    fn start_transmit(&mut self, queue: usize) -> Result<TransmitHalf, String>;
 }
 
 /// One mapping of a specification.
@@ -34,6 +37,7 @@ pub(super) struct Mapping {
 /// Locked before the fabric is.
 struct State {
     physical: Option<(Arc<PortShared>, Box<dyn Physical>)>,
+    /// The guest's queues that run, by vhost-user's index.
     guests: Vec<Option<Guest>>,
     /// Why there is no mapping, if both ends are there.
     refused: Option<String>,
@@ -43,12 +47,14 @@ struct State {
 struct Guest {
     key: QueueKey,
     memory: Arc<Memory>,
+    /// Of a transmit queue: [`virtqueue::device::Dequeue::lender`].
+    keeper: u64,
 }
 
 impl Mapping {
     pub(super) fn new(spec: MappingSpec, queues: usize, fabric: Arc<Fabric>) -> Mapping {
         let mapped = || Arc::new(Mapped::new(spec.pass_through));
-        let state = State { physical: None, guests: vec![None; queues], refused: None };
+        let state = State { physical: None, guests: vec![None; 2 * queues], refused: None };
         Mapping { queues: (0..queues).map(|_| mapped()).collect(), spec, fabric, state: Mutex::new(state) }
     }
 
@@ -72,58 +78,99 @@ impl Mapping {
         self.join(&mut state);
     }
 
-    /// The physical port has gone: nothing fills its queues. Its receive halves are dropped.
+    /// The physical port has gone, and its halves are dropped: nothing fills or reads its buffers.
     pub(super) fn physical_down(&self) {
         let mut state = self.state();
         let Some((port, mut physical)) = state.physical.take() else { return };
-        for (queue, guest) in state.guests.iter().enumerate() {
-            let half = self.fabric.detach_receive((port.id, queue));
-            let Some(guest) = guest.as_ref().filter(|_| self.queues[queue].is_reachable()) else { continue };
-            // Whoever was there to fill the buffers may not have noticed yet.
-            let _ = physical.stop(queue);
-            if let Some(lender) = self.fabric.detach_transmit(guest.key) {
-                self.recall(queue, half, &*lender, &port);
-                self.fabric.attach_transmit(guest.key, lender);
+        for (index, guest) in state.guests.iter().enumerate() {
+            let (queue, key) = (index / 2, (port.id, index / 2));
+            // Whoever was there to use the buffers may not have noticed yet.
+            if guest.is_some() && self.is_joined(index) {
+                let _ = physical.stop(index);
+            }
+            let Some(guest) = guest else { continue };
+            if index.is_multiple_of(2) {
+                let half = self.fabric.detach_receive(key);
+                if let (true, Some(lender)) = (self.is_joined(index), self.fabric.detach_transmit(guest.key)) {
+                    self.recall(queue, half, &*lender, &port);
+                    self.fabric.attach_transmit(guest.key, lender);
+                }
+            } else {
+                let half = self.fabric.detach_transmit(key);
+                if let (true, Some(owner)) = (self.is_joined(index), self.fabric.detach_receive(guest.key)) {
+                    self.release(queue, half, &*owner);
+                    self.fabric.attach_receive(guest.key, owner);
+                }
             }
         }
     }
 
-    /// The guest has started a receive queue; its half is attached.
-    pub(super) fn guest_up(&self, queue: usize, key: QueueKey, memory: Arc<Memory>) {
+    /// The guest has started a queue, by vhost-user's index; its half is attached. `keeper` is a transmit queue's
+    /// [`virtqueue::device::Dequeue::lender`].
+    pub(super) fn guest_up(&self, index: usize, key: QueueKey, memory: Arc<Memory>, keeper: u64) {
         let mut state = self.state();
-        if let Some(guest) = state.guests.get_mut(queue) {
-            *guest = Some(Guest { key, memory });
+        if let Some(guest) = state.guests.get_mut(index) {
+            *guest = Some(Guest { key, memory, keeper });
             self.join(&mut state);
         }
     }
 
     /// The guest stops a receive queue. Its half comes back with all that was lent.
-    pub(super) fn guest_down(&self, queue: usize, key: QueueKey) -> Option<TransmitHalf> {
+    pub(super) fn guest_receive_down(&self, queue: usize, key: QueueKey) -> Option<TransmitHalf> {
         let mut state = self.state();
-        state.guests.get_mut(queue).and_then(Option::take);
-        let was_lent = self.queues.get(queue).is_some_and(|mapped| mapped.is_reachable());
-        let (Some((port, physical)), true) = (&mut state.physical, was_lent) else {
+        let Some((port, mut physical)) = self.part(&mut state, 2 * queue) else {
             return self.fabric.detach_transmit(key);
         };
-        let port = port.clone();
         let half = self.fabric.detach_receive((port.id, queue));
-        if let Err(why) = physical.stop(queue) {
-            tracing::warn!("port \"{}\": queue {queue} could not be stopped: {why}", port.name);
-        }
+        stop(&port, &mut *physical, 2 * queue);
         let lender = self.fabric.detach_transmit(key);
         if let Some(lender) = &lender {
             self.recall(queue, half, &**lender, &port);
         }
-        match physical.start(queue) {
+        match physical.start_receive(queue) {
             Ok(half) => self.fabric.attach_receive((port.id, queue), half),
             Err(why) => tracing::error!("port \"{}\": queue {queue} does not start again: {why}", port.name),
         }
+        state.physical = Some((port, physical));
         self.join(&mut state);
         lender
     }
 
+    /// The guest stops a transmit queue. Its half comes back with all that was kept.
+    pub(super) fn guest_transmit_down(&self, queue: usize, key: QueueKey) -> Option<ReceiveHalf> {
+        let mut state = self.state();
+        let Some((port, mut physical)) = self.part(&mut state, 2 * queue + 1) else {
+            return self.fabric.detach_receive(key);
+        };
+        let owner = self.fabric.detach_receive(key);
+        let half = self.fabric.detach_transmit((port.id, queue));
+        stop(&port, &mut *physical, 2 * queue + 1);
+        if let Some(owner) = &owner {
+            self.release(queue, half, &**owner);
+        }
+        match physical.start_transmit(queue) {
+            Ok(half) => self.fabric.attach_transmit((port.id, queue), half),
+            Err(why) => tracing::error!("port \"{}\": queue {queue} does not start again: {why}", port.name),
+        }
+        state.physical = Some((port, physical));
+        self.join(&mut state);
+        owner
+    }
+
+    /// Forgets a queue of the guest. The physical port, if buffers of that queue may be out.
+    fn part(&self, state: &mut State, index: usize) -> Option<(Arc<PortShared>, Box<dyn Physical>)> {
+        state.guests.get_mut(index)?.take()?;
+        if self.is_joined(index) { state.physical.take() } else { None }
+    }
+
+    /// Buffers of the guest's queue may be out.
+    fn is_joined(&self, index: usize) -> bool {
+        let Some(mapped) = self.queues.get(index / 2) else { return false };
+        if index.is_multiple_of(2) { mapped.is_reachable() } else { mapped.keeper() != 0 }
+    }
+
     /// Gives the guest its buffers back.
-    fn recall(&self, queue: usize, half: Option<ReceiveHalf>, lender: &dyn crate::port::Transmit, port: &PortShared) {
+    fn recall(&self, queue: usize, half: Option<ReceiveHalf>, lender: &dyn Transmit, port: &PortShared) {
         if let (Some(lend), Some(guest)) = (half.as_ref().and_then(|half| half.lends()), lender.guest()) {
             match lend.recall(guest) {
                 0 => {}
@@ -131,6 +178,13 @@ impl Mapping {
             }
         }
         self.queues[queue].set_reachable(false);
+    }
+
+    /// Gives the guest its chains back.
+    fn release(&self, queue: usize, half: Option<TransmitHalf>, owner: &dyn Receive) {
+        half.iter().for_each(|half| half.recall(&mut |id| owner.release(id)));
+        owner.recycle();
+        self.queues[queue].set_keeper(0);
     }
 
     /// Lets the physical queues reach the memory of the guests that are there.
@@ -146,8 +200,9 @@ impl Mapping {
         if let Err(why) = &shared {
             tracing::warn!("port \"{}\" copies: {why}", port.name);
         }
-        for (mapped, guest) in self.queues.iter().zip(&state.guests) {
-            mapped.set_reachable(shared.is_ok() && guest.is_some());
+        for (mapped, guest) in self.queues.iter().zip(state.guests.chunks_exact(2)) {
+            mapped.set_reachable(shared.is_ok() && guest[0].is_some());
+            mapped.set_keeper(guest[1].as_ref().filter(|_| shared.is_ok()).map_or(0, |guest| guest.keeper));
         }
         state.refused = shared.err();
     }
@@ -159,7 +214,7 @@ impl Mapping {
             if state.physical.is_none() {
                 return Some(format!("port \"{}\" is down", self.spec.from));
             }
-            if state.guests[queue].is_none() {
+            if state.guests[2 * queue].is_none() {
                 return Some(format!("no guest has started queue {queue} of \"{}\"", self.spec.to));
             }
             state.refused.clone().or_else(|| lends(queue).err())
@@ -177,7 +232,15 @@ impl Mapping {
                 in_place: mapped.in_place.get(),
                 elsewhere: mapped.elsewhere.get(),
                 copied: mapped.copied.get(),
+                sent_in_place: mapped.sent_in_place.get(),
+                sent_copied: mapped.sent_copied.get(),
             })
             .collect()
+    }
+}
+
+fn stop(port: &PortShared, physical: &mut dyn Physical, index: usize) {
+    if let Err(why) = physical.stop(index) {
+        tracing::warn!("port \"{}\": queue {} could not be stopped: {why}", port.name, index / 2);
     }
 }

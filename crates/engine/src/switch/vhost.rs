@@ -47,11 +47,19 @@ impl Queues for VhostPort {
             let half = VhostTransmit::new(Enqueue::new(memory.clone(), &config)?, call, fault, drops);
             self.fabric.attach_transmit(key, self.shared.wrap_transmit(Box::new(half)));
             if let Some(mapping) = self.shared.mapping() {
-                mapping.guest_up(index / 2, key, memory);
+                mapping.guest_up(index, key, memory, 0);
             }
         } else {
-            let half = VhostReceive::new(Dequeue::new(memory, &config)?, kick, call, fault, drops);
+            let mut ring = Dequeue::new(memory.clone(), &config)?;
+            if self.shared.mapping().is_some() {
+                ring.allow_keeping();
+            }
+            let keeper = ring.lender();
+            let half = VhostReceive::new(ring, kick, call, fault, drops);
             self.fabric.attach_receive(key, self.shared.wrap_receive(Box::new(half)));
+            if let Some(mapping) = self.shared.mapping() {
+                mapping.guest_up(index, key, memory, keeper);
+            }
         }
         self.running.lock().unwrap().push(index);
         self.update();
@@ -62,13 +70,11 @@ impl Queues for VhostPort {
         let key = (self.shared.id, index / 2);
         self.running.lock().unwrap().retain(|&i| i != index);
         self.update();
-        if index.is_multiple_of(2) {
-            match self.shared.mapping() {
-                Some(mapping) => mapping.guest_down(index / 2, key)?.base(),
-                None => self.fabric.detach_transmit(key)?.base(),
-            }
-        } else {
-            self.fabric.detach_receive(key)?.base()
+        match (self.shared.mapping(), index.is_multiple_of(2)) {
+            (None, true) => self.fabric.detach_transmit(key)?.base(),
+            (None, false) => self.fabric.detach_receive(key)?.base(),
+            (Some(mapping), true) => mapping.guest_receive_down(index / 2, key)?.base(),
+            (Some(mapping), false) => mapping.guest_transmit_down(index / 2, key)?.base(),
         }
     }
 

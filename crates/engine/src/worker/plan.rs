@@ -24,6 +24,8 @@ pub(crate) struct Input {
     pub(crate) target: Target,
     /// The output whose guest lends its buffers to this queue, and its queue there, if it is mapped.
     pub(crate) lender: Option<(usize, usize)>,
+    /// The output that may keep chains of this queue while it sends them, and its queue there, if it is mapped.
+    pub(crate) keeper: Option<(usize, usize)>,
     pub(crate) counters: Arc<QueueCounters>,
     pub(crate) drops: Arc<Drops>,
 }
@@ -34,6 +36,18 @@ impl Input {
     fn lent<'p>(&self, half: &'p dyn Receive, outputs: &'p [Output]) -> Option<(&'p dyn Lend, &'p VhostTransmit)> {
         let (output, queue) = self.lender?;
         Some((half.lends()?, outputs[output].guest(queue)?))
+    }
+
+    /// Takes back chains that an output kept; whether there were any.
+    #[inline(always)]
+    fn take_returned(&self, half: &dyn Receive, outputs: &[Output]) -> bool {
+        let Some((output, queue)) = self.keeper else { return false };
+        let mut any = false;
+        outputs[output].returned(queue, &mut |id| {
+            half.release(id);
+            any = true;
+        });
+        any
     }
 }
 
@@ -86,6 +100,7 @@ impl Plan {
             let mut timer = Timer::start(sample, &self.cycles);
             let mut burst = self.storage.start();
             let lent = input.lent(half, &self.outputs);
+            let returned = input.take_returned(half, &self.outputs);
             let any = match lent {
                 Some((lend, guest)) => lend.receive_into(guest, &mut burst),
                 None => half.receive(&mut burst),
@@ -93,6 +108,10 @@ impl Plan {
             if !any {
                 if let Some((lend, guest)) = lent {
                     lend.relend(guest);
+                }
+                if returned {
+                    half.recycle();
+                    moved = true;
                 }
                 continue;
             }
@@ -105,7 +124,12 @@ impl Plan {
             timer.lap();
             match lent {
                 Some((lend, guest)) => lend.relend(guest),
-                None => half.recycle(),
+                None => {
+                    if burst.kept() != 0 {
+                        half.keep(burst.kept());
+                    }
+                    half.recycle();
+                }
             }
             timer.lap();
             if sample {

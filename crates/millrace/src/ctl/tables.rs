@@ -141,8 +141,20 @@ pub(super) fn mappings(mappings: &[MappingStats]) -> String {
     if mappings.is_empty() {
         return "There are no mappings.".to_owned();
     }
-    let columns = ["FROM", "TO", "MODE", "STATE", "ON LOAN", "LONGEST us", "IN PLACE", "ELSEWHERE", "COPIED"];
-    let mut out = table(&columns, 4..9);
+    let columns = [
+        "FROM",
+        "TO",
+        "MODE",
+        "STATE",
+        "ON LOAN",
+        "LONGEST us",
+        "IN PLACE",
+        "ELSEWHERE",
+        "COPIED",
+        "SENT IN PLACE",
+        "SENT COPIED",
+    ];
+    let mut out = table(&columns, 4..11);
     for mapping in mappings {
         let reason = mapping.reason.as_deref().unwrap_or_default();
         out.add_row([
@@ -155,6 +167,8 @@ pub(super) fn mappings(mappings: &[MappingStats]) -> String {
             mapping.in_place.to_string(),
             mapping.elsewhere.to_string(),
             mapping.copied.to_string(),
+            mapping.sent_in_place.to_string(),
+            mapping.sent_copied.to_string(),
         ]);
     }
     text(&out)

@@ -137,6 +137,8 @@ impl<R: Ring> Receiveq<R> {
                     done.bytes += u64::from(frame.len);
                 }
                 Room::Never => done.too_long += 1,
+                // Those behind it may lie where they belong.
+                Room::TooFew if lent => done.no_buffers += 1,
                 Room::TooFew => {
                     done.no_buffers = wanted - i as u32;
                     break;

@@ -6,6 +6,7 @@
 
 mod chain;
 mod deliver;
+mod keep;
 mod lend;
 mod packed;
 mod posted;
@@ -77,10 +78,38 @@ impl Dequeue {
         each!(self, q => q.receive(burst))
     }
 
-    /// Gives all chains that were taken back to the guest, published at once.
+    /// Gives all chains that were taken and are not kept back to the guest, published at once.
     #[inline]
     pub fn recycle(&self) {
         each!(self, q => q.recycle())
+    }
+
+    /// Lets chains of this queue be kept, unless it must return them in order: those that simple frames came in.
+    pub fn allow_keeping(&mut self) {
+        each!(self, q => q.allow_keeping())
+    }
+
+    /// The name by which frames of this queue are kept ([`Frames::keep`]); zero if they can't be.
+    pub fn lender(&self) -> u64 {
+        each!(self, q => q.kept().map_or(0, |kept| kept.lender()))
+    }
+
+    /// Keeps the chains at these places of the burst ([`Burst::kept`]). To be called before [`Dequeue::recycle`].
+    #[inline]
+    pub fn keep(&self, places: u32) {
+        each!(self, q => q.kept().into_iter().for_each(|kept| kept.keep(places)))
+    }
+
+    /// A kept chain may go back to the guest, by the next [`Dequeue::recycle`].
+    #[inline]
+    pub fn release(&self, id: u16) {
+        each!(self, q => q.kept().into_iter().for_each(|kept| kept.release(id)))
+    }
+
+    /// Chains that are kept at present.
+    #[inline]
+    pub fn kept(&self) -> u16 {
+        each!(self, q => q.kept().map_or(0, |kept| kept.out()))
     }
 
     /// The guest may have work for us: there is something to receive.

@@ -3,6 +3,7 @@
 use super::DropCounts;
 use super::chain::{Access, Chain};
 use super::deliver::Ring;
+use super::keep::Kept;
 use super::posted::{Posted, PostedQueue};
 use crate::areas::Areas;
 use crate::config::{Format, QueueConfig, features};
@@ -114,6 +115,8 @@ pub struct Transmitq {
     /// Id and slots of every chain taken; with IN_ORDER one entry for all of them.
     taken: [Cell<(u16, u16)>; MAX_BURST],
     count: Cell<usize>,
+    /// Chains that somebody keeps, if they may.
+    kept: Option<Kept>,
     chain: RefCell<Chain>,
     dropped: Cell<DropCounts>,
 }
@@ -127,9 +130,20 @@ impl Transmitq {
             used: Used::new(memory, config)?,
             taken: [const { Cell::new((0, 0)) }; MAX_BURST],
             count: Cell::new(0),
+            kept: None,
             chain: RefCell::new(Chain::new()),
             dropped: Cell::default(),
         })
+    }
+
+    pub(super) fn allow_keeping(&mut self) {
+        if !self.used.in_order {
+            self.kept = Some(Kept::new(self.used.areas.size));
+        }
+    }
+
+    pub(super) fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
     }
 
     pub(super) fn dropped(&self) -> DropCounts {
@@ -160,7 +174,10 @@ impl Transmitq {
                 // SAFETY: the buffer was just checked to be mapped, by a memory that this queue holds.
                 let frame = unsafe { Segment::new(ptr.as_ptr().add(NET_HEADER as usize), len) };
                 prefetch(frame.as_ptr());
-                burst.push(frame);
+                match &self.kept {
+                    None => burst.push(frame),
+                    Some(_) => burst.push_chain(frame, taken, tail.packed_id()),
+                }
                 (tail.packed_id(), 1)
             } else {
                 match self.receive_chain(burst, at.slot, addr, tail)? {
@@ -172,12 +189,18 @@ impl Transmitq {
                 return Err(Fatal::LongChain { size });
             }
             slots_left -= slots;
-            self.taken[taken].set((id, slots));
+            match &self.kept {
+                None => self.taken[taken].set((id, slots)),
+                Some(kept) => kept.take(taken, id, slots),
+            }
             at = at.advance(slots, size);
             taken += 1;
         }
         used.avail.set(at);
-        self.count.set(taken);
+        match &self.kept {
+            None => self.count.set(taken),
+            Some(kept) => burst.set_lender(kept.lender()),
+        }
         Ok(taken)
     }
 
@@ -197,6 +220,10 @@ impl Transmitq {
 
     #[inline(always)]
     pub(super) fn recycle(&self) {
+        if let Some(kept) = &self.kept {
+            kept.give_back(|id, slots| self.used.put(id, slots, 0, 0));
+            return self.used.publish();
+        }
         let taken = &self.taken[..self.count.take()];
         if self.used.in_order {
             // One descriptor, where the batch starts, stands for all of it (virtio 1.2 §2.8.9).

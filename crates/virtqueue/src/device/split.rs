@@ -3,6 +3,7 @@
 use super::DropCounts;
 use super::chain::{Access, Chain};
 use super::deliver::Ring;
+use super::keep::Kept;
 use super::posted::{Posted, PostedQueue};
 use crate::areas::Areas;
 use crate::config::{Format, QueueConfig, features};
@@ -142,6 +143,8 @@ pub struct Transmitq {
     pub(super) used: Used,
     /// Head of the chain taken last; with IN_ORDER it stands for all before it.
     last: Cell<u16>,
+    /// Chains that somebody keeps, if they may.
+    kept: Option<Kept>,
     chain: RefCell<Chain>,
     dropped: Cell<DropCounts>,
 }
@@ -154,9 +157,20 @@ impl Transmitq {
         Ok(Transmitq {
             used: Used::new(memory, config)?,
             last: Cell::new(0),
+            kept: None,
             chain: RefCell::new(Chain::new()),
             dropped: Cell::default(),
         })
+    }
+
+    pub(super) fn allow_keeping(&mut self) {
+        if !self.used.in_order {
+            self.kept = Some(Kept::new(self.used.areas.size));
+        }
+    }
+
+    pub(super) fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
     }
 
     pub(super) fn dropped(&self) -> DropCounts {
@@ -187,18 +201,27 @@ impl Transmitq {
                 // SAFETY: the buffer was just checked to be mapped, by a memory that this queue holds.
                 let frame = unsafe { Segment::new(ptr.as_ptr().add(NET_HEADER as usize), len) };
                 prefetch(frame.as_ptr());
-                burst.push(frame);
+                match &self.kept {
+                    None => burst.push(frame),
+                    Some(_) => burst.push_chain(frame, taken.into(), head),
+                }
             } else if !self.receive_chain(burst, addr, tail)? {
                 break;
             }
-            if !used.in_order {
+            if let Some(kept) = &self.kept {
+                kept.take(taken.into(), head, 1);
+            } else if !used.in_order {
                 used.put(put_at.wrapping_add(taken), head, 0);
             }
             self.last.set(head);
             taken += 1;
         }
         used.avail.next.set(avail.wrapping_add(taken));
-        used.next.set(put_at.wrapping_add(taken));
+        if let Some(kept) = &self.kept {
+            burst.set_lender(kept.lender());
+        } else {
+            used.next.set(put_at.wrapping_add(taken));
+        }
         Ok(taken.into())
     }
 
@@ -213,7 +236,14 @@ impl Transmitq {
     #[inline(always)]
     pub(super) fn recycle(&self) {
         let used = &self.used;
-        if used.in_order && used.next.get() != used.published.get() {
+        if let Some(kept) = &self.kept {
+            let mut next = used.next.get();
+            kept.give_back(|head, _| {
+                used.put(next, head, 0);
+                next = next.wrapping_add(1);
+            });
+            used.next.set(next);
+        } else if used.in_order && used.next.get() != used.published.get() {
             // One element, where the batch starts, stands for all of it (virtio 1.2 §2.7.9).
             used.put(used.published.get(), self.last.get(), 0);
         }
