@@ -21,7 +21,11 @@ pub enum Need {
 pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
     for need in needs {
         match need {
-            Need::Packages => packages(context, e2e::DEBIAN_PACKAGES)?,
+            Need::Packages => {
+                packages(context, e2e::DEBIAN_PACKAGES)?;
+                // ovs-ofctl, for the tests of OpenFlow.
+                packages(context, &["openvswitch-common"])?;
+            }
             Need::HugePages => huge_pages(),
             Need::Valgrind => {
                 packages(context, &["valgrind"])?;

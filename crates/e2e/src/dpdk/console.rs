@@ -1,17 +1,20 @@
 //! The interactive side of testpmd: commands through its standard input.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::PortStats;
 use super::stats;
-use crate::Result;
 use crate::process::Daemon;
+use crate::{Error, Result};
 
 /// How long testpmd may take to set up its ports, on a busy machine.
 pub const READY: Duration = Duration::from_secs(30);
 
 /// How long a command may take.
 const ANSWER: Duration = Duration::from_secs(20);
+
+/// After how long an echo is asked for again.
+const ECHO: Duration = Duration::from_secs(2);
 
 /// A testpmd in interactive mode.
 #[derive(Debug)]
@@ -47,12 +50,20 @@ impl Console {
     }
 
     /// Sends a comment, which testpmd echoes only when everything before it is done; returns the echo's line number.
+    /// A message to the error stream can tear an echo in two, so it asks again.
     fn fence(&mut self, timeout: Duration) -> Result<usize> {
-        self.fences += 1;
-        let fence = format!("# fence {}.", self.fences);
-        self.daemon.send_line(&fence)?;
-        let found = self.daemon.wait_for_line_since(0, "the prompt", timeout, |line| line.contains(&fence))?;
-        Ok(found.0)
+        let deadline = Instant::now() + timeout;
+        loop {
+            self.fences += 1;
+            let fence = format!("# fence {}.", self.fences);
+            self.daemon.send_line(&fence)?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let found = self.daemon.wait_for_line_since(0, "the prompt", left.min(ECHO), |line| line.contains(&fence));
+            match found {
+                Err(Error::Timeout { .. }) if left > ECHO => {}
+                found => return found.map(|found| found.0),
+            }
+        }
     }
 
     /// Starts forwarding.

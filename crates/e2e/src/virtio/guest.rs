@@ -180,6 +180,23 @@ impl Guest {
         Ok(())
     }
 
+    /// Disconnects and leaves its memory as it is, for as long as what is returned lives: that tells what is in it.
+    pub fn leave(self) -> impl Fn() -> Vec<u8> {
+        let Guest { link, arena, .. } = self;
+        drop(link);
+        move || {
+            let regions = arena.memory().regions().to_vec();
+            let mut bytes = Vec::new();
+            for region in regions {
+                let start = bytes.len();
+                bytes.resize(start + region.len as usize, 0);
+                let all = arena.segment(region.guest_addr, region.len as u32).expect("it is the arena's");
+                all.copy_to(&mut bytes[start..]);
+            }
+            bytes
+        }
+    }
+
     /// The switch is still there.
     pub fn is_connected(&self) -> bool {
         self.link.is_connected()

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use e2e::netns::Namespace;
 use e2e::process::{Daemon, Usage};
-use engine::stats::{MacEntry, PortStats, QueueStats, Snapshot};
+use engine::stats::{MacEntry, MappingStats, PortStats, QueueStats, Snapshot};
 use millrace::control::{Client, Drops, ReloadReport};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
@@ -136,6 +136,21 @@ impl Millrace {
     pub fn port(&self, name: &str) -> Port {
         let ports = self.stats().ports;
         Port(ports.into_iter().find(|port| port.name == name).unwrap_or_else(|| panic!("there is no port {name}")))
+    }
+
+    /// The only mapping.
+    pub fn mapping(&self) -> MappingStats {
+        let mut mappings = self.stats().mappings;
+        assert_eq!(mappings.len(), 1);
+        mappings.remove(0)
+    }
+
+    /// Waits until the mapping has a guest's buffers.
+    pub fn wait_mapped(&self) {
+        wait_for("the mapping to be zero-copy", || {
+            let mapping = self.mapping();
+            (mapping.zero_copy && mapping.on_loan > 0).then_some(())
+        });
     }
 
     pub fn macs(&self) -> Vec<MacEntry> {

@@ -17,9 +17,9 @@ pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 /// Buffers that stay with the guest's queue when frames may come for it from elsewhere.
 const KEEP: u32 = 16;
 
-/// Buffers of its own that a physical queue offers when it has nothing else, so that frames for others than the guest
-/// still pass.
-const RESERVE: u16 = 16;
+/// Buffers that a physical queue offers at least, of its own if the guest has posted none, so that frames for others
+/// still pass: two bursts.
+const RESERVE: u16 = 64;
 
 /// The receive half of a physical queue that can fill buffers of a guest.
 pub trait Lend {
@@ -30,8 +30,8 @@ pub trait Lend {
     /// round, whether or not there was a frame.
     fn relend(&self, guest: &VhostTransmit);
 
-    /// Gives all loans back, and the guest's queue to the guest. Nothing may fill them any more. Returns how many frames
-    /// are lost, which were received and not looked at yet.
+    /// Gives all loans back. Nothing may fill them any more. Returns how many frames are lost, which were received and not
+    /// looked at yet.
     fn recall(&self, guest: &VhostTransmit) -> u64;
 }
 
@@ -93,7 +93,7 @@ impl Mapped {
         self.longest.set(self.longest.get().max(taken.as_micros() as u64));
     }
 
-    /// How many buffers of its own the queue offers when it has nothing else.
+    /// How many buffers the queue offers at least, its own included.
     #[inline(always)]
     pub(super) fn reserve(&self) -> u16 {
         if self.exclusive { 0 } else { RESERVE }

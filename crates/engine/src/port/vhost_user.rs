@@ -206,6 +206,11 @@ impl VhostTransmit {
         }
     }
 
+    /// Returns all that the guest posted and that was not used, if a successor could not tell which that is.
+    pub fn close(&self) {
+        self.ring.close();
+    }
+
     /// The ring, to which loans go back.
     #[inline(always)]
     pub(super) fn ring(&self) -> &Enqueue {

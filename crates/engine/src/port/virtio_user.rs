@@ -99,7 +99,7 @@ pub struct VirtioReceive {
 }
 
 impl VirtioReceive {
-    /// Offers its buffers and takes frames; those of a guest too if it is `mapped`.
+    /// Offers its buffers and takes frames. If a guest's buffers can be had, those are preferred, from the first round on.
     pub fn new(end: End, call: OwnedFd, mergeable: bool, mapped: Option<Arc<Mapped>>) -> VirtioReceive {
         let size = end.size;
         let arena = end.arena.clone();
@@ -119,7 +119,13 @@ impl VirtioReceive {
             timed: Cell::new(None),
         };
         port.end.borrow_mut().queue.set_interrupts(false);
-        port.recycle();
+        match &port.mapped {
+            Some(mapped) if mapped.is_reachable() => {
+                port.spare.swap(&port.taken);
+                port.offer_reserve(&mut port.end.borrow_mut(), mapped);
+            }
+            _ => port.recycle(),
+        }
         port.notify();
         port
     }
@@ -188,6 +194,17 @@ impl VirtioReceive {
         if len >= NET_HEADER + MIN_FRAME && len - NET_HEADER <= virtqueue::MAX_FRAME {
             let _ = burst.push_segments(segments);
         }
+    }
+
+    /// Adds own buffers until as many are offered as always should be.
+    fn offer_reserve(&self, end: &mut End, mapped: &Mapped) {
+        let mut spare = self.spare.borrow_mut();
+        while end.size - end.queue.free() < mapped.reserve().min(end.size)
+            && let Some(index) = spare.pop()
+        {
+            self.offer_own(end, index);
+        }
+        end.queue.publish();
     }
 
     fn offer_own(&self, end: &mut End, index: u16) {
@@ -291,8 +308,7 @@ impl Lend for VirtioReceive {
         let waited = waiting.len();
         guest.ring().settle(|loan| waiting.push(loan));
         mapped.elsewhere.add((waiting.len() - waited) as u64);
-        let mut spare = self.spare.borrow_mut();
-        spare.append(&mut self.taken.borrow_mut());
+        self.spare.borrow_mut().append(&mut self.taken.borrow_mut());
         let mut held = self.held.borrow_mut();
         while end.queue.free() > 0
             && let Some(loan) = waiting.pop().or_else(|| mapped.lend(guest))
@@ -305,14 +321,9 @@ impl Lend for VirtioReceive {
             }
         }
         drop(held);
-        while end.size - end.queue.free() < mapped.reserve()
-            && let Some(index) = spare.pop()
-        {
-            self.offer_own(end, index);
-        }
+        self.offer_reserve(end, mapped);
         // What is neither free nor the switch's own is the guest's.
-        mapped.on_loan.set((spare.len() as u64).saturating_sub(end.queue.free().into()));
-        end.queue.publish();
+        mapped.on_loan.set((self.spare.borrow().len() as u64).saturating_sub(end.queue.free().into()));
     }
 
     fn recall(&self, guest: &VhostTransmit) -> u64 {
@@ -330,7 +341,6 @@ impl Lend for VirtioReceive {
             }
         }
         self.waiting.borrow_mut().drain(..).for_each(|loan| guest.ring().give_back(loan));
-        guest.ring().close();
         self.timed.set(None);
         self.mapped.iter().for_each(|mapped| mapped.on_loan.set(0));
         lost
@@ -366,7 +376,7 @@ impl Chain {
 
 /// From this length on a frame is sent from where it lies. Shorter ones are copied faster than their chains go to and
 /// fro. Measured on the testbed's wire.
-const COPY_BREAK: u32 = 256;
+const COPY_BREAK: u32 = 100;
 
 impl VirtioTransmit {
     /// Copies frames into its own buffers and sends them; those of a guest from where they lie if it is `mapped`.

@@ -7,17 +7,19 @@ use super::fabric::{Fabric, QueueKey, ReceiveHalf, TransmitHalf};
 use super::shared::PortShared;
 use crate::drops::Reason;
 use crate::port::lend::Mapped;
+use crate::port::vhost_user::VhostTransmit;
 use crate::port::{Receive, Transmit};
 use crate::spec::MappingSpec;
 use crate::stats::MappingStats;
 use std::sync::{Arc, Mutex, MutexGuard};
+use virtqueue::BurstStorage;
 use virtqueue::memory::Memory;
 
 /// The control side of a physical port that can receive into buffers of others.
 pub(super) trait Physical: Send {
     /// Lets whatever fills the queues write to `memories`, and to no other memory of guests.
     fn share(&mut self, memories: &[Arc<Memory>]) -> Result<(), String>;
-    /// Stops a queue, by vhost-user's index: nothing fills or reads its buffers any more when this returns.
+    /// Stops a queue, by vhost-user's index. Nothing fills or reads its buffers any more when this returns.
     fn stop(&mut self, index: usize) -> Result<(), String>;
     /// Starts a stopped receive queue again, with buffers of the switch.
     fn start_receive(&mut self, queue: usize) -> Result<ReceiveHalf, String>;
@@ -83,24 +85,28 @@ impl Mapping {
         let mut state = self.state();
         let Some((port, mut physical)) = state.physical.take() else { return };
         for (index, guest) in state.guests.iter().enumerate() {
-            let (queue, key) = (index / 2, (port.id, index / 2));
-            // Whoever was there to use the buffers may not have noticed yet.
-            if guest.is_some() && self.is_joined(index) {
-                let _ = physical.stop(index);
+            self.separate(&port, &mut *physical, index, guest.as_ref());
+        }
+    }
+
+    /// Stops the physical queue and gives the guest, which stays, what it had lent to it. A port that has gone may have no
+    /// one to stop any more.
+    fn separate(&self, port: &PortShared, physical: &mut dyn Physical, index: usize, guest: Option<&Guest>) {
+        let Some(guest) = guest.filter(|_| self.is_joined(index)) else { return };
+        let (queue, key) = (index / 2, (port.id, index / 2));
+        if index.is_multiple_of(2) {
+            let half = self.fabric.detach_receive(key);
+            let _ = physical.stop(index);
+            if let Some(lender) = self.fabric.detach_transmit(guest.key) {
+                self.recall(queue, half, &*lender, port);
+                self.fabric.attach_transmit(guest.key, lender);
             }
-            let Some(guest) = guest else { continue };
-            if index.is_multiple_of(2) {
-                let half = self.fabric.detach_receive(key);
-                if let (true, Some(lender)) = (self.is_joined(index), self.fabric.detach_transmit(guest.key)) {
-                    self.recall(queue, half, &*lender, &port);
-                    self.fabric.attach_transmit(guest.key, lender);
-                }
-            } else {
-                let half = self.fabric.detach_transmit(key);
-                if let (true, Some(owner)) = (self.is_joined(index), self.fabric.detach_receive(guest.key)) {
-                    self.release(queue, half, &*owner);
-                    self.fabric.attach_receive(guest.key, owner);
-                }
+        } else {
+            let half = self.fabric.detach_transmit(key);
+            let _ = physical.stop(index);
+            if let Some(owner) = self.fabric.detach_receive(guest.key) {
+                self.release(queue, half, &*owner);
+                self.fabric.attach_receive(guest.key, owner);
             }
         }
     }
@@ -126,11 +132,9 @@ impl Mapping {
         let lender = self.fabric.detach_transmit(key);
         if let Some(lender) = &lender {
             self.recall(queue, half, &**lender, &port);
+            lender.guest().into_iter().for_each(VhostTransmit::close);
         }
-        match physical.start_receive(queue) {
-            Ok(half) => self.fabric.attach_receive((port.id, queue), half),
-            Err(why) => tracing::error!("port \"{}\": queue {queue} does not start again: {why}", port.name),
-        }
+        start_receive(&port, &self.fabric, &mut *physical, queue);
         state.physical = Some((port, physical));
         self.join(&mut state);
         lender
@@ -148,10 +152,7 @@ impl Mapping {
         if let Some(owner) = &owner {
             self.release(queue, half, &**owner);
         }
-        match physical.start_transmit(queue) {
-            Ok(half) => self.fabric.attach_transmit((port.id, queue), half),
-            Err(why) => tracing::error!("port \"{}\": queue {queue} does not start again: {why}", port.name),
-        }
+        start_transmit(&port, &self.fabric, &mut *physical, queue);
         state.physical = Some((port, physical));
         self.join(&mut state);
         owner
@@ -200,9 +201,26 @@ impl Mapping {
         if let Err(why) = &shared {
             tracing::warn!("port \"{}\" copies: {why}", port.name);
         }
-        for (mapped, guest) in self.queues.iter().zip(state.guests.chunks_exact(2)) {
-            mapped.set_reachable(shared.is_ok() && guest[0].is_some());
-            mapped.set_keeper(guest[1].as_ref().filter(|_| shared.is_ok()).map_or(0, |guest| guest.keeper));
+        for (queue, (mapped, guest)) in self.queues.iter().zip(state.guests.chunks_exact(2)).enumerate() {
+            let (takes, sends) = (guest[0].as_ref(), guest[1].as_ref());
+            if shared.is_err() && self.is_joined(2 * queue + 1) {
+                self.separate(port, &mut **physical, 2 * queue + 1, sends);
+                start_transmit(port, &self.fabric, &mut **physical, queue);
+            }
+            mapped.set_keeper(sends.filter(|_| shared.is_ok()).map_or(0, |guest| guest.keeper));
+            // Afresh, so that all that comes from now on is in buffers of the one kind.
+            if shared.is_err() && self.is_joined(2 * queue) {
+                self.separate(port, &mut **physical, 2 * queue, takes);
+                start_receive(port, &self.fabric, &mut **physical, queue);
+            } else if shared.is_ok() && takes.is_some() && !mapped.is_reachable() {
+                let half = self.fabric.detach_receive((port.id, queue));
+                stop(port, &mut **physical, 2 * queue);
+                if let Some(lost) = half.map(|half| waiting(&*half)).filter(|&lost| lost > 0) {
+                    port.drops.add(Reason::Down, lost);
+                }
+                mapped.set_reachable(true);
+                start_receive(port, &self.fabric, &mut **physical, queue);
+            }
         }
         state.refused = shared.err();
     }
@@ -242,5 +260,34 @@ impl Mapping {
 fn stop(port: &PortShared, physical: &mut dyn Physical, index: usize) {
     if let Err(why) = physical.stop(index) {
         tracing::warn!("port \"{}\": queue {} could not be stopped: {why}", port.name, index / 2);
+    }
+}
+
+fn start_receive(port: &PortShared, fabric: &Fabric, physical: &mut dyn Physical, queue: usize) {
+    match physical.start_receive(queue) {
+        Ok(half) => fabric.attach_receive((port.id, queue), half),
+        Err(why) => tracing::error!("port \"{}\": queue {queue} does not receive again: {why}", port.name),
+    }
+}
+
+fn start_transmit(port: &PortShared, fabric: &Fabric, physical: &mut dyn Physical, queue: usize) {
+    match physical.start_transmit(queue) {
+        Ok(half) => fabric.attach_transmit((port.id, queue), half),
+        Err(why) => tracing::error!("port \"{}\": queue {queue} does not send again: {why}", port.name),
+    }
+}
+
+/// Frames that a queue that has stopped received and nobody took.
+fn waiting(half: &dyn Receive) -> u64 {
+    let mut storage = Box::<BurstStorage>::default();
+    let mut frames = 0;
+    loop {
+        let mut burst = storage.start();
+        let any = half.receive(&mut burst);
+        frames += burst.len() as u64;
+        half.recycle();
+        if !any {
+            return frames;
+        }
     }
 }

@@ -141,6 +141,6 @@ impl Device {
         ordering::before_asking();
         let to = rings.to.as_ref().filter(|r| r.0.wants_notification()).and_then(|r| r.1.as_ref());
         let from = rings.from.as_ref().filter(|r| r.0.wants_notification()).and_then(|r| r.1.as_ref());
-        [to, from].into_iter().flatten().for_each(|call| vhost_user::notify(call));
+        [to, from].into_iter().flatten().for_each(vhost_user::notify);
     }
 }

@@ -1,0 +1,324 @@
+//! Receive queue mapping: a virtio-user port receives into the buffers of the guest behind another port.
+//!
+//! What is behind the virtio-user port, the "wire", is a second Millrace, which patches it to a port of its own. It
+//! writes straight into whatever buffers it is given, as a NIC does.
+
+mod support;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use e2e::dpdk::{self, Testpmd};
+use e2e::guest::{self, Kernel, Nic, Vm};
+use e2e::netns::Namespace;
+use e2e::process::{Daemon, Launch, Usage};
+use e2e::virtio::{Exchange, Options, Pump};
+use e2e::{Result, cpu};
+use support::{Home, Millrace, wait_for};
+
+/// Frames each way.
+const FRAMES: u64 = 20_000;
+
+/// Every size that fits into a buffer of a mapped guest.
+const SIZES: std::ops::RangeInclusive<usize> = 60..=1500;
+
+/// The wire: a Millrace between `wan.sock`, which the switch connects to, and the port `far`.
+struct Wire {
+    home: Home,
+    millrace: Option<Millrace>,
+}
+
+impl Wire {
+    fn new() -> Wire {
+        Wire::with(support::patch("wan", "far"))
+    }
+
+    fn with(config: String) -> Wire {
+        let home = Home::new();
+        let millrace = Some(home.start(&(config + support::SLEEPER)));
+        Wire { home, millrace }
+    }
+
+    fn kill(&mut self) -> Result<()> {
+        self.millrace.take().expect("it lives").daemon.kill()?;
+        Ok(())
+    }
+
+    /// Is there again.
+    fn revive(&mut self) {
+        self.millrace = Some(self.home.start(&(support::patch("wan", "far") + support::SLEEPER)));
+    }
+
+    /// The configuration of a port that is connected to it.
+    fn port(&self, packed: bool) -> String {
+        let socket = self.home.socket("wan").display().to_string();
+        format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\npacked = {packed}\n")
+    }
+
+    fn far(&self) -> Options {
+        Options::new(self.home.socket("far"))
+    }
+}
+
+const PASS_THROUGH: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\nmode = \"pass-through\"\n";
+const BRIDGE: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\n";
+
+fn switch(home: &Home, wire: &Wire, packed: bool, rest: &str) -> Millrace {
+    let millrace = home.start(&[&wire.port(packed), &support::port("fw"), rest, &support::poller()].concat());
+    millrace.wait_up(&["wan"]);
+    millrace
+}
+
+/// Frames are received in place, and nothing was lost.
+fn look(millrace: &Millrace, frames: u64) {
+    let mapping = millrace.mapping();
+    assert!(mapping.zero_copy && mapping.in_place + mapping.copied >= frames, "{mapping:?}");
+    assert!(mapping.in_place > frames / 2, "{mapping:?}");
+    assert!(mapping.sent_in_place > 0 && mapping.sent_copied > 0, "long frames and short ones: {mapping:?}");
+    for port in ["wan", "fw"] {
+        assert_eq!(millrace.port(port).dropped(), 0, "{:?}", millrace.port(port).0);
+    }
+}
+
+#[test]
+fn every_frame_passes_in_place_whole_and_in_order() -> Result<()> {
+    let _alone = cpu::alone();
+    for packed in [false, true] {
+        let (home, wire) = (Home::new(), Wire::new());
+        let millrace = switch(&home, &wire, packed, PASS_THROUGH);
+        let options = Options::new(home.socket("fw"));
+        let guest = if packed { options.packed() } else { options }.connect()?;
+        let far = wire.far().connect()?;
+        millrace.wait_mapped();
+        let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 64);
+        exchange.run(FRAMES, support::SOON)?;
+        look(&millrace, FRAMES);
+        millrace.stop();
+    }
+    Ok(())
+}
+
+#[test]
+fn every_kind_of_dpdk_guest() -> Result<()> {
+    let _alone = cpu::alone();
+    for case in 0..8 {
+        let [packed, mergeable, in_order] = [case & 1, case & 2, case & 4].map(|bit| bit != 0);
+        let (home, wire) = (Home::new(), Wire::new());
+        let millrace = switch(&home, &wire, false, PASS_THROUGH);
+        let mut port = dpdk::Port::new(home.socket("fw")).mergeable(mergeable);
+        port = if packed { port.packed() } else { port };
+        port = if in_order { port.in_order() } else { port };
+        let far = dpdk::Port::new(wire.home.socket("far"));
+        let mut testpmd = Testpmd::builder("loop").port(port).port(far).spawn()?;
+        testpmd.wait_ready(dpdk::READY)?;
+        millrace.wait_mapped();
+        testpmd.start_tx_first(2)?;
+        wait_for("frames to go round", || (millrace.mapping().in_place > FRAMES).then_some(()));
+        testpmd.stop()?;
+        let stats = testpmd.stats()?;
+        assert!(stats.iter().all(|port| port.rx_packets > FRAMES / 2), "case {case}: {stats:?}");
+        testpmd.quit(support::SOON)?;
+        wait_for("the guest to be gone", || (!millrace.mapping().zero_copy).then_some(()));
+        assert!(millrace.mapping().reason.is_some_and(|reason| reason.contains("no guest")), "case {case}");
+        millrace.stop();
+    }
+    Ok(())
+}
+
+#[test]
+fn a_linux_machine() -> Result<()> {
+    let _alone = cpu::alone();
+    let namespace = Namespace::create()?;
+    let far = Home::new();
+    let tap = "[[port]]\nname = \"far\"\ndriver = \"tap\"\ninterface = \"far0\"\n";
+    let patch = "[[patch]]\nports = [\"wan\", \"far\"]\n";
+    let wire = far.start_inside(&namespace, &[&support::port("wan"), tap, patch, support::SLEEPER].concat());
+    let wire = Wire { home: far, millrace: Some(wire) };
+    namespace.run("ip", &["address", "add", "192.0.2.1/24", "dev", "far0"])?;
+    let home = Home::new();
+    let millrace = switch(&home, &wire, false, PASS_THROUGH);
+    let kernel = Kernel::prepare()?;
+    let machine = Vm::builder("a").nic(Nic::new(home.socket("fw"))).spawn(&kernel)?;
+    machine.wait_ready(guest::READY)?;
+    machine.set_address("eth0", "192.0.2.2/24")?;
+    millrace.wait_mapped();
+    for size in ["56", "1400"] {
+        namespace.run("ping", &["-c", "5", "-i", "0.2", "-W", "2", "-s", size, "192.0.2.2"])?;
+    }
+    assert_eq!(machine.ping("192.0.2.1", 5)?.received, 5);
+    let mapping = millrace.mapping();
+    assert!(mapping.in_place >= 15 && mapping.sent_in_place >= 5, "{mapping:?}");
+    machine.power_off(support::SOON)?;
+    millrace.wait_down("fw");
+    millrace.stop();
+    Ok(())
+}
+
+/// Frames for others land in the mapped guest's buffers too, and are copied from there; a guest that posts nothing holds
+/// nobody up.
+#[test]
+fn others_in_the_bridge_get_theirs() -> Result<()> {
+    let _alone = cpu::alone();
+    let (home, wire) = (Home::new(), Wire::new());
+    let bridge =
+        [BRIDGE, &support::port("other"), "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n"];
+    let millrace = switch(&home, &wire, false, &bridge.concat());
+    let mut far = wire.far().connect()?;
+    let mut other = Options::new(home.socket("other")).connect()?;
+    // Without a guest, with one that takes its frames, and with one that has posted its buffers and never looks again.
+    for step in 0..3 {
+        let guest = if step > 0 { Some(Options::new(home.socket("fw")).connect()?) } else { None };
+        if guest.is_some() {
+            millrace.wait_mapped();
+        }
+        let mut exchange = Exchange::new([other, far], [3, 2], SIZES, 32);
+        exchange.run(FRAMES / 4, support::SOON)?;
+        [other, far] = exchange.into_guests();
+        if let (1, Some(guest)) = (step, guest) {
+            let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 32);
+            exchange.run(FRAMES / 4, support::SOON)?;
+            [_, far] = exchange.into_guests();
+        }
+    }
+    let mapping = millrace.mapping();
+    assert!(mapping.in_place > 0 && mapping.elsewhere > 0 && mapping.copied > 0, "{mapping:?}");
+    millrace.stop();
+    Ok(())
+}
+
+fn blaster(socket: std::path::PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-guest"));
+    command.arg(socket).arg(if packed { "packed" } else { "split" }).args(numbers.map(|n| n.to_string()));
+    let mut daemon = Launch::new("guest").pin(&cpu::Plan::detect().guests).spawn(command)?;
+    daemon.wait_for_line("its queues to run", support::SOON, |line| line == "running")?;
+    Ok(daemon)
+}
+
+/// What is held when nothing comes or goes.
+fn settled(millrace: &Millrace) -> Usage {
+    std::thread::sleep(Duration::from_millis(200));
+    millrace.usage()
+}
+
+fn under_load(millrace: &Millrace) {
+    let before = millrace.mapping();
+    wait_for("frames both ways", || {
+        let now = millrace.mapping();
+        let sent = |m: &engine::stats::MappingStats| m.sent_in_place + m.sent_copied;
+        (now.in_place > before.in_place + 500 && sent(&now) > sent(&before) + 500).then_some(())
+    });
+}
+
+#[test]
+fn guests_are_killed_under_load() -> Result<()> {
+    const TIMES: usize = 100;
+    let _alone = cpu::alone();
+    let (home, wire) = (Home::new(), Wire::new());
+    let millrace = switch(&home, &wire, false, &[PASS_THROUGH, &support::patch("c", "d")].concat());
+    let [c, d] = ["c", "d"].map(|port| Options::new(home.socket(port)).connect().unwrap());
+    let bystanders = Pump::start(Exchange::new([c, d], [3, 4], 60..=1500, 64));
+    let _far = blaster(wire.home.socket("far"), false, [2, 1])?;
+    let mut before = None;
+    for death in 0..TIMES {
+        let mut victim = blaster(home.socket("fw"), death % 2 == 0, [1, 2])?;
+        millrace.wait_mapped();
+        under_load(&millrace);
+        victim.kill()?;
+        millrace.wait_down("fw");
+        if death == 10 {
+            before = Some(settled(&millrace));
+        }
+    }
+    let before = before.expect("there were as many");
+    wait_for(&format!("no more to be held than {before:?}: {:?}", millrace.usage()), || {
+        let after = millrace.usage();
+        let few = after.mappings <= before.mappings + 8 && after.rss <= before.rss + (1 << 20);
+        ((after.fds, after.threads) == (before.fds, before.threads) && few).then_some(())
+    });
+    let tally = bystanders.stop()?;
+    assert!(tally.is_complete(), "{tally:?}");
+    millrace.stop();
+    Ok(())
+}
+
+/// Once a guest's session has ended, nobody writes to its memory any more.
+#[test]
+fn nothing_is_written_late() -> Result<()> {
+    let _alone = cpu::alone();
+    let (home, wire) = (Home::new(), Wire::new());
+    let millrace = switch(&home, &wire, false, PASS_THROUGH);
+    let mut far = wire.far().connect()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    // Whether or not anybody takes it; and until this test ends, however it does.
+    let sender = std::thread::spawn(move || {
+        let frame = [0x5a; 1000];
+        while !stopped.load(Ordering::Relaxed) && far.is_connected() {
+            far.reap().and_then(|_| far.send(&[&frame], 1)).unwrap();
+            far.flush();
+            std::thread::yield_now();
+        }
+    });
+    for round in 0..20 {
+        let options = Options::new(home.socket("fw"));
+        let mut guest = if round % 2 == 0 { options } else { options.packed() }.connect()?;
+        let before = millrace.mapping().in_place;
+        wait_for("buffers to be filled", || {
+            guest.receive(64, |_| Ok(())).unwrap();
+            (millrace.mapping().in_place > before + 50).then_some(())
+        });
+        let memory = guest.leave();
+        millrace.wait_down("fw");
+        wait_for("the mapping to end", || (!millrace.mapping().zero_copy).then_some(()));
+        let then = memory();
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(memory() == then, "round {round}: something was written after the guest had left");
+    }
+    stop.store(true, Ordering::Relaxed);
+    sender.join().expect("it sent");
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn the_wire_is_killed_under_load() -> Result<()> {
+    let _alone = cpu::alone();
+    let (home, mut wire) = (Home::new(), Wire::new());
+    let millrace = switch(&home, &wire, false, PASS_THROUGH);
+    let guest = Options::new(home.socket("fw")).connect()?;
+    let mut guest = Some(guest);
+    for _ in 0..10 {
+        millrace.wait_up(&["wan"]);
+        millrace.wait_mapped();
+        let far = wire.far().connect()?;
+        let mut exchange = Exchange::new([guest.take().expect("it is back"), far], [1, 2], SIZES, 64);
+        exchange.run(2000, support::SOON)?;
+        let [back, far] = exchange.into_guests();
+        guest = Some(back);
+        drop(far);
+        wire.kill()?;
+        millrace.wait_down("wan");
+        wire.revive();
+    }
+    assert!(guest.is_some_and(|guest| guest.is_connected()), "the guest has noticed nothing");
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn a_switch_that_stops_gives_everything_back() -> Result<()> {
+    let _alone = cpu::alone();
+    let (home, wire) = (Home::new(), Wire::new());
+    for _ in 0..3 {
+        let millrace = switch(&home, &wire, false, PASS_THROUGH);
+        let guest = Options::new(home.socket("fw")).connect()?;
+        let far = wire.far().connect()?;
+        millrace.wait_mapped();
+        Exchange::new([guest, far], [1, 2], SIZES, 64).run(2000, support::SOON)?;
+        // With both still connected.
+        millrace.stop();
+    }
+    Ok(())
+}
