@@ -1,6 +1,7 @@
 //! The switch as a process: what is opened in which order, and what signals do.
 
-use crate::config::{Config, LoadError, ReloadReport};
+use crate::config::{Config, LoadError, Reach, ReachError, ReloadReport};
+use crate::confine::{Confined, PrivilegeError, confine};
 use crate::control::{Handler, Server};
 use crate::metrics::{Exporter, MetricsError};
 use crate::plan;
@@ -27,6 +28,12 @@ pub enum DaemonError {
     /// No metrics endpoint.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// A directory that the configuration grants is missing.
+    #[error(transparent)]
+    Reach(#[from] ReachError),
+    /// Privileges could not be given up.
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
     /// A port or a worker could not be started.
     #[error(transparent)]
     Switch(#[from] engine::Error),
@@ -50,11 +57,22 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
     let stop = Stop::new().map_err(|source| DaemonError::System { action: "create an eventfd", source })?;
     let control = Server::bind(&config.control)?;
     let metrics = config.metrics.as_ref().map(Exporter::bind).transpose()?;
+    let reach = Reach::of(&config, path)?;
+    // Before there is a second thread: it would keep what this one gives up.
+    let confined = confine(&config.confinement, &reach)?;
+    tracing::info!("{confined}");
+    confined.missing().for_each(|missing| tracing::warn!("{missing}"));
     let switch = Switch::start(plan::spec(&config))?;
     tracing::info!(control = %config.control.display(), ports = config.ports.len(), "started");
 
-    let daemon =
-        Arc::new(Daemon { path: path.to_owned(), switch, config: Mutex::new(config), signals: signals.handle() });
+    let daemon = Arc::new(Daemon {
+        path: path.to_owned(),
+        switch,
+        reach: confined.landlock.active.then_some(reach),
+        confined,
+        config: Mutex::new(config),
+        signals: signals.handle(),
+    });
     let handler: Arc<dyn Handler> = daemon.clone();
     thread::scope(|scope| {
         scope.spawn(|| control.serve(&handler, &stop));
@@ -84,6 +102,10 @@ fn take_signals() -> io::Result<Signals> {
 struct Daemon {
     path: PathBuf,
     switch: Switch,
+    /// What it denies itself.
+    confined: Confined,
+    /// Which files are left to it, if not all.
+    reach: Option<Reach>,
     /// What it was last told to be.
     config: Mutex<Config>,
     /// Closing it ends the signal loop, and so the switch.
@@ -106,6 +128,24 @@ impl Daemon {
     }
 }
 
+impl Daemon {
+    /// Says of a file that could be read at the start why it may not be readable any more.
+    fn explain(&self, error: &LoadError) -> String {
+        match error {
+            LoadError::Read { source, .. }
+                if source.kind() == io::ErrorKind::PermissionDenied && self.confined.enabled =>
+            {
+                format!(
+                    "{error}; the switch is user \"{}\" and confined to the directory that the file was in when it \
+                     started: move the file back, let that user read it, or start the switch again",
+                    self.confined.user
+                )
+            }
+            _ => error.to_string(),
+        }
+    }
+}
+
 impl Handler for Daemon {
     fn snapshot(&self) -> Snapshot {
         self.switch.snapshot()
@@ -116,7 +156,8 @@ impl Handler for Daemon {
     }
 
     fn reload(&self) -> Result<ReloadReport, String> {
-        let (new, warnings) = Config::load(&self.path).map_err(|error| error.to_string())?;
+        let (new, warnings) =
+            Config::load_within(&self.path, self.reach.as_ref()).map_err(|error| self.explain(&error))?;
         // Held to the end: two reloads at a time go one after the other.
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         let mut report = new.changes_from(&config);
@@ -125,6 +166,10 @@ impl Handler for Daemon {
         report.warnings.extend(done.failed);
         *config = new;
         Ok(report)
+    }
+
+    fn confinement(&self) -> Confined {
+        self.confined.clone()
     }
 
     fn shutdown(&self) {

@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod confine;
 pub mod control;
 pub mod ctl;
 pub mod daemon;

@@ -2,8 +2,11 @@
 
 use super::problem::{Problem, Report};
 use super::raw::{At, Field, RawFile};
+use super::reach::{Purpose, Reach};
 use super::read::{self, Unread};
-use super::{Config, Idle, MetricsAddress, Worker, default_control_socket, forwarding, mappings, ports, workers};
+use super::{
+    Config, Idle, MetricsAddress, Worker, confinement, default_control_socket, forwarding, mappings, ports, workers,
+};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -12,12 +15,13 @@ use std::path::{Path, PathBuf};
 /// `sun_path` holds 108 bytes, the last of which is the terminating NUL (unix(7)).
 const SOCKET_PATH_LIMIT: usize = 107;
 
-/// Reads, judges and builds.
-pub(super) fn build(path: &Path, text: &str) -> Result<(Config, Report), Report> {
+/// Reads, judges and builds; `reach` is that of the switch that runs, if one does and is confined.
+pub(super) fn build(path: &Path, text: &str, reach: Option<&Reach>) -> Result<(Config, Report), Report> {
     let read = read::read(text);
     let directory = path.parent().unwrap_or(Path::new("")).to_owned();
     let mut check = Check {
         directory,
+        reach,
         problems: read.problems,
         unread: read.unread,
         listeners: HashMap::new(),
@@ -33,8 +37,9 @@ pub(super) fn build(path: &Path, text: &str) -> Result<(Config, Report), Report>
 
 /// The judge: collects problems while the parts are built. A part that has a problem is built all the same, with
 /// some value in its place, so that the parts that refer to it can be judged as well.
-pub(super) struct Check {
+pub(super) struct Check<'r> {
     directory: PathBuf,
+    reach: Option<&'r Reach>,
     pub problems: Vec<Problem>,
     unread: Vec<Unread>,
     /// Unix sockets that this configuration creates.
@@ -43,7 +48,7 @@ pub(super) struct Check {
     written: HashMap<PathBuf, Range<usize>>,
 }
 
-impl Check {
+impl Check<'_> {
     fn config(&mut self, file: &RawFile) -> Config {
         let ports = ports::build(self, &file.ports);
         let (mut patches, bridges) = forwarding::build(self, file, &ports);
@@ -60,6 +65,7 @@ impl Check {
             workers: if workers.is_empty() { vec![default_worker()] } else { workers },
             control: self.control(file),
             metrics: self.metrics(file),
+            confinement: confinement::build(self, file.confinement.as_ref()),
         }
     }
 
@@ -185,7 +191,31 @@ impl Check {
                     .and_at(&first, "already used here"),
             );
         }
+        self.reachable(at, &path, Purpose::Create);
         path
+    }
+
+    /// Path of a capture file that the switch reads.
+    pub fn read_file(&mut self, at: &At<String>) -> PathBuf {
+        let path = self.path(at);
+        self.reachable(at, &path, Purpose::Read);
+        path
+    }
+
+    /// Reports a path that a running switch cannot open, because it has confined itself.
+    pub fn reachable(&mut self, at: &At<String>, path: &Path, purpose: Purpose) {
+        if self.reach.is_none_or(|reach| reach.covers(path, purpose)) {
+            return;
+        }
+        let directory = path.parent().unwrap_or(Path::new("")).display();
+        self.error(
+            &at.span,
+            format!("the confinement of the running switch forbids it to {purpose} in {directory}"),
+            format!(
+                "start the switch again; if such paths are to come while it runs, add \"{directory}\" to \
+                 `directories` of [confinement] first"
+            ),
+        );
     }
 }
 

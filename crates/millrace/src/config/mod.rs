@@ -7,12 +7,14 @@
 mod assignment;
 mod build;
 mod changes;
+mod confinement;
 mod forwarding;
 mod mappings;
 mod options;
 mod ports;
 mod problem;
 mod raw;
+mod reach;
 mod read;
 mod reference;
 mod suggest;
@@ -23,8 +25,10 @@ mod workers;
 
 pub use assignment::QueueId;
 pub use changes::ReloadReport;
+pub use confinement::Confinement;
 pub use problem::{Problem, Report, Severity};
 pub use raw::{Idle, Mode};
+pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
 pub use value::{Mac, MetricsAddress};
 
@@ -48,6 +52,8 @@ pub struct Config {
     pub control: PathBuf,
     /// Where to answer scrapes of the metrics, if anywhere.
     pub metrics: Option<MetricsAddress>,
+    /// What the switch denies itself.
+    pub confinement: Confinement,
 }
 
 /// A mapping: one port receives into the buffers of the other one's guest.
@@ -267,13 +273,18 @@ pub enum LoadError {
 impl Config {
     /// Reads and checks the file at `path`. The report beside the configuration holds its warnings.
     pub fn load(path: &Path) -> Result<(Self, Report), LoadError> {
+        Self::load_within(path, None)
+    }
+
+    /// The same for a switch that is running: a path that is beyond its `reach` is an error, too.
+    pub fn load_within(path: &Path, reach: Option<&Reach>) -> Result<(Self, Report), LoadError> {
         let text = std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
-        Self::parse(path, &text).map_err(LoadError::Invalid)
+        build::build(path, &text, reach).map_err(LoadError::Invalid)
     }
 
     /// Checks `text`, as if it had been read from `path`.
     pub fn parse(path: &Path, text: &str) -> Result<(Self, Report), Report> {
-        build::build(path, text)
+        build::build(path, text, None)
     }
 }
 

@@ -4,6 +4,7 @@ use super::build::{BuiltPort, BuiltPorts, Check};
 use super::options::{Driver as Kind, drivers_of};
 use super::problem::Problem;
 use super::raw::{self, At, Field, RawFault, RawPort, Section, Trunk, VIDS};
+use super::reach::Purpose;
 use super::value::{is_interface_name, is_name};
 use super::{Driver, Fault, Mac, Mode, Port, Vlan};
 use std::collections::HashMap;
@@ -173,10 +174,15 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
 }
 
 fn socket(check: &mut Check, raw: &Section<RawPort>, mode: Mode) -> std::path::PathBuf {
-    check
-        .required(&raw.span, "socket", &raw.socket, "socket = \"a.sock\"")
-        .map(|at| check.socket(at, mode == Mode::Server))
-        .unwrap_or_default()
+    let Some(at) = check.required(&raw.span, "socket", &raw.socket, "socket = \"a.sock\"") else {
+        return std::path::PathBuf::new();
+    };
+    let path = check.socket(at, mode == Mode::Server);
+    // Whoever connects only needs no leave of landlock's.
+    if mode == Mode::Server {
+        check.reachable(at, &path, Purpose::Create);
+    }
+    path
 }
 
 fn interface(check: &mut Check, at: &At<String>) -> String {
@@ -206,7 +212,7 @@ fn pcap(check: &mut Check, raw: &Section<RawPort>) -> Driver {
         check.error(&at.span, "there is nothing to `loop` without `replay`", "add `replay = \"in.pcap\"`");
     }
     Driver::Pcap {
-        replay: raw.replay.as_ref().map(|at| check.path(at)),
+        replay: raw.replay.as_ref().map(|at| check.read_file(at)),
         record: raw.record.as_ref().map(|at| check.written_file(at)),
         repeat: raw.repeat.as_ref().is_some_and(|at| at.value),
     }

@@ -159,6 +159,9 @@ pub struct RawFile {
     pub control: Field<Table<RawControl>>,
     /// The OpenMetrics endpoint, for Prometheus and the like. Without this section there is none.
     pub metrics: Field<Table<RawMetrics>>,
+    /// What the switch denies itself before it serves its first guest; docs/security.md explains it, and
+    /// `millrace ctl confinement` shows it. A change takes effect when the switch is started again.
+    pub confinement: Field<Table<RawConfinement>>,
 }
 
 /// One `[[port]]`.
@@ -340,6 +343,22 @@ pub struct RawMetrics {
     /// Where to answer `GET /metrics`: a loopback address and port such as `"127.0.0.1:9464"`, or
     /// `"unix:metrics.sock"`. Other addresses are refused: the endpoint has no authentication.
     pub listen: Field<String>,
+}
+
+/// `[confinement]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "confinement")]
+pub struct RawConfinement {
+    /// Give up privileges that are not needed, and refuse system calls and files that are not.
+    #[schemars(extend("default" = true))]
+    pub enabled: Field<bool>,
+    /// User to go on as, with its groups; the switch must then be started as root. Directories of sockets and capture
+    /// files that the switch creates must be that user's. The default is whoever starts the switch.
+    pub user: Field<String>,
+    /// Directories, which must exist, beneath which a configuration that is changed later may name sockets and capture
+    /// files. Those that the sockets and files of the configuration are in when the switch starts need not be listed.
+    pub directories: Field<Vec<At<String>>>,
 }
 
 /// Who listens on a vhost-user socket.

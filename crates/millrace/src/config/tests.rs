@@ -374,6 +374,22 @@ fn metrics_listen_on_loopback_only() {
 }
 
 #[test]
+fn confinement_is_on_unless_it_is_switched_off() {
+    let confinement = |text: &str| valid(text).confinement;
+    assert!(confinement("").enabled && !confinement("confinement.enabled = false").enabled);
+    let all = confinement("[confinement]\nuser = 'm'\ndirectories = ['a', '/b']");
+    assert_eq!((all.user.as_deref(), all.directories), (Some("m"), vec!["/etc/a".into(), "/b".into()]));
+    for (text, expected) in [
+        ("enabled = false\nuser = 'm'", "3:8: `user` means nothing with `enabled = false`; "),
+        ("user = ''", "2:8: this cannot name a user; "),
+        ("directories = ['']", "2:16: the path is empty; "),
+    ] {
+        let found = problems(&format!("[confinement]\n{text}"));
+        assert!(found.iter().any(|line| line.starts_with(expected)), "{text}: {found:#?}");
+    }
+}
+
+#[test]
 fn positions_count_characters() {
     let found = problems("port = [{name='ä', driver='sink', vlan=0}]");
     assert!(found[0].starts_with("1:15: `ä` cannot name a port"), "{found:#?}");

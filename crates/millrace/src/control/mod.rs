@@ -1,6 +1,7 @@
 //! The control socket: JSON-RPC 2.0 over a unix socket, one message a line.
 //!
-//! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `reload`, `shutdown`, `version`.
+//! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `confinement`,
+//! `reload`, `shutdown`, `version`.
 
 mod client;
 mod rpc;
@@ -10,6 +11,7 @@ pub use crate::config::ReloadReport;
 pub use client::{Client, ClientError};
 pub use server::Server;
 
+use crate::confine::Confined;
 use engine::stats::{MacEntry, PortStats, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,6 +24,8 @@ pub trait Handler: Send + Sync {
     fn macs(&self) -> Vec<MacEntry>;
     /// Reads the configuration again and applies it; the error says why nothing changed.
     fn reload(&self) -> Result<ReloadReport, String>;
+    /// What the switch denies itself.
+    fn confinement(&self) -> Confined;
     /// Begins to stop the switch, and returns at once.
     fn shutdown(&self);
 }

@@ -109,8 +109,8 @@ fn check(request: &Value) -> Result<(Option<&Value>, &str, Option<&Value>), Fail
 }
 
 fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> {
-    const METHODS: [&str; 9] =
-        ["ports", "stats", "workers", "mac", "drops", "mappings", "reload", "shutdown", "version"];
+    const METHODS: [&str; 10] =
+        ["ports", "stats", "workers", "mac", "drops", "mappings", "confinement", "reload", "shutdown", "version"];
     if !METHODS.contains(&method) {
         let message = format!("there is no method `{method}`; known are {}", METHODS.join(", "));
         return Err(Failure::new(Failure::METHOD_NOT_FOUND, message));
@@ -129,6 +129,7 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
         "workers" => to_value(handler.snapshot().workers),
         "mac" => to_value(handler.macs()),
         "mappings" => to_value(handler.snapshot().mappings),
+        "confinement" => to_value(handler.confinement()),
         "drops" => {
             let ports = handler.snapshot().ports.into_iter();
             to_value(ports.filter(|port| !port.drops.is_empty()).map(|port| (port.name, port.drops)).collect::<Drops>())

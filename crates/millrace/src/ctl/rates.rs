@@ -91,7 +91,7 @@ mod tests {
         let drops = [("no_buffer".to_owned(), packets / 2)].into();
         let port = PortStats { name: "a".into(), queues: vec![queue.clone(), queue], drops, ..PortStats::default() };
         let worker = WorkerStats { busy_cycles, packets, ..WorkerStats::default() };
-        Snapshot { uptime_seconds, cycles_hz: 1000, ports: vec![port], workers: vec![worker] }
+        Snapshot { uptime_seconds, cycles_hz: 1000, ports: vec![port], workers: vec![worker], ..Snapshot::default() }
     }
 
     #[test]

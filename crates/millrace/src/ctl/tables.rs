@@ -1,6 +1,7 @@
 //! Answers as tables for people.
 
 use super::rates::Rates;
+use crate::confine::Confined;
 use crate::control::{Drops, PortSummary, ReloadReport, Version};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -174,6 +175,25 @@ pub(super) fn mappings(mappings: &[MappingStats]) -> String {
     text(&out)
 }
 
+pub(super) fn confinement(confined: &Confined) -> String {
+    let mut layers = table(&["LAYER", "STATE", "DETAIL"], 0..0);
+    let state = |active| if active { "on" } else { "off" };
+    let capabilities = match &confined.capabilities[..] {
+        [] => "no capabilities".to_owned(),
+        list => list.join(" "),
+    };
+    let privileges = format!("user {}, {capabilities}", confined.user);
+    layers.add_row(["privileges", state(confined.enabled), &privileges]);
+    for (name, layer) in [("seccomp", &confined.seccomp), ("landlock", &confined.landlock)] {
+        layers.add_row([name, state(layer.active), &layer.detail]);
+    }
+    let mut places = table(&["WITHIN REACH", "TO"], 0..0);
+    for place in &confined.places {
+        places.add_row([&place.path, &place.purpose]);
+    }
+    if confined.places.is_empty() { text(&layers) } else { format!("{}\n\n{}", text(&layers), text(&places)) }
+}
+
 pub(super) fn reload(report: &ReloadReport) -> String {
     let mut lines = Vec::new();
     let named = [
@@ -233,6 +253,7 @@ fn scaled(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::confine::Place;
     use engine::stats::{PortStats, QueueStats};
 
     #[test]
@@ -253,6 +274,17 @@ mod tests {
         assert_eq!(rows[0], ["Up", "for", "3", "s."]);
         assert_eq!(rows[2], ["a", "0", "1", "12", "0", "0", "0", "9"]);
         assert_eq!(rows[3], ["a", "1", "1", "12", "0", "0", "0"]);
+    }
+
+    #[test]
+    fn confinement_names_what_is_left() {
+        let off = confinement(&Confined::default());
+        assert!(!off.contains("WITHIN REACH") && off.lines().count() == 4, "{off}");
+        let place = Place { path: "/run/m".into(), purpose: "create sockets".into() };
+        let capabilities = vec!["CAP_NET_RAW".to_owned()];
+        let confined = Confined { enabled: true, capabilities, places: vec![place], ..Confined::default() };
+        let shown = confinement(&confined);
+        assert!(shown.contains("CAP_NET_RAW") && shown.lines().last().unwrap().contains("/run/m"), "{shown}");
     }
 
     #[test]

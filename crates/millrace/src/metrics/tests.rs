@@ -1,4 +1,5 @@
 use super::*;
+use crate::confine::Confined;
 use crate::control::ReloadReport;
 use engine::stats::{BURST_BOUNDS, MacEntry, PortStats, QueueStats, Snapshot, WorkerStats};
 use std::io::{Read, Write};
@@ -30,13 +31,22 @@ impl Handler for Switch {
             stage_cycles_per_packet: [("receive".to_owned(), 12.5)].into(),
             ..WorkerStats::default()
         };
-        Snapshot { uptime_seconds: 1.5, cycles_hz: 1_000_000, ports: vec![port], workers: vec![worker] }
+        Snapshot {
+            uptime_seconds: 1.5,
+            cycles_hz: 1_000_000,
+            ports: vec![port],
+            workers: vec![worker],
+            ..Snapshot::default()
+        }
     }
     fn macs(&self) -> Vec<MacEntry> {
         Vec::new()
     }
     fn reload(&self) -> Result<ReloadReport, String> {
         Ok(ReloadReport::default())
+    }
+    fn confinement(&self) -> Confined {
+        Confined::default()
     }
     fn shutdown(&self) {}
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::confine::Confined;
 use crate::control::{Client, ClientError, Drops, PortSummary, ReloadReport, Version};
 use engine::stats::{MacEntry, PortStats, QueueStats, Snapshot};
 use serde_json::{Value, json};
@@ -24,6 +25,9 @@ impl Handler for Switch {
     }
     fn reload(&self) -> Result<ReloadReport, String> {
         Err("line 3 is wrong".to_owned())
+    }
+    fn confinement(&self) -> Confined {
+        Confined { enabled: true, user: "m".into(), ..Confined::default() }
     }
     fn shutdown(&self) {
         self.stop.set();
@@ -93,6 +97,8 @@ fn every_method_answers_its_type() {
     assert_eq!(drops, [("a".to_owned(), [("no_buffer".to_owned(), 3)].into())].into());
     let version: Version = client.call_as("version").unwrap();
     assert_eq!(version.name, "millrace");
+    let confined: Confined = client.call_as("confinement").unwrap();
+    assert!(confined.enabled && confined.user == "m");
     let error = client.call("reload").unwrap_err();
     assert!(
         matches!(&error, ClientError::Refused { code: -32000, message } if message == "line 3 is wrong"),

@@ -1,5 +1,7 @@
 //! The program as its users meet it: as a process.
 
+mod confinement;
+
 use millrace::control::{Client, ReloadReport};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -25,14 +27,14 @@ struct Daemon {
 
 impl Daemon {
     fn start(directory: &Path, configuration: &str) -> Self {
+        Self::start_by(Command::new(env!("CARGO_BIN_EXE_millrace")), directory, configuration)
+    }
+
+    /// Starts it by a command that becomes the program.
+    fn start_by(mut command: Command, directory: &Path, configuration: &str) -> Self {
         let file = directory.join("m.toml");
-        fs::write(&file, format!("{configuration}\n[control]\nsocket = 'c.sock'\n")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_millrace"))
-            .args(["run", "--config"])
-            .arg(&file)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        configure(&file, configuration);
+        let child = command.args(["run", "--config"]).arg(&file).stderr(Stdio::piped()).spawn().unwrap();
         let mut daemon = Self { child, socket: directory.join("c.sock") };
         wait_until("the control socket", || match daemon.child.try_wait().unwrap() {
             Some(status) => {
@@ -61,6 +63,10 @@ impl Daemon {
         });
         code.unwrap().code().unwrap_or(-1)
     }
+}
+
+fn configure(file: &Path, configuration: &str) {
+    fs::write(file, format!("{configuration}\n[control]\nsocket = 'c.sock'\n")).unwrap();
 }
 
 impl Drop for Daemon {

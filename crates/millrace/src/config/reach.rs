@@ -1,0 +1,203 @@
+//! Which places a configuration needs in the file system, and for what: a confined switch keeps these and no others.
+//!
+//! A directory is told by its device and inode, not by its name, as landlock tells it (kernel
+//! Documentation/userspace-api/landlock.rst): what is beneath it, by whatever name, can be reached.
+
+use super::{Config, Driver, MetricsAddress, Mode};
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What the switch does at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Creates sockets and removes them; creates, overwrites and reads capture files. One purpose, because who looks
+    /// for a fault adds a capture beside the sockets.
+    Create,
+    /// Removes a socket that was created before.
+    Remove,
+    /// Reads files.
+    Read,
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Purpose::Create => "create sockets and capture files",
+            Purpose::Remove => "remove sockets",
+            Purpose::Read => "read files",
+        })
+    }
+}
+
+/// A place, which is a directory with all that is beneath it, or a single file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Its path.
+    pub path: PathBuf,
+    /// What for.
+    pub purpose: Purpose,
+    identity: (u64, u64),
+}
+
+/// All places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    grants: Vec<Grant>,
+}
+
+/// A directory that the configuration grants is not there.
+#[derive(Debug, thiserror::Error)]
+#[error("`directories` of [confinement] names {}: {source}; create it, or remove it from the list", path.display())]
+pub struct ReachError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl Reach {
+    /// What `config`, which was read from `file`, needs now, and what it grants for later.
+    pub fn of(config: &Config, file: &Path) -> Result<Self, ReachError> {
+        let mut reach = Self::default();
+        // Editors replace a file rather than change it, so it is its directory that must stay readable.
+        reach.file(file, Purpose::Read);
+        reach.grant(parent(&config.control), Purpose::Remove);
+        if let Some(MetricsAddress::Unix(socket)) = &config.metrics {
+            reach.grant(parent(socket), Purpose::Remove);
+        }
+        for port in &config.ports {
+            match &port.driver {
+                Driver::VhostUser { socket, mode: Mode::Server, .. }
+                | Driver::VirtioUser { socket, mode: Mode::Server, .. } => reach.grant(parent(socket), Purpose::Create),
+                Driver::Pcap { replay, record, .. } => {
+                    replay.iter().for_each(|path| reach.file(path, Purpose::Read));
+                    record.iter().for_each(|path| reach.file(path, Purpose::Create));
+                }
+                _ => {}
+            }
+            port.record_to.iter().for_each(|path| reach.file(path, Purpose::Create));
+        }
+        for path in &config.confinement.directories {
+            let is_directory = fs::metadata(path).and_then(|meta| match meta.is_dir() {
+                true => Ok(()),
+                false => Err(io::ErrorKind::NotADirectory.into()),
+            });
+            is_directory.map_err(|source| ReachError { path: path.clone(), source })?;
+            reach.grant(path, Purpose::Create);
+        }
+        Ok(reach)
+    }
+
+    /// The places.
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// `path` is in one of the places that are for `purpose`. True also if nobody can tell, as nothing is there: then
+    /// opening it says what is wrong.
+    pub fn covers(&self, path: &Path, purpose: Purpose) -> bool {
+        let Ok(place) = path.canonicalize().or_else(|_| parent(path).canonicalize()) else { return true };
+        let fits = |grant: &Grant| grant.purpose == purpose || grant.purpose == Purpose::Create;
+        let granted = |meta: &Metadata| self.grants.iter().any(|grant| fits(grant) && grant.identity == identity(meta));
+        place.ancestors().any(|place| fs::metadata(place).is_ok_and(|meta| granted(&meta)))
+    }
+
+    /// Grants the directory of a file, and that of the file which it is a link to. Of a file that is none (a pipe, a
+    /// device), that alone: the rest of its directory is no place for captures.
+    fn file(&mut self, path: &Path, purpose: Purpose) {
+        if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+            return self.grant(path, purpose);
+        }
+        self.grant(parent(path), purpose);
+        if let Ok(target) = path.canonicalize() {
+            self.grant(parent(&target), purpose);
+        }
+    }
+
+    /// Grants a place, if it is there: if not, whoever needs it will say so.
+    fn grant(&mut self, path: &Path, purpose: Purpose) {
+        let Ok(meta) = fs::metadata(path) else { return };
+        let identity = identity(&meta);
+        if !self.grants.iter().any(|grant| grant.purpose == purpose && grant.identity == identity) {
+            // Whoever asks what is granted may be in another directory than the switch.
+            let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            self.grants.push(Grant { path, purpose, identity });
+        }
+    }
+}
+
+fn identity(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+/// The directory of `path`, in a form that can be opened.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(directory: &Path, text: &str) -> Result<Reach, ReachError> {
+        let file = directory.join("m.toml");
+        let (config, _) = Config::parse(&file, text).unwrap_or_else(|report| panic!("{report}"));
+        Reach::of(&config, &file)
+    }
+
+    #[test]
+    fn each_place_is_for_what_it_was_named_for() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["sockets/deep", "captures", "elsewhere", "extra"] {
+            fs::create_dir_all(root.path().join(name)).unwrap();
+        }
+        let text = "port = [{name='a', driver='vhost-user', socket='sockets/a'},
+                            {name='b', driver='vhost-user', socket='elsewhere/b', mode='client'},
+                            {name='c', driver='sink', record-to='captures/c'}]
+                    confinement.directories = ['extra']";
+        let reach = reach(root.path(), text).unwrap();
+        let covers = |path: &str, purpose| reach.covers(&root.path().join(path), purpose);
+        for place in ["sockets/x", "sockets/deep/x", "captures/x", "extra/x"] {
+            assert!(covers(place, Purpose::Create) && covers(place, Purpose::Read), "{place}");
+        }
+        assert!(!covers("elsewhere/x", Purpose::Create), "it only connects to what is there");
+        assert!(covers("m.toml", Purpose::Read) && !covers("x", Purpose::Create));
+        assert!(covers("nowhere/x", Purpose::Create), "opening it tells more");
+    }
+
+    #[test]
+    fn links_do_not_lead_out_and_names_do_not_matter() {
+        let root = tempfile::tempdir().unwrap();
+        let [inside, outside] = ["inside", "outside"].map(|name| root.path().join(name));
+        for path in [&inside, &outside] {
+            fs::create_dir(path).unwrap();
+        }
+        let reach = reach(&inside, "port = [{name='a', driver='pcap', record='a'}]").unwrap();
+        std::os::unix::fs::symlink(&outside, inside.join("out")).unwrap();
+        fs::write(outside.join("f"), "").unwrap();
+        std::os::unix::fs::symlink(outside.join("f"), inside.join("f")).unwrap();
+        std::os::unix::fs::symlink(&inside, outside.join("in")).unwrap();
+        assert!(!reach.covers(&inside.join("out/a"), Purpose::Create));
+        assert!(!reach.covers(&inside.join("f"), Purpose::Create));
+        assert!(reach.covers(&outside.join("in/a"), Purpose::Create));
+    }
+
+    #[test]
+    fn a_device_is_granted_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let reach = reach(root.path(), "port = [{name='a', driver='pcap', record='/dev/null'}]").unwrap();
+        assert!(reach.covers(Path::new("/dev/null"), Purpose::Create));
+        assert!(!reach.covers(Path::new("/dev/zero"), Purpose::Create));
+    }
+
+    #[test]
+    fn a_directory_that_is_granted_must_exist() {
+        let root = tempfile::tempdir().unwrap();
+        let error = reach(root.path(), "confinement.directories = ['nowhere']").unwrap_err().to_string();
+        assert!(error.contains("/nowhere: ") && error.contains("create it"), "{error}");
+    }
+}

@@ -1,0 +1,218 @@
+//! What a running switch has denied itself, as the kernel sees it. These tests need root, a kernel with seccomp and
+//! landlock, `unshare` (util-linux) and `ip` (iproute2).
+
+use super::{Daemon, configure, text};
+use millrace::confine::Confined;
+use rustix::fs::{Uid, chown};
+use rustix::process::Signal;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+
+/// CAP_DAC_OVERRIDE, CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_BPF (linux/capability.h).
+const KEPT: u64 = 1 << 1 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39;
+/// CAP_DAC_OVERRIDE.
+const ROOTS: u64 = 1 << 1;
+
+const ONE: &str = "port = [{name='a', driver='vhost-user', socket='a.sock'}, {name='s', driver='sink'}]
+patch = [{ports=['a', 's']}]
+metrics.listen = 'unix:m.sock'";
+
+/// A switch whose threads all run.
+fn start(directory: &Path, configuration: &str) -> Daemon {
+    ready(Daemon::start(directory, configuration))
+}
+
+fn ready(daemon: Daemon) -> Daemon {
+    assert!(daemon.ctl(&["version"]).status.success());
+    daemon
+}
+
+fn require_root() {
+    assert!(rustix::process::geteuid().is_root(), "this test needs root: privileges are what it looks at");
+}
+
+/// One line of /proc/PID/task/TID/status, for all threads; at least `least` of them.
+fn of_threads(daemon: &Daemon, key: &str, least: usize) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.child.id())).unwrap();
+    // A thread that served a connection may end meanwhile.
+    let statuses = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok());
+    let values: Vec<String> = statuses
+        .map(|status| {
+            let line = status.lines().find_map(|line| line.strip_prefix(&format!("{key}:")));
+            line.unwrap_or_else(|| panic!("no {key} in {status}")).trim().to_owned()
+        })
+        .collect();
+    assert!(values.len() >= least, "{} threads", values.len());
+    values
+}
+
+fn capabilities(daemon: &Daemon, set: &str) -> Vec<u64> {
+    of_threads(daemon, set, 4).iter().map(|value| u64::from_str_radix(value, 16).unwrap()).collect()
+}
+
+/// All threads are confined, and have no capabilities but `kept`.
+fn assert_confined(daemon: &Daemon, kept: u64) {
+    for (key, expected) in [("NoNewPrivs", "1"), ("Seccomp", "2"), ("CapInh", "0000000000000000")] {
+        assert!(of_threads(daemon, key, 4).iter().all(|value| value == expected), "{key}");
+    }
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    let own = own.lines().find_map(|line| line.strip_prefix("CapPrm:")).unwrap().trim();
+    let own = u64::from_str_radix(own, 16).unwrap();
+    for set in ["CapEff", "CapPrm", "CapBnd"] {
+        let values = capabilities(daemon, set);
+        assert!(values.iter().all(|&value| value == own & kept), "{set}: {values:x?} is not {:x}", own & kept);
+    }
+}
+
+fn reload(daemon: &Daemon, directory: &Path, configuration: &str) -> Result<String, String> {
+    configure(&directory.join("m.toml"), configuration);
+    let output = daemon.ctl(&["reload"]);
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+fn confined(daemon: &Daemon) -> Confined {
+    serde_json::from_slice(&daemon.ctl(&["confinement", "--json"]).stdout).unwrap()
+}
+
+#[test]
+fn all_threads_are_confined_and_so_are_those_of_a_reload() {
+    require_root();
+    let directory = tempfile::tempdir().unwrap();
+    let mut daemon = start(directory.path(), ONE);
+    assert_confined(&daemon, KEPT);
+    let state = confined(&daemon);
+    assert!(state.landlock.active && state.seccomp.active && state.enabled && state.no_new_privs, "{state:?}");
+    let shown = text(&daemon.ctl(&["confinement"]).stdout);
+    assert!(shown.contains("CAP_NET_RAW") && shown.contains("create sockets"), "{shown}");
+
+    let more =
+        ONE.replace("{name='s'", "{name='b', driver='vhost-user', socket='b.sock', record-to='b.pcap'}, {name='s'");
+    let report = reload(&daemon, directory.path(), &more).unwrap();
+    assert!(report.starts_with("Ports added: b\n") && !report.contains("cannot"), "{report}");
+    let _guest = UnixStream::connect(directory.path().join("b.sock")).unwrap();
+    assert!(directory.path().join("b.pcap").exists());
+    assert_confined(&daemon, KEPT);
+
+    let mut log = BufReader::new(daemon.child.stderr.take().unwrap()).lines();
+    assert!(log.any(|line| line.unwrap().contains("confined: user root, CAP_")), "the log does not tell");
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), 0);
+    for socket in ["a.sock", "b.sock", "c.sock", "m.sock"] {
+        assert!(!directory.path().join(socket).exists(), "{socket} is left behind");
+    }
+}
+
+#[test]
+fn a_path_elsewhere_is_refused_by_name_and_granted_by_the_configuration() {
+    require_root();
+    let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let away = elsewhere.path().display();
+    let cases = [
+        (format!("driver='vhost-user', socket='{away}/b.sock'"), "create sockets and capture files"),
+        (format!("driver='pcap', record='{away}/b.pcap'"), "create sockets and capture files"),
+        (format!("driver='pcap', replay='{away}/b.pcap'"), "read files"),
+    ];
+    let with = |options: &str| ONE.replace("{name='s'", &format!("{{name='b', {options}}}, {{name='s'"));
+    let daemon = start(here.path(), ONE);
+    for (options, what) in &cases {
+        let error = reload(&daemon, here.path(), &with(options)).unwrap_err();
+        let expected = format!("the confinement of the running switch forbids it to {what} in {away}");
+        assert!(error.contains(&expected) && error.contains("m.toml:1:"), "{error}");
+        assert!(error.contains("`directories` of [confinement]"), "{error}");
+    }
+    assert!(!text(&daemon.ctl(&["ports"]).stdout).contains("\nb "), "a refused reload changes nothing");
+    let report = reload(&daemon, here.path(), &format!("{ONE}\nconfinement.enabled = false")).unwrap();
+    assert!(report.contains("[confinement] changed: this takes effect when the switch is started again."), "{report}");
+    drop(daemon);
+
+    fs::remove_file(here.path().join("c.sock")).unwrap();
+    let granted = format!("\nconfinement.directories = ['{away}']");
+    let daemon = start(here.path(), &format!("{ONE}{granted}"));
+    for (options, _) in &cases[..2] {
+        let report = reload(&daemon, here.path(), &format!("{}{granted}", with(options))).unwrap();
+        assert!(!report.contains("Warning: port"), "{report}");
+    }
+    assert!(elsewhere.path().join("b.pcap").exists());
+}
+
+#[test]
+fn a_directory_that_was_made_anew_is_told_from_the_old_one() {
+    require_root();
+    let root = tempfile::tempdir().unwrap();
+    let guests = root.path().join("guests");
+    fs::create_dir(&guests).unwrap();
+    // It stays, so that its number is not given to the new one.
+    let _kept = fs::File::open(&guests).unwrap();
+    let daemon = start(root.path(), &ONE.replace("a.sock", "guests/a.sock"));
+    fs::remove_dir_all(&guests).unwrap();
+    fs::create_dir(&guests).unwrap();
+    let error = reload(&daemon, root.path(), &ONE.replace("a.sock", "guests/b.sock")).unwrap_err();
+    assert!(error.contains("forbids it to create sockets "), "{error}");
+}
+
+#[test]
+fn taps_and_packet_sockets_come_with_a_reload() {
+    require_root();
+    let directory = tempfile::tempdir().unwrap();
+    // A network namespace of its own, which goes with the process.
+    let mut unshare = Command::new("unshare");
+    // The loopback interface's own MTU is more than the rings of a packet socket take.
+    let script = "ip link set lo mtu 1500 && exec \"$0\" \"$@\"";
+    unshare.args(["--net", "--", "sh", "-c", script, env!("CARGO_BIN_EXE_millrace")]);
+    let daemon = ready(Daemon::start_by(unshare, directory.path(), ONE));
+    let more = "{name='t', driver='tap', queues=2}, {name='p', driver='af_packet', interface='lo'}, {name='s'";
+    let report = reload(&daemon, directory.path(), &ONE.replace("{name='s'", more)).unwrap();
+    assert!(report.starts_with("Ports added: t, p\n"), "{report}");
+    let ports: serde_json::Value = serde_json::from_slice(&daemon.ctl(&["ports", "--json"]).stdout).unwrap();
+    let up = |name: &str| ports.as_array().unwrap().iter().any(|port| port["name"] == name && port["up"] == true);
+    assert!(up("t") && up("p"), "{ports}");
+    assert_confined(&daemon, KEPT);
+}
+
+#[test]
+fn another_user_has_less() {
+    require_root();
+    let directory = tempfile::tempdir().unwrap();
+    let nobody = fs::read_to_string("/etc/passwd").unwrap();
+    let nobody = nobody.lines().find_map(|line| line.strip_prefix("nobody:")).expect("there is a user nobody");
+    let uid: u32 = nobody.split(':').nth(1).unwrap().parse().unwrap();
+    chown(directory.path(), Some(Uid::from_raw(uid)), None).unwrap();
+    let mut daemon = start(directory.path(), &format!("{ONE}\nconfinement.user = 'nobody'"));
+    assert_confined(&daemon, KEPT & !ROOTS);
+    let expected = [uid; 4].map(|uid| uid.to_string()).join("\t");
+    assert!(of_threads(&daemon, "Uid", 4).iter().all(|value| *value == expected));
+    assert_eq!(confined(&daemon).user, "nobody");
+    assert_eq!(fs::metadata(directory.path().join("a.sock")).unwrap().uid(), uid);
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), 0);
+    assert!(!directory.path().join("a.sock").exists() && !directory.path().join("c.sock").exists());
+
+    let file = directory.path().join("m.toml");
+    configure(&file, "confinement.user = 'no-such-user'");
+    let refused = super::millrace(&["run", "--config", file.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("there is no such user"), "{refused:?}");
+}
+
+#[test]
+fn without_confinement_all_is_as_it_was() {
+    require_root();
+    let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let away = elsewhere.path().display();
+    let off = format!("{ONE}\nconfinement.enabled = false");
+    let daemon = start(here.path(), &off);
+    assert!(of_threads(&daemon, "Seccomp", 4).iter().all(|value| value == "0"));
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    let own = own.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
+    assert!(of_threads(&daemon, "CapEff", 4).iter().all(|value| value == own));
+    let state = confined(&daemon);
+    assert!(!state.enabled && !state.landlock.active && !state.seccomp.active, "{state:?}");
+    let more = format!("{{name='b', driver='vhost-user', socket='{away}/b.sock'}}, {{name='s'");
+    let report = reload(&daemon, here.path(), &off.replace("{name='s'", &more)).unwrap();
+    assert!(report.starts_with("Ports added: b\n"), "{report}");
+    UnixStream::connect(elsewhere.path().join("b.sock")).unwrap();
+}
