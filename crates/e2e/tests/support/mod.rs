@@ -109,7 +109,8 @@ impl Home {
 
     fn launch(&self, config: &str, mut command: Command) -> Millrace {
         let file = self.configure(config);
-        command.args(["run", "--config"]).arg(file);
+        // How many arenas an allocator makes depends on which threads meet, and each adds mappings.
+        command.args(["run", "--config"]).arg(file).env("MALLOC_ARENA_MAX", "1");
         let mut daemon = Daemon::spawn("millrace", command).unwrap();
         daemon.wait_for_line("the switch to start", SOON, |line| line.contains("started")).unwrap();
         let control = self.path("control");
