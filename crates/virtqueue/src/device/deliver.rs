@@ -98,15 +98,20 @@ impl<R: Ring> Receiveq<R> {
 
     #[inline(always)]
     pub(super) fn transmit(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
+        if self.filled.is_empty() { self.deliver::<false>(frames) } else { self.deliver::<true>(frames) }
+    }
+
+    /// `LENT`: some of the frames may lie in buffers of this queue.
+    #[inline(always)]
+    fn deliver<const LENT: bool>(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
         let mut done = Delivered::default();
         let wanted = frames.len() as u32;
-        let lent = !self.filled.is_empty();
-        if !lent && self.posted.len() < wanted {
+        if !LENT && self.posted.len() < wanted {
             self.ring.look_ahead(&self.posted, wanted, true)?;
         }
         for (i, frame) in frames.as_slice().iter().enumerate() {
             let need = frame.len + NET_HEADER;
-            if lent && let Some(buffer) = self.claim(frame) {
+            if LENT && let Some(buffer) = self.claim(frame) {
                 // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more.
                 unsafe { write_header(buffer.ptr, 1) };
                 self.ring.put_used(buffer, need);
@@ -138,14 +143,14 @@ impl<R: Ring> Receiveq<R> {
                 }
                 Room::Never => done.too_long += 1,
                 // Those behind it may lie where they belong.
-                Room::TooFew if lent => done.no_buffers += 1,
+                Room::TooFew if LENT => done.no_buffers += 1,
                 Room::TooFew => {
                     done.no_buffers = wanted - i as u32;
                     break;
                 }
             }
         }
-        if lent {
+        if LENT {
             // Others may still have to copy from these buffers: they are the guest's again by `Receiveq::settle`.
             return Ok(done);
         }

@@ -156,6 +156,15 @@ impl Transmitq {
 
     #[inline(always)]
     pub(super) fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> Result<usize, Fatal> {
+        match &self.kept {
+            None => self.take(burst, None),
+            kept => self.take(burst, kept.as_ref()),
+        }
+    }
+
+    /// Compiled for both cases: whether chains can be kept is not asked of every frame.
+    #[inline(always)]
+    fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&Kept>) -> Result<usize, Fatal> {
         let used = &self.used;
         let size = used.areas.size;
         let memory = &*used.areas.memory;
@@ -174,7 +183,7 @@ impl Transmitq {
                 // SAFETY: the buffer was just checked to be mapped, by a memory that this queue holds.
                 let frame = unsafe { Segment::new(ptr.as_ptr().add(NET_HEADER as usize), len) };
                 prefetch(frame.as_ptr());
-                match &self.kept {
+                match kept {
                     None => burst.push(frame),
                     Some(_) => burst.push_chain(frame, taken, tail.packed_id()),
                 }
@@ -189,7 +198,7 @@ impl Transmitq {
                 return Err(Fatal::LongChain { size });
             }
             slots_left -= slots;
-            match &self.kept {
+            match kept {
                 None => self.taken[taken].set((id, slots)),
                 Some(kept) => kept.take(taken, id, slots),
             }
@@ -197,7 +206,7 @@ impl Transmitq {
             taken += 1;
         }
         used.avail.set(at);
-        match &self.kept {
+        match kept {
             None => self.count.set(taken),
             Some(kept) => burst.set_lender(kept.lender()),
         }

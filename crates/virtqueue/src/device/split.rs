@@ -184,6 +184,15 @@ impl Transmitq {
 
     #[inline(always)]
     pub(super) fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> Result<usize, Fatal> {
+        match &self.kept {
+            None => self.take(burst, None),
+            kept => self.take(burst, kept.as_ref()),
+        }
+    }
+
+    /// Compiled for both cases: whether chains can be kept is not asked of every frame.
+    #[inline(always)]
+    fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&Kept>) -> Result<usize, Fatal> {
         let used = &self.used;
         let wanted = (burst.room() as u16).min(used.areas.size);
         let count = used.available(wanted)?.min(wanted);
@@ -201,14 +210,14 @@ impl Transmitq {
                 // SAFETY: the buffer was just checked to be mapped, by a memory that this queue holds.
                 let frame = unsafe { Segment::new(ptr.as_ptr().add(NET_HEADER as usize), len) };
                 prefetch(frame.as_ptr());
-                match &self.kept {
+                match kept {
                     None => burst.push(frame),
                     Some(_) => burst.push_chain(frame, taken.into(), head),
                 }
             } else if !self.receive_chain(burst, addr, tail)? {
                 break;
             }
-            if let Some(kept) = &self.kept {
+            if let Some(kept) = kept {
                 kept.take(taken.into(), head, 1);
             } else if !used.in_order {
                 used.put(put_at.wrapping_add(taken), head, 0);
@@ -217,7 +226,7 @@ impl Transmitq {
             taken += 1;
         }
         used.avail.next.set(avail.wrapping_add(taken));
-        if let Some(kept) = &self.kept {
+        if let Some(kept) = kept {
             burst.set_lender(kept.lender());
         } else {
             used.next.set(put_at.wrapping_add(taken));
