@@ -173,6 +173,10 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
         if guest.is_some() {
             millrace.wait_mapped();
         }
+        // What was flooded before its destination was known.
+        for guest in [&mut other, &mut far] {
+            guest.receive(usize::MAX, |_| Ok(()))?;
+        }
         let mut exchange = Exchange::new([other, far], [3, 2], SIZES, 32);
         exchange.run(FRAMES / 4, support::SOON)?;
         [other, far] = exchange.into_guests();
@@ -185,6 +189,30 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
     let mapping = millrace.mapping();
     assert!(mapping.in_place > 0 && mapping.elsewhere > 0 && mapping.copied > 0, "{mapping:?}");
     millrace.stop();
+    Ok(())
+}
+
+/// Buffers that a whole frame does not fit into stay with the guest, and frames are copied there.
+#[test]
+fn a_guest_with_short_buffers() -> Result<()> {
+    let _alone = cpu::alone();
+    for bridge in [false, true] {
+        let (home, wire) = (Home::new(), Wire::new());
+        let rest = [BRIDGE, "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\"]\n"].concat();
+        let millrace = switch(&home, &wire, false, if bridge { &rest } else { PASS_THROUGH });
+        let guest = Options::new(home.socket("fw")).buffer_size(1024).connect()?;
+        let far = wire.far().connect()?;
+        let why = wait_for("the mapping to copy", || {
+            millrace.mapping().reason.filter(|reason| reason.contains("less than 1530 bytes"))
+        });
+        assert!(why.contains("fw"), "{why}");
+        // Mergeable buffers take longer frames too.
+        let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 64);
+        exchange.run(FRAMES / 4, support::SOON)?;
+        let mapping = millrace.mapping();
+        assert!(mapping.in_place == 0 && mapping.copied >= FRAMES / 4, "{mapping:?}");
+        millrace.stop();
+    }
     Ok(())
 }
 

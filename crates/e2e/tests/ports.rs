@@ -29,6 +29,12 @@ fn two_namespaces() -> Result<(Namespace, Namespace)> {
     there.run("ip", &["link", "set", "up1", "up"])?;
     // On a cable that is no cable, the kernel leaves segmentation to the other end.
     there.run("ethtool", &["-K", "up1", "tso", "off", "gso", "off"])?;
+    // The kernel attaches a queue to a device when it notices its carrier, and drops frames until then.
+    for (namespace, end) in [(&here, "up0"), (&there, "up1")] {
+        support::wait_for("the cable", || {
+            namespace.run("ip", &["link", "show", end]).ok()?.contains("state UP").then_some(())
+        });
+    }
     Ok((here, there))
 }
 

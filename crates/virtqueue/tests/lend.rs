@@ -207,6 +207,7 @@ fn buffers_that_are_too_short_or_needed_elsewhere_stay() {
         let mut guest = Guest::new(case(packed, 8));
         guest.post(4, 1000);
         assert!(guest.enqueue.lend(1001, 0).unwrap().is_none());
+        assert!(guest.enqueue.is_unfit(1001) && !guest.enqueue.is_unfit(1000));
         assert!(guest.enqueue.lend(1000, 4).unwrap().is_none());
         assert!(guest.enqueue.lend(1000, 3).unwrap().is_some());
         assert!(guest.enqueue.lend(1000, 3).unwrap().is_none());
@@ -214,5 +215,35 @@ fn buffers_that_are_too_short_or_needed_elsewhere_stay() {
         guest.driver.queue.publish();
         let lent = std::iter::from_fn(|| guest.enqueue.lend(500, 0).unwrap()).count();
         assert_eq!(lent, 3, "a buffer in pieces is not lent");
+        assert!(guest.enqueue.is_unfit(500));
+    }
+}
+
+/// Whoever posts a buffer twice finds one frame where the other was; each chain comes back once all the same.
+#[test]
+fn the_same_buffer_twice() {
+    for packed in [false, true] {
+        let mut guest = Guest::new(case(packed, 8));
+        for _ in 0..2 {
+            guest.driver.add(0, &[ROOM], true).unwrap();
+        }
+        guest.driver.queue.publish();
+        let loans = [(); 2].map(|()| guest.enqueue.lend(ROOM, 0).unwrap().unwrap());
+        assert_eq!(loans[0].addr(), loans[1].addr());
+        loans.iter().enumerate().for_each(|(i, loan)| guest.fill(loan, &frame(i as u32, 60 + i)));
+        let mut storage = Box::<BurstStorage>::default();
+        let mut burst = storage.start();
+        for (i, loan) in loans.into_iter().enumerate() {
+            assert!(taken(&guest, loan, 60 + i as u32, &mut burst));
+        }
+        assert_eq!(guest.enqueue.transmit(burst.frames()).unwrap().frames, 2);
+        guest.enqueue.settle(|_| panic!("both were delivered"));
+        let mut used = Vec::new();
+        while let Some(back) = guest.driver.queue.pop_used().unwrap() {
+            used.push((back.id, back.len));
+        }
+        used.sort();
+        assert_eq!(used.iter().map(|u| u.1).collect::<Vec<_>>(), [60 + NET_HEADER, 61 + NET_HEADER]);
+        assert!(used[0].0 != used[1].0);
     }
 }

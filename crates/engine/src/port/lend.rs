@@ -44,6 +44,8 @@ pub struct Mapped {
     keeper: AtomicU64,
     /// Only this queue's frames go to the guest.
     exclusive: bool,
+    /// The guest's next buffer is no place for a frame.
+    unfit: AtomicBool,
     /// Buffers out at present.
     pub on_loan: Counter,
     /// Frames that were received into the guest's own buffers.
@@ -88,6 +90,12 @@ impl Mapped {
         self.keeper.load(Ordering::Acquire)
     }
 
+    /// The guest's next buffer is too short for a frame, or in pieces.
+    #[inline(always)]
+    pub fn is_unfit(&self) -> bool {
+        self.unfit.load(Ordering::Relaxed)
+    }
+
     /// A loan that was timed took so long.
     pub(super) fn time(&self, taken: Duration) {
         self.longest.set(self.longest.get().max(taken.as_micros() as u64));
@@ -96,12 +104,22 @@ impl Mapped {
     /// How many buffers the queue offers at least, its own included.
     #[inline(always)]
     pub(super) fn reserve(&self) -> u16 {
-        if self.exclusive { 0 } else { RESERVE }
+        match self.exclusive {
+            // All: what the guest does not take in place has to be copied.
+            _ if self.is_unfit() => u16::MAX,
+            true => 0,
+            false => RESERVE,
+        }
     }
 
     /// The next buffer of `guest`.
     #[inline(always)]
     pub(super) fn lend(&self, guest: &VhostTransmit) -> Option<Loan> {
-        guest.lend(LEND_ROOM, if self.exclusive { 0 } else { KEEP })
+        let loan = guest.lend(LEND_ROOM, if self.exclusive { 0 } else { KEEP });
+        let unfit = loan.is_none() && guest.ring().is_unfit(LEND_ROOM);
+        if unfit != self.is_unfit() {
+            self.unfit.store(unfit, Ordering::Relaxed);
+        }
+        loan
     }
 }

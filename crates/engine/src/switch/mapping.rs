@@ -15,6 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use virtqueue::BurstStorage;
 use virtqueue::memory::Memory;
 
+/// Of a buffer that is no place for a frame: see [`crate::port::lend::LEND_ROOM`].
+const UNFIT: &str = "has less than 1530 bytes, or is in pieces";
+
 /// The control side of a physical port that can receive into buffers of others.
 pub(super) trait Physical: Send {
     /// Lets whatever fills the queues write to `memories`, and to no other memory of guests.
@@ -235,7 +238,8 @@ impl Mapping {
             if state.guests[2 * queue].is_none() {
                 return Some(format!("no guest has started queue {queue} of \"{}\"", self.spec.to));
             }
-            state.refused.clone().or_else(|| lends(queue).err())
+            let unfit = || self.queues[queue].is_unfit().then(|| format!("a buffer of \"{}\" {UNFIT}", self.spec.to));
+            state.refused.clone().or_else(|| lends(queue).err()).or_else(unfit)
         };
         let queues = self.queues.iter().enumerate();
         queues

@@ -10,8 +10,9 @@ use super::scenario::{Contestant, Ring, Scenario};
 use super::testpmd::{Lcores, Testpmd};
 use crate::latency::{self, Latency};
 use crate::load::Report;
+use crate::wire::PASSING;
 use engine::stats::Snapshot;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -81,6 +82,8 @@ struct Moment {
     switch_cpu: Duration,
     load_cpu: Duration,
     snapshot: Option<Snapshot>,
+    /// What testpmd counted since the moment before: cycles per frame.
+    cycles: Option<f64>,
 }
 
 /// What the load found.
@@ -97,29 +100,32 @@ impl Bench<'_> {
         let latency = self.latency()?;
         let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(MeasureError::Directory)?;
         let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
-        let cpu = self.compare.switch_cpu;
-        let mut switch = match contestant {
-            Contestant::Millrace(forward) => Switch::Millrace(Box::new(Millrace::start(
-                &self.millrace,
-                (directory.path(), &sockets),
-                forward,
-                (cpu, Idle::Poll),
-                self.interrupt,
-            )?)),
-            Contestant::Testpmd => {
-                let lcores = Lcores { forwarding: cpu, console: self.compare.load_cpu };
-                Switch::Testpmd(Testpmd::switch(&sockets, lcores, self.pages, self.interrupt)?)
+        let start = |wire| self.switch(contestant, (directory.path(), &sockets), wire);
+        let (mut switch, found);
+        match self.compare.load {
+            LoadKind::Testbed => {
+                switch = start(None)?;
+                found = self.own_load(&mut switch, self.program("load", &sockets, scenario)?)?;
             }
-        };
-        let found = match self.compare.load {
-            LoadKind::Testbed => self.own_load(&mut switch, &sockets, scenario)?,
-            LoadKind::Testpmd => self.testpmd_load(&mut switch, &sockets, scenario)?,
-        };
+            LoadKind::Testpmd => {
+                switch = start(None)?;
+                found = self.testpmd_load(&mut switch, &sockets, scenario)?;
+            }
+            LoadKind::Wire => {
+                // The NIC is there before its driver.
+                let mut wire = self.program("wire", &sockets, scenario)?;
+                switch = start(Some(scenario.ring))?;
+                let passing = |wire: &Program| wire.errors().iter().any(|line| line == PASSING).then_some(());
+                wire.wait_for("frames to pass", LIMIT, passing)?;
+                found = self.own_load(&mut switch, wire)?;
+            }
+        }
         if found.mpps <= 0.0 {
             return Err(MeasureError::Nothing);
         }
         let [before, after] = &found.moments;
         let counted = before.snapshot.as_ref().zip(after.snapshot.as_ref());
+        let counted = counted.map(|(before, after)| Counted::between(before, after));
         Ok(Run {
             contestant,
             round,
@@ -127,7 +133,8 @@ impl Bench<'_> {
             mpps: found.mpps,
             switch_cpu_share: share(before, after, |moment| moment.switch_cpu),
             load_cpu_share: found.load_cpu_share,
-            counted: counted.map(|(before, after)| Counted::between(before, after)),
+            cycles_per_packet: counted.as_ref().map(|counted| counted.cycles_per_packet).or(after.cycles),
+            counted,
             dpdk: switch.dpdk(),
             load: found.report,
         })
@@ -138,17 +145,43 @@ impl Bench<'_> {
         Ok(latency::between(self.compare.switch_cpu, self.compare.load_cpu)?)
     }
 
-    fn own_load(&self, switch: &mut Switch, sockets: &[PathBuf; 2], scenario: Scenario) -> Result<Found, MeasureError> {
+    fn switch(
+        &self,
+        contestant: Contestant,
+        (directory, sockets): (&Path, &[PathBuf; 2]),
+        wire: Option<Ring>,
+    ) -> Result<Switch, MeasureError> {
+        let cpu = self.compare.switch_cpu;
+        Ok(match contestant {
+            Contestant::Millrace(forward) => Switch::Millrace(Box::new(Millrace::start(
+                &self.millrace,
+                (directory, sockets),
+                (forward, wire),
+                (cpu, Idle::Poll),
+                self.interrupt,
+            )?)),
+            Contestant::Testpmd => {
+                let lcores = Lcores { forwarding: cpu, console: self.compare.load_cpu };
+                Switch::Testpmd(Testpmd::switch(sockets, wire, lcores, self.pages, self.interrupt)?)
+            }
+        })
+    }
+
+    /// Starts this program again, for what `subcommand` does.
+    fn program(&self, subcommand: &str, sockets: &[PathBuf; 2], scenario: Scenario) -> Result<Program, MeasureError> {
         let program = std::env::current_exe().map_err(MeasureError::Directory)?;
         let mut command = Command::new(program);
-        command.args(["load", "--json"]).args(sockets);
+        command.args([subcommand, "--json"]).args(sockets);
         command.args(["--cpu", &self.compare.load_cpu.to_string(), "--size", &scenario.size.to_string()]);
         command.args(["--touch", &scenario.touch.to_string(), "--seconds", &self.compare.seconds().to_string()]);
         command.args(["--warmup", &self.compare.warmup().to_string()]);
         if scenario.ring == Ring::Packed {
             command.arg("--packed");
         }
-        let mut load = Program::start("the load", command, self.interrupt)?;
+        Ok(Program::start(format!("the {subcommand}"), command, self.interrupt)?)
+    }
+
+    fn own_load(&self, switch: &mut Switch, mut load: Program) -> Result<Found, MeasureError> {
         switch.wait_up(|| load.check("the switch's ports"))?;
         let (seconds, warmup) = self.durations();
         self.interrupt.sleep(warmup + MARGIN)?;
@@ -208,14 +241,14 @@ impl Switch {
     }
 
     fn look(&mut self, load: &mut Program) -> Result<Moment, MeasureError> {
-        let (snapshot, program) = match self {
-            Switch::Millrace(millrace) => (Some(millrace.snapshot()?), millrace.program()),
-            Switch::Testpmd(testpmd) => (None, testpmd.program()),
+        let (snapshot, cycles, program) = match self {
+            Switch::Millrace(millrace) => (Some(millrace.snapshot()?), None, millrace.program()),
+            Switch::Testpmd(testpmd) => (None, testpmd.take_cycles()?, testpmd.program()),
         };
         program.check("the end of the measurement")?;
         load.check("the end of the measurement")?;
         let (switch_cpu, load_cpu) = (program.cpu_time()?, load.cpu_time()?);
-        Ok(Moment { at: Instant::now(), switch_cpu, load_cpu, snapshot })
+        Ok(Moment { at: Instant::now(), switch_cpu, load_cpu, snapshot, cycles })
     }
 
     fn dpdk(&self) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use super::interrupt::Interrupt;
 use super::program::{Program, ProgramError};
-use super::scenario::Forward;
+use super::scenario::{Forward, Ring};
 use clap::ValueEnum;
 use engine::stats::Snapshot;
 use millrace::control::{Client, ClientError};
@@ -65,21 +65,23 @@ pub struct Millrace {
 
 impl Millrace {
     /// Starts the program with a port on each socket and one worker on processor `cpu`, and waits until it answers.
-    /// Its files go to `directory`.
+    /// Its files go to `directory`. Before a wire, the first port is the driver of the NIC there, with rings of this
+    /// format.
     pub fn start(
         path: &Path,
         (directory, sockets): (&Path, &[PathBuf; 2]),
-        forward: Forward,
+        (forward, wire): (Forward, Option<Ring>),
         (cpu, idle): (usize, Idle),
         interrupt: &Interrupt,
     ) -> Result<Millrace, MillraceError> {
         let (file, control) = (directory.join("millrace.toml"), directory.join("control.sock"));
-        std::fs::write(&file, configuration(sockets, &control, forward, cpu, idle))
+        std::fs::write(&file, configuration(sockets, &control, (forward, wire), (cpu, idle)))
             .map_err(MillraceError::Configuration)?;
         let mut command = Command::new(path);
         command.args(["run", "--log", "warn", "--config"]).arg(&file);
         let mut program = Program::start("Millrace", command, interrupt)?;
         let client = program.wait_for("its sockets", LIMIT, |_| {
+            // A wire makes its own.
             if sockets.iter().all(|socket| socket.exists()) { Client::connect(&control).ok() } else { None }
         })?;
         Ok(Millrace { program, client })
@@ -110,18 +112,28 @@ impl Millrace {
     }
 }
 
-fn configuration(sockets: &[PathBuf; 2], control: &Path, forward: Forward, cpu: usize, idle: Idle) -> String {
+fn configuration(
+    sockets: &[PathBuf; 2],
+    control: &Path,
+    (forward, wire): (Forward, Option<Ring>),
+    (cpu, idle): (usize, Idle),
+) -> String {
+    const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nports = [\"a\", \"b\"]\n\n";
     let mut text = String::new();
     for (name, socket) in ["a", "b"].iter().zip(sockets) {
-        text += &format!(
-            "[[port]]\nname = \"{name}\"\ndriver = \"vhost-user\"\nsocket = {:?}\n\n",
-            socket.display().to_string()
-        );
+        let driver = match wire {
+            Some(ring) if *name == "a" => format!("\"virtio-user\"\npacked = {}", ring == Ring::Packed),
+            _ => "\"vhost-user\"".to_owned(),
+        };
+        let socket = socket.display().to_string();
+        text += &format!("[[port]]\nname = \"{name}\"\ndriver = {driver}\nsocket = {socket:?}\n\n");
     }
-    text += match forward {
-        Forward::Patch => "[[patch]]\nports = [\"a\", \"b\"]\n\n",
-        Forward::Bridge => "[[bridge]]\nname = \"br0\"\nports = [\"a\", \"b\"]\n\n",
-    };
+    match forward {
+        Forward::Patch => text += "[[patch]]\nports = [\"a\", \"b\"]\n\n",
+        Forward::Bridge => text += BRIDGE,
+        Forward::Map => text += "[[mapping]]\nfrom = \"a\"\nto = \"b\"\nmode = \"pass-through\"\n\n",
+        Forward::BridgeMap => text = text + BRIDGE + "[[mapping]]\nfrom = \"a\"\nto = \"b\"\n\n",
+    }
     text += &format!(
         "[[worker]]\ncpu = {cpu}\nidle = \"{idle}\"\n\n[control]\nsocket = {:?}\n",
         control.display().to_string()
@@ -137,12 +149,15 @@ mod tests {
     fn millrace_takes_the_configuration() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("m.toml");
-        for (forward, idle) in
-            [(Forward::Patch, Idle::Poll), (Forward::Bridge, Idle::Sleep), (Forward::Patch, Idle::Backoff)]
-        {
+        for (forward, idle, wire) in [
+            (Forward::Patch, Idle::Poll, None),
+            (Forward::Bridge, Idle::Sleep, Some(Ring::Split)),
+            (Forward::Map, Idle::Backoff, Some(Ring::Packed)),
+            (Forward::BridgeMap, Idle::Poll, Some(Ring::Split)),
+        ] {
             let sockets = ["0.sock", "1.sock"].map(|name| directory.path().join(name));
             let control = directory.path().join("c.sock");
-            std::fs::write(&file, configuration(&sockets, &control, forward, 0, idle)).unwrap();
+            std::fs::write(&file, configuration(&sockets, &control, (forward, wire), (0, idle))).unwrap();
             let read = millrace::config::Config::load(&file);
             assert!(read.is_ok(), "{read:?}");
         }

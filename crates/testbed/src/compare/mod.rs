@@ -48,6 +48,10 @@ pub enum CompareError {
         "the load by testpmd touches nothing but headers, in its own way: leave --touch out, or use --load testbed"
     )]
     Touch,
+    #[error("--forward takes one, to be compared with testpmd, or two, to be compared with each other")]
+    Forward,
+    #[error("to receive into a network function's buffers takes a NIC: --load wire")]
+    Mapped,
     #[error("{scenario}, {contestant}: {source}")]
     Measure { scenario: Scenario, contestant: Contestant, source: MeasureError },
     #[error("the results can't be written to {}: {source}", path.display())]
@@ -59,9 +63,12 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     if compare.load == LoadKind::Testpmd && !compare.touch.is_empty() {
         return Err(CompareError::Touch);
     }
+    let contestants = Contestant::pair(&compare.forward).ok_or(CompareError::Forward)?;
+    if compare.load != LoadKind::Wire && compare.forward.iter().any(|forward| forward.is_mapped()) {
+        return Err(CompareError::Mapped);
+    }
     let program = millrace::program(compare.millrace.as_deref())?;
     let interrupt = Interrupt::install().map_err(CompareError::Signals)?;
-    let contestants = Contestant::pair(&compare.forward);
     let dpdk = u64::from(contestants.contains(&Contestant::Testpmd)) + u64::from(compare.load == LoadKind::Testpmd);
     let pages = if dpdk > 0 { Pages::for_dpdk(dpdk) } else { Pages::Normal };
     let mut results = Results::new(compare, contestants, Rig::detect(&program));

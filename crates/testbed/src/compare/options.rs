@@ -14,6 +14,8 @@ pub enum LoadKind {
     Testbed,
     /// dpdk-testpmd, which passes on what it gets
     Testpmd,
+    /// `testbed wire`: a NIC before the switch, which is its driver, and a network function behind it
+    Wire,
 }
 
 /// A comparison.
@@ -28,7 +30,8 @@ pub struct Compare {
     /// How much of every frame the load touches [default: header, and payload at the longest size]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub touch: Vec<TouchLevel>,
-    /// How Millrace joins its ports; `patch,bridge` compares these two instead of Millrace and testpmd
+    /// How Millrace joins its ports; two of them are compared with each other, one with testpmd. `map` and `bridge-map`
+    /// are for `--load wire`
     #[arg(long, value_enum, value_delimiter = ',', default_value = "patch")]
     pub forward: Vec<Forward>,
     /// Who sends the frames and takes them back

@@ -73,7 +73,9 @@ pub struct Run {
     pub switch_cpu_share: f64,
     /// The same of the load.
     pub load_cpu_share: f64,
-    /// What the switch itself counted.
+    /// Cycles of the switch in rounds that moved frames, per frame, as it counts them itself.
+    pub cycles_per_packet: Option<f64>,
+    /// What else the switch itself counted.
     pub counted: Option<Counted>,
     /// Version of DPDK, if that is the switch.
     pub dpdk: Option<String>,
@@ -85,6 +87,7 @@ pub struct Run {
 #[derive(Debug, Serialize)]
 pub struct Counted {
     /// Cycles in rounds that moved frames, per frame.
+    #[serde(skip)]
     pub cycles_per_packet: f64,
     /// Cycles per frame of each stage, sampled since the start.
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
@@ -224,6 +227,7 @@ pub mod tests {
             mpps,
             switch_cpu_share: 1.0,
             load_cpu_share: 1.0,
+            cycles_per_packet: None,
             counted: None,
             dpdk: None,
             load: None,

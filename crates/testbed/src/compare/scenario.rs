@@ -27,12 +27,23 @@ impl fmt::Display for Ring {
 
 /// How Millrace joins its two ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Forward {
     /// Back to back.
     Patch,
     /// By destination address.
     Bridge,
+    /// Back to back, and the wire's NIC fills the network function's own buffers.
+    Map,
+    /// The same by destination address.
+    BridgeMap,
+}
+
+impl Forward {
+    /// It receives into the network function's buffers.
+    pub fn is_mapped(self) -> bool {
+        matches!(self, Forward::Map | Forward::BridgeMap)
+    }
 }
 
 /// One of the two that are compared.
@@ -47,10 +58,11 @@ pub enum Contestant {
 
 impl Contestant {
     /// Who runs against whom.
-    pub fn pair(forward: &[Forward]) -> [Contestant; 2] {
-        match forward {
-            [only] => [Contestant::Millrace(*only), Contestant::Testpmd],
-            _ => [Contestant::Millrace(Forward::Bridge), Contestant::Millrace(Forward::Patch)],
+    pub fn pair(forward: &[Forward]) -> Option<[Contestant; 2]> {
+        match *forward {
+            [only] => Some([Contestant::Millrace(only), Contestant::Testpmd]),
+            [a, b] => Some([Contestant::Millrace(a), Contestant::Millrace(b)]),
+            _ => None,
         }
     }
 }
@@ -60,6 +72,8 @@ impl fmt::Display for Contestant {
         f.write_str(match self {
             Contestant::Millrace(Forward::Patch) => "Millrace patch",
             Contestant::Millrace(Forward::Bridge) => "Millrace bridge",
+            Contestant::Millrace(Forward::Map) => "Millrace mapped",
+            Contestant::Millrace(Forward::BridgeMap) => "Millrace bridge mapped",
             Contestant::Testpmd => "testpmd",
         })
     }
@@ -134,9 +148,10 @@ mod tests {
 
     #[test]
     fn millrace_runs_against_testpmd_or_itself() {
-        let names = |forward: &[Forward]| Contestant::pair(forward).map(|c| c.to_string());
+        let names = |forward: &[Forward]| Contestant::pair(forward).unwrap().map(|c| c.to_string());
         assert_eq!(names(&[Forward::Patch]), ["Millrace patch", "testpmd"]);
         assert_eq!(names(&[Forward::Bridge]), ["Millrace bridge", "testpmd"]);
-        assert_eq!(names(&[Forward::Patch, Forward::Bridge]), ["Millrace bridge", "Millrace patch"]);
+        assert_eq!(names(&[Forward::Bridge, Forward::Patch]), ["Millrace bridge", "Millrace patch"]);
+        assert_eq!(Contestant::pair(&[Forward::Patch; 3]), None);
     }
 }

@@ -48,7 +48,7 @@ pub fn text(results: &Results) -> String {
             rate(a),
             rate(b),
             number(ratio, 2) + &range,
-            both(|run| Some(run.counted.as_ref()?.cycles_per_packet), "", 1),
+            both(|run| run.cycles_per_packet, "", 1),
             both(|run| Some(100.0 * run.load.as_ref()?.idle_cycles), " %", 0),
             distance + &nanoseconds,
         ]);

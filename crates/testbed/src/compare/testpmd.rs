@@ -4,7 +4,7 @@ use super::hugepages::Pages;
 use super::interrupt::Interrupt;
 use super::program::{Program, ProgramError};
 use super::scenario::Ring;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -33,15 +33,19 @@ pub struct Lcores {
 }
 
 impl Testpmd {
-    /// Starts a switch with a vhost-user port on each socket, and waits until it forwards.
+    /// Starts a switch with a vhost-user port on each socket, and waits until it forwards. Before a wire, the first port
+    /// is the driver of the NIC there, with rings of this format.
     pub fn switch(
         sockets: &[PathBuf; 2],
+        wire: Option<Ring>,
         lcores: Lcores,
         pages: Pages,
         interrupt: &Interrupt,
     ) -> Result<Testpmd, ProgramError> {
-        let device =
-            |(number, socket): (usize, &PathBuf)| format!("net_vhost{number},iface={},queues=1", socket.display());
+        let device = |(number, socket): (usize, &PathBuf)| match wire {
+            Some(ring) if number == 0 => driver(number, socket, ring),
+            _ => format!("net_vhost{number},iface={},queues=1", socket.display()),
+        };
         let devices: Vec<String> = sockets.iter().enumerate().map(device).collect();
         let mut testpmd = Testpmd::start("the testpmd switch", &devices, lcores, pages, interrupt)?;
         testpmd.command("start")?;
@@ -56,11 +60,7 @@ impl Testpmd {
         pages: Pages,
         interrupt: &Interrupt,
     ) -> Result<Testpmd, ProgramError> {
-        let packed = u8::from(ring == Ring::Packed);
-        let device = |(number, socket): (usize, &PathBuf)| {
-            let socket = socket.display();
-            format!("net_virtio_user{number},path={socket},queue_size=256,mrg_rxbuf=1,in_order=1,packed_vq={packed}")
-        };
+        let device = |(number, socket): (usize, &PathBuf)| driver(number, socket, ring);
         let devices: Vec<String> = sockets.iter().enumerate().map(device).collect();
         let mut testpmd = Testpmd::start("the testpmd load", &devices, lcores, pages, interrupt)?;
         testpmd.command(&format!("set txpkts {size}"))?;
@@ -89,7 +89,7 @@ impl Testpmd {
             command.args(["--vdev", device]);
         }
         command.args(["--", "-i", "--no-mlockall", "--total-num-mbufs=16384", "--forward-mode=io"]);
-        command.args(["--txd=256", "--rxd=256", "--burst=32"]);
+        command.args(["--txd=256", "--rxd=256", "--burst=32", "--record-core-cycles"]);
         let program = Program::start(name, command, interrupt)?;
         let mut testpmd = Testpmd { program, fences: 0, _directory: directory };
         testpmd.fence("its prompt")?;
@@ -118,6 +118,13 @@ impl Testpmd {
         Ok(received(&self.command("show port stats all")?))
     }
 
+    /// Cycles per frame in rounds that moved frames, since this was asked last.
+    pub fn take_cycles(&mut self) -> Result<Option<f64>, ProgramError> {
+        let cycles = cycles(&self.command("show fwd stats all")?);
+        self.command("clear fwd stats all")?;
+        Ok(cycles)
+    }
+
     /// DPDK's version, as it said when it started.
     pub fn version(&self) -> Option<String> {
         version(&self.program.errors()).or_else(|| version(&self.program.output()))
@@ -127,6 +134,17 @@ impl Testpmd {
     pub fn program(&mut self) -> &mut Program {
         &mut self.program
     }
+}
+
+/// The driver's side of a virtio device.
+fn driver(number: usize, socket: &Path, ring: Ring) -> String {
+    let (socket, packed) = (socket.display(), u8::from(ring == Ring::Packed));
+    format!("net_virtio_user{number},path={socket},queue_size=256,mrg_rxbuf=1,in_order=1,packed_vq={packed}")
+}
+
+fn cycles(lines: &[String]) -> Option<f64> {
+    let line = lines.iter().find_map(|line| line.split_once("CPU cycles/packet="))?.1;
+    line.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.parse().ok()
 }
 
 fn received(lines: &[String]) -> u64 {
@@ -155,5 +173,7 @@ mod tests {
         assert_eq!(received(&lines), 42);
         assert_eq!(version(&lines).as_deref(), Some("DPDK 22.11.11"));
         assert_eq!((received(&[]), version(&[])), (0, None));
+        let line = "  CPU cycles/packet=52.70 (busy cycles=4576043 / total io packets=86832) at 2000 MHz Clock";
+        assert_eq!((cycles(&[line.to_owned()]), cycles(&[])), (Some(52.7), None));
     }
 }

@@ -22,6 +22,9 @@ const KICK_ROUNDS: u64 = 64;
 /// How long the switch may take until the first frame is back.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Said when the first frame is back and the warm-up begins.
+pub const PASSING: &str = "frames pass";
+
 /// Why there is no measurement.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
@@ -66,6 +69,7 @@ fn measure<T: Touch>(wire: &Wire, mut device: Device, mut function: Function) ->
             return Err(WireError::Nothing);
         }
     }
+    eprintln!("{PASSING}");
     pump::<T>(wire, &mut device, &mut function, (wire.warmup * hz) as u64, &mut tally)?;
     let before = ([device.counts()], tally);
     let mark = cycles::Mark::now();

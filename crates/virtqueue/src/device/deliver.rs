@@ -175,12 +175,20 @@ impl<R: Ring> Receiveq<R> {
                 return Ok(None);
             }
         }
-        let buffer = self.posted.peek(0);
-        if !buffer.is_last() || buffer.len < room {
+        if self.is_unfit(room) {
             return Ok(None);
         }
+        let buffer = self.posted.peek(0);
         self.posted.pop(1);
         Ok(Some(Loan { buffer, lender: self.lender }))
+    }
+
+    #[inline(always)]
+    pub(super) fn is_unfit(&self, room: u32) -> bool {
+        self.posted.len() > 0 && {
+            let buffer = self.posted.peek(0);
+            !buffer.is_last() || buffer.len < room
+        }
     }
 
     #[inline(always)]

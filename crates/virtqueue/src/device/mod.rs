@@ -177,6 +177,12 @@ impl Enqueue {
         each!(self, q => q.lend(room, keep))
     }
 
+    /// The next posted buffer is one that [`Enqueue::lend`] does not lend for want of room in one run.
+    #[inline]
+    pub fn is_unfit(&self, room: u32) -> bool {
+        each!(self, q => q.is_unfit(room))
+    }
+
     /// Adds the frame of `len` bytes that was written into `loan` to `burst`, where it lies. If it comes back by
     /// [`Enqueue::transmit`], it is delivered in place. The loan is returned if the frame can't be in it: it is not of
     /// this queue, or too short.

@@ -6,6 +6,7 @@ use std::panic::resume_unwind;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -39,7 +40,18 @@ impl Netns {
         for end in ["a", "b"] {
             this.ip(&format!("link set dev {end} mtu {mtu} up"));
         }
+        // The kernel attaches a queue to a device when it notices its carrier, and drops frames until then.
+        for end in ["a", "b"] {
+            while !this.is_up(end) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
         this
+    }
+
+    fn is_up(&self, end: &str) -> bool {
+        let output = Command::new("ip").args(["-n", &self.name, "link", "show", end]).output().expect("it ran before");
+        String::from_utf8_lossy(&output.stdout).contains("state UP")
     }
 
     /// Runs `ip` with these arguments in the namespace.

@@ -153,7 +153,7 @@ fn measure(options: &LoneFrames, program: &Path, idle: Idle, interrupt: &Interru
     let directory = directory.map_err(|source| LoneError::System { action: "making a temporary directory", source })?;
     let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
     let (files, worker) = ((directory.path(), &sockets), (options.switch_cpu, idle));
-    let mut switch = Millrace::start(program, files, Forward::Patch, worker, interrupt)?;
+    let mut switch = Millrace::start(program, files, (Forward::Patch, None), worker, interrupt)?;
     let packed = options.ring == Ring::Packed;
     let mut guests = [Guest::connect(&sockets[0], packed)?, Guest::connect(&sockets[1], packed)?];
     switch.wait_up(|| Ok(()))?;
