@@ -9,16 +9,14 @@ use super::results::{Counted, Run};
 use super::scenario::{Contestant, Ring, Scenario};
 use super::testpmd::{Lcores, Testpmd};
 use crate::latency::{self, Latency};
-use crate::load::Report;
-use crate::wire::PASSING;
+use crate::load::{RUNNING, Report};
 use engine::stats::Snapshot;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The switch is looked at so much inside of the load's own measurement, at either end, as nothing tells when exactly
-/// that begins.
-const MARGIN: Duration = Duration::from_millis(50);
+/// The switch is looked at so much inside of the load's own measurement, at either end: a look takes its time, too.
+const MARGIN: Duration = Duration::from_millis(100);
 
 /// How long a load may take longer than it was told to.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -113,10 +111,8 @@ impl Bench<'_> {
             }
             LoadKind::Wire => {
                 // The NIC is there before its driver.
-                let mut wire = self.program("wire", &sockets, scenario)?;
+                let wire = self.program("wire", &sockets, scenario)?;
                 switch = start(Some(scenario.ring))?;
-                let passing = |wire: &Program| wire.errors().iter().any(|line| line == PASSING).then_some(());
-                wire.wait_for("frames to pass", LIMIT, passing)?;
                 found = self.own_load(&mut switch, wire)?;
             }
         }
@@ -183,6 +179,8 @@ impl Bench<'_> {
 
     fn own_load(&self, switch: &mut Switch, mut load: Program) -> Result<Found, MeasureError> {
         switch.wait_up(|| load.check("the switch's ports"))?;
+        let running = |load: &Program| load.errors().iter().any(|line| line == RUNNING).then_some(());
+        load.wait_for("its first frames", LIMIT, running)?;
         let (seconds, warmup) = self.durations();
         self.interrupt.sleep(warmup + MARGIN)?;
         let before = switch.look(&mut load)?;

@@ -84,6 +84,9 @@ pub fn run(load: &Load) -> Result<Report, LoadError> {
     }
 }
 
+/// What a load says when its warm-up begins.
+pub const RUNNING: &str = "running";
+
 fn measure<T: Touch>(
     load: &Load,
     ports: Vec<Port>,
@@ -91,6 +94,7 @@ fn measure<T: Touch>(
     alive: &dyn Fn() -> bool,
 ) -> Result<Report, LoadError> {
     let hz = cycles::frequency();
+    eprintln!("{RUNNING}");
     let mut pump = Pump::new(ports, load.window, (PATIENCE * hz) as u64, alive);
     pump.run::<T>((load.warmup * hz) as u64)?;
     let before = (pump.counts(), pump.tally());

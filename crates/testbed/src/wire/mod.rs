@@ -12,7 +12,7 @@ pub use options::Wire;
 
 use crate::cpu::{self, PinError};
 use crate::cycles;
-use crate::load::{Header, Nothing, Payload, Report, Shape, Tally, Touch, TouchLevel};
+use crate::load::{Header, Nothing, Payload, RUNNING, Report, Shape, Tally, Touch, TouchLevel};
 use device::{Broken, Device};
 use function::{Function, FunctionError};
 use std::time::{Duration, Instant};
@@ -21,9 +21,6 @@ use std::time::{Duration, Instant};
 const KICK_ROUNDS: u64 = 64;
 /// How long the switch may take until the first frame is back.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Said when the first frame is back and the warm-up begins.
-pub const PASSING: &str = "frames pass";
 
 /// Why there is no measurement.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +66,7 @@ fn measure<T: Touch>(wire: &Wire, mut device: Device, mut function: Function) ->
             return Err(WireError::Nothing);
         }
     }
-    eprintln!("{PASSING}");
+    eprintln!("{RUNNING}");
     pump::<T>(wire, &mut device, &mut function, (wire.warmup * hz) as u64, &mut tally)?;
     let before = ([device.counts()], tally);
     let mark = cycles::Mark::now();
