@@ -171,11 +171,17 @@ impl<R: Ring> Receiveq<R> {
             }
         }
         let buffer = self.posted.peek(0);
-        if !buffer.is_last() || buffer.len < room {
+        if !fits(buffer, room) {
             return Ok(None);
         }
         self.posted.pop(1);
         Ok(Some(Loan { buffer, lender: self.lender }))
+    }
+
+    #[inline(always)]
+    pub(super) fn unfit(&self, room: u32, keep: u32) -> Option<u32> {
+        let next = (self.posted.len() > keep).then(|| self.posted.peek(0));
+        next.filter(|&buffer| !fits(buffer, room)).map(|buffer| buffer.len)
     }
 
     #[inline(always)]
@@ -297,6 +303,12 @@ impl<R: Ring> Receiveq<R> {
             }
         }
     }
+}
+
+/// A chain of this one buffer, with room for so many bytes.
+#[inline(always)]
+fn fits(buffer: Posted, room: u32) -> bool {
+    buffer.is_last() && buffer.len >= room
 }
 
 /// Writes a `virtio_net_hdr` that says: whole, no offloads, in `chains` buffers.

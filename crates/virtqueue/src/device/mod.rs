@@ -177,6 +177,13 @@ impl Enqueue {
         each!(self, q => q.lend(room, keep))
     }
 
+    /// Bytes in one run of the buffer that is next, if that is why [`Enqueue::lend`] with the same arguments does not
+    /// lend it: they are too few.
+    #[inline]
+    pub fn unfit(&self, room: u32, keep: u32) -> Option<u32> {
+        each!(self, q => q.unfit(room, keep))
+    }
+
     /// Adds the frame of `len` bytes that was written into `loan` to `burst`, where it lies. If it comes back by
     /// [`Enqueue::transmit`], it is delivered in place. The loan is returned if the frame can't be in it: it is not of
     /// this queue, or too short.
