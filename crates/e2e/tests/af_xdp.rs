@@ -185,3 +185,249 @@ fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
     millrace.stop();
     Ok(())
 }
+
+/// Frames were received in place, and nothing was lost.
+fn look(millrace: &Millrace, frames: u64) {
+    let mapping = millrace.mapping();
+    assert!(mapping.zero_copy && mapping.in_place + mapping.copied >= frames, "{mapping:?}");
+    assert!(mapping.in_place > frames / 2, "{mapping:?}");
+    assert!(mapping.sent_in_place > 0 && mapping.sent_copied > 0, "long frames and short ones: {mapping:?}");
+    nothing_dropped(millrace);
+}
+
+#[test]
+fn a_mapped_guest_gets_every_frame_in_place() -> Result<()> {
+    let _alone = cpu::alone();
+    for packed in [false, true] {
+        let (cable, home) = (Cable::new()?, Home::new());
+        let wire = cable.wire();
+        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+        // Three guests, one after the other.
+        for _ in 0..3 {
+            let options = Options::new(home.socket("fw"));
+            let guest = if packed { options.packed() } else { options }.connect()?;
+            let far = wire.far()?;
+            millrace.wait_mapped();
+            let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 32);
+            exchange.run(FRAMES / 2, support::SOON)?;
+            look(&millrace, FRAMES / 2);
+            drop(exchange);
+            millrace.wait_down("fw");
+            wait_for("the guest to be gone", || (!millrace.mapping().zero_copy).then_some(()));
+        }
+        millrace.stop();
+    }
+    Ok(())
+}
+
+#[test]
+fn every_kind_of_dpdk_guest() -> Result<()> {
+    let _alone = cpu::alone();
+    let cable = Cable::new()?;
+    let wire = cable.wire();
+    for case in 0..8 {
+        let [packed, mergeable, in_order] = [case & 1, case & 2, case & 4].map(|bit| bit != 0);
+        let home = Home::new();
+        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+        let mut port = dpdk::Port::new(home.socket("fw")).mergeable(mergeable);
+        port = if packed { port.packed() } else { port };
+        port = if in_order { port.in_order() } else { port };
+        let far = dpdk::Port::new(wire.home.socket("far"));
+        let mut testpmd = Testpmd::builder("loop").port(port).port(far).spawn()?;
+        testpmd.wait_ready(dpdk::READY)?;
+        millrace.wait_mapped();
+        testpmd.start_tx_first(2)?;
+        wait_for("frames to go round", || (millrace.mapping().in_place > FRAMES).then_some(()));
+        testpmd.stop()?;
+        testpmd.quit(support::SOON)?;
+        wait_for("the guest to be gone", || (!millrace.mapping().zero_copy).then_some(()));
+        assert!(millrace.mapping().reason.is_some_and(|reason| reason.contains("no guest")), "case {case}");
+        millrace.stop();
+    }
+    Ok(())
+}
+
+/// Frames for others land in the mapped guest's buffers too, and are copied from there; a guest that posts nothing holds
+/// nobody up.
+#[test]
+fn others_in_the_bridge_get_theirs() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let wire = cable.wire();
+    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n";
+    let rest = [BRIDGE, &support::port("other"), bridge, &support::poller()].concat();
+    let millrace = cable.switch(&home, "", &rest);
+    let mut far = wire.far()?;
+    let mut other = Options::new(home.socket("other")).connect()?;
+    // Without a guest, with one that takes its frames, and with one that has posted its buffers and never looks again.
+    for step in 0..3 {
+        let guest = if step > 0 { Some(Options::new(home.socket("fw")).connect()?) } else { None };
+        if guest.is_some() {
+            millrace.wait_mapped();
+        }
+        let mut exchange = Exchange::new([other, far], [3, 2], SIZES, 32);
+        exchange.run(FRAMES / 4, support::SOON)?;
+        [other, far] = exchange.into_guests();
+        if let (1, Some(guest)) = (step, guest) {
+            let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 32);
+            exchange.run(FRAMES / 4, support::SOON)?;
+            [_, far] = exchange.into_guests();
+        }
+    }
+    let mapping = millrace.mapping();
+    assert!(mapping.in_place > 0 && mapping.elsewhere > 0 && mapping.copied > 0, "{mapping:?}");
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn what_can_not_be_mapped_is_copied_and_says_why() -> Result<()> {
+    let _alone = cpu::alone();
+    for (mtu, buffer, why) in [(1500, 1024, "buffers of 1024 bytes"), (3000, 2048, "the MTU of up0 is 3000; lower it")]
+    {
+        let (cable, home) = (Cable::new()?, Home::new());
+        cable.here.run("ip", &["link", "set", "up0", "mtu", &mtu.to_string()])?;
+        let wire = cable.wire();
+        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+        let guest = Options::new(home.socket("fw")).buffer(buffer).connect()?;
+        let mut exchange = Exchange::new([guest, wire.far()?], [1, 2], SIZES, 32);
+        exchange.run(FRAMES / 4, support::SOON)?;
+        let mapping = millrace.mapping();
+        assert!(mapping.reason.as_ref().is_some_and(|reason| reason.contains(why)), "{mapping:?}");
+        assert!(!mapping.zero_copy && mapping.in_place == 0, "{mapping:?}");
+        nothing_dropped(&millrace);
+        millrace.stop();
+    }
+    Ok(())
+}
+
+fn blaster(socket: std::path::PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-guest"));
+    command.arg(socket).arg(if packed { "packed" } else { "split" }).args(numbers.map(|n| n.to_string()));
+    let mut daemon = Launch::new("guest").pin(&cpu::Plan::detect().guests).spawn(command)?;
+    daemon.wait_for_line("its queues to run", support::SOON, |line| line == "running")?;
+    Ok(daemon)
+}
+
+#[test]
+fn guests_are_killed_under_load() -> Result<()> {
+    const TIMES: usize = 50;
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let wire = cable.wire();
+    let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+    let _far = blaster(wire.home.socket("far"), false, [2, 1])?;
+    let mut before = None;
+    let settled = || {
+        std::thread::sleep(Duration::from_millis(200));
+        millrace.usage()
+    };
+    for death in 0..TIMES {
+        let mut victim = blaster(home.socket("fw"), death % 2 == 0, [1, 2])?;
+        millrace.wait_mapped();
+        let start = millrace.mapping();
+        wait_for("frames both ways", || {
+            let now = millrace.mapping();
+            let sent = |m: &engine::stats::MappingStats| m.sent_in_place + m.sent_copied;
+            (now.in_place > start.in_place + 500 && sent(&now) > sent(&start) + 500).then_some(())
+        });
+        victim.kill()?;
+        millrace.wait_down("fw");
+        if death == 10 {
+            before = Some(settled());
+        }
+    }
+    let before = before.expect("there were as many");
+    wait_for(&format!("no more to be held than {before:?}: {:?}", millrace.usage()), || {
+        let after = settled();
+        let few = after.mappings <= before.mappings + 8 && after.rss <= before.rss + (1 << 20);
+        ((after.fds, after.threads) == (before.fds, before.threads) && few).then_some(())
+    });
+    millrace.stop();
+    Ok(())
+}
+
+/// Once a guest's session has ended, nobody writes to its memory any more.
+#[test]
+fn nothing_is_written_late() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let wire = cable.wire();
+    let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+    let mut far = wire.far()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    // Whether or not anybody takes it; and until this test ends, however it does.
+    let sender = std::thread::spawn(move || {
+        let frame = [0x5a; 1000];
+        while !stopped.load(Ordering::Relaxed) && far.is_connected() {
+            far.reap().and_then(|_| far.send(&[&frame], 1)).unwrap();
+            far.flush();
+            std::thread::yield_now();
+        }
+    });
+    for round in 0..20 {
+        let options = Options::new(home.socket("fw"));
+        let mut guest = if round % 2 == 0 { options } else { options.packed() }.connect()?;
+        let before = millrace.mapping().in_place;
+        wait_for("buffers to be filled", || {
+            guest.receive(64, |_| Ok(())).unwrap();
+            (millrace.mapping().in_place > before + 50).then_some(())
+        });
+        let memory = guest.leave();
+        millrace.wait_down("fw");
+        wait_for("the mapping to end", || (!millrace.mapping().zero_copy).then_some(()));
+        let then = memory();
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(memory() == then, "round {round}: something was written after the guest had left");
+    }
+    stop.store(true, Ordering::Relaxed);
+    sender.join().expect("it sent");
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn the_interface_goes_under_load_and_the_guest_stays() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+    let mut guest = Some(Options::new(home.socket("fw")).connect()?);
+    for _ in 0..5 {
+        let wire = cable.wire();
+        millrace.wait_up(&["wan"]);
+        millrace.wait_mapped();
+        let before = millrace.mapping().in_place;
+        let mut exchange = Exchange::new([guest.take().expect("it is back"), wire.far()?], [1, 2], SIZES, 32);
+        exchange.run(1000, support::SOON)?;
+        assert!(millrace.mapping().in_place > before + 500, "{:?}", millrace.mapping());
+        let [back, _] = exchange.into_guests();
+        guest = Some(back);
+        drop(wire);
+        cable.here.run("ip", &["link", "delete", "up0"])?;
+        millrace.wait_down("wan");
+        let peer = ["type", "veth", "peer", "name", "up1", "netns", cable.there.name()];
+        cable.here.run("ip", &[&["link", "add", "up0"][..], &peer[..]].concat())?;
+        cable.there.run("ip", &["link", "set", "up1", "up"])?;
+    }
+    assert!(guest.is_some_and(|guest| guest.is_connected()), "the guest has noticed nothing");
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn a_switch_that_stops_gives_everything_back() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let wire = cable.wire();
+    for _ in 0..3 {
+        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+        let guest = Options::new(home.socket("fw")).connect()?;
+        let far = wire.far()?;
+        millrace.wait_mapped();
+        Exchange::new([guest, far], [1, 2], SIZES, 32).run(2000, support::SOON)?;
+        // With both still connected.
+        millrace.stop();
+    }
+    Ok(())
+}

@@ -74,6 +74,12 @@ impl Options {
         self
     }
 
+    /// Sets the length of its receive buffers.
+    pub fn buffer(mut self, bytes: u32) -> Self {
+        self.buffer = bytes;
+        self
+    }
+
     /// The socket.
     pub fn socket(&self) -> &Path {
         &self.socket
