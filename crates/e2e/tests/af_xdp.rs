@@ -31,16 +31,26 @@ struct Cable {
 
 impl Cable {
     fn new() -> Result<Cable> {
-        let (here, there) = support::two_namespaces()?;
+        Cable::with_queues(1)
+    }
+
+    fn with_queues(queues: u32) -> Result<Cable> {
+        let (here, there) = support::two_namespaces_with(queues)?;
         Ok(Cable { here, there })
     }
 
     /// The wire: what arrives at its end of the cable goes to its port `far`, and back.
     fn wire(&self) -> Wire {
+        self.wire_with(1)
+    }
+
+    /// The same, with so many queues of `far`.
+    fn wire_with(&self, queues: u32) -> Wire {
         let home = Home::new();
+        let far = format!("{}queues = {queues}\n", support::port("far"));
         let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
         let patch = "[[patch]]\nports = [\"cable\", \"far\"]\n";
-        let config = [cable, &support::port("far"), patch, support::SLEEPER].concat();
+        let config = [cable, &far, patch, support::SLEEPER].concat();
         let millrace = home.start_inside(&self.there, &config);
         Wire { home, _millrace: millrace }
     }
@@ -429,5 +439,93 @@ fn a_switch_that_stops_gives_everything_back() -> Result<()> {
         // With both still connected.
         millrace.stop();
     }
+    Ok(())
+}
+
+/// Interfaces whose drivers know nothing of XDP: the kernel runs the program itself.
+#[test]
+fn generic_xdp_does_it_too() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let virtual_one = ["link", "add", "link", "up0", "name", "mv0", "type", "macvlan", "mode", "passthru"];
+    cable.here.run("ip", &virtual_one)?;
+    let wire = cable.wire();
+    let config = [&wan("").replace("up0", "mv0"), &support::port("fw"), PASS_THROUGH, &support::poller()].concat();
+    let millrace = home.start_inside(&cable.here, &config);
+    millrace.wait_up(&["wan"]);
+    let said = millrace.port("wan").0.detail;
+    assert!(said.contains("(XDP is generic), generic XDP (native: "), "{said}");
+    let guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_mapped();
+    let mut exchange = Exchange::new([guest, wire.far()?], [1, 2], SIZES, 32);
+    exchange.run(FRAMES / 4, support::SOON)?;
+    look(&millrace, FRAMES / 4);
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn several_queues_each_have_their_mapping() -> Result<()> {
+    let _alone = cpu::alone();
+    let cable = Cable::with_queues(2)?;
+    let wire = cable.wire_with(2);
+    let home = Home::new();
+    let port = support::port("fw") + "queues = 2\n";
+    let config = [&wan("queues = 2"), &port, PASS_THROUGH, &support::poller()].concat();
+    let millrace = home.start_inside(&cable.here, &config);
+    millrace.wait_up(&["wan"]);
+    for _ in 0..3 {
+        let before: u64 = millrace.stats().mappings.iter().map(|mapping| mapping.in_place).sum();
+        let (port, far) = (dpdk::Port::new(home.socket("fw")), dpdk::Port::new(wire.home.socket("far")));
+        let mut testpmd = Testpmd::builder("loop").port(port).port(far).queues(2).spawn()?;
+        testpmd.wait_ready(dpdk::READY)?;
+        wait_for("both queues to be mapped", || {
+            let mappings = millrace.stats().mappings;
+            assert_eq!(mappings.len(), 2);
+            mappings.iter().all(|mapping| mapping.zero_copy && mapping.on_loan > 0).then_some(())
+        });
+        testpmd.start_tx_first(2)?;
+        wait_for("frames to go round", || {
+            let now: u64 = millrace.stats().mappings.iter().map(|mapping| mapping.in_place).sum();
+            (now > before + FRAMES).then_some(())
+        });
+        testpmd.stop()?;
+        testpmd.quit(support::SOON)?;
+        wait_for("the guest to be gone", || {
+            millrace.stats().mappings.iter().all(|mapping| !mapping.zero_copy).then_some(())
+        });
+    }
+    millrace.stop();
+    Ok(())
+}
+
+/// A worker that sleeps does not keep chains of the guest that were sent from where they lie.
+#[test]
+fn chains_come_back_from_a_worker_that_sleeps() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let wire = cable.wire();
+    let millrace = cable.switch(&home, "", &[PASS_THROUGH, support::SLEEPER].concat());
+    let mut guest = Options::new(home.socket("fw")).connect()?;
+    let mut far = wire.far()?;
+    wait_for("the mapping", || millrace.mapping().zero_copy.then_some(()));
+    for round in 0..40u8 {
+        let sent = millrace.mapping().sent_in_place;
+        let frame = [0xff, round].repeat(500);
+        assert!(guest.send(&[&frame], 1)?);
+        guest.flush();
+        assert!(far.wait(support::SOON)?, "the frame of round {round} did not arrive");
+        assert_eq!(far.receive(1, |bytes| Ok(assert_eq!(bytes, frame)))?, 1);
+        assert_eq!(millrace.mapping().sent_in_place, sent + 1);
+        wait_for("the chain to come back", || (guest.reap().unwrap() == 0).then_some(()));
+        assert!(far.send(&[&frame], 1)?);
+        far.flush();
+        assert!(guest.wait(support::SOON)?, "no answer in round {round}");
+        assert_eq!(guest.receive(1, |bytes| Ok(assert_eq!(bytes, frame)))?, 1);
+    }
+    // Nobody says when the guest posts buffers: they are lent when a frame comes.
+    assert!(millrace.mapping().in_place > 10, "{:?}", millrace.mapping());
+    assert!(millrace.stats().workers[0].sleeps > 0);
+    millrace.stop();
     Ok(())
 }

@@ -48,8 +48,16 @@ pub fn quiet_namespace() -> e2e::Result<Namespace> {
 
 /// The switch's namespace and another one, joined by a cable: `up0` here, `up1` there.
 pub fn two_namespaces() -> e2e::Result<(Namespace, Namespace)> {
+    two_namespaces_with(1)
+}
+
+/// The same, with so many queues each way.
+pub fn two_namespaces_with(queues: u32) -> e2e::Result<(Namespace, Namespace)> {
     let (here, there) = (quiet_namespace()?, quiet_namespace()?);
-    here.run("ip", &["link", "add", "up0", "type", "veth", "peer", "name", "up1", "netns", there.name()])?;
+    let queues = queues.to_string();
+    let queues = ["numrxqueues", &queues, "numtxqueues", &queues];
+    let (one, other) = (["link", "add", "up0"], ["type", "veth", "peer", "name", "up1", "netns", there.name()]);
+    here.run("ip", &[&one[..], &queues, &other, &queues].concat())?;
     // The kernel must not answer for addresses of the taps on the switch's own interface.
     here.run("ip", &["link", "set", "up0", "arp", "off", "up"])?;
     there.run("ip", &["link", "set", "up1", "up"])?;

@@ -20,12 +20,16 @@ pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 /// to and fro. Measured on the testbed's wire.
 pub(super) const COPY_BREAK: u32 = 100;
 
-/// Buffers that stay with the guest's queue when frames may come for it from elsewhere.
+/// Buffers that stay with the guest's queue when frames may come for it from elsewhere, or in buffers of the switch.
 const KEEP: u32 = 16;
 
 /// Buffers that a physical queue offers at least, of its own if the guest has posted none, so that frames for others
 /// still pass: two bursts.
 const RESERVE: u16 = 64;
+
+/// The same when its worker sleeps, whoever gets the frames: nobody says that the guest has posted more, and without
+/// buffers no frame would ever wake the worker. No more than stay with the guest's queue, to be copied to.
+pub(super) const RESERVE_ASLEEP: u16 = KEEP as u16;
 
 /// The receive half of a physical queue that can fill buffers of a guest.
 pub trait Lend {
@@ -96,7 +100,7 @@ impl Mapped {
         self.keeper.load(Ordering::Acquire)
     }
 
-    /// How many buffers the queue offers at least, its own included.
+    /// How many buffers the queue offers at least, its own included, while its worker polls.
     #[inline(always)]
     pub(super) fn reserve(&self) -> u16 {
         if self.exclusive && self.unfit.get() == 0 { 0 } else { RESERVE }
@@ -170,15 +174,21 @@ impl Lending {
     }
 
     /// Ends a burst of filled loans, and hands up to `most` loans to `put`, which says by what each is known from now on,
-    /// or that it can't be filled.
+    /// or that it can't be filled. Some stay if the queue also has buffers of its own out.
     #[inline(always)]
-    pub(super) fn relend(&self, guest: &VhostTransmit, most: usize, mut put: impl FnMut(Loan) -> Result<u64, Loan>) {
+    pub(super) fn relend(
+        &self,
+        guest: &VhostTransmit,
+        most: usize,
+        own_out: bool,
+        mut put: impl FnMut(Loan) -> Result<u64, Loan>,
+    ) {
         let mapped = &*self.mapped;
         let mut waiting = self.waiting.borrow_mut();
         let waited = waiting.len();
         guest.ring().settle(|loan| waiting.push(loan));
         mapped.elsewhere.add((waiting.len() - waited) as u64);
-        let keep = if mapped.exclusive { 0 } else { KEEP };
+        let keep = if mapped.exclusive && !own_out { 0 } else { KEEP };
         for _ in 0..most {
             let Some(loan) = waiting.pop().or_else(|| guest.lend(self.room, keep)) else {
                 return mapped.unfit.set(guest.ring().unfit(self.room, keep).map_or(0, |len| len.max(1).into()));

@@ -101,6 +101,11 @@ pub trait Transmit: Send {
     /// Hands every chain that was kept here and is not needed any more to `release`.
     fn returned(&self, _release: &mut dyn FnMut(u16)) {}
 
+    /// Chains are kept here at present: somebody has to ask for them.
+    fn keeps(&self) -> bool {
+        false
+    }
+
     /// As [`Transmit::returned`], of all that were kept: whatever sends has stopped.
     fn recall(&self, _release: &mut dyn FnMut(u16)) {}
 

@@ -130,6 +130,10 @@ impl Transmit for RecordTransmit {
         self.inner.returned(release);
     }
 
+    fn keeps(&self) -> bool {
+        self.inner.keeps()
+    }
+
     fn recall(&self, release: &mut dyn FnMut(u16)) {
         self.inner.recall(release);
     }

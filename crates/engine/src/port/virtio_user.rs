@@ -1,6 +1,6 @@
 //! virtio-user ports, driver role: the switch connects to somebody else's vhost-user backend, as a guest would.
 
-use super::lend::{COPY_BREAK, LEND_ROOM, Lend, Lending, Mapped};
+use super::lend::{COPY_BREAK, LEND_ROOM, Lend, Lending, Mapped, RESERVE_ASLEEP};
 use super::vhost_user::VhostTransmit;
 use super::{Receive, Sent, Transmit, Wait};
 use crate::drops::Reason;
@@ -115,7 +115,7 @@ impl VirtioReceive {
         match &port.lending {
             Some(lending) if lending.mapped().is_reachable() => {
                 port.spare.swap(&port.taken);
-                port.offer_reserve(&mut port.end.borrow_mut(), lending.mapped());
+                port.offer_reserve(&mut port.end.borrow_mut(), lending.mapped().reserve());
             }
             _ => port.recycle(),
         }
@@ -193,10 +193,10 @@ impl VirtioReceive {
         }
     }
 
-    /// Adds own buffers until as many are offered as always should be.
-    fn offer_reserve(&self, end: &mut End, mapped: &Mapped) {
+    /// Adds own buffers until so many are offered.
+    fn offer_reserve(&self, end: &mut End, reserve: u16) {
         let mut spare = self.spare.borrow_mut();
-        while end.size - end.queue.free() < mapped.reserve().min(end.size)
+        while end.size - end.queue.free() < reserve.min(end.size)
             && let Some(index) = spare.pop()
         {
             self.offer_own(end, index);
@@ -245,6 +245,11 @@ impl Receive for VirtioReceive {
 
     fn arm(&self) -> Wait {
         let end = &mut *self.end.borrow_mut();
+        if self.lends().is_some() {
+            self.offer_reserve(end, RESERVE_ASLEEP);
+            ordering::before_asking();
+            End::kick(&mut end.queue, &end.kick);
+        }
         end.queue.set_interrupts(true);
         ordering::before_asking();
         if end.queue.has_used() { Wait::Ready } else { Wait::Event }
@@ -296,14 +301,15 @@ impl Lend for VirtioReceive {
         self.spare.borrow_mut().append(&mut self.taken.borrow_mut());
         let mut held = self.held.borrow_mut();
         let free = end.queue.free();
-        lending.relend(guest, free.into(), |loan| {
+        let own_out = self.spare.borrow().len() < usize::from(end.size);
+        lending.relend(guest, free.into(), own_out, |loan| {
             let buffer = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
             let id = end.queue.add(&[buffer]).expect("there is a free descriptor");
             held[usize::from(id)] = Held::Lent(loan);
             Ok(id.into())
         });
         drop(held);
-        self.offer_reserve(end, lending.mapped());
+        self.offer_reserve(end, lending.mapped().reserve());
         // What is neither free nor the switch's own is the guest's.
         let on_loan = (self.spare.borrow().len() as u64).saturating_sub(end.queue.free().into());
         lending.mapped().on_loan.set(on_loan);
@@ -493,6 +499,10 @@ impl Transmit for VirtioTransmit {
             self.reclaim(&mut self.end.borrow_mut(), &mut self.free.borrow_mut(), &self.chains.borrow());
         }
         self.returned.borrow_mut().drain(..).for_each(release);
+    }
+
+    fn keeps(&self) -> bool {
+        self.kept.get() > 0
     }
 
     fn recall(&self, release: &mut dyn FnMut(u16)) {

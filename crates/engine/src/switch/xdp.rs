@@ -25,7 +25,7 @@ const CHECK: Duration = Duration::from_millis(50);
 const RELEASE: Duration = Duration::from_secs(10);
 
 /// Ethernet header and a VLAN tag: what a frame has beyond the MTU.
-const OVERHEAD: u32 = 18;
+const OVERHEAD: usize = 18;
 
 /// Size of chunks for the usual MTU, and for larger ones.
 const CHUNKS: [u32; 2] = [2048, 4096];
@@ -104,6 +104,9 @@ fn serve(mut session: Session, shared: &Arc<PortShared>, fabric: &Fabric, stop: 
             Ok(index) if index == watched.index => {}
             _ => break format!("interface {} has gone", watched.interface),
         }
+        if device.mtu().is_ok_and(|mtu| mtu != watched.mtu) {
+            break format!("the MTU of {} changes", watched.interface);
+        }
         if watched.failed.load(Ordering::Relaxed) {
             break "its sockets could not be opened again".to_owned();
         }
@@ -128,6 +131,8 @@ fn serve(mut session: Session, shared: &Arc<PortShared>, fabric: &Fabric, stop: 
 struct Watched {
     interface: String,
     index: u32,
+    /// What the sockets were opened for.
+    mtu: usize,
     /// Open sockets, and how many frames each had lost when it was last looked at.
     monitors: Mutex<Vec<(Monitor, u64)>>,
     failed: AtomicBool,
@@ -164,7 +169,6 @@ struct Session {
     config: QueueConfig,
     /// Why frames are copied by the kernel, if they are.
     copies: Option<String>,
-    mtu: u32,
     /// Chunks of the switch's own, each direction of each queue its part, and where these begin.
     arena: Arc<Arena>,
     pools: Vec<u64>,
@@ -191,8 +195,8 @@ impl Session {
         if u32::from(options.queues) > there {
             return Err(format!("interface {name} has {there} queues, not {}; lower `queues`", options.queues));
         }
-        let mtu = interface.mtu().map_err(failed)? as u32;
-        let fits = |size: &&u32| Chunks::aligned(**size).frame_limit(true) >= mtu + OVERHEAD;
+        let mtu = interface.mtu().map_err(failed)?;
+        let fits = |size: &&u32| Chunks::aligned(**size).frame_limit(true) as usize >= mtu + OVERHEAD;
         let chunk = CHUNKS.iter().find(fits).copied();
         let multi_buffer = chunk.is_none();
         let own_chunks = Chunks::aligned(chunk.unwrap_or(CHUNKS[1]));
@@ -207,7 +211,7 @@ impl Session {
         let pools = pools.collect::<Result<_, _>>()?;
         let ring = size.into();
         let (interface, index) = (name.clone(), interface.index());
-        let watched = Watched { interface, index, monitors: Mutex::default(), failed: AtomicBool::new(false) };
+        let watched = Watched { interface, index, mtu, monitors: Mutex::default(), failed: AtomicBool::new(false) };
         let mut session = Session {
             shared: shared.clone(),
             watched: Arc::new(watched),
@@ -223,7 +227,6 @@ impl Session {
                 ..QueueConfig::default()
             },
             copies: None,
-            mtu,
             reach: Reach::new(&[arena.memory().clone()], own_chunks)?,
             arena: Arc::new(arena),
             pools,
@@ -305,11 +308,11 @@ impl Session {
 
     /// Opens all queues with the memories of guests.
     fn reach_guests(&mut self) -> Result<(), String> {
-        let longest = self.mtu + OVERHEAD;
         let limit = LIMITS[usize::from(self.is_zero_copy())];
-        if longest > limit {
-            let most = limit - OVERHEAD;
-            return Err(format!("the MTU of {} is {}; lower it to {most}", self.watched.interface, self.mtu));
+        let most = limit as usize - OVERHEAD;
+        if self.watched.mtu > most {
+            let Watched { interface, mtu, .. } = &*self.watched;
+            return Err(format!("the MTU of {interface} is {mtu}; lower it to {most}"));
         }
         let chunks = Chunks::limited(CHUNKS[0], limit).expect("that is less than a chunk");
         let mut all = vec![self.arena.memory().clone()];
@@ -387,7 +390,8 @@ impl Physical for Session {
 
     fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String> {
         let rings = self.half(queue, |prepared| prepared.transmit.take())?;
-        let (pool, limit, mapped) = (self.pool(2 * queue + 1)?, self.mtu + OVERHEAD, self.mapped(queue));
+        let limit = (self.watched.mtu + OVERHEAD) as u32;
+        let (pool, mapped) = (self.pool(2 * queue + 1)?, self.mapped(queue));
         let half = XdpTransmit::new(rings, self.reach.clone(), pool, limit, mapped, self.stuck[queue].clone());
         Ok(self.shared.wrap_transmit(Box::new(half)))
     }

@@ -2,7 +2,7 @@
 
 use super::{Pool, Reach, Stuck};
 use crate::drops::{Drops, Reason};
-use crate::port::lend::{Lend, Lending, Mapped};
+use crate::port::lend::{Lend, Lending, Mapped, RESERVE_ASLEEP};
 use crate::port::vhost_user::VhostTransmit;
 use crate::port::{Receive, Wait};
 use rustix::net::{SendFlags, send};
@@ -76,7 +76,7 @@ impl XdpReceive {
             drops,
         };
         match &port.lending {
-            Some(lending) if lending.mapped().is_reachable() => port.fill_reserve(lending.mapped()),
+            Some(lending) if lending.mapped().is_reachable() => port.fill_reserve(lending.mapped().reserve()),
             _ => port.recycle(),
         }
         Ok(port)
@@ -139,13 +139,13 @@ impl XdpReceive {
         addresses.clear();
     }
 
-    /// Lends own chunks until as many buffers are with the kernel as always should be.
-    fn fill_reserve(&self, mapped: &Mapped) {
+    /// Lends own chunks until so many buffers are with the kernel.
+    fn fill_reserve(&self, reserve: u16) {
         let Some(socket) = &self.socket else { return };
         let mut out = self.filled.get() + self.lent.borrow().len();
         let mut spare = self.spare.borrow_mut();
         self.fill_own(socket, || {
-            let wanted = out < mapped.reserve().into();
+            let wanted = out < reserve.into();
             out += 1;
             if wanted { spare.pop() } else { None }
         });
@@ -203,6 +203,9 @@ impl Receive for XdpReceive {
     }
 
     fn arm(&self) -> Wait {
+        if self.lends().is_some() {
+            self.fill_reserve(RESERVE_ASLEEP);
+        }
         self.notify();
         let Some(socket) = &self.socket else { return Wait::Event };
         if socket.rings.borrow_mut().0.waiting() > 0 {
@@ -257,7 +260,7 @@ impl Lend for XdpReceive {
         // As many as the pool has, at most: there is room for these in the rings.
         let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
         let umem = socket.reach.umem();
-        lending.relend(guest, most, |loan| {
+        lending.relend(guest, most, self.filled.get() > 0, |loan| {
             let frame = socket.reach.address(loan.addr(), loan.len()).map(|at| at + u64::from(NET_HEADER));
             match frame.and_then(|frame| umem.fill_address(frame)).filter(|&at| umem.accepts(at, socket.zero_copy)) {
                 Some(address) => {
@@ -275,7 +278,7 @@ impl Lend for XdpReceive {
         }
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));
-        self.fill_reserve(lending.mapped());
+        self.fill_reserve(lending.mapped().reserve());
     }
 
     fn recall(&self, guest: &VhostTransmit) -> u64 {

@@ -211,6 +211,10 @@ impl Transmit for XdpTransmit {
         self.returned.borrow_mut().drain(..).for_each(release);
     }
 
+    fn keeps(&self) -> bool {
+        !self.kept.borrow().is_empty()
+    }
+
     fn recall(&self, release: &mut dyn FnMut(u16)) {
         debug_assert!(self.socket.is_none(), "the kernel may read them still");
         self.returned.borrow_mut().drain(..).for_each(&mut *release);
