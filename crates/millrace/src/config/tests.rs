@@ -227,11 +227,11 @@ fn port_options_are_judged() {
         (&long, "48: the socket path is 115 bytes long, and the kernel takes 107; "),
         (
             "driver='af_xdp', interface='i', mode='client'",
-            "55: `client` is no mode of driver af_xdp; give \"auto\" or \"zero-copy\" or \"copy\"",
+            "57: `client` is no mode of driver af_xdp; give \"auto\" or \"zero-copy\" or \"copy\"",
         ),
         (
             "driver='vhost-user', socket='s', mode='copy'",
-            "56: `copy` is no mode of driver vhost-user; give \"server\" or \"client\"",
+            "58: `copy` is no mode of driver vhost-user; give \"server\" or \"client\"",
         ),
         ("driver='af_xdp'", "9: `interface` is missing"),
         ("driver='pcap'", "9: a pcap port without `replay` and `record` does nothing; "),
