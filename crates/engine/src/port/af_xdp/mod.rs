@@ -4,6 +4,7 @@
 //! received into the buffers that a guest posted, and sent from where they lie in its memory.
 
 mod memory;
+mod outside;
 mod pool;
 mod receive;
 mod transmit;

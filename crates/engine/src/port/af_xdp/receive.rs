@@ -1,5 +1,6 @@
 //! What an interface receives.
 
+use super::outside::Outside;
 use super::{Pool, Reach, Stuck};
 use crate::drops::{Drops, Reason};
 use crate::port::lend::{Lend, Lending, Mapped, RESERVE_ASLEEP};
@@ -7,7 +8,6 @@ use crate::port::vhost_user::VhostTransmit;
 use crate::port::{Receive, Wait};
 use rustix::net::{SendFlags, send};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +30,8 @@ pub struct XdpReceive {
     parts: RefCell<Vec<(u16, u64, u32)>>,
     /// Own chunks that the kernel has.
     filled: Cell<usize>,
-    /// Loans that the kernel has, by the address that was filled, in the order in which they were: frames mostly come in
-    /// that order, and always in copy mode.
-    lent: RefCell<VecDeque<(u64, Loan)>>,
+    /// Loans that the kernel has, by the address that was filled.
+    lent: RefCell<Outside<Loan>>,
     lending: Option<Lending>,
     /// Addresses on their way to the kernel.
     addresses: RefCell<Vec<u64>>,
@@ -68,7 +67,7 @@ impl XdpReceive {
             spare: RefCell::new((0..pool.count()).rev().collect()),
             parts: RefCell::default(),
             filled: Cell::new(0),
-            lent: RefCell::new(VecDeque::with_capacity(size)),
+            lent: RefCell::new(Outside::new(size)),
             lending: mapped.map(|(mapped, room)| Lending::new(mapped, room, size)),
             addresses: RefCell::new(Vec::with_capacity(size)),
             pool,
@@ -112,18 +111,6 @@ impl XdpReceive {
             self.drops.add(Reason::TooLong, 1);
         }
         self.taken.borrow_mut().extend(parts.drain(..).map(|part| part.0));
-    }
-
-    /// The loan that was filled at this address. Of two in one place, which only a guest that posts a buffer twice makes,
-    /// any.
-    #[inline(always)]
-    fn take_loan(&self, address: u64) -> Option<Loan> {
-        let mut lent = self.lent.borrow_mut();
-        if lent.front()?.0 == address {
-            return lent.pop_front().map(|loan| loan.1);
-        }
-        let at = lent.iter().position(|loan| loan.0 == address)?;
-        lent.remove(at).map(|loan| loan.1)
     }
 
     /// Lends own chunks to the kernel: these, and `more`.
@@ -173,7 +160,7 @@ impl Receive for XdpReceive {
             match (self.pool.index(at), &self.lending) {
                 (Some(index), _) => self.push_own(index, at, part, burst),
                 (None, Some(lending)) => {
-                    let loan = self.take_loan(socket.reach.umem().filled_address(part.address));
+                    let loan = self.lent.borrow_mut().take(socket.reach.umem().filled_address(part.address));
                     loan.into_iter().for_each(|loan| lending.strand(loan));
                 }
                 (None, None) => {}
@@ -231,6 +218,7 @@ impl Lend for XdpReceive {
         self.unstick(socket);
         let rings = &mut *socket.rings.borrow_mut();
         let umem = socket.reach.umem();
+        let mut lent = self.lent.borrow_mut();
         let (mut any, mut in_place, mut copied) = (false, 0, 0);
         for part in rings.0.burst(burst.room() as u32) {
             any = true;
@@ -241,7 +229,7 @@ impl Lend for XdpReceive {
                 continue;
             }
             let filled = umem.filled_address(part.address);
-            if let Some(loan) = self.take_loan(filled) {
+            if let Some(loan) = lent.take(filled) {
                 in_place += u64::from(lending.filled((filled, loan), part.len, guest, burst));
             }
         }
@@ -265,7 +253,7 @@ impl Lend for XdpReceive {
             match frame.and_then(|frame| umem.fill_address(frame)).filter(|&at| umem.accepts(at, socket.zero_copy)) {
                 Some(address) => {
                     addresses.push(address);
-                    lent.push_back((address, loan));
+                    lent.push(address, loan);
                     Ok(address)
                 }
                 None => Err(loan),
@@ -284,7 +272,7 @@ impl Lend for XdpReceive {
     fn recall(&self, guest: &VhostTransmit) -> u64 {
         debug_assert!(self.socket.is_none(), "the kernel may fill them still");
         if let Some(lending) = &self.lending {
-            lending.recall(guest, self.lent.borrow_mut().drain(..).map(|loan| loan.1));
+            lending.recall(guest, self.lent.borrow_mut().drain());
         }
         // Those were counted when it stopped.
         0

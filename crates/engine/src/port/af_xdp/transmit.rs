@@ -1,11 +1,11 @@
 //! What an interface sends.
 
+use super::outside::Outside;
 use super::{Pool, Reach, Stuck};
 use crate::drops::Reason;
 use crate::port::lend::{COPY_BREAK, Mapped};
 use crate::port::{Sent, Transmit};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use virtqueue::{Frame, Frames};
 use xsk::{Completion, Descriptor, Sending, Tx};
@@ -26,8 +26,8 @@ pub struct XdpTransmit {
     multi_buffer: bool,
     /// Chunks that the kernel does not have.
     free: RefCell<Vec<u16>>,
-    /// Chains of the guest that the kernel has, by the address of their frame, in the order in which it got them.
-    kept: RefCell<VecDeque<(u64, u16)>>,
+    /// Chains of the guest that the kernel has, by the address of their frame.
+    kept: RefCell<Outside<u16>>,
     /// Chains of the guest that the kernel is done with.
     returned: RefCell<Vec<u16>>,
     /// Descriptors on their way to the kernel.
@@ -57,7 +57,7 @@ impl XdpTransmit {
             reach,
             limit,
             free: RefCell::new((0..pool.count()).rev().collect()),
-            kept: RefCell::new(VecDeque::with_capacity(size)),
+            kept: RefCell::new(Outside::new(size)),
             returned: RefCell::new(Vec::with_capacity(size)),
             descriptors: RefCell::new(Vec::with_capacity(size)),
             down: Cell::new(false),
@@ -73,11 +73,7 @@ impl XdpTransmit {
         for address in completion.burst(u32::MAX) {
             match self.pool.index(address) {
                 Some(index) => free.push(index),
-                None => {
-                    // The first, but for frames that the interface sends out of order.
-                    let at = kept.iter().position(|kept| kept.0 == address);
-                    self.returned.borrow_mut().extend(at.and_then(|at| kept.remove(at)).map(|kept| kept.1));
-                }
+                None => self.returned.borrow_mut().extend(kept.take(address)),
             }
         }
     }
@@ -174,7 +170,7 @@ impl Transmit for XdpTransmit {
                 && let Some((address, chain)) = self.keep(&frames, frame, keeper)
             {
                 out.push(Descriptor::new(address, frame.len()));
-                kept.push_back((address, chain));
+                kept.push(address, chain);
                 in_place += 1;
                 room -= 1;
             } else if free.len() < parts as usize {
@@ -218,7 +214,7 @@ impl Transmit for XdpTransmit {
     fn recall(&self, release: &mut dyn FnMut(u16)) {
         debug_assert!(self.socket.is_none(), "the kernel may read them still");
         self.returned.borrow_mut().drain(..).for_each(&mut *release);
-        self.kept.borrow_mut().drain(..).for_each(|kept| release(kept.1));
+        self.kept.borrow_mut().drain().for_each(release);
     }
 
     fn stop(&mut self) {
