@@ -293,12 +293,19 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
 #[test]
 fn what_can_not_be_mapped_is_copied_and_says_why() -> Result<()> {
     let _alone = cpu::alone();
-    for (mtu, buffer, why) in [(1500, 1024, "buffers of 1024 bytes"), (3000, 2048, "the MTU of up0 is 3000; lower it")]
-    {
+    let record = "record-to = \"seen.pcap\"";
+    for (mtu, buffer, [wan, fw], why) in [
+        (1500, 1024, ["", ""], "buffers of 1024 bytes"),
+        (3000, 2048, ["", ""], "the MTU of up0 is 3000; lower it"),
+        (1500, 2048, [record, ""], "frames of \"wan\" are recorded"),
+        (1500, 2048, ["", record], "frames of \"fw\" are recorded"),
+    ] {
         let (cable, home) = (Cable::new()?, Home::new());
         cable.here.run("ip", &["link", "set", "up0", "mtu", &mtu.to_string()])?;
         let wire = cable.wire();
-        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+        let config = [&self::wan(wan), &support::port("fw"), fw, "\n", PASS_THROUGH, &support::poller()].concat();
+        let millrace = home.start_inside(&cable.here, &config);
+        millrace.wait_up(&["wan"]);
         let guest = Options::new(home.socket("fw")).buffer(buffer).connect()?;
         let mut exchange = Exchange::new([guest, wire.far()?], [1, 2], SIZES, 32);
         exchange.run(FRAMES / 4, support::SOON)?;

@@ -25,7 +25,7 @@ const KEEP: u32 = 16;
 
 /// Buffers that a physical queue offers at least, of its own if the guest has posted none, so that frames for others
 /// still pass: two bursts.
-const RESERVE: u16 = 64;
+pub(super) const RESERVE: u16 = 64;
 
 /// The same when its worker sleeps, whoever gets the frames: nobody says that the guest has posted more, and without
 /// buffers no frame would ever wake the worker. No more than stay with the guest's queue, to be copied to.

@@ -1,6 +1,6 @@
 //! virtio-user ports, driver role: the switch connects to somebody else's vhost-user backend, as a guest would.
 
-use super::lend::{COPY_BREAK, LEND_ROOM, Lend, Lending, Mapped, RESERVE_ASLEEP};
+use super::lend::{COPY_BREAK, LEND_ROOM, Lend, Lending, Mapped, RESERVE, RESERVE_ASLEEP};
 use super::vhost_user::VhostTransmit;
 use super::{Receive, Sent, Transmit, Wait};
 use crate::drops::Reason;
@@ -215,6 +215,11 @@ impl VirtioReceive {
 impl Receive for VirtioReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let end = &mut *self.end.borrow_mut();
+        if self.lending.is_some() && end.size - end.queue.free() < RESERVE.min(end.size) {
+            // There is no guest, or none that this worker can borrow from.
+            self.offer_reserve(end, RESERVE);
+            End::kick(&mut end.queue, &end.kick);
+        }
         let mut taken = self.taken.borrow_mut();
         let mut buffers = self.parts.borrow_mut();
         while burst.room() > 0 && taken.len() < usize::from(end.size) && self.next(end, &mut buffers).is_some() {
@@ -230,7 +235,15 @@ impl Receive for VirtioReceive {
     fn recycle(&self) {
         let end = &mut *self.end.borrow_mut();
         let (mut taken, mut spare) = (self.taken.borrow_mut(), self.spare.borrow_mut());
-        taken.drain(..).chain(spare.drain(..)).for_each(|index| self.offer_own(end, index));
+        let free = usize::from(end.queue.free());
+        if taken.len() + spare.len() <= free {
+            taken.drain(..).chain(spare.drain(..)).for_each(|index| self.offer_own(end, index));
+        } else {
+            // The device has loans, too.
+            spare.append(&mut taken);
+            let from = spare.len() - free;
+            spare.drain(from..).for_each(|index| self.offer_own(end, index));
+        }
         end.queue.publish();
     }
 

@@ -374,8 +374,11 @@ impl Physical for Session {
     fn stop(&mut self, index: usize) -> Result<(), String> {
         let queue = index / 2;
         self.prepared[queue] = None;
-        // Once for both directions.
+        // Who counts holds on to a socket while it looks at it: with the lock, nobody does any more, and it is closed.
+        drop(self.watched.monitors.lock().unwrap());
+        // In copy mode that is all. Once for both directions.
         let bound = if index.is_multiple_of(2) { self.bounds[queue].take() } else { None };
+        let bound = bound.filter(|bound| bound.zero_copy);
         bound.map_or(Ok(()), |bound| bound.wait_released(RELEASE)).map_err(|e| e.to_string())
     }
 

@@ -3,7 +3,7 @@
 use super::outside::Outside;
 use super::{Pool, Reach, Stuck};
 use crate::drops::{Drops, Reason};
-use crate::port::lend::{Lend, Lending, Mapped, RESERVE_ASLEEP};
+use crate::port::lend::{Lend, Lending, Mapped, RESERVE, RESERVE_ASLEEP};
 use crate::port::vhost_user::VhostTransmit;
 use crate::port::{Receive, Wait};
 use rustix::net::{SendFlags, send};
@@ -116,7 +116,11 @@ impl XdpReceive {
     /// Lends own chunks to the kernel: these, and `more`.
     fn fill_own(&self, socket: &Socket, mut more: impl FnMut() -> Option<u16>) {
         let mut addresses = self.addresses.borrow_mut();
-        while let Some(index) = more() {
+        // As many as the pool has, with loans: there is room for these in the rings.
+        let out = self.filled.get() + self.lent.borrow().len();
+        while out + addresses.len() < self.pool.count().into()
+            && let Some(index) = more()
+        {
             // Filled addresses are of chunks; the kernel adds what it keeps free.
             addresses.push(self.pool.address(index));
         }
@@ -130,6 +134,9 @@ impl XdpReceive {
     fn fill_reserve(&self, reserve: u16) {
         let Some(socket) = &self.socket else { return };
         let mut out = self.filled.get() + self.lent.borrow().len();
+        if out >= reserve.into() {
+            return;
+        }
         let mut spare = self.spare.borrow_mut();
         self.fill_own(socket, || {
             let wanted = out < reserve.into();
@@ -152,6 +159,10 @@ impl Receive for XdpReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let Some(socket) = &self.socket else { return false };
         self.unstick(socket);
+        if self.lending.is_some() {
+            // There is no guest, or none that this worker can borrow from.
+            self.fill_reserve(RESERVE);
+        }
         let rings = &mut *socket.rings.borrow_mut();
         let mut any = false;
         for part in rings.0.burst(burst.room() as u32) {
@@ -173,6 +184,7 @@ impl Receive for XdpReceive {
         let Some(socket) = &self.socket else { return };
         let (mut taken, mut spare) = (self.taken.borrow_mut(), self.spare.borrow_mut());
         self.fill_own(socket, || taken.pop().or_else(|| spare.pop()));
+        spare.append(&mut taken);
     }
 
     fn notify(&self) {
@@ -245,7 +257,7 @@ impl Lend for XdpReceive {
         self.spare.borrow_mut().append(&mut self.taken.borrow_mut());
         let mut lent = self.lent.borrow_mut();
         let mut addresses = self.addresses.borrow_mut();
-        // As many as the pool has, at most: there is room for these in the rings.
+        // As in `fill_own`.
         let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
         let umem = socket.reach.umem();
         lending.relend(guest, most, self.filled.get() > 0, |loan| {
