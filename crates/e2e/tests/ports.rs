@@ -10,33 +10,7 @@ use e2e::process::Daemon;
 use e2e::virtio::{Exchange, Guest, Options, Pump};
 use e2e::{Result, cpu};
 use rustix::process::Signal;
-use support::{Home, wait_for};
-
-/// A namespace where nobody speaks unasked.
-fn quiet_namespace() -> Result<Namespace> {
-    let namespace = Namespace::create()?;
-    let off = "for scope in all default; do echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done";
-    namespace.run("sh", &["-c", off])?;
-    Ok(namespace)
-}
-
-/// The switch's namespace and another one, joined by a cable: `up0` here, `up1` there.
-fn two_namespaces() -> Result<(Namespace, Namespace)> {
-    let (here, there) = (quiet_namespace()?, quiet_namespace()?);
-    here.run("ip", &["link", "add", "up0", "type", "veth", "peer", "name", "up1", "netns", there.name()])?;
-    // The kernel must not answer for addresses of the taps on the switch's own interface.
-    here.run("ip", &["link", "set", "up0", "arp", "off", "up"])?;
-    there.run("ip", &["link", "set", "up1", "up"])?;
-    // On a cable that is no cable, the kernel leaves segmentation to the other end.
-    there.run("ethtool", &["-K", "up1", "tso", "off", "gso", "off"])?;
-    // The kernel attaches a queue to a device when it notices its carrier, and drops frames until then.
-    for (namespace, end) in [(&here, "up0"), (&there, "up1")] {
-        support::wait_for("the cable", || {
-            namespace.run("ip", &["link", "show", end]).ok()?.contains("state UP").then_some(())
-        });
-    }
-    Ok((here, there))
-}
+use support::{Home, two_namespaces, wait_for};
 
 fn tap(name: &str) -> String {
     format!("[[port]]\nname = \"{name}\"\ndriver = \"tap\"\ninterface = \"{name}\"\n")

@@ -42,7 +42,7 @@ reasons! {
     Unconnected = "unconnected",
     /// Dropped on purpose by fault injection.
     Injected = "injected",
-    /// The kernel lost frames before the switch could take them.
+    /// The kernel lost frames before the switch could take them, or they are longer than the buffers it has for them.
     KernelLoss = "kernel-loss",
 }
 

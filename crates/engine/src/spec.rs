@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use vhost_user::Mode;
+pub use xsk::Mode as XdpMode;
 
 /// A whole switch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,6 +70,8 @@ pub enum Driver {
     Tap { interface: Option<String>, mtu: Option<u32>, queues: u16 },
     /// A kernel interface, by AF_PACKET rings.
     AfPacket { interface: String, queues: u16 },
+    /// A kernel interface, by AF_XDP sockets.
+    AfXdp { interface: String, queues: u16, mode: XdpMode, queue_size: u16 },
     /// Frames from a file, frames to a file.
     Pcap { replay: Option<PathBuf>, record: Option<PathBuf>, repeat: bool },
     /// Makes frames up; drops what is sent to it.
@@ -85,6 +88,7 @@ impl Driver {
             Driver::VirtioUser { .. } => "virtio-user",
             Driver::Tap { .. } => "tap",
             Driver::AfPacket { .. } => "af_packet",
+            Driver::AfXdp { .. } => "af_xdp",
             Driver::Pcap { .. } => "pcap",
             Driver::Generator { .. } => "generator",
             Driver::Sink => "sink",
@@ -97,7 +101,8 @@ impl Driver {
             Driver::VhostUser { queues, .. }
             | Driver::VirtioUser { queues, .. }
             | Driver::Tap { queues, .. }
-            | Driver::AfPacket { queues, .. } => queues.into(),
+            | Driver::AfPacket { queues, .. }
+            | Driver::AfXdp { queues, .. } => queues.into(),
             Driver::Pcap { .. } | Driver::Generator { .. } | Driver::Sink => 1,
         }
     }

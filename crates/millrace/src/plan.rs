@@ -58,7 +58,7 @@ fn port(port: &Port) -> spec::PortSpec {
 fn driver(driver: &Driver) -> spec::Driver {
     let mode = |mode: &Mode| match mode {
         Mode::Server => spec::Mode::Server,
-        Mode::Client => spec::Mode::Client,
+        _ => spec::Mode::Client,
     };
     match driver {
         Driver::VhostUser { socket, mode: m, queues } => {
@@ -75,6 +75,16 @@ fn driver(driver: &Driver) -> spec::Driver {
             spec::Driver::Tap { interface: interface.clone(), mtu: Some((*mtu).into()), queues: *queues }
         }
         Driver::AfPacket { interface } => spec::Driver::AfPacket { interface: interface.clone(), queues: 1 },
+        Driver::AfXdp { interface, queues, mode, queue_size } => spec::Driver::AfXdp {
+            interface: interface.clone(),
+            queues: *queues,
+            mode: match mode {
+                Mode::ZeroCopy => spec::XdpMode::ZeroCopy,
+                Mode::Copy => spec::XdpMode::Copy,
+                _ => spec::XdpMode::Auto,
+            },
+            queue_size: *queue_size,
+        },
         Driver::Pcap { replay, record, repeat } => {
             spec::Driver::Pcap { replay: replay.clone(), record: record.clone(), repeat: *repeat }
         }

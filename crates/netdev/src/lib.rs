@@ -8,6 +8,7 @@
 //! - [`PacketRx`]: a `TPACKET_V3` receive ring; frames are lent straight out of the ring until they are released.
 //! - [`PacketTx`]: a `TPACKET_V2` transmit ring; a frame is gathered into its slot (one copy) and a burst goes out
 //!   with one system call.
+//! - [`Promiscuous`]: an interface receives frames for every address.
 //!
 //! Frames are written either from ordinary slices or from [`RawSegment`]s: pointer and length of memory that may be
 //! shared with somebody hostile and so must never become a Rust reference.
@@ -22,7 +23,9 @@ mod tap;
 
 pub use error::{Error, Result};
 pub use interface::Interface;
-pub use packet::{Flushed, PacketRx, PacketTx, PushError, RxConfig, RxFrame, RxStatistics, TxConfig, Vlan};
+pub use packet::{
+    Flushed, PacketRx, PacketTx, Promiscuous, PushError, RxConfig, RxFrame, RxStatistics, TxConfig, Vlan,
+};
 pub use segment::RawSegment;
 pub use tap::{Tap, TapQueue, TapWrite};
 

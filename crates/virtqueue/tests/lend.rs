@@ -207,15 +207,16 @@ fn buffers_that_are_too_short_or_needed_elsewhere_stay() {
         let mut guest = Guest::new(case(packed, 8));
         guest.post(4, 1000);
         assert!(guest.enqueue.lend(1001, 0).unwrap().is_none());
-        assert!(guest.enqueue.is_unfit(1001) && !guest.enqueue.is_unfit(1000));
+        assert_eq!(guest.enqueue.unfit(1001, 0), Some(1000));
         assert!(guest.enqueue.lend(1000, 4).unwrap().is_none());
+        assert_eq!((guest.enqueue.unfit(1000, 4), guest.enqueue.unfit(1000, 0)), (None, None));
         assert!(guest.enqueue.lend(1000, 3).unwrap().is_some());
         assert!(guest.enqueue.lend(1000, 3).unwrap().is_none());
         guest.driver.add(7, &[500, 500], true).unwrap();
         guest.driver.queue.publish();
         let lent = std::iter::from_fn(|| guest.enqueue.lend(500, 0).unwrap()).count();
         assert_eq!(lent, 3, "a buffer in pieces is not lent");
-        assert!(guest.enqueue.is_unfit(500));
+        assert_eq!(guest.enqueue.unfit(500, 0), Some(500), "it is the pieces");
     }
 }
 

@@ -74,8 +74,8 @@ impl Options {
         self
     }
 
-    /// Sets the size of its receive buffers.
-    pub fn buffer_size(mut self, bytes: u32) -> Self {
+    /// Sets the length of its receive buffers.
+    pub fn buffer(mut self, bytes: u32) -> Self {
         self.buffer = bytes;
         self
     }

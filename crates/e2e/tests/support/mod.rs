@@ -38,6 +38,38 @@ pub fn patch(a: &str, b: &str) -> String {
     format!("{}{}[[patch]]\nports = [\"{a}\", \"{b}\"]\n", port(a), port(b))
 }
 
+/// A namespace where nobody speaks unasked.
+pub fn quiet_namespace() -> e2e::Result<Namespace> {
+    let namespace = Namespace::create()?;
+    let off = "for scope in all default; do echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done";
+    namespace.run("sh", &["-c", off])?;
+    Ok(namespace)
+}
+
+/// The switch's namespace and another one, joined by a cable: `up0` here, `up1` there.
+pub fn two_namespaces() -> e2e::Result<(Namespace, Namespace)> {
+    two_namespaces_with(1)
+}
+
+/// The same, with so many queues each way.
+pub fn two_namespaces_with(queues: u32) -> e2e::Result<(Namespace, Namespace)> {
+    let (here, there) = (quiet_namespace()?, quiet_namespace()?);
+    let queues = queues.to_string();
+    let queues = ["numrxqueues", &queues, "numtxqueues", &queues];
+    let (one, other) = (["link", "add", "up0"], ["type", "veth", "peer", "name", "up1", "netns", there.name()]);
+    here.run("ip", &[&one[..], &queues, &other, &queues].concat())?;
+    // The kernel must not answer for addresses of the taps on the switch's own interface.
+    here.run("ip", &["link", "set", "up0", "arp", "off", "up"])?;
+    there.run("ip", &["link", "set", "up1", "up"])?;
+    // On a cable that is no cable, the kernel leaves segmentation to the other end.
+    there.run("ethtool", &["-K", "up1", "tso", "off", "gso", "off"])?;
+    // The kernel attaches a queue to a device when it notices its carrier, and drops frames until then.
+    for (namespace, end) in [(&here, "up0"), (&there, "up1")] {
+        wait_for("the cable", || namespace.run("ip", &["link", "show", end]).ok()?.contains("state UP").then_some(()));
+    }
+    Ok((here, there))
+}
+
 /// The program under test.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();

@@ -101,6 +101,15 @@ impl Output {
         }
     }
 
+    /// Chains are kept by `queue` at present.
+    pub(crate) fn keeps(&self, queue: usize) -> bool {
+        match self.queues.get(queue).map(|queue| &queue.half) {
+            Some(Half::Own(Some(half))) => half.keeps(),
+            Some(Half::Shared(half)) => half.lock().unwrap().as_ref().is_some_and(|half| half.keeps()),
+            _ => false,
+        }
+    }
+
     /// The guest behind `queue`, if only this worker sends to it and its buffers can be borrowed.
     #[inline(always)]
     pub(crate) fn guest(&self, queue: usize) -> Option<&VhostTransmit> {

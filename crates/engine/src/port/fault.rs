@@ -123,6 +123,10 @@ impl Receive for FaultReceive {
     fn base(&self) -> Option<u32> {
         self.inner.base()
     }
+
+    fn stop(&mut self) -> u64 {
+        self.inner.stop()
+    }
 }
 
 #[cfg(test)]

@@ -6,20 +6,30 @@
 
 use super::vhost_user::VhostTransmit;
 use crate::counters::Counter;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::Instant;
 use virtqueue::Burst;
 use virtqueue::device::Loan;
 
 /// Shortest buffer that is lent: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 
-/// Buffers that stay with the guest's queue when frames may come for it from elsewhere.
+/// From this length on a frame of a guest is sent from where it lies. Shorter ones are copied faster than their chains go
+/// to and fro. Measured on the testbed's wire.
+pub(super) const COPY_BREAK: u32 = 100;
+
+/// Buffers that stay with the guest's queue when frames may come for it from elsewhere, or in buffers of the switch.
 const KEEP: u32 = 16;
 
 /// Buffers that a physical queue offers at least, of its own if the guest has posted none, so that frames for others
 /// still pass: two bursts.
-const RESERVE: u16 = 64;
+pub(super) const RESERVE: u16 = 64;
+
+/// The same when its worker sleeps, whoever gets the frames: nobody says that the guest has posted more, and without
+/// buffers no frame would ever wake the worker. No more than stay with the guest's queue, to be copied to.
+pub(super) const RESERVE_ASLEEP: u16 = KEEP as u16;
 
 /// The receive half of a physical queue that can fill buffers of a guest.
 pub trait Lend {
@@ -44,8 +54,6 @@ pub struct Mapped {
     keeper: AtomicU64,
     /// Only this queue's frames go to the guest.
     exclusive: bool,
-    /// The guest's next buffer is no place for a frame.
-    unfit: AtomicBool,
     /// Buffers out at present.
     pub on_loan: Counter,
     /// Frames that were received into the guest's own buffers.
@@ -60,6 +68,8 @@ pub struct Mapped {
     pub sent_copied: Counter,
     /// Longest time that a buffer was out, of those that were timed, in microseconds.
     pub longest: Counter,
+    /// Length of the guest's next buffer if it is not fit to be lent, [`MISPLACED`] if it is not for its length, else zero.
+    unfit: Counter,
 }
 
 impl Mapped {
@@ -90,36 +100,118 @@ impl Mapped {
         self.keeper.load(Ordering::Acquire)
     }
 
-    /// The guest's next buffer is too short for a frame, or in pieces.
-    #[inline(always)]
-    pub fn is_unfit(&self) -> bool {
-        self.unfit.load(Ordering::Relaxed)
-    }
-
-    /// A loan that was timed took so long.
-    pub(super) fn time(&self, taken: Duration) {
-        self.longest.set(self.longest.get().max(taken.as_micros() as u64));
-    }
-
-    /// How many buffers the queue offers at least, its own included.
+    /// How many buffers the queue offers at least, its own included, while its worker polls.
     #[inline(always)]
     pub(super) fn reserve(&self) -> u16 {
-        match self.exclusive {
-            // All: what the guest does not take in place has to be copied.
-            _ if self.is_unfit() => u16::MAX,
-            true => 0,
-            false => RESERVE,
+        if self.exclusive && self.unfit.get() == 0 { 0 } else { RESERVE }
+    }
+
+    /// Why no buffer is out, if it is because of what the guest posts.
+    pub fn why_none(&self) -> Option<String> {
+        match self.unfit.get() {
+            _ if self.on_loan.get() > 0 => None,
+            0 => None,
+            MISPLACED => Some("the guest's buffers lie across pages or regions of its memory; use huge pages".into()),
+            len => Some(format!("the guest posts buffers of {len} bytes in one piece, which is too short")),
+        }
+    }
+}
+
+/// [`Mapped::unfit`] of a buffer that is long enough, but where it can't be filled.
+const MISPLACED: u64 = u64::MAX;
+
+/// What the receive half of a mapped queue knows of the loans that it has not handed on.
+pub(super) struct Lending {
+    mapped: Arc<Mapped>,
+    /// Shortest buffer that is lent.
+    room: u32,
+    /// Loans that came back and go out again.
+    waiting: RefCell<Vec<Loan>>,
+    /// One loan at a time is timed: by what it is known, and since when it is out.
+    timed: Cell<Option<(u64, Instant)>>,
+}
+
+impl Lending {
+    /// Of buffers of `room` bytes at least, not more than `most` at once.
+    pub(super) fn new(mapped: Arc<Mapped>, room: u32, most: usize) -> Lending {
+        Lending { mapped, room, waiting: RefCell::new(Vec::with_capacity(most)), timed: Cell::new(None) }
+    }
+
+    #[inline(always)]
+    pub(super) fn mapped(&self) -> &Mapped {
+        &self.mapped
+    }
+
+    /// The loan known by `key` has come back with `len` bytes in it: adds its frame to `burst`, or keeps it to go out
+    /// again. Returns whether there was a frame.
+    #[inline(always)]
+    pub(super) fn filled<'q>(
+        &self,
+        (key, loan): (u64, Loan),
+        len: u32,
+        guest: &'q VhostTransmit,
+        burst: &mut Burst<'_, 'q>,
+    ) -> bool {
+        if let Some((timed, since)) = self.timed.get()
+            && timed == key
+        {
+            let longest = &self.mapped.longest;
+            longest.set(longest.get().max(since.elapsed().as_micros() as u64));
+            self.timed.set(None);
+        }
+        match guest.ring().take_filled(loan, len, burst) {
+            None => true,
+            Some(unusable) => {
+                self.waiting.borrow_mut().push(unusable);
+                false
+            }
         }
     }
 
-    /// The next buffer of `guest`.
+    /// A loan has come back when there is no guest to give it to: it waits for one.
+    pub(super) fn strand(&self, loan: Loan) {
+        self.waiting.borrow_mut().push(loan);
+    }
+
+    /// Ends a burst of filled loans, and hands up to `most` loans to `put`, which says by what each is known from now on,
+    /// or that it can't be filled. Some stay if the queue also has buffers of its own out.
     #[inline(always)]
-    pub(super) fn lend(&self, guest: &VhostTransmit) -> Option<Loan> {
-        let loan = guest.lend(LEND_ROOM, if self.exclusive { 0 } else { KEEP });
-        let unfit = loan.is_none() && guest.ring().is_unfit(LEND_ROOM);
-        if unfit != self.is_unfit() {
-            self.unfit.store(unfit, Ordering::Relaxed);
+    pub(super) fn relend(
+        &self,
+        guest: &VhostTransmit,
+        most: usize,
+        own_out: bool,
+        mut put: impl FnMut(Loan) -> Result<u64, Loan>,
+    ) {
+        let mapped = &*self.mapped;
+        let mut waiting = self.waiting.borrow_mut();
+        let waited = waiting.len();
+        guest.ring().settle(|loan| waiting.push(loan));
+        mapped.elsewhere.add((waiting.len() - waited) as u64);
+        let keep = if mapped.exclusive && !own_out { 0 } else { KEEP };
+        for _ in 0..most {
+            let Some(loan) = waiting.pop().or_else(|| guest.lend(self.room, keep)) else {
+                return mapped.unfit.set(guest.ring().unfit(self.room, keep).map_or(0, |len| len.max(1).into()));
+            };
+            match put(loan) {
+                Ok(key) => {
+                    if self.timed.get().is_none() {
+                        self.timed.set(Some((key, Instant::now())));
+                    }
+                }
+                Err(misplaced) => {
+                    // It is the next to be copied to.
+                    guest.ring().give_back(misplaced);
+                    return mapped.unfit.set(MISPLACED);
+                }
+            }
         }
-        loan
+    }
+
+    /// Gives all loans back: `held`, and those that wait.
+    pub(super) fn recall(&self, guest: &VhostTransmit, held: impl IntoIterator<Item = Loan>) {
+        held.into_iter().chain(self.waiting.borrow_mut().drain(..)).for_each(|loan| guest.ring().give_back(loan));
+        self.timed.set(None);
+        self.mapped.on_loan.set(0);
     }
 }

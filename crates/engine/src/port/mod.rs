@@ -4,6 +4,7 @@
 //! ([`Receive`]) and transmitted to the other ([`Transmit`]). Wrappers ([`record`], [`fault`], [`staged`]) take any
 //! half and are one themselves.
 
+pub mod af_xdp;
 pub mod fault;
 mod frames;
 pub mod generator;
@@ -72,6 +73,12 @@ pub trait Receive: Send {
     /// A kept chain is not needed any more; it goes back by the next [`Receive::recycle`].
     fn release(&self, _id: u16) {}
 
+    /// Lets go of what fills its buffers, if that is its own to let go of. Called when no worker has it any more, and for
+    /// good; what it has lent is still known. Returns how many frames are lost, which were received and not looked at yet.
+    fn stop(&mut self) -> u64 {
+        0
+    }
+
     /// The same half, if it can receive into a guest's buffers now.
     fn lends(&self) -> Option<&dyn Lend> {
         None
@@ -94,8 +101,16 @@ pub trait Transmit: Send {
     /// Hands every chain that was kept here and is not needed any more to `release`.
     fn returned(&self, _release: &mut dyn FnMut(u16)) {}
 
+    /// Chains are kept here at present: somebody has to ask for them.
+    fn keeps(&self) -> bool {
+        false
+    }
+
     /// As [`Transmit::returned`], of all that were kept: whatever sends has stopped.
     fn recall(&self, _release: &mut dyn FnMut(u16)) {}
+
+    /// As [`Receive::stop`]: lets go of what sends.
+    fn stop(&mut self) {}
 
     /// The same half, if a guest's buffers can be borrowed from it now.
     fn guest(&self) -> Option<&VhostTransmit> {

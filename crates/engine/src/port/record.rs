@@ -85,6 +85,18 @@ impl Receive for RecordReceive {
     fn base(&self) -> Option<u32> {
         self.inner.base()
     }
+
+    fn keep(&self, places: u32) {
+        self.inner.keep(places);
+    }
+
+    fn release(&self, id: u16) {
+        self.inner.release(id);
+    }
+
+    fn stop(&mut self) -> u64 {
+        self.inner.stop()
+    }
 }
 
 /// Records what is to go into a queue, whether there is room for it or not.
@@ -112,5 +124,21 @@ impl Transmit for RecordTransmit {
 
     fn base(&self) -> Option<u32> {
         self.inner.base()
+    }
+
+    fn returned(&self, release: &mut dyn FnMut(u16)) {
+        self.inner.returned(release);
+    }
+
+    fn keeps(&self) -> bool {
+        self.inner.keeps()
+    }
+
+    fn recall(&self, release: &mut dyn FnMut(u16)) {
+        self.inner.recall(release);
+    }
+
+    fn stop(&mut self) {
+        self.inner.stop();
     }
 }

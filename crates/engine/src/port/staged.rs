@@ -65,4 +65,8 @@ impl Receive for Staged {
     fn base(&self) -> Option<u32> {
         self.inner.base()
     }
+
+    fn stop(&mut self) -> u64 {
+        self.inner.stop()
+    }
 }

@@ -1,6 +1,6 @@
 //! virtio-user ports, driver role: the switch connects to somebody else's vhost-user backend, as a guest would.
 
-use super::lend::{Lend, Mapped};
+use super::lend::{COPY_BREAK, LEND_ROOM, Lend, Lending, Mapped, RESERVE, RESERVE_ASLEEP};
 use super::vhost_user::VhostTransmit;
 use super::{Receive, Sent, Transmit, Wait};
 use crate::drops::Reason;
@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 use virtqueue::device::Loan;
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;
@@ -91,11 +90,7 @@ pub struct VirtioReceive {
     spare: RefCell<Vec<u16>>,
     /// The buffers of the frame that is being taken, as (index, bytes).
     parts: RefCell<Vec<(u16, u32)>>,
-    /// Loans that the device does not have.
-    waiting: RefCell<Vec<Loan>>,
-    mapped: Option<Arc<Mapped>>,
-    /// One loan at a time is timed: its chain, and since when it is out.
-    timed: Cell<Option<(u16, Instant)>>,
+    lending: Option<Lending>,
 }
 
 impl VirtioReceive {
@@ -114,15 +109,13 @@ impl VirtioReceive {
             taken: RefCell::new((0..size).collect()),
             spare: RefCell::new(Vec::with_capacity(capacity)),
             parts: RefCell::default(),
-            waiting: RefCell::new(Vec::with_capacity(capacity)),
-            mapped,
-            timed: Cell::new(None),
+            lending: mapped.map(|mapped| Lending::new(mapped, LEND_ROOM, capacity)),
         };
         port.end.borrow_mut().queue.set_interrupts(false);
-        match &port.mapped {
-            Some(mapped) if mapped.is_reachable() => {
+        match &port.lending {
+            Some(lending) if lending.mapped().is_reachable() => {
                 port.spare.swap(&port.taken);
-                port.offer_reserve(&mut port.end.borrow_mut(), mapped);
+                port.offer_reserve(&mut port.end.borrow_mut(), lending.mapped().reserve());
             }
             _ => port.recycle(),
         }
@@ -149,7 +142,11 @@ impl VirtioReceive {
         loop {
             match self.pop(end)? {
                 (_, Held::Own(index), len) => return Some((index, len.min(ROOM))),
-                (_, Held::Lent(loan), _) => self.waiting.borrow_mut().push(loan),
+                (_, Held::Lent(loan), _) => {
+                    if let Some(lending) = &self.lending {
+                        lending.strand(loan);
+                    }
+                }
                 (_, Held::Nothing, _) => {}
             }
         }
@@ -196,10 +193,10 @@ impl VirtioReceive {
         }
     }
 
-    /// Adds own buffers until as many are offered as always should be.
-    fn offer_reserve(&self, end: &mut End, mapped: &Mapped) {
+    /// Adds own buffers until so many are offered.
+    fn offer_reserve(&self, end: &mut End, reserve: u16) {
         let mut spare = self.spare.borrow_mut();
-        while end.size - end.queue.free() < mapped.reserve().min(end.size)
+        while end.size - end.queue.free() < reserve.min(end.size)
             && let Some(index) = spare.pop()
         {
             self.offer_own(end, index);
@@ -218,6 +215,11 @@ impl VirtioReceive {
 impl Receive for VirtioReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let end = &mut *self.end.borrow_mut();
+        if self.lending.is_some() && end.size - end.queue.free() < RESERVE.min(end.size) {
+            // There is no guest, or none that this worker can borrow from.
+            self.offer_reserve(end, RESERVE);
+            End::kick(&mut end.queue, &end.kick);
+        }
         let mut taken = self.taken.borrow_mut();
         let mut buffers = self.parts.borrow_mut();
         while burst.room() > 0 && taken.len() < usize::from(end.size) && self.next(end, &mut buffers).is_some() {
@@ -233,7 +235,15 @@ impl Receive for VirtioReceive {
     fn recycle(&self) {
         let end = &mut *self.end.borrow_mut();
         let (mut taken, mut spare) = (self.taken.borrow_mut(), self.spare.borrow_mut());
-        taken.drain(..).chain(spare.drain(..)).for_each(|index| self.offer_own(end, index));
+        let free = usize::from(end.queue.free());
+        if taken.len() + spare.len() <= free {
+            taken.drain(..).chain(spare.drain(..)).for_each(|index| self.offer_own(end, index));
+        } else {
+            // The device has loans, too.
+            spare.append(&mut taken);
+            let from = spare.len() - free;
+            spare.drain(from..).for_each(|index| self.offer_own(end, index));
+        }
         end.queue.publish();
     }
 
@@ -248,6 +258,11 @@ impl Receive for VirtioReceive {
 
     fn arm(&self) -> Wait {
         let end = &mut *self.end.borrow_mut();
+        if self.lends().is_some() {
+            self.offer_reserve(end, RESERVE_ASLEEP);
+            ordering::before_asking();
+            End::kick(&mut end.queue, &end.kick);
+        }
         end.queue.set_interrupts(true);
         ordering::before_asking();
         if end.queue.has_used() { Wait::Ready } else { Wait::Event }
@@ -259,13 +274,13 @@ impl Receive for VirtioReceive {
 
     #[inline]
     fn lends(&self) -> Option<&dyn Lend> {
-        self.mapped.as_ref().filter(|mapped| mapped.is_reachable()).map(|_| self as &dyn Lend)
+        self.lending.as_ref().filter(|lending| lending.mapped().is_reachable()).map(|_| self as &dyn Lend)
     }
 }
 
 impl Lend for VirtioReceive {
     fn receive_into<'q>(&'q self, guest: &'q VhostTransmit, burst: &mut Burst<'_, 'q>) -> bool {
-        let Some(mapped) = &self.mapped else { return false };
+        let Some(lending) = &self.lending else { return false };
         let end = &mut *self.end.borrow_mut();
         let mut any = false;
         let (mut in_place, mut copied) = (0, 0);
@@ -275,16 +290,8 @@ impl Lend for VirtioReceive {
             any = true;
             match held {
                 Held::Lent(loan) => {
-                    if let Some((timed, since)) = self.timed.get()
-                        && timed == id
-                    {
-                        mapped.time(since.elapsed());
-                        self.timed.set(None);
-                    }
-                    match guest.ring().take_filled(loan, len.saturating_sub(NET_HEADER), burst) {
-                        None => in_place += 1,
-                        Some(unusable) => self.waiting.borrow_mut().push(unusable),
-                    }
+                    let len = len.saturating_sub(NET_HEADER);
+                    in_place += u64::from(lending.filled((id.into(), loan), len, guest, burst));
                 }
                 Held::Own(index) => {
                     copied += 1;
@@ -295,54 +302,48 @@ impl Lend for VirtioReceive {
             }
         }
         if any {
-            mapped.in_place.add(in_place);
-            mapped.copied.add(copied);
+            lending.mapped().in_place.add(in_place);
+            lending.mapped().copied.add(copied);
         }
         any
     }
 
     fn relend(&self, guest: &VhostTransmit) {
-        let Some(mapped) = &self.mapped else { return };
+        let Some(lending) = &self.lending else { return };
         let end = &mut *self.end.borrow_mut();
-        let mut waiting = self.waiting.borrow_mut();
-        let waited = waiting.len();
-        guest.ring().settle(|loan| waiting.push(loan));
-        mapped.elsewhere.add((waiting.len() - waited) as u64);
         self.spare.borrow_mut().append(&mut self.taken.borrow_mut());
         let mut held = self.held.borrow_mut();
-        while end.queue.free() > 0
-            && let Some(loan) = waiting.pop().or_else(|| mapped.lend(guest))
-        {
+        let free = end.queue.free();
+        let own_out = self.spare.borrow().len() < usize::from(end.size);
+        lending.relend(guest, free.into(), own_out, |loan| {
             let buffer = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
             let id = end.queue.add(&[buffer]).expect("there is a free descriptor");
             held[usize::from(id)] = Held::Lent(loan);
-            if self.timed.get().is_none() {
-                self.timed.set(Some((id, Instant::now())));
-            }
-        }
+            Ok(id.into())
+        });
         drop(held);
-        self.offer_reserve(end, mapped);
+        self.offer_reserve(end, lending.mapped().reserve());
         // What is neither free nor the switch's own is the guest's.
-        mapped.on_loan.set((self.spare.borrow().len() as u64).saturating_sub(end.queue.free().into()));
+        let on_loan = (self.spare.borrow().len() as u64).saturating_sub(end.queue.free().into());
+        lending.mapped().on_loan.set(on_loan);
     }
 
     fn recall(&self, guest: &VhostTransmit) -> u64 {
+        let Some(lending) = &self.lending else { return 0 };
         let end = &mut *self.end.borrow_mut();
         let mut lost = 0;
         while let Some((_, held, _)) = self.pop(end) {
             lost += 1;
             if let Held::Lent(loan) = held {
-                self.waiting.borrow_mut().push(loan);
+                lending.strand(loan);
             }
         }
-        for held in &mut self.held.borrow_mut()[..] {
-            if let Held::Lent(loan) = std::mem::replace(held, Held::Nothing) {
-                guest.ring().give_back(loan);
-            }
-        }
-        self.waiting.borrow_mut().drain(..).for_each(|loan| guest.ring().give_back(loan));
-        self.timed.set(None);
-        self.mapped.iter().for_each(|mapped| mapped.on_loan.set(0));
+        let mut held = self.held.borrow_mut();
+        let lent = held.iter_mut().filter_map(|held| match std::mem::replace(held, Held::Nothing) {
+            Held::Lent(loan) => Some(loan),
+            _ => None,
+        });
+        lending.recall(guest, lent);
         lost
     }
 }
@@ -373,10 +374,6 @@ enum Chain {
 impl Chain {
     const NONE: Chain = Chain::Own { indices: [0; MAX_CHAIN as usize], count: 0 };
 }
-
-/// From this length on a frame is sent from where it lies. Shorter ones are copied faster than their chains go to and
-/// fro. Measured on the testbed's wire.
-const COPY_BREAK: u32 = 100;
 
 impl VirtioTransmit {
     /// Copies frames into its own buffers and sends them; those of a guest from where they lie if it is `mapped`.
@@ -515,6 +512,10 @@ impl Transmit for VirtioTransmit {
             self.reclaim(&mut self.end.borrow_mut(), &mut self.free.borrow_mut(), &self.chains.borrow());
         }
         self.returned.borrow_mut().drain(..).for_each(release);
+    }
+
+    fn keeps(&self) -> bool {
+        self.kept.get() > 0
     }
 
     fn recall(&self, release: &mut dyn FnMut(u16)) {

@@ -6,23 +6,29 @@
 use super::fabric::{Fabric, QueueKey, ReceiveHalf, TransmitHalf};
 use super::shared::PortShared;
 use crate::drops::Reason;
+use crate::port::Receive;
 use crate::port::lend::Mapped;
 use crate::port::vhost_user::VhostTransmit;
-use crate::port::{Receive, Transmit};
 use crate::spec::MappingSpec;
 use crate::stats::MappingStats;
 use std::sync::{Arc, Mutex, MutexGuard};
 use virtqueue::BurstStorage;
 use virtqueue::memory::Memory;
 
-/// Of a buffer that is no place for a frame: see [`crate::port::lend::LEND_ROOM`].
-const UNFIT: &str = "has less than 1530 bytes, or is in pieces";
-
-/// The control side of a physical port that can receive into buffers of others.
+/// The control side of a physical port that can receive into buffers of others. Queues go by vhost-user's index: of a
+/// pair, the even one receives.
 pub(super) trait Physical: Send {
+    /// Stopping one queue of a pair stops the other one, too.
+    fn is_coupled(&self) -> bool {
+        false
+    }
+    /// [`Physical::share`] with these memories needs all queues stopped.
+    fn rests_to_share(&self, _memories: &[Arc<Memory>]) -> bool {
+        false
+    }
     /// Lets whatever fills the queues write to `memories`, and to no other memory of guests.
     fn share(&mut self, memories: &[Arc<Memory>]) -> Result<(), String>;
-    /// Stops a queue, by vhost-user's index. Nothing fills or reads its buffers any more when this returns.
+    /// Stops a queue whose half has stopped. Nothing fills or reads its buffers any more when this returns.
     fn stop(&mut self, index: usize) -> Result<(), String>;
     /// Starts a stopped receive queue again, with buffers of the switch.
     fn start_receive(&mut self, queue: usize) -> Result<ReceiveHalf, String>;
@@ -80,38 +86,15 @@ impl Mapping {
     pub(super) fn physical_up(&self, port: Arc<PortShared>, physical: Box<dyn Physical>) {
         let mut state = self.state();
         state.physical = Some((port, physical));
-        self.join(&mut state);
+        self.join(&mut state, Vec::new());
     }
 
-    /// The physical port has gone, and its halves are dropped: nothing fills or reads its buffers.
+    /// The physical port has gone, or is to go: nothing fills or reads its buffers.
     pub(super) fn physical_down(&self) {
         let mut state = self.state();
-        let Some((port, mut physical)) = state.physical.take() else { return };
-        for (index, guest) in state.guests.iter().enumerate() {
-            self.separate(&port, &mut *physical, index, guest.as_ref());
-        }
-    }
-
-    /// Stops the physical queue and gives the guest, which stays, what it had lent to it. A port that has gone may have no
-    /// one to stop any more.
-    fn separate(&self, port: &PortShared, physical: &mut dyn Physical, index: usize, guest: Option<&Guest>) {
-        let Some(guest) = guest.filter(|_| self.is_joined(index)) else { return };
-        let (queue, key) = (index / 2, (port.id, index / 2));
-        if index.is_multiple_of(2) {
-            let half = self.fabric.detach_receive(key);
-            let _ = physical.stop(index);
-            if let Some(lender) = self.fabric.detach_transmit(guest.key) {
-                self.recall(queue, half, &*lender, port);
-                self.fabric.attach_transmit(guest.key, lender);
-            }
-        } else {
-            let half = self.fabric.detach_transmit(key);
-            let _ = physical.stop(index);
-            if let Some(owner) = self.fabric.detach_receive(guest.key) {
-                self.release(queue, half, &*owner);
-                self.fabric.attach_receive(guest.key, owner);
-            }
-        }
+        let joined = (0..state.guests.len()).filter(|&index| self.is_joined(index)).collect();
+        self.rest(&mut state, joined);
+        state.physical = None;
     }
 
     /// The guest has started a queue, by vhost-user's index; its half is attached. `keeper` is a transmit queue's
@@ -120,51 +103,37 @@ impl Mapping {
         let mut state = self.state();
         if let Some(guest) = state.guests.get_mut(index) {
             *guest = Some(Guest { key, memory, keeper });
-            self.join(&mut state);
+            self.join(&mut state, Vec::new());
         }
     }
 
     /// The guest stops a receive queue. Its half comes back with all that was lent.
     pub(super) fn guest_receive_down(&self, queue: usize, key: QueueKey) -> Option<TransmitHalf> {
         let mut state = self.state();
-        let Some((port, mut physical)) = self.part(&mut state, 2 * queue) else {
-            return self.fabric.detach_transmit(key);
-        };
-        let half = self.fabric.detach_receive((port.id, queue));
-        stop(&port, &mut *physical, 2 * queue);
+        let rested = self.part(&mut state, 2 * queue);
         let lender = self.fabric.detach_transmit(key);
-        if let Some(lender) = &lender {
-            self.recall(queue, half, &**lender, &port);
-            lender.guest().into_iter().for_each(VhostTransmit::close);
+        if !rested.is_empty() {
+            lender.iter().filter_map(|lender| lender.guest()).for_each(VhostTransmit::close);
         }
-        start_receive(&port, &self.fabric, &mut *physical, queue);
-        state.physical = Some((port, physical));
-        self.join(&mut state);
+        self.join(&mut state, rested);
         lender
     }
 
     /// The guest stops a transmit queue. Its half comes back with all that was kept.
     pub(super) fn guest_transmit_down(&self, queue: usize, key: QueueKey) -> Option<ReceiveHalf> {
         let mut state = self.state();
-        let Some((port, mut physical)) = self.part(&mut state, 2 * queue + 1) else {
-            return self.fabric.detach_receive(key);
-        };
+        let rested = self.part(&mut state, 2 * queue + 1);
         let owner = self.fabric.detach_receive(key);
-        let half = self.fabric.detach_transmit((port.id, queue));
-        stop(&port, &mut *physical, 2 * queue + 1);
-        if let Some(owner) = &owner {
-            self.release(queue, half, &**owner);
-        }
-        start_transmit(&port, &self.fabric, &mut *physical, queue);
-        state.physical = Some((port, physical));
-        self.join(&mut state);
+        self.join(&mut state, rested);
         owner
     }
 
-    /// Forgets a queue of the guest. The physical port, if buffers of that queue may be out.
-    fn part(&self, state: &mut State, index: usize) -> Option<(Arc<PortShared>, Box<dyn Physical>)> {
-        state.guests.get_mut(index)?.take()?;
-        if self.is_joined(index) { state.physical.take() } else { None }
+    /// Takes a queue of the guest, which goes, from the physical port if that may have buffers of it. Returns what rests
+    /// because of that.
+    fn part(&self, state: &mut State, index: usize) -> Vec<usize> {
+        let rested = if self.is_joined(index) { self.rest(state, vec![index]) } else { Vec::new() };
+        state.guests.get_mut(index).map(Option::take);
+        rested
     }
 
     /// Buffers of the guest's queue may be out.
@@ -173,58 +142,113 @@ impl Mapping {
         if index.is_multiple_of(2) { mapped.is_reachable() } else { mapped.keeper() != 0 }
     }
 
-    /// Gives the guest its buffers back.
-    fn recall(&self, queue: usize, half: Option<ReceiveHalf>, lender: &dyn Transmit, port: &PortShared) {
-        if let (Some(lend), Some(guest)) = (half.as_ref().and_then(|half| half.lends()), lender.guest()) {
-            match lend.recall(guest) {
-                0 => {}
-                lost => port.drops.add(Reason::Down, lost),
+    /// Stops physical queues, and gives the guest what it had lent to them. Returns all queues that rest now.
+    fn rest(&self, state: &mut State, mut indices: Vec<usize>) -> Vec<usize> {
+        let Some((port, physical)) = &mut state.physical else { return Vec::new() };
+        if physical.is_coupled() {
+            indices = indices.iter().flat_map(|index| [index & !1, index | 1]).collect();
+            indices.sort_unstable();
+            indices.dedup();
+        }
+        let halves: Vec<_> = indices.iter().map(|&index| (index, self.halt(port, index))).collect();
+        for &index in &indices {
+            if let Err(why) = physical.stop(index) {
+                tracing::warn!("port \"{}\": queue {} could not be stopped: {why}", port.name, index / 2);
             }
+        }
+        for (index, half) in halves {
+            let guest = state.guests[index].as_ref().filter(|_| self.is_joined(index));
+            match half {
+                Stopped::Receive(half) => self.recall(index / 2, half, guest, port),
+                Stopped::Transmit(half) => self.release(index / 2, half, guest),
+            }
+        }
+        indices
+    }
+
+    /// Takes the half of a physical queue from its worker.
+    fn halt(&self, port: &PortShared, index: usize) -> Stopped {
+        let key = (port.id, index / 2);
+        if index.is_multiple_of(2) {
+            let mut half = self.fabric.detach_receive(key);
+            let lost = half.as_mut().map_or(0, |half| half.stop());
+            lose(port, lost);
+            Stopped::Receive(half)
+        } else {
+            let mut half = self.fabric.detach_transmit(key);
+            half.iter_mut().for_each(|half| half.stop());
+            Stopped::Transmit(half)
+        }
+    }
+
+    /// Gives the guest the buffers back that a stopped queue has of it.
+    fn recall(&self, queue: usize, half: Option<ReceiveHalf>, guest: Option<&Guest>, port: &PortShared) {
+        match guest {
+            Some(guest) => {
+                if let Some(lender) = self.fabric.detach_transmit(guest.key) {
+                    if let (Some(lend), Some(guest)) = (half.as_ref().and_then(|half| half.lends()), lender.guest()) {
+                        lose(port, lend.recall(guest));
+                    }
+                    self.fabric.attach_transmit(guest.key, lender);
+                }
+            }
+            None => lose(port, half.map_or(0, |half| waiting(&*half))),
         }
         self.queues[queue].set_reachable(false);
     }
 
-    /// Gives the guest its chains back.
-    fn release(&self, queue: usize, half: Option<TransmitHalf>, owner: &dyn Receive) {
-        half.iter().for_each(|half| half.recall(&mut |id| owner.release(id)));
-        owner.recycle();
+    /// Gives the guest the chains back that a stopped queue has of it.
+    fn release(&self, queue: usize, half: Option<TransmitHalf>, guest: Option<&Guest>) {
+        if let Some(guest) = guest
+            && let Some(owner) = self.fabric.detach_receive(guest.key)
+        {
+            half.iter().for_each(|half| half.recall(&mut |id| owner.release(id)));
+            owner.recycle();
+            self.fabric.attach_receive(guest.key, owner);
+        }
         self.queues[queue].set_keeper(0);
     }
 
-    /// Lets the physical queues reach the memory of the guests that are there.
-    fn join(&self, state: &mut State) {
-        let Some((port, physical)) = &mut state.physical else { return };
+    /// Lets the physical queues reach the memory of the guests that are there, and starts those again that rest.
+    fn join(&self, state: &mut State, mut rested: Vec<usize>) {
         let mut memories: Vec<Arc<Memory>> = Vec::new();
         for guest in state.guests.iter().flatten() {
             if !memories.iter().any(|known| Arc::ptr_eq(known, &guest.memory)) {
                 memories.push(guest.memory.clone());
             }
         }
+        let Some((port, physical)) = &mut state.physical else { return };
+        if physical.rests_to_share(&memories) {
+            // Of ports with more queues than the mapping, all.
+            let all = 0..2 * port.queues.len().max(self.queues.len());
+            let others = all.filter(|index| !rested.contains(index)).collect();
+            rested.extend(self.rest(state, others));
+        }
+        let Some((port, physical)) = &mut state.physical else { return };
         let shared = physical.share(&memories);
         if let Err(why) = &shared {
             tracing::warn!("port \"{}\" copies: {why}", port.name);
         }
-        for (queue, (mapped, guest)) in self.queues.iter().zip(state.guests.chunks_exact(2)).enumerate() {
-            let (takes, sends) = (guest[0].as_ref(), guest[1].as_ref());
-            if shared.is_err() && self.is_joined(2 * queue + 1) {
-                self.separate(port, &mut **physical, 2 * queue + 1, sends);
-                start_transmit(port, &self.fabric, &mut **physical, queue);
-            }
-            mapped.set_keeper(sends.filter(|_| shared.is_ok()).map_or(0, |guest| guest.keeper));
-            // Afresh, so that all that comes from now on is in buffers of the one kind.
-            if shared.is_err() && self.is_joined(2 * queue) {
-                self.separate(port, &mut **physical, 2 * queue, takes);
-                start_receive(port, &self.fabric, &mut **physical, queue);
-            } else if shared.is_ok() && takes.is_some() && !mapped.is_reachable() {
-                let half = self.fabric.detach_receive((port.id, queue));
-                stop(port, &mut **physical, 2 * queue);
-                if let Some(lost) = half.map(|half| waiting(&*half)).filter(|&lost| lost > 0) {
-                    port.drops.add(Reason::Down, lost);
+        // A queue starts afresh, so that all that comes from then on is in buffers of the one kind.
+        let takes = |state: &State, queue: usize| shared.is_ok() && state.guests[2 * queue].is_some();
+        let sends = |state: &State, queue: usize| {
+            state.guests[2 * queue + 1].as_ref().filter(|_| shared.is_ok()).map_or(0, |guest| guest.keeper)
+        };
+        for (queue, mapped) in self.queues.iter().enumerate() {
+            let changed =
+                [mapped.is_reachable() != takes(state, queue), mapped.keeper() != 0 && sends(state, queue) == 0];
+            for index in [2 * queue, 2 * queue + 1] {
+                if changed[index % 2] && !rested.contains(&index) {
+                    rested.extend(self.rest(state, vec![index]));
                 }
-                mapped.set_reachable(true);
-                start_receive(port, &self.fabric, &mut **physical, queue);
             }
         }
+        for (queue, mapped) in self.queues.iter().enumerate() {
+            mapped.set_reachable(takes(state, queue));
+            mapped.set_keeper(sends(state, queue));
+        }
+        let Some((port, physical)) = &mut state.physical else { return };
+        rested.iter().for_each(|&index| start(port, &self.fabric, &mut **physical, index));
         state.refused = shared.err();
     }
 
@@ -238,8 +262,7 @@ impl Mapping {
             if state.guests[2 * queue].is_none() {
                 return Some(format!("no guest has started queue {queue} of \"{}\"", self.spec.to));
             }
-            let unfit = || self.queues[queue].is_unfit().then(|| format!("a buffer of \"{}\" {UNFIT}", self.spec.to));
-            state.refused.clone().or_else(|| lends(queue).err()).or_else(unfit)
+            state.refused.clone().or_else(|| lends(queue).err()).or_else(|| self.queues[queue].why_none())
         };
         let queues = self.queues.iter().enumerate();
         queues
@@ -261,23 +284,31 @@ impl Mapping {
     }
 }
 
-fn stop(port: &PortShared, physical: &mut dyn Physical, index: usize) {
-    if let Err(why) = physical.stop(index) {
-        tracing::warn!("port \"{}\": queue {} could not be stopped: {why}", port.name, index / 2);
+/// A physical queue's half that no worker has any more.
+enum Stopped {
+    Receive(Option<ReceiveHalf>),
+    Transmit(Option<TransmitHalf>),
+}
+
+/// Counts frames that were received for nothing.
+fn lose(port: &PortShared, frames: u64) {
+    if frames > 0 {
+        port.drops.add(Reason::Down, frames);
     }
 }
 
-fn start_receive(port: &PortShared, fabric: &Fabric, physical: &mut dyn Physical, queue: usize) {
-    match physical.start_receive(queue) {
-        Ok(half) => fabric.attach_receive((port.id, queue), half),
-        Err(why) => tracing::error!("port \"{}\": queue {queue} does not receive again: {why}", port.name),
-    }
-}
-
-fn start_transmit(port: &PortShared, fabric: &Fabric, physical: &mut dyn Physical, queue: usize) {
-    match physical.start_transmit(queue) {
-        Ok(half) => fabric.attach_transmit((port.id, queue), half),
-        Err(why) => tracing::error!("port \"{}\": queue {queue} does not send again: {why}", port.name),
+/// Starts a queue that rests.
+fn start(port: &PortShared, fabric: &Fabric, physical: &mut dyn Physical, index: usize) {
+    let (queue, receives) = (index / 2, index.is_multiple_of(2));
+    let key = (port.id, queue);
+    let started = if receives {
+        physical.start_receive(queue).map(|half| fabric.attach_receive(key, half))
+    } else {
+        physical.start_transmit(queue).map(|half| fabric.attach_transmit(key, half))
+    };
+    if let Err(why) = started {
+        let does = if receives { "receive" } else { "send" };
+        tracing::error!("port \"{}\": queue {queue} does not {does} again: {why}", port.name);
     }
 }
 

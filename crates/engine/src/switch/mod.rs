@@ -7,6 +7,7 @@ mod mapping;
 mod open;
 mod shared;
 mod vhost;
+mod xdp;
 
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;

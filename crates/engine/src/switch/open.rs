@@ -2,7 +2,7 @@
 
 use super::fabric::Fabric;
 use super::shared::PortShared;
-use super::{link, vhost};
+use super::{link, vhost, xdp};
 use crate::port::generator::{Generator, Nothing, Sink};
 use crate::port::kernel::{PacketReceive, PacketTransmit, TapReceive, TapTransmit};
 use crate::port::pcap::{Record, Replay};
@@ -19,6 +19,8 @@ pub(super) enum Connection {
     Backend(vhost_user::backend::Service),
     /// A thread that keeps a link to a backend.
     Link { _link: link::LinkThread },
+    /// A thread that looks after sockets of an interface.
+    Xdp { _thread: xdp::XdpThread },
     /// Nothing: the halves hold all there is.
     None,
 }
@@ -79,6 +81,12 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
                 attach(queue, Box::new(receive), Box::new(PacketTransmit::new(transmit)));
             }
             shared.set_state(true, format!("interface {interface}, copied by the kernel"));
+        }
+        Driver::AfXdp { interface, queues, mode, queue_size } => {
+            let options =
+                xdp::Options { interface: interface.clone(), queues: *queues, mode: *mode, queue_size: *queue_size };
+            let thread = xdp::XdpThread::spawn(options, shared.clone(), fabric.clone()).map_err(failed)?;
+            return Ok(Connection::Xdp { _thread: thread });
         }
         Driver::Pcap { replay, record, repeat } => {
             let receive: Box<dyn Receive> = match replay {

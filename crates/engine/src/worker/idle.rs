@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_micros(50);
 /// First and longest pause of the backoff policy.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(1), Duration::from_micros(100));
 
+/// How soon a worker that sleeps asks for chains that an output keeps.
+const HOLD: Duration = Duration::from_millis(1);
+
 /// When to rest, and for how long.
 pub(super) struct Rest {
     patience: u64,
@@ -85,7 +88,7 @@ impl Sleeper {
     /// Sleeps, unless there is work or `called` says that there is a job. Returns whether it did.
     pub(super) fn sleep(&self, plan: &Plan, called: impl Fn() -> bool) -> bool {
         let halves = || plan.inputs.iter().filter_map(|i| i.half.as_deref());
-        let mut longest = None;
+        let mut longest = plan.keeps().then_some(HOLD);
         let mut ready = called();
         for half in halves() {
             match half.arm() {

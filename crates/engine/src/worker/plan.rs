@@ -146,6 +146,11 @@ impl Plan {
         moved
     }
 
+    /// An output keeps chains of an input: nobody tells when it is done with them, it has to be asked.
+    pub(super) fn keeps(&self) -> bool {
+        self.inputs.iter().filter_map(|input| input.keeper).any(|(output, queue)| self.outputs[output].keeps(queue))
+    }
+
     #[cold]
     fn next_second(&mut self, cycles_now: u64) {
         self.second = clock::seconds();

@@ -39,8 +39,9 @@ fn mapping<'a>(
 ) -> Option<Mapping> {
     let from = check.required(&raw.span, "from", &raw.from, "from = \"wan\"");
     let to = check.required(&raw.span, "to", &raw.to, "to = \"fw\"");
-    let from = end(check, ports, from?, uses, "receives into a guest's buffers: a virtio-user port", |driver| {
-        matches!(driver, Driver::VirtioUser { .. })
+    let physical = "receives into a guest's buffers: an af_xdp or virtio-user port";
+    let from = end(check, ports, from?, uses, physical, |driver| {
+        matches!(driver, Driver::AfXdp { .. } | Driver::VirtioUser { .. })
     });
     let to = end(check, ports, to?, uses, "has a guest that posts buffers: a vhost-user port", |driver| {
         matches!(driver, Driver::VhostUser { .. })

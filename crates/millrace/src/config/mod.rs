@@ -86,7 +86,10 @@ impl Port {
     /// Number of its queue pairs.
     pub fn queues(&self) -> u16 {
         match self.driver {
-            Driver::VhostUser { queues, .. } | Driver::VirtioUser { queues, .. } | Driver::Tap { queues, .. } => queues,
+            Driver::VhostUser { queues, .. }
+            | Driver::VirtioUser { queues, .. }
+            | Driver::Tap { queues, .. }
+            | Driver::AfXdp { queues, .. } => queues,
             Driver::AfPacket { .. } | Driver::Pcap { .. } | Driver::Generator { .. } | Driver::Sink => 1,
         }
     }
@@ -133,6 +136,17 @@ pub enum Driver {
         /// Its name.
         interface: String,
     },
+    /// An existing interface, past the kernel's network stack.
+    AfXdp {
+        /// Its name.
+        interface: String,
+        /// Queue pairs.
+        queues: u16,
+        /// Who moves frames: [`Mode::Auto`], [`Mode::ZeroCopy`] or [`Mode::Copy`].
+        mode: Mode,
+        /// Descriptors a ring, a power of two.
+        queue_size: u16,
+    },
     /// Capture files. At least one is given.
     Pcap {
         /// File to receive from.
@@ -166,6 +180,7 @@ impl Driver {
             Self::VirtioUser { .. } => Kind::VirtioUser,
             Self::Tap { .. } => Kind::Tap,
             Self::AfPacket { .. } => Kind::AfPacket,
+            Self::AfXdp { .. } => Kind::AfXdp,
             Self::Pcap { .. } => Kind::Pcap,
             Self::Generator { .. } => Kind::Generator,
             Self::Sink => Kind::Sink,

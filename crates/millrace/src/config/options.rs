@@ -20,6 +20,9 @@ pub enum Driver {
     /// an existing interface of the kernel, through a packet socket
     #[serde(rename = "af_packet")]
     AfPacket,
+    /// an existing interface of the kernel, through AF_XDP sockets: its frames pass the kernel's network stack by
+    #[serde(rename = "af_xdp")]
+    AfXdp,
     /// capture files: replays one, records to another
     #[serde(rename = "pcap")]
     Pcap,
@@ -39,6 +42,7 @@ impl Driver {
             Self::VirtioUser => "virtio-user",
             Self::Tap => "tap",
             Self::AfPacket => "af_packet",
+            Self::AfXdp => "af_xdp",
             Self::Pcap => "pcap",
             Self::Generator => "generator",
             Self::Sink => "sink",
@@ -54,12 +58,14 @@ impl fmt::Display for Driver {
 
 /// Drivers that know option `key` of a port; none for options that every driver knows.
 pub fn drivers_of(key: &str) -> Option<&'static [Driver]> {
-    use Driver::{AfPacket, Generator, Pcap, Tap, VhostUser, VirtioUser};
+    use Driver::{AfPacket, AfXdp, Generator, Pcap, Tap, VhostUser, VirtioUser};
     Some(match key {
-        "socket" | "mode" => &[VhostUser, VirtioUser],
-        "queues" => &[VhostUser, VirtioUser, Tap],
-        "queue-size" | "packed" => &[VirtioUser],
-        "interface" => &[Tap, AfPacket],
+        "socket" => &[VhostUser, VirtioUser],
+        "mode" => &[VhostUser, VirtioUser, AfXdp],
+        "queues" => &[VhostUser, VirtioUser, Tap, AfXdp],
+        "queue-size" => &[VirtioUser, AfXdp],
+        "packed" => &[VirtioUser],
+        "interface" => &[Tap, AfPacket, AfXdp],
         "mtu" => &[Tap],
         "replay" | "record" | "loop" => &[Pcap],
         "size" | "rate" | "frames" => &[Generator],

@@ -121,26 +121,16 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
     let queues = |check: &mut Check| check.number("queues", &raw.queues, &raw::QUEUES, 1) as u16;
     match kind {
         Kind::VhostUser => {
-            let mode = raw.mode.as_ref().map_or(Mode::Server, |at| at.value);
+            let mode = mode(check, raw, kind, &[Mode::Server, Mode::Client]);
             Driver::VhostUser { socket: socket(check, raw, mode), mode, queues: queues(check) }
         }
         Kind::VirtioUser => {
-            let mode = raw.mode.as_ref().map_or(Mode::Client, |at| at.value);
-            let size = check.number("queue-size", &raw.queue_size, &raw::QUEUE_SIZES, raw::DEFAULT_QUEUE_SIZE) as u16;
-            if let Some(at) = raw.queue_size.as_ref()
-                && !size.is_power_of_two()
-            {
-                check.error(
-                    &at.span,
-                    format!("`queue-size` cannot be {size}: it is not a power of two"),
-                    format!("give {} or {}", size.next_power_of_two() / 2, size.next_power_of_two()),
-                );
-            }
+            let mode = mode(check, raw, kind, &[Mode::Client, Mode::Server]);
             Driver::VirtioUser {
                 socket: socket(check, raw, mode),
                 mode,
                 queues: queues(check),
-                queue_size: size,
+                queue_size: queue_size(check, raw, raw::DEFAULT_QUEUE_SIZE),
                 packed: raw.packed.as_ref().is_some_and(|at| at.value),
                 mac: mac(check, &raw.mac, name),
             }
@@ -150,11 +140,12 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
             mtu: check.number("mtu", &raw.mtu, &raw::MTUS, raw::DEFAULT_MTU) as u16,
             queues: queues(check),
         },
-        Kind::AfPacket => Driver::AfPacket {
-            interface: check
-                .required(&raw.span, "interface", &raw.interface, "interface = \"eth1\"")
-                .map(|at| interface(check, at))
-                .unwrap_or_default(),
+        Kind::AfPacket => Driver::AfPacket { interface: existing_interface(check, raw) },
+        Kind::AfXdp => Driver::AfXdp {
+            interface: existing_interface(check, raw),
+            queues: queues(check),
+            mode: mode(check, raw, kind, &[Mode::Auto, Mode::ZeroCopy, Mode::Copy]),
+            queue_size: queue_size(check, raw, raw::DEFAULT_XDP_QUEUE_SIZE),
         },
         Kind::Pcap => pcap(check, raw),
         Kind::Generator => {
@@ -171,6 +162,39 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
         }
         Kind::Sink => Driver::Sink,
     }
+}
+
+/// The mode, which is one of `known`, of which the first is the default.
+fn mode(check: &mut Check, raw: &RawPort, kind: Kind, known: &[Mode]) -> Mode {
+    let Some(at) = raw.mode.as_ref() else { return known[0] };
+    if !known.contains(&at.value) {
+        let names: Vec<_> = known.iter().map(|mode| format!("\"{}\"", mode.as_str())).collect();
+        check.error(
+            &at.span,
+            format!("`{}` is no mode of driver {kind}", at.value.as_str()),
+            format!("give {}", names.join(" or ")),
+        );
+    }
+    at.value
+}
+
+fn queue_size(check: &mut Check, raw: &RawPort, default: i64) -> u16 {
+    let size = check.number("queue-size", &raw.queue_size, &raw::QUEUE_SIZES, default) as u16;
+    if let Some(at) = raw.queue_size.as_ref()
+        && !size.is_power_of_two()
+    {
+        check.error(
+            &at.span,
+            format!("`queue-size` cannot be {size}: it is not a power of two"),
+            format!("give {} or {}", size.next_power_of_two() / 2, size.next_power_of_two()),
+        );
+    }
+    size
+}
+
+fn existing_interface(check: &mut Check, raw: &Section<RawPort>) -> String {
+    let at = check.required(&raw.span, "interface", &raw.interface, "interface = \"eth1\"");
+    at.map(|at| interface(check, at)).unwrap_or_default()
 }
 
 fn socket(check: &mut Check, raw: &Section<RawPort>, mode: Mode) -> std::path::PathBuf {

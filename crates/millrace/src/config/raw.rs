@@ -15,7 +15,7 @@ use std::ops::{Deref, Range};
 
 /// Queue pairs that a port may have.
 pub const QUEUES: Range<i64> = 1..17;
-/// Ring sizes of a virtio-user port; powers of two only.
+/// Ring sizes of a virtio-user or af_xdp port; powers of two only.
 pub const QUEUE_SIZES: Range<i64> = 64..1025;
 /// MTUs of a tap port: IPv4's minimum to the usual jumbo frame.
 pub const MTUS: Range<i64> = 68..9001;
@@ -29,6 +29,8 @@ pub const AGEINGS: Range<i64> = 1..1_000_001;
 pub const DEFAULT_AGEING: i64 = 300;
 /// What `queue-size` is when it is not given.
 pub const DEFAULT_QUEUE_SIZE: i64 = 256;
+/// The same for af_xdp: a NIC goes on receiving while nobody looks.
+pub const DEFAULT_XDP_QUEUE_SIZE: i64 = 1024;
 /// What `mtu` is when it is not given.
 pub const DEFAULT_MTU: i64 = 1500;
 /// What `size` is when it is not given: the usual smallest frame of measurements.
@@ -176,19 +178,24 @@ pub struct RawPort {
     pub driver: Field<Driver>,
     /// Path of the unix socket that the vhost-user protocol is spoken over. Required.
     pub socket: Field<String>,
-    /// Who listens on the socket: a `server` creates it, a `client` connects to it and retries for ever.
-    #[schemars(extend("x-default" = "`\"server\"` for vhost-user, `\"client\"` for virtio-user"))]
+    /// Of a vhost-user or virtio-user port, who listens on the socket. Of an af_xdp port, who moves frames between the
+    /// interface and the switch's memory; `millrace ctl ports` shows what came out.
+    #[schemars(extend("x-default" = "`\"server\"` for vhost-user, `\"client\"` for virtio-user, `\"auto\"` for af_xdp"))]
     pub mode: Field<Mode>,
-    /// Queue pairs.
+    /// Queue pairs. An af_xdp port takes the interface's queues from 0 on; frames that the interface receives in others go
+    /// to the kernel (`ethtool -L eth1 combined 1`).
     #[schemars(range(min = QUEUES.start, max = QUEUES.end - 1), extend("default" = 1))]
     pub queues: Field<i64>,
     /// Descriptors a ring, a power of two.
-    #[schemars(range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1), extend("default" = DEFAULT_QUEUE_SIZE))]
+    #[schemars(
+        range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1),
+        extend("x-default" = "`256` for virtio-user, `1024` for af_xdp")
+    )]
     pub queue_size: Field<i64>,
     /// Offer the packed ring format.
     #[schemars(extend("default" = false))]
     pub packed: Field<bool>,
-    /// Network interface. Required for `af_packet`; for `tap` the kernel picks a name if there is none.
+    /// Network interface. Required for `af_packet` and `af_xdp`; for `tap` the kernel picks a name if there is none.
     pub interface: Field<String>,
     /// MTU that the tap interface is given.
     #[schemars(range(min = MTUS.start, max = MTUS.end - 1), extend("default" = DEFAULT_MTU))]
@@ -257,7 +264,8 @@ pub struct RawPatch {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "mapping", extend("required" = ["from", "to"]))]
 pub struct RawMapping {
-    /// The physical port, of driver `virtio-user`. Whoever is behind its socket can write to the guest's memory.
+    /// The physical port, of driver `af_xdp` or `virtio-user`. Whoever is behind the socket of the latter can write to the
+    /// guest's memory.
     pub from: Field<String>,
     /// The port of the guest, of driver `vhost-user`. It is not offered VIRTIO_F_IN_ORDER.
     pub to: Field<String>,
@@ -361,7 +369,7 @@ pub struct RawConfinement {
     pub directories: Field<Vec<At<String>>>,
 }
 
-/// Who listens on a vhost-user socket.
+/// Who listens on a vhost-user socket, or who moves the frames of an AF_XDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -370,6 +378,25 @@ pub enum Mode {
     Server,
     /// the switch connects to the socket, and retries for ever
     Client,
+    /// the interface's hardware if its driver can do so, else the kernel
+    Auto,
+    /// the hardware; if its driver can't, the port does not open
+    ZeroCopy,
+    /// the kernel, by copying
+    Copy,
+}
+
+impl Mode {
+    /// The name that the configuration file uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+            Self::Auto => "auto",
+            Self::ZeroCopy => "zero-copy",
+            Self::Copy => "copy",
+        }
+    }
 }
 
 /// What a worker does when there is nothing to do.

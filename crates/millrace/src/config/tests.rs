@@ -66,6 +66,8 @@ fn every_driver_takes_its_options() {
           {name="t", driver="tap", interface="t0", mtu=9000, queues=2},
           {name="p", driver="pcap", replay="in.pcap", record="out.pcap", loop=true, record-to="all.pcap"},
           {name="g", driver="generator", size=60, rate=1000, frames=5, mac="02:00:00:00:00:01"},
+          {name="x", driver="af_xdp", interface="eth2", queues=2, mode="zero-copy", queue-size=512},
+          {name="y", driver="af_xdp", interface="eth3"},
           {name="i", driver="af_packet", interface="eth1", fault={drop=1, corrupt=0.5, delay="5ms", seed=7}},
         ]
         "#,
@@ -77,7 +79,15 @@ fn every_driver_takes_its_options() {
     let mac = Mac([2, 0, 0, 0, 0, 1]);
     assert_eq!(*drivers[2], Driver::Generator { size: 60, rate: Some(1000), frames: Some(5), mac });
     let fault = Fault { drop: 1.0, corrupt: 0.5, delay: Duration::from_millis(5), seed: 7 };
-    assert_eq!(config.ports[3].fault, Some(fault));
+    assert_eq!(config.ports[5].fault, Some(fault));
+    let xdp = |interface: &str, queues, mode, queue_size| Driver::AfXdp {
+        interface: interface.into(),
+        queues,
+        mode,
+        queue_size,
+    };
+    assert_eq!(*drivers[3], xdp("eth2", 2, Mode::ZeroCopy, 512));
+    assert_eq!(*drivers[4], xdp("eth3", 1, Mode::Auto, 1024));
     assert_eq!(config.ports[1].record_to, Some("/etc/all.pcap".into()));
 }
 
@@ -215,6 +225,15 @@ fn port_options_are_judged() {
         ),
         ("driver='virtio-user', socket=''", "49: the path is empty; "),
         (&long, "48: the socket path is 115 bytes long, and the kernel takes 107; "),
+        (
+            "driver='af_xdp', interface='i', mode='client'",
+            "57: `client` is no mode of driver af_xdp; give \"auto\" or \"zero-copy\" or \"copy\"",
+        ),
+        (
+            "driver='vhost-user', socket='s', mode='copy'",
+            "58: `copy` is no mode of driver vhost-user; give \"server\" or \"client\"",
+        ),
+        ("driver='af_xdp'", "9: `interface` is missing"),
         ("driver='pcap'", "9: a pcap port without `replay` and `record` does nothing; "),
         ("driver='pcap', record='r', loop=true", "52: there is nothing to `loop` without `replay`; "),
         ("driver='sink', vlan=4095", "40: `vlan` cannot be 4095; give a number from 1 to 4094"),

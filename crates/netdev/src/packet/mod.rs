@@ -9,10 +9,12 @@
 mod checksum;
 mod layout;
 mod mapping;
+mod promiscuous;
 mod rx;
 mod socket;
 mod tx;
 
 pub use layout::{RxConfig, TxConfig};
+pub use promiscuous::Promiscuous;
 pub use rx::{PacketRx, RxFrame, RxStatistics, Vlan};
 pub use tx::{Flushed, PacketTx, PushError};

@@ -175,20 +175,18 @@ impl<R: Ring> Receiveq<R> {
                 return Ok(None);
             }
         }
-        if self.is_unfit(room) {
+        let buffer = self.posted.peek(0);
+        if !fits(buffer, room) {
             return Ok(None);
         }
-        let buffer = self.posted.peek(0);
         self.posted.pop(1);
         Ok(Some(Loan { buffer, lender: self.lender }))
     }
 
     #[inline(always)]
-    pub(super) fn is_unfit(&self, room: u32) -> bool {
-        self.posted.len() > 0 && {
-            let buffer = self.posted.peek(0);
-            !buffer.is_last() || buffer.len < room
-        }
+    pub(super) fn unfit(&self, room: u32, keep: u32) -> Option<u32> {
+        let next = (self.posted.len() > keep).then(|| self.posted.peek(0));
+        next.filter(|&buffer| !fits(buffer, room)).map(|buffer| buffer.len)
     }
 
     #[inline(always)]
@@ -310,6 +308,12 @@ impl<R: Ring> Receiveq<R> {
             }
         }
     }
+}
+
+/// A chain of this one buffer, with room for so many bytes.
+#[inline(always)]
+fn fits(buffer: Posted, room: u32) -> bool {
+    buffer.is_last() && buffer.len >= room
 }
 
 /// Writes a `virtio_net_hdr` that says: whole, no offloads, in `chains` buffers.

@@ -177,10 +177,11 @@ impl Enqueue {
         each!(self, q => q.lend(room, keep))
     }
 
-    /// The next posted buffer is one that [`Enqueue::lend`] does not lend for want of room in one run.
+    /// Bytes in one run of the buffer that is next, if that is why [`Enqueue::lend`] with the same arguments does not
+    /// lend it: they are too few.
     #[inline]
-    pub fn is_unfit(&self, room: u32) -> bool {
-        each!(self, q => q.is_unfit(room))
+    pub fn unfit(&self, room: u32, keep: u32) -> Option<u32> {
+        each!(self, q => q.unfit(room, keep))
     }
 
     /// Adds the frame of `len` bytes that was written into `loan` to `burst`, where it lies. If it comes back by

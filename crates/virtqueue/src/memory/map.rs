@@ -13,7 +13,7 @@ const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::empty(), MapFlags::PRIVATE.un
 const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::READ.union(ProtFlags::WRITE), MapFlags::PRIVATE);
 
 /// Longest run of addresses that is mapped, in bytes: half of what x86-64 gives a process.
-const MAX_LEN: u64 = 1 << 46;
+pub(super) const MAX_LEN: u64 = 1 << 46;
 
 /// The regions of one window, mapped back to back; unmapped when dropped.
 #[derive(Debug)]

@@ -8,9 +8,11 @@ mod arena;
 mod fault;
 mod map;
 mod region;
+mod span;
 
 pub use arena::Arena;
 pub use region::{MemoryError, Region};
+pub use span::{Part, Span};
 
 use map::Mapping;
 use std::ptr::NonNull;

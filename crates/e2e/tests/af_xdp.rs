@@ -1,0 +1,549 @@
+//! AF_XDP ports: plain, and as the physical side of a mapping.
+//!
+//! What is at the other end of the cable, the "wire", is a second Millrace in a namespace of its own, which patches its
+//! end to a guest's port by packet sockets.
+
+mod support;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use e2e::dpdk::{self, Testpmd};
+use e2e::netns::Namespace;
+use e2e::process::{Daemon, Launch};
+use e2e::virtio::{Exchange, Guest, Options};
+use e2e::{Result, cpu};
+use support::{Home, Millrace, wait_for};
+
+/// Every size that fits the usual MTU.
+const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
+
+/// Frames each way.
+const FRAMES: u64 = 20_000;
+
+/// A cable between two namespaces: `up0` in that of the switch, `up1` at the wire.
+struct Cable {
+    here: Namespace,
+    there: Namespace,
+}
+
+impl Cable {
+    fn new() -> Result<Cable> {
+        Cable::with_queues(1)
+    }
+
+    fn with_queues(queues: u32) -> Result<Cable> {
+        let (here, there) = support::two_namespaces_with(queues)?;
+        Ok(Cable { here, there })
+    }
+
+    /// The wire: what arrives at its end of the cable goes to its port `far`, and back.
+    fn wire(&self) -> Wire {
+        self.wire_with(1)
+    }
+
+    /// The same, with so many queues of `far`.
+    fn wire_with(&self, queues: u32) -> Wire {
+        let home = Home::new();
+        let far = format!("{}queues = {queues}\n", support::port("far"));
+        let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
+        let patch = "[[patch]]\nports = [\"cable\", \"far\"]\n";
+        let config = [cable, &far, patch, support::SLEEPER].concat();
+        let millrace = home.start_inside(&self.there, &config);
+        Wire { home, _millrace: millrace }
+    }
+
+    /// A switch with a port `wan` at the cable, and `fw` for a guest.
+    fn switch(&self, home: &Home, options: &str, rest: &str) -> Millrace {
+        let config = [&wan(options), &support::port("fw"), rest].concat();
+        let millrace = home.start_inside(&self.here, &config);
+        millrace.wait_up(&["wan"]);
+        millrace
+    }
+}
+
+struct Wire {
+    home: Home,
+    _millrace: Millrace,
+}
+
+impl Wire {
+    fn far(&self) -> Result<Guest> {
+        Options::new(self.home.socket("far")).connect()
+    }
+}
+
+fn wan(options: &str) -> String {
+    format!("[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"up0\"\n{options}\n")
+}
+
+const PATCH: &str = "[[patch]]\nports = [\"wan\", \"fw\"]\n";
+const PASS_THROUGH: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\nmode = \"pass-through\"\n";
+const BRIDGE: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\n";
+
+fn nothing_dropped(millrace: &Millrace) {
+    for port in ["wan", "fw"] {
+        assert_eq!(millrace.port(port).dropped(), 0, "{:?}", millrace.port(port).0);
+    }
+}
+
+#[test]
+fn every_frame_passes_both_ways() -> Result<()> {
+    let _alone = cpu::alone();
+    for (options, detail) in
+        [("", "driver veth can't do zero-copy"), ("mode = \"copy\"\nqueue-size = 64", "as configured")]
+    {
+        let (cable, home) = (Cable::new()?, Home::new());
+        let wire = cable.wire();
+        let millrace = cable.switch(&home, options, &[PATCH, &support::poller()].concat());
+        let said = millrace.port("wan").0.detail;
+        assert!(said.starts_with("interface up0, copied by the kernel") && said.contains(detail), "{said}");
+        assert!(said.ends_with("native XDP"), "{said}");
+        let guest = Options::new(home.socket("fw")).connect()?;
+        let mut exchange = Exchange::new([guest, wire.far()?], [1, 2], SIZES, 32);
+        exchange.run(FRAMES, support::SOON)?;
+        nothing_dropped(&millrace);
+        millrace.stop();
+    }
+    Ok(())
+}
+
+#[test]
+fn a_driver_that_can_not_is_named() -> Result<()> {
+    let (cable, home) = (Cable::new()?, Home::new());
+    for (options, says) in [("mode = \"zero-copy\"", "zero-copy"), ("queues = 2", "lower `queues`")] {
+        let file = home.configure(&wan(options));
+        let mut command = cable.here.command(support::program().to_str().expect("a path in UTF-8"));
+        command.args(["run", "--config"]).arg(file);
+        let mut daemon = Daemon::spawn("millrace", command)?;
+        assert!(!daemon.wait(support::SOON)?.success());
+        daemon
+            .wait_for_line(says, support::SOON, |line| line.contains("port \"wan\" (af_xdp)") && line.contains(says))?;
+    }
+    Ok(())
+}
+
+/// Also with a tap at the other side, and frames in several chunks.
+#[test]
+fn a_worker_that_sleeps_answers() -> Result<()> {
+    let _alone = cpu::alone();
+    for mtu in ["1500", "9000"] {
+        let (cable, home) = (Cable::new()?, Home::new());
+        cable.here.run("ip", &["link", "set", "up0", "mtu", mtu])?;
+        cable.there.run("ip", &["link", "set", "up1", "mtu", mtu])?;
+        // The kernel leaves checksums to hardware that is not there; XDP sees frames before anybody else fills them in.
+        cable.there.run("ethtool", &["-K", "up1", "tx", "off"])?;
+        let tap = format!("[[port]]\nname = \"tap0\"\ndriver = \"tap\"\ninterface = \"tap0\"\nmtu = {mtu}\n");
+        let patch = "[[patch]]\nports = [\"wan\", \"tap0\"]\n";
+        let millrace = home.start_inside(&cable.here, &[&wan(""), &tap, patch, support::SLEEPER].concat());
+        cable.here.run("ip", &["address", "add", "192.0.2.1/24", "dev", "tap0"])?;
+        cable.there.run("ip", &["address", "add", "192.0.2.2/24", "dev", "up1"])?;
+        let largest = if mtu == "9000" { "8972" } else { "1472" };
+        for size in ["56", "1000", largest] {
+            let ping = ["-c", "5", "-i", "0.2", "-W", "2", "-M", "do", "-s", size, "192.0.2.2"];
+            cable.here.run("ping", &ping)?;
+        }
+        let asleep = || millrace.stats().workers[0].sleeps;
+        let before = asleep();
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(asleep() - before < 100, "it does not sleep");
+        assert!(asleep() > 0);
+        assert_eq!(millrace.port("wan").dropped(), 0, "{:?}", millrace.port("wan").0);
+        millrace.stop();
+    }
+    Ok(())
+}
+
+#[test]
+fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let guest = [support::port("fw"), support::poller()].concat();
+    let millrace = home.start_inside(&cable.here, &guest);
+    let config = [&wan(""), PATCH, &guest].concat();
+    for _ in 0..3 {
+        home.configure(&config);
+        assert_eq!(millrace.reload().added, ["wan"]);
+        millrace.wait_up(&["wan"]);
+        home.configure(&guest);
+        assert_eq!(millrace.reload().removed, ["wan"]);
+    }
+    home.configure(&config);
+    millrace.reload();
+    millrace.wait_up(&["wan"]);
+    cable.here.run("ip", &["link", "set", "up0", "down"])?;
+    millrace.wait_down("wan");
+    cable.here.run("ip", &["link", "set", "up0", "up"])?;
+    millrace.wait_up(&["wan"]);
+    let mut guest = Some(Options::new(home.socket("fw")).connect()?);
+    for _ in 0..3 {
+        let wire = cable.wire();
+        let mut exchange = Exchange::new([guest.take().expect("it is back"), wire.far()?], [1, 2], SIZES, 32);
+        exchange.run(500, support::SOON)?;
+        let [back, _] = exchange.into_guests();
+        guest = Some(back);
+        drop(wire);
+        cable.here.run("ip", &["link", "delete", "up0"])?;
+        millrace.wait_down("wan");
+        let peer = ["type", "veth", "peer", "name", "up1", "netns", cable.there.name()];
+        cable.here.run("ip", &[&["link", "add", "up0"][..], &peer[..]].concat())?;
+        cable.there.run("ip", &["link", "set", "up1", "up"])?;
+        millrace.wait_up(&["wan"]);
+    }
+    millrace.stop();
+    Ok(())
+}
+
+/// Frames were received in place, and nothing was lost.
+fn look(millrace: &Millrace, frames: u64) {
+    let mapping = millrace.mapping();
+    assert!(mapping.zero_copy && mapping.in_place + mapping.copied >= frames, "{mapping:?}");
+    assert!(mapping.in_place > frames / 2, "{mapping:?}");
+    assert!(mapping.sent_in_place > 0 && mapping.sent_copied > 0, "long frames and short ones: {mapping:?}");
+    nothing_dropped(millrace);
+}
+
+#[test]
+fn a_mapped_guest_gets_every_frame_in_place() -> Result<()> {
+    let _alone = cpu::alone();
+    for packed in [false, true] {
+        let (cable, home) = (Cable::new()?, Home::new());
+        let wire = cable.wire();
+        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+        // Three guests, one after the other.
+        for _ in 0..3 {
+            let options = Options::new(home.socket("fw"));
+            let guest = if packed { options.packed() } else { options }.connect()?;
+            let far = wire.far()?;
+            millrace.wait_mapped();
+            let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 32);
+            exchange.run(FRAMES / 2, support::SOON)?;
+            look(&millrace, FRAMES / 2);
+            drop(exchange);
+            millrace.wait_down("fw");
+            wait_for("the guest to be gone", || (!millrace.mapping().zero_copy).then_some(()));
+        }
+        millrace.stop();
+    }
+    Ok(())
+}
+
+#[test]
+fn every_kind_of_dpdk_guest() -> Result<()> {
+    let _alone = cpu::alone();
+    let cable = Cable::new()?;
+    let wire = cable.wire();
+    for case in 0..8 {
+        let [packed, mergeable, in_order] = [case & 1, case & 2, case & 4].map(|bit| bit != 0);
+        let home = Home::new();
+        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+        let mut port = dpdk::Port::new(home.socket("fw")).mergeable(mergeable);
+        port = if packed { port.packed() } else { port };
+        port = if in_order { port.in_order() } else { port };
+        let far = dpdk::Port::new(wire.home.socket("far"));
+        let mut testpmd = Testpmd::builder("loop").port(port).port(far).spawn()?;
+        testpmd.wait_ready(dpdk::READY)?;
+        millrace.wait_mapped();
+        testpmd.start_tx_first(2)?;
+        wait_for("frames to go round", || (millrace.mapping().in_place > FRAMES).then_some(()));
+        testpmd.stop()?;
+        testpmd.quit(support::SOON)?;
+        wait_for("the guest to be gone", || (!millrace.mapping().zero_copy).then_some(()));
+        assert!(millrace.mapping().reason.is_some_and(|reason| reason.contains("no guest")), "case {case}");
+        millrace.stop();
+    }
+    Ok(())
+}
+
+/// Frames for others land in the mapped guest's buffers too, and are copied from there; a guest that posts nothing holds
+/// nobody up.
+#[test]
+fn others_in_the_bridge_get_theirs() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let wire = cable.wire();
+    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n";
+    let rest = [BRIDGE, &support::port("other"), bridge, &support::poller()].concat();
+    let millrace = cable.switch(&home, "", &rest);
+    let mut far = wire.far()?;
+    let mut other = Options::new(home.socket("other")).connect()?;
+    // Without a guest, with one that takes its frames, and with one that has posted its buffers and never looks again.
+    for step in 0..3 {
+        let guest = if step > 0 { Some(Options::new(home.socket("fw")).connect()?) } else { None };
+        if guest.is_some() {
+            millrace.wait_mapped();
+        }
+        let mut exchange = Exchange::new([other, far], [3, 2], SIZES, 32);
+        exchange.run(FRAMES / 4, support::SOON)?;
+        [other, far] = exchange.into_guests();
+        if let (1, Some(guest)) = (step, guest) {
+            let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 32);
+            exchange.run(FRAMES / 4, support::SOON)?;
+            [_, far] = exchange.into_guests();
+        }
+    }
+    let mapping = millrace.mapping();
+    assert!(mapping.in_place > 0 && mapping.elsewhere > 0 && mapping.copied > 0, "{mapping:?}");
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn what_can_not_be_mapped_is_copied_and_says_why() -> Result<()> {
+    let _alone = cpu::alone();
+    let record = "record-to = \"seen.pcap\"";
+    for (mtu, buffer, [wan, fw], why) in [
+        (1500, 1024, ["", ""], "buffers of 1024 bytes"),
+        (3000, 2048, ["", ""], "the MTU of up0 is 3000; lower it"),
+        (1500, 2048, [record, ""], "frames of \"wan\" are recorded"),
+        (1500, 2048, ["", record], "frames of \"fw\" are recorded"),
+    ] {
+        let (cable, home) = (Cable::new()?, Home::new());
+        cable.here.run("ip", &["link", "set", "up0", "mtu", &mtu.to_string()])?;
+        let wire = cable.wire();
+        let config = [&self::wan(wan), &support::port("fw"), fw, "\n", PASS_THROUGH, &support::poller()].concat();
+        let millrace = home.start_inside(&cable.here, &config);
+        millrace.wait_up(&["wan"]);
+        let guest = Options::new(home.socket("fw")).buffer(buffer).connect()?;
+        let mut exchange = Exchange::new([guest, wire.far()?], [1, 2], SIZES, 32);
+        exchange.run(FRAMES / 4, support::SOON)?;
+        let mapping = millrace.mapping();
+        assert!(mapping.reason.as_ref().is_some_and(|reason| reason.contains(why)), "{mapping:?}");
+        assert!(!mapping.zero_copy && mapping.in_place == 0, "{mapping:?}");
+        nothing_dropped(&millrace);
+        millrace.stop();
+    }
+    Ok(())
+}
+
+fn blaster(socket: std::path::PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-guest"));
+    command.arg(socket).arg(if packed { "packed" } else { "split" }).args(numbers.map(|n| n.to_string()));
+    let mut daemon = Launch::new("guest").pin(&cpu::Plan::detect().guests).spawn(command)?;
+    daemon.wait_for_line("its queues to run", support::SOON, |line| line == "running")?;
+    Ok(daemon)
+}
+
+#[test]
+fn guests_are_killed_under_load() -> Result<()> {
+    const TIMES: usize = 50;
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let wire = cable.wire();
+    let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+    let _far = blaster(wire.home.socket("far"), false, [2, 1])?;
+    let mut before = None;
+    let settled = || {
+        std::thread::sleep(Duration::from_millis(200));
+        millrace.usage()
+    };
+    for death in 0..TIMES {
+        let mut victim = blaster(home.socket("fw"), death % 2 == 0, [1, 2])?;
+        millrace.wait_mapped();
+        let start = millrace.mapping();
+        wait_for("frames both ways", || {
+            let now = millrace.mapping();
+            let sent = |m: &engine::stats::MappingStats| m.sent_in_place + m.sent_copied;
+            (now.in_place > start.in_place + 500 && sent(&now) > sent(&start) + 500).then_some(())
+        });
+        victim.kill()?;
+        millrace.wait_down("fw");
+        if death == 10 {
+            before = Some(settled());
+        }
+    }
+    let before = before.expect("there were as many");
+    wait_for(&format!("no more to be held than {before:?}: {:?}", millrace.usage()), || {
+        let after = settled();
+        let few = after.mappings <= before.mappings + 8 && after.rss <= before.rss + (1 << 20);
+        ((after.fds, after.threads) == (before.fds, before.threads) && few).then_some(())
+    });
+    millrace.stop();
+    Ok(())
+}
+
+/// Once a guest's session has ended, nobody writes to its memory any more.
+#[test]
+fn nothing_is_written_late() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let wire = cable.wire();
+    let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+    let mut far = wire.far()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    // Whether or not anybody takes it; and until this test ends, however it does.
+    let sender = std::thread::spawn(move || {
+        let frame = [0x5a; 1000];
+        while !stopped.load(Ordering::Relaxed) && far.is_connected() {
+            far.reap().and_then(|_| far.send(&[&frame], 1)).unwrap();
+            far.flush();
+            std::thread::yield_now();
+        }
+    });
+    for round in 0..20 {
+        let options = Options::new(home.socket("fw"));
+        let mut guest = if round % 2 == 0 { options } else { options.packed() }.connect()?;
+        let before = millrace.mapping().in_place;
+        wait_for("buffers to be filled", || {
+            guest.receive(64, |_| Ok(())).unwrap();
+            (millrace.mapping().in_place > before + 50).then_some(())
+        });
+        let memory = guest.leave();
+        millrace.wait_down("fw");
+        wait_for("the mapping to end", || (!millrace.mapping().zero_copy).then_some(()));
+        let then = memory();
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(memory() == then, "round {round}: something was written after the guest had left");
+    }
+    stop.store(true, Ordering::Relaxed);
+    sender.join().expect("it sent");
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn the_interface_goes_under_load_and_the_guest_stays() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+    let mut guest = Some(Options::new(home.socket("fw")).connect()?);
+    for _ in 0..5 {
+        let wire = cable.wire();
+        millrace.wait_up(&["wan"]);
+        millrace.wait_mapped();
+        let before = millrace.mapping().in_place;
+        let mut exchange = Exchange::new([guest.take().expect("it is back"), wire.far()?], [1, 2], SIZES, 32);
+        exchange.run(1000, support::SOON)?;
+        assert!(millrace.mapping().in_place > before + 500, "{:?}", millrace.mapping());
+        let [back, _] = exchange.into_guests();
+        guest = Some(back);
+        drop(wire);
+        cable.here.run("ip", &["link", "delete", "up0"])?;
+        millrace.wait_down("wan");
+        let peer = ["type", "veth", "peer", "name", "up1", "netns", cable.there.name()];
+        cable.here.run("ip", &[&["link", "add", "up0"][..], &peer[..]].concat())?;
+        cable.there.run("ip", &["link", "set", "up1", "up"])?;
+    }
+    assert!(guest.is_some_and(|guest| guest.is_connected()), "the guest has noticed nothing");
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn a_switch_that_stops_gives_everything_back() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let wire = cable.wire();
+    for _ in 0..3 {
+        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
+        let guest = Options::new(home.socket("fw")).connect()?;
+        let far = wire.far()?;
+        millrace.wait_mapped();
+        Exchange::new([guest, far], [1, 2], SIZES, 32).run(2000, support::SOON)?;
+        // With both still connected.
+        millrace.stop();
+    }
+    Ok(())
+}
+
+/// Interfaces whose drivers know nothing of XDP: the kernel runs the program itself.
+#[test]
+fn generic_xdp_does_it_too() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let virtual_one = ["link", "add", "link", "up0", "name", "mv0", "type", "macvlan", "mode", "passthru"];
+    cable.here.run("ip", &virtual_one)?;
+    let wire = cable.wire();
+    let config = [&wan("").replace("up0", "mv0"), &support::port("fw"), PASS_THROUGH, &support::poller()].concat();
+    let millrace = home.start_inside(&cable.here, &config);
+    millrace.wait_up(&["wan"]);
+    let said = millrace.port("wan").0.detail;
+    assert!(said.contains("(XDP is generic), generic XDP (native: "), "{said}");
+    let guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_mapped();
+    let mut exchange = Exchange::new([guest, wire.far()?], [1, 2], SIZES, 32);
+    exchange.run(FRAMES / 4, support::SOON)?;
+    look(&millrace, FRAMES / 4);
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn several_queues_each_have_their_mapping() -> Result<()> {
+    let _alone = cpu::alone();
+    let cable = Cable::with_queues(2)?;
+    let wire = cable.wire_with(2);
+    let home = Home::new();
+    let port = support::port("fw") + "queues = 2\n";
+    let config = [&wan("queues = 2"), &port, PASS_THROUGH, &support::poller()].concat();
+    let millrace = home.start_inside(&cable.here, &config);
+    millrace.wait_up(&["wan"]);
+    for _ in 0..3 {
+        let before: u64 = millrace.stats().mappings.iter().map(|mapping| mapping.in_place).sum();
+        let (port, far) = (dpdk::Port::new(home.socket("fw")), dpdk::Port::new(wire.home.socket("far")));
+        let mut testpmd = Testpmd::builder("loop").port(port).port(far).queues(2).spawn()?;
+        testpmd.wait_ready(dpdk::READY)?;
+        wait_for("both queues to be mapped", || {
+            let mappings = millrace.stats().mappings;
+            assert_eq!(mappings.len(), 2);
+            mappings.iter().all(|mapping| mapping.zero_copy && mapping.on_loan > 0).then_some(())
+        });
+        testpmd.start_tx_first(2)?;
+        wait_for("frames to go round", || {
+            let now: u64 = millrace.stats().mappings.iter().map(|mapping| mapping.in_place).sum();
+            (now > before + FRAMES).then_some(())
+        });
+        testpmd.stop()?;
+        testpmd.quit(support::SOON)?;
+        wait_for("the guest to be gone", || {
+            millrace.stats().mappings.iter().all(|mapping| !mapping.zero_copy).then_some(())
+        });
+    }
+    millrace.stop();
+    Ok(())
+}
+
+/// Takes the one frame that is there.
+fn expect(guest: &mut Guest, frame: &[u8]) -> Result<()> {
+    let mut received = Vec::new();
+    guest.receive(2, |bytes| {
+        received.push(bytes.to_vec());
+        Ok(())
+    })?;
+    assert_eq!(received, [frame]);
+    Ok(())
+}
+
+/// A worker that sleeps does not keep chains of the guest that were sent from where they lie.
+#[test]
+fn chains_come_back_from_a_worker_that_sleeps() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::new()?, Home::new());
+    let wire = cable.wire();
+    let millrace = cable.switch(&home, "", &[PASS_THROUGH, support::SLEEPER].concat());
+    let mut guest = Options::new(home.socket("fw")).connect()?;
+    let mut far = wire.far()?;
+    wait_for("the mapping", || millrace.mapping().zero_copy.then_some(()));
+    for round in 0..40u8 {
+        let sent = millrace.mapping().sent_in_place;
+        let frame = [0xff, round].repeat(500);
+        assert!(guest.send(&[&frame], 1)?);
+        guest.flush();
+        assert!(far.wait(support::SOON)?, "the frame of round {round} did not arrive");
+        expect(&mut far, &frame)?;
+        assert_eq!(millrace.mapping().sent_in_place, sent + 1);
+        wait_for("the chain to come back", || (guest.reap().unwrap() == 0).then_some(()));
+        assert!(far.send(&[&frame], 1)?);
+        far.flush();
+        assert!(guest.wait(support::SOON)?, "no answer in round {round}");
+        expect(&mut guest, &frame)?;
+    }
+    // Nobody says when the guest posts buffers: they are lent when a frame comes.
+    assert!(millrace.mapping().in_place > 10, "{:?}", millrace.mapping());
+    assert!(millrace.stats().workers[0].sleeps > 0);
+    millrace.stop();
+    Ok(())
+}

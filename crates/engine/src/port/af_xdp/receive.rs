@@ -1,0 +1,292 @@
+//! What an interface receives.
+
+use super::outside::Outside;
+use super::{Pool, Reach, Stuck};
+use crate::drops::{Drops, Reason};
+use crate::port::lend::{Lend, Lending, Mapped, RESERVE, RESERVE_ASLEEP};
+use crate::port::vhost_user::VhostTransmit;
+use crate::port::{Receive, Wait};
+use rustix::net::{SendFlags, send};
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use virtqueue::device::Loan;
+use virtqueue::{Burst, MAX_FRAME, MIN_FRAME, NET_HEADER};
+use xsk::{Descriptor, Fill, Rx};
+
+/// How soon a worker that sleeps looks after frames that could not be sent.
+const LATER: Duration = Duration::from_micros(100);
+
+/// Frames from the interface.
+pub struct XdpReceive {
+    /// None once it was stopped.
+    socket: Option<Socket>,
+    pool: Pool,
+    /// Own chunks: those that the present burst's frames are in, and those that nobody has.
+    taken: RefCell<Vec<u16>>,
+    spare: RefCell<Vec<u16>>,
+    /// Parts of a frame whose last one has not come yet, as (chunk, address, bytes).
+    parts: RefCell<Vec<(u16, u64, u32)>>,
+    /// Own chunks that the kernel has.
+    filled: Cell<usize>,
+    /// Loans that the kernel has, by the address that was filled.
+    lent: RefCell<Outside<Loan>>,
+    lending: Option<Lending>,
+    /// Addresses on their way to the kernel.
+    addresses: RefCell<Vec<u64>>,
+    stuck: Arc<Stuck>,
+    drops: Arc<Drops>,
+}
+
+/// What the kernel fills.
+struct Socket {
+    rings: RefCell<(Rx, Fill)>,
+    /// A duplicate, to be waited for without the rings.
+    wake: OwnedFd,
+    reach: Reach,
+    zero_copy: bool,
+}
+
+impl XdpReceive {
+    /// Lends its chunks and takes frames. If a guest's buffers can be had, those are preferred, from the first round on;
+    /// a mapped port says which guest's, and how long they have to be.
+    pub fn new(
+        (rx, fill): (Rx, Fill),
+        reach: Reach,
+        pool: Pool,
+        mapped: Option<(Arc<Mapped>, u32)>,
+        (stuck, drops): (Arc<Stuck>, Arc<Drops>),
+    ) -> std::io::Result<XdpReceive> {
+        let size = usize::from(pool.count());
+        let wake = rx.as_fd().try_clone_to_owned()?;
+        let zero_copy = rx.bound().zero_copy;
+        let port = XdpReceive {
+            socket: Some(Socket { rings: RefCell::new((rx, fill)), wake, reach, zero_copy }),
+            taken: RefCell::new(Vec::with_capacity(size)),
+            spare: RefCell::new((0..pool.count()).rev().collect()),
+            parts: RefCell::default(),
+            filled: Cell::new(0),
+            lent: RefCell::new(Outside::new(size)),
+            lending: mapped.map(|(mapped, room)| Lending::new(mapped, room, size)),
+            addresses: RefCell::new(Vec::with_capacity(size)),
+            pool,
+            stuck,
+            drops,
+        };
+        match &port.lending {
+            Some(lending) if lending.mapped().is_reachable() => port.fill_reserve(lending.mapped().reserve()),
+            _ => port.recycle(),
+        }
+        Ok(port)
+    }
+
+    /// Adds what is in the own chunk `index` to `burst`, once the frame is complete.
+    #[inline(always)]
+    fn push_own<'q>(&'q self, index: u16, at: u64, part: Descriptor, burst: &mut Burst<'_, 'q>) {
+        self.filled.set(self.filled.get() - 1);
+        if part.more() || !self.parts.borrow().is_empty() {
+            return self.push_part(index, at, part, burst);
+        }
+        if part.len >= MIN_FRAME
+            && let Some(frame) = self.pool.segment(at, part.len)
+        {
+            burst.push(frame);
+        }
+        self.taken.borrow_mut().push(index);
+    }
+
+    /// As [`XdpReceive::push_own`], of a frame in several chunks.
+    #[cold]
+    fn push_part<'q>(&'q self, index: u16, at: u64, part: Descriptor, burst: &mut Burst<'_, 'q>) {
+        let mut parts = self.parts.borrow_mut();
+        parts.push((index, at, part.len));
+        if part.more() {
+            return;
+        }
+        let len: u32 = parts.iter().map(|part| part.2).sum();
+        let segments = parts.iter().filter_map(|&(_, at, len)| self.pool.segment(at, len));
+        let fits = (MIN_FRAME..=MAX_FRAME).contains(&len);
+        if !fits || !burst.push_segments(segments) {
+            self.drops.add(Reason::TooLong, 1);
+        }
+        self.taken.borrow_mut().extend(parts.drain(..).map(|part| part.0));
+    }
+
+    /// Lends own chunks to the kernel: these, and `more`.
+    fn fill_own(&self, socket: &Socket, mut more: impl FnMut() -> Option<u16>) {
+        let mut addresses = self.addresses.borrow_mut();
+        // As many as the pool has, with loans: there is room for these in the rings.
+        let out = self.filled.get() + self.lent.borrow().len();
+        while out + addresses.len() < self.pool.count().into()
+            && let Some(index) = more()
+        {
+            // Filled addresses are of chunks; the kernel adds what it keeps free.
+            addresses.push(self.pool.address(index));
+        }
+        self.filled.set(self.filled.get() + addresses.len());
+        let pushed = socket.rings.borrow_mut().1.push(&addresses);
+        debug_assert_eq!(pushed, addresses.len(), "the ring has room for all of the pool");
+        addresses.clear();
+    }
+
+    /// Lends own chunks until so many buffers are with the kernel.
+    fn fill_reserve(&self, reserve: u16) {
+        let Some(socket) = &self.socket else { return };
+        let mut out = self.filled.get() + self.lent.borrow().len();
+        if out >= reserve.into() {
+            return;
+        }
+        let mut spare = self.spare.borrow_mut();
+        self.fill_own(socket, || {
+            let wanted = out < reserve.into();
+            out += 1;
+            if wanted { spare.pop() } else { None }
+        });
+    }
+
+    /// Sees to frames that wait to be sent.
+    #[inline(always)]
+    fn unstick(&self, socket: &Socket) {
+        if self.stuck.is_set() {
+            // What it says matters to who sends the next frame.
+            self.stuck.set(send(&socket.wake, &[], SendFlags::DONTWAIT).is_err_and(|e| e == rustix::io::Errno::AGAIN));
+        }
+    }
+}
+
+impl Receive for XdpReceive {
+    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        self.unstick(socket);
+        if self.lending.is_some() {
+            // There is no guest, or none that this worker can borrow from.
+            self.fill_reserve(RESERVE);
+        }
+        let rings = &mut *socket.rings.borrow_mut();
+        let mut any = false;
+        for part in rings.0.burst(burst.room() as u32) {
+            any = true;
+            let at = socket.reach.umem().frame_address(part.address);
+            match (self.pool.index(at), &self.lending) {
+                (Some(index), _) => self.push_own(index, at, part, burst),
+                (None, Some(lending)) => {
+                    let loan = self.lent.borrow_mut().take(socket.reach.umem().filled_address(part.address));
+                    loan.into_iter().for_each(|loan| lending.strand(loan));
+                }
+                (None, None) => {}
+            }
+        }
+        any
+    }
+
+    fn recycle(&self) {
+        let Some(socket) = &self.socket else { return };
+        let (mut taken, mut spare) = (self.taken.borrow_mut(), self.spare.borrow_mut());
+        self.fill_own(socket, || taken.pop().or_else(|| spare.pop()));
+        spare.append(&mut taken);
+    }
+
+    fn notify(&self) {
+        if let Some(socket) = &self.socket {
+            let fill = &socket.rings.borrow().1;
+            if fill.needs_wakeup() {
+                // An interface that is down is seen by who looks after the port.
+                let _ = fill.wake();
+            }
+        }
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(|socket| socket.wake.as_fd())
+    }
+
+    fn arm(&self) -> Wait {
+        if self.lends().is_some() {
+            self.fill_reserve(RESERVE_ASLEEP);
+        }
+        self.notify();
+        let Some(socket) = &self.socket else { return Wait::Event };
+        if socket.rings.borrow_mut().0.waiting() > 0 {
+            return Wait::Ready;
+        }
+        if self.stuck.is_set() { Wait::Time(LATER) } else { Wait::Event }
+    }
+
+    fn stop(&mut self) -> u64 {
+        let waiting = |socket: Socket| u64::from(socket.rings.borrow_mut().0.waiting());
+        self.socket.take().map_or(0, waiting)
+    }
+
+    #[inline]
+    fn lends(&self) -> Option<&dyn Lend> {
+        self.lending.as_ref().filter(|lending| lending.mapped().is_reachable()).map(|_| self as &dyn Lend)
+    }
+}
+
+impl Lend for XdpReceive {
+    fn receive_into<'q>(&'q self, guest: &'q VhostTransmit, burst: &mut Burst<'_, 'q>) -> bool {
+        let (Some(socket), Some(lending)) = (&self.socket, &self.lending) else { return false };
+        self.unstick(socket);
+        let rings = &mut *socket.rings.borrow_mut();
+        let umem = socket.reach.umem();
+        let mut lent = self.lent.borrow_mut();
+        let (mut any, mut in_place, mut copied) = (false, 0, 0);
+        for part in rings.0.burst(burst.room() as u32) {
+            any = true;
+            let at = umem.frame_address(part.address);
+            if let Some(index) = self.pool.index(at) {
+                copied += 1;
+                self.push_own(index, at, part, burst);
+                continue;
+            }
+            let filled = umem.filled_address(part.address);
+            if let Some(loan) = lent.take(filled) {
+                in_place += u64::from(lending.filled((filled, loan), part.len, guest, burst));
+            }
+        }
+        if any {
+            lending.mapped().in_place.add(in_place);
+            lending.mapped().copied.add(copied);
+        }
+        any
+    }
+
+    fn relend(&self, guest: &VhostTransmit) {
+        let (Some(socket), Some(lending)) = (&self.socket, &self.lending) else { return };
+        self.spare.borrow_mut().append(&mut self.taken.borrow_mut());
+        let mut lent = self.lent.borrow_mut();
+        let mut addresses = self.addresses.borrow_mut();
+        // As in `fill_own`.
+        let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
+        let umem = socket.reach.umem();
+        lending.relend(guest, most, self.filled.get() > 0, |loan| {
+            let frame = socket.reach.address(loan.addr(), loan.len()).map(|at| at + u64::from(NET_HEADER));
+            match frame.and_then(|frame| umem.fill_address(frame)).filter(|&at| umem.accepts(at, socket.zero_copy)) {
+                Some(address) => {
+                    addresses.push(address);
+                    lent.push(address, loan);
+                    Ok(address)
+                }
+                None => Err(loan),
+            }
+        });
+        if !addresses.is_empty() {
+            let pushed = socket.rings.borrow_mut().1.push(&addresses);
+            debug_assert_eq!(pushed, addresses.len(), "no more are out than the ring has room for");
+            addresses.clear();
+        }
+        lending.mapped().on_loan.set(lent.len() as u64);
+        drop((lent, addresses));
+        self.fill_reserve(lending.mapped().reserve());
+    }
+
+    fn recall(&self, guest: &VhostTransmit) -> u64 {
+        debug_assert!(self.socket.is_none(), "the kernel may fill them still");
+        if let Some(lending) = &self.lending {
+            lending.recall(guest, self.lent.borrow_mut().drain());
+        }
+        // Those were counted when it stopped.
+        0
+    }
+}

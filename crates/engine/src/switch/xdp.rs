@@ -1,0 +1,401 @@
+//! `AF_XDP` ports, the control side: sockets are opened, watched, and opened again with other memory.
+
+use super::fabric::Fabric;
+use super::mapping::Physical;
+use super::shared::PortShared;
+use crate::drops::Reason;
+use crate::port::af_xdp::{Pool, Reach, Stuck, XdpReceive, XdpTransmit};
+use crate::port::lend::{LEND_ROOM, Mapped};
+use crate::port::{Receive, Transmit};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use virtqueue::NET_HEADER;
+use virtqueue::memory::{Arena, Memory};
+use xsk::{
+    Attach, Attached, Bound, Chunks, Completion, Fill, Mode, Monitor, Queue, QueueConfig, Redirect, RedirectConfig, Rx,
+    Tx,
+};
+
+/// How often the interface is looked after.
+const CHECK: Duration = Duration::from_millis(50);
+
+/// How long a driver may take to let go of a queue.
+const RELEASE: Duration = Duration::from_secs(10);
+
+/// Ethernet header and a VLAN tag: what a frame has beyond the MTU.
+const OVERHEAD: usize = 18;
+
+/// Size of chunks for the usual MTU, and for larger ones.
+const CHUNKS: [u32; 2] = [2048, 4096];
+
+/// Frames that buffers of [`LEND_ROOM`] take in copy mode, where the kernel knows the limit to the byte. Drivers know it
+/// in steps of 128 bytes, so in zero-copy mode buffers have to be a little longer.
+const LIMITS: [u32; 2] = [LEND_ROOM - NET_HEADER, (LEND_ROOM - NET_HEADER).next_multiple_of(128)];
+
+/// What a specification says of such a port.
+pub(super) struct Options {
+    pub(super) interface: String,
+    pub(super) queues: u16,
+    pub(super) mode: Mode,
+    pub(super) queue_size: u16,
+}
+
+/// Looks after the interface, and ends when dropped.
+pub(super) struct XdpThread {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl XdpThread {
+    /// Opens the port, which must be possible now; should the interface go away later, it is waited for.
+    pub(super) fn spawn(options: Options, shared: Arc<PortShared>, fabric: Arc<Fabric>) -> Result<XdpThread, String> {
+        let mut session = Some(Session::open(&options, &shared)?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = stop.clone();
+        let thread = std::thread::Builder::new().name(format!("xdp-{}", shared.name)).spawn(move || {
+            while !stopping.load(Ordering::Relaxed) {
+                let opened = session.take().map_or_else(|| Session::open(&options, &shared), Ok);
+                let why = opened.map_or_else(|why| why, |session| serve(session, &shared, &fabric, &stopping));
+                shared.set_state(false, why);
+                std::thread::sleep(CHECK);
+            }
+        });
+        Ok(XdpThread { stop, thread: Some(thread.map_err(|e| format!("cannot start a thread: {e}"))?) })
+    }
+}
+
+impl Drop for XdpThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves the port until its interface is gone; why it ended.
+fn serve(mut session: Session, shared: &Arc<PortShared>, fabric: &Fabric, stop: &AtomicBool) -> String {
+    let (watched, detail, queues) = (session.watched.clone(), session.describe(), usize::from(session.queues));
+    let device = match netdev::Interface::open(&watched.interface) {
+        Ok(device) => device,
+        Err(error) => return error.to_string(),
+    };
+    for queue in 0..queues {
+        match (session.start_receive(queue), session.start_transmit(queue)) {
+            (Ok(receive), Ok(transmit)) => {
+                fabric.attach_receive((shared.id, queue), receive);
+                fabric.attach_transmit((shared.id, queue), transmit);
+            }
+            (Err(why), _) | (_, Err(why)) => return why,
+        }
+    }
+    // A port that is not mapped needs nothing more of it than that it lives.
+    let mut alone = Some(session);
+    if let Some((mapping, session)) = shared.mapping().and_then(|mapping| Some((mapping, alone.take()?))) {
+        mapping.physical_up(shared.clone(), Box::new(session));
+    }
+    let why = loop {
+        if stop.load(Ordering::Relaxed) {
+            break "it is being closed".to_owned();
+        }
+        match device.index() {
+            Ok(index) if index == watched.index => {}
+            _ => break format!("interface {} has gone", watched.interface),
+        }
+        if device.mtu().is_ok_and(|mtu| mtu != watched.mtu) {
+            break format!("the MTU of {} changes", watched.interface);
+        }
+        if watched.failed.load(Ordering::Relaxed) {
+            break "its sockets could not be opened again".to_owned();
+        }
+        match device.is_up() {
+            Ok(true) => shared.set_state(true, detail.clone()),
+            _ => shared.set_state(false, format!("interface {} is down", watched.interface)),
+        }
+        watched.count(shared);
+        std::thread::sleep(CHECK);
+    };
+    if let Some(mapping) = shared.mapping() {
+        mapping.physical_down();
+    }
+    for queue in 0..queues {
+        fabric.detach_receive((shared.id, queue));
+        fabric.detach_transmit((shared.id, queue));
+    }
+    why
+}
+
+/// What is watched of a session, wherever that is.
+struct Watched {
+    interface: String,
+    index: u32,
+    /// What the sockets were opened for.
+    mtu: usize,
+    /// Open sockets, and how many frames each had lost when it was last looked at.
+    monitors: Mutex<Vec<(Monitor, u64)>>,
+    failed: AtomicBool,
+}
+
+impl Watched {
+    /// Counts what the kernel has lost.
+    fn count(&self, shared: &PortShared) {
+        self.monitors.lock().unwrap().retain_mut(|(monitor, before)| {
+            let Some(statistics) = monitor.statistics() else { return false };
+            let lost = statistics.map_or(*before, |now| now.rx_dropped + now.rx_ring_full);
+            if lost > *before {
+                shared.drops.add(Reason::KernelLoss, lost - *before);
+            }
+            *before = lost;
+            true
+        });
+    }
+}
+
+/// Both directions of a queue, before workers have them.
+struct Prepared {
+    receive: Option<(Rx, Fill)>,
+    transmit: Option<(Tx, Completion)>,
+}
+
+/// An open port.
+struct Session {
+    shared: Arc<PortShared>,
+    watched: Arc<Watched>,
+    redirect: Redirect,
+    _promiscuous: netdev::Promiscuous,
+    queues: u16,
+    config: QueueConfig,
+    /// Why frames are copied by the kernel, if they are.
+    copies: Option<String>,
+    /// Chunks of the switch's own, each direction of each queue its part, and where these begin.
+    arena: Arc<Arena>,
+    pools: Vec<u64>,
+    size: u16,
+    own_chunks: Chunks,
+    /// Guests' memories that were asked for, and why they can't be had.
+    memories: Vec<Arc<Memory>>,
+    refused: Option<String>,
+    reach: Reach,
+    prepared: Vec<Option<Prepared>>,
+    bounds: Vec<Option<Bound>>,
+    stuck: Vec<Arc<Stuck>>,
+}
+
+impl Session {
+    fn open(options: &Options, shared: &Arc<PortShared>) -> Result<Session, String> {
+        let name = &options.interface;
+        let text = |error: netdev::Error| error.to_string();
+        let failed = |error: xsk::Error| error.to_string();
+        let device = netdev::Interface::open(name).map_err(text)?;
+        device.bring_up().map_err(text)?;
+        let interface = xsk::Interface::open(name).map_err(failed)?;
+        let there = interface.rx_queues().map_err(failed)?;
+        if u32::from(options.queues) > there {
+            return Err(format!("interface {name} has {there} queues, not {}; lower `queues`", options.queues));
+        }
+        let mtu = interface.mtu().map_err(failed)?;
+        let fits = |size: &&u32| Chunks::aligned(**size).frame_limit(true) as usize >= mtu + OVERHEAD;
+        let chunk = CHUNKS.iter().find(fits).copied();
+        let multi_buffer = chunk.is_none();
+        let own_chunks = Chunks::aligned(chunk.unwrap_or(CHUNKS[1]));
+        let attach = if options.mode == Mode::ZeroCopy { Attach::Native } else { Attach::Auto };
+        let redirect = RedirectConfig { attach, multi_buffer, ..RedirectConfig::default() };
+        let redirect = Redirect::attach(name, &redirect).map_err(failed)?;
+        let size = options.queue_size;
+        let bytes = u64::from(size) * u64::from(own_chunks.size);
+        let count = 2 * u64::from(options.queues);
+        let mut arena = Arena::new(count * bytes + 4096, true).map_err(|e| e.to_string())?;
+        let pools = (0..count).map(|_| arena.allocate(bytes, 4096).ok_or("its memory is too small"));
+        let pools = pools.collect::<Result<_, _>>()?;
+        let ring = size.into();
+        let (interface, index) = (name.clone(), interface.index());
+        let watched = Watched { interface, index, mtu, monitors: Mutex::default(), failed: AtomicBool::new(false) };
+        let mut session = Session {
+            shared: shared.clone(),
+            watched: Arc::new(watched),
+            _promiscuous: netdev::Promiscuous::set(&device).map_err(text)?,
+            queues: options.queues,
+            config: QueueConfig {
+                multi_buffer,
+                fill: ring,
+                rx: ring,
+                tx: ring,
+                completion: ring,
+                busy_wait: RELEASE,
+                ..QueueConfig::default()
+            },
+            copies: None,
+            reach: Reach::new(&[arena.memory().clone()], own_chunks)?,
+            arena: Arc::new(arena),
+            pools,
+            size,
+            own_chunks,
+            memories: Vec::new(),
+            refused: None,
+            prepared: (0..options.queues).map(|_| None).collect(),
+            bounds: vec![None; options.queues.into()],
+            stuck: (0..options.queues).map(|_| Arc::default()).collect(),
+            redirect,
+        };
+        session.choose(options.mode)?;
+        Ok(session)
+    }
+
+    /// Opens all queues for the first time, and finds out who can move frames.
+    fn choose(&mut self, mode: Mode) -> Result<(), String> {
+        let generic = self.redirect.attached() == Attached::Generic;
+        self.copies = match mode {
+            Mode::Copy => Some("as configured".into()),
+            Mode::Auto if generic => Some("XDP is generic".into()),
+            _ => {
+                self.config.mode = Mode::ZeroCopy;
+                match self.prepare_all() {
+                    Ok(()) => return Ok(()),
+                    Err(why) if mode == Mode::ZeroCopy => return Err(why),
+                    Err(_) => {
+                        let driver = self.redirect.interface().driver().unwrap_or_else(|| "unknown".into());
+                        Some(format!("driver {driver} can't do zero-copy"))
+                    }
+                }
+            }
+        };
+        self.config.mode = Mode::Copy;
+        self.prepare_all()
+    }
+
+    /// What people are told.
+    fn describe(&self) -> String {
+        let mode = match &self.copies {
+            None => "zero-copy".to_owned(),
+            Some(why) => format!("copied by the kernel ({why})"),
+        };
+        let xdp = match (self.redirect.attached(), self.redirect.native_refused()) {
+            (Attached::Native, _) => "native XDP".to_owned(),
+            (Attached::Generic, None) => "generic XDP".to_owned(),
+            (Attached::Generic, Some(why)) => format!("generic XDP (native: {why})"),
+        };
+        let left = self.redirect.interface().rx_queues().unwrap_or(0).saturating_sub(self.queues.into());
+        let rest = if left > 0 { format!(", frames of {left} more queues go to the kernel") } else { String::new() };
+        format!("interface {}, {mode}, {xdp}{rest}", self.watched.interface)
+    }
+
+    fn is_zero_copy(&self) -> bool {
+        self.copies.is_none()
+    }
+
+    /// Opens a queue with the memory that there is to be.
+    fn prepare(&mut self, queue: usize) -> Result<(), String> {
+        let text = |error: xsk::Error| error.to_string();
+        let opened =
+            Queue::open(self.reach.umem(), &self.watched.interface, queue as u32, &self.config).map_err(text)?;
+        self.redirect.insert(&opened.rx).map_err(text)?;
+        self.bounds[queue] = Some(opened.bound().clone());
+        self.watched.monitors.lock().unwrap().push((opened.monitor(), 0));
+        let Queue { fill, rx, tx, completion } = opened;
+        self.prepared[queue] = Some(Prepared { receive: Some((rx, fill)), transmit: Some((tx, completion)) });
+        Ok(())
+    }
+
+    fn prepare_all(&mut self) -> Result<(), String> {
+        let all = (0..usize::from(self.queues)).try_for_each(|queue| self.prepare(queue));
+        if all.is_err() {
+            self.prepared.fill_with(|| None);
+        }
+        all
+    }
+
+    /// Opens all queues with the memories of guests.
+    fn reach_guests(&mut self) -> Result<(), String> {
+        let limit = LIMITS[usize::from(self.is_zero_copy())];
+        let most = limit as usize - OVERHEAD;
+        if self.watched.mtu > most {
+            let Watched { interface, mtu, .. } = &*self.watched;
+            return Err(format!("the MTU of {interface} is {mtu}; lower it to {most}"));
+        }
+        let chunks = Chunks::limited(CHUNKS[0], limit).expect("that is less than a chunk");
+        let mut all = vec![self.arena.memory().clone()];
+        all.extend(self.memories.iter().cloned());
+        self.reach = Reach::new(&all, chunks)?;
+        self.prepare_all()
+    }
+
+    /// Opens all queues with the switch's own memory only.
+    fn reach_own(&mut self) -> Result<(), String> {
+        self.reach = Reach::new(&[self.arena.memory().clone()], self.own_chunks)?;
+        self.prepare_all()
+    }
+
+    /// Its half that `take` takes, of a queue that is opened if it is not.
+    fn half<T>(&mut self, queue: usize, take: impl Fn(&mut Prepared) -> Option<T>) -> Result<T, String> {
+        if self.prepared[queue].is_none() {
+            self.prepare(queue).inspect_err(|_| self.watched.failed.store(true, Ordering::Relaxed))?;
+        }
+        let taken = self.prepared[queue].as_mut().and_then(take);
+        taken.ok_or_else(|| "it runs already".to_owned())
+    }
+
+    fn pool(&self, index: usize) -> Result<Pool, String> {
+        let pool = Pool::new(self.arena.clone(), &self.reach, self.pools[index], self.size);
+        pool.ok_or_else(|| "its memory is in pieces".to_owned())
+    }
+
+    fn mapped(&self, queue: usize) -> Option<Arc<Mapped>> {
+        self.shared.mapping().and_then(|mapping| mapping.queue(queue))
+    }
+}
+
+impl Physical for Session {
+    fn is_coupled(&self) -> bool {
+        // One socket does both.
+        true
+    }
+
+    fn rests_to_share(&self, memories: &[Arc<Memory>]) -> bool {
+        let same = |(a, b): (&Arc<Memory>, &Arc<Memory>)| Arc::ptr_eq(a, b);
+        memories.len() != self.memories.len() || !memories.iter().zip(&self.memories).all(same)
+    }
+
+    fn share(&mut self, memories: &[Arc<Memory>]) -> Result<(), String> {
+        if !self.rests_to_share(memories) {
+            return self.refused.clone().map_or(Ok(()), Err);
+        }
+        self.memories = memories.to_vec();
+        self.prepared.fill_with(|| None);
+        self.refused = if memories.is_empty() { None } else { self.reach_guests().err() };
+        if memories.is_empty() || self.refused.is_some() {
+            // If this fails, so will starting, and the port is opened again.
+            let _ = self.reach_own();
+        }
+        self.refused.clone().map_or(Ok(()), Err)
+    }
+
+    fn stop(&mut self, index: usize) -> Result<(), String> {
+        let queue = index / 2;
+        self.prepared[queue] = None;
+        // Who counts holds on to a socket while it looks at it: with the lock, nobody does any more, and it is closed.
+        drop(self.watched.monitors.lock().unwrap());
+        // In copy mode that is all. Once for both directions.
+        let bound = if index.is_multiple_of(2) { self.bounds[queue].take() } else { None };
+        let bound = bound.filter(|bound| bound.zero_copy);
+        bound.map_or(Ok(()), |bound| bound.wait_released(RELEASE)).map_err(|e| e.to_string())
+    }
+
+    fn start_receive(&mut self, queue: usize) -> Result<Box<dyn Receive>, String> {
+        let rings = self.half(queue, |prepared| prepared.receive.take())?;
+        let room = NET_HEADER + self.reach.umem().chunks().frame_limit(self.is_zero_copy());
+        let mapped = self.mapped(queue).map(|mapped| (mapped, room));
+        let counts = (self.stuck[queue].clone(), self.shared.drops.clone());
+        let half = XdpReceive::new(rings, self.reach.clone(), self.pool(2 * queue)?, mapped, counts);
+        Ok(self.shared.wrap_receive(Box::new(half.map_err(|e| e.to_string())?)))
+    }
+
+    fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String> {
+        let rings = self.half(queue, |prepared| prepared.transmit.take())?;
+        let limit = (self.watched.mtu + OVERHEAD) as u32;
+        let (pool, mapped) = (self.pool(2 * queue + 1)?, self.mapped(queue));
+        let half = XdpTransmit::new(rings, self.reach.clone(), pool, limit, mapped, self.stuck[queue].clone());
+        Ok(self.shared.wrap_transmit(Box::new(half)))
+    }
+}

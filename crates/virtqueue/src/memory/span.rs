@@ -1,0 +1,196 @@
+//! Memories packed into one run of addresses, for a kernel that takes one run only.
+//!
+//! The run is mapped beside the windows that the rings use: these stay as they are. It begins and ends with a page that
+//! is nobody's, so that what reaches a little over the edge of a memory is still in the run.
+
+use super::region::{MemoryError, Region};
+use super::{Memory, map};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use std::cmp::Reverse;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// Bytes before and behind the memories.
+const GUARD: u64 = 4096;
+
+/// One region in a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where its first page begins in the span.
+    pub start: u64,
+    /// Length of all of its pages in bytes.
+    pub len: u64,
+    /// Size of its pages: `start` lies on one, in addresses too.
+    pub page: u64,
+    /// Bytes of the first page before the region.
+    lead: u64,
+    /// Where the region lies in the memory's own window, and its length.
+    window: (u64, u64),
+}
+
+/// Several memories in one run of addresses; unmapped when dropped. It keeps the memories.
+#[derive(Debug)]
+pub struct Span {
+    base: NonNull<u8>,
+    len: u64,
+    parts: Vec<Part>,
+    reserved: (*mut u8, usize),
+    _memories: Vec<Arc<Memory>>,
+}
+
+// SAFETY: shared memory that is only handed out as an address; nothing changes after it was made.
+unsafe impl Send for Span {}
+// SAFETY: as above.
+unsafe impl Sync for Span {}
+
+impl Span {
+    /// Packs all regions of `memories`.
+    pub fn new(memories: &[Arc<Memory>]) -> Result<Span, MemoryError> {
+        let mut regions: Vec<(&Region, u64, u64)> = Vec::new();
+        for memory in memories {
+            for region in memory.regions() {
+                let window = memory.translate(region.guest_addr, region.len);
+                let window = window.expect("a region lies in one window").addr().get() as u64;
+                regions.push((region, region.page_size(), window));
+            }
+        }
+        // The largest pages first: then all of them lie at multiples of their size, without gaps.
+        regions.sort_by_key(|&(_, page, _)| Reverse(page));
+        let largest = regions.first().map_or(GUARD, |r| r.1);
+        let mut parts = Vec::new();
+        let mut end = GUARD;
+        for &(region, page, window) in &regions {
+            let lead = region.offset % page;
+            let len = (lead + region.len).next_multiple_of(page);
+            parts.push(Part { start: end, len, page, lead, window: (window, region.len) });
+            end = end.checked_add(len).filter(|&end| end <= map::MAX_LEN).ok_or(too_long(region))?;
+        }
+        let len = end + GUARD;
+        let reserved_len = (len + largest) as usize;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let reserved =
+            unsafe { mmap_anonymous(ptr::null_mut(), reserved_len, access, MapFlags::PRIVATE | MapFlags::NORESERVE) };
+        let failed = |source| MemoryError::Map { guest_addr: 0, len, source };
+        let reserved = reserved.map_err(failed)?.cast::<u8>();
+        let skip = (reserved as u64 + GUARD).next_multiple_of(largest) - GUARD - reserved as u64;
+        // SAFETY: skip < largest, so skip + len bytes fit into what was reserved.
+        let base = unsafe { reserved.add(skip as usize) };
+        let base = NonNull::new(base).expect("a mapping does not start at zero");
+        let span = Span { base, len, parts, reserved: (reserved, reserved_len), _memories: memories.to_vec() };
+        for (part, (region, ..)) in span.parts.iter().zip(&regions) {
+            // SAFETY: the part lies in what was reserved, which is ours and unused, and on a page of its file.
+            unsafe {
+                mmap(
+                    span.base.add(part.start as usize).as_ptr().cast(),
+                    part.len as usize,
+                    access,
+                    MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE,
+                    &*region.file,
+                    region.offset - part.lead,
+                )
+            }
+            .map_err(|source| MemoryError::Map {
+                guest_addr: region.guest_addr,
+                len: region.len,
+                source,
+            })?;
+        }
+        Ok(span)
+    }
+
+    /// The first byte, which lies on a page.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Length in bytes. All of it is readable and writable, as long as the files behind it are.
+    #[allow(clippy::len_without_is_empty)] // Never empty.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// What is in it.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Where the `len` bytes at an address of one of the memories' windows lie in the span, if they lie there in one run.
+    #[inline]
+    pub fn offset(&self, window_addr: u64, len: u64) -> Option<u64> {
+        self.parts.iter().find_map(|part| {
+            let (start, room) = part.window;
+            let at = window_addr.wrapping_sub(start);
+            (at < room && len <= room - at).then(|| part.start + part.lead + at)
+        })
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        // SAFETY: the reservation is ours, and whoever was given its address holds this value.
+        let unmapped = unsafe { munmap(self.reserved.0.cast(), self.reserved.1) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+fn too_long(region: &Region) -> MemoryError {
+    MemoryError::BadLength { guest_addr: region.guest_addr, len: region.len }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::memory::region::tests::memfd;
+
+    fn region(guest_addr: u64, len: u64, offset: u64) -> Region {
+        Region { guest_addr, user_addr: guest_addr, len, offset, file: memfd(offset + len) }
+    }
+
+    fn window(memory: &Memory, addr: u64) -> u64 {
+        memory.translate(addr, 1).unwrap().addr().get() as u64
+    }
+
+    #[test]
+    fn what_is_written_to_a_window_is_in_the_span() {
+        let a = Arc::new(Memory::map(vec![region(0x1000, 0x2000, 0), region(0x8000, 0x1800, 0x800)]).unwrap());
+        let b = Arc::new(Memory::map(vec![region(0x1000, 0x1000, 0x3000)]).unwrap());
+        let span = Span::new(&[a.clone(), b.clone()]).unwrap();
+        assert_eq!(span.parts().len(), 3);
+        for (n, (memory, addr)) in
+            [(&a, 0x1000), (&a, 0x2fff), (&a, 0x8000), (&a, 0x97ff), (&b, 0x1fff)].iter().enumerate()
+        {
+            let at = span.offset(window(memory, *addr), 1).unwrap();
+            let byte = memory.translate(*addr, 1).unwrap();
+            // SAFETY: both are mapped; the test owns the files.
+            unsafe {
+                byte.write_volatile(n as u8 + 1);
+                assert_eq!(span.base().add(at as usize).read_volatile(), n as u8 + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn only_runs_within_a_region_are_found() {
+        let a = Arc::new(Memory::map(vec![region(0x1000, 0x1000, 0), region(0x2000, 0x1000, 0)]).unwrap());
+        let span = Span::new(std::slice::from_ref(&a)).unwrap();
+        let at = window(&a, 0x1000);
+        assert_eq!(span.offset(at, 0x1000), Some(GUARD));
+        assert_eq!(span.offset(at + 1, 0x1000), None, "the next region may lie elsewhere");
+        assert_eq!(span.offset(at + 0x2000, 1), None);
+        assert_eq!(span.offset(at - 1, 1), None);
+        assert_eq!(span.len(), 0x2000 + 2 * GUARD);
+    }
+
+    #[test]
+    fn guards_can_be_written_to() {
+        let a = Arc::new(Memory::map(vec![region(0x1000, 0x1000, 0)]).unwrap());
+        let span = Span::new(std::slice::from_ref(&a)).unwrap();
+        for at in [0, span.len() - 1] {
+            // SAFETY: in the span.
+            unsafe { span.base().add(at as usize).write_volatile(1) };
+        }
+        assert!(span.base().addr().get().is_multiple_of(4096));
+        assert_eq!(Span::new(&[]).unwrap().len(), 2 * GUARD);
+    }
+}
