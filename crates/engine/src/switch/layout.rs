@@ -117,7 +117,15 @@ mod tests {
 
     fn port(id: u64, name: &str, queues: u16) -> Arc<PortShared> {
         let driver = Driver::Tap { interface: None, mtu: None, queues };
-        let spec = PortSpec { name: name.into(), driver, vlan: Vlan::Ignore, record: None, fault: None, staged: false };
+        let spec = PortSpec {
+            name: name.into(),
+            driver,
+            vlan: Vlan::Ignore,
+            record: None,
+            fault: None,
+            aggregate: false,
+            staged: false,
+        };
         Arc::new(PortShared::new(id, &spec, None, None))
     }
 

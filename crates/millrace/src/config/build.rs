@@ -5,7 +5,8 @@ use super::raw::{At, Field, RawFile};
 use super::reach::{Purpose, Reach};
 use super::read::{self, Unread};
 use super::{
-    Config, Idle, MetricsAddress, Worker, confinement, default_control_socket, forwarding, mappings, ports, workers,
+    Config, Idle, MetricsAddress, Worker, aggregation, confinement, default_control_socket, forwarding, mappings,
+    ports, workers,
 };
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -53,6 +54,7 @@ impl Check<'_> {
         let ports = ports::build(self, &file.ports);
         let (mut patches, bridges) = forwarding::build(self, file, &ports);
         let mappings = mappings::build(self, file, &ports, (&mut patches, &bridges));
+        let aggregation = aggregation::build(self, file.aggregation.as_ref(), &ports);
         let workers = workers::build(self, &file.workers, &ports);
         if file.ports.is_empty() && !self.is_unread(&(0..0), "port") {
             self.warn(&(0..0), "no ports: the switch will have nothing to do", "add a [[port]] section");
@@ -62,6 +64,7 @@ impl Check<'_> {
             patches,
             bridges,
             mappings,
+            aggregation,
             workers: if workers.is_empty() { vec![default_worker()] } else { workers },
             control: self.control(file),
             metrics: self.metrics(file),
@@ -239,6 +242,8 @@ pub(super) struct BuiltPort {
     pub name_span: Range<usize>,
     /// Where its VLAN option is written, if it has one.
     pub vlan_span: Option<Range<usize>>,
+    /// Where it says that it aggregates, if it does.
+    pub aggregate_span: Option<Range<usize>>,
     /// Where its section starts.
     pub table: Range<usize>,
 }

@@ -3,6 +3,10 @@
 //! The doc comments here are the reference documentation: `millrace schema --markdown` prints them. Ranges and
 //! defaults are named constants, because the validation reads them too.
 
+mod aggregation;
+
+pub use aggregation::*;
+
 use super::options::Driver;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
@@ -151,6 +155,9 @@ pub struct RawFile {
     /// frames for that guest are not copied. `millrace ctl mappings` tells whether it does, or why not.
     #[serde(rename = "mapping")]
     pub mappings: Vec<Section<RawMapping>>,
+    /// Packet aggregation: short packets to one next hop leave as one frame by ports with `aggregate`, and come back out of
+    /// such frames there. docs/aggregation.md explains it.
+    pub aggregation: Field<Table<RawAggregation>>,
     /// A worker: one thread that polls queues. Without this section there is one worker, unpinned, idle policy
     /// `backoff`.
     #[serde(rename = "worker")]
@@ -217,6 +224,10 @@ pub struct RawPort {
     pub vlan: Field<i64>,
     /// Trunk port of a bridge: frames are tagged here and belong to one of these VLANs. Excludes `vlan`.
     pub trunk: Field<Trunk>,
+    /// Towards the network: packets are joined before they leave here, and aggregates that arrive are split. Needs the
+    /// section `[aggregation]`.
+    #[schemars(extend("default" = false))]
+    pub aggregate: Field<bool>,
     /// Capture file that every frame passing the port, in either direction, is written to.
     pub record_to: Field<String>,
     /// Faults to inject at this port, for tests.
@@ -269,6 +280,7 @@ pub struct RawMapping {
 /// How frames get from a physical port to the guest whose buffers they are received into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
 pub enum MappingMode {
     /// Through the bridge that both ports are in. Frames for somebody else are copied out of the guest's buffers: the
     /// guest is trusted not to read them.

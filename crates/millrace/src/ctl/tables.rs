@@ -208,7 +208,7 @@ pub(super) fn reload(report: &ReloadReport) -> String {
         }
     }
     if report.forwarding_changed {
-        lines.push("Patches, bridges or VLANs changed.".to_owned());
+        lines.push("Patches, bridges, VLANs, mappings or aggregation changed.".to_owned());
     }
     if report.workers_changed {
         lines.push("Workers changed.".to_owned());
