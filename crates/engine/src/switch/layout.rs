@@ -113,6 +113,7 @@ fn assign(ports: &[Arc<PortShared>], workers: &[WorkerSpec]) -> Vec<Vec<usize>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aggregate::{Live, Rules};
     use crate::spec::{Driver, PortSpec, Vlan};
 
     fn port(id: u64, name: &str, queues: u16) -> Arc<PortShared> {
@@ -126,7 +127,7 @@ mod tests {
             aggregate: false,
             staged: false,
         };
-        Arc::new(PortShared::new(id, &spec, None, None))
+        Arc::new(PortShared::new(id, &spec, None, None, &Arc::new(Live::new(Rules::new(None)))))
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The control side: owns the ports, follows the specification, reads the counters.
 
+mod aggregation;
 mod fabric;
 mod layout;
 mod link;
@@ -8,6 +9,7 @@ mod open;
 mod shared;
 mod vhost;
 
+use crate::aggregate::{Live, Rules};
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::Key;
@@ -56,6 +58,8 @@ pub struct Switch {
 struct Inner {
     fabric: Arc<Fabric>,
     topology: Mutex<Topology>,
+    /// What ports that aggregate go by.
+    rules: Arc<Live<Rules>>,
     started: Instant,
     stop: AtomicBool,
 }
@@ -82,6 +86,7 @@ impl Switch {
         let inner = Arc::new(Inner {
             fabric: Arc::default(),
             topology: Mutex::new(nothing),
+            rules: Arc::new(Live::new(Rules::new(None))),
             started: Instant::now(),
             stop: AtomicBool::new(false),
         });
@@ -130,6 +135,7 @@ impl Switch {
             ports: ports.map(|(index, (port, spec))| topology.port_stats(index, port, spec)).collect(),
             workers,
             mappings: topology.mapping_stats(),
+            aggregation: topology.aggregation_stats(&self.inner.rules.get()),
         }
     }
 
@@ -212,6 +218,9 @@ impl Inner {
         let old = &mut *topology;
         // VLANs belong to the bridge: a port that differs in them only stays open.
         let opens_like = |a: &PortSpec, b: &PortSpec| *a == PortSpec { vlan: a.vlan.clone(), ..b.clone() };
+        if old.spec.aggregation != spec.aggregation {
+            self.rules.set(Rules::new(spec.aggregation.as_ref()));
+        }
         let mut failed = Vec::new();
         let mut ports = Vec::new();
         let mut connections: Vec<Option<Connection>> = Vec::new();
@@ -231,7 +240,7 @@ impl Inner {
                         failed.push(error);
                         None
                     });
-                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned()))
+                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), &self.rules))
                 }
             });
         }
