@@ -76,6 +76,8 @@ pub struct AggregationSide {
     pub packets: u64,
     /// Frames on the wire, whether they hold several packets or are one.
     pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
     /// Of these, aggregates.
     pub aggregates: u64,
     /// Frames by length; `sizes[i]` counts lengths up to [`SIZE_BOUNDS`]`[i]`.

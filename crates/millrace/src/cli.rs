@@ -52,6 +52,7 @@ Examples:
   millrace ctl stats --watch 1         frames and bits per second, every second
   millrace ctl drops                   frames that ended without being sent, and why
   millrace ctl mappings                physical queues that receive into guests' buffers
+  millrace ctl aggregation             packets that are joined for the network, and how well that works
   millrace ctl confinement             what the switch denies itself
   millrace ctl --json stats            everything that is counted, for scripts
   millrace ctl --socket /run/b.sock reload")]
@@ -158,6 +159,8 @@ pub enum CtlRequest {
     Drops,
     /// Show which physical queues receive into guests' buffers, or why they do not
     Mappings,
+    /// Packets that are joined and split: next hops, flows, and what is on the wire
+    Aggregation,
     /// Privileges, system calls and files that the switch has denied itself
     Confinement,
     /// Read the configuration again and apply it

@@ -7,7 +7,7 @@ use crate::metrics::{Exporter, MetricsError};
 use crate::plan;
 use crate::serve::{BindError, Stop};
 use engine::Switch;
-use engine::stats::{MacEntry, Snapshot};
+use engine::stats::{AggregationFlow, MacEntry, Snapshot};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use std::io;
@@ -153,6 +153,10 @@ impl Handler for Daemon {
 
     fn macs(&self) -> Vec<MacEntry> {
         self.switch.macs()
+    }
+
+    fn aggregation_flows(&self) -> Vec<AggregationFlow> {
+        self.switch.aggregation_flows()
     }
 
     fn reload(&self) -> Result<ReloadReport, String> {

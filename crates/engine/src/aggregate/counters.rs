@@ -13,6 +13,8 @@ pub struct Side {
     pub packets: Counter,
     /// Frames on the wire, whether they hold several packets or are one.
     pub frames: Counter,
+    /// Their bytes.
+    pub bytes: Counter,
     /// Of these, aggregates.
     pub aggregates: Counter,
     /// Frames by length.
@@ -27,6 +29,7 @@ impl Side {
     pub(crate) fn frame(&self, len: u32, packets: usize, is_aggregate: bool) {
         self.packets.add(packets as u64);
         self.frames.add(1);
+        self.bytes.add(len.into());
         self.aggregates.add(u64::from(is_aggregate));
         let class = SIZE_BOUNDS.iter().position(|&bound| len <= bound).unwrap_or(SIZE_BOUNDS.len() - 1);
         self.sizes[class].add(1);
@@ -39,6 +42,7 @@ impl Side {
     pub(crate) fn add_to(&self, stats: &mut AggregationSide) {
         stats.packets += self.packets.get();
         stats.frames += self.frames.get();
+        stats.bytes += self.bytes.get();
         stats.aggregates += self.aggregates.get();
         stats.sizes.iter_mut().zip(&self.sizes).for_each(|(sum, counter)| *sum += counter.get());
         stats.held.iter_mut().zip(&self.held).for_each(|(sum, counter)| *sum += counter.get());

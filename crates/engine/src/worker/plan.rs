@@ -24,7 +24,7 @@ pub(crate) struct Input {
     pub(crate) half: Option<Box<dyn Receive>>,
     pub(crate) target: Target,
     /// What splits aggregates, if the port aggregates.
-    pub(crate) split: Option<Split>,
+    pub(crate) split: Option<Box<Split>>,
     /// The output whose guest lends its buffers to this queue, and its queue there, if it is mapped.
     pub(crate) lender: Option<(usize, usize)>,
     /// The output that may keep chains of this queue while it sends them, and its queue there, if it is mapped.

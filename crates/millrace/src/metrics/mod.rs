@@ -1,5 +1,6 @@
 //! The metrics endpoint: OpenMetrics over HTTP, on loopback or a unix socket.
 
+mod aggregation;
 mod http;
 mod text;
 

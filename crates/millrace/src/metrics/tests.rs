@@ -1,7 +1,10 @@
 use super::*;
 use crate::confine::Confined;
 use crate::control::ReloadReport;
-use engine::stats::{BURST_BOUNDS, MacEntry, PortStats, QueueStats, Snapshot, WorkerStats};
+use engine::stats::{
+    AggregationFlow, AggregationPort, AggregationSide, AggregationStats, BURST_BOUNDS, MacEntry, NextHopStats,
+    PortStats, QueueStats, Snapshot, WorkerStats,
+};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -31,7 +34,13 @@ impl Handler for Switch {
             stage_cycles_per_packet: [("receive".to_owned(), 12.5)].into(),
             ..WorkerStats::default()
         };
+        let mut side = AggregationSide { packets: 50, frames: 10, bytes: 9000, aggregates: 4, ..Default::default() };
+        (side.held[0], side.held[4], side.sizes[4]) = (6, 4, 10);
+        let port_aggregates = AggregationPort { port: "a".into(), sent: side, ..Default::default() };
+        let hop = NextHopStats { nfi: 7, packets: 50, frames: 10, aggregates: 4, ..Default::default() };
+        let aggregation = AggregationStats { next_hops: vec![hop], ports: vec![port_aggregates], ..Default::default() };
         Snapshot {
+            aggregation: Some(aggregation),
             uptime_seconds: 1.5,
             cycles_hz: 1_000_000,
             ports: vec![port],
@@ -40,6 +49,9 @@ impl Handler for Switch {
         }
     }
     fn macs(&self) -> Vec<MacEntry> {
+        Vec::new()
+    }
+    fn aggregation_flows(&self) -> Vec<AggregationFlow> {
         Vec::new()
     }
     fn reload(&self) -> Result<ReloadReport, String> {
@@ -73,6 +85,14 @@ fn the_page_has_every_metric_and_ends_as_it_must() {
         "millrace_worker_busy_cycles_total{worker=\"0\",cpu=\"2\"} 100",
         "millrace_worker_idle_cycles_total{worker=\"0\",cpu=\"2\"} 900",
         "millrace_worker_stage_cycles_per_packet{worker=\"0\",stage=\"receive\"} 12.5",
+        "millrace_aggregation_next_hop_packets_total{nfi=\"7\"} 50",
+        "millrace_aggregation_next_hop_frames_total{nfi=\"7\"} 10",
+        "millrace_aggregation_aggregates_total{port=\"a\",direction=\"out\"} 4",
+        "millrace_aggregation_frame_packets_sum{port=\"a\",direction=\"out\"} 50.0",
+        "millrace_aggregation_frame_packets_count{port=\"a\",direction=\"out\"} 10",
+        "millrace_aggregation_frame_packets_bucket{le=\"16.0\",port=\"a\",direction=\"out\"} 10",
+        "millrace_aggregation_frame_size_bytes_sum{port=\"a\",direction=\"out\"} 9000.0",
+        "millrace_aggregation_frame_size_bytes_bucket{le=\"512.0\",port=\"a\",direction=\"out\"} 0",
         "millrace_cycle_counter_hertz 1000000.0",
         "millrace_uptime_seconds 1.5",
         concat!("millrace_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
