@@ -6,6 +6,7 @@ pub mod confine;
 pub mod control;
 pub mod ctl;
 pub mod daemon;
+pub mod decode;
 pub mod demo;
 pub mod metrics;
 pub mod plan;

@@ -89,12 +89,12 @@ impl Aggregation {
         let own = self.addresses.iter().copied();
         let addresses = match hop.ip {
             IpAddr::V4(destination) => {
-                let own = own.filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(ip) } else { None });
-                Addresses::V4 { source: own.last().unwrap_or(destination), destination }
+                let mut own = own.filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(ip) } else { None });
+                Addresses::V4 { source: own.next().unwrap_or(destination), destination }
             }
             IpAddr::V6(destination) => {
-                let own = own.filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None });
-                Addresses::V6 { source: own.last().unwrap_or(destination), destination }
+                let mut own = own.filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None });
+                Addresses::V6 { source: own.next().unwrap_or(destination), destination }
             }
         };
         let tunnel = Tunnel {
