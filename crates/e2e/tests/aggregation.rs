@@ -6,6 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use e2e::netns::Namespace;
 use e2e::virtio::{Guest, Options};
 use e2e::{Result, cpu};
 use engine::stats::{AggregationSide, AggregationStats};
@@ -398,5 +399,47 @@ fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
     second.none_dropped();
     first.stop();
     second.stop();
+    Ok(())
+}
+
+/// Two namespaces joined by a cable, `up0` here and `up1` there, where nobody speaks unasked.
+fn cable() -> Result<[Namespace; 2]> {
+    let (here, there) = (Namespace::create()?, Namespace::create()?);
+    for namespace in [&here, &there] {
+        let off = "for scope in all default; do echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done";
+        namespace.run("sh", &["-c", off])?;
+    }
+    let add = ["link", "add", "up0", "mtu", "1500", "type", "veth", "peer", "name", "up1", "mtu", "1500", "netns"];
+    here.run("ip", &[&add[..], &[there.name()]].concat())?;
+    here.run("ip", &["link", "set", "up0", "arp", "off", "up"])?;
+    there.run("ip", &["link", "set", "up1", "arp", "off", "up"])?;
+    Ok([here, there])
+}
+
+/// Over interfaces of the kernel, which drop what is longer than the MTU, and with tags put on and taken off by bridges.
+#[test]
+fn packets_are_joined_on_a_cable_between_kernels() -> Result<()> {
+    let _alone = cpu::alone();
+    let (namespaces, homes) = (cable()?, [Home::new(), Home::new()]);
+    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"nf\", \"wan\"]\n";
+    let start = |node: usize| {
+        let wan =
+            format!("[[port]]\nname = \"wan\"\ndriver = \"af_packet\"\ninterface = \"up{node}\"\naggregate = true\n");
+        let nf = support::port("nf") + "trunk = \"all\"\n";
+        let flows = aggregation(node, &[(100, 1 - node), (101, 1 - node)], "");
+        let parts = [nf, wan + "trunk = [100, 101]\n", bridge.into(), flows, support::SLEEPER.into()];
+        homes[node].start_inside(&namespaces[node], &parts.concat())
+    };
+    let switches = [start(0), start(1)];
+    let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
+    exchange(&mut ends, 10_000, &[100, 101])?;
+    for switch in switches {
+        switch.none_dropped();
+        let [received, sent] = switch.sides("wan");
+        assert_eq!((received.packets, sent.packets), (10_000, 10_000));
+        assert!(sent.aggregates > 0 && received.aggregates > 0, "{sent:?} {received:?}");
+        within_mtu(&sent);
+        switch.stop();
+    }
     Ok(())
 }
