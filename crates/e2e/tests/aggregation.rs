@@ -5,6 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::process::Command;
 
 use e2e::netns::Namespace;
 use e2e::virtio::{Guest, Options};
@@ -441,5 +442,51 @@ fn packets_are_joined_on_a_cable_between_kernels() -> Result<()> {
         within_mtu(&sent);
         switch.stop();
     }
+    Ok(())
+}
+
+/// A real controller sets the table of a confined switch, and takes away what the configuration says.
+#[test]
+fn a_controller_sets_next_hops() -> Result<()> {
+    let _alone = cpu::alone();
+    let homes = [Home::new(), Home::new()];
+    let openflow = "[openflow]\nlisten = [\"unix:of.sock\"]\n";
+    let config = |ports: String, node: usize, flows: &[(u16, usize)]| {
+        [ports, support::port("nf"), patch("nf", "wan"), aggregation(node, flows, ""), support::SLEEPER.into()].concat()
+    };
+    let first = homes[0].start(&(config(network("wan"), 0, &[(200, 1)]) + openflow));
+    let second = homes[1].start(&config(uplink("wan", &homes[0].socket("wan")), 1, &[(100, 0)]));
+    for switch in [&first, &second] {
+        switch.wait_up(&["wan"]);
+    }
+    let target = format!("unix:{}", homes[0].socket("of").display());
+    let ofctl = |command: &str, arguments: &[&str]| {
+        let mut ofctl = Command::new("ovs-ofctl");
+        ofctl.args(["-O", "OpenFlow13", "-t", "10", command, &target]).args(arguments);
+        let output = ofctl.output().expect("ovs-ofctl runs; it is in the Debian package openvswitch-common");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{command} {arguments:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
+    let mut joined = |vid: u16| {
+        let before = first.sides("wan")[1].aggregates;
+        exchange(&mut ends, 1000, &[vid]).unwrap();
+        first.sides("wan")[1].aggregates - before
+    };
+    assert!(joined(100) == 0 && joined(200) > 0);
+    // The next hop is number 2 of the configuration, under which the other switch is known.
+    ofctl("add-flow", &["table=1,dl_vlan=100,actions=write_metadata:2"]);
+    ofctl("add-flow", &["table=1,dl_vlan=200,actions=write_metadata:0"]);
+    assert!(joined(100) > 0 && joined(200) == 0);
+    ofctl("del-flows", &["table=1"]);
+    assert!(joined(100) == 0 && joined(200) > 0);
+    let ports = ofctl("show", &[]);
+    assert!(ports.contains("1(wan)") && ports.contains("2(nf)"), "{ports}");
+    assert!(ofctl("dump-ports", &["1"]).contains("rx pkts=6000"), "{}", ofctl("dump-ports", &["1"]));
+    first.none_dropped();
+    second.none_dropped();
+    first.stop();
+    second.stop();
     Ok(())
 }

@@ -74,6 +74,12 @@ reasons! {
     KernelLoss = "kernel-loss",
 }
 
+/// A reason of this name is counted where frames go to, and all others where they come from.
+pub fn is_at_destination(name: &str) -> bool {
+    use Reason::{Busy, Down, NoBuffers, Refused, TooLong, UnknownChain};
+    [NoBuffers, TooLong, Down, Busy, Refused, UnknownChain].into_iter().any(|reason| REASONS[reason as usize].0 == name)
+}
+
 impl From<paflow::Reject> for Reason {
     fn from(reject: paflow::Reject) -> Reason {
         use paflow::Reject;

@@ -9,5 +9,6 @@ pub mod daemon;
 pub mod decode;
 pub mod demo;
 pub mod metrics;
+pub mod openflow;
 pub mod plan;
 pub mod serve;

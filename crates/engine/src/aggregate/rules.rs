@@ -1,6 +1,7 @@
 //! What ports that aggregate go by: next hops, the aggregation table, and what is taken for an aggregate.
 
 use crate::spec::{AggregationSpec, Chains};
+use crate::stats::AggregationFlow;
 use paflow::table::key::VXLAN_PORT;
 use paflow::table::{Table, VlanTable, VniTable};
 use paflow::{Nfi, Receiver, Template};
@@ -29,21 +30,21 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// The rules of `spec`; none at all if there is none: nothing is joined or taken for an aggregate.
-    pub(crate) fn new(spec: Option<&AggregationSpec>) -> Rules {
+    /// The rules of `spec`, with flows laid over those that it has; none at all if there is no `spec`: nothing is joined
+    /// or taken for an aggregate.
+    pub(crate) fn new(spec: Option<&AggregationSpec>, laid: &[AggregationFlow]) -> Rules {
         let Some(spec) = spec else { return Rules::none() };
         let mut table = match spec.chains {
             Chains::Vlan => Table::Vlan(Box::default()),
-            Chains::Vni => Table::Vni(VniTable::new(spec.flows.len().max(VNIS)), VXLAN_PORT),
+            Chains::Vni => Table::Vni(VniTable::new((spec.flows.len() + laid.len()).max(VNIS)), VXLAN_PORT),
         };
-        for &(chain, nfi) in &spec.flows {
-            let Some(nfi) = Nfi::new(nfi) else { continue };
-            match &mut table {
-                Table::Vlan(table) => {
-                    table.set(chain as u16, Some(nfi));
-                }
+        let laid = laid.iter().map(|flow| (flow.sc, flow.nfi));
+        for (chain, nfi) in spec.flows.iter().copied().chain(laid) {
+            match (&mut table, Nfi::new(nfi)) {
+                (Table::Vlan(table), nfi) => drop(table.set(chain as u16, nfi)),
                 // There is room for all, and what is beyond the largest VNI no packet has.
-                Table::Vni(table, _) => drop(table.insert(chain, nfi)),
+                (Table::Vni(table, _), Some(nfi)) => drop(table.insert(chain, nfi)),
+                (Table::Vni(table, _), None) => drop(table.remove(chain)),
             }
         }
         let hops: Vec<Hop> = spec

@@ -9,6 +9,15 @@ use paflow::outer::{Addresses, Carrier};
 use paflow::table::Table;
 
 impl Switch {
+    /// Lays flows over those of the specification, in place of all that were laid before; they stay when the specification
+    /// changes. NFI 0 stands for no next hop, and so does one that the specification doesn't have.
+    pub fn lay_aggregation_flows(&self, flows: Vec<AggregationFlow>) {
+        let topology = self.inner.topology();
+        let mut laid = self.inner.laid.lock().unwrap();
+        *laid = flows;
+        self.inner.rules.set(Rules::new(topology.spec.aggregation.as_ref(), &laid));
+    }
+
     /// The aggregation table in force, by service chain.
     pub fn aggregation_flows(&self) -> Vec<AggregationFlow> {
         flows(&self.inner.rules.get())

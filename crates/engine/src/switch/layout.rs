@@ -127,7 +127,7 @@ mod tests {
             aggregate: false,
             staged: false,
         };
-        Arc::new(PortShared::new(id, &spec, None, None, &Arc::new(Live::new(Rules::new(None)))))
+        Arc::new(PortShared::new(id, &spec, None, None, &Arc::new(Live::new(Rules::new(None, &[])))))
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::Key;
 use crate::spec::{BridgeSpec, MappingSpec, PortSpec, Spec, Vlan};
-use crate::stats::{MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
+use crate::stats::{AggregationFlow, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 use crate::worker::STAGES;
 use fabric::Fabric;
 use layout::{Domain, Layout};
@@ -60,6 +60,8 @@ struct Inner {
     topology: Mutex<Topology>,
     /// What ports that aggregate go by.
     rules: Arc<Live<Rules>>,
+    /// Flows that were laid over those of the specification. Locked after the topology.
+    laid: Mutex<Vec<AggregationFlow>>,
     started: Instant,
     stop: AtomicBool,
 }
@@ -86,7 +88,8 @@ impl Switch {
         let inner = Arc::new(Inner {
             fabric: Arc::default(),
             topology: Mutex::new(nothing),
-            rules: Arc::new(Live::new(Rules::new(None))),
+            rules: Arc::new(Live::new(Rules::new(None, &[]))),
+            laid: Mutex::default(),
             started: Instant::now(),
             stop: AtomicBool::new(false),
         });
@@ -219,7 +222,7 @@ impl Inner {
         // VLANs belong to the bridge: a port that differs in them only stays open.
         let opens_like = |a: &PortSpec, b: &PortSpec| *a == PortSpec { vlan: a.vlan.clone(), ..b.clone() };
         if old.spec.aggregation != spec.aggregation {
-            self.rules.set(Rules::new(spec.aggregation.as_ref()));
+            self.rules.set(Rules::new(spec.aggregation.as_ref(), &self.laid.lock().unwrap()));
         }
         let mut failed = Vec::new();
         let mut ports = Vec::new();

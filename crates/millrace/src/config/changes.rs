@@ -55,6 +55,9 @@ impl Config {
         if self.metrics != old.metrics {
             report.needs_restart.push("metrics".to_owned());
         }
+        if self.openflow != old.openflow {
+            report.needs_restart.push("openflow".to_owned());
+        }
         if self.confinement != old.confinement {
             report.needs_restart.push("confinement".to_owned());
         }

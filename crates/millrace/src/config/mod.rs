@@ -32,7 +32,7 @@ pub use problem::{Problem, Report, Severity};
 pub use raw::{Idle, Mode, ServiceChainId, Transport, UnknownChains};
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
-pub use value::{Mac, MetricsAddress};
+pub use value::{ListenAddress, Mac};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,7 +55,9 @@ pub struct Config {
     /// Path of the control socket.
     pub control: PathBuf,
     /// Where to answer scrapes of the metrics, if anywhere.
-    pub metrics: Option<MetricsAddress>,
+    pub metrics: Option<ListenAddress>,
+    /// Where controllers can set the aggregation table, if anywhere.
+    pub openflow: Option<Openflow>,
     /// What the switch denies itself.
     pub confinement: Confinement,
 }
@@ -69,6 +71,15 @@ pub struct Mapping {
     pub to: String,
     /// The two are joined by a patch, too.
     pub pass_through: bool,
+}
+
+/// The OpenFlow channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Openflow {
+    /// Where it listens; not empty.
+    pub listen: Vec<ListenAddress>,
+    /// Its datapath id.
+    pub datapath_id: u64,
 }
 
 /// A port.

@@ -166,6 +166,9 @@ pub struct RawFile {
     pub control: Field<Table<RawControl>>,
     /// The OpenMetrics endpoint, for Prometheus and the like. Without this section there is none.
     pub metrics: Field<Table<RawMetrics>>,
+    /// The OpenFlow 1.3 channel, over which controllers set the aggregation table. Without this section there is none. A
+    /// change takes effect when the switch is started again.
+    pub openflow: Field<Table<RawOpenflow>>,
     /// What the switch denies itself before it serves its first guest; docs/security.md explains it, and
     /// `millrace ctl confinement` shows it. A change takes effect when the switch is started again.
     pub confinement: Field<Table<RawConfinement>>,
@@ -355,6 +358,19 @@ pub struct RawMetrics {
     /// Where to answer `GET /metrics`: a loopback address and port such as `"127.0.0.1:9464"`, or
     /// `"unix:metrics.sock"`. Other addresses are refused: the endpoint has no authentication.
     pub listen: Field<String>,
+}
+
+/// `[openflow]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(rename = "openflow", extend("required" = ["listen"]))]
+pub struct RawOpenflow {
+    /// Where to wait for controllers: loopback addresses and ports such as `"127.0.0.1:6653"`, or `"unix:openflow.sock"`.
+    /// Other addresses are refused: there is neither authentication nor encryption.
+    pub listen: Field<Vec<At<String>>>,
+    /// How controllers tell this switch from others.
+    #[schemars(range(min = 1), extend("x-default" = "made up from the path of the control socket"))]
+    pub datapath_id: Field<i64>,
 }
 
 /// `[confinement]`.

@@ -363,9 +363,9 @@ fn workers_are_judged_and_queues_spread() {
 #[test]
 fn metrics_listen_on_loopback_only() {
     let metrics = |listen: &str| valid(&format!("[metrics]\nlisten = '{listen}'\n")).metrics;
-    assert_eq!(metrics("127.0.0.1:9464"), Some(MetricsAddress::Tcp("127.0.0.1:9464".parse().unwrap())));
-    assert_eq!(metrics("[::1]:9464"), Some(MetricsAddress::Tcp("[::1]:9464".parse().unwrap())));
-    assert_eq!(metrics("unix:m.sock"), Some(MetricsAddress::Unix("/etc/m.sock".into())));
+    assert_eq!(metrics("127.0.0.1:9464"), Some(ListenAddress::Tcp("127.0.0.1:9464".parse().unwrap())));
+    assert_eq!(metrics("[::1]:9464"), Some(ListenAddress::Tcp("[::1]:9464".parse().unwrap())));
+    assert_eq!(metrics("unix:m.sock"), Some(ListenAddress::Unix("/etc/m.sock".into())));
     for (listen, expected) in [
         (
             "0.0.0.0:9464",
@@ -451,6 +451,24 @@ fn aggregation_is_judged() {
     let chains =
         format!("{NETWORK}[aggregation]\n{own}service-chain-id='vni'\nnext-hop=[{hop}]\nflow=[{{sc=70000, nfi=7}}]");
     assert_eq!(valid(&chains).aggregation.unwrap().flows[0].sc, 70_000);
+}
+
+#[test]
+fn openflow_listens_on_loopback_only() {
+    let openflow =
+        valid("[openflow]\nlisten = ['127.0.0.1:6653', 'unix:of.sock']\ndatapath-id = 5\n").openflow.unwrap();
+    let wanted = [ListenAddress::Tcp("127.0.0.1:6653".parse().unwrap()), ListenAddress::Unix("/etc/of.sock".into())];
+    assert_eq!((&openflow.listen[..], openflow.datapath_id), (&wanted[..], 5));
+    assert!(valid("[openflow]\nlisten = ['[::1]:1']\n").openflow.unwrap().datapath_id > 0);
+    for (text, expected) in [
+        ("listen = ['192.0.2.1:6653']", "2:11: 192.0.2.1 is not a loopback address; "),
+        ("listen = []", "2:10: there is nowhere to listen; "),
+        ("datapath-id = 0", "2:15: `datapath-id` cannot be 0; give 1 or more"),
+        ("", "1:1: `listen` is missing; "),
+    ] {
+        let found = problems(&format!("[openflow]\n{text}\n"));
+        assert!(found.iter().any(|line| line.starts_with(expected)), "{text}: {found:#?}");
+    }
 }
 
 #[test]

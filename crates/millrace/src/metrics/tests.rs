@@ -6,7 +6,7 @@ use engine::stats::{
     PortStats, QueueStats, Snapshot, WorkerStats,
 };
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -109,7 +109,7 @@ fn an_empty_switch_has_a_page_too() {
 }
 
 /// Serves at `address` while `client` runs.
-fn with_exporter(address: &MetricsAddress, client: impl FnOnce(Option<SocketAddr>)) {
+fn with_exporter(address: &ListenAddress, client: impl FnOnce(Option<SocketAddr>)) {
     let exporter = Exporter::bind(address).unwrap();
     let tcp = exporter.tcp_address();
     let stop = Stop::new().unwrap();
@@ -137,7 +137,7 @@ fn exchange(mut stream: impl Read + Write, request: &str) -> String {
 
 #[test]
 fn http_is_answered_on_loopback() {
-    with_exporter(&MetricsAddress::Tcp("127.0.0.1:0".parse().unwrap()), |address| {
+    with_exporter(&ListenAddress::Tcp("127.0.0.1:0".parse().unwrap()), |address| {
         let ask = |request: &str| {
             let stream = TcpStream::connect(address.unwrap()).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -172,7 +172,7 @@ fn http_is_answered_on_loopback() {
 fn http_is_answered_on_a_unix_socket() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("metrics.sock");
-    with_exporter(&MetricsAddress::Unix(path.clone()), |_| {
+    with_exporter(&ListenAddress::Unix(path.clone()), |_| {
         let page = exchange(UnixStream::connect(&path).unwrap(), "GET /metrics HTTP/1.1\r\n\r\n");
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("# EOF\n"));
     });
@@ -182,7 +182,7 @@ fn http_is_answered_on_a_unix_socket() {
 #[test]
 fn a_taken_port_is_reported_with_what_to_do() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = MetricsAddress::Tcp(taken.local_addr().unwrap());
+    let address = ListenAddress::Tcp(taken.local_addr().unwrap());
     let error = Exporter::bind(&address).unwrap_err().to_string();
     assert!(error.contains("[metrics] listen"), "{error}");
 }
