@@ -445,6 +445,31 @@ fn packets_are_joined_on_a_cable_between_kernels() -> Result<()> {
     Ok(())
 }
 
+/// What a mapped guest sends goes from where it lies, or is joined. What it receives is copied, once, out of aggregates.
+#[test]
+fn a_mapped_port_aggregates() -> Result<()> {
+    let _alone = cpu::alone();
+    let homes = [Home::new(), Home::new()];
+    let flows = |node: usize| aggregation(node, &[(100, 1 - node)], "");
+    let near = [network("wan"), support::port("nf"), patch("nf", "wan"), flows(0), support::SLEEPER.into()];
+    let mapping = "[[mapping]]\nfrom = \"wan\"\nto = \"nf\"\nmode = \"pass-through\"\n";
+    let wan = uplink("wan", &homes[0].socket("wan"));
+    let far = [wan, support::port("nf"), mapping.into(), flows(1), support::poller()];
+    let switches = [homes[0].start(&near.concat()), homes[1].start(&far.concat())];
+    let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
+    exchange(&mut ends, 20_000, &[100, 200])?;
+    let mapping = switches[1].mapping();
+    assert!(!mapping.zero_copy && mapping.reason.as_ref().is_some_and(|why| why.contains("aggregates")), "{mapping:?}");
+    assert!(mapping.sent_in_place > 0 && mapping.sent_copied > 0, "{mapping:?}");
+    let [received, sent] = switches[1].sides("wan");
+    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
+    for switch in switches {
+        switch.none_dropped();
+        switch.stop();
+    }
+    Ok(())
+}
+
 /// A real controller sets the table of a confined switch, and takes away what the configuration says.
 #[test]
 fn a_controller_sets_next_hops() -> Result<()> {

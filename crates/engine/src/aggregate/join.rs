@@ -100,7 +100,7 @@ impl Join {
         let mut arena = &mut arena[..];
         for group in plan.groups() {
             let added = match group.next_hop().and_then(|nfi| rules.hop(nfi)).filter(|_| !group.goes_as_it_is()) {
-                None => burst.push_segments(frames.segments(&frames.as_slice()[group.first()])),
+                None => burst.push_frame(&frames, &frames.as_slice()[group.first()]),
                 Some(hop) => {
                     let template = &rules.hops[hop].template;
                     let sum = if template.wants_sum() { sum_of(&plan, group, &frames) } else { Sum::new() };
@@ -111,7 +111,9 @@ impl Join {
             };
             debug_assert!(added, "segments were counted");
         }
-        done.count_joined(&burst, self.inner.transmit(burst.frames()))
+        let sent = self.inner.transmit(burst.frames());
+        frames.keep_places(burst.kept());
+        done.count_joined(&burst, sent)
     }
 }
 

@@ -198,6 +198,8 @@ impl Mapping {
             }
         }
         let shared = physical.share(&memories);
+        // The packets of an aggregate need buffers of their own: were they all out to receive aggregates, none were left.
+        let lends = shared.is_ok() && port.member().is_none();
         if let Err(why) = &shared {
             tracing::warn!("port \"{}\" copies: {why}", port.name);
         }
@@ -212,7 +214,7 @@ impl Mapping {
             if shared.is_err() && self.is_joined(2 * queue) {
                 self.separate(port, &mut **physical, 2 * queue, takes);
                 start_receive(port, &self.fabric, &mut **physical, queue);
-            } else if shared.is_ok() && takes.is_some() && !mapped.is_reachable() {
+            } else if lends && takes.is_some() && !mapped.is_reachable() {
                 let half = self.fabric.detach_receive((port.id, queue));
                 stop(port, &mut **physical, 2 * queue);
                 if let Some(lost) = half.map(|half| waiting(&*half)).filter(|&lost| lost > 0) {
