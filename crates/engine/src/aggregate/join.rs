@@ -10,16 +10,16 @@ use crate::drops::{Drops, Reason};
 use crate::port::vhost_user::VhostTransmit;
 use crate::port::{Sent, Transmit};
 use paflow::checksum::Sum;
-use paflow::encode::{Part, Parts};
+use paflow::encode::{Framing, Part, Parts};
 use paflow::plan::{Group, Plan};
 use paflow::{Nfi, Octets, Planner};
 use std::cell::RefCell;
 use std::sync::Arc;
 use virtqueue::{Burst, BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 
-/// Bytes for headers and lengths: at most half as many headers of 88 bytes as packets, and three bytes a packet, and one
-/// more a group.
-const ARENA: usize = MAX_BURST / 2 * 88 + MAX_BURST * 3 + MAX_BURST / 2;
+/// Bytes for headers and lengths: at most half as many headers of 88 bytes as packets, and a word for each packet and for
+/// the end of each group.
+const ARENA: usize = MAX_BURST / 2 * 88 + MAX_BURST * 4 + MAX_BURST / 2 * 4;
 
 /// Segments that joining adds at most: headers, lengths and the last padding.
 const ADDED: usize = MAX_BURST / 2 + 2 * MAX_BURST + MAX_BURST / 2;
@@ -105,8 +105,13 @@ impl Join {
                     let template = &rules.hops[hop].template;
                     let sum = if template.wants_sum() { sum_of(&plan, group, &frames) } else { Sum::new() };
                     let headers = put(&mut arena, &template.headers(group.count(), group.size(), sum));
-                    let parts = Gather { parts: plan.parts(group), frames: &frames, arena: &mut arena, packet: None };
-                    burst.push_segments(std::iter::once(headers).chain(parts))
+                    burst.push_segments(Gather {
+                        headers: Some(headers),
+                        parts: plan.parts(group),
+                        frames: &frames,
+                        arena: &mut arena,
+                        packet: None,
+                    })
                 }
             };
             debug_assert!(added, "segments were counted");
@@ -166,7 +171,7 @@ fn has_many_segments(frames: &Frames<'_>) -> bool {
 }
 
 /// Writes `bytes` to the front of the arena, which is used up by that.
-#[inline(always)]
+#[inline]
 fn put<'q>(arena: &mut &'q mut [u8], bytes: &[u8]) -> Segment<'q> {
     let (now, rest) = std::mem::take(arena).split_at_mut(bytes.len());
     now.copy_from_slice(bytes);
@@ -174,8 +179,19 @@ fn put<'q>(arena: &mut &'q mut [u8], bytes: &[u8]) -> Segment<'q> {
     Segment::from(&*now)
 }
 
-/// The segments of an aggregate behind its headers.
+/// The same for the few bytes between two packets, without a call to copy them.
+#[inline(always)]
+fn put_framing<'q>(arena: &mut &'q mut [u8], bytes: &Framing) -> Option<Segment<'q>> {
+    let (now, rest) = std::mem::take(arena).split_first_chunk_mut()?;
+    let (word, used) = bytes.word();
+    *now = word;
+    *arena = rest;
+    Some(Segment::from(&now[used]))
+}
+
+/// The segments of an aggregate.
 struct Gather<'x, 'q> {
+    headers: Option<Segment<'q>>,
     parts: Parts<'x>,
     frames: &'x Frames<'q>,
     arena: &'x mut &'q mut [u8],
@@ -188,6 +204,9 @@ impl<'q> Iterator for Gather<'_, 'q> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Segment<'q>> {
+        if let Some(headers) = self.headers.take() {
+            return Some(headers);
+        }
         if let Some((index, gone)) = self.packet {
             let frame = &self.frames.as_slice()[index];
             self.packet = Some((index, gone + 1));
@@ -197,7 +216,7 @@ impl<'q> Iterator for Gather<'_, 'q> {
             self.packet = None;
         }
         match self.parts.next()? {
-            Part::Framing(bytes) => Some(put(self.arena, &bytes)),
+            Part::Framing(bytes) => put_framing(self.arena, &bytes),
             Part::Packet(index) => {
                 let frame = &self.frames.as_slice()[index];
                 if !frame.is_contiguous() {
