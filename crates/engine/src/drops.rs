@@ -40,10 +40,65 @@ reasons! {
     NoPort = "no-port",
     /// The port is in no patch and no bridge.
     Unconnected = "unconnected",
+    /// The packet's service chain is in no flow, and the configuration says that such packets are dropped.
+    UnknownChain = "unknown-chain",
+    /// An aggregate is of a version of the format that is not known here.
+    UnknownVersion = "unknown-version",
+    /// The packets in an aggregate are of a type that is not known here.
+    UnknownType = "unknown-type",
+    /// An aggregate says that it holds nothing.
+    Empty = "empty",
+    /// An aggregate holds more packets than are taken.
+    TooMany = "too-many",
+    /// An aggregate ends before a header or a packet in it does.
+    Truncated = "truncated",
+    /// A packet in an aggregate is shorter than an Ethernet header.
+    EmbeddedRunt = "embedded-runt",
+    /// A padding byte of an aggregate is not zero.
+    BadPadding = "bad-padding",
+    /// Lengths in an aggregate contradict each other, or those around it.
+    LengthMismatch = "length-mismatch",
+    /// An aggregate was fragmented on its way.
+    Fragmented = "fragmented",
+    /// The IPv4 header around an aggregate has a wrong checksum.
+    BadIpChecksum = "bad-ip-checksum",
+    /// An aggregate has a wrong UDP checksum.
+    BadUdpChecksum = "bad-udp-checksum",
+    /// An aggregate over IPv6 has no UDP checksum, and the configuration asks for one.
+    NoUdpChecksum = "no-udp-checksum",
+    /// The VXLAN header around an aggregate has no valid VNI.
+    BadVxlanFlags = "bad-vxlan-flags",
     /// Dropped on purpose by fault injection.
     Injected = "injected",
     /// The kernel lost frames before the switch could take them, or they are longer than the buffers it has for them.
     KernelLoss = "kernel-loss",
+}
+
+/// A reason of this name is counted where frames go to, and all others where they come from.
+pub fn is_at_destination(name: &str) -> bool {
+    use Reason::{Busy, Down, NoBuffers, Refused, TooLong, UnknownChain};
+    [NoBuffers, TooLong, Down, Busy, Refused, UnknownChain].into_iter().any(|reason| REASONS[reason as usize].0 == name)
+}
+
+impl From<paflow::Reject> for Reason {
+    fn from(reject: paflow::Reject) -> Reason {
+        use paflow::Reject;
+        match reject {
+            Reject::UnknownVersion(_) => Reason::UnknownVersion,
+            Reject::UnknownType(_) => Reason::UnknownType,
+            Reject::Empty => Reason::Empty,
+            Reject::TooMany { .. } => Reason::TooMany,
+            Reject::Truncated { .. } => Reason::Truncated,
+            Reject::Runt(_) => Reason::EmbeddedRunt,
+            Reject::BadPadding(_) => Reason::BadPadding,
+            Reject::LengthMismatch { .. } => Reason::LengthMismatch,
+            Reject::Fragmented => Reason::Fragmented,
+            Reject::BadIpChecksum => Reason::BadIpChecksum,
+            Reject::BadUdpChecksum => Reason::BadUdpChecksum,
+            Reject::NoUdpChecksum => Reason::NoUdpChecksum,
+            Reject::BadVxlanFlags(_) => Reason::BadVxlanFlags,
+        }
+    }
 }
 
 /// Frames dropped at one port, by reason. Several workers may count here; none does so on the path of a frame that is

@@ -17,6 +17,82 @@ pub struct Snapshot {
     /// One entry for each queue of a mapping.
     #[serde(default)]
     pub mappings: Vec<MappingStats>,
+    /// What is joined and split, if that is configured.
+    #[serde(default)]
+    pub aggregation: Option<AggregationStats>,
+}
+
+/// Packet aggregation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AggregationStats {
+    /// What tells the service chain of a packet: `vlan` or `vni`.
+    pub service_chain_id: String,
+    /// Longest payload of an Ethernet frame that an aggregate is in.
+    pub mtu: u16,
+    /// Number of flows in the aggregation table.
+    pub flows: usize,
+    /// One entry a next hop, in configuration order.
+    pub next_hops: Vec<NextHopStats>,
+    /// One entry for each port that aggregates, in configuration order.
+    pub ports: Vec<AggregationPort>,
+}
+
+/// A next hop, and what was sent to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NextHopStats {
+    /// Its number.
+    pub nfi: u16,
+    /// Its IP address; none if aggregates to it are in plain Ethernet frames.
+    pub ip: Option<String>,
+    /// Its MAC address, or its router's.
+    pub mac: String,
+    /// The only port that it is behind, if that is known.
+    pub port: Option<String>,
+    /// Service chains whose packets go to it.
+    pub chains: usize,
+    /// Packets sent to it.
+    pub packets: u64,
+    /// Frames that they went in.
+    pub frames: u64,
+    /// Of these, aggregates.
+    pub aggregates: u64,
+}
+
+/// A port that aggregates.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AggregationPort {
+    /// Its name.
+    pub port: String,
+    /// What came from the network.
+    pub received: AggregationSide,
+    /// What went there.
+    pub sent: AggregationSide,
+}
+
+/// One direction of a port that aggregates. The port's own counters are of packets; these tell what is on the wire.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AggregationSide {
+    /// Packets, each by itself.
+    pub packets: u64,
+    /// Frames on the wire, whether they hold several packets or are one.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Of these, aggregates.
+    pub aggregates: u64,
+    /// Frames by length; `sizes[i]` counts lengths up to [`SIZE_BOUNDS`]`[i]`.
+    pub sizes: [u64; SIZE_BOUNDS.len()],
+    /// Frames by number of packets; `held[i]` counts numbers up to [`PACKETS_BOUNDS`]`[i]`.
+    pub held: [u64; PACKETS_BOUNDS.len()],
+}
+
+/// One entry of the aggregation table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AggregationFlow {
+    /// Service chain: a VLAN or a VNI.
+    pub sc: u32,
+    /// Number of the next hop.
+    pub nfi: u16,
 }
 
 /// One queue of a mapping.
@@ -83,6 +159,12 @@ pub struct QueueStats {
     /// CPU index of the worker that polls this queue, if any.
     pub worker: Option<usize>,
 }
+
+/// Upper bounds of the classes of frame lengths, in bytes without FCS.
+pub const SIZE_BOUNDS: [u32; 7] = [64, 128, 256, 512, 1024, 1518, 65_535];
+
+/// Upper bounds of the classes of packets in a frame.
+pub const PACKETS_BOUNDS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 /// Upper bounds of the burst histogram's classes, in frames.
 pub const BURST_BOUNDS: [u32; 7] = [1, 2, 4, 8, 16, 31, 32];

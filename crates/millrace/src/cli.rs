@@ -52,10 +52,20 @@ Examples:
   millrace ctl stats --watch 1         frames and bits per second, every second
   millrace ctl drops                   frames that ended without being sent, and why
   millrace ctl mappings                physical queues that receive into guests' buffers
+  millrace ctl aggregation             packets that are joined for the network, and how well that works
   millrace ctl confinement             what the switch denies itself
   millrace ctl --json stats            everything that is counted, for scripts
   millrace ctl --socket /run/b.sock reload")]
     Ctl(CtlOptions),
+    /// Print the aggregated packets in a capture file, and what they hold
+    #[command(after_help = "\
+Aggregates are recognized over UDP, inside of VXLAN, and in plain Ethernet frames. Those that a switch would drop are
+printed with the reason that it would count.
+
+Examples:
+  millrace decode wan.pcap                                   such as `record-to` writes
+  millrace decode --json wan.pcap                            one line of JSON for each aggregate")]
+    Decode(DecodeOptions),
     /// Print what a configuration file can hold
     #[command(after_help = "\
 Examples:
@@ -158,6 +168,8 @@ pub enum CtlRequest {
     Drops,
     /// Show which physical queues receive into guests' buffers, or why they do not
     Mappings,
+    /// Packets that are joined and split: next hops, flows, and what is on the wire
+    Aggregation,
     /// Privileges, system calls and files that the switch has denied itself
     Confinement,
     /// Read the configuration again and apply it
@@ -177,6 +189,23 @@ pub struct StatsOptions {
     /// With --watch: end after so many reports
     #[arg(long, value_name = "N", requires = "watch")]
     pub count: Option<u64>,
+}
+
+/// Options of `decode`.
+#[derive(Debug, Args)]
+pub struct DecodeOptions {
+    /// Capture file, pcap or pcapng
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// UDP port of aggregates
+    #[arg(long, value_name = "PORT", default_value_t = paflow::header::UDP_PORT)]
+    pub udp_port: u16,
+    /// UDP port of VXLAN
+    #[arg(long, value_name = "PORT", default_value_t = paflow::table::key::VXLAN_PORT)]
+    pub vxlan_port: u16,
+    /// Print one line of JSON for each aggregate
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options of `schema`.

@@ -3,11 +3,12 @@
 use crate::config::{Config, LoadError, Reach, ReachError, ReloadReport};
 use crate::confine::{Confined, PrivilegeError, confine};
 use crate::control::{Handler, Server};
-use crate::metrics::{Exporter, MetricsError};
+use crate::metrics::Exporter;
+use crate::openflow::{Datapath, Service};
 use crate::plan;
-use crate::serve::{BindError, Stop};
+use crate::serve::{BindError, ListenError, Stop};
 use engine::Switch;
-use engine::stats::{MacEntry, Snapshot};
+use engine::stats::{AggregationFlow, MacEntry, Snapshot};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use std::io;
@@ -25,9 +26,9 @@ pub enum DaemonError {
     /// No control socket.
     #[error(transparent)]
     Control(#[from] BindError),
-    /// No metrics endpoint.
+    /// No metrics endpoint, or no OpenFlow channel.
     #[error(transparent)]
-    Metrics(#[from] MetricsError),
+    Listen(#[from] ListenError),
     /// A directory that the configuration grants is missing.
     #[error(transparent)]
     Reach(#[from] ReachError),
@@ -57,6 +58,7 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
     let stop = Stop::new().map_err(|source| DaemonError::System { action: "create an eventfd", source })?;
     let control = Server::bind(&config.control)?;
     let metrics = config.metrics.as_ref().map(Exporter::bind).transpose()?;
+    let openflow = config.openflow.as_ref().map(Service::bind).transpose()?;
     let reach = Reach::of(&config, path)?;
     // Before there is a second thread: it would keep what this one gives up.
     let confined = confine(&config.confinement, &reach)?;
@@ -78,6 +80,9 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
         scope.spawn(|| control.serve(&handler, &stop));
         if let Some(metrics) = metrics {
             scope.spawn(|| metrics.serve(&handler, &stop));
+        }
+        if let Some(openflow) = openflow {
+            scope.spawn(|| openflow.serve(&*daemon, &stop));
         }
         daemon.obey(&mut signals);
         stop.set();
@@ -146,6 +151,16 @@ impl Daemon {
     }
 }
 
+impl Datapath for Daemon {
+    fn snapshot(&self) -> Snapshot {
+        self.switch.snapshot()
+    }
+
+    fn lay_flows(&self, flows: Vec<AggregationFlow>) {
+        self.switch.lay_aggregation_flows(flows);
+    }
+}
+
 impl Handler for Daemon {
     fn snapshot(&self) -> Snapshot {
         self.switch.snapshot()
@@ -153,6 +168,10 @@ impl Handler for Daemon {
 
     fn macs(&self) -> Vec<MacEntry> {
         self.switch.macs()
+    }
+
+    fn aggregation_flows(&self) -> Vec<AggregationFlow> {
+        self.switch.aggregation_flows()
     }
 
     fn reload(&self) -> Result<ReloadReport, String> {

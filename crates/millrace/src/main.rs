@@ -3,7 +3,7 @@
 use clap::Parser;
 use millrace::cli::{Cli, Command, RunOptions};
 use millrace::config::{Config, LoadError, Report};
-use millrace::{config, ctl, daemon, demo};
+use millrace::{config, ctl, daemon, decode, demo};
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -14,6 +14,9 @@ fn main() -> ExitCode {
         Command::Run(options) => run(&options),
         Command::Check(options) => check(&options.path()),
         Command::Ctl(options) => ctl::run(&options, &mut io::stdout().lock()).map_err(Into::into),
+        Command::Decode(options) => {
+            decode::run(&options, &mut io::BufWriter::new(io::stdout().lock())).map_err(Into::into)
+        }
         Command::Schema(options) => {
             print(if options.markdown { config::markdown() } else { format!("{:#}\n", config::schema()) })
         }

@@ -14,6 +14,15 @@ pub struct Framing {
     end: u8,
 }
 
+impl Framing {
+    /// The bytes in a word, and where in it they are: to be written in one go.
+    #[inline(always)]
+    pub fn word(&self) -> ([u8; 4], std::ops::Range<usize>) {
+        let [a, b, c] = self.bytes;
+        ([a, b, c, 0], self.start as usize..self.end as usize)
+    }
+}
+
 impl std::ops::Deref for Framing {
     type Target = [u8];
 

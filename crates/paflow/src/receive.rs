@@ -186,6 +186,17 @@ impl Receiver {
     }
 }
 
+/// The IP address that a frame is for, behind at most one VLAN tag; `None` if it carries no IP packet. For those who have
+/// to know it of a frame that was rejected.
+#[cold]
+pub fn destination<S: Octets + ?Sized>(frame: &S) -> Option<IpAddr> {
+    match network(frame)? {
+        (IPV4, at) => frame.read::<4>(at + 16).map(|octets| Ipv4Addr::from(octets).into()),
+        (IPV6, at) => frame.read::<16>(at + 24).map(|octets| Ipv6Addr::from(octets).into()),
+        _ => None,
+    }
+}
+
 /// What a UDP port is for.
 #[derive(Clone, Copy)]
 enum Port {

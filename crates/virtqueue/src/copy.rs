@@ -153,8 +153,26 @@ mod arch {
     /// As [`super::Copier::copy`].
     #[cold]
     unsafe fn tiny(dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: passed on.
-        unsafe { std::ptr::copy(src, dst, len) }
+        // Two halves that overlap, both loaded before either is stored: the lengths in an aggregate are as short as this,
+        // and a call to copy them would cost more than they are worth.
+        // SAFETY: each step starts at 0 or at `len` minus its own size, which is at most `len`; none asks for alignment.
+        unsafe {
+            if len >= 8 {
+                let (a, b) = (src.cast::<u64>().read_unaligned(), src.add(len - 8).cast::<u64>().read_unaligned());
+                dst.cast::<u64>().write_unaligned(a);
+                dst.add(len - 8).cast::<u64>().write_unaligned(b);
+            } else if len >= 4 {
+                let (a, b) = (src.cast::<u32>().read_unaligned(), src.add(len - 4).cast::<u32>().read_unaligned());
+                dst.cast::<u32>().write_unaligned(a);
+                dst.add(len - 4).cast::<u32>().write_unaligned(b);
+            } else if len >= 2 {
+                let (a, b) = (src.cast::<u16>().read_unaligned(), src.add(len - 2).cast::<u16>().read_unaligned());
+                dst.cast::<u16>().write_unaligned(a);
+                dst.add(len - 2).cast::<u16>().write_unaligned(b);
+            } else if len == 1 {
+                *dst = *src;
+            }
+        }
     }
 
     /// # Safety

@@ -245,6 +245,23 @@ impl<'q> Burst<'_, 'q> {
         true
     }
 
+    /// Adds a frame of another burst as it is, so that the chain that it came in can still be kept: what is kept of this
+    /// burst then has to be kept of the other one ([`Frames::keep_places`]). Returns false, and adds nothing, if its
+    /// segments do not fit.
+    ///
+    /// # Panics
+    /// If there is no [`Burst::room`].
+    #[must_use]
+    #[inline(always)]
+    pub fn push_frame(&mut self, frames: &Frames<'q>, frame: &Frame<'q>) -> bool {
+        if !frame.is_contiguous() {
+            return self.push_segments(frames.segments(frame));
+        }
+        self.lender = frames.lender;
+        self.put(*frame);
+        true
+    }
+
     #[inline(always)]
     fn put(&mut self, frame: Frame<'q>) {
         self.storage.frames[self.frames].write(frame.forget());
@@ -376,6 +393,12 @@ impl<'b> Frames<'b> {
         Some(frame.chain.id)
     }
 
+    /// Keeps the chains at these places, as [`Frames::keep`] does one by one.
+    #[inline(always)]
+    pub fn keep_places(&self, places: u32) {
+        self.kept.set(self.kept.get() | places);
+    }
+
     /// The same segments with other frames: a selection, in an order of the caller's choice.
     #[inline(always)]
     pub fn select(&self, frames: &'b [Frame<'b>]) -> Frames<'b> {
@@ -447,6 +470,23 @@ mod tests {
         assert_eq!(frames.peek::<5>(two), Some([20, 21, 22, 23, 24]));
         assert_eq!(frames.peek::<42>(two), None);
         assert_eq!(frames.segments(two).map(|s| s.len()).collect::<Vec<_>>(), [3, 37, 1]);
+    }
+
+    #[test]
+    fn a_frame_can_be_kept_by_way_of_another_burst() {
+        let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
+        let bytes = [7; 64];
+        let mut burst = storage.start();
+        (0..3).for_each(|place| burst.push_chain(Segment::from(&bytes[..]), place, 40 + place as u16));
+        burst.set_lender(9);
+        let frames = burst.frames();
+        let mut moved = other.start();
+        moved.push(Segment::from(&bytes[..20]));
+        assert!(moved.push_frame(&frames, &frames.as_slice()[2]));
+        let later = moved.frames();
+        assert_eq!((later.keep(&later.as_slice()[0], 9), later.keep(&later.as_slice()[1], 9)), (None, Some(42)));
+        frames.keep_places(moved.kept());
+        assert_eq!((moved.kept(), burst.kept()), (0b100, 0b100));
     }
 
     #[test]

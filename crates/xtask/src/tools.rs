@@ -25,6 +25,8 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
                 packages(context, e2e::DEBIAN_PACKAGES)?;
                 // ovs-ofctl, for the tests of OpenFlow.
                 packages(context, &["openvswitch-common"])?;
+                // For the test of the Wireshark dissector.
+                packages(context, &["tshark"])?;
             }
             Need::HugePages => huge_pages(),
             Need::Valgrind => {

@@ -1,8 +1,8 @@
 //! Ports: where frames come from and go to.
 //!
 //! A port has queues, and a queue has two halves that different workers may drive: frames are received from one
-//! ([`Receive`]) and transmitted to the other ([`Transmit`]). Wrappers ([`record`], [`fault`], [`staged`]) take any
-//! half and are one themselves.
+//! ([`Receive`]) and transmitted to the other ([`Transmit`]). Wrappers ([`record`], [`fault`], [`staged`], and what joins
+//! packets, [`crate::aggregate`]) take any half and are one themselves.
 
 pub mod af_xdp;
 pub mod fault;
@@ -129,6 +129,8 @@ pub struct Sent {
     pub too_long: u32,
     /// Frames that the kernel refused.
     pub refused: u32,
+    /// Frames that were dropped and counted already.
+    pub counted: u32,
     /// Why the remaining ones were dropped, if there are any.
     pub rest: Option<Reason>,
 }
@@ -154,7 +156,8 @@ impl Sent {
                 drops.add(reason, frames.into());
             }
         }
-        let rest = wanted - u64::from(self.frames) - u64::from(self.too_long) - u64::from(self.refused);
+        let known = [self.frames, self.too_long, self.refused, self.counted];
+        let rest = wanted - known.map(u64::from).iter().sum::<u64>();
         if rest > 0 {
             drops.add(self.rest.unwrap_or(Reason::Down), rest);
         }

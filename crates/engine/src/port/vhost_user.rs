@@ -238,8 +238,8 @@ impl Transmit for VhostTransmit {
                     frames: done.frames,
                     bytes: done.bytes,
                     too_long: done.too_long,
-                    refused: 0,
                     rest: Some(Reason::NoBuffers),
+                    ..Sent::default()
                 }
             }
             Err(fatal) => {

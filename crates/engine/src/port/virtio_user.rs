@@ -409,6 +409,21 @@ impl VirtioTransmit {
         }
     }
 
+    /// Copies a frame that lies in several places, as an aggregate does, into one buffer, which is there.
+    #[inline(never)]
+    fn gather<'b>(
+        end: &mut End,
+        free: &mut VecDeque<u16>,
+        frames: &Frames<'b>,
+        frame: &Frame<'b>,
+    ) -> Option<(u16, Chain)> {
+        let index = free.pop_front()?;
+        let addr = end.buffer(index);
+        end.arena.gather(addr + u64::from(NET_HEADER), frames.segments(frame));
+        let id = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }])?;
+        Some((id, Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }))
+    }
+
     /// Copies a frame into as many buffers as it takes, which are there.
     #[cold]
     fn scatter<'b>(
@@ -491,6 +506,8 @@ impl Transmit for VirtioTransmit {
                 debug_assert_eq!(written, Some(frame.len()), "buffers lie in the arena");
                 let id = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }]);
                 id.map(|id| (id, Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }))
+            } else if wanted == 1 {
+                Self::gather(end, &mut free, &frames, frame)
             } else {
                 Self::scatter(end, &mut free, &frames, frame)
             };

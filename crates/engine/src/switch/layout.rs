@@ -113,12 +113,21 @@ fn assign(ports: &[Arc<PortShared>], workers: &[WorkerSpec]) -> Vec<Vec<usize>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aggregate::{Live, Rules};
     use crate::spec::{Driver, PortSpec, Vlan};
 
     fn port(id: u64, name: &str, queues: u16) -> Arc<PortShared> {
         let driver = Driver::Tap { interface: None, mtu: None, queues };
-        let spec = PortSpec { name: name.into(), driver, vlan: Vlan::Ignore, record: None, fault: None, staged: false };
-        Arc::new(PortShared::new(id, &spec, None, None))
+        let spec = PortSpec {
+            name: name.into(),
+            driver,
+            vlan: Vlan::Ignore,
+            record: None,
+            fault: None,
+            aggregate: false,
+            staged: false,
+        };
+        Arc::new(PortShared::new(id, &spec, None, None, &Arc::new(Live::new(Rules::new(None, &[])))))
     }
 
     #[test]

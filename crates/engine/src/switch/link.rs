@@ -84,7 +84,7 @@ fn serve(options: &FrontendOptions, shared: &Arc<PortShared>, fabric: &Fabric, s
     let pages = if session.arena.is_huge() { "huge pages" } else { "4 KiB pages" };
     for (queue, (receive, transmit)) in pairs.into_iter().enumerate() {
         fabric.attach_receive((shared.id, queue), shared.wrap_receive(receive));
-        fabric.attach_transmit((shared.id, queue), shared.wrap_transmit(transmit));
+        fabric.attach_transmit((shared.id, queue), shared.wrap_transmit(queue, transmit));
     }
     if let Some(mapping) = shared.mapping() {
         mapping.physical_up(shared.clone(), Box::new(session));
@@ -199,6 +199,6 @@ impl Physical for Session {
 
     fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String> {
         let end = self.restart(2 * queue + 1)?;
-        Ok(self.shared.wrap_transmit(self.transmit_half(queue, end, self.places[2 * queue + 1].1)))
+        Ok(self.shared.wrap_transmit(queue, self.transmit_half(queue, end, self.places[2 * queue + 1].1)))
     }
 }

@@ -226,11 +226,13 @@ impl Mapping {
         }
         let Some((port, physical)) = &mut state.physical else { return };
         let shared = physical.share(&memories);
+        // The packets of an aggregate need buffers of their own: were they all out to receive aggregates, none were left.
+        let lends = shared.is_ok() && port.member().is_none();
         if let Err(why) = &shared {
             tracing::warn!("port \"{}\" copies: {why}", port.name);
         }
         // A queue starts afresh, so that all that comes from then on is in buffers of the one kind.
-        let takes = |state: &State, queue: usize| shared.is_ok() && state.guests[2 * queue].is_some();
+        let takes = |state: &State, queue: usize| lends && state.guests[2 * queue].is_some();
         let sends = |state: &State, queue: usize| {
             state.guests[2 * queue + 1].as_ref().filter(|_| shared.is_ok()).map_or(0, |guest| guest.keeper)
         };

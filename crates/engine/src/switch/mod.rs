@@ -1,5 +1,6 @@
 //! The control side: owns the ports, follows the specification, reads the counters.
 
+mod aggregation;
 mod fabric;
 mod layout;
 mod link;
@@ -9,11 +10,12 @@ mod shared;
 mod vhost;
 mod xdp;
 
+use crate::aggregate::{Live, Rules};
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::Key;
 use crate::spec::{BridgeSpec, MappingSpec, PortSpec, Spec, Vlan};
-use crate::stats::{MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
+use crate::stats::{AggregationFlow, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 use crate::worker::STAGES;
 use fabric::Fabric;
 use layout::{Domain, Layout};
@@ -57,6 +59,10 @@ pub struct Switch {
 struct Inner {
     fabric: Arc<Fabric>,
     topology: Mutex<Topology>,
+    /// What ports that aggregate go by.
+    rules: Arc<Live<Rules>>,
+    /// Flows that were laid over those of the specification. Locked after the topology.
+    laid: Mutex<Vec<AggregationFlow>>,
     started: Instant,
     stop: AtomicBool,
 }
@@ -83,6 +89,8 @@ impl Switch {
         let inner = Arc::new(Inner {
             fabric: Arc::default(),
             topology: Mutex::new(nothing),
+            rules: Arc::new(Live::new(Rules::new(None, &[]))),
+            laid: Mutex::default(),
             started: Instant::now(),
             stop: AtomicBool::new(false),
         });
@@ -131,6 +139,7 @@ impl Switch {
             ports: ports.map(|(index, (port, spec))| topology.port_stats(index, port, spec)).collect(),
             workers,
             mappings: topology.mapping_stats(),
+            aggregation: topology.aggregation_stats(&self.inner.rules.get()),
         }
     }
 
@@ -213,6 +222,9 @@ impl Inner {
         let old = &mut *topology;
         // VLANs belong to the bridge: a port that differs in them only stays open.
         let opens_like = |a: &PortSpec, b: &PortSpec| *a == PortSpec { vlan: a.vlan.clone(), ..b.clone() };
+        if old.spec.aggregation != spec.aggregation {
+            self.rules.set(Rules::new(spec.aggregation.as_ref(), &self.laid.lock().unwrap()));
+        }
         let mut failed = Vec::new();
         let mut ports = Vec::new();
         let mut connections: Vec<Option<Connection>> = Vec::new();
@@ -232,7 +244,7 @@ impl Inner {
                         failed.push(error);
                         None
                     });
-                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned()))
+                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), &self.rules))
                 }
             });
         }
@@ -325,6 +337,9 @@ impl Topology {
                 "several workers send to \"{}\": let worker {worker} poll all ports that do",
                 to_port.name
             ));
+        }
+        if from_port.aggregate {
+            return Err(format!("packets of \"{}\" are taken out of aggregates", from_port.name));
         }
         for port in [from_port, to_port] {
             if port.record.is_some() || port.fault.is_some() || port.staged {

@@ -39,7 +39,7 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
     let failed = |problem: String| OpenError { port: spec.name.clone(), driver: spec.driver.name(), problem };
     let attach = |queue: usize, receive: Box<dyn Receive>, transmit: Box<dyn Transmit>| {
         fabric.attach_receive((shared.id, queue), shared.wrap_receive(receive));
-        fabric.attach_transmit((shared.id, queue), shared.wrap_transmit(transmit));
+        fabric.attach_transmit((shared.id, queue), shared.wrap_transmit(queue, transmit));
     };
     match &spec.driver {
         Driver::VhostUser { socket, mode, queues } => {

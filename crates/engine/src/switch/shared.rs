@@ -1,6 +1,7 @@
 //! What the parts of one port share: counters, state, and the wrappers around its halves.
 
 use super::mapping::Mapping;
+use crate::aggregate::{Join, Live, Member, Rules, Split};
 use crate::counters::QueueCounters;
 use crate::drops::Drops;
 use crate::port::fault::FaultReceive;
@@ -24,6 +25,8 @@ pub(super) struct PortShared {
     staged: bool,
     recorder: Option<Recorder>,
     mapping: Option<Arc<Mapping>>,
+    /// What it goes by if it aggregates.
+    member: Option<Member>,
 }
 
 /// What people are told of a port.
@@ -39,7 +42,13 @@ impl PortShared {
         spec: &PortSpec,
         recorder: Option<Recorder>,
         mapping: Option<Arc<Mapping>>,
+        rules: &Arc<Live<Rules>>,
     ) -> PortShared {
+        let member = spec.aggregate.then(|| Member {
+            port: spec.name.as_str().into(),
+            rules: rules.clone(),
+            traffic: (0..spec.driver.queues()).map(|_| Default::default()).collect(),
+        });
         PortShared {
             id,
             name: spec.name.clone(),
@@ -51,12 +60,23 @@ impl PortShared {
             staged: spec.staged,
             recorder,
             mapping,
+            member,
         }
     }
 
     /// The mapping that the port is one end of.
     pub(super) fn mapping(&self) -> Option<&Arc<Mapping>> {
         self.mapping.as_ref()
+    }
+
+    /// What the port goes by if it aggregates.
+    pub(super) fn member(&self) -> Option<&Member> {
+        self.member.as_ref()
+    }
+
+    /// What splits the aggregates that a queue receives, if the port aggregates.
+    pub(super) fn split(&self, queue: usize) -> Option<Split> {
+        self.member.clone().map(|member| Split::new(member, queue))
     }
 
     pub(super) fn state(&self) -> State {
@@ -82,11 +102,14 @@ impl PortShared {
         half
     }
 
-    /// Puts the port's wrappers around a transmit half.
-    pub(super) fn wrap_transmit(&self, half: Box<dyn Transmit>) -> Box<dyn Transmit> {
-        match &self.recorder {
-            Some(recorder) => Box::new(RecordTransmit::new(half, recorder.clone())),
-            None => half,
+    /// Puts the port's wrappers around the transmit half of this queue.
+    pub(super) fn wrap_transmit(&self, queue: usize, mut half: Box<dyn Transmit>) -> Box<dyn Transmit> {
+        if let Some(recorder) = &self.recorder {
+            half = Box::new(RecordTransmit::new(half, recorder.clone()));
         }
+        if let Some(member) = self.member.clone() {
+            half = Box::new(Join::new(half, member, queue, self.drops.clone()));
+        }
+        half
     }
 }

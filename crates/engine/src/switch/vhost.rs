@@ -45,7 +45,7 @@ impl Queues for VhostPort {
         self.shared.fault.watch(&memory);
         if index.is_multiple_of(2) {
             let half = VhostTransmit::new(Enqueue::new(memory.clone(), &config)?, call, fault, drops);
-            self.fabric.attach_transmit(key, self.shared.wrap_transmit(Box::new(half)));
+            self.fabric.attach_transmit(key, self.shared.wrap_transmit(index / 2, Box::new(half)));
             if let Some(mapping) = self.shared.mapping() {
                 mapping.guest_up(index, key, memory, 0);
             }

@@ -396,6 +396,6 @@ impl Physical for Session {
         let limit = (self.watched.mtu + OVERHEAD) as u32;
         let (pool, mapped) = (self.pool(2 * queue + 1)?, self.mapped(queue));
         let half = XdpTransmit::new(rings, self.reach.clone(), pool, limit, mapped, self.stuck[queue].clone());
-        Ok(self.shared.wrap_transmit(Box::new(half)))
+        Ok(self.shared.wrap_transmit(queue, Box::new(half)))
     }
 }

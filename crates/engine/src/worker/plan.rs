@@ -1,6 +1,7 @@
 //! What a worker does in a round: every queue it polls, where its frames go, and everything that it needs on the way.
 
 use super::{STAGES, WorkerCounters};
+use crate::aggregate::{Split, SplitScratch};
 use crate::clock::{self, Cycles};
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
@@ -22,6 +23,8 @@ pub(crate) struct Input {
     /// None while the queue is down.
     pub(crate) half: Option<Box<dyn Receive>>,
     pub(crate) target: Target,
+    /// What splits aggregates, if the port aggregates.
+    pub(crate) split: Option<Box<Split>>,
     /// The output whose guest lends its buffers to this queue, and its queue there, if it is mapped.
     pub(crate) lender: Option<(usize, usize)>,
     /// The output that may keep chains of this queue while it sends them, and its queue there, if it is mapped.
@@ -65,6 +68,7 @@ pub(crate) struct Plan {
     bursts: u32,
     storage: Box<BurstStorage>,
     scratch: Scratch,
+    split: SplitScratch,
 }
 
 impl Plan {
@@ -81,6 +85,7 @@ impl Plan {
             bursts: 0,
             storage: Box::default(),
             scratch: Scratch::default(),
+            split: SplitScratch::default(),
         }
     }
 
@@ -120,7 +125,10 @@ impl Plan {
             timer.lap();
             let work =
                 Work { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
-            let frames = work.forward(input, &burst, &mut self.scratch);
+            let frames = match &input.split {
+                None => work.forward(input, &burst, &mut self.scratch),
+                Some(split) => work.split(input, split, &burst, (&mut self.scratch, &mut self.split)),
+            };
             timer.lap();
             match lent {
                 Some((lend, guest)) => lend.relend(guest),
@@ -167,6 +175,20 @@ struct Work<'p> {
 }
 
 impl Work<'_> {
+    /// Splits the aggregates of a burst and sends everything where it belongs; how many packets there were.
+    #[inline(never)]
+    fn split(
+        &self,
+        input: &Input,
+        split: &Split,
+        burst: &Burst<'_, '_>,
+        (scratch, pieces): (&mut Scratch, &mut SplitScratch),
+    ) -> usize {
+        let mut count = 0;
+        split.split(burst, &input.drops, pieces, |packets| count += self.forward(input, packets, scratch));
+        count
+    }
+
     /// Sends a burst where it belongs; how many frames it had.
     #[inline(always)]
     fn forward(&self, input: &Input, burst: &Burst<'_, '_>, scratch: &mut Scratch) -> usize {

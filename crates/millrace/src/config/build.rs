@@ -5,7 +5,8 @@ use super::raw::{At, Field, RawFile};
 use super::reach::{Purpose, Reach};
 use super::read::{self, Unread};
 use super::{
-    Config, Idle, MetricsAddress, Worker, confinement, default_control_socket, forwarding, mappings, ports, workers,
+    Config, Idle, ListenAddress, Mac, Openflow, Worker, aggregation, confinement, default_control_socket, forwarding,
+    mappings, ports, workers,
 };
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -53,18 +54,23 @@ impl Check<'_> {
         let ports = ports::build(self, &file.ports);
         let (mut patches, bridges) = forwarding::build(self, file, &ports);
         let mappings = mappings::build(self, file, &ports, (&mut patches, &bridges));
+        let aggregation = aggregation::build(self, file.aggregation.as_ref(), &ports);
         let workers = workers::build(self, &file.workers, &ports);
         if file.ports.is_empty() && !self.is_unread(&(0..0), "port") {
             self.warn(&(0..0), "no ports: the switch will have nothing to do", "add a [[port]] section");
         }
+        let control = self.control(file);
+        let openflow = self.openflow(file, &control);
         Config {
             ports: ports.into_values(),
             patches,
             bridges,
             mappings,
+            aggregation,
             workers: if workers.is_empty() { vec![default_worker()] } else { workers },
-            control: self.control(file),
+            control,
             metrics: self.metrics(file),
+            openflow,
             confinement: confinement::build(self, file.confinement.as_ref()),
         }
     }
@@ -76,15 +82,33 @@ impl Check<'_> {
         }
     }
 
-    fn metrics(&mut self, file: &RawFile) -> Option<MetricsAddress> {
+    fn metrics(&mut self, file: &RawFile) -> Option<ListenAddress> {
         let section = file.metrics.as_ref()?;
         let listen = self.required(&section.span, "listen", &section.listen, "listen = \"127.0.0.1:9464\"")?;
+        self.listen(listen, 9464)
+    }
+
+    fn openflow(&mut self, file: &RawFile, control: &Path) -> Option<Openflow> {
+        let section = file.openflow.as_ref()?;
+        let made_up = Mac::from_name(&control.to_string_lossy()).0;
+        let made_up = made_up.iter().fold(0, |id, byte| id << 8 | i64::from(*byte));
+        let datapath_id = self.number("datapath-id", &section.datapath_id, &(1..i64::MAX), made_up) as u64;
+        let list = self.required(&section.span, "listen", &section.listen, "listen = [\"127.0.0.1:6653\"]")?;
+        if list.is_empty() {
+            self.error(&list.span, "there is nowhere to listen", "give an address, as in [\"127.0.0.1:6653\"]");
+        }
+        let listen = list.value.iter().filter_map(|at| self.listen(at, 6653)).collect();
+        Some(Openflow { listen, datapath_id })
+    }
+
+    /// The address of a service that has no authentication; `usual` is its usual port.
+    fn listen(&mut self, listen: &At<String>, usual: u16) -> Option<ListenAddress> {
         if let Some(path) = listen.strip_prefix("unix:") {
             let at = At { value: path.to_owned(), span: listen.span.clone() };
-            return Some(MetricsAddress::Unix(self.socket(&at, true)));
+            return Some(ListenAddress::Unix(self.socket(&at, true)));
         }
         match listen.parse::<SocketAddr>() {
-            Ok(address) if address.ip().is_loopback() => Some(MetricsAddress::Tcp(address)),
+            Ok(address) if address.ip().is_loopback() => Some(ListenAddress::Tcp(address)),
             Ok(address) => {
                 self.error(
                     &listen.span,
@@ -101,7 +125,7 @@ impl Check<'_> {
                 self.error(
                     &listen.span,
                     format!("`{}` is not an address to listen on", listen.value),
-                    "give a loopback address with a port, as in \"127.0.0.1:9464\", or \"unix:PATH\"",
+                    format!("give a loopback address with a port, as in \"127.0.0.1:{usual}\", or \"unix:PATH\""),
                 );
                 None
             }
@@ -239,6 +263,8 @@ pub(super) struct BuiltPort {
     pub name_span: Range<usize>,
     /// Where its VLAN option is written, if it has one.
     pub vlan_span: Option<Range<usize>>,
+    /// Where it says that it aggregates, if it does.
+    pub aggregate_span: Option<Range<usize>>,
     /// Where its section starts.
     pub table: Range<usize>,
 }

@@ -15,7 +15,7 @@ pub struct ReloadReport {
     pub reopened: Vec<String>,
     /// Ports that were not touched.
     pub kept: Vec<String>,
-    /// Patches, bridges or VLANs changed.
+    /// Patches, bridges, VLANs, mappings or aggregation changed.
     pub forwarding_changed: bool,
     /// Workers changed, or what they poll.
     pub workers_changed: bool,
@@ -46,13 +46,17 @@ impl Config {
         report.forwarding_changed = vlans_changed
             || self.patches != old.patches
             || self.bridges != old.bridges
-            || self.mappings != old.mappings;
+            || self.mappings != old.mappings
+            || self.aggregation != old.aggregation;
         report.workers_changed = self.workers != old.workers || self.assignment() != old.assignment();
         if self.control != old.control {
             report.needs_restart.push("control".to_owned());
         }
         if self.metrics != old.metrics {
             report.needs_restart.push("metrics".to_owned());
+        }
+        if self.openflow != old.openflow {
+            report.needs_restart.push("openflow".to_owned());
         }
         if self.confinement != old.confinement {
             report.needs_restart.push("confinement".to_owned());
@@ -66,6 +70,7 @@ impl Port {
     pub fn opens_like(&self, other: &Self) -> bool {
         self.name == other.name
             && self.driver == other.driver
+            && self.aggregate == other.aggregate
             && self.fault == other.fault
             && self.record_to == other.record_to
     }

@@ -4,6 +4,7 @@
 //! this. Who holds a [`Config`] need not check anything again but what only the running machine knows (does the
 //! interface exist?).
 
+mod aggregation;
 mod assignment;
 mod build;
 mod changes;
@@ -23,14 +24,15 @@ mod tests;
 mod value;
 mod workers;
 
+pub use aggregation::{Aggregation, Flow, NextHop};
 pub use assignment::QueueId;
 pub use changes::ReloadReport;
 pub use confinement::Confinement;
 pub use problem::{Problem, Report, Severity};
-pub use raw::{Idle, Mode};
+pub use raw::{Idle, Mode, ServiceChainId, Transport, UnknownChains};
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
-pub use value::{Mac, MetricsAddress};
+pub use value::{ListenAddress, Mac};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,12 +48,16 @@ pub struct Config {
     pub bridges: Vec<Bridge>,
     /// Mappings. A port is in one at most.
     pub mappings: Vec<Mapping>,
+    /// What short packets are joined for, if any port does.
+    pub aggregation: Option<Aggregation>,
     /// Workers, at least one.
     pub workers: Vec<Worker>,
     /// Path of the control socket.
     pub control: PathBuf,
     /// Where to answer scrapes of the metrics, if anywhere.
-    pub metrics: Option<MetricsAddress>,
+    pub metrics: Option<ListenAddress>,
+    /// Where controllers can set the aggregation table, if anywhere.
+    pub openflow: Option<Openflow>,
     /// What the switch denies itself.
     pub confinement: Confinement,
 }
@@ -67,6 +73,15 @@ pub struct Mapping {
     pub pass_through: bool,
 }
 
+/// The OpenFlow channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Openflow {
+    /// Where it listens; not empty.
+    pub listen: Vec<ListenAddress>,
+    /// Its datapath id.
+    pub datapath_id: u64,
+}
+
 /// A port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Port {
@@ -76,6 +91,8 @@ pub struct Port {
     pub driver: Driver,
     /// Which VLANs it carries.
     pub vlan: Vlan,
+    /// Packets are joined and split there.
+    pub aggregate: bool,
     /// Faults to inject, if any.
     pub fault: Option<Fault>,
     /// Capture file for all of its frames, if any.

@@ -46,6 +46,7 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>]) -> BuiltPorts {
             port,
             name_span: name.span,
             vlan_span: at.vlan.as_ref().map(|at| &at.span).or(at.trunk.as_ref().map(|at| &at.span)).cloned(),
+            aggregate_span: at.aggregate.as_ref().filter(|at| at.value).map(|at| at.span.clone()),
             table: at.span.clone(),
         });
     }
@@ -76,6 +77,7 @@ fn port(check: &mut Check, raw: &Section<RawPort>, name: &str) -> Port {
         name: name.to_owned(),
         driver: driver(check, raw, kind.unwrap_or(Kind::Sink), name),
         vlan: vlan(check, raw),
+        aggregate: raw.aggregate.as_ref().is_some_and(|at| at.value),
         fault: raw.fault.as_ref().map(|raw| fault(check, raw)),
         record_to: raw.record_to.as_ref().map(|at| check.written_file(at)),
     }

@@ -3,6 +3,10 @@
 //! The doc comments here are the reference documentation: `millrace schema --markdown` prints them. Ranges and
 //! defaults are named constants, because the validation reads them too.
 
+mod aggregation;
+
+pub use aggregation::*;
+
 use super::options::Driver;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
@@ -153,6 +157,9 @@ pub struct RawFile {
     /// frames for that guest are not copied. `millrace ctl mappings` tells whether it does, or why not.
     #[serde(rename = "mapping")]
     pub mappings: Vec<Section<RawMapping>>,
+    /// Packet aggregation: short packets to one next hop leave as one frame by ports with `aggregate`, and come back out of
+    /// such frames there. docs/aggregation.md explains it.
+    pub aggregation: Field<Table<RawAggregation>>,
     /// A worker: one thread that polls queues. Without this section there is one worker, unpinned, idle policy
     /// `backoff`.
     #[serde(rename = "worker")]
@@ -161,6 +168,9 @@ pub struct RawFile {
     pub control: Field<Table<RawControl>>,
     /// The OpenMetrics endpoint, for Prometheus and the like. Without this section there is none.
     pub metrics: Field<Table<RawMetrics>>,
+    /// The OpenFlow 1.3 channel, over which controllers set the aggregation table. Without this section there is none. A
+    /// change takes effect when the switch is started again.
+    pub openflow: Field<Table<RawOpenflow>>,
     /// What the switch denies itself before it serves its first guest; docs/security.md explains it, and
     /// `millrace ctl confinement` shows it. A change takes effect when the switch is started again.
     pub confinement: Field<Table<RawConfinement>>,
@@ -224,6 +234,10 @@ pub struct RawPort {
     pub vlan: Field<i64>,
     /// Trunk port of a bridge: frames are tagged here and belong to one of these VLANs. Excludes `vlan`.
     pub trunk: Field<Trunk>,
+    /// Towards the network: packets are joined before they leave here, and aggregates that arrive are split. Needs the
+    /// section `[aggregation]`.
+    #[schemars(extend("default" = false))]
+    pub aggregate: Field<bool>,
     /// Capture file that every frame passing the port, in either direction, is written to.
     pub record_to: Field<String>,
     /// Faults to inject at this port, for tests.
@@ -277,6 +291,7 @@ pub struct RawMapping {
 /// How frames get from a physical port to the guest whose buffers they are received into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
 pub enum MappingMode {
     /// Through the bridge that both ports are in. Frames for somebody else are copied out of the guest's buffers: the
     /// guest is trusted not to read them.
@@ -351,6 +366,19 @@ pub struct RawMetrics {
     /// Where to answer `GET /metrics`: a loopback address and port such as `"127.0.0.1:9464"`, or
     /// `"unix:metrics.sock"`. Other addresses are refused: the endpoint has no authentication.
     pub listen: Field<String>,
+}
+
+/// `[openflow]`.
+#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(rename = "openflow", extend("required" = ["listen"]))]
+pub struct RawOpenflow {
+    /// Where to wait for controllers: loopback addresses and ports such as `"127.0.0.1:6653"`, or `"unix:openflow.sock"`.
+    /// Other addresses are refused: there is neither authentication nor encryption.
+    pub listen: Field<Vec<At<String>>>,
+    /// How controllers tell this switch from others.
+    #[schemars(range(min = 1), extend("x-default" = "made up from the path of the control socket"))]
+    pub datapath_id: Field<i64>,
 }
 
 /// `[confinement]`.

@@ -3,7 +3,7 @@
 //! A directory is told by its device and inode, not by its name, as landlock tells it (kernel
 //! Documentation/userspace-api/landlock.rst): what is beneath it, by whatever name, can be reached.
 
-use super::{Config, Driver, MetricsAddress, Mode};
+use super::{Config, Driver, ListenAddress, Mode};
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::io;
@@ -63,8 +63,13 @@ impl Reach {
         // Editors replace a file rather than change it, so it is its directory that must stay readable.
         reach.file(file, Purpose::Read);
         reach.grant(parent(&config.control), Purpose::Remove);
-        if let Some(MetricsAddress::Unix(socket)) = &config.metrics {
+        if let Some(ListenAddress::Unix(socket)) = &config.metrics {
             reach.grant(parent(socket), Purpose::Remove);
+        }
+        for address in config.openflow.iter().flat_map(|openflow| &openflow.listen) {
+            if let ListenAddress::Unix(socket) = address {
+                reach.grant(parent(socket), Purpose::Remove);
+            }
         }
         for port in &config.ports {
             match &port.driver {

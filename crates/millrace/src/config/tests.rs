@@ -49,8 +49,14 @@ fn a_small_file_gets_all_defaults() {
         packed: false,
         mac: Mac::from_name("b"),
     };
-    let port =
-        |name: &str, driver| Port { name: name.into(), driver, vlan: Vlan::Unaware, fault: None, record_to: None };
+    let port = |name: &str, driver| Port {
+        name: name.into(),
+        driver,
+        vlan: Vlan::Unaware,
+        aggregate: false,
+        fault: None,
+        record_to: None,
+    };
     assert_eq!(config.ports, [port("a", a), port("b", b)]);
     assert_eq!(config.patches, [Patch { ports: ["a".into(), "b".into()] }]);
     assert_eq!(config.workers, [Worker { cpu: None, idle: Idle::Backoff, queues: vec![] }]);
@@ -376,9 +382,9 @@ fn workers_are_judged_and_queues_spread() {
 #[test]
 fn metrics_listen_on_loopback_only() {
     let metrics = |listen: &str| valid(&format!("[metrics]\nlisten = '{listen}'\n")).metrics;
-    assert_eq!(metrics("127.0.0.1:9464"), Some(MetricsAddress::Tcp("127.0.0.1:9464".parse().unwrap())));
-    assert_eq!(metrics("[::1]:9464"), Some(MetricsAddress::Tcp("[::1]:9464".parse().unwrap())));
-    assert_eq!(metrics("unix:m.sock"), Some(MetricsAddress::Unix("/etc/m.sock".into())));
+    assert_eq!(metrics("127.0.0.1:9464"), Some(ListenAddress::Tcp("127.0.0.1:9464".parse().unwrap())));
+    assert_eq!(metrics("[::1]:9464"), Some(ListenAddress::Tcp("[::1]:9464".parse().unwrap())));
+    assert_eq!(metrics("unix:m.sock"), Some(ListenAddress::Unix("/etc/m.sock".into())));
     for (listen, expected) in [
         (
             "0.0.0.0:9464",
@@ -389,6 +395,98 @@ fn metrics_listen_on_loopback_only() {
     ] {
         let found = problems(&format!("[metrics]\nlisten = '{listen}'\n"));
         assert!(found.iter().any(|line| line.starts_with(expected)), "{listen}: {found:#?}");
+    }
+}
+
+/// Two ports, of which `a` aggregates.
+const NETWORK: &str = "port = [{name='a', driver='sink', aggregate=true}, {name='b', driver='sink'}]
+patch = [{ports=['a', 'b']}]
+";
+
+#[test]
+fn aggregation_gets_its_defaults() {
+    let config = valid(&format!(
+        "{NETWORK}[aggregation]
+mac = '02:00:00:00:00:01'
+addresses = ['192.0.2.1', '2001:db8::1']
+next-hop = [{{nfi=7, mac='02:00:00:00:00:02', ip='192.0.2.2'}},
+            {{nfi=20000, mac='02:00:00:00:00:03', ip='2001:db8::2', port='a', source-port=1000}}]
+flow = [{{sc=100, nfi=7}}, {{sc=4094, nfi=20000}}]
+"
+    ));
+    let aggregation = config.aggregation.unwrap();
+    assert_eq!((aggregation.mtu, aggregation.udp_port), (1500, 50_261));
+    assert_eq!(aggregation.transport, Transport::Udp);
+    let ports: Vec<u16> = aggregation.next_hops.iter().map(|hop| hop.source_port).collect();
+    assert_eq!(ports, [49_159, 1000]);
+    assert_eq!(aggregation.flows, [Flow { sc: 100, nfi: 7 }, Flow { sc: 4094, nfi: 20_000 }]);
+    let checksums = aggregation.next_hops.iter().map(|hop| match aggregation.route(hop).carrier {
+        paflow::outer::Carrier::Udp(tunnel) => tunnel.checksum,
+        other => panic!("{other:?}"),
+    });
+    assert!(checksums.eq([paflow::outer::Checksum::Zero, paflow::outer::Checksum::Computed]));
+    assert!(config.ports[0].aggregate && !config.ports[1].aggregate);
+}
+
+#[test]
+fn aggregation_is_judged() {
+    let found = problems(NETWORK);
+    assert_eq!(found, ["1:45: there is nothing to aggregate for; add an [aggregation] section"]);
+    let own = "mac='02:00:00:00:00:01'\naddresses=['192.0.2.1']\n";
+    let hop = "{nfi=7, mac='02:00:00:00:00:02', ip='192.0.2.2'}";
+    let cases = [
+        (String::new(), "3:1: `mac` is missing; "),
+        (String::new(), "3:1: `addresses` is missing; "),
+        ("mac='01:00:00:00:00:01'".into(), "4:5: 01:00:00:00:00:01 is not the address of a single station; "),
+        ("addresses=[]".into(), "4:11: the switch has no address; "),
+        ("addresses=['x']".into(), "4:12: `x` is not an IP address; "),
+        ("addresses=['224.0.0.1']".into(), "4:12: 224.0.0.1 is not the address of a single station; "),
+        ("addresses=['192.0.2.1', '192.0.2.2']".into(), "4:25: there are two addresses of this version of IP; "),
+        ("mtu=100".into(), "4:5: `mtu` cannot be 100; give a number from 256 to 9000"),
+        ("udp-port=0".into(), "4:10: `udp-port` cannot be 0; "),
+        ("transport='tcp'".into(), "4:11: unknown value `tcp`; known here: udp, vxlan"),
+        ("next-hop=[{}]".into(), "4:11: `nfi` is missing; "),
+        ("next-hop=[{nfi=0}]".into(), "4:16: `nfi` cannot be 0; "),
+        (format!("{own}next-hop=[{hop}, {hop}]"), "6:66: there are two next hops 7; "),
+        (format!("{own}next-hop=[{{ip='192.0.2.1'}}]"), "6:15: this is the switch's own address; "),
+        (format!("{own}next-hop=[{{ip='2001:db8::2'}}]"), "6:15: the switch has no IPv6 address to send from; "),
+        (format!("{own}next-hop=[{{vni=1}}]"), "6:16: `vni` means nothing to transport udp; "),
+        (format!("{own}transport='vxlan'\nnext-hop=[{hop}]"), "7:11: `vni` is missing; "),
+        (format!("{own}next-hop=[{{port='b'}}]"), "6:17: port `b` does not aggregate; "),
+        (format!("{own}next-hop=[{{port='c'}}]"), "6:17: there is no port `c`; "),
+        (format!("{own}next-hop=[{hop}]\nflow=[{{sc=1, nfi=8}}]"), "7:18: there is no next hop 8; "),
+        (format!("{own}next-hop=[{hop}]\nflow=[{{sc=4095, nfi=7}}]"), "7:11: `sc` cannot be 4095; "),
+        (
+            format!("{own}next-hop=[{hop}]\nflow=[{{sc=1, nfi=7}}, {{sc=1, nfi=7}}]"),
+            "7:26: service chain 1 has two flows; ",
+        ),
+    ];
+    for (text, expected) in cases {
+        let found = problems(&format!("{NETWORK}[aggregation]\n{text}\n"));
+        assert!(found.iter().any(|line| line.starts_with(expected)), "{text}: {expected}: {found:#?}");
+    }
+    let found = problems(&format!("{}[aggregation]\n{own}", NETWORK.replace(", aggregate=true", "")));
+    assert!(found[0].starts_with("3:1: no port aggregates; "), "{found:#?}");
+    let chains =
+        format!("{NETWORK}[aggregation]\n{own}service-chain-id='vni'\nnext-hop=[{hop}]\nflow=[{{sc=70000, nfi=7}}]");
+    assert_eq!(valid(&chains).aggregation.unwrap().flows[0].sc, 70_000);
+}
+
+#[test]
+fn openflow_listens_on_loopback_only() {
+    let openflow =
+        valid("[openflow]\nlisten = ['127.0.0.1:6653', 'unix:of.sock']\ndatapath-id = 5\n").openflow.unwrap();
+    let wanted = [ListenAddress::Tcp("127.0.0.1:6653".parse().unwrap()), ListenAddress::Unix("/etc/of.sock".into())];
+    assert_eq!((&openflow.listen[..], openflow.datapath_id), (&wanted[..], 5));
+    assert!(valid("[openflow]\nlisten = ['[::1]:1']\n").openflow.unwrap().datapath_id > 0);
+    for (text, expected) in [
+        ("listen = ['192.0.2.1:6653']", "2:11: 192.0.2.1 is not a loopback address; "),
+        ("listen = []", "2:10: there is nowhere to listen; "),
+        ("datapath-id = 0", "2:15: `datapath-id` cannot be 0; give 1 or more"),
+        ("", "1:1: `listen` is missing; "),
+    ] {
+        let found = problems(&format!("[openflow]\n{text}\n"));
+        assert!(found.iter().any(|line| line.starts_with(expected)), "{text}: {found:#?}");
     }
 }
 

@@ -52,19 +52,19 @@ impl FromStr for Mac {
     }
 }
 
-/// Where the metrics endpoint listens.
+/// Where a service listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MetricsAddress {
+pub enum ListenAddress {
     /// Loopback TCP.
     Tcp(SocketAddr),
     /// A unix socket.
     Unix(PathBuf),
 }
 
-impl fmt::Display for MetricsAddress {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp(address) => write!(f, "http://{address}/metrics"),
+            Self::Tcp(address) => write!(f, "{address}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }

@@ -45,7 +45,7 @@ fn try_restrict(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
     // Execution, device nodes, directories, links and renames between directories are denied and never allowed again.
     let mut rules = Ruleset::default()
         .handle_access(AccessFs::from_all(VERSION))?
-        // The one TCP socket that there may be, for metrics, listens already.
+        // The TCP sockets that there may be, for metrics and OpenFlow, listen already.
         .handle_access(AccessNet::from_all(VERSION))?
         .scope(Scope::from_all(VERSION))?
         .create()?;

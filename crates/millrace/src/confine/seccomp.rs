@@ -111,7 +111,7 @@ const REFUSED_HERE: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[i64] = &[];
 
-/// Families of sockets that ports, the control socket and metrics are made of.
+/// Families of sockets that ports, the control socket, metrics and OpenFlow are made of.
 const FAMILIES: [i32; 6] =
     [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_XDP];
 

@@ -1,6 +1,6 @@
 //! The control socket: JSON-RPC 2.0 over a unix socket, one message a line.
 //!
-//! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `confinement`,
+//! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `aggregation`, `confinement`,
 //! `reload`, `shutdown`, `version`.
 
 mod client;
@@ -12,7 +12,7 @@ pub use client::{Client, ClientError};
 pub use server::Server;
 
 use crate::confine::Confined;
-use engine::stats::{MacEntry, PortStats, Snapshot};
+use engine::stats::{AggregationFlow, AggregationStats, MacEntry, PortStats, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,6 +22,8 @@ pub trait Handler: Send + Sync {
     fn snapshot(&self) -> Snapshot;
     /// The MAC tables of all bridges.
     fn macs(&self) -> Vec<MacEntry>;
+    /// The aggregation table, by service chain.
+    fn aggregation_flows(&self) -> Vec<AggregationFlow>;
     /// Reads the configuration again and applies it; the error says why nothing changed.
     fn reload(&self) -> Result<ReloadReport, String>;
     /// What the switch denies itself.
@@ -61,6 +63,15 @@ impl From<&PortStats> for PortSummary {
             queues: port.queues.len(),
         }
     }
+}
+
+/// What `aggregation` answers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Aggregation {
+    /// What is counted; none if aggregation is not configured.
+    pub stats: Option<AggregationStats>,
+    /// The aggregation table.
+    pub table: Vec<AggregationFlow>,
 }
 
 /// What `version` answers.

@@ -1,6 +1,6 @@
 //! From one line of a client to the line that answers it (JSON-RPC 2.0, sections 4 to 6).
 
-use super::{Drops, Handler, PortSummary, Version};
+use super::{Aggregation, Drops, Handler, PortSummary, Version};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -109,8 +109,19 @@ fn check(request: &Value) -> Result<(Option<&Value>, &str, Option<&Value>), Fail
 }
 
 fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> {
-    const METHODS: [&str; 10] =
-        ["ports", "stats", "workers", "mac", "drops", "mappings", "confinement", "reload", "shutdown", "version"];
+    const METHODS: [&str; 11] = [
+        "ports",
+        "stats",
+        "workers",
+        "mac",
+        "drops",
+        "mappings",
+        "aggregation",
+        "confinement",
+        "reload",
+        "shutdown",
+        "version",
+    ];
     if !METHODS.contains(&method) {
         let message = format!("there is no method `{method}`; known are {}", METHODS.join(", "));
         return Err(Failure::new(Failure::METHOD_NOT_FOUND, message));
@@ -129,6 +140,9 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
         "workers" => to_value(handler.snapshot().workers),
         "mac" => to_value(handler.macs()),
         "mappings" => to_value(handler.snapshot().mappings),
+        "aggregation" => {
+            to_value(Aggregation { stats: handler.snapshot().aggregation, table: handler.aggregation_flows() })
+        }
         "confinement" => to_value(handler.confinement()),
         "drops" => {
             let ports = handler.snapshot().ports.into_iter();

@@ -1,5 +1,6 @@
 //! `millrace ctl`: asks a running switch and prints the answer.
 
+mod aggregation;
 mod rates;
 mod tables;
 
@@ -60,6 +61,7 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Mac => "mac",
         CtlRequest::Drops => "drops",
         CtlRequest::Mappings => "mappings",
+        CtlRequest::Aggregation => "aggregation",
         CtlRequest::Confinement => "confinement",
         CtlRequest::Reload => "reload",
         CtlRequest::Shutdown => "shutdown",
@@ -77,6 +79,7 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Mac => tables::macs(&read::<Vec<_>>(result)?),
         CtlRequest::Drops => tables::drops(&read(result)?),
         CtlRequest::Mappings => tables::mappings(&read::<Vec<_>>(result)?),
+        CtlRequest::Aggregation => aggregation::show(&read(result)?),
         CtlRequest::Confinement => tables::confinement(&read(result)?),
         CtlRequest::Reload => tables::reload(&read(result)?),
         CtlRequest::Shutdown => "The switch is stopping.".to_owned(),

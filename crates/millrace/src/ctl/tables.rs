@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, Table};
 use engine::stats::{MacEntry, MappingStats, Snapshot, WorkerStats};
 
 /// A table whose columns from `numbers` on are numbers.
-fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
+pub(super) fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(header.iter().copied());
     for index in numbers {
@@ -19,7 +19,7 @@ fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
     table
 }
 
-fn text(table: &Table) -> String {
+pub(super) fn text(table: &Table) -> String {
     table.trim_fmt()
 }
 
@@ -208,7 +208,7 @@ pub(super) fn reload(report: &ReloadReport) -> String {
         }
     }
     if report.forwarding_changed {
-        lines.push("Patches, bridges or VLANs changed.".to_owned());
+        lines.push("Patches, bridges, VLANs, mappings or aggregation changed.".to_owned());
     }
     if report.workers_changed {
         lines.push("Workers changed.".to_owned());
@@ -227,7 +227,7 @@ pub(super) fn version(version: &Version) -> String {
     format!("{} {}", version.name, version.version)
 }
 
-fn ratio(part: u64, whole: u64) -> Option<f64> {
+pub(super) fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 

@@ -164,6 +164,7 @@ impl Rig<'_> {
             vlan: Vlan::Ignore,
             record: None,
             fault: None,
+            aggregate: false,
             staged,
         };
         let idle = if self.cpus > 1 { Idle::Poll } else { Idle::Backoff };
@@ -172,6 +173,7 @@ impl Rig<'_> {
             patches: vec![["a".into(), "b".into()]],
             mappings: Vec::new(),
             bridges: vec![],
+            aggregation: None,
             workers: vec![WorkerSpec { cpu: Some(0), idle, queues: vec![] }],
         }
     }

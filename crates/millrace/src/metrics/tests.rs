@@ -1,9 +1,12 @@
 use super::*;
 use crate::confine::Confined;
 use crate::control::ReloadReport;
-use engine::stats::{BURST_BOUNDS, MacEntry, PortStats, QueueStats, Snapshot, WorkerStats};
+use engine::stats::{
+    AggregationFlow, AggregationPort, AggregationSide, AggregationStats, BURST_BOUNDS, MacEntry, NextHopStats,
+    PortStats, QueueStats, Snapshot, WorkerStats,
+};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -31,7 +34,13 @@ impl Handler for Switch {
             stage_cycles_per_packet: [("receive".to_owned(), 12.5)].into(),
             ..WorkerStats::default()
         };
+        let mut side = AggregationSide { packets: 50, frames: 10, bytes: 9000, aggregates: 4, ..Default::default() };
+        (side.held[0], side.held[4], side.sizes[4]) = (6, 4, 10);
+        let port_aggregates = AggregationPort { port: "a".into(), sent: side, ..Default::default() };
+        let hop = NextHopStats { nfi: 7, packets: 50, frames: 10, aggregates: 4, ..Default::default() };
+        let aggregation = AggregationStats { next_hops: vec![hop], ports: vec![port_aggregates], ..Default::default() };
         Snapshot {
+            aggregation: Some(aggregation),
             uptime_seconds: 1.5,
             cycles_hz: 1_000_000,
             ports: vec![port],
@@ -40,6 +49,9 @@ impl Handler for Switch {
         }
     }
     fn macs(&self) -> Vec<MacEntry> {
+        Vec::new()
+    }
+    fn aggregation_flows(&self) -> Vec<AggregationFlow> {
         Vec::new()
     }
     fn reload(&self) -> Result<ReloadReport, String> {
@@ -73,6 +85,14 @@ fn the_page_has_every_metric_and_ends_as_it_must() {
         "millrace_worker_busy_cycles_total{worker=\"0\",cpu=\"2\"} 100",
         "millrace_worker_idle_cycles_total{worker=\"0\",cpu=\"2\"} 900",
         "millrace_worker_stage_cycles_per_packet{worker=\"0\",stage=\"receive\"} 12.5",
+        "millrace_aggregation_next_hop_packets_total{nfi=\"7\"} 50",
+        "millrace_aggregation_next_hop_frames_total{nfi=\"7\"} 10",
+        "millrace_aggregation_aggregates_total{port=\"a\",direction=\"out\"} 4",
+        "millrace_aggregation_frame_packets_sum{port=\"a\",direction=\"out\"} 50.0",
+        "millrace_aggregation_frame_packets_count{port=\"a\",direction=\"out\"} 10",
+        "millrace_aggregation_frame_packets_bucket{le=\"16.0\",port=\"a\",direction=\"out\"} 10",
+        "millrace_aggregation_frame_size_bytes_sum{port=\"a\",direction=\"out\"} 9000.0",
+        "millrace_aggregation_frame_size_bytes_bucket{le=\"512.0\",port=\"a\",direction=\"out\"} 0",
         "millrace_cycle_counter_hertz 1000000.0",
         "millrace_uptime_seconds 1.5",
         concat!("millrace_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
@@ -89,7 +109,7 @@ fn an_empty_switch_has_a_page_too() {
 }
 
 /// Serves at `address` while `client` runs.
-fn with_exporter(address: &MetricsAddress, client: impl FnOnce(Option<SocketAddr>)) {
+fn with_exporter(address: &ListenAddress, client: impl FnOnce(Option<SocketAddr>)) {
     let exporter = Exporter::bind(address).unwrap();
     let tcp = exporter.tcp_address();
     let stop = Stop::new().unwrap();
@@ -117,7 +137,7 @@ fn exchange(mut stream: impl Read + Write, request: &str) -> String {
 
 #[test]
 fn http_is_answered_on_loopback() {
-    with_exporter(&MetricsAddress::Tcp("127.0.0.1:0".parse().unwrap()), |address| {
+    with_exporter(&ListenAddress::Tcp("127.0.0.1:0".parse().unwrap()), |address| {
         let ask = |request: &str| {
             let stream = TcpStream::connect(address.unwrap()).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -152,7 +172,7 @@ fn http_is_answered_on_loopback() {
 fn http_is_answered_on_a_unix_socket() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("metrics.sock");
-    with_exporter(&MetricsAddress::Unix(path.clone()), |_| {
+    with_exporter(&ListenAddress::Unix(path.clone()), |_| {
         let page = exchange(UnixStream::connect(&path).unwrap(), "GET /metrics HTTP/1.1\r\n\r\n");
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("# EOF\n"));
     });
@@ -162,7 +182,7 @@ fn http_is_answered_on_a_unix_socket() {
 #[test]
 fn a_taken_port_is_reported_with_what_to_do() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = MetricsAddress::Tcp(taken.local_addr().unwrap());
+    let address = ListenAddress::Tcp(taken.local_addr().unwrap());
     let error = Exporter::bind(&address).unwrap_err().to_string();
     assert!(error.contains("[metrics] listen"), "{error}");
 }

@@ -1,5 +1,6 @@
 //! A snapshot as OpenMetrics text.
 
+use super::aggregation;
 use engine::stats::{BURST_BOUNDS, PortStats, QueueStats, Snapshot, WorkerStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -39,6 +40,9 @@ impl Collector for Page {
             MetricType::Gauge,
         )?;
         frequency.encode_gauge(&(snapshot.cycles_hz as f64))?;
+        if let Some(stats) = &snapshot.aggregation {
+            aggregation::encode(&mut encoder, stats)?;
+        }
         ports(&mut encoder, &snapshot.ports)?;
         queues(&mut encoder, &snapshot.ports)?;
         workers(&mut encoder, &snapshot.workers)
@@ -51,10 +55,10 @@ fn build_info(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
 }
 
 /// Name and help of a counter, and how to read it.
-type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
+pub(super) type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
 
 /// One metric family, with a sample for each item.
-fn family<Item, Labels: EncodeLabelSet>(
+pub(super) fn family<Item, Labels: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help, kind): (&str, &str, MetricType),
     items: impl IntoIterator<Item = Item>,
@@ -68,7 +72,7 @@ fn family<Item, Labels: EncodeLabelSet>(
     Ok(())
 }
 
-fn count(encoder: &mut MetricEncoder<'_>, number: u64) -> fmt::Result {
+pub(super) fn count(encoder: &mut MetricEncoder<'_>, number: u64) -> fmt::Result {
     encoder.encode_counter::<NoLabelSet, _, u64>(&number, None)
 }
 

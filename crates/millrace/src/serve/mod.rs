@@ -2,10 +2,12 @@
 //! connections, and a deadline on every read and write.
 
 mod connection;
+mod listener;
 mod stop;
 mod unix;
 
 pub use connection::Connection;
+pub use listener::{ListenError, Listener};
 pub use stop::Stop;
 pub use unix::{BindError, UnixSocket};
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::confine::Confined;
 use crate::control::{Client, ClientError, Drops, PortSummary, ReloadReport, Version};
-use engine::stats::{MacEntry, PortStats, QueueStats, Snapshot};
+use engine::stats::{AggregationFlow, MacEntry, PortStats, QueueStats, Snapshot};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,6 +22,9 @@ impl Handler for Switch {
     }
     fn macs(&self) -> Vec<MacEntry> {
         vec![MacEntry { bridge: "br".into(), mac: "02:00:00:00:00:01".into(), ..MacEntry::default() }]
+    }
+    fn aggregation_flows(&self) -> Vec<AggregationFlow> {
+        Vec::new()
     }
     fn reload(&self) -> Result<ReloadReport, String> {
         Err("line 3 is wrong".to_owned())

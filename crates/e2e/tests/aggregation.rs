@@ -1,0 +1,524 @@
+//! Packet aggregation along chains of switches: what is joined by one is split by the next, and nothing changes for those
+//! at either end.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::Command;
+
+use e2e::netns::Namespace;
+use e2e::virtio::{Guest, Options};
+use e2e::{Result, cpu};
+use engine::stats::{AggregationSide, AggregationStats};
+use support::{Home, Millrace, wait_for};
+
+const MTU: u32 = 1500;
+
+/// Bytes before the number of a packet: Ethernet header with tag.
+const HEAD: usize = 18;
+
+/// The address of a switch.
+fn ip(node: usize) -> String {
+    format!("192.0.2.{}", node + 1)
+}
+
+fn mac(node: usize) -> String {
+    format!("02:00:00:00:01:{node:02x}")
+}
+
+/// `[aggregation]` of a switch. `flows` tell for each VLAN the neighbour that its packets go to.
+fn aggregation(node: usize, flows: &[(u16, usize)], more: &str) -> String {
+    let mut text =
+        format!("[aggregation]\nmac = \"{}\"\naddresses = [\"{}\"]\nmtu = {MTU}\n{more}\n", mac(node), ip(node));
+    let mut hops: Vec<usize> = flows.iter().map(|flow| flow.1).collect();
+    hops.sort_unstable();
+    hops.dedup();
+    let vni = if more.contains("vxlan") { "vni = 77\n" } else { "" };
+    for hop in hops {
+        let _ = write!(
+            text,
+            "[[aggregation.next-hop]]\nnfi = {}\nmac = \"{}\"\nip = \"{}\"\n{vni}",
+            hop + 1,
+            mac(hop),
+            ip(hop)
+        );
+    }
+    for (vid, hop) in flows {
+        let _ = write!(text, "[[aggregation.flow]]\nsc = {vid}\nnfi = {}\n", hop + 1);
+    }
+    text
+}
+
+/// A vhost-user port to the next switch, or for whoever writes aggregates by hand.
+fn network(name: &str) -> String {
+    format!("{}aggregate = true\n", support::port(name))
+}
+
+/// A virtio-user port to the socket of the switch before.
+fn uplink(name: &str, socket: &std::path::Path) -> String {
+    format!(
+        "[[port]]\nname = \"{name}\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\naggregate = true\n",
+        socket.display()
+    )
+}
+
+fn patch(a: &str, b: &str) -> String {
+    format!("[[patch]]\nports = [\"{a}\", \"{b}\"]\n")
+}
+
+/// A repeatable random number (splitmix64).
+fn mix(seed: u64) -> u64 {
+    let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Packet `number` of a stream: its size, VLAN and bytes are random, but always the same.
+fn packet(stream: u64, number: u64, vids: &[u16]) -> Vec<u8> {
+    let random = mix(stream << 40 ^ number);
+    // Mostly short, as packets are that are worth joining.
+    let span = if random.is_multiple_of(4) { 1400 } else { 140 };
+    let len = 60 + (random >> 8) as usize % span;
+    let vid = vids[(random >> 32) as usize % vids.len()];
+    let mut bytes = vec![0; len];
+    bytes[..6].copy_from_slice(&[2, 0, 0, 0, 2, 1 - stream as u8]);
+    bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 2, stream as u8]);
+    bytes[12..14].copy_from_slice(&[0x81, 0x00]);
+    bytes[14..16].copy_from_slice(&vid.to_be_bytes());
+    bytes[16..18].copy_from_slice(&[0x88, 0xb6]);
+    bytes[HEAD..HEAD + 8].copy_from_slice(&number.to_be_bytes());
+    for (at, byte) in bytes.iter_mut().enumerate().skip(HEAD + 8) {
+        *byte = (mix(random ^ at as u64 >> 3) >> (8 * (at % 8))) as u8;
+    }
+    bytes
+}
+
+/// What came out of one end: each packet once, whole, and in order in its VLAN.
+#[derive(Default)]
+struct Arrived {
+    seen: Vec<bool>,
+    last: BTreeMap<u16, u64>,
+    count: u64,
+}
+
+impl Arrived {
+    fn take(&mut self, stream: u64, vids: &[u16], bytes: &[u8]) {
+        let number = u64::from_be_bytes(bytes[HEAD..HEAD + 8].try_into().unwrap());
+        assert!(bytes == packet(stream, number, vids), "packet {number} of stream {stream} has changed");
+        let index = number as usize;
+        self.seen.resize(self.seen.len().max(index + 1), false);
+        assert!(!std::mem::replace(&mut self.seen[index], true), "packet {number} came twice");
+        let vid = u16::from_be_bytes([bytes[14], bytes[15]]);
+        let before = self.last.insert(vid, number);
+        assert!(before.is_none_or(|before| before < number), "packet {number} came after {before:?} of VLAN {vid}");
+        self.count += 1;
+    }
+}
+
+/// Sends `packets` each way, in bursts, never more than fit the receiver's ring.
+fn exchange(ends: &mut [Guest; 2], packets: u64, vids: &[u16]) -> Result<()> {
+    let mut sent = [0u64; 2];
+    let mut arrived = [Arrived::default(), Arrived::default()];
+    wait_for("all packets to arrive", || {
+        for way in 0..2 {
+            let [from, to] = if way == 0 { [0, 1] } else { [1, 0] };
+            ends[from].reap().unwrap();
+            let mut burst = 0;
+            while burst < 32 && sent[way] < packets && sent[way] - arrived[way].count < 96 {
+                let bytes = packet(way as u64, sent[way], vids);
+                if !ends[from].send(&[&bytes], 1 + (sent[way] % 3) as usize).unwrap() {
+                    break;
+                }
+                sent[way] += 1;
+                burst += 1;
+            }
+            ends[from].flush();
+            ends[to]
+                .receive(64, |bytes| {
+                    arrived[way].take(way as u64, vids, bytes);
+                    Ok(())
+                })
+                .unwrap();
+        }
+        std::thread::yield_now();
+        arrived.iter().all(|arrived| arrived.count == packets).then_some(())
+    });
+    Ok(())
+}
+
+impl Millrace {
+    fn aggregation(&self) -> AggregationStats {
+        self.stats().aggregation.expect("it is configured")
+    }
+
+    fn sides(&self, port: &str) -> [AggregationSide; 2] {
+        let ports = self.aggregation().ports;
+        let port = ports.into_iter().find(|other| other.port == port).expect("it aggregates");
+        [port.received, port.sent]
+    }
+
+    fn none_dropped(&self) {
+        let drops = self.drops();
+        assert!(drops.is_empty(), "{drops:?}");
+    }
+}
+
+/// No frame on the wire is longer than an Ethernet frame of the MTU with a tag.
+fn within_mtu(side: &AggregationSide) {
+    assert!(side.frames > 0 && side.sizes[6] == 0, "{side:?}");
+}
+
+/// Two switches, a cable between them, a guest at either end.
+fn pair(more: &str) -> Result<()> {
+    let _alone = cpu::alone();
+    let vids: Vec<u16> = (100..108).collect();
+    // VLANs from 104 on are in no flow.
+    let flows = |to| (100..104).map(|vid| (vid, to)).collect::<Vec<_>>();
+    let homes = [Home::new(), Home::new()];
+    let config = |ports: String, node: usize| {
+        [
+            ports,
+            support::port("nf"),
+            patch("nf", "wan"),
+            aggregation(node, &flows(1 - node), more),
+            support::SLEEPER.into(),
+        ]
+        .concat()
+    };
+    let first = homes[0].start(&config(network("wan"), 0));
+    let second = homes[1].start(&config(uplink("wan", &homes[0].socket("wan")), 1));
+    for switch in [&first, &second] {
+        switch.wait_up(&["wan"]);
+    }
+    let mut ends =
+        [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("nf")).packed().connect()?];
+    exchange(&mut ends, 20_000, &vids)?;
+    for (switch, other) in [(&first, &second), (&second, &first)] {
+        switch.none_dropped();
+        let ([received, sent], [_, theirs]) = (switch.sides("wan"), other.sides("wan"));
+        assert_eq!((sent.packets, received.packets), (20_000, 20_000));
+        // On the wire there is what the one says that it sent, and the other that it received.
+        assert_eq!(
+            (theirs.frames, theirs.aggregates, theirs.sizes, theirs.held),
+            (received.frames, received.aggregates, received.sizes, received.held)
+        );
+        within_mtu(&sent);
+        assert!(sent.frames < sent.packets, "{sent:?}");
+        let stats = switch.aggregation();
+        assert_eq!((stats.flows, stats.next_hops.len()), (4, 1));
+        let hop = &stats.next_hops[0];
+        assert!(hop.packets > 9000 && hop.packets < 11_000 && hop.aggregates > 0, "{hop:?}");
+        assert_eq!((switch.port("wan").rx(), switch.port("wan").tx()), (20_000, 20_000), "its counters are of packets");
+    }
+    first.stop();
+    second.stop();
+    Ok(())
+}
+
+#[test]
+fn packets_are_joined_and_split_over_udp() -> Result<()> {
+    pair("")
+}
+
+#[test]
+fn packets_are_joined_and_split_inside_vxlan() -> Result<()> {
+    pair("transport = \"vxlan\"\nchecksum = \"computed\"")
+}
+
+/// Three switches; between them network functions, of which the one in the middle is on a bridge.
+#[test]
+fn packets_pass_a_chain_of_three() -> Result<()> {
+    let _alone = cpu::alone();
+    let vids = [100, 200];
+    let homes = [Home::new(), Home::new(), Home::new()];
+    let flows = |to: usize| [(100, to), (200, to)];
+    let first = [network("wan"), support::port("nf"), patch("nf", "wan"), aggregation(0, &flows(1), "")];
+    // In the middle a packet comes from either side and goes to the other one: each port has its own next hop.
+    let hops = format!(
+        "[aggregation]\nmac = \"{}\"\naddresses = [\"{}\"]\n\
+         [[aggregation.next-hop]]\nnfi = 1\nmac = \"{}\"\nip = \"{}\"\nport = \"west\"\n\
+         [[aggregation.next-hop]]\nnfi = 3\nmac = \"{}\"\nip = \"{}\"\nport = \"east\"\n\
+         [[aggregation.flow]]\nsc = 100\nnfi = 3\n[[aggregation.flow]]\nsc = 200\nnfi = 1\n",
+        mac(1),
+        ip(1),
+        mac(0),
+        ip(0),
+        mac(2),
+        ip(2)
+    );
+    let west = uplink("west", &homes[0].socket("wan"));
+    let middle = [west, network("east"), "[[bridge]]\nname = \"br0\"\nports = [\"west\", \"east\"]\n".into(), hops];
+    let east = uplink("wan", &homes[1].socket("east"));
+    let last = [east, support::port("nf"), patch("nf", "wan"), aggregation(2, &flows(1), "")];
+    let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + support::SLEEPER));
+    let switches = [start(&homes[0], &first), start(&homes[1], &middle), start(&homes[2], &last)];
+    switches[1].wait_up(&["west", "east"]);
+    switches[2].wait_up(&["wan"]);
+    let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[2].socket("nf")).connect()?];
+    exchange(&mut ends, 10_000, &vids)?;
+    for switch in &switches {
+        switch.none_dropped();
+        for port in switch.aggregation().ports {
+            within_mtu(&port.sent);
+            assert_eq!((port.sent.packets, port.received.packets), (10_000, 10_000));
+        }
+    }
+    // VLAN 100 is joined eastwards only, and 200 westwards only.
+    let joined = |port: &str| switches[1].sides(port)[1].aggregates;
+    assert!(joined("west") > 0 && joined("east") > 0);
+    for hop in switches[1].aggregation().next_hops {
+        assert!(hop.packets > 9000 && hop.packets < 11_000, "both directions are looked up: {hop:?}");
+    }
+    switches.into_iter().for_each(Millrace::stop);
+    Ok(())
+}
+
+/// One aggregate of `packets` to node 0 over UDP, as docs/aggregation-format.md says.
+fn by_hand(packets: &[Vec<u8>]) -> Vec<u8> {
+    let mut inside = vec![1, 1];
+    inside.extend((packets.len() as u16).to_be_bytes());
+    for packet in packets {
+        inside.extend((packet.len() as u16).to_be_bytes());
+        inside.extend(packet);
+        inside.extend(vec![0; packet.len() % 2]);
+    }
+    let udp = inside.len() as u16 + 8;
+    let mut ip = [0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 9, 192, 0, 2, 1];
+    ip[2..4].copy_from_slice(&(udp + 20).to_be_bytes());
+    let sum: u32 = ip.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    ip[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    let mut frame = vec![2, 0, 0, 0, 1, 0, 2, 0, 0, 0, 1, 9, 8, 0];
+    frame.extend(ip);
+    frame.extend([0xc0, 0, 0xc4, 0x55]);
+    frame.extend(udp.to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend(inside);
+    frame
+}
+
+#[test]
+fn what_is_malformed_is_dropped_by_name_and_disturbs_nobody() -> Result<()> {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let more = "unknown-chains = \"drop\"";
+    let config = [
+        network("wan"),
+        support::port("nf"),
+        patch("nf", "wan"),
+        aggregation(0, &[(100, 1)], more),
+        support::SLEEPER.into(),
+    ];
+    let millrace = home.start(&config.concat());
+    let [mut wan, mut nf] = ["wan", "nf"].map(|port| Options::new(home.socket(port)).connect().unwrap());
+    millrace.wait_up(&["wan", "nf"]);
+    let packets: Vec<Vec<u8>> =
+        (0..12).map(|number| packet(0, number, &[100])).filter(|bytes| bytes.len() < 200).collect();
+    let good = by_hand(&packets);
+    let spoil = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        bytes
+    };
+    let bad = [
+        ("unknown-version", spoil(&|bytes| bytes[42] = 7)),
+        ("unknown-type", spoil(&|bytes| bytes[43] = 7)),
+        ("empty", spoil(&|bytes| bytes[45] = 0)),
+        ("too-many", spoil(&|bytes| bytes[44] = 0xff)),
+        ("truncated", spoil(&|bytes| bytes[45] += 1)),
+        ("embedded-runt", spoil(&|bytes| bytes[46..48].copy_from_slice(&[0, 1]))),
+        ("length-mismatch", spoil(&|bytes| bytes[45] -= 1)),
+        ("bad-ip-checksum", spoil(&|bytes| bytes[22] -= 1)),
+        ("bad-udp-checksum", spoil(&|bytes| bytes[40] = 1)),
+    ];
+    let mut wanted = BTreeMap::new();
+    let mut arrived = 0;
+    for round in 0..50 {
+        let (reason, bytes) = &bad[round % bad.len()];
+        *wanted.entry((*reason).to_owned()).or_insert(0) += 1;
+        wan.reap()?;
+        for frame in [&good, bytes, &packets[0], &good] {
+            assert!(wan.send(&[frame], 1)?);
+        }
+        wan.flush();
+        let each: Vec<Vec<u8>> = [&packets[..], &packets[..1], &packets[..]].concat();
+        let mut next = each.iter();
+        wait_for("the good packets", || {
+            nf.receive(64, |bytes| {
+                assert!(next.next().is_some_and(|packet| packet == bytes));
+                arrived += 1;
+                Ok(())
+            })
+            .unwrap();
+            next.as_slice().is_empty().then_some(())
+        });
+    }
+    // And a packet of a chain that nobody knows, the other way.
+    nf.send(&[&packet(1, 0, &[999])], 1)?;
+    nf.flush();
+    wait_for("the packet to be dropped", || {
+        (millrace.port("wan").drops().get("unknown-chain") == Some(&1)).then_some(())
+    });
+    wanted.insert("unknown-chain".to_owned(), 1);
+    assert_eq!(*millrace.port("wan").drops(), wanted);
+    assert_eq!(millrace.port("nf").dropped(), 0);
+    assert_eq!(arrived, 50 * (2 * packets.len() + 1));
+    assert!(wan.is_connected() && nf.is_connected());
+    millrace.stop();
+    Ok(())
+}
+
+/// Flows and next hops change while packets are on their way.
+#[test]
+fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
+    let _alone = cpu::alone();
+    let homes = [Home::new(), Home::new()];
+    let config = |ports: String, node: usize, flows: &[(u16, usize)]| {
+        [ports, support::port("nf"), patch("nf", "wan"), aggregation(node, flows, ""), support::SLEEPER.into()].concat()
+    };
+    let near = |flows: &[(u16, usize)]| config(network("wan"), 0, flows);
+    let first = homes[0].start(&near(&[]));
+    let second = homes[1].start(&config(uplink("wan", &homes[0].socket("wan")), 1, &[(100, 0)]));
+    for switch in [&first, &second] {
+        switch.wait_up(&["wan"]);
+    }
+    let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
+    exchange(&mut ends, 2000, &[100])?;
+    assert_eq!(first.sides("wan")[1].aggregates, 0);
+    homes[0].configure(&near(&[(100, 1)]));
+    let report = first.reload();
+    assert!(report.forwarding_changed && report.reopened.is_empty(), "{report:?}");
+    exchange(&mut ends, 2000, &[100])?;
+    let joined = first.sides("wan")[1].aggregates;
+    assert!(joined > 0);
+    homes[0].configure(&near(&[]));
+    first.reload();
+    exchange(&mut ends, 2000, &[100])?;
+    assert_eq!(first.sides("wan")[1].aggregates, joined);
+    first.none_dropped();
+    second.none_dropped();
+    first.stop();
+    second.stop();
+    Ok(())
+}
+
+/// Two namespaces joined by a cable, `up0` here and `up1` there, where nobody speaks unasked.
+fn cable() -> Result<[Namespace; 2]> {
+    let (here, there) = (Namespace::create()?, Namespace::create()?);
+    for namespace in [&here, &there] {
+        let off = "for scope in all default; do echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done";
+        namespace.run("sh", &["-c", off])?;
+    }
+    let add = ["link", "add", "up0", "mtu", "1500", "type", "veth", "peer", "name", "up1", "mtu", "1500", "netns"];
+    here.run("ip", &[&add[..], &[there.name()]].concat())?;
+    here.run("ip", &["link", "set", "up0", "arp", "off", "up"])?;
+    there.run("ip", &["link", "set", "up1", "arp", "off", "up"])?;
+    Ok([here, there])
+}
+
+/// Over interfaces of the kernel, which drop what is longer than the MTU, and with tags put on and taken off by bridges.
+#[test]
+fn packets_are_joined_on_a_cable_between_kernels() -> Result<()> {
+    let _alone = cpu::alone();
+    let (namespaces, homes) = (cable()?, [Home::new(), Home::new()]);
+    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"nf\", \"wan\"]\n";
+    let start = |node: usize| {
+        let wan =
+            format!("[[port]]\nname = \"wan\"\ndriver = \"af_packet\"\ninterface = \"up{node}\"\naggregate = true\n");
+        let nf = support::port("nf") + "trunk = \"all\"\n";
+        let flows = aggregation(node, &[(100, 1 - node), (101, 1 - node)], "");
+        let parts = [nf, wan + "trunk = [100, 101]\n", bridge.into(), flows, support::SLEEPER.into()];
+        homes[node].start_inside(&namespaces[node], &parts.concat())
+    };
+    let switches = [start(0), start(1)];
+    let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
+    exchange(&mut ends, 10_000, &[100, 101])?;
+    for switch in switches {
+        switch.none_dropped();
+        let [received, sent] = switch.sides("wan");
+        assert_eq!((received.packets, sent.packets), (10_000, 10_000));
+        assert!(sent.aggregates > 0 && received.aggregates > 0, "{sent:?} {received:?}");
+        within_mtu(&sent);
+        switch.stop();
+    }
+    Ok(())
+}
+
+/// What a mapped guest sends goes from where it lies, or is joined. What it receives is copied, once, out of aggregates.
+#[test]
+fn a_mapped_port_aggregates() -> Result<()> {
+    let _alone = cpu::alone();
+    let homes = [Home::new(), Home::new()];
+    let flows = |node: usize| aggregation(node, &[(100, 1 - node)], "");
+    let near = [network("wan"), support::port("nf"), patch("nf", "wan"), flows(0), support::SLEEPER.into()];
+    let mapping = "[[mapping]]\nfrom = \"wan\"\nto = \"nf\"\nmode = \"pass-through\"\n";
+    let wan = uplink("wan", &homes[0].socket("wan"));
+    let far = [wan, support::port("nf"), mapping.into(), flows(1), support::poller()];
+    let switches = [homes[0].start(&near.concat()), homes[1].start(&far.concat())];
+    let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
+    wait_for("both ends of the mapping", || {
+        let mapping = switches[1].mapping();
+        (!mapping.zero_copy && mapping.reason?.contains("aggregates")).then_some(())
+    });
+    // The guest's memory was shared with the other switch, which may have started its queues again for that.
+    for switch in &switches {
+        switch.wait_up(&["wan", "nf"]);
+    }
+    exchange(&mut ends, 20_000, &[100, 200])?;
+    let mapping = switches[1].mapping();
+    assert!(mapping.sent_in_place > 0 && mapping.sent_copied > 0, "{mapping:?}");
+    let [received, sent] = switches[1].sides("wan");
+    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
+    for switch in switches {
+        switch.none_dropped();
+        switch.stop();
+    }
+    Ok(())
+}
+
+/// A real controller sets the table of a confined switch, and takes away what the configuration says.
+#[test]
+fn a_controller_sets_next_hops() -> Result<()> {
+    let _alone = cpu::alone();
+    let homes = [Home::new(), Home::new()];
+    let openflow = "[openflow]\nlisten = [\"unix:of.sock\"]\n";
+    let config = |ports: String, node: usize, flows: &[(u16, usize)]| {
+        [ports, support::port("nf"), patch("nf", "wan"), aggregation(node, flows, ""), support::SLEEPER.into()].concat()
+    };
+    let first = homes[0].start(&(config(network("wan"), 0, &[(200, 1)]) + openflow));
+    let second = homes[1].start(&config(uplink("wan", &homes[0].socket("wan")), 1, &[(100, 0)]));
+    for switch in [&first, &second] {
+        switch.wait_up(&["wan"]);
+    }
+    let target = format!("unix:{}", homes[0].socket("of").display());
+    let ofctl = |command: &str, arguments: &[&str]| {
+        let mut ofctl = Command::new("ovs-ofctl");
+        ofctl.args(["-O", "OpenFlow13", "-t", "10", command, &target]).args(arguments);
+        let output = ofctl.output().expect("ovs-ofctl runs; it is in the Debian package openvswitch-common");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{command} {arguments:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
+    let mut joined = |vid: u16| {
+        let before = first.sides("wan")[1].aggregates;
+        exchange(&mut ends, 1000, &[vid]).unwrap();
+        first.sides("wan")[1].aggregates - before
+    };
+    assert!(joined(100) == 0 && joined(200) > 0);
+    // The next hop is number 2 of the configuration, under which the other switch is known.
+    ofctl("add-flow", &["table=1,dl_vlan=100,actions=write_metadata:2"]);
+    ofctl("add-flow", &["table=1,dl_vlan=200,actions=write_metadata:0"]);
+    assert!(joined(100) > 0 && joined(200) == 0);
+    ofctl("del-flows", &["table=1"]);
+    assert!(joined(100) == 0 && joined(200) > 0);
+    let ports = ofctl("show", &[]);
+    assert!(ports.contains("1(wan)") && ports.contains("2(nf)"), "{ports}");
+    assert!(ofctl("dump-ports", &["1"]).contains("rx pkts=6000"), "{}", ofctl("dump-ports", &["1"]));
+    first.none_dropped();
+    second.none_dropped();
+    first.stop();
+    second.stop();
+    Ok(())
+}

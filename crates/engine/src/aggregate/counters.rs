@@ -1,0 +1,86 @@
+//! What is counted of aggregation: per queue of a port, and there per next hop.
+
+use crate::counters::Counter;
+use crate::stats::{AggregationSide, PACKETS_BOUNDS, SIZE_BOUNDS};
+use paflow::Nfi;
+use std::sync::{Arc, Mutex};
+
+/// One direction of a queue: what was on the wire, and what was in it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Side {
+    /// Packets, each by itself.
+    pub packets: Counter,
+    /// Frames on the wire, whether they hold several packets or are one.
+    pub frames: Counter,
+    /// Their bytes.
+    pub bytes: Counter,
+    /// Of these, aggregates.
+    pub aggregates: Counter,
+    /// Frames by length.
+    sizes: [Counter; SIZE_BOUNDS.len()],
+    /// Frames by number of packets.
+    held: [Counter; PACKETS_BOUNDS.len()],
+}
+
+impl Side {
+    /// Counts a frame of `len` bytes that is or holds `packets` packets.
+    #[inline(always)]
+    pub(crate) fn frame(&self, len: u32, packets: usize, is_aggregate: bool) {
+        self.packets.add(packets as u64);
+        self.frames.add(1);
+        self.bytes.add(len.into());
+        self.aggregates.add(u64::from(is_aggregate));
+        let class = SIZE_BOUNDS.iter().position(|&bound| len <= bound).unwrap_or(SIZE_BOUNDS.len() - 1);
+        self.sizes[class].add(1);
+        // 1, 2, 3..4, 5..8 and so on: the logarithm.
+        let class = (usize::BITS - (packets.max(1) - 1).leading_zeros()) as usize;
+        self.held[class.min(PACKETS_BOUNDS.len() - 1)].add(1);
+    }
+
+    /// Adds the numbers now to `stats`.
+    pub(crate) fn add_to(&self, stats: &mut AggregationSide) {
+        stats.packets += self.packets.get();
+        stats.frames += self.frames.get();
+        stats.bytes += self.bytes.get();
+        stats.aggregates += self.aggregates.get();
+        stats.sizes.iter_mut().zip(&self.sizes).for_each(|(sum, counter)| *sum += counter.get());
+        stats.held.iter_mut().zip(&self.held).for_each(|(sum, counter)| *sum += counter.get());
+    }
+}
+
+/// What went to one next hop through one queue.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct HopCounters {
+    /// Packets.
+    pub packets: Counter,
+    /// Frames that they went in.
+    pub frames: Counter,
+    /// Of these, aggregates.
+    pub aggregates: Counter,
+}
+
+/// What is counted at one queue of a port that aggregates.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// From the network.
+    pub received: Side,
+    /// To the network.
+    pub sent: Side,
+    /// By next hop. Looked at when the rules change, not on the way of a packet.
+    hops: Mutex<Vec<(Nfi, Arc<HopCounters>)>>,
+}
+
+impl Traffic {
+    /// The counters of a next hop, which outlive changes of the rules.
+    pub(crate) fn hop(&self, nfi: Nfi) -> Arc<HopCounters> {
+        let mut hops = self.hops.lock().unwrap();
+        if let Some((_, counters)) = hops.iter().find(|(other, _)| *other == nfi) {
+            return counters.clone();
+        }
+        let counters = Arc::<HopCounters>::default();
+        hops.push((nfi, counters.clone()));
+        counters
+    }
+}

@@ -1,0 +1,66 @@
+//! Values that a control thread changes and workers read: a worker looks at one number a burst, and takes the new value
+//! when it has changed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The value in force.
+pub(crate) struct Live<T> {
+    /// How often it was changed. Written under the lock.
+    version: AtomicU64,
+    value: Mutex<Arc<T>>,
+}
+
+impl<T> Live<T> {
+    pub(crate) fn new(value: T) -> Live<T> {
+        Live { version: AtomicU64::new(1), value: Mutex::new(Arc::new(value)) }
+    }
+
+    /// Puts a value in force.
+    pub(crate) fn set(&self, value: T) {
+        let mut now = self.value.lock().unwrap();
+        *now = Arc::new(value);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// The value in force.
+    pub(crate) fn get(&self) -> Arc<T> {
+        self.value.lock().unwrap().clone()
+    }
+}
+
+/// A reader's view of a value.
+pub(crate) struct Reader<T> {
+    live: Arc<Live<T>>,
+    seen: u64,
+    value: Arc<T>,
+}
+
+impl<T> Reader<T> {
+    pub(crate) fn new(live: Arc<Live<T>>) -> Reader<T> {
+        let value = live.get();
+        // Zero is the version of nothing: the first look is a change.
+        Reader { live, seen: 0, value }
+    }
+
+    /// Whether the value has changed since this was asked last. If so, [`Reader::value`] is the new one.
+    #[inline(always)]
+    pub(crate) fn has_changed(&mut self) -> bool {
+        let version = self.live.version.load(Ordering::Acquire);
+        version != self.seen && self.take(version)
+    }
+
+    #[cold]
+    fn take(&mut self, version: u64) -> bool {
+        self.value = self.live.get();
+        // It may be newer than this version; then the next look takes it once more.
+        self.seen = version;
+        true
+    }
+
+    /// The value as of the last look.
+    #[inline(always)]
+    pub(crate) fn value(&self) -> &Arc<T> {
+        &self.value
+    }
+}

@@ -1,0 +1,34 @@
+//! Packet aggregation: packets that leave for one next hop travel as one frame, and frames that hold several are split
+//! when they arrive. The wire format is paflow's, in `docs/aggregation-format.md`; here is what joins it with bursts.
+//!
+//! - [`Join`] wraps the transmit half of a port that aggregates;
+//! - [`Split`] is what a worker does with a burst of such a port between receiving and look-up;
+//! - [`Rules`] are what both go by, and [`Live`] is how they are changed while workers run.
+
+mod counters;
+mod join;
+mod live;
+mod octets;
+mod rules;
+mod split;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use counters::{HopCounters, Side, Traffic};
+pub(crate) use join::Join;
+pub(crate) use live::{Live, Reader};
+pub(crate) use rules::Rules;
+pub(crate) use split::{Split, SplitScratch};
+
+use std::sync::Arc;
+
+/// What one port that aggregates has to know.
+#[derive(Clone)]
+pub(crate) struct Member {
+    /// The port's name.
+    pub(crate) port: Arc<str>,
+    /// What is in force.
+    pub(crate) rules: Arc<Live<Rules>>,
+    /// What is counted, by queue.
+    pub(crate) traffic: Arc<[Traffic]>,
+}

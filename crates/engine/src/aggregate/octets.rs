@@ -1,0 +1,50 @@
+//! A frame as paflow reads it: by position, each byte at most once.
+
+use paflow::Octets;
+use virtqueue::{Frame, Frames};
+
+/// The bytes of a frame, wherever its segments are cut.
+pub(super) struct Bytes<'f, 'b> {
+    frames: &'f Frames<'b>,
+    frame: &'f Frame<'b>,
+}
+
+impl<'f, 'b> Bytes<'f, 'b> {
+    #[inline(always)]
+    pub(super) fn new(frames: &'f Frames<'b>, frame: &'f Frame<'b>) -> Self {
+        Bytes { frames, frame }
+    }
+
+    #[cold]
+    fn read_across<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        if at.checked_add(N)? > self.size() {
+            return None;
+        }
+        let mut bytes = [0; N];
+        let (mut skip, mut filled) = (at as u32, 0);
+        for segment in self.frames.segments(self.frame) {
+            let (before, rest) = segment.split_at(skip);
+            skip -= before.len();
+            filled += rest.copy_to(&mut bytes[filled..]);
+        }
+        // Whoever uses `bytes` must not be made to look at a guest's a second time.
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::AcqRel);
+        (filled == N).then_some(bytes)
+    }
+}
+
+impl Octets for Bytes<'_, '_> {
+    #[inline(always)]
+    fn size(&self) -> usize {
+        self.frame.len() as usize
+    }
+
+    #[inline(always)]
+    fn read<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        let skip = u32::try_from(at).ok()?;
+        self.frame.first().split_at(skip).1.read().or_else(|| {
+            // What a contiguous frame does not have, it has nowhere.
+            if self.frame.is_contiguous() { None } else { self.read_across(at) }
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! Splitting: aggregates of a burst become the packets in them, which are borrowed from where they lie.
+
+use super::octets::Bytes;
+use super::{Member, Reader, Rules};
+use crate::drops::{Drops, Reason};
+use paflow::decode::{Piece, locate};
+use paflow::receive::{Found, destination};
+use std::cell::RefCell;
+use virtqueue::{Burst, BurstStorage, Frame, Frames, MAX_BURST};
+
+/// Packets that one aggregate may hold: what the format asks receivers to take at least.
+const MOST: usize = 256;
+
+/// What a worker keeps for splitting, for all its ports.
+pub(crate) struct SplitScratch {
+    storage: Box<BurstStorage>,
+    pieces: Box<[Piece; MOST]>,
+}
+
+impl Default for SplitScratch {
+    fn default() -> Self {
+        SplitScratch { storage: Box::default(), pieces: Box::new([Piece::default(); MOST]) }
+    }
+}
+
+/// Splits what a queue of a port that aggregates receives.
+pub(crate) struct Split {
+    member: Member,
+    queue: usize,
+    rules: RefCell<Reader<Rules>>,
+}
+
+/// What a frame is.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A packet like any other.
+    Packet,
+    /// An aggregate, with its span.
+    Aggregate(Found),
+    /// It claims to be an aggregate, and is wrong.
+    Wrong(Reason),
+}
+
+impl Split {
+    pub(crate) fn new(member: Member, queue: usize) -> Split {
+        let rules = RefCell::new(Reader::new(member.rules.clone()));
+        Split { member, queue, rules }
+    }
+
+    /// Hands the packets of `burst` to `forward`, a burst at a time and in order. Aggregates that are wrong are dropped.
+    #[inline(never)]
+    pub(crate) fn split(
+        &self,
+        burst: &Burst<'_, '_>,
+        drops: &Drops,
+        scratch: &mut SplitScratch,
+        mut forward: impl FnMut(&Burst<'_, '_>),
+    ) {
+        let mut reader = self.rules.borrow_mut();
+        reader.has_changed();
+        let rules = &**reader.value();
+        let counters = &self.member.traffic[self.queue].received;
+        let frames = burst.frames();
+        let mut kinds = [Kind::Packet; MAX_BURST];
+        let mut plain = true;
+        for (kind, frame) in kinds.iter_mut().zip(frames.as_slice()) {
+            *kind = look(rules, &frames, frame);
+            plain &= matches!(kind, Kind::Packet);
+        }
+        if plain {
+            // As it is, so that frames can still be sent from where they lie.
+            frames.as_slice().iter().for_each(|frame| counters.frame(frame.len(), 1, false));
+            return forward(burst);
+        }
+        let mut out = scratch.storage.start();
+        for (kind, frame) in kinds.iter().zip(frames.as_slice()) {
+            match *kind {
+                Kind::Packet => {
+                    counters.frame(frame.len(), 1, false);
+                    add(&mut out, &frames, frame, 0, frame.len(), drops);
+                }
+                Kind::Wrong(reason) => drops.add(reason, 1),
+                Kind::Aggregate(found) => {
+                    let bytes = Bytes::new(&frames, frame);
+                    let number = match locate(&bytes, found.span, found.tail, &mut scratch.pieces[..]) {
+                        Ok(number) => number,
+                        Err(reject) => {
+                            drops.add(reject.into(), 1);
+                            continue;
+                        }
+                    };
+                    counters.frame(frame.len(), number, true);
+                    for piece in &scratch.pieces[..number] {
+                        if out.room() == 0 {
+                            forward(&out);
+                            out = scratch.storage.start();
+                        }
+                        add(&mut out, &frames, frame, piece.start, piece.len.into(), drops);
+                    }
+                }
+            }
+            if out.room() == 0 {
+                forward(&out);
+                out = scratch.storage.start();
+            }
+        }
+        if !out.is_empty() {
+            forward(&out);
+        }
+    }
+}
+
+/// Looks whether a frame is an aggregate for this switch.
+#[inline(always)]
+fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
+    let bytes = Bytes::new(frames, frame);
+    match rules.receiver.find(&bytes) {
+        Ok(Some(found)) if found.addresses.is_none_or(|(_, to)| rules.is_own(to)) => Kind::Aggregate(found),
+        // What is wrong with somebody else's is for them to find.
+        Err(reject) if destination(&bytes).is_none_or(|to| rules.is_own(to)) => Kind::Wrong(reject.into()),
+        _ => Kind::Packet,
+    }
+}
+
+/// Adds `len` bytes of a frame from `at` on as a frame of its own.
+#[inline(always)]
+fn add<'q>(out: &mut Burst<'_, 'q>, frames: &Frames<'q>, frame: &Frame<'q>, at: u32, len: u32, drops: &Drops) {
+    let (_, rest) = frame.first().split_at(at);
+    if rest.len() >= len {
+        return out.push(rest.split_at(len).0);
+    }
+    let mut skip = at;
+    let mut left = len;
+    let parts = frames.segments(frame).filter_map(|segment| {
+        let (before, rest) = segment.split_at(skip);
+        skip -= before.len();
+        let (part, _) = rest.split_at(left);
+        left -= part.len();
+        (!part.is_empty()).then_some(part)
+    });
+    if !out.push_segments(parts) {
+        // All packets together are in no more pieces than the frames were that they came in.
+        debug_assert!(false, "the burst has room for all segments");
+        drops.add(Reason::TooLong, 1);
+    }
+}

@@ -1,0 +1,361 @@
+//! What goes in as packets comes out as packets, whatever is in between.
+
+use super::{Join, Live, Member, Rules, Split, SplitScratch};
+use crate::drops::Drops;
+use crate::port::{Sent, Transmit};
+use crate::spec::{AggregationSpec, Chains, NextHopSpec};
+use crate::stats::{AggregationFlow, AggregationSide};
+use paflow::Receiver;
+use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
+
+const MTU: u16 = 1500;
+/// The next hop of VLANs 10 to 19 is 1, of 20 to 29 is 2, of 30 is 3, which is behind another port.
+const OTHER_PORT: u16 = 3;
+
+type Wire = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// Takes frames up to a length and number in each burst.
+struct Link {
+    wire: Wire,
+    longest: u32,
+    most: usize,
+}
+
+impl Transmit for Link {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let mut sent = Sent::default();
+        for frame in frames.as_slice() {
+            if frame.len() > self.longest {
+                sent.too_long += 1;
+                continue;
+            }
+            if sent.frames as usize == self.most {
+                break;
+            }
+            let mut bytes = vec![0; frame.len() as usize];
+            assert_eq!(frames.copy_to(frame, &mut bytes), bytes.len());
+            sent.frames += 1;
+            sent.bytes += bytes.len() as u64;
+            self.wire.lock().unwrap().push(bytes);
+        }
+        sent
+    }
+}
+
+fn route(nfi: u16, vxlan: bool, checksum: Checksum) -> Route {
+    let addresses = Addresses::V4 { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 10 + nfi as u8].into() };
+    let port = if vxlan { 4789 } else { 50_261 };
+    let tunnel = Tunnel { addresses, source_port: 50_000 + nfi, destination_port: port, hop_limit: 64, checksum };
+    let (source, destination) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 1, nfi as u8]);
+    let carrier = if vxlan { Carrier::Vxlan { tunnel, vni: 77, source, destination } } else { Carrier::Udp(tunnel) };
+    Route { source, destination, carrier }
+}
+
+fn spec(vxlan: bool, checksum: Checksum) -> AggregationSpec {
+    let hop = |nfi: u16| NextHopSpec {
+        nfi,
+        route: route(nfi, vxlan, checksum),
+        port: (nfi == OTHER_PORT).then(|| "elsewhere".into()),
+    };
+    AggregationSpec {
+        mtu: MTU,
+        chains: Chains::Vlan,
+        receiver: Receiver { ethernet: false, ..Receiver::default() },
+        addresses: (0..4).map(|nfi| [192, 0, 2, 10 + nfi].into()).collect(),
+        drop_unknown: false,
+        next_hops: (1..=3).map(hop).collect(),
+        flows: (10..31).map(|vid| (vid, vid as u16 / 10)).collect(),
+    }
+}
+
+struct Rig {
+    wire: Wire,
+    join: Join,
+    split: Split,
+    rules: Arc<Live<Rules>>,
+    member: Member,
+    /// At sending and at receiving.
+    drops: [Arc<Drops>; 2],
+}
+
+impl Rig {
+    fn new(spec: &AggregationSpec, longest: u32, most: usize) -> Rig {
+        let rules = Arc::new(Live::new(Rules::new(Some(spec), &[])));
+        let member = Member { port: "wan".into(), rules: rules.clone(), traffic: Arc::new([Default::default()]) };
+        let (wire, drops) = (Wire::default(), <[Arc<Drops>; 2]>::default());
+        let link = Box::new(Link { wire: wire.clone(), longest, most });
+        let join = Join::new(link, member.clone(), 0, drops[0].clone());
+        Rig { wire, join, split: Split::new(member.clone(), 0), rules, member, drops }
+    }
+
+    /// Sends a burst of frames, each cut in pieces of `cut` bytes.
+    fn send(&self, frames: &[Vec<u8>], cut: usize) -> Sent {
+        let mut storage = Box::<BurstStorage>::default();
+        let mut burst = storage.start();
+        for frame in frames {
+            assert!(burst.push_segments(frame.chunks(cut).map(Segment::from)));
+        }
+        self.join.transmit(burst.frames())
+    }
+
+    /// Receives these frames, cut likewise: the packets in them, and the sizes of the bursts that they came in.
+    fn receive(&self, frames: &[Vec<u8>], cut: usize) -> (Vec<Vec<u8>>, Vec<usize>) {
+        let (mut storage, mut scratch) = (Box::<BurstStorage>::default(), SplitScratch::default());
+        let (mut packets, mut bursts) = (Vec::new(), Vec::new());
+        for some in frames.chunks(MAX_BURST) {
+            let mut burst = storage.start();
+            let cut = cut.max(fewest(some));
+            for frame in some {
+                assert!(burst.push_segments(frame.chunks(cut).map(Segment::from)));
+            }
+            self.split.split(&burst, &self.drops[1], &mut scratch, |burst| {
+                let frames = burst.frames();
+                bursts.push(frames.len());
+                packets.extend(frames.as_slice().iter().map(|frame| {
+                    let mut bytes = vec![0; frame.len() as usize];
+                    frames.copy_to(frame, &mut bytes);
+                    bytes
+                }));
+            });
+        }
+        (packets, bursts)
+    }
+
+    fn taken(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut *self.wire.lock().unwrap())
+    }
+
+    fn counted(&self) -> [AggregationSide; 2] {
+        let mut sides = <[AggregationSide; 2]>::default();
+        self.member.traffic[0].sent.add_to(&mut sides[0]);
+        self.member.traffic[0].received.add_to(&mut sides[1]);
+        sides
+    }
+}
+
+/// A frame of `len` bytes in this VLAN, or in none.
+fn packet(len: usize, vid: Option<u16>, fill: u8) -> Vec<u8> {
+    let mut bytes = vec![fill; len];
+    let ethertype: &[u8] = if vid.is_some() { &[0x81, 0x00] } else { &[0x88, 0xb5] };
+    bytes[12..14].copy_from_slice(ethertype);
+    if let Some(vid) = vid.filter(|_| len >= 16) {
+        bytes[14..16].copy_from_slice(&vid.to_be_bytes());
+    }
+    bytes
+}
+
+fn bursts() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let len = prop_oneof![6 => 60usize..200, 2 => 200usize..1500, 1 => 14usize..60, 1 => 1400usize..3000];
+    let vid = prop_oneof![8 => (10u16..31).prop_map(Some), 1 => Just(Some(900)), 1 => Just(None)];
+    let packet = (len, vid, any::<u8>()).prop_map(|(len, vid, fill)| packet(len, vid, fill));
+    prop::collection::vec(packet, 1..=MAX_BURST)
+}
+
+/// The length of pieces that a burst has room for.
+fn fewest(frames: &[Vec<u8>]) -> usize {
+    frames.iter().map(Vec::len).sum::<usize>() / 1000 + 1
+}
+
+fn cuts() -> impl Strategy<Value = usize> {
+    prop_oneof![3 => Just(usize::MAX), 1 => 1usize..5, 2 => 5usize..900].prop_map(|cut| cut.max(1))
+}
+
+/// The next hop that a frame of [`bursts`] has.
+fn next_hop(packet: &[u8]) -> Option<u16> {
+    let vid = u16::from_be_bytes([*packet.get(14)?, *packet.get(15)?]) & 0xfff;
+    (packet[12..14] == [0x81, 0x00] && (10..31).contains(&vid)).then_some(vid / 10)
+}
+
+fn by_next_hop(packets: &[Vec<u8>]) -> BTreeMap<Option<u16>, Vec<&Vec<u8>>> {
+    let mut groups = BTreeMap::<_, Vec<_>>::new();
+    packets.iter().for_each(|packet| groups.entry(next_hop(packet)).or_default().push(packet));
+    groups
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn every_packet_arrives_once_whole_and_in_order(
+        packets in bursts(),
+        vxlan: bool,
+        checksum in prop_oneof![Just(Checksum::Zero), Just(Checksum::Computed)],
+        (cut, cut_again) in (cuts(), cuts()),
+    ) {
+        let cut = cut.max(fewest(&packets));
+        let rig = Rig::new(&spec(vxlan, checksum), u32::MAX, MAX_BURST);
+        let sent = rig.send(&packets, cut);
+        let bytes = packets.iter().map(|packet| packet.len() as u64).sum();
+        prop_assert_eq!(sent, Sent { frames: packets.len() as u32, bytes, ..Sent::default() });
+        let wire = rig.taken();
+        for frame in &wire {
+            prop_assert!(frame.len() <= usize::from(MTU) + 14 || packets.contains(frame), "{} bytes", frame.len());
+        }
+        let (arrived, sizes) = rig.receive(&wire, cut_again);
+        prop_assert_eq!(by_next_hop(&arrived), by_next_hop(&packets));
+        prop_assert_eq!(arrived.len(), packets.len());
+        prop_assert!(sizes.iter().all(|&size| size > 0));
+        prop_assert!(rig.drops.iter().all(|drops| drops.named().is_empty()));
+        // Who is behind another port is not joined for here.
+        for packet in packets.iter().filter(|packet| next_hop(packet) == Some(OTHER_PORT)) {
+            prop_assert!(wire.contains(packet));
+        }
+        for side in rig.counted() {
+            prop_assert_eq!((side.packets, side.frames), (packets.len() as u64, wire.len() as u64));
+            prop_assert_eq!(side.sizes.iter().sum::<u64>(), side.frames);
+            prop_assert_eq!(side.held.iter().sum::<u64>(), side.frames);
+            prop_assert_eq!(side.frames - side.held[0], side.aggregates);
+        }
+    }
+
+    #[test]
+    fn what_a_link_does_not_take_is_accounted_for(packets in bursts(), longest in 500u32..1600, most in 0usize..20) {
+        let rig = Rig::new(&spec(false, Checksum::Zero), longest, most);
+        let sent = rig.send(&packets, usize::MAX);
+        let (arrived, _) = rig.receive(&rig.taken(), usize::MAX);
+        prop_assert_eq!(sent.frames as usize, arrived.len());
+        prop_assert_eq!(sent.bytes, arrived.iter().map(|packet| packet.len() as u64).sum::<u64>());
+        prop_assert!(sent.frames + sent.too_long <= packets.len() as u32);
+        prop_assert_eq!(rig.counted()[0].packets, u64::from(sent.frames));
+    }
+
+    #[test]
+    fn damage_never_gets_further_than_its_aggregate(
+        packets in bursts(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
+        rig.send(&packets, usize::MAX);
+        let mut wire = rig.taken();
+        let whole = wire.clone();
+        for (frame, byte, value) in damage {
+            let frame = frame.index(wire.len());
+            let byte = byte.index(wire[frame].len());
+            wire[frame][byte] ^= value;
+        }
+        let (arrived, _) = rig.receive(&wire, usize::MAX);
+        let dropped: u64 = rig.drops[1].named().values().sum();
+        let good: Vec<_> = wire.iter().zip(&whole).filter(|(now, before)| now == before).map(|(now, _)| now.clone()).collect();
+        prop_assert!(dropped as usize <= wire.len() - good.len());
+        // All that is good arrived, in order, whatever came between.
+        let (wanted, _) = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST).receive(&good, usize::MAX);
+        let mut rest = arrived.iter();
+        prop_assert!(wanted.iter().all(|packet| rest.any(|other| other == packet)));
+    }
+}
+
+/// The one aggregate of 20 packets of 60 bytes.
+fn aggregate() -> (Rig, Vec<u8>) {
+    let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
+    let packets: Vec<_> = (0..20).map(|fill| packet(60, Some(10), fill)).collect();
+    rig.send(&packets, usize::MAX);
+    let wire = rig.taken();
+    assert_eq!(wire.len(), 1);
+    (rig, wire.into_iter().next().unwrap())
+}
+
+#[test]
+fn what_is_wrong_has_a_name() {
+    type Spoil<'a> = &'a dyn Fn(&mut Vec<u8>);
+    let cases: [(&str, Spoil<'_>); 10] = [
+        ("unknown-version", &|frame| frame[42] = 2),
+        ("unknown-type", &|frame| frame[43] = 9),
+        ("empty", &|frame| frame[45] = 0),
+        ("too-many", &|frame| frame[44] = 2),
+        ("truncated", &|frame| frame[45] = 21),
+        ("truncated", &|frame| frame.truncate(200)),
+        ("embedded-runt", &|frame| frame[46..48].copy_from_slice(&[0, 13])),
+        ("length-mismatch", &|frame| frame[45] = 19),
+        ("bad-ip-checksum", &|frame| frame[24] ^= 1),
+        ("bad-udp-checksum", &|frame| frame[40] = 1),
+    ];
+    for (reason, spoil) in cases {
+        let (rig, good) = aggregate();
+        let mut bad = good.clone();
+        spoil(&mut bad);
+        let other = packet(100, None, 7);
+        let (arrived, _) = rig.receive(&[good, bad, other.clone()], usize::MAX);
+        assert_eq!((arrived.len(), arrived.last()), (21, Some(&other)), "{reason}");
+        assert_eq!(rig.drops[1].named(), [(reason.to_owned(), 1)].into());
+    }
+}
+
+#[test]
+fn aggregates_for_others_pass_as_they_are() {
+    let (rig, good) = aggregate();
+    let mut elsewhere = good.clone();
+    // The address goes from .11 to .200, and the checksum with it (RFC 1624).
+    elsewhere[33] = 200;
+    let sum = u32::from(!u16::from_be_bytes([good[24], good[25]])) + 200 - 11;
+    elsewhere[24..26].copy_from_slice(&(!(((sum & 0xffff) + (sum >> 16)) as u16)).to_be_bytes());
+    let mut broken = elsewhere.clone();
+    broken[24] ^= 1;
+    let (arrived, sizes) = rig.receive(&[elsewhere.clone(), broken.clone(), good], usize::MAX);
+    assert_eq!((&arrived[0], &arrived[1], arrived.len()), (&elsewhere, &broken, 22));
+    assert_eq!(sizes, [22]);
+    assert!(rig.drops[1].named().is_empty());
+}
+
+#[test]
+fn an_aggregate_may_hold_more_than_a_burst() {
+    let (rig, _) = aggregate();
+    let jumbo = AggregationSpec { mtu: 9000, ..spec(false, Checksum::Zero) };
+    let template = paflow::Template::new(&jumbo.next_hops[0].route, 9000).unwrap();
+    let packets: Vec<_> = (0..130).map(|fill| packet(60, Some(10), fill)).collect();
+    let slices: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
+    let mut planner = paflow::Planner::new();
+    let plan = planner.plan(&[60; 130], &[paflow::Nfi::new(1); 130], |_| template.room());
+    let mut frame = vec![0; 9014];
+    let len = paflow::encode::write(&plan, &plan.groups()[0], &template, &slices, &mut frame).unwrap();
+    frame.truncate(len);
+    let (arrived, sizes) = rig.receive(&[packets[0].clone(), frame, packets[1].clone()], 2048);
+    assert_eq!(sizes, [32, 32, 32, 32, 4]);
+    assert_eq!(arrived[1..131], packets[..]);
+}
+
+#[test]
+fn rules_change_between_two_bursts() {
+    let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
+    let packets = [packet(64, Some(10), 1), packet(64, Some(10), 2), packet(64, Some(40), 3)];
+    rig.send(&packets, usize::MAX);
+    assert_eq!(rig.taken().len(), 2);
+    let mut strict = spec(false, Checksum::Zero);
+    (strict.drop_unknown, strict.flows) = (true, vec![(40, 2)]);
+    rig.rules.set(Rules::new(Some(&strict), &[]));
+    let sent = rig.send(&packets, usize::MAX);
+    assert_eq!((sent.frames, sent.counted), (1, 2));
+    assert_eq!(rig.taken(), packets[2..]);
+    assert_eq!(rig.drops[0].named(), [("unknown-chain".to_owned(), 2)].into());
+    let laid = [(40, 0), (10, 1)].map(|(sc, nfi)| AggregationFlow { sc, nfi });
+    rig.rules.set(Rules::new(Some(&strict), &laid));
+    assert_eq!((rig.send(&packets, usize::MAX).frames, rig.taken().len()), (2, 1));
+    rig.rules.set(Rules::new(None, &[]));
+    assert_eq!(rig.send(&packets, usize::MAX).frames, 3);
+    assert_eq!(rig.taken(), packets);
+    let hop = rig.member.traffic[0].hop(paflow::Nfi::new(1).unwrap());
+    assert_eq!((hop.packets.get(), hop.frames.get(), hop.aggregates.get()), (4, 2, 2));
+}
+
+#[test]
+fn service_chains_by_vni() {
+    let by_vni = AggregationSpec { chains: Chains::Vni, flows: vec![(70_000, 1)], ..spec(false, Checksum::Zero) };
+    let rig = Rig::new(&by_vni, u32::MAX, MAX_BURST);
+    let vxlan = |vni: u32| {
+        let mut bytes = packet(90, None, 0);
+        bytes[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 76, 0, 0, 0, 0, 64, 17]);
+        bytes[36..38].copy_from_slice(&4789u16.to_be_bytes());
+        bytes[42] = 8;
+        bytes[46..50].copy_from_slice(&(vni << 8).to_be_bytes());
+        bytes
+    };
+    let packets = [vxlan(70_000), vxlan(70_001), vxlan(70_000)];
+    rig.send(&packets, 7);
+    let wire = rig.taken();
+    assert_eq!((wire.len(), &wire[1]), (2, &packets[1]));
+    let (arrived, _) = rig.receive(&wire, usize::MAX);
+    assert_eq!(arrived, [&packets[0], &packets[2], &packets[1]].map(Clone::clone));
+}

@@ -1,0 +1,179 @@
+//! `millrace decode`: the aggregates in a capture file, and what they hold.
+
+mod capture;
+mod show;
+
+use crate::cli::DecodeOptions;
+use capture::Frames;
+use paflow::decode::{Piece, locate};
+use paflow::receive::Found;
+use paflow::{Receiver, Reject};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Packets that an aggregate can hold.
+const MOST: usize = u16::MAX as usize;
+
+/// Why a file was not decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// It could not be opened or is no capture file.
+    #[error("cannot read {}: {problem}; give a pcap or pcapng file of Ethernet frames", path.display())]
+    Capture {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The result could not be written.
+    #[error("cannot write to standard output: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// A frame that is an aggregate, or claims to be one.
+#[derive(Debug, Serialize)]
+struct Decoded {
+    /// Its number in the file, from 1.
+    frame: u64,
+    /// Seconds since 1970.
+    time: f64,
+    /// Its length.
+    length: usize,
+    /// What carries the aggregate: `udp`, `vxlan` or `ethernet`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    carrier: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vni: Option<u32>,
+    /// What it holds.
+    packets: Vec<Packet>,
+    /// Why nothing of it is taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rejected: Option<Rejected>,
+}
+
+/// A packet in an aggregate.
+#[derive(Debug, Serialize)]
+struct Packet {
+    /// Where it begins in the frame.
+    offset: usize,
+    length: usize,
+    destination: String,
+    source: String,
+    /// VID of its outermost tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vlan: Option<u16>,
+    /// EtherType behind its tag.
+    ethertype: String,
+}
+
+/// What is wrong with an aggregate.
+#[derive(Debug, Serialize)]
+struct Rejected {
+    /// The name that it is counted by.
+    reason: &'static str,
+    message: String,
+}
+
+/// What was in a file.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sum {
+    frames: u64,
+    aggregates: u64,
+    packets: u64,
+    rejected: u64,
+}
+
+/// Prints the aggregates of a file to `out`: as text, or a line of JSON each.
+pub fn run(options: &DecodeOptions, out: &mut dyn Write) -> Result<(), DecodeError> {
+    match decode(options, out) {
+        // Whoever read the output (a pager, `head`) has seen enough.
+        Err(DecodeError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+fn decode(options: &DecodeOptions, out: &mut dyn Write) -> Result<(), DecodeError> {
+    let failed = |problem: String| DecodeError::Capture { path: options.file.clone(), problem };
+    let receiver = Receiver {
+        udp_port: Some(options.udp_port),
+        vxlan_port: Some(options.vxlan_port),
+        ethernet: true,
+        zero_checksum_over_ipv6: true,
+        verify: true,
+    };
+    let mut frames = Frames::open(&options.file).map_err(failed)?;
+    let mut sum = Sum::default();
+    while let Some(frame) = frames.next_frame().map_err(failed)? {
+        sum.frames += 1;
+        let Some(decoded) = look(&receiver, sum.frames, frame.time, &frame.bytes) else { continue };
+        sum.aggregates += 1;
+        sum.packets += decoded.packets.len() as u64;
+        sum.rejected += u64::from(decoded.rejected.is_some());
+        if options.json {
+            let line = serde_json::to_string(&decoded).map_err(io::Error::from)?;
+            writeln!(out, "{line}")?;
+        } else {
+            show::aggregate(&decoded, out)?;
+        }
+    }
+    if !options.json {
+        show::sum(&sum, out)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// What a frame is, if it claims to be an aggregate.
+fn look(receiver: &Receiver, frame: u64, time: f64, bytes: &[u8]) -> Option<Decoded> {
+    let (found, packets) = match receiver.find(bytes) {
+        Ok(None) => return None,
+        Ok(Some(found)) => (Some(found), packets(bytes, &found)),
+        Err(reject) => (None, Err(reject)),
+    };
+    let carrier = found.map(|found| match (found.addresses, found.vni) {
+        (None, _) => "ethernet",
+        (_, Some(_)) => "vxlan",
+        _ => "udp",
+    });
+    let addresses = found.and_then(|found| found.addresses);
+    let rejected = packets.as_ref().err();
+    Some(Decoded {
+        frame,
+        time,
+        length: bytes.len(),
+        carrier,
+        source: addresses.map(|(source, _)| source.to_string()),
+        destination: addresses.map(|(_, destination)| destination.to_string()),
+        vni: found.and_then(|found| found.vni),
+        rejected: rejected.map(|reject| Rejected { reason: reject.name(), message: reject.to_string() }),
+        packets: packets.unwrap_or_default(),
+    })
+}
+
+fn packets(bytes: &[u8], found: &Found) -> Result<Vec<Packet>, Reject> {
+    let mut pieces = vec![Piece::default(); MOST];
+    let number = locate(bytes, found.span, found.tail, &mut pieces)?;
+    let packet = |piece: &Piece| {
+        let (offset, length) = (piece.start as usize, usize::from(piece.len));
+        let packet = &bytes[offset..offset + length];
+        let mac = |at: usize| packet[at..at + 6].iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":");
+        let word = |at: usize| packet.get(at..at + 2).map(|word| u16::from_be_bytes([word[0], word[1]]));
+        let tagged = matches!(word(12), Some(0x8100 | 0x88a8));
+        Packet {
+            offset,
+            length,
+            destination: mac(0),
+            source: mac(6),
+            vlan: word(14).filter(|_| tagged).map(|tag| tag & 0xfff),
+            ethertype: format!("0x{:04x}", word(if tagged { 16 } else { 12 }).unwrap_or_default()),
+        }
+    };
+    Ok(pieces[..number].iter().map(packet).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Ports of the switch as controllers see them.
+
+use crate::config::Mac;
+use engine::drops::is_at_destination;
+use engine::stats::{PortStats, QueueStats, Snapshot};
+use openflow::{Millis, Switch};
+use std::collections::HashMap;
+
+/// Which number a port has: the same as long as the switch runs, even if the port goes and comes back.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    numbers: HashMap<String, u32>,
+    present: Vec<u32>,
+}
+
+impl Ports {
+    /// Tells `switch` of ports that came, changed or went, and of what they have counted.
+    pub(super) fn update(&mut self, switch: &mut Switch, snapshot: &Snapshot, now: Millis) {
+        let mut present = Vec::with_capacity(snapshot.ports.len());
+        for port in &snapshot.ports {
+            let next = self.numbers.len() as u32 + 1;
+            let number = *self.numbers.entry(port.name.clone()).or_insert(next);
+            present.push(number);
+            let mac = Mac::from_name(&port.name).0;
+            switch.set_port(openflow::Port { number, mac, name: port.name.clone(), up: port.up, speed: 0 }, now);
+            switch.set_port_stats(number, stats(port));
+        }
+        for gone in self.present.iter().filter(|number| !present.contains(number)) {
+            switch.remove_port(*gone);
+        }
+        self.present = present;
+    }
+}
+
+fn stats(port: &PortStats) -> openflow::PortStats {
+    let sum = |of: fn(&QueueStats) -> u64| port.queues.iter().map(of).sum();
+    let dropped = |at_destination: bool| {
+        port.drops.iter().filter(|(name, _)| is_at_destination(name) == at_destination).map(|(_, frames)| frames).sum()
+    };
+    openflow::PortStats {
+        rx_packets: sum(|queue| queue.rx_packets),
+        rx_bytes: sum(|queue| queue.rx_bytes),
+        tx_packets: sum(|queue| queue.tx_packets),
+        tx_bytes: sum(|queue| queue.tx_bytes),
+        rx_dropped: dropped(false),
+        tx_dropped: dropped(true),
+        rx_errors: 0,
+        tx_errors: 0,
+    }
+}

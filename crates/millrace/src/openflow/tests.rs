@@ -1,0 +1,113 @@
+//! `ovs-ofctl`, against the channel over TCP and a unix socket.
+
+use super::*;
+use engine::stats::{AggregationStats, PortStats, QueueStats};
+use std::process::Command;
+
+#[derive(Default)]
+struct Recorder {
+    laid: Mutex<Vec<Vec<(u32, u16)>>>,
+    snapshot: Mutex<Snapshot>,
+}
+
+impl Datapath for Recorder {
+    fn snapshot(&self) -> Snapshot {
+        self.snapshot.lock().unwrap().clone()
+    }
+
+    fn lay_flows(&self, flows: Vec<AggregationFlow>) {
+        self.laid.lock().unwrap().push(flows.iter().map(|flow| (flow.sc, flow.nfi)).collect());
+    }
+}
+
+/// Runs `ovs-ofctl -O OpenFlow13 COMMAND SWITCH ARGUMENTS`: whether it went well, and what it said.
+fn ofctl(switch: &str, command: &str, arguments: &[&str]) -> (bool, String) {
+    let mut ofctl = Command::new("ovs-ofctl");
+    ofctl.args(["-O", "OpenFlow13", "-t", "10", command, switch]).args(arguments);
+    let output = ofctl.output().expect("ovs-ofctl runs; it is in the Debian package openvswitch-common");
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    (output.status.success() && !text.contains("OFPT_ERROR"), text)
+}
+
+/// Serves while `client` runs, which gets the address for `ovs-ofctl`.
+fn with_service(datapath: &Recorder, client: impl FnOnce(&str, &str)) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("of.sock");
+    let listen = vec![ListenAddress::Tcp("127.0.0.1:0".parse().unwrap()), ListenAddress::Unix(path.clone())];
+    let service = Service::bind(&Openflow { listen, datapath_id: 0x1234 }).unwrap();
+    let tcp = format!("tcp:{}", service.tcp_addresses().next().unwrap());
+    let stop = Stop::new().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| service.serve(datapath, &stop));
+        // Set also if the client panics, or the scope would wait for ever.
+        struct SetOnDrop<'a>(&'a Stop);
+        impl Drop for SetOnDrop<'_> {
+            fn drop(&mut self) {
+                self.0.set();
+            }
+        }
+        let _stop = SetOnDrop(&stop);
+        client(&tcp, &format!("unix:{}", path.display()));
+    });
+}
+
+#[test]
+fn controllers_set_next_hops_and_nothing_else() {
+    let datapath = Recorder::default();
+    with_service(&datapath, |tcp, unix| {
+        let last = || datapath.laid.lock().unwrap().last().cloned().unwrap_or_default();
+        let good = |switch: &str, command: &str, arguments: &[&str]| {
+            let (good, text) = ofctl(switch, command, arguments);
+            assert!(good, "{command} {arguments:?}: {text}");
+            text
+        };
+        good(tcp, "add-flow", &["table=1,dl_vlan=100,actions=write_metadata:7"]);
+        assert_eq!(last(), [(100, 7)]);
+        good(unix, "add-flow", &["table=1,dl_vlan=101,actions=write_metadata:0"]);
+        // This switch looks VLANs up: a VNI is stored, and has no effect.
+        good(unix, "add-flow", &["table=1,tun_id=5000,actions=write_metadata:8"]);
+        assert_eq!(last(), [(100, 7), (101, 0)]);
+        assert!(good(tcp, "dump-flows", &["table=1"]).contains("dl_vlan=100 actions=write_metadata:0x7"));
+        good(tcp, "del-flows", &["table=1,dl_vlan=100"]);
+        assert_eq!(last(), [(101, 0)]);
+        for (flow, error) in [
+            ("table=0,priority=1,in_port=1,actions=output:2", "OFPFMFC_TABLE_FULL"),
+            ("table=1,in_port=1,actions=write_metadata:7", "OFPBMC_BAD_WILDCARDS"),
+        ] {
+            let (good, text) = ofctl(tcp, "add-flow", &[flow]);
+            assert!(!good && text.contains(error), "{flow}: {text}");
+        }
+        datapath.snapshot.lock().unwrap().aggregation =
+            Some(AggregationStats { service_chain_id: "vni".into(), ..AggregationStats::default() });
+        good(tcp, "add-flow", &["table=1,tun_id=5001,actions=write_metadata:9"]);
+        assert_eq!(last(), [(5000, 8), (5001, 9)]);
+        good(tcp, "add-flow", &["table=1,tun_id=5002,hard_timeout=1,actions=write_metadata:9"]);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while last().len() != 2 {
+            assert!(Instant::now() < deadline, "the flow should have ended: {:?}", last());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+}
+
+#[test]
+fn ports_are_shown_with_what_they_have_counted() {
+    let datapath = Recorder::default();
+    let queue = |packets| QueueStats { rx_packets: packets, tx_bytes: 7, ..QueueStats::default() };
+    let drops = [("busy".to_owned(), 4), ("bad-buffer".to_owned(), 5)].into();
+    let port =
+        PortStats { name: "wan".into(), up: true, queues: vec![queue(1), queue(2)], drops, ..Default::default() };
+    let nf = PortStats { name: "nf".into(), ..PortStats::default() };
+    datapath.snapshot.lock().unwrap().ports = vec![port, nf.clone()];
+    with_service(&datapath, |tcp, _| {
+        let (_, text) = ofctl(tcp, "show", &[]);
+        assert!(text.contains("dpid:0000000000001234") && text.contains("1(wan)") && text.contains("2(nf)"), "{text}");
+        assert!(text.contains("LINK_DOWN"), "{text}");
+        let (_, text) = ofctl(tcp, "dump-ports", &["1"]);
+        assert!(text.contains("rx pkts=3,") && text.contains("drop=5"), "{text}");
+        assert!(text.contains("bytes=14, drop=4"), "{text}");
+        datapath.snapshot.lock().unwrap().ports = vec![nf];
+        let (_, text) = ofctl(tcp, "dump-ports-desc", &[]);
+        assert!(!text.contains("wan") && text.contains("2(nf)"), "{text}");
+    });
+}
