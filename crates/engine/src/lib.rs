@@ -5,13 +5,13 @@
 //!
 //! Inside, arrows point down:
 //! - `switch`: the control side; owns the ports, builds plans, hands them to workers;
-//! - [`aggregate`]: joins and splits packets at ports towards the network;
+//! - `aggregate`: joins and splits packets at ports towards the network;
 //! - [`worker`]: pinned threads that run a plan to completion, round after round;
 //! - [`forward`]: where a frame goes: patch, bridge;
 //! - [`port`]: where frames come from and go to.
 #![deny(unsafe_code)]
 
-pub mod aggregate;
+mod aggregate;
 mod clock;
 pub mod counters;
 pub mod drops;

@@ -14,7 +14,7 @@ mod split;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use counters::{HopCounters, Side, Traffic};
+pub(crate) use counters::Traffic;
 pub(crate) use join::Join;
 pub(crate) use live::{Live, Reader};
 pub(crate) use rules::Rules;

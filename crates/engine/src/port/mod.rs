@@ -2,7 +2,7 @@
 //!
 //! A port has queues, and a queue has two halves that different workers may drive: frames are received from one
 //! ([`Receive`]) and transmitted to the other ([`Transmit`]). Wrappers ([`record`], [`fault`], [`staged`], and what joins
-//! packets, [`crate::aggregate`]) take any half and are one themselves.
+//! packets, `aggregate`) take any half and are one themselves.
 
 pub mod af_xdp;
 pub mod fault;
