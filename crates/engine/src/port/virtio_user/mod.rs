@@ -1,0 +1,60 @@
+//! virtio-user ports, driver role: the switch connects to somebody else's vhost-user backend, as a guest would.
+
+mod receive;
+mod transmit;
+
+pub use receive::VirtioReceive;
+pub use transmit::VirtioTransmit;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use virtqueue::NET_HEADER;
+use virtqueue::driver::Queue;
+use virtqueue::memory::Arena;
+
+/// Room of a buffer: the usual size of a DPDK packet buffer, header included.
+const ROOM: u32 = 2048;
+
+/// Bytes from one buffer to the next: an odd number of cache lines, so that frames spread over all sets of a cache.
+pub const STRIDE: u32 = 33 * LINE;
+
+/// Where in its stride a buffer begins: the frame behind the virtio header begins on a cache line.
+const LEAD: u32 = LINE - NET_HEADER;
+
+/// Bytes of a cache line.
+const LINE: u32 = 64;
+
+/// One direction of a queue pair, as the session set it up.
+pub struct End {
+    /// The ring.
+    pub queue: Queue,
+    /// Guest address of its buffers, [`STRIDE`] bytes for each descriptor.
+    pub buffers: u64,
+    /// Descriptors.
+    pub size: u16,
+    /// Kicks the device.
+    pub kick: OwnedFd,
+    /// Memory of the ring and the buffers.
+    pub arena: Arc<Arena>,
+    /// The device broke the ring.
+    pub broken: Arc<AtomicBool>,
+}
+
+impl End {
+    fn buffer(&self, index: u16) -> u64 {
+        self.buffers + u64::from(index) * u64::from(STRIDE) + u64::from(LEAD)
+    }
+
+    #[cold]
+    fn give_up(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    fn kick(queue: &mut Queue, kick: &OwnedFd) {
+        if queue.wants_kick() {
+            // A full counter means that the device has a kick waiting; anything else ends with the session.
+            let _ = rustix::io::write(kick, &1u64.to_ne_bytes());
+        }
+    }
+}

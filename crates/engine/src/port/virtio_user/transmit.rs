@@ -1,0 +1,220 @@
+//! Frames to the device.
+
+use super::super::lend::{COPY_BREAK, Mapped};
+use super::super::{Sent, Transmit};
+use super::{End, ROOM};
+use crate::drops::Reason;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use virtqueue::driver::Buffer;
+use virtqueue::{Frame, Frames, NET_HEADER};
+
+/// Buffers before its turn that a buffer's first line is asked for.
+const AHEAD: usize = 12;
+
+/// Longest frame that can be sent: one chain of so many buffers.
+const MAX_CHAIN: u32 = 8;
+
+/// Frames to the device.
+pub struct VirtioTransmit {
+    end: RefCell<End>,
+    /// Buffers that the device does not have, in the order in which it gave them back.
+    free: RefCell<VecDeque<u16>>,
+    /// What the device has, by the id of its chain.
+    chains: RefCell<Box<[Chain]>>,
+    mapped: Option<Arc<Mapped>>,
+    /// Chains of the guest that the device is done with.
+    returned: RefCell<Vec<u16>>,
+    /// Chains of the guest that the device has.
+    kept: Cell<u16>,
+}
+
+/// What a frame lies in.
+#[derive(Clone, Copy)]
+enum Chain {
+    /// Buffers of the switch.
+    Own { indices: [u16; MAX_CHAIN as usize], count: u16 },
+    /// The guest's memory, in its chain of this id.
+    Kept(u16),
+}
+
+impl Chain {
+    const NONE: Chain = Chain::Own { indices: [0; MAX_CHAIN as usize], count: 0 };
+}
+
+impl VirtioTransmit {
+    /// Copies frames into its own buffers and sends them; those of a guest from where they lie if it is `mapped`.
+    pub fn new(end: End, mapped: Option<Arc<Mapped>>) -> VirtioTransmit {
+        let size = end.size;
+        let port = VirtioTransmit {
+            end: RefCell::new(end),
+            free: RefCell::new((0..size).collect()),
+            chains: RefCell::new(vec![Chain::NONE; size.into()].into()),
+            mapped,
+            returned: RefCell::new(Vec::with_capacity(size.into())),
+            kept: Cell::new(0),
+        };
+        port.end.borrow_mut().queue.set_interrupts(false);
+        port
+    }
+
+    /// Takes back what the device is done with.
+    #[inline(always)]
+    fn reclaim(&self, end: &mut End, free: &mut VecDeque<u16>, chains: &[Chain]) {
+        loop {
+            match end.queue.pop_used() {
+                Ok(Some(used)) => match &chains[usize::from(used.id)] {
+                    Chain::Own { indices, count } => free.extend(&indices[..usize::from(*count)]),
+                    Chain::Kept(id) => {
+                        self.returned.borrow_mut().push(*id);
+                        self.kept.set(self.kept.get() - 1);
+                    }
+                },
+                Ok(None) => return,
+                Err(_) => return end.give_up(),
+            }
+        }
+    }
+
+    /// Copies a frame that lies in several places, as an aggregate does, into one buffer, which is there.
+    #[inline(never)]
+    fn gather<'b>(
+        end: &mut End,
+        free: &mut VecDeque<u16>,
+        frames: &Frames<'b>,
+        frame: &Frame<'b>,
+    ) -> Option<(u16, Chain)> {
+        let index = free.pop_front()?;
+        let addr = end.buffer(index);
+        end.arena.gather(addr + u64::from(NET_HEADER), frames.segments(frame));
+        let id = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }])?;
+        Some((id, Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }))
+    }
+
+    /// Copies a frame into as many buffers as it takes, which are there.
+    #[cold]
+    fn scatter<'b>(
+        end: &mut End,
+        free: &mut VecDeque<u16>,
+        frames: &Frames<'b>,
+        frame: &Frame<'b>,
+    ) -> Option<(u16, Chain)> {
+        let (mut indices, mut count) = ([0; MAX_CHAIN as usize], 0);
+        let mut buffers = [Buffer { addr: 0, len: 0, writable: false }; MAX_CHAIN as usize];
+        let header: &[u8] = &[0; NET_HEADER as usize];
+        let mut source = std::iter::once(header.into()).chain(frames.segments(frame));
+        let mut rest = source.next();
+        while rest.is_some() {
+            let index = free.pop_front()?;
+            let addr = end.buffer(index);
+            let mut filled = 0;
+            while filled < ROOM
+                && let Some(segment) = rest
+            {
+                let (now, later) = segment.split_at(ROOM - filled);
+                filled += end.arena.gather(addr + u64::from(filled), std::iter::once(now)).unwrap_or(0);
+                rest = if later.is_empty() { source.next() } else { Some(later) };
+            }
+            buffers[usize::from(count)] = Buffer { addr, len: filled, writable: false };
+            indices[usize::from(count)] = index;
+            count += 1;
+        }
+        let id = end.queue.add(&buffers[..usize::from(count)])?;
+        Some((id, Chain::Own { indices, count }))
+    }
+}
+
+impl Transmit for VirtioTransmit {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let end = &mut *self.end.borrow_mut();
+        let (mut free, mut chains) = (self.free.borrow_mut(), self.chains.borrow_mut());
+        let mut sent = Sent { rest: Some(Reason::NoBuffers), ..Sent::default() };
+        let keeper = self.mapped.as_ref().map_or(0, |mapped| mapped.keeper());
+        if keeper != 0 || free.len() < 2 * frames.len() {
+            self.reclaim(end, &mut free, &chains);
+        }
+        // However slow the device is, the guest keeps some chains to send to others.
+        let most_kept = end.size - end.size / 4;
+        let mut kept = 0;
+        for frame in frames.as_slice() {
+            if keeper != 0
+                && frame.len() >= COPY_BREAK
+                && self.kept.get() < most_kept
+                && end.queue.free() > 0
+                && let Some(chain) = frames.keep(frame, keeper)
+            {
+                // The guest's own header goes before it: no offloads were offered to the one or asked of the other.
+                let addr = frame.first().as_ptr().addr() as u64 - u64::from(NET_HEADER);
+                let buffer = Buffer { addr, len: NET_HEADER + frame.len(), writable: false };
+                let id = end.queue.add(&[buffer]).expect("there is a free descriptor");
+                chains[usize::from(id)] = Chain::Kept(chain);
+                self.kept.set(self.kept.get() + 1);
+                kept += 1;
+                sent.frames += 1;
+                sent.bytes += u64::from(frame.len());
+                continue;
+            }
+            let wanted = (frame.len() + NET_HEADER).div_ceil(ROOM);
+            if wanted > MAX_CHAIN.min(end.size.into()) {
+                sent.too_long += 1;
+                continue;
+            }
+            if free.len() < wanted as usize || end.queue.free() < wanted as u16 {
+                break;
+            }
+            let added = if wanted == 1 && frame.is_contiguous() {
+                if let Some(&later) = free.get(AHEAD) {
+                    end.arena.prefetch_write(end.buffer(later) + u64::from(NET_HEADER));
+                }
+                let index = free.pop_front().unwrap_or_default();
+                let addr = end.buffer(index);
+                // The header in front of the frame is all zeros, as it has been since the start: no offloads.
+                let written = end.arena.gather(addr + u64::from(NET_HEADER), std::iter::once(frame.first()));
+                debug_assert_eq!(written, Some(frame.len()), "buffers lie in the arena");
+                let id = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }]);
+                id.map(|id| (id, Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }))
+            } else if wanted == 1 {
+                Self::gather(end, &mut free, &frames, frame)
+            } else {
+                Self::scatter(end, &mut free, &frames, frame)
+            };
+            let Some((id, chain)) = added else { break };
+            chains[usize::from(id)] = chain;
+            sent.frames += 1;
+            sent.bytes += u64::from(frame.len());
+        }
+        end.queue.publish();
+        if let Some(mapped) = &self.mapped {
+            mapped.sent_in_place.add(kept);
+            mapped.sent_copied.add(u64::from(sent.frames) - kept);
+        }
+        sent
+    }
+
+    fn returned(&self, release: &mut dyn FnMut(u16)) {
+        if self.kept.get() > 0 {
+            self.reclaim(&mut self.end.borrow_mut(), &mut self.free.borrow_mut(), &self.chains.borrow());
+        }
+        self.returned.borrow_mut().drain(..).for_each(release);
+    }
+
+    fn keeps(&self) -> bool {
+        self.kept.get() > 0
+    }
+
+    fn recall(&self, release: &mut dyn FnMut(u16)) {
+        self.returned(release);
+        for chain in &mut self.chains.borrow_mut()[..] {
+            if let Chain::Kept(id) = std::mem::replace(chain, Chain::NONE) {
+                release(id);
+            }
+        }
+        self.kept.set(0);
+    }
+
+    fn notify(&self) {
+        let end = &mut *self.end.borrow_mut();
+        End::kick(&mut end.queue, &end.kick);
+    }
+}
