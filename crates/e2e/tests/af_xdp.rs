@@ -5,16 +5,14 @@
 
 mod support;
 
-use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use e2e::dpdk::{self, Testpmd};
 use e2e::netns::Namespace;
-use e2e::process::{Daemon, Launch};
+use e2e::process::Daemon;
 use e2e::virtio::{Exchange, Guest, Options};
 use e2e::{Result, cpu};
+use support::mapped::{self, BRIDGE, PASS_THROUGH};
 use support::{Home, Millrace, wait_for};
 
 /// Every size that fits the usual MTU.
@@ -80,9 +78,6 @@ fn wan(options: &str) -> String {
 }
 
 const PATCH: &str = "[[patch]]\nports = [\"wan\", \"fw\"]\n";
-const PASS_THROUGH: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\nmode = \"pass-through\"\n";
-const BRIDGE: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\n";
-
 fn nothing_dropped(millrace: &Millrace) {
     for port in ["wan", "fw"] {
         assert_eq!(millrace.port(port).dropped(), 0, "{:?}", millrace.port(port).0);
@@ -318,48 +313,14 @@ fn what_can_not_be_mapped_is_copied_and_says_why() -> Result<()> {
     Ok(())
 }
 
-fn blaster(socket: std::path::PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-guest"));
-    command.arg(socket).arg(if packed { "packed" } else { "split" }).args(numbers.map(|n| n.to_string()));
-    let mut daemon = Launch::new("guest").pin(&cpu::Plan::detect().guests).spawn(command)?;
-    daemon.wait_for_line("its queues to run", support::SOON, |line| line == "running")?;
-    Ok(daemon)
-}
-
 #[test]
 fn guests_are_killed_under_load() -> Result<()> {
-    const TIMES: usize = 50;
     let _alone = cpu::alone();
     let (cable, home) = (Cable::new()?, Home::new());
     let wire = cable.wire();
     let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
-    let _far = blaster(wire.home.socket("far"), false, [2, 1])?;
-    let mut before = None;
-    let settled = || {
-        std::thread::sleep(Duration::from_millis(200));
-        millrace.usage()
-    };
-    for death in 0..TIMES {
-        let mut victim = blaster(home.socket("fw"), death % 2 == 0, [1, 2])?;
-        millrace.wait_mapped();
-        let start = millrace.mapping();
-        wait_for("frames both ways", || {
-            let now = millrace.mapping();
-            let sent = |m: &engine::stats::MappingStats| m.sent_in_place + m.sent_copied;
-            (now.in_place > start.in_place + 500 && sent(&now) > sent(&start) + 500).then_some(())
-        });
-        victim.kill()?;
-        millrace.wait_down("fw");
-        if death == 10 {
-            before = Some(settled());
-        }
-    }
-    let before = before.expect("there were as many");
-    wait_for(&format!("no more to be held than {before:?}: {:?}", millrace.usage()), || {
-        let after = settled();
-        let few = after.mappings <= before.mappings + 8 && after.rss <= before.rss + (1 << 20);
-        ((after.fds, after.threads) == (before.fds, before.threads) && few).then_some(())
-    });
+    let _far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
+    mapped::kill_guests(&millrace, &home, 50)?;
     millrace.stop();
     Ok(())
 }
@@ -371,35 +332,7 @@ fn nothing_is_written_late() -> Result<()> {
     let (cable, home) = (Cable::new()?, Home::new());
     let wire = cable.wire();
     let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
-    let mut far = wire.far()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = stop.clone();
-    // Whether or not anybody takes it; and until this test ends, however it does.
-    let sender = std::thread::spawn(move || {
-        let frame = [0x5a; 1000];
-        while !stopped.load(Ordering::Relaxed) && far.is_connected() {
-            far.reap().and_then(|_| far.send(&[&frame], 1)).unwrap();
-            far.flush();
-            std::thread::yield_now();
-        }
-    });
-    for round in 0..20 {
-        let options = Options::new(home.socket("fw"));
-        let mut guest = if round % 2 == 0 { options } else { options.packed() }.connect()?;
-        let before = millrace.mapping().in_place;
-        wait_for("buffers to be filled", || {
-            guest.receive(64, |_| Ok(())).unwrap();
-            (millrace.mapping().in_place > before + 50).then_some(())
-        });
-        let memory = guest.leave();
-        millrace.wait_down("fw");
-        wait_for("the mapping to end", || (!millrace.mapping().zero_copy).then_some(()));
-        let then = memory();
-        std::thread::sleep(Duration::from_millis(5));
-        assert!(memory() == then, "round {round}: something was written after the guest had left");
-    }
-    stop.store(true, Ordering::Relaxed);
-    sender.join().expect("it sent");
+    mapped::leave_again_and_again(&millrace, &home, wire.far()?)?;
     millrace.stop();
     Ok(())
 }

@@ -5,17 +5,12 @@
 
 mod support;
 
-use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
 use e2e::dpdk::{self, Testpmd};
 use e2e::guest::{self, Kernel, Nic, Vm};
 use e2e::netns::Namespace;
-use e2e::process::{Daemon, Launch, Usage};
 use e2e::virtio::{Exchange, Options, Pump};
 use e2e::{Result, cpu};
+use support::mapped::{self, BRIDGE, PASS_THROUGH};
 use support::{Home, Millrace, wait_for};
 
 /// Frames each way.
@@ -61,9 +56,6 @@ impl Wire {
         Options::new(self.home.socket("far"))
     }
 }
-
-const PASS_THROUGH: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\nmode = \"pass-through\"\n";
-const BRIDGE: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\n";
 
 fn switch(home: &Home, wire: &Wire, packed: bool, rest: &str) -> Millrace {
     let millrace = home.start(&[&wire.port(packed), &support::port("fw"), rest, &support::poller()].concat());
@@ -215,55 +207,15 @@ fn a_guest_with_short_buffers() -> Result<()> {
     Ok(())
 }
 
-fn blaster(socket: std::path::PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-guest"));
-    command.arg(socket).arg(if packed { "packed" } else { "split" }).args(numbers.map(|n| n.to_string()));
-    let mut daemon = Launch::new("guest").pin(&cpu::Plan::detect().guests).spawn(command)?;
-    daemon.wait_for_line("its queues to run", support::SOON, |line| line == "running")?;
-    Ok(daemon)
-}
-
-/// What is held when nothing comes or goes.
-fn settled(millrace: &Millrace) -> Usage {
-    std::thread::sleep(Duration::from_millis(200));
-    millrace.usage()
-}
-
-fn under_load(millrace: &Millrace) {
-    let before = millrace.mapping();
-    wait_for("frames both ways", || {
-        let now = millrace.mapping();
-        let sent = |m: &engine::stats::MappingStats| m.sent_in_place + m.sent_copied;
-        (now.in_place > before.in_place + 500 && sent(&now) > sent(&before) + 500).then_some(())
-    });
-}
-
 #[test]
 fn guests_are_killed_under_load() -> Result<()> {
-    const TIMES: usize = 100;
     let _alone = cpu::alone();
     let (home, wire) = (Home::new(), Wire::new());
     let millrace = switch(&home, &wire, false, &[PASS_THROUGH, &support::patch("c", "d")].concat());
     let [c, d] = ["c", "d"].map(|port| Options::new(home.socket(port)).connect().unwrap());
     let bystanders = Pump::start(Exchange::new([c, d], [3, 4], 60..=1500, 64));
-    let _far = blaster(wire.home.socket("far"), false, [2, 1])?;
-    let mut before = None;
-    for death in 0..TIMES {
-        let mut victim = blaster(home.socket("fw"), death % 2 == 0, [1, 2])?;
-        millrace.wait_mapped();
-        under_load(&millrace);
-        victim.kill()?;
-        millrace.wait_down("fw");
-        if death == 10 {
-            before = Some(settled(&millrace));
-        }
-    }
-    let before = before.expect("there were as many");
-    wait_for(&format!("no more to be held than {before:?}: {:?}", millrace.usage()), || {
-        let after = millrace.usage();
-        let few = after.mappings <= before.mappings + 8 && after.rss <= before.rss + (1 << 20);
-        ((after.fds, after.threads) == (before.fds, before.threads) && few).then_some(())
-    });
+    let _far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
+    mapped::kill_guests(&millrace, &home, 100)?;
     let tally = bystanders.stop()?;
     assert!(tally.is_complete(), "{tally:?}");
     millrace.stop();
@@ -276,35 +228,7 @@ fn nothing_is_written_late() -> Result<()> {
     let _alone = cpu::alone();
     let (home, wire) = (Home::new(), Wire::new());
     let millrace = switch(&home, &wire, false, PASS_THROUGH);
-    let mut far = wire.far().connect()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = stop.clone();
-    // Whether or not anybody takes it; and until this test ends, however it does.
-    let sender = std::thread::spawn(move || {
-        let frame = [0x5a; 1000];
-        while !stopped.load(Ordering::Relaxed) && far.is_connected() {
-            far.reap().and_then(|_| far.send(&[&frame], 1)).unwrap();
-            far.flush();
-            std::thread::yield_now();
-        }
-    });
-    for round in 0..20 {
-        let options = Options::new(home.socket("fw"));
-        let mut guest = if round % 2 == 0 { options } else { options.packed() }.connect()?;
-        let before = millrace.mapping().in_place;
-        wait_for("buffers to be filled", || {
-            guest.receive(64, |_| Ok(())).unwrap();
-            (millrace.mapping().in_place > before + 50).then_some(())
-        });
-        let memory = guest.leave();
-        millrace.wait_down("fw");
-        wait_for("the mapping to end", || (!millrace.mapping().zero_copy).then_some(()));
-        let then = memory();
-        std::thread::sleep(Duration::from_millis(5));
-        assert!(memory() == then, "round {round}: something was written after the guest had left");
-    }
-    stop.store(true, Ordering::Relaxed);
-    sender.join().expect("it sent");
+    mapped::leave_again_and_again(&millrace, &home, wire.far().connect()?)?;
     millrace.stop();
     Ok(())
 }

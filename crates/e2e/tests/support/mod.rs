@@ -4,6 +4,8 @@
 //! the environment variable MILLRACE names.
 #![allow(dead_code, unreachable_pub, missing_docs)] // Each test binary uses its part.
 
+pub mod mapped;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

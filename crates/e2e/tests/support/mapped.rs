@@ -1,0 +1,98 @@
+//! Guests of mapped ports that come and go: the guest is at `fw.sock`.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use e2e::process::{Daemon, Launch, Usage};
+use e2e::virtio::{Guest, Options};
+use e2e::{Result, cpu};
+
+use super::{Home, Millrace, SOON, wait_for};
+
+/// The mapping of a port `wan` to the guest's port, which makes the two one wire.
+pub const PASS_THROUGH: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\nmode = \"pass-through\"\n";
+
+/// The same within a bridge.
+pub const BRIDGE: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\n";
+
+/// A guest in a process of its own, which sends all it can.
+pub fn blaster(socket: PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-guest"));
+    command.arg(socket).arg(if packed { "packed" } else { "split" }).args(numbers.map(|n| n.to_string()));
+    let mut daemon = Launch::new("guest").pin(&cpu::Plan::detect().guests).spawn(command)?;
+    daemon.wait_for_line("its queues to run", SOON, |line| line == "running")?;
+    Ok(daemon)
+}
+
+/// What is held when nothing comes or goes.
+fn settled(millrace: &Millrace) -> Usage {
+    std::thread::sleep(Duration::from_millis(200));
+    millrace.usage()
+}
+
+fn under_load(millrace: &Millrace) {
+    let before = millrace.mapping();
+    wait_for("frames both ways", || {
+        let now = millrace.mapping();
+        let sent = |m: &engine::stats::MappingStats| m.sent_in_place + m.sent_copied;
+        (now.in_place > before.in_place + 500 && sent(&now) > sent(&before) + 500).then_some(())
+    });
+}
+
+/// Kills a guest while frames go both ways, so many times; nothing of it may be left.
+pub fn kill_guests(millrace: &Millrace, home: &Home, times: usize) -> Result<()> {
+    let mut before = None;
+    for death in 0..times {
+        let mut victim = blaster(home.socket("fw"), death % 2 == 0, [1, 2])?;
+        millrace.wait_mapped();
+        under_load(millrace);
+        victim.kill()?;
+        millrace.wait_down("fw");
+        if death == 10 {
+            before = Some(settled(millrace));
+        }
+    }
+    let before = before.expect("there were as many");
+    wait_for(&format!("no more to be held than {before:?}: {:?}", millrace.usage()), || {
+        let after = settled(millrace);
+        let few = after.mappings <= before.mappings + 8 && after.rss <= before.rss + (1 << 20);
+        ((after.fds, after.threads) == (before.fds, before.threads) && few).then_some(())
+    });
+    Ok(())
+}
+
+/// Guests leave while frames from `far` come for them: from then on nothing may be written to their memory.
+pub fn leave_again_and_again(millrace: &Millrace, home: &Home, mut far: Guest) -> Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    // Whether or not anybody takes it; and until this ends, however it does.
+    let sender = std::thread::spawn(move || {
+        let frame = [0x5a; 1000];
+        while !stopped.load(Ordering::Relaxed) && far.is_connected() {
+            far.reap().and_then(|_| far.send(&[&frame], 1)).unwrap();
+            far.flush();
+            std::thread::yield_now();
+        }
+    });
+    for round in 0..20 {
+        let options = Options::new(home.socket("fw"));
+        let mut guest = if round % 2 == 0 { options } else { options.packed() }.connect()?;
+        let before = millrace.mapping().in_place;
+        wait_for("buffers to be filled", || {
+            guest.receive(64, |_| Ok(())).unwrap();
+            (millrace.mapping().in_place > before + 50).then_some(())
+        });
+        let memory = guest.leave();
+        millrace.wait_down("fw");
+        wait_for("the mapping to end", || (!millrace.mapping().zero_copy).then_some(()));
+        let then = memory();
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(memory() == then, "round {round}: something was written after the guest had left");
+    }
+    stop.store(true, Ordering::Relaxed);
+    sender.join().expect("it sent");
+    Ok(())
+}
