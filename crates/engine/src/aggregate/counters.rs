@@ -24,18 +24,38 @@ pub struct Side {
 }
 
 impl Side {
-    /// Counts a frame of `len` bytes that is or holds `packets` packets.
+    /// Counts frames: length, packets that each is or holds, and whether it is an aggregate. Frames of one kind come in
+    /// runs, and a run is counted at once.
     #[inline(always)]
-    pub(crate) fn frame(&self, len: u32, packets: usize, is_aggregate: bool) {
-        self.packets.add(packets as u64);
-        self.frames.add(1);
-        self.bytes.add(len.into());
-        self.aggregates.add(u64::from(is_aggregate));
+    pub(crate) fn count(&self, all: impl Iterator<Item = (u32, usize, bool)>) {
+        let (mut packets, mut frames, mut bytes, mut aggregates) = (0, 0, 0, 0);
+        let (mut kind, mut run) = ((0, 0), 0);
+        for (len, held, is_aggregate) in all {
+            packets += held as u64;
+            frames += 1;
+            bytes += u64::from(len);
+            aggregates += u64::from(is_aggregate);
+            if (len, held) != kind {
+                self.classify(kind, run);
+                (kind, run) = ((len, held), 0);
+            }
+            run += 1;
+        }
+        self.classify(kind, run);
+        self.packets.add(packets);
+        self.frames.add(frames);
+        self.bytes.add(bytes);
+        self.aggregates.add(aggregates);
+    }
+
+    /// Adds a run to the histograms.
+    #[inline(always)]
+    fn classify(&self, (len, held): (u32, usize), run: u64) {
         let class = SIZE_BOUNDS.iter().position(|&bound| len <= bound).unwrap_or(SIZE_BOUNDS.len() - 1);
-        self.sizes[class].add(1);
+        self.sizes[class].add(run);
         // 1, 2, 3..4, 5..8 and so on: the logarithm.
-        let class = (usize::BITS - (packets.max(1) - 1).leading_zeros()) as usize;
-        self.held[class.min(PACKETS_BOUNDS.len() - 1)].add(1);
+        let class = (usize::BITS - (held.max(1) - 1).leading_zeros()) as usize;
+        self.held[class.min(PACKETS_BOUNDS.len() - 1)].add(run);
     }
 
     /// Adds the numbers now to `stats`.

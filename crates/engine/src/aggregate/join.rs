@@ -11,6 +11,7 @@ use crate::port::vhost_user::VhostTransmit;
 use crate::port::{Sent, Transmit};
 use paflow::checksum::Sum;
 use paflow::encode::{Framing, Part, Parts};
+use paflow::header::entry_size;
 use paflow::plan::{Group, Plan};
 use paflow::{Nfi, Octets, Planner};
 use std::cell::RefCell;
@@ -39,6 +40,8 @@ struct State {
     /// As many as the rules have next hops: bytes that an aggregate has for packets, none if the next hop is not behind
     /// this port, and the counters.
     hops: Vec<(u32, Arc<HopCounters>)>,
+    /// The most bytes that any of them has.
+    most: u32,
     planner: Box<Planner>,
     storage: Box<BurstStorage>,
     arena: Box<[u8; ARENA]>,
@@ -50,6 +53,7 @@ impl Join {
         let state = State {
             rules: Reader::new(member.rules.clone()),
             hops: Vec::new(),
+            most: 0,
             planner: Box::default(),
             storage: Box::default(),
             arena: Box::new([0; ARENA]),
@@ -59,13 +63,15 @@ impl Join {
 
     /// What has to be known of each next hop, when the rules have changed.
     #[cold]
-    fn know(&self, rules: &Rules, hops: &mut Vec<(u32, Arc<HopCounters>)>) {
+    fn know(&self, state: &mut State) {
+        let rules = state.rules.value();
         let traffic = &self.member.traffic[self.queue];
-        hops.clear();
-        hops.extend(rules.hops.iter().map(|hop| {
+        state.hops.clear();
+        state.hops.extend(rules.hops.iter().map(|hop| {
             let here = hop.port.as_deref().is_none_or(|port| *port == *self.member.port);
             (if here { hop.template.room() } else { 0 }, traffic.hop(hop.nfi))
         }));
+        state.most = state.hops.iter().map(|hop| hop.0).max().unwrap_or(0);
     }
 
     /// Sends what is of a known chain, and drops the rest.
@@ -86,15 +92,18 @@ impl Join {
 
     #[inline(always)]
     fn transmit_planned(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], state: &mut State) -> Sent {
-        let State { rules, hops, planner, storage, arena } = state;
+        let State { rules, hops, most, planner, storage, arena } = state;
         let rules = &**rules.value();
         let mut lengths = [0; MAX_BURST];
         lengths.iter_mut().zip(frames.as_slice()).for_each(|(length, frame)| *length = frame.len() as u16);
         let lengths = &lengths[..frames.len()];
+        let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
+        if are_too_long(lengths, *most) {
+            return count.single(lengths, next_hops, self.inner.transmit(frames));
+        }
         let plan = planner.plan(lengths, next_hops, |nfi| rules.hop(nfi).map_or(0, |hop| hops[hop].0));
-        let done = Done { plan: &plan, lengths, rules, hops, traffic: &self.member.traffic[self.queue] };
         if plan.groups().len() == frames.len() || has_many_segments(&frames) {
-            return done.count_single(self.inner.transmit(frames));
+            return count.single(lengths, next_hops, self.inner.transmit(frames));
         }
         let mut burst = storage.start();
         let mut arena = &mut arena[..];
@@ -118,7 +127,7 @@ impl Join {
         }
         let sent = self.inner.transmit(burst.frames());
         frames.keep_places(burst.kept());
-        done.count_joined(&burst, sent)
+        count.joined(&plan, lengths, &burst, sent)
     }
 }
 
@@ -126,7 +135,7 @@ impl Transmit for Join {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let state = &mut *self.state.borrow_mut();
         if state.rules.has_changed() {
-            self.know(&state.rules.value().clone(), &mut state.hops);
+            self.know(state);
         }
         let rules = &**state.rules.value();
         let mut next_hops = [None; MAX_BURST];
@@ -169,6 +178,17 @@ impl Transmit for Join {
     fn guest(&self) -> Option<&VhostTransmit> {
         self.inner.guest()
     }
+}
+
+/// No two of these packets fit into `most` bytes: there is nothing to plan.
+#[inline(always)]
+fn are_too_long(lengths: &[u16], most: u32) -> bool {
+    let (mut shortest, mut second) = (u16::MAX, u16::MAX);
+    for &len in lengths {
+        second = second.min(shortest.max(len));
+        shortest = shortest.min(len);
+    }
+    entry_size(shortest) + entry_size(second) > most
 }
 
 /// Frames of so many segments that they could not all be joined. Nobody cuts frames like that but to cause trouble.
@@ -260,53 +280,63 @@ fn sum_of(plan: &Plan<'_>, group: &Group, frames: &Frames<'_>) -> Sum {
 }
 
 /// What is counted when a burst has been sent. The worker counts packets, and here are the frames that they went in.
-struct Done<'x> {
-    plan: &'x Plan<'x>,
-    lengths: &'x [u16],
+struct Count<'x> {
     rules: &'x Rules,
     hops: &'x [(u32, Arc<HopCounters>)],
     traffic: &'x super::Traffic,
 }
 
-impl Done<'_> {
+impl Count<'_> {
+    /// Frames: next hop, length, packets. Frames to one next hop come in runs, and a run is counted at once.
     #[inline(always)]
-    fn frame(&self, next_hop: Option<Nfi>, len: u32, packets: u16) {
-        self.traffic.sent.frame(len, packets.into(), packets > 1);
+    fn frames(&self, frames: impl Iterator<Item = (Option<Nfi>, u32, u16)> + Clone) {
+        self.traffic.sent.count(frames.clone().map(|(_, len, packets)| (len, packets.into(), packets > 1)));
+        let (mut to, mut run) = (None, [0; 3]);
+        for (next_hop, _, packets) in frames {
+            if next_hop != to {
+                self.hop(to, run);
+                (to, run) = (next_hop, [0; 3]);
+            }
+            run = [run[0] + u64::from(packets), run[1] + 1, run[2] + u64::from(packets > 1)];
+        }
+        self.hop(to, run);
+    }
+
+    #[inline(always)]
+    fn hop(&self, next_hop: Option<Nfi>, [packets, frames, aggregates]: [u64; 3]) {
         if let Some(hop) = next_hop.and_then(|nfi| self.rules.hop(nfi)) {
             let counters = &self.hops[hop].1;
-            counters.packets.add(packets.into());
-            counters.frames.add(1);
-            counters.aggregates.add(u64::from(packets > 1));
+            counters.packets.add(packets);
+            counters.frames.add(frames);
+            counters.aggregates.add(aggregates);
         }
     }
 
     /// Every packet went as it was. If some were dropped, those at the end are taken to be.
     #[inline(always)]
-    fn count_single(&self, sent: Sent) -> Sent {
-        let hops = self.plan.groups().iter().flat_map(|group| self.plan.members(group).map(|_| group.next_hop()));
-        for (len, hop) in self.lengths.iter().zip(hops).take(sent.frames as usize) {
-            self.frame(hop, (*len).into(), 1);
-        }
+    fn single(&self, lengths: &[u16], next_hops: &[Option<Nfi>], sent: Sent) -> Sent {
+        let all = next_hops.iter().zip(lengths).map(|(&hop, &len)| (hop, u32::from(len), 1));
+        self.frames(all.take(sent.frames as usize));
         sent
     }
 
     /// Each group was a frame: turns frames into packets.
     #[inline(always)]
-    fn count_joined(&self, burst: &Burst<'_, '_>, sent: Sent) -> Sent {
-        let groups = self.plan.groups();
+    fn joined(&self, plan: &Plan<'_>, lengths: &[u16], burst: &Burst<'_, '_>, sent: Sent) -> Sent {
+        let groups = plan.groups();
         if sent.frames as usize != groups.len() {
-            return self.count_some(burst, sent);
+            return self.some(plan, lengths, burst, sent);
         }
-        for (group, frame) in groups.iter().zip(burst.frames().as_slice()) {
-            self.frame(group.next_hop(), frame.len(), group.count());
-        }
-        let bytes = self.lengths.iter().map(|&len| u64::from(len)).sum();
-        Sent { frames: self.lengths.len() as u32, bytes, ..sent }
+        let frames = burst.frames();
+        let all = groups.iter().zip(frames.as_slice());
+        self.frames(all.map(|(group, frame)| (group.next_hop(), frame.len(), group.count())));
+        let bytes = lengths.iter().map(|&len| u64::from(len)).sum();
+        Sent { frames: lengths.len() as u32, bytes, ..sent }
     }
 
     /// Not all were sent. They went in order up to some frame, and of those before it the longest were too long.
     #[cold]
-    fn count_some(&self, burst: &Burst<'_, '_>, sent: Sent) -> Sent {
+    fn some(&self, plan: &Plan<'_>, lengths: &[u16], burst: &Burst<'_, '_>, sent: Sent) -> Sent {
         let frames = burst.frames();
         let tried = ((sent.frames + sent.too_long + sent.refused) as usize).min(frames.len());
         let mut by_length: [usize; MAX_BURST] = std::array::from_fn(|index| index);
@@ -314,7 +344,7 @@ impl Done<'_> {
         let too_long = &by_length[..(sent.too_long as usize).min(tried)];
         let mut packets = Sent { rest: sent.rest, counted: sent.counted, ..Sent::default() };
         let mut gone = 0;
-        for (index, (group, frame)) in self.plan.groups().iter().zip(frames.as_slice()).enumerate() {
+        for (index, (group, frame)) in plan.groups().iter().zip(frames.as_slice()).enumerate() {
             let count = u32::from(group.count());
             if too_long.contains(&index) {
                 packets.too_long += count;
@@ -322,9 +352,9 @@ impl Done<'_> {
             }
             gone += 1;
             if gone <= sent.frames {
-                self.frame(group.next_hop(), frame.len(), group.count());
+                self.frames(std::iter::once((group.next_hop(), frame.len(), group.count())));
                 packets.frames += count;
-                packets.bytes += self.plan.members(group).map(|member| u64::from(self.lengths[member])).sum::<u64>();
+                packets.bytes += plan.members(group).map(|member| u64::from(lengths[member])).sum::<u64>();
             } else if gone <= sent.frames + sent.refused {
                 packets.refused += count;
             }

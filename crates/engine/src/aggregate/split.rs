@@ -69,14 +69,14 @@ impl Split {
         }
         if plain {
             // As it is, so that frames can still be sent from where they lie.
-            frames.as_slice().iter().for_each(|frame| counters.frame(frame.len(), 1, false));
+            counters.count(frames.as_slice().iter().map(|frame| (frame.len(), 1, false)));
             return forward(burst);
         }
         let mut out = scratch.storage.start();
         for (kind, frame) in kinds.iter().zip(frames.as_slice()) {
             match *kind {
                 Kind::Packet => {
-                    counters.frame(frame.len(), 1, false);
+                    counters.count(std::iter::once((frame.len(), 1, false)));
                     add(&mut out, &frames, frame, 0, frame.len(), drops);
                 }
                 Kind::Wrong(reason) => drops.add(reason, 1),
@@ -89,7 +89,7 @@ impl Split {
                             continue;
                         }
                     };
-                    counters.frame(frame.len(), number, true);
+                    counters.count(std::iter::once((frame.len(), number, true)));
                     for piece in &scratch.pieces[..number] {
                         if out.room() == 0 {
                             forward(&out);
