@@ -8,7 +8,7 @@ mod support;
 use e2e::dpdk::{self, Testpmd};
 use e2e::guest::{self, Kernel, Nic, Vm};
 use e2e::netns::Namespace;
-use e2e::virtio::{Exchange, Options, Pump};
+use e2e::virtio::{Exchange, Forwarder, Options, Pump};
 use e2e::{Result, cpu};
 use support::mapped::{self, BRIDGE, PASS_THROUGH};
 use support::{Home, Millrace, wait_for};
@@ -144,6 +144,24 @@ fn a_linux_machine() -> Result<()> {
     assert!(mapping.in_place >= 15 && mapping.sent_in_place >= 5, "{mapping:?}");
     machine.power_off(support::SOON)?;
     millrace.wait_down("fw");
+    millrace.stop();
+    Ok(())
+}
+
+/// The first function of a chain has a NIC of its own; from it to the next is a patch.
+#[test]
+fn a_chain_behind_a_mapping() -> Result<()> {
+    let _alone = cpu::alone();
+    let (home, wire) = (Home::new(), Wire::new());
+    let millrace = switch(&home, &wire, false, &[PASS_THROUGH, &support::patch("next", "end")].concat());
+    let [fw, next, end] = ["fw", "next", "end"].map(|port| Options::new(home.socket(port)).connect());
+    let first = Forwarder::start(fw?, next?);
+    let far = wire.far().connect()?;
+    millrace.wait_mapped();
+    Exchange::new([end?, far], [1, 2], SIZES, 32).run(FRAMES / 4, support::SOON)?;
+    assert_eq!(first.stop()?, FRAMES / 2);
+    let mapping = millrace.mapping();
+    assert!(mapping.in_place == FRAMES / 4 && mapping.sent_in_place > 0, "{mapping:?}");
     millrace.stop();
     Ok(())
 }

@@ -1,0 +1,68 @@
+//! A network function between two ports: what it receives at the one it sends at the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::Guest;
+use crate::{Error, Result};
+
+/// Frames taken at once.
+const BURST: usize = 32;
+
+/// A function on a thread of its own, until it is stopped.
+pub struct Forwarder {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<u64>>>,
+}
+
+impl Forwarder {
+    /// Starts to forward between two guests' ports.
+    pub fn start(mut a: Guest, mut b: Guest) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let mut frames = 0;
+            while !stopping.load(Ordering::Relaxed) {
+                let moved = forward(&mut a, &mut b)? + forward(&mut b, &mut a)?;
+                if moved == 0 {
+                    // Others want the core too.
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+                frames += moved;
+            }
+            Ok(frames)
+        });
+        Self { stop, thread: Some(thread) }
+    }
+
+    /// Stops; how many frames it forwarded, or what went wrong.
+    pub fn stop(mut self) -> Result<u64> {
+        self.stop.store(true, Ordering::Relaxed);
+        let panicked = || Error::malformed("the function", "its thread panicked");
+        self.thread.take().map(JoinHandle::join).and_then(std::result::Result::ok).unwrap_or_else(|| Err(panicked()))
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn forward(from: &mut Guest, to: &mut Guest) -> Result<u64> {
+    to.reap()?;
+    let moved = from.receive(BURST, |frame| {
+        while !to.send(&[frame], 1)? {
+            to.flush();
+            to.reap()?;
+            std::thread::yield_now();
+        }
+        Ok(())
+    })?;
+    if moved > 0 {
+        to.flush();
+    }
+    Ok(moved as u64)
+}
