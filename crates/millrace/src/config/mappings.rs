@@ -69,7 +69,11 @@ fn end<'a, 'b>(
         return None;
     }
     if !fits(&built.port.driver) {
-        check.error(&at.span, format!("port `{}` is no port that {wanted}", at.value), "name a port with that driver");
+        let help = match built.port.driver {
+            Driver::VhostUser { .. } => "join two guests by a [[patch]], which copies each frame once",
+            _ => "name a port with that driver",
+        };
+        check.error(&at.span, format!("port `{}` is no port that {wanted}", at.value), help);
         return None;
     }
     Some(built)
