@@ -3,6 +3,8 @@
 //! Panics and sanitizer reports are what a fuzzer looks for anyway; besides, each checks what has to hold whatever the
 //! peer does: bursts stay bounded, and what the queues lend lies in the memory that the peer shared.
 
+pub mod aggregates;
+pub mod controller;
 pub mod device;
 pub mod driver;
 pub mod guest;

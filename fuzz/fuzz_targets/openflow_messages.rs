@@ -1,0 +1,6 @@
+//! A controller that says anything.
+#![no_main]
+
+use hostile::controller::{Input, run};
+
+libfuzzer_sys::fuzz_target!(|input: Input| run(&input));

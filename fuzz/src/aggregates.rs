@@ -1,0 +1,79 @@
+//! A network that sends anything: what is found in a frame lies in it, and packets do not overlap.
+
+use arbitrary::Arbitrary;
+use paflow::decode::{Piece, Tail, locate};
+use paflow::table::{Table, VlanTable, key};
+use paflow::{Aggregate, Receiver};
+
+/// A frame, and what the switch takes for an aggregate.
+#[derive(Arbitrary, Debug)]
+pub struct Input {
+    frame: Vec<u8>,
+    /// Headers are rarely guessed: these are put before what the frame says.
+    outer: Outer,
+    verify: bool,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Outer {
+    None,
+    Ethernet,
+    Udp,
+}
+
+/// Looks for an aggregate, and at all that is found.
+pub fn run(input: &Input) {
+    let mut frame = match input.outer {
+        Outer::None => Vec::new(),
+        Outer::Ethernet => ethernet(paflow::header::ETHERTYPE),
+        Outer::Udp => udp(input.frame.len()),
+    };
+    frame.extend_from_slice(&input.frame);
+    let receiver = Receiver { verify: input.verify, ..Receiver::default() };
+    let bytes = &frame[..];
+    if let Ok(Some(found)) = receiver.find(bytes) {
+        let (start, end) = found.span;
+        assert!(start <= end && end <= bytes.len(), "{found:?} in {} bytes", bytes.len());
+        check(bytes, found.span, found.tail);
+    }
+    check(bytes, (0, bytes.len()), Tail::Exact);
+    check(bytes, (0, bytes.len()), Tail::Padding);
+    // Tables look at the same bytes.
+    let _ = Table::Vlan(Box::new(VlanTable::new())).next_hop(bytes);
+    let _ = key::vni(bytes, key::VXLAN_PORT);
+    let _ = paflow::receive::destination(bytes);
+}
+
+fn check(bytes: &[u8], (start, end): (usize, usize), tail: Tail) {
+    let mut pieces = [Piece::default(); 256];
+    let located = locate(bytes, (start, end), tail, &mut pieces);
+    let parsed = Aggregate::parse(&bytes[start..end], tail);
+    let Ok(number) = located else { return };
+    // Both ways to take it apart agree.
+    let packets = parsed.expect("it was located").packets();
+    assert_eq!(packets.len(), number);
+    let mut at = start;
+    for (piece, packet) in pieces[..number].iter().zip(packets) {
+        let (from, to) = (piece.start as usize, piece.start as usize + usize::from(piece.len));
+        assert!(at < from && to <= end, "{piece:?} is not behind {at}, or ends after {end}");
+        assert_eq!(&bytes[from..to], packet);
+        at = to;
+    }
+}
+
+fn ethernet(ethertype: u16) -> Vec<u8> {
+    [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &ethertype.to_be_bytes()].concat()
+}
+
+/// IPv4 and UDP headers that are right for `len` bytes, without checksums.
+fn udp(len: usize) -> Vec<u8> {
+    let len = len as u16;
+    let mut frame = ethernet(0x0800);
+    frame.extend([0x45, 0]);
+    frame.extend((28 + len).to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+    for word in [50261, paflow::header::UDP_PORT, 8 + len, 0] {
+        frame.extend(word.to_be_bytes());
+    }
+    frame
+}

@@ -1,0 +1,59 @@
+//! A controller that sends anything, in any pieces: the switch answers or closes, and keeps no more than it said it would.
+
+use arbitrary::Arbitrary;
+use openflow::{Identity, Switch};
+
+/// Flows that the tables have room for.
+const FLOWS: usize = 8;
+
+/// What is sent: messages whose lengths are right, and bytes.
+#[derive(Arbitrary, Debug)]
+pub struct Input {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Piece {
+    Message {
+        kind: u8,
+        xid: u32,
+        body: Vec<u8>,
+    },
+    Bytes(Vec<u8>),
+    /// Time passes: milliseconds.
+    Wait(u16),
+}
+
+/// Sends all of it to a switch, behind a greeting that is right.
+pub fn run(input: &Input) {
+    let mut switch = Switch::new(Identity::default(), FLOWS, FLOWS);
+    let id = switch.connect();
+    let mut now = 0;
+    if switch.receive(id, &[4, 0, 0, 8, 0, 0, 0, 0], now).is_err() {
+        panic!("a right greeting was refused");
+    }
+    for piece in &input.pieces {
+        let bytes = match piece {
+            Piece::Message { kind, xid, body } => {
+                let len = (8 + body.len()).min(0xffff) as u16;
+                [&[4, *kind][..], &len.to_be_bytes(), &xid.to_be_bytes(), &body[..usize::from(len) - 8]].concat()
+            }
+            Piece::Bytes(bytes) => bytes.clone(),
+            Piece::Wait(millis) => {
+                now += u64::from(*millis);
+                switch.expire(now);
+                continue;
+            }
+        };
+        if switch.receive(id, &bytes, now).is_err() {
+            break;
+        }
+        while switch.event().is_some() {}
+        assert!(switch.table().len() <= FLOWS && switch.aggregation().len() <= FLOWS);
+        if let Some(output) = switch.output(id) {
+            output.clear();
+        }
+    }
+    let _ = switch.next_hops();
+    switch.disconnect(id);
+}
