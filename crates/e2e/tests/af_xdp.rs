@@ -404,6 +404,22 @@ fn generic_xdp_does_it_too() -> Result<()> {
     Ok(())
 }
 
+/// The queues that the guest lacks receive into buffers of the switch.
+#[test]
+fn a_port_with_more_queues_than_its_guest() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home) = (Cable::with_queues(2)?, Home::new());
+    let millrace = cable.switch(&home, "queues = 2", &[PASS_THROUGH, &support::poller()].concat());
+    for _ in 0..3 {
+        let guest = Options::new(home.socket("fw")).connect()?;
+        millrace.wait_mapped();
+        drop(guest);
+        millrace.wait_down("fw");
+    }
+    millrace.stop();
+    Ok(())
+}
+
 #[test]
 fn several_queues_each_have_their_mapping() -> Result<()> {
     let _alone = cpu::alone();

@@ -157,7 +157,8 @@ impl Mapping {
             }
         }
         for (index, half) in halves {
-            let guest = state.guests[index].as_ref().filter(|_| self.is_joined(index));
+            // A port may have more queues than the mapping.
+            let guest = state.guests.get(index).and_then(Option::as_ref).filter(|_| self.is_joined(index));
             match half {
                 Stopped::Receive(half) => self.recall(index / 2, half, guest, port),
                 Stopped::Transmit(half) => self.release(index / 2, half, guest),
@@ -194,7 +195,7 @@ impl Mapping {
             }
             None => lose(port, half.map_or(0, |half| waiting(&*half))),
         }
-        self.queues[queue].set_reachable(false);
+        self.queues.get(queue).inspect(|mapped| mapped.set_reachable(false));
     }
 
     /// Gives the guest the chains back that a stopped queue has of it.
@@ -206,7 +207,7 @@ impl Mapping {
             owner.recycle();
             self.fabric.attach_receive(guest.key, owner);
         }
-        self.queues[queue].set_keeper(0);
+        self.queues.get(queue).inspect(|mapped| mapped.set_keeper(0));
     }
 
     /// Lets the physical queues reach the memory of the guests that are there, and starts those again that rest.
