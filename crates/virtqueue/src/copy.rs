@@ -69,12 +69,16 @@ impl Copier {
 mod arch {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128, _mm512_loadu_si512, _mm512_storeu_si512};
 
+    /// # Safety
+    /// `src` must be readable for 16 bytes from `at` on.
     #[inline(always)]
     unsafe fn load(src: *const u8, at: usize) -> __m128i {
         // SAFETY: the caller passes 16 readable bytes; loadu needs no alignment.
         unsafe { _mm_loadu_si128(src.add(at).cast()) }
     }
 
+    /// # Safety
+    /// `dst` must be writable for 16 bytes from `at` on.
     #[inline(always)]
     unsafe fn store(dst: *mut u8, at: usize, value: __m128i) {
         // SAFETY: the caller passes 16 writable bytes; storeu needs no alignment.

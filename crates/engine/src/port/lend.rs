@@ -37,8 +37,8 @@ pub trait Lend {
     fn receive_into<'q>(&'q self, guest: &'q VhostTransmit, burst: &mut Burst<'_, 'q>) -> bool;
 
     /// As [`super::Receive::recycle`]; also offers as many of the guest's buffers as there is room for. Called once a
-    /// round, whether or not there was a frame.
-    fn relend(&self, guest: &VhostTransmit);
+    /// round, whether or not there was a frame. Returns whether any went out, of which whoever fills them has to be told.
+    fn relend(&self, guest: &VhostTransmit) -> bool;
 
     /// Gives all loans back. Nothing may fill them any more. Returns how many frames are lost, which were received and not
     /// looked at yet.
@@ -174,7 +174,7 @@ impl Lending {
     }
 
     /// Ends a burst of filled loans, and hands up to `most` loans to `put`, which says by what each is known from now on,
-    /// or that it can't be filled. Some stay if the queue also has buffers of its own out.
+    /// or that it can't be filled. Some stay if the queue also has buffers of its own out. Returns whether any went out.
     #[inline(always)]
     pub(super) fn relend(
         &self,
@@ -182,19 +182,22 @@ impl Lending {
         most: usize,
         own_out: bool,
         mut put: impl FnMut(Loan) -> Result<u64, Loan>,
-    ) {
+    ) -> bool {
         let mapped = &*self.mapped;
         let mut waiting = self.waiting.borrow_mut();
         let waited = waiting.len();
         guest.ring().settle(|loan| waiting.push(loan));
         mapped.elsewhere.add((waiting.len() - waited) as u64);
         let keep = if mapped.exclusive && !own_out { 0 } else { KEEP };
+        let mut any = false;
         for _ in 0..most {
             let Some(loan) = waiting.pop().or_else(|| guest.lend(self.room, keep)) else {
-                return mapped.unfit.set(guest.ring().unfit(self.room, keep).map_or(0, |len| len.max(1).into()));
+                mapped.unfit.set(guest.ring().unfit(self.room, keep).map_or(0, |len| len.max(1).into()));
+                break;
             };
             match put(loan) {
                 Ok(key) => {
+                    any = true;
                     if self.timed.get().is_none() {
                         self.timed.set(Some((key, Instant::now())));
                     }
@@ -202,10 +205,12 @@ impl Lending {
                 Err(misplaced) => {
                     // It is the next to be copied to.
                     guest.ring().give_back(misplaced);
-                    return mapped.unfit.set(MISPLACED);
+                    mapped.unfit.set(MISPLACED);
+                    break;
                 }
             }
         }
+        any
     }
 
     /// Gives all loans back: `held`, and those that wait.

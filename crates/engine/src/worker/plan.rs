@@ -111,8 +111,12 @@ impl Plan {
                 None => half.receive(&mut burst),
             };
             if !any {
-                if let Some((lend, guest)) = lent {
-                    lend.relend(guest);
+                if let Some((lend, guest)) = lent
+                    && lend.relend(guest)
+                {
+                    // Without a frame nothing else in the round tells whoever had no buffers left and waits.
+                    ordering::before_asking();
+                    half.notify();
                 }
                 if returned {
                     half.recycle();
@@ -131,7 +135,7 @@ impl Plan {
             };
             timer.lap();
             match lent {
-                Some((lend, guest)) => lend.relend(guest),
+                Some((lend, guest)) => drop(lend.relend(guest)),
                 None => {
                     if burst.kept() != 0 {
                         half.keep(burst.kept());

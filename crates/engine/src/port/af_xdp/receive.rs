@@ -252,15 +252,15 @@ impl Lend for XdpReceive {
         any
     }
 
-    fn relend(&self, guest: &VhostTransmit) {
-        let (Some(socket), Some(lending)) = (&self.socket, &self.lending) else { return };
+    fn relend(&self, guest: &VhostTransmit) -> bool {
+        let (Some(socket), Some(lending)) = (&self.socket, &self.lending) else { return false };
         self.spare.borrow_mut().append(&mut self.taken.borrow_mut());
         let mut lent = self.lent.borrow_mut();
         let mut addresses = self.addresses.borrow_mut();
         // As in `fill_own`.
         let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
         let umem = socket.reach.umem();
-        lending.relend(guest, most, self.filled.get() > 0, |loan| {
+        let any = lending.relend(guest, most, self.filled.get() > 0, |loan| {
             let frame = socket.reach.address(loan.addr(), loan.len()).map(|at| at + u64::from(NET_HEADER));
             match frame.and_then(|frame| umem.fill_address(frame)).filter(|&at| umem.accepts(at, socket.zero_copy)) {
                 Some(address) => {
@@ -279,6 +279,7 @@ impl Lend for XdpReceive {
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));
         self.fill_reserve(lending.mapped().reserve());
+        any
     }
 
     fn recall(&self, guest: &VhostTransmit) -> u64 {

@@ -65,6 +65,7 @@ impl VirtioReceive {
             }
             _ => port.recycle(),
         }
+        ordering::before_asking();
         port.notify();
         port
     }
@@ -164,6 +165,7 @@ impl Receive for VirtioReceive {
         if self.lending.is_some() && end.size - end.queue.free() < RESERVE.min(end.size) {
             // There is no guest, or none that this worker can borrow from.
             self.offer_reserve(end, RESERVE);
+            ordering::before_asking();
             End::kick(&mut end.queue, &end.kick);
         }
         let mut taken = self.taken.borrow_mut();
@@ -254,14 +256,14 @@ impl Lend for VirtioReceive {
         any
     }
 
-    fn relend(&self, guest: &VhostTransmit) {
-        let Some(lending) = &self.lending else { return };
+    fn relend(&self, guest: &VhostTransmit) -> bool {
+        let Some(lending) = &self.lending else { return false };
         let end = &mut *self.end.borrow_mut();
         self.spare.borrow_mut().append(&mut self.taken.borrow_mut());
         let mut held = self.held.borrow_mut();
         let free = end.queue.free();
         let own_out = self.spare.borrow().len() < usize::from(end.size);
-        lending.relend(guest, free.into(), own_out, |loan| {
+        let any = lending.relend(guest, free.into(), own_out, |loan| {
             let buffer = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
             let id = end.queue.add(&[buffer]).expect("there is a free descriptor");
             held[usize::from(id)] = Held::Lent(loan);
@@ -272,6 +274,7 @@ impl Lend for VirtioReceive {
         // What is neither free nor the switch's own is the guest's.
         let on_loan = (self.spare.borrow().len() as u64).saturating_sub(end.queue.free().into());
         lending.mapped().on_loan.set(on_loan);
+        any
     }
 
     fn recall(&self, guest: &VhostTransmit) -> u64 {
