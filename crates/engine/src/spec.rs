@@ -84,6 +84,8 @@ pub struct MappingSpec {
     /// The two are also patched together, so that no look-up is needed, and frames come from nowhere else. Otherwise
     /// they are in one bridge.
     pub pass_through: bool,
+    /// From so many bytes on a frame of the guest is sent from where it lies; measured if there is none.
+    pub copy_break: Option<u32>,
 }
 
 impl MappingSpec {

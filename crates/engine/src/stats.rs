@@ -122,6 +122,8 @@ pub struct MappingStats {
     pub sent_in_place: u64,
     /// Frames that were sent to the physical queue after a copy.
     pub sent_copied: u64,
+    /// From so many bytes on frames are sent from where they lie.
+    pub copy_break: u32,
 }
 
 /// One port.

@@ -16,10 +16,6 @@ use virtqueue::device::Loan;
 /// Shortest buffer that is lent: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 
-/// From this length on a frame of a guest is sent from where it lies. Shorter ones are copied faster than their chains go
-/// to and fro. Measured on the testbed's wire.
-pub(super) const COPY_BREAK: u32 = 100;
-
 /// Buffers that stay with the guest's queue when frames may come for it from elsewhere, or in buffers of the switch.
 const KEEP: u32 = 16;
 
@@ -54,6 +50,8 @@ pub struct Mapped {
     keeper: AtomicU64,
     /// Only this queue's frames go to the guest.
     exclusive: bool,
+    /// From this length on, in bytes, a frame of the guest is sent from where it lies. Shorter ones are copied.
+    pub copy_break: u32,
     /// Buffers out at present.
     pub on_loan: Counter,
     /// Frames that were received into the guest's own buffers.
@@ -73,9 +71,10 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// For a mapping whose guest gets frames from nowhere else, or not.
-    pub fn new(exclusive: bool) -> Mapped {
-        Mapped { exclusive, ..Mapped::default() }
+    /// For a mapping whose guest gets frames from nowhere else, or not, and sends them from where they lie from so many
+    /// bytes on.
+    pub fn new(exclusive: bool, copy_break: u32) -> Mapped {
+        Mapped { exclusive, copy_break, ..Mapped::default() }
     }
 
     /// Says whether buffers may be lent.

@@ -5,6 +5,7 @@
 //! packets, `aggregate`) take any half and are one themselves.
 
 pub mod af_xdp;
+pub(crate) mod copy_break;
 pub mod fault;
 mod frames;
 pub mod generator;

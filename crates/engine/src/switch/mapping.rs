@@ -6,9 +6,9 @@
 use super::fabric::{Fabric, QueueKey, ReceiveHalf, TransmitHalf};
 use super::shared::PortShared;
 use crate::drops::Reason;
-use crate::port::Receive;
 use crate::port::lend::Mapped;
 use crate::port::vhost_user::VhostTransmit;
+use crate::port::{Receive, copy_break};
 use crate::spec::MappingSpec;
 use crate::stats::MappingStats;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -64,7 +64,8 @@ struct Guest {
 
 impl Mapping {
     pub(super) fn new(spec: MappingSpec, queues: usize, fabric: Arc<Fabric>) -> Mapping {
-        let mapped = || Arc::new(Mapped::new(spec.pass_through));
+        let copy_break = spec.copy_break.unwrap_or_else(copy_break::measured);
+        let mapped = || Arc::new(Mapped::new(spec.pass_through, copy_break));
         let state = State { physical: None, guests: vec![None; 2 * queues], refused: None };
         Mapping { queues: (0..queues).map(|_| mapped()).collect(), spec, fabric, state: Mutex::new(state) }
     }
@@ -282,6 +283,7 @@ impl Mapping {
                 copied: mapped.copied.get(),
                 sent_in_place: mapped.sent_in_place.get(),
                 sent_copied: mapped.sent_copied.get(),
+                copy_break: mapped.copy_break,
             })
             .collect()
     }

@@ -2,7 +2,7 @@
 
 use super::build::{BuiltPort, BuiltPorts, Check};
 use super::problem::Problem;
-use super::raw::{At, MappingMode, RawFile, RawMapping, Section};
+use super::raw::{At, COPY_BREAKS, MappingMode, RawFile, RawMapping, Section};
 use super::{Bridge, Driver, Mapping, Patch};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -48,7 +48,9 @@ fn mapping<'a>(
     });
     let mode = raw.mode.as_ref().map_or(MappingMode::Bridge, |at| at.value);
     let (from, to) = (from?.port.name.clone(), to?.port.name.clone());
-    Some(Mapping { from, to, pass_through: mode == MappingMode::PassThrough })
+    let copy_break = check.number("copy-break", &raw.copy_break, &COPY_BREAKS, 0) as u32;
+    let copy_break = raw.copy_break.as_ref().map(|_| copy_break);
+    Some(Mapping { from, to, pass_through: mode == MappingMode::PassThrough, copy_break })
 }
 
 /// One end of a mapping, if the port is fit for it and in no other mapping.

@@ -71,6 +71,8 @@ pub struct Mapping {
     pub to: String,
     /// The two are joined by a patch, too.
     pub pass_through: bool,
+    /// From so many bytes on the guest's frames are sent from where they lie; measured if not given.
+    pub copy_break: Option<u32>,
 }
 
 /// The OpenFlow channel.

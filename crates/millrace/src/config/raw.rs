@@ -21,6 +21,8 @@ use std::ops::{Deref, Range};
 pub const QUEUES: Range<i64> = 1..17;
 /// Ring sizes of a virtio-user or af_xdp port; powers of two only.
 pub const QUEUE_SIZES: Range<i64> = 64..1025;
+/// Bytes from which on frames may be sent from where they lie.
+pub const COPY_BREAKS: Range<i64> = 0..65536;
 /// MTUs of a tap port: IPv4's minimum to the usual jumbo frame.
 pub const MTUS: Range<i64> = 68..9001;
 /// Frame sizes of a generator port, FCS not counted.
@@ -275,7 +277,7 @@ pub struct RawPatch {
 
 /// One `[[mapping]]`.
 #[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "mapping", extend("required" = ["from", "to"]))]
 pub struct RawMapping {
     /// The physical port, of driver `af_xdp` or `virtio-user`. Whoever is behind the socket of the latter can write to the
@@ -286,6 +288,13 @@ pub struct RawMapping {
     /// How frames get from the one to the other.
     #[schemars(extend("default" = "bridge"))]
     pub mode: Field<MappingMode>,
+    /// Bytes from which on a frame of the guest is sent from where it lies; shorter ones are copied, which is faster than to
+    /// keep a buffer and give it back later.
+    #[schemars(
+        range(min = COPY_BREAKS.start, max = COPY_BREAKS.end - 1),
+        extend("x-default" = "measured when the switch starts")
+    )]
+    pub copy_break: Field<i64>,
 }
 
 /// How frames get from a physical port to the guest whose buffers they are received into.
