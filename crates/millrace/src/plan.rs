@@ -1,6 +1,8 @@
 //! From what a file says to what the engine is told.
 
-use crate::config::{Aggregation, Config, Driver, Idle, Mapping, Mode, Port, ServiceChainId, UnknownChains, Vlan};
+use crate::config::{
+    Aggregation, Config, Driver, Idle, Mapping, Mode, Port, ServiceChainId, Tenancy, UnknownChains, Vlan,
+};
 use engine::spec;
 
 /// The switch that `config` describes.
@@ -49,8 +51,14 @@ fn aggregation(aggregation: &Aggregation) -> spec::AggregationSpec {
 }
 
 fn mapping(mapping: &Mapping) -> spec::MappingSpec {
-    let Mapping { from, to, pass_through } = mapping.clone();
-    spec::MappingSpec { from, to, pass_through }
+    let Mapping { from, to, pass_through, tenancy } = mapping.clone();
+    let tenancy = match tenancy {
+        Tenancy::Trust(ports) => spec::Tenancy::Trust(ports),
+        Tenancy::TrustAll => spec::Tenancy::TrustAll,
+        Tenancy::SteerByMac => spec::Tenancy::SteerByMac,
+        Tenancy::Steered => spec::Tenancy::Steered,
+    };
+    spec::MappingSpec { from, to, pass_through, tenancy }
 }
 
 fn port(port: &Port) -> spec::PortSpec {

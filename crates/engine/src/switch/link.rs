@@ -174,7 +174,10 @@ impl Session {
 }
 
 impl Physical for Session {
-    fn share(&mut self, memories: &[Arc<Memory>]) -> Result<(), String> {
+    fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
+        if macs.is_some() {
+            return Err(format!("nobody steers what \"{}\" receives", self.shared.name));
+        }
         let mut regions = Vec::new();
         for memory in memories {
             for region in memory.regions() {
@@ -188,8 +191,11 @@ impl Physical for Session {
     }
 
     fn stop(&mut self, index: usize) -> Result<(), String> {
-        // A backend that has gone has stopped.
-        self.link.stop(index).or_else(|e| if self.link.is_connected() { Err(e.to_string()) } else { Ok(()) })
+        // A backend that has gone has stopped. One that does not answer gets no second chance with this connection.
+        let stopped = self.link.stop(index);
+        stopped.or_else(|e| if self.link.is_connected() { Err(e.to_string()) } else { Ok(()) }).inspect_err(|_| {
+            self.broken.store(true, Ordering::Relaxed);
+        })
     }
 
     fn start_receive(&mut self, queue: usize) -> Result<Box<dyn Receive>, String> {

@@ -71,6 +71,21 @@ pub struct Mapping {
     pub to: String,
     /// The two are joined by a patch, too.
     pub pass_through: bool,
+    /// Whose frames may be received into the guest's buffers, if others are in the bridge.
+    pub tenancy: Tenancy,
+}
+
+/// What lets the frames of others be received into a guest's buffers, or keeps them out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tenancy {
+    /// Frames for these ports of the bridge may be.
+    Trust(Vec<String>),
+    /// Frames for all ports may be.
+    TrustAll,
+    /// Only frames to the guest's static addresses and to groups are.
+    SteerByMac,
+    /// The NIC sees to it that only the guest's frames can be.
+    Steered,
 }
 
 /// The OpenFlow channel.
