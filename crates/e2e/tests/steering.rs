@@ -143,8 +143,7 @@ fn frames_of_others_stay_out_of_the_guests_memory() -> Result<()> {
 fn steered_frames_pass_whole_and_in_order() -> Result<()> {
     let _alone = cpu::alone();
     let (cable, home) = (Cable::new()?, Home::new());
-    let millrace =
-        home.start_inside(&cable.here, &config("up0", &["other"], "steering = \"mac\"", &support::poller()));
+    let millrace = home.start_inside(&cable.here, &config("up0", &["other"], "steering = \"mac\"", &support::poller()));
     millrace.wait_up(&["wan"]);
     let mut guest = Options::new(home.socket("fw")).connect()?;
     let other = Options::new(home.socket("other")).connect()?;
@@ -168,8 +167,7 @@ fn steered_frames_pass_whole_and_in_order() -> Result<()> {
 fn frames_of_others_stay_out_while_guests_come_and_go() -> Result<()> {
     let _alone = cpu::alone();
     let (cable, home) = (Cable::new()?, Home::new());
-    let millrace =
-        home.start_inside(&cable.here, &config("up0", &["other"], "steering = \"mac\"", &support::poller()));
+    let millrace = home.start_inside(&cable.here, &config("up0", &["other"], "steering = \"mac\"", &support::poller()));
     millrace.wait_up(&["wan"]);
     let mut far = cable.far()?;
     let mut other = Options::new(home.socket("other")).connect()?;
