@@ -1,7 +1,7 @@
 //! The thread that keeps a virtio-user port connected to its backend.
 
 use super::fabric::Fabric;
-use super::mapping::Physical;
+use super::physical::Physical;
 use super::shared::PortShared;
 use crate::port::lend::Mapped;
 use crate::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};

@@ -10,6 +10,7 @@
 mod tests;
 
 use super::fabric::{Fabric, QueueKey, ReceiveHalf, TransmitHalf};
+use super::physical::Physical;
 use super::shared::PortShared;
 use super::tenancy::Verdict;
 use crate::drops::Reason;
@@ -21,29 +22,6 @@ use crate::stats::MappingStats;
 use std::sync::{Arc, Mutex, MutexGuard};
 use virtqueue::BurstStorage;
 use virtqueue::memory::Memory;
-
-/// The control side of a physical port that can receive into buffers of others. Queues go by vhost-user's index: of a
-/// pair, the even one receives.
-pub(super) trait Physical: Send {
-    /// Stopping one queue of a pair stops the other one, too.
-    fn is_coupled(&self) -> bool {
-        false
-    }
-    /// [`Physical::share`] with these memories and addresses needs all queues stopped.
-    fn rests_to_share(&self, _memories: &[Arc<Memory>], _macs: Option<&[[u8; 6]]>) -> bool {
-        false
-    }
-    /// Lets whatever fills the queues write to `memories`, and to no other memory of guests. With `macs`, only frames to
-    /// these addresses and to groups may be written there, and others have to arrive in memory of the switch.
-    fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String>;
-    /// Stops a queue whose half has stopped. Nothing fills or reads its buffers any more when this returns; if that can't
-    /// be had, the port is opened anew, which it can't be before.
-    fn stop(&mut self, index: usize) -> Result<(), String>;
-    /// Starts a stopped receive queue again, with buffers of the switch.
-    fn start_receive(&mut self, queue: usize) -> Result<ReceiveHalf, String>;
-    /// As [`Physical::start_receive`].
-    fn start_transmit(&mut self, queue: usize) -> Result<TransmitHalf, String>;
-}
 
 /// One mapping of a specification.
 pub(super) struct Mapping {
@@ -277,11 +255,13 @@ impl Mapping {
                 memories.push(guest.memory.clone());
             }
         }
-        let macs = match &state.verdict {
-            Verdict::Steered(macs) => Some(macs.clone()),
-            Verdict::InPlace | Verdict::Copied(_) => None,
-        };
         let Some((port, physical)) = &mut state.physical else { return };
+        // The packets of an aggregate need buffers of their own: were they all out to receive aggregates, none were left.
+        let aggregates = port.member().is_some();
+        let macs = match &state.verdict {
+            Verdict::Steered(macs) if !aggregates => Some(macs.clone()),
+            _ => None,
+        };
         if physical.rests_to_share(&memories, macs.as_deref()) {
             // Of ports with more queues than the mapping, all.
             let all = 0..2 * port.queues.len().max(self.queues.len());
@@ -293,8 +273,7 @@ impl Mapping {
         }
         let Some((port, physical)) = &mut state.physical else { return };
         let shared = physical.share(&memories, macs.as_deref());
-        // The packets of an aggregate need buffers of their own: were they all out to receive aggregates, none were left.
-        let lends = shared.is_ok() && port.member().is_none() && !matches!(state.verdict, Verdict::Copied(_));
+        let lends = shared.is_ok() && !aggregates && !matches!(state.verdict, Verdict::Copied(_));
         if let Err(why) = &shared {
             tracing::warn!("port \"{}\" copies: {why}", port.name);
         }

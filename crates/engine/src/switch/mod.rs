@@ -6,6 +6,7 @@ mod layout;
 mod link;
 mod mapping;
 mod open;
+mod physical;
 mod shared;
 mod tenancy;
 mod vhost;

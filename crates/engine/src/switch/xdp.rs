@@ -1,15 +1,14 @@
 //! `AF_XDP` ports, the control side: sockets are opened, watched, and opened again with other memory.
 
+mod steering;
 mod watched;
 
 use super::fabric::Fabric;
-use super::mapping::Physical;
+use super::physical::Physical;
 use super::shared::PortShared;
-use crate::port::af_xdp::{Pool, Reach, Steered, Stuck, XdpReceive, XdpTransmit};
-use crate::port::kernel::PacketReceive;
+use crate::port::af_xdp::{Pool, Reach, Stuck, XdpReceive, XdpTransmit};
 use crate::port::lend::{LEND_ROOM, Mapped};
 use crate::port::{Receive, Transmit};
-use netdev::{PacketRx, RxConfig};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -18,7 +17,7 @@ use virtqueue::NET_HEADER;
 use virtqueue::memory::{Arena, Memory};
 use watched::Watched;
 use xsk::{
-    Attach, Attached, Bound, Chunks, Completion, Fill, Groups, Mode, Queue, QueueConfig, Redirect, RedirectConfig, Rx,
+    Attach, Attached, Bound, Chunks, Completion, Fill, Mode, Queue, QueueConfig, Redirect, RedirectConfig, Rx,
     Steering, Tx,
 };
 
@@ -313,27 +312,6 @@ impl Session {
         self.prepare_all()
     }
 
-    /// Which frames may go to sockets that have the guests' memories.
-    fn destinations(&self) -> Result<Steering, String> {
-        let Some(macs) = &self.macs else { return Ok(Steering::All) };
-        if self.is_zero_copy() {
-            return Err(format!(
-                "the hardware of {} fills buffers before frames can be steered by MAC address: set mode = \"copy\" at port \
-                 \"{}\", or let the NIC steer and set steering = \"given\"",
-                self.watched.interface, self.shared.name
-            ));
-        }
-        Ok(Steering::Destinations { macs: macs.clone(), groups: Groups::All })
-    }
-
-    fn steer(&mut self, steering: Steering) -> Result<(), String> {
-        if self.steering != steering {
-            self.redirect.steer(&steering).map_err(|error| error.to_string())?;
-            self.steering = steering;
-        }
-        Ok(())
-    }
-
     /// Its half that `take` takes, of a queue that is opened if it is not.
     fn half<T>(&mut self, queue: usize, take: impl Fn(&mut Prepared) -> Option<T>) -> Result<T, String> {
         if self.prepared[queue].is_none() {
@@ -405,13 +383,7 @@ impl Physical for Session {
         let counts = (self.stuck[queue].clone(), self.shared.drops.clone());
         let half = XdpReceive::new(rings, self.reach.clone(), self.pool(2 * queue)?, mapped, counts);
         let half = half.map_err(|e| e.to_string())?;
-        if queue > 0 || self.steering == Steering::All {
-            return Ok(self.shared.wrap_receive(Box::new(half)));
-        }
-        let ring = PacketRx::open(&self.watched.interface, 1, &RxConfig::default()).map_err(|e| e.to_string())?;
-        let passed = ring.into_iter().map(|ring| PacketReceive::new(ring, self.shared.drops.clone())).next();
-        let passed = passed.ok_or("there is no packet socket")?;
-        Ok(self.shared.wrap_receive(Box::new(Steered::new(half, passed, self.mapped(queue)))))
+        Ok(self.shared.wrap_receive(self.with_passed(queue, half)?))
     }
 
     fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String> {
