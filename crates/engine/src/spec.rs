@@ -86,9 +86,33 @@ pub struct MappingSpec {
     pub pass_through: bool,
     /// From so many bytes on a frame of the guest is sent from where it lies; measured if there is none.
     pub copy_break: Option<u32>,
+    /// Whose frames may be received into the guest's buffers, if others are in the bridge.
+    pub tenancy: Tenancy,
+}
+
+/// Most addresses that frames can be steered by.
+pub const MOST_STEERED: usize = xsk::Steering::MOST_MACS;
+
+/// What lets the frames of others be received into a guest's buffers, or keeps them out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tenancy {
+    /// Frames for these ports may be.
+    Trust(Vec<String>),
+    /// Frames for all ports may be.
+    TrustAll,
+    /// The physical port gives the queue frames to the guest's static addresses and to groups only. Others arrive in
+    /// memory of the switch.
+    SteerByMac,
+    /// Something outside sees to it that only the guest's frames are in the queue.
+    Steered,
 }
 
 impl MappingSpec {
+    /// Whether the two map the same ports in the same mode.
+    pub(crate) fn joins_like(&self, other: &MappingSpec) -> bool {
+        *self == MappingSpec { tenancy: self.tenancy.clone(), ..other.clone() }
+    }
+
     /// Its mode in the configuration.
     pub fn mode(&self) -> &'static str {
         if self.pass_through { "pass-through" } else { "bridge" }

@@ -116,7 +116,7 @@ pub struct MappingStats {
     pub in_place: u64,
     /// Of these, frames that were for somebody else, and copied or dropped.
     pub elsewhere: u64,
-    /// Frames that were received into buffers of the switch, for want of the guest's.
+    /// Frames that were received into buffers of the switch, for want of the guest's or because they were steered there.
     pub copied: u64,
     /// Frames of the guest that were sent from where they lay.
     pub sent_in_place: u64,

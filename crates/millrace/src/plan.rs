@@ -49,8 +49,8 @@ fn aggregation(aggregation: &Aggregation) -> spec::AggregationSpec {
 }
 
 fn mapping(mapping: &Mapping) -> spec::MappingSpec {
-    let Mapping { from, to, pass_through, copy_break } = mapping.clone();
-    spec::MappingSpec { from, to, pass_through, copy_break }
+    let Mapping { from, to, pass_through, tenancy, copy_break } = mapping.clone();
+    spec::MappingSpec { from, to, pass_through, tenancy, copy_break }
 }
 
 fn port(port: &Port) -> spec::PortSpec {

@@ -58,7 +58,7 @@ pub struct Mapped {
     pub in_place: Counter,
     /// Of these, frames for somebody else.
     pub elsewhere: Counter,
-    /// Frames that were received into buffers of the switch, for want of the guest's.
+    /// Frames that were received into buffers of the switch, for want of the guest's or because they were steered there.
     pub copied: Counter,
     /// Frames that were sent from where they lie in the guest's memory, and those that were copied first.
     pub sent_in_place: Counter,

@@ -6,7 +6,9 @@ mod layout;
 mod link;
 mod mapping;
 mod open;
+mod physical;
 mod shared;
+mod tenancy;
 mod vhost;
 mod xdp;
 
@@ -26,6 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tenancy::Verdict;
 
 pub use open::OpenError;
 
@@ -252,6 +255,11 @@ impl Inner {
         let layout = Layout::new(&spec, ports, bridges);
         // What goes, goes before what comes: both may want the same socket. Its sessions drain by themselves.
         drop(had);
+        // Frames of guests that come must not land where they may not, and those of guests that are there as little.
+        let verdicts: Vec<_> = spec.mappings.iter().map(|wanted| tenancy::judge(&spec, wanted)).collect();
+        let reviewed = || mappings.iter().zip(verdicts.clone());
+        let stricter = reviewed().filter(|(_, verdict)| *verdict != Verdict::InPlace);
+        stricter.for_each(|(mapping, verdict)| mapping.review(verdict));
         for (index, (port, connection)) in spec.ports.iter().zip(&mut connections).enumerate() {
             if connection.is_none() {
                 let shared = &layout.ports[index];
@@ -265,6 +273,7 @@ impl Inner {
         }
         // Only now do workers look at the new ports: every one of them has somewhere to send to.
         self.fabric.arrange(&layout).map_err(Error::Worker)?;
+        reviewed().for_each(|(mapping, verdict)| mapping.review(verdict));
         *old =
             Topology { spec, layout, connections: connections.into_iter().flatten().collect(), next_id: old.next_id };
         Ok(failed)
@@ -277,8 +286,8 @@ impl Inner {
             std::thread::sleep(HOUSEKEEPING);
             let topology = self.topology();
             for (port, connection) in topology.layout.ports.iter().zip(&topology.connections) {
-                if let (Some(fatal), Connection::Backend(service)) = (port.fault.take(), connection) {
-                    tracing::error!("port \"{}\": the guest broke its ring and is disconnected: {fatal}", port.name);
+                if let (Some(why), Connection::Backend(service)) = (port.fault.take(), connection) {
+                    tracing::error!("port \"{}\": {why}", port.name);
                     service.disconnect();
                 }
             }
@@ -308,13 +317,13 @@ impl Topology {
             _ => false,
         };
         let had = |wanted: &MappingSpec| {
-            let known = self.layout.ports.iter().filter_map(|p| p.mapping()).find(|m| m.spec() == wanted);
+            let known = self.layout.ports.iter().filter_map(|p| p.mapping()).find(|m| m.spec().joins_like(wanted));
             known.filter(|_| unchanged(&wanted.from) && unchanged(&wanted.to)).cloned()
         };
         let queues = |name: &String| port(spec, name).map_or(0, |p| p.driver.queues());
         let make = |wanted: &MappingSpec| {
             let queues = queues(&wanted.from).min(queues(&wanted.to));
-            Arc::new(Mapping::new(wanted.clone(), queues, fabric.clone()))
+            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues, fabric.clone()))
         };
         spec.mappings.iter().map(|wanted| had(wanted).unwrap_or_else(|| make(wanted))).collect()
     }

@@ -34,6 +34,7 @@ pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
 pub use value::{ListenAddress, Mac};
 
+use engine::spec::Tenancy;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -71,6 +72,8 @@ pub struct Mapping {
     pub to: String,
     /// The two are joined by a patch, too.
     pub pass_through: bool,
+    /// Whose frames may be received into the guest's buffers, if others are in the bridge.
+    pub tenancy: Tenancy,
     /// From so many bytes on the guest's frames are sent from where they lie; measured if not given.
     pub copy_break: Option<u32>,
 }

@@ -3,7 +3,7 @@
 use super::build::{BuiltPort, BuiltPorts, Check};
 use super::options::{Driver as Kind, drivers_of};
 use super::problem::Problem;
-use super::raw::{self, At, Field, RawFault, RawPort, Section, Trunk, VIDS};
+use super::raw::{self, At, Field, RawFault, RawPort, Section, Several, VIDS};
 use super::reach::Purpose;
 use super::value::{is_interface_name, is_name};
 use super::{Driver, Fault, Mac, Mode, Port, Vlan};
@@ -278,8 +278,8 @@ fn vlan(check: &mut Check, raw: &RawPort) -> Vlan {
     }
     match raw.trunk.as_ref().map(|at| (&at.value, &at.span)) {
         None => Vlan::Unaware,
-        Some((Trunk::All, _)) => Vlan::TrunkAll,
-        Some((Trunk::List(list), span)) => {
+        Some((Several::All, _)) => Vlan::TrunkAll,
+        Some((Several::List(list), span)) => {
             if list.is_empty() {
                 check.error(span, "the trunk carries no VLAN", "list its VLANs, or write trunk = \"all\"");
             }

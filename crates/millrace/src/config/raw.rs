@@ -4,14 +4,15 @@
 //! defaults are named constants, because the validation reads them too.
 
 mod aggregation;
+mod several;
 
 pub use aggregation::*;
+pub use several::Several;
 
 use super::options::Driver;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::json;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -235,7 +236,7 @@ pub struct RawPort {
     #[schemars(range(min = VIDS.start, max = VIDS.end - 1))]
     pub vlan: Field<i64>,
     /// Trunk port of a bridge: frames are tagged here and belong to one of these VLANs. Excludes `vlan`.
-    pub trunk: Field<Trunk>,
+    pub trunk: Field<Several<i64>>,
     /// Towards the network: packets are joined before they leave here, and aggregates that arrive are split. Needs the
     /// section `[aggregation]`.
     #[schemars(extend("default" = false))]
@@ -288,6 +289,12 @@ pub struct RawMapping {
     /// How frames get from the one to the other.
     #[schemars(extend("default" = "bridge"))]
     pub mode: Field<MappingMode>,
+    /// In a bridge: ports whose frames the guest may see, as they are received into its buffers too. The mapping copies as
+    /// long as there are others in the bridge with somebody behind them.
+    #[schemars(extend("default" = []))]
+    pub trust: Field<Several<String>>,
+    /// In a bridge: what keeps the frames of others out of the guest's buffers. Excludes `trust`.
+    pub steering: Field<MappingSteering>,
     /// Bytes from which on a frame of the guest is sent from where it lies; shorter ones are copied, which is faster than to
     /// keep a buffer and give it back later.
     #[schemars(
@@ -302,11 +309,24 @@ pub struct RawMapping {
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum MappingMode {
-    /// Through the bridge that both ports are in. Frames for somebody else are copied out of the guest's buffers: the
-    /// guest is trusted not to read them.
+    /// Through the bridge that both ports are in. Frames for somebody else are copied out of the guest's buffers, if
+    /// `trust` lets them in.
     Bridge,
     /// Without a look-up. The two ports are joined back to back, and must not be joined to anything else.
     PassThrough,
+}
+
+/// What keeps the frames of others out of a mapped guest's buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum MappingSteering {
+    /// The switch, at an af_xdp port in copy mode: only frames to the guest's `[[bridge.static]]` addresses, to multicast
+    /// addresses and to everybody are received into its buffers. Others take another way, with one more copy.
+    Mac,
+    /// The NIC: it brings only frames for this guest to the port, by a rule (`ethtool -N`) or because it is a virtual
+    /// function or a virtio NIC of the guest's own. Nothing checks that.
+    Given,
 }
 
 /// One `[[bridge]]`.
@@ -448,52 +468,4 @@ pub enum Idle {
     Backoff,
     /// sleeps at once until a queue has something
     Sleep,
-}
-
-/// VLANs of a trunk port, as written.
-#[derive(Clone, Debug)]
-pub enum Trunk {
-    /// Every VLAN.
-    All,
-    /// These.
-    List(Vec<At<i64>>),
-}
-
-impl<'de> Deserialize<'de> for Trunk {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TrunkVisitor;
-        impl<'de> Visitor<'de> for TrunkVisitor {
-            type Value = Trunk;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array of VLAN identifiers or \"all\"")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Trunk, E> {
-                match text {
-                    "all" => Ok(Trunk::All),
-                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
-                }
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Trunk, A::Error> {
-                let mut vids = Vec::new();
-                while let Some(vid) = seq.next_element()? {
-                    vids.push(vid);
-                }
-                Ok(Trunk::List(vids))
-            }
-        }
-        deserializer.deserialize_any(TrunkVisitor)
-    }
-}
-
-impl JsonSchema for Trunk {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "trunk".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let vid = json!({"type": "integer", "minimum": VIDS.start, "maximum": VIDS.end - 1});
-        schemars::json_schema!({"anyOf": [{"type": "array", "items": vid, "minItems": 1}, {"const": "all"}]})
-    }
 }

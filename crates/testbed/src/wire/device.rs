@@ -44,13 +44,10 @@ impl Queues for State {
         Ok(())
     }
 
-    fn stop(&self, index: usize) -> Option<u32> {
+    fn stop(&self, index: usize) -> Result<Option<u32>, String> {
         let mut rings = self.0.lock().unwrap();
-        if index.is_multiple_of(2) {
-            rings.to.take().map(|q| q.0.base())
-        } else {
-            rings.from.take().map(|q| q.0.base())
-        }
+        let from = index % 2 == 1;
+        Ok(if from { rings.from.take().map(|q| q.0.base()) } else { rings.to.take().map(|q| q.0.base()) })
     }
 
     fn disconnected(&self, _: &str) {}
