@@ -4,7 +4,9 @@
 //! the environment variable MILLRACE names.
 #![allow(dead_code, unreachable_pub, missing_docs)] // Each test binary uses its part.
 
+pub mod crafted;
 pub mod mapped;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
