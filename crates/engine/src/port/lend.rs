@@ -37,7 +37,8 @@ pub trait Lend {
     fn receive_into<'q>(&'q self, guest: &'q VhostTransmit, burst: &mut Burst<'_, 'q>) -> bool;
 
     /// As [`super::Receive::recycle`]; also offers as many of the guest's buffers as there is room for. Called once a
-    /// round, whether or not there was a frame. Returns whether any went out, of which whoever fills them has to be told.
+    /// round, whether or not there was a frame. Returns whether any went out, or any of the switch's own, of which whoever
+    /// fills them has to be told.
     fn relend(&self, guest: &VhostTransmit) -> bool;
 
     /// Gives all loans back. Nothing may fill them any more. Returns how many frames are lost, which were received and not
