@@ -219,5 +219,7 @@ impl Lending {
         held.into_iter().chain(self.waiting.borrow_mut().drain(..)).for_each(|loan| guest.ring().give_back(loan));
         self.timed.set(None);
         self.mapped.on_loan.set(0);
+        // What the next guest posts may do.
+        self.mapped.unfit.set(0);
     }
 }
