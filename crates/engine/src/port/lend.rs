@@ -33,7 +33,8 @@ pub trait Lend {
     fn receive_into<'q>(&'q self, guest: &'q VhostTransmit, burst: &mut Burst<'_, 'q>) -> bool;
 
     /// As [`super::Receive::recycle`]; also offers as many of the guest's buffers as there is room for. Called once a
-    /// round, whether or not there was a frame. Returns whether any went out, of which whoever fills them has to be told.
+    /// round, whether or not there was a frame. Returns whether any went out, or any of the switch's own, of which whoever
+    /// fills them has to be told.
     fn relend(&self, guest: &VhostTransmit) -> bool;
 
     /// Gives all loans back. Nothing may fill them any more. Returns how many frames are lost, which were received and not
@@ -217,5 +218,7 @@ impl Lending {
         held.into_iter().chain(self.waiting.borrow_mut().drain(..)).for_each(|loan| guest.ring().give_back(loan));
         self.timed.set(None);
         self.mapped.on_loan.set(0);
+        // What the next guest posts may do.
+        self.mapped.unfit.set(0);
     }
 }

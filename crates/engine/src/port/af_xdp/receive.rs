@@ -75,7 +75,7 @@ impl XdpReceive {
             drops,
         };
         match &port.lending {
-            Some(lending) if lending.mapped().is_reachable() => port.fill_reserve(lending.mapped().reserve()),
+            Some(lending) if lending.mapped().is_reachable() => drop(port.fill_reserve(lending.mapped().reserve())),
             _ => port.recycle(),
         }
         Ok(port)
@@ -130,19 +130,21 @@ impl XdpReceive {
         addresses.clear();
     }
 
-    /// Lends own chunks until so many buffers are with the kernel.
-    fn fill_reserve(&self, reserve: u16) {
-        let Some(socket) = &self.socket else { return };
+    /// Lends own chunks until so many buffers are with the kernel. Returns whether there were any to lend.
+    fn fill_reserve(&self, reserve: u16) -> bool {
+        let Some(socket) = &self.socket else { return false };
         let mut out = self.filled.get() + self.lent.borrow().len();
         if out >= reserve.into() {
-            return;
+            return false;
         }
+        let before = self.filled.get();
         let mut spare = self.spare.borrow_mut();
         self.fill_own(socket, || {
             let wanted = out < reserve.into();
             out += 1;
             if wanted { spare.pop() } else { None }
         });
+        self.filled.get() > before
     }
 
     /// Sees to frames that wait to be sent.
@@ -278,8 +280,7 @@ impl Lend for XdpReceive {
         }
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));
-        self.fill_reserve(lending.mapped().reserve());
-        any
+        self.fill_reserve(lending.mapped().reserve()) || any
     }
 
     fn recall(&self, guest: &VhostTransmit) -> u64 {

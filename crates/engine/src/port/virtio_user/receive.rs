@@ -140,15 +140,17 @@ impl VirtioReceive {
         }
     }
 
-    /// Adds own buffers until so many are offered.
-    fn offer_reserve(&self, end: &mut End, reserve: u16) {
+    /// Adds own buffers until so many are offered. Returns whether there were any to add.
+    fn offer_reserve(&self, end: &mut End, reserve: u16) -> bool {
         let mut spare = self.spare.borrow_mut();
+        let before = spare.len();
         while end.size - end.queue.free() < reserve.min(end.size)
             && let Some(index) = spare.pop()
         {
             self.offer_own(end, index);
         }
         end.queue.publish();
+        spare.len() < before
     }
 
     fn offer_own(&self, end: &mut End, index: u16) {
@@ -270,11 +272,11 @@ impl Lend for VirtioReceive {
             Ok(id.into())
         });
         drop(held);
-        self.offer_reserve(end, lending.mapped().reserve());
+        let own = self.offer_reserve(end, lending.mapped().reserve());
         // What is neither free nor the switch's own is the guest's.
         let on_loan = (self.spare.borrow().len() as u64).saturating_sub(end.queue.free().into());
         lending.mapped().on_loan.set(on_loan);
-        any
+        any || own
     }
 
     fn recall(&self, guest: &VhostTransmit) -> u64 {
