@@ -80,8 +80,10 @@ pub struct PacketIn<'a> {
     pub in_port: u32,
     /// The tunnel it came out of, or 0.
     pub tunnel_id: u64,
-    /// The packet, as it was when the action was done.
+    /// The packet, as it was when the action was done, or as much of it as was asked for.
     pub data: &'a [u8],
+    /// Its whole length.
+    pub total_len: usize,
 }
 
 /// The state machine. It knows no sockets and no clock: bytes and times are brought to it, and bytes and [`Event`]s are
@@ -281,7 +283,7 @@ impl Switch {
         let data = &packet.data[..packet.data.len().min(65_000)];
         self.notify(Notice::PacketIn, packet.reason as u8, message::PACKET_IN, |body| {
             body.u32(NO_BUFFER);
-            body.u16(packet.data.len().min(0xffff) as u16);
+            body.u16(packet.total_len.min(0xffff) as u16);
             body.put(&[packet.reason as u8, 0]);
             body.u64(packet.cookie);
             matches.write(body);

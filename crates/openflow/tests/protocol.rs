@@ -215,7 +215,14 @@ fn notices_go_to_those_who_want_them() {
     let mut rig = Rig::new();
     let (equal, slave) = (rig.connect(), rig.connect());
     rig.ask(slave, &message(24, 3, &[0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]));
-    let packet = PacketIn { reason: PacketInReason::NoMatch, cookie: 9, in_port: 1, tunnel_id: 0, data: &[7; 60] };
+    let packet = PacketIn {
+        reason: PacketInReason::NoMatch,
+        cookie: 9,
+        in_port: 1,
+        tunnel_id: 0,
+        data: &[7; 60],
+        total_len: 60,
+    };
     rig.switch.packet_in(&packet);
     let seen = rig.take(equal);
     assert_eq!((seen[0].kind, seen[0].xid), (10, 0));
@@ -242,7 +249,14 @@ fn a_controller_that_does_not_read_loses_notices_only() {
     let data = vec![0; 60_000];
     for _ in 0..30 {
         let (reason, cookie) = (PacketInReason::Action, 0);
-        rig.switch.packet_in(&PacketIn { reason, cookie, in_port: 1, tunnel_id: 0, data: &data });
+        rig.switch.packet_in(&PacketIn {
+            reason,
+            cookie,
+            in_port: 1,
+            tunnel_id: 0,
+            data: &data,
+            total_len: data.len(),
+        });
     }
     assert!(rig.switch.lost_notices(id) > 0);
     assert!(rig.switch.output(id).unwrap().len() < openflow::BACKLOG + 70_000);
