@@ -224,6 +224,17 @@ pub struct BridgeSpec {
     pub ageing: Duration,
     /// Addresses that are never learned or forgotten: (address, VLAN, port).
     pub statics: Vec<([u8; 6], u16, String)>,
+    /// Controllers say where frames go, by flows. One bridge at most.
+    pub flows: Option<FailMode>,
+}
+
+/// What becomes of frames while there are no flows at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailMode {
+    /// They go as through any bridge.
+    Standalone,
+    /// They are dropped.
+    Secure,
 }
 
 /// A worker thread.
