@@ -1,6 +1,8 @@
 //! From what a file says to what the engine is told.
 
-use crate::config::{Aggregation, Config, Driver, Idle, Mapping, Mode, Port, ServiceChainId, UnknownChains, Vlan};
+use crate::config::{
+    Aggregation, Config, Driver, FailMode, Idle, Mapping, Mode, Port, ServiceChainId, UnknownChains, Vlan,
+};
 use engine::spec;
 
 /// The switch that `config` describes.
@@ -10,6 +12,10 @@ pub fn spec(config: &Config) -> spec::Spec {
         ports: b.ports.clone(),
         ageing: b.ageing,
         statics: b.statics.iter().map(|s| (s.mac.0, s.vlan, s.port.clone())).collect(),
+        flows: config.openflow.as_ref().filter(|_| b.openflow).map(|openflow| match openflow.fail_mode {
+            FailMode::Standalone => spec::FailMode::Standalone,
+            FailMode::Secure => spec::FailMode::Secure,
+        }),
     });
     let workers = config.workers.iter().map(|w| spec::WorkerSpec {
         cpu: w.cpu,

@@ -372,7 +372,12 @@ impl Topology {
             let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
             bridge.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect()
         };
-        let had = self.bridges().find(|(had, _, _)| *had == wanted && vlans(had, &self.spec) == vlans(wanted, spec));
+        // What is done while there are no flows, the bridge itself does not know.
+        let same = |had: &BridgeSpec| {
+            let has = had.flows.is_some() == wanted.flows.is_some();
+            has && *wanted == BridgeSpec { flows: wanted.flows, ..had.clone() }
+        };
+        let had = self.bridges().find(|(had, _, _)| same(had) && vlans(had, &self.spec) == vlans(wanted, spec));
         if let Some((_, bridge, _)) = had {
             return bridge.clone();
         }

@@ -1,6 +1,6 @@
 //! What a reload has to touch: the difference between two configurations.
 
-use super::{Config, Port};
+use super::{Config, FailMode, Openflow, Port};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -47,7 +47,9 @@ impl Config {
             || self.patches != old.patches
             || self.bridges != old.bridges
             || self.mappings != old.mappings
-            || self.aggregation != old.aggregation;
+            || self.aggregation != old.aggregation
+            || self.openflow.as_ref().map(|openflow| openflow.fail_mode)
+                != old.openflow.as_ref().map(|openflow| openflow.fail_mode);
         report.workers_changed = self.workers != old.workers || self.assignment() != old.assignment();
         if self.control != old.control {
             report.needs_restart.push("control".to_owned());
@@ -55,7 +57,11 @@ impl Config {
         if self.metrics != old.metrics {
             report.needs_restart.push("metrics".to_owned());
         }
-        if self.openflow != old.openflow {
+        // Channels stay as they are, and with them how the switch is known.
+        let channels = |config: &Self| {
+            config.openflow.clone().map(|openflow| Openflow { fail_mode: FailMode::default(), ..openflow })
+        };
+        if channels(self) != channels(old) {
             report.needs_restart.push("openflow".to_owned());
         }
         if self.confinement != old.confinement {
