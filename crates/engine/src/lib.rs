@@ -18,6 +18,7 @@ pub mod drops;
 pub mod forward;
 mod handover;
 pub mod port;
+mod punt;
 pub mod spec;
 pub mod stats;
 mod switch;

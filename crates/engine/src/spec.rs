@@ -37,6 +37,8 @@ pub struct AggregationSpec {
     pub addresses: Vec<IpAddr>,
     /// Packets of chains that are in no flow are dropped, instead of going as they are.
     pub drop_unknown: bool,
+    /// The address that flows are taken at which other switches relay, if they are.
+    pub relay: Option<[u8; 6]>,
     /// Next hops; numbers are unique, and routes fit the MTU.
     pub next_hops: Vec<NextHopSpec>,
     /// The aggregation table: service chain and number of the next hop.

@@ -66,6 +66,9 @@ pub struct AggregationStats {
     pub mtu: u16,
     /// Number of flows in the aggregation table.
     pub flows: usize,
+    /// Frames in which other switches relayed flows for it.
+    #[serde(default)]
+    pub relayed: u64,
     /// One entry a next hop, in configuration order.
     pub next_hops: Vec<NextHopStats>,
     /// One entry for each port that aggregates, in configuration order.

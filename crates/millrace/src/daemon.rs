@@ -181,8 +181,16 @@ impl Datapath for Daemon {
         self.switch.packet_ins(take);
     }
 
-    fn packet_in_fd(&self) -> BorrowedFd<'_> {
-        self.switch.packet_in_fd()
+    fn relayed_flows(&self, take: &mut dyn FnMut(&[u8])) {
+        self.switch.relayed_flows(take);
+    }
+
+    fn bell(&self) -> BorrowedFd<'_> {
+        self.switch.bell()
+    }
+
+    fn answer(&self) {
+        self.switch.answer();
     }
 }
 

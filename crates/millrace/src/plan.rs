@@ -31,12 +31,12 @@ pub fn spec(config: &Config) -> spec::Spec {
         patches: config.patches.iter().map(|p| p.ports.clone()).collect(),
         bridges: bridges.collect(),
         mappings: config.mappings.iter().map(mapping).collect(),
-        aggregation: config.aggregation.as_ref().map(aggregation),
+        aggregation: config.aggregation.as_ref().map(|wanted| aggregation(wanted, config)),
         workers: workers.collect(),
     }
 }
 
-fn aggregation(aggregation: &Aggregation) -> spec::AggregationSpec {
+fn aggregation(aggregation: &Aggregation, config: &Config) -> spec::AggregationSpec {
     let next_hops = aggregation.next_hops.iter();
     spec::AggregationSpec {
         mtu: aggregation.mtu,
@@ -46,6 +46,7 @@ fn aggregation(aggregation: &Aggregation) -> spec::AggregationSpec {
         },
         receiver: aggregation.receiver(),
         addresses: aggregation.addresses.clone(),
+        relay: config.openflow.as_ref().filter(|openflow| openflow.relay).map(|_| aggregation.mac.0),
         drop_unknown: aggregation.unknown_chains == UnknownChains::Drop,
         next_hops: next_hops
             .map(|hop| spec::NextHopSpec { nfi: hop.nfi, route: aggregation.route(hop), port: hop.port.clone() })

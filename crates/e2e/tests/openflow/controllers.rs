@@ -1,24 +1,17 @@
 //! Controllers that are told of packets and ports, and that the switch connects to.
 
-use super::frames::{BROADCAST, Packet};
+use super::frames::{BROADCAST, Packet, hex};
 use super::*;
 use e2e::netns::Namespace;
 use e2e::process::Daemon;
 use e2e::{Result, cpu};
-use std::fmt::Write as _;
 
 /// `ovs-ofctl monitor`: prints what the switch says unasked.
 fn monitor(home: &Home) -> Daemon {
     let mut command = ofctl(home, "monitor", &["65535"]);
-    command.args(["-v", "-v"]);
+    // It wants a socket of its own, to be told what to do.
+    command.env("OVS_RUNDIR", home.path("."));
     Daemon::spawn("monitor", command).unwrap()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[test]
@@ -53,20 +46,21 @@ fn controllers_are_told_and_send() -> Result<()> {
 
     // A packet back, by actions, by the table, and to all.
     let packet = Packet { to: BROADCAST, ..Packet::udp(9, 1, 9) };
-    let out = |fields: &str| {
-        of(&home, "packet-out", &[&format!("{fields} packet={}", hex(&packet.bytes()))]);
+    let out = |in_port: &str, actions: &str| {
+        let packet = hex(&packet.bytes());
+        of(&home, "packet-out", &[&format!("in_port={in_port} packet={packet} actions={actions}")]);
     };
-    out("in_port=controller actions=set_field:02:00:00:00:00:33->eth_src,output:2");
+    out("controller", "set_field:02:00:00:00:00:33->eth_src,output:2");
     expect(&mut ends, &[&[Packet { from: frames::mac(0x33), ..packet.clone() }.bytes()]]);
-    out("in_port=1 actions=FLOOD");
+    out("1", "FLOOD");
     expect(&mut ends, &[&[packet.bytes()]]);
     of(&home, "add-flow", &["priority=9,in_port=controller,actions=output:2"]);
-    out("in_port=controller actions=TABLE");
+    out("controller", "TABLE");
     expect(&mut ends, &[&[packet.bytes()]]);
     of(&home, "add-flow", &["priority=9,in_port=1,udp,udp_dst=9,actions=push_vlan:0x8100,output:2"]);
-    out("in_port=1 actions=TABLE");
+    out("1", "TABLE");
     expect(&mut ends, &[&[Packet { vlan: Some(0), ..packet.clone() }.bytes()]]);
-    out("in_port=controller actions=output:7");
+    out("controller", "output:7");
     assert_eq!(shown(&home).datapath.unwrap().packet_out_drops["unknown-port"], 1);
 
     // Flows that end by themselves.

@@ -104,8 +104,8 @@ fn headers_are_rewritten_byte_by_byte() -> Result<()> {
     let mut guests = guests(&home, &millrace, ["a", "b"]);
     for flow in [
         "priority=9,udp,udp_dst=1,actions=push_vlan:0x8100,set_field:4196->vlan_vid,set_field:5->vlan_pcp,output:2",
-        "priority=9,dl_vlan=7,actions=pop_vlan,output:2",
-        "priority=9,dl_vlan=8,actions=set_field:4105->vlan_vid,output:2",
+        "priority=10,dl_vlan=7,actions=pop_vlan,output:2",
+        "priority=10,dl_vlan=8,actions=set_field:4105->vlan_vid,output:2",
         "priority=9,udp,udp_dst=2,actions=set_field:02:00:00:00:00:99->eth_dst,set_field:02:00:00:00:00:98->eth_src,\
          set_field:198.51.100.1->ip_src,set_field:198.51.100.2->ip_dst,set_field:7->udp_src,set_field:8->udp_dst,output:2",
         "priority=9,tcp,tcp_dst=3,actions=set_field:198.51.100.2->ip_dst,set_field:8->tcp_dst,output:2",

@@ -1,5 +1,15 @@
 //! Frames made by hand, with all their checksums.
 
+use std::fmt::Write as _;
+
+/// Bytes as `ovs-ofctl` takes them.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// A guest's address.
 pub fn mac(guest: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, guest]

@@ -7,6 +7,7 @@ mod controllers;
 mod flows;
 mod frames;
 mod mapped;
+mod relay;
 
 use std::process::Command;
 

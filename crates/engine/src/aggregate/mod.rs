@@ -9,6 +9,7 @@ mod counters;
 mod join;
 mod live;
 mod octets;
+mod relay;
 mod rules;
 mod split;
 #[cfg(all(test, not(loom)))]
@@ -17,6 +18,7 @@ mod tests;
 pub(crate) use counters::Traffic;
 pub(crate) use join::Join;
 pub(crate) use live::{Live, Reader};
+pub(crate) use relay::Relay;
 pub(crate) use rules::Rules;
 pub(crate) use split::{Split, SplitScratch};
 
@@ -31,4 +33,6 @@ pub(crate) struct Member {
     pub(crate) rules: Arc<Live<Rules>>,
     /// What is counted, by queue.
     pub(crate) traffic: Arc<[Traffic]>,
+    /// What takes flows that other switches relay.
+    pub(crate) relay: Arc<Relay>,
 }

@@ -34,6 +34,22 @@ impl Switch {
         }
     }
 
+    /// Readable when workers have something for controllers, or from them, until [`Self::answer`].
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.inner.bell.fd().as_fd()
+    }
+
+    /// To be called before [`Self::packet_ins`] and [`Self::relayed_flows`].
+    pub fn answer(&self) {
+        self.inner.bell.answer();
+    }
+
+    /// Hands frames to `take` in which other switches relay flows for the aggregation table.
+    pub fn relayed_flows(&self, mut take: impl FnMut(&[u8])) {
+        let topology = self.inner.topology();
+        topology.layout.ports.iter().filter_map(|port| port.member()).for_each(|member| member.relay.drain(&mut take));
+    }
+
     /// Hands packets for controllers to `take`.
     pub fn packet_ins(&self, mut take: impl FnMut(&PacketIn<'_>)) {
         self.inner.datapath.punted(|punt, data| {
@@ -46,11 +62,6 @@ impl Switch {
                 total_len: punt.total as usize,
             });
         });
-    }
-
-    /// Readable when there are packets for controllers.
-    pub fn packet_in_fd(&self) -> BorrowedFd<'_> {
-        self.inner.datapath.bell().as_fd()
     }
 }
 

@@ -18,6 +18,7 @@ use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
 use crate::forward::mac_table::Key;
+use crate::punt::Bell;
 use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan};
 use crate::stats::{AggregationFlow, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 use crate::worker::STAGES;
@@ -70,6 +71,8 @@ struct Inner {
     laid: Mutex<Vec<AggregationFlow>>,
     /// The flows of the bridge that goes by them.
     datapath: Arc<Datapath>,
+    /// Rings when workers have something for controllers, or from them.
+    bell: Arc<Bell>,
     started: Instant,
     stop: AtomicBool,
 }
@@ -93,12 +96,14 @@ impl Switch {
             next_id: 1,
         };
         clock::start();
+        let bell = Arc::new(Bell::new().map_err(Error::Worker)?);
         let inner = Arc::new(Inner {
             fabric: Arc::default(),
             topology: Mutex::new(nothing),
             rules: Arc::new(Live::new(Rules::new(None, &[]))),
             laid: Mutex::default(),
-            datapath: Arc::new(Datapath::new().map_err(Error::Worker)?),
+            datapath: Arc::new(Datapath::new(bell.clone())),
+            bell,
             started: Instant::now(),
             stop: AtomicBool::new(false),
         });
@@ -253,7 +258,7 @@ impl Inner {
                         failed.push(error);
                         None
                     });
-                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), &self.rules))
+                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), (&self.rules, &self.bell)))
                 }
             });
         }

@@ -31,6 +31,7 @@ impl Config {
         let before: HashMap<&str, &Port> = old.ports.iter().map(|port| (port.name.as_str(), port)).collect();
         let mut report = ReloadReport::default();
         let mut vlans_changed = false;
+        let forwarding = |config: &Self| config.openflow.as_ref().map(|openflow| (openflow.fail_mode, openflow.relay));
         for port in &self.ports {
             let list = match before.get(port.name.as_str()) {
                 None => &mut report.added,
@@ -48,8 +49,7 @@ impl Config {
             || self.bridges != old.bridges
             || self.mappings != old.mappings
             || self.aggregation != old.aggregation
-            || self.openflow.as_ref().map(|openflow| openflow.fail_mode)
-                != old.openflow.as_ref().map(|openflow| openflow.fail_mode);
+            || forwarding(self) != forwarding(old);
         report.workers_changed = self.workers != old.workers || self.assignment() != old.assignment();
         if self.control != old.control {
             report.needs_restart.push("control".to_owned());
@@ -59,7 +59,11 @@ impl Config {
         }
         // Channels stay as they are, and with them how the switch is known.
         let channels = |config: &Self| {
-            config.openflow.clone().map(|openflow| Openflow { fail_mode: FailMode::default(), ..openflow })
+            config.openflow.clone().map(|openflow| Openflow {
+                fail_mode: FailMode::default(),
+                relay: false,
+                ..openflow
+            })
         };
         if channels(self) != channels(old) {
             report.needs_restart.push("openflow".to_owned());

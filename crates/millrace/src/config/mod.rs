@@ -88,6 +88,8 @@ pub struct Openflow {
     pub controllers: Vec<ListenAddress>,
     /// What becomes of frames while there are no flows.
     pub fail_mode: FailMode,
+    /// Flows for the aggregation table are taken that other switches relay.
+    pub relay: bool,
     /// Its datapath id.
     pub datapath_id: u64,
 }

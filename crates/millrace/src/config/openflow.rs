@@ -45,7 +45,12 @@ pub(super) fn build(check: &mut Check, file: &RawFile, control: &Path) -> Option
         check.error(span, "controllers have no way to the switch", "add `listen = [\"127.0.0.1:6653\"]`");
     }
     let fail_mode = section.fail_mode.as_ref().map(|at| at.value).unwrap_or_default();
-    Some(Openflow { listen, controllers, fail_mode, datapath_id })
+    let relay = section.relay.as_ref().filter(|at| at.value);
+    if let Some(at) = relay.filter(|_| file.aggregation.is_none()) {
+        let help = "remove `relay`, or add [aggregation]";
+        check.error(&at.span, "there is no aggregation table to relay flows for", help);
+    }
+    Some(Openflow { listen, controllers, fail_mode, relay: relay.is_some(), datapath_id })
 }
 
 /// The bridges with `openflow`: where that is written, and their names.

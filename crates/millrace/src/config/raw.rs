@@ -172,8 +172,8 @@ pub struct RawFile {
     /// The OpenMetrics endpoint, for Prometheus and the like. Without this section there is none.
     pub metrics: Field<Table<RawMetrics>>,
     /// The OpenFlow 1.3 channel, over which controllers set the flows of a bridge with `openflow`, and the aggregation
-    /// table. Without this section there is none. A change takes effect when the switch is started again, that of
-    /// `fail-mode` at once.
+    /// table. Without this section there is none. A change takes effect when the switch is started again, those of
+    /// `fail-mode` and `relay` at once.
     pub openflow: Field<Table<RawOpenflow>>,
     /// What the switch denies itself before it serves its first guest; docs/security.md explains it, and
     /// `millrace ctl confinement` shows it. A change takes effect when the switch is started again.
@@ -418,6 +418,11 @@ pub struct RawOpenflow {
     /// that match none are dropped.
     #[schemars(extend("default" = "standalone"))]
     pub fail_mode: Field<FailMode>,
+    /// Take flows for the aggregation table that other switches relay in frames: those that come in at ports with
+    /// `aggregate`, to the `mac` of `[aggregation]`. There is no authentication: whoever can send such frames can set
+    /// next hops.
+    #[schemars(extend("default" = false))]
+    pub relay: Field<bool>,
     /// How controllers tell this switch from others.
     #[schemars(range(min = 1), extend("x-default" = "made up from the path of the control socket"))]
     pub datapath_id: Field<i64>,

@@ -5,6 +5,7 @@ use super::{Datapath, TICK};
 use crate::control::Flow;
 use crate::serve::Stop;
 use engine::stats::AggregationFlow;
+use openflow::aggregation::relayed;
 use openflow::{ConnectionId, Event, FlowTable, Identity, Millis, ServiceChain, Switch};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::BTreeMap;
@@ -127,18 +128,42 @@ impl<'d> Agent<'d> {
                 self.act(|_, _| {});
             }
             let left = Timespec::try_from(next.saturating_duration_since(Instant::now())).ok();
-            let bell = self.datapath.packet_in_fd();
+            let bell = self.datapath.bell();
             let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::from_borrowed_fd(bell, PollFlags::IN)];
             let _ = poll(&mut fds, left.as_ref());
             if !fds[0].revents().is_empty() {
                 return;
             }
             if !fds[1].revents().is_empty() {
-                let mut guard = self.book.state();
-                self.datapath.packet_ins(&mut |packet| guard.switch.packet_in(packet));
-                guard.ring();
+                self.datapath.answer();
+                self.show_packets();
+                self.take_relayed();
             }
         }
+    }
+
+    fn show_packets(&self) {
+        let mut guard = self.book.state();
+        self.datapath.packet_ins(&mut |packet| guard.switch.packet_in(packet));
+        guard.ring();
+    }
+
+    /// Nobody is told what became of flows that were relayed: there is no way back.
+    fn take_relayed(&self) {
+        let mut frames = Vec::new();
+        self.datapath.relayed_flows(&mut |frame| frames.push(frame.to_vec()));
+        if frames.is_empty() {
+            return;
+        }
+        self.act(|switch, now| {
+            for frame in &frames {
+                match relayed(frame).map(|message| switch.relayed(message, now)) {
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => tracing::debug!(%error, "a relayed flow is refused"),
+                    None => tracing::debug!("a frame that should relay a flow holds none"),
+                }
+            }
+        });
     }
 
     /// A channel begins; the eventfd says when there is something for its controller.

@@ -42,8 +42,12 @@ pub trait Datapath: Send + Sync {
     fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]);
     /// Hands packets for controllers to `take`.
     fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>));
-    /// Readable when there are packets for controllers.
-    fn packet_in_fd(&self) -> BorrowedFd<'_>;
+    /// Hands frames to `take` in which other switches relay flows.
+    fn relayed_flows(&self, take: &mut dyn FnMut(&[u8]));
+    /// Readable when there is something for the last two, until [`Self::answer`].
+    fn bell(&self) -> BorrowedFd<'_>;
+    /// To be called before they are.
+    fn answer(&self);
 }
 
 /// Channels that listen, and those that are to be.

@@ -44,13 +44,17 @@ impl Datapath for Recorder {
 
     fn packet_ins(&self, _: &mut dyn FnMut(&PacketIn<'_>)) {}
 
-    fn packet_in_fd(&self) -> BorrowedFd<'_> {
+    fn relayed_flows(&self, _: &mut dyn FnMut(&[u8])) {}
+
+    fn bell(&self) -> BorrowedFd<'_> {
         self.silence.as_fd()
     }
+
+    fn answer(&self) {}
 }
 
 fn config(listen: Vec<ListenAddress>) -> Openflow {
-    Openflow { listen, controllers: Vec::new(), fail_mode: FailMode::Standalone, datapath_id: 0x1234 }
+    Openflow { listen, controllers: Vec::new(), fail_mode: FailMode::Standalone, relay: false, datapath_id: 0x1234 }
 }
 
 /// Runs `ovs-ofctl -O OpenFlow13 COMMAND SWITCH ARGUMENTS`: whether it went well, and what it said.

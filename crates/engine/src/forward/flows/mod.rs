@@ -3,14 +3,14 @@
 //! - [`Datapath`] is what the control side and all workers share;
 //! - [`Flows`] is the table at one time, which workers read, and the cells that they count in;
 //! - [`FlowPlan`] is what one worker does with a burst: keys, a cache, and the steps of the flows that it finds;
-//! - [`Ring`] takes packets for controllers from a worker to the control side.
+//!
+//! Packets for controllers go through a [`Ring`].
 
 mod head;
 mod ledger;
 mod packet_out;
 mod plan;
 mod program;
-pub(crate) mod ring;
 mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -20,12 +20,11 @@ pub(crate) use plan::FlowPlan;
 
 use crate::aggregate::Live;
 use crate::drops::Drops;
+use crate::punt::{Bell, Punt, Ring};
 use crate::stats::{DatapathPort, DatapathStats};
 use ledger::Ledger;
 use openflow::{Classifier, FlowId, Rule};
-use ring::{Bell, Punt, Ring};
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use table::Flows;
 
@@ -54,18 +53,19 @@ pub(crate) struct Numbered {
 }
 
 impl Datapath {
-    pub(crate) fn new() -> std::io::Result<Datapath> {
+    /// What rings `bell` for packets for controllers.
+    pub(crate) fn new(bell: Arc<Bell>) -> Datapath {
         let mut ledger = Ledger::default();
         let live = Arc::new(Live::new(ledger.draw()));
         ledger.keep(live.get());
-        Ok(Datapath {
+        Datapath {
             live,
             ledger: Mutex::new(ledger),
             rings: Mutex::default(),
-            bell: Arc::new(Bell::new()?),
+            bell,
             numbers: Mutex::default(),
             drops: Drops::default(),
-        })
+        }
     }
 
     /// There will be so many workers, and frames without a flow go as through any bridge while there are no flows at
@@ -98,9 +98,8 @@ impl Datapath {
         self.ledger.lock().unwrap().harvest(account)
     }
 
-    /// Hands packets that workers have for controllers to `take`.
+    /// Hands packets that workers have for controllers to `take`. The bell must have been answered.
     pub(crate) fn punted(&self, mut take: impl FnMut(&Punt, &[u8])) {
-        self.bell.answer();
         let rings = self.rings.lock().unwrap();
         let mut bytes = Vec::new();
         for ring in rings.iter() {
@@ -110,11 +109,6 @@ impl Datapath {
                 take(&punt, &bytes);
             }
         }
-    }
-
-    /// Readable when there are packets for controllers.
-    pub(crate) fn bell(&self) -> &OwnedFd {
-        self.bell.fd()
     }
 
     /// The numbers of these ports, in their order.

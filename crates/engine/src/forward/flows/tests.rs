@@ -24,7 +24,7 @@ struct Rig {
 impl Rig {
     /// A bridge of four ports, numbered from 1 on.
     fn new(standalone: bool) -> Rig {
-        let datapath = Arc::new(Datapath::new().unwrap());
+        let datapath = Arc::new(Datapath::new(Arc::new(Bell::new().unwrap())));
         datapath.prepare(1, standalone);
         let mut bridge = Bridge::new(&[const { Vlan::Ignore }; 4], 300);
         let numbered = datapath.number(&["a", "b", "c", "d"].map(String::from));

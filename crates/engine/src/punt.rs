@@ -1,5 +1,4 @@
-//! Packets for controllers, on their way from a worker to the control side: a bounded ring of words that neither of the
-//! two waits for, and a bell.
+//! How a worker hands packets to the control side: a bounded ring of words that neither of the two waits for, and a bell.
 //!
 //! One worker writes and one control thread at a time reads. Words are copied before the tail says so (Release), and
 //! read after that was seen (Acquire); the head, the other way round, says which words may be written over.
@@ -16,7 +15,7 @@ use std::os::fd::OwnedFd;
 /// Words before the bytes of a packet.
 const HEADER: usize = 3;
 
-/// A packet for controllers, but its bytes.
+/// What a controller is told of a packet beside its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Punt {
     /// The number of the port that it came in at.
