@@ -116,6 +116,15 @@ fn packets_go_out_and_bad_ones_do_not() {
     let actions = vec![Action::Output { port: 0xffff_fff9, max_len: 0 }];
     let event = Event::PacketOut { in_port: 0xffff_fffd, actions, data: vec![9; 60] };
     assert_eq!(rig.switch.event(), Some(event));
+    // What comes behind a barrier waits until the data path has done what came before it.
+    let packet = out(u32::MAX, 1, &output(1), &[9; 60]);
+    let all = [packet, message(20, 5, &[]), message(2, 6, &[]), message(2, 7, &[])[..6].to_vec()].concat();
+    rig.send(id, &all).unwrap();
+    assert_eq!(rig.take(id).iter().map(|answer| answer.xid).collect::<Vec<_>>(), [5]);
+    assert!(rig.switch.is_left(id) && rig.switch.event().is_some());
+    rig.send(id, &[]).unwrap();
+    assert_eq!(rig.take(id).iter().map(|answer| answer.xid).collect::<Vec<_>>(), [6]);
+    assert!(!rig.switch.is_left(id), "half a message is none");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::TICK;
 use super::agent::Agent;
 use crate::serve::Connection;
-use openflow::ConnectionId;
+use openflow::{Closed, ConnectionId};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, bell: &Own
             Ok(Some(0)) => return,
             Ok(Some(len)) => {
                 (heard, asked) = (Instant::now(), false);
-                if let Err(reason) = agent.act(|switch, now| switch.receive(id, &buffer[..len], now)) {
+                if let Err(reason) = receive(agent, id, &buffer[..len]) {
                     tracing::warn!(%reason, "a controller is disconnected");
                     open = false;
                 }
@@ -60,5 +60,16 @@ fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, bell: &Own
             agent.ping(id);
             asked = true;
         }
+    }
+}
+
+/// Does what a controller asks for, up to each barrier before what follows it.
+fn receive(agent: &Agent<'_>, id: ConnectionId, mut bytes: &[u8]) -> Result<(), Closed> {
+    loop {
+        let left = agent.act(|switch, now| switch.receive(id, bytes, now).map(|()| switch.is_left(id)))?;
+        if !left {
+            return Ok(());
+        }
+        bytes = &[];
     }
 }

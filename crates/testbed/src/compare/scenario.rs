@@ -37,6 +37,8 @@ pub enum Forward {
     Map,
     /// The same by destination address.
     BridgeMap,
+    /// By OpenFlow: one flow for each direction.
+    Openflow,
 }
 
 impl Forward {
@@ -74,6 +76,7 @@ impl fmt::Display for Contestant {
             Contestant::Millrace(Forward::Bridge) => "Millrace bridge",
             Contestant::Millrace(Forward::Map) => "Millrace mapped",
             Contestant::Millrace(Forward::BridgeMap) => "Millrace bridge mapped",
+            Contestant::Millrace(Forward::Openflow) => "Millrace flows",
             Contestant::Testpmd => "testpmd",
         })
     }

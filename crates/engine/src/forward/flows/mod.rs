@@ -123,8 +123,8 @@ impl Datapath {
 
     /// What is counted.
     pub(crate) fn stats(&self, bridge: &str, ports: &[String], numbered: &Numbered) -> DatapathStats {
-        let ledger = self.ledger.lock().unwrap();
         let rings = self.rings.lock().unwrap();
+        let ledger = self.ledger.lock().unwrap();
         let sum = |of: fn(&Ring) -> u64| rings.iter().map(|ring| of(ring)).sum();
         let port = |(name, number): (&String, &u32)| DatapathPort { name: name.clone(), number: *number };
         DatapathStats {
