@@ -84,6 +84,7 @@ mod tests {
             ports: ports.iter().map(|port| port.name.clone()).collect(),
             ageing: Duration::from_secs(1),
             statics,
+            flows: None,
         };
         let mapping =
             MappingSpec { from: "wan".into(), to: "fw".into(), pass_through: false, tenancy, copy_break: None };

@@ -140,16 +140,25 @@ impl FlowPlan {
         let mut found = [MISS; MAX_BURST];
         let mut run = Run::default();
         let mut same = true;
+        let mut before: Option<(Key, u32)> = None;
         for ((found, head), frame) in found.iter_mut().zip(&mut work.heads).zip(frames.as_slice()) {
             head.take(&frames, frame);
             // Every frame has an Ethernet header, which is all that a key takes.
             let key = Key::extract(head.bytes(), in_port, 0).unwrap_or_default();
-            *found = cache.get(&key, flows.serial).unwrap_or_else(|| {
-                lane.searched.add(1);
-                let index = flows.classifier.lookup(&key).found.copied().unwrap_or(MISS);
-                cache.insert(&key, flows.serial, index);
-                index
-            });
+            // Frames of one connection often come in a row.
+            *found = match &before {
+                Some((other, index)) if other.is(&key) => *index,
+                _ => {
+                    let index = cache.get(&key, flows.serial).unwrap_or_else(|| {
+                        lane.searched.add(1);
+                        let index = flows.classifier.lookup(&key).found.copied().unwrap_or(MISS);
+                        cache.insert(&key, flows.serial, index);
+                        index
+                    });
+                    before = Some((key, index));
+                    index
+                }
+            };
             same &= run.add(*found, frame.len(), &lane.cells);
         }
         run.count(&lane.cells);

@@ -89,7 +89,8 @@ impl Bench {
             staged: false,
         };
         let rules = Arc::new(Live::new(Rules::new(None, &[])));
-        let wan = Arc::new(PortShared::new(WAN.0, &spec, None, None, &rules));
+        let bell = Arc::new(crate::punt::Bell::new().unwrap());
+        let wan = Arc::new(PortShared::new(WAN.0, &spec, None, None, (&rules, &bell)));
         let tenancy = Tenancy::Trust(Vec::new());
         let spec =
             MappingSpec { from: "wan".into(), to: "fw".into(), pass_through: true, tenancy, copy_break: Some(0) };
