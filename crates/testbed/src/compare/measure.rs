@@ -4,6 +4,7 @@ use super::hugepages::Pages;
 use super::interrupt::{Interrupt, Interrupted};
 use super::millrace::{Idle, Millrace, MillraceError};
 use super::options::{Compare, LoadKind};
+use super::ovs::Ovs;
 use super::program::{Program, ProgramError};
 use super::results::{Counted, Run};
 use super::scenario::{Contestant, Ring, Scenario};
@@ -72,6 +73,7 @@ pub struct Bench<'a> {
 enum Switch {
     Millrace(Box<Millrace>),
     Testpmd(Testpmd),
+    Ovs(Box<Ovs>),
 }
 
 /// What is known of a switch at one moment.
@@ -80,7 +82,7 @@ struct Moment {
     switch_cpu: Duration,
     load_cpu: Duration,
     snapshot: Option<Snapshot>,
-    /// What testpmd counted since the moment before: cycles per frame.
+    /// What a peer counted since the moment before: cycles per frame.
     cycles: Option<f64>,
 }
 
@@ -148,6 +150,7 @@ impl Bench<'_> {
         wire: Option<Ring>,
     ) -> Result<Switch, MeasureError> {
         let cpu = self.compare.switch_cpu;
+        let lcores = Lcores { forwarding: cpu, console: self.compare.load_cpu };
         Ok(match contestant {
             Contestant::Millrace(forward) => Switch::Millrace(Box::new(Millrace::start(
                 &self.millrace,
@@ -156,10 +159,8 @@ impl Bench<'_> {
                 (cpu, Idle::Poll),
                 self.interrupt,
             )?)),
-            Contestant::Testpmd => {
-                let lcores = Lcores { forwarding: cpu, console: self.compare.load_cpu };
-                Switch::Testpmd(Testpmd::switch(sockets, wire, lcores, self.pages, self.interrupt)?)
-            }
+            Contestant::Testpmd => Switch::Testpmd(Testpmd::switch(sockets, wire, lcores, self.pages, self.interrupt)?),
+            Contestant::Ovs => Switch::Ovs(Box::new(Ovs::start(directory, sockets, wire, lcores, self.interrupt)?)),
         })
     }
 
@@ -230,11 +231,11 @@ fn share(before: &Moment, after: &Moment, used: impl Fn(&Moment) -> Duration) ->
 }
 
 impl Switch {
-    /// testpmd does not say when its ports are up; it takes about as long as Millrace.
+    /// Peers do not say when their ports are up; loads wait for a first frame.
     fn wait_up(&mut self, load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), MillraceError> {
         match self {
             Switch::Millrace(millrace) => millrace.wait_up(load),
-            Switch::Testpmd(_) => Ok(()),
+            Switch::Testpmd(_) | Switch::Ovs(_) => Ok(()),
         }
     }
 
@@ -242,6 +243,7 @@ impl Switch {
         let (snapshot, cycles, program) = match self {
             Switch::Millrace(millrace) => (Some(millrace.snapshot()?), None, millrace.program()),
             Switch::Testpmd(testpmd) => (None, testpmd.take_cycles()?, testpmd.program()),
+            Switch::Ovs(ovs) => (None, ovs.take_cycles()?, ovs.program()),
         };
         program.check("the end of the measurement")?;
         load.check("the end of the measurement")?;
@@ -253,6 +255,7 @@ impl Switch {
         match self {
             Switch::Millrace(_) => None,
             Switch::Testpmd(testpmd) => testpmd.version(),
+            Switch::Ovs(ovs) => ovs.version(),
         }
     }
 }

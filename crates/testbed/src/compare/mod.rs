@@ -10,6 +10,7 @@ mod lone;
 mod measure;
 mod millrace;
 mod options;
+mod ovs;
 mod program;
 mod progress;
 mod results;
@@ -48,8 +49,12 @@ pub enum CompareError {
         "the load by testpmd touches nothing but headers, in its own way: leave --touch out, or use --load testbed"
     )]
     Touch,
-    #[error("--forward takes one, to be compared with testpmd, or two, to be compared with each other")]
+    #[error(
+        "--forward takes one, to be compared with a peer, or two, to be compared with each other and without --peer"
+    )]
     Forward,
+    #[error(transparent)]
+    Ovs(#[from] ovs::Unavailable),
     #[error("to receive into a network function's buffers takes a NIC: --load wire")]
     Mapped,
     #[error("{scenario}, {contestant}: {source}")]
@@ -63,14 +68,18 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     if compare.load == LoadKind::Testpmd && !compare.touch.is_empty() {
         return Err(CompareError::Touch);
     }
-    let contestants = Contestant::pair(&compare.forward).ok_or(CompareError::Forward)?;
+    let contestants = Contestant::pair(&compare.forward, compare.peer).ok_or(CompareError::Forward)?;
     if compare.load != LoadKind::Wire && compare.forward.iter().any(|forward| forward.is_mapped()) {
         return Err(CompareError::Mapped);
     }
     let program = millrace::program(compare.millrace.as_deref())?;
     let interrupt = Interrupt::install().map_err(CompareError::Signals)?;
-    let dpdk = u64::from(contestants.contains(&Contestant::Testpmd)) + u64::from(compare.load == LoadKind::Testpmd);
+    let load = if compare.load == LoadKind::Testpmd { testpmd::MEGABYTES } else { 0 };
+    let dpdk = contestants[1].dpdk_megabytes() + load;
     let pages = if dpdk > 0 { Pages::for_dpdk(dpdk) } else { Pages::Normal };
+    if contestants[1] == Contestant::Ovs {
+        ovs::available(pages)?;
+    }
     let mut results = Results::new(compare, contestants, Rig::detect(&program));
     if dpdk > 0 && pages == Pages::Normal {
         results.notes.push("DPDK ran without huge pages, for want of them, which costs it speed".to_owned());

@@ -88,6 +88,17 @@ impl<'a> Pump<'a> {
         Ok(())
     }
 
+    /// The same; tells whether every port has had a frame then. What was sent to one that had none is taken for lost:
+    /// ports come up one after the other, and what the switch drops until all are up must not hold up a direction for
+    /// ever.
+    pub fn begin<T: Touch>(&mut self, duration: u64) -> Result<bool, PumpError> {
+        self.run::<T>(duration)?;
+        let silent = |port: &usize| self.ports[*port].counts().received == 0;
+        let silent: Vec<usize> = (0..self.ports.len()).filter(silent).collect();
+        silent.iter().for_each(|&port| self.give_up(port));
+        Ok(silent.is_empty())
+    }
+
     #[inline(always)]
     fn round<T: Touch>(&mut self) -> Result<u64, PumpError> {
         let mut moved = 0;
@@ -111,11 +122,16 @@ impl<'a> Pump<'a> {
         for port in 0..self.ports.len() {
             self.ports[port].kick().map_err(|e| PumpError::Kick { port, source: e.into() })?;
             if give_up {
-                let sent = self.ports[peer(port, self.ports.len())].sent();
-                self.ports[port].sequence().give_up(sent);
+                self.give_up(port);
             }
         }
         Ok(())
+    }
+
+    /// Takes all frames for lost that are under way to this port.
+    fn give_up(&mut self, port: usize) {
+        let sent = self.ports[peer(port, self.ports.len())].sent();
+        self.ports[port].sequence().give_up(sent);
     }
 
     /// What every port counted so far.
