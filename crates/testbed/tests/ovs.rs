@@ -91,10 +91,13 @@ fn nothing_is_left_of_one_that_was_stopped() {
     for signal in [Signal::INT, Signal::KILL] {
         let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let mut command = comparison("testbed", scratch.path(), results.path());
-        let mut testbed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let errors = results.path().join("stderr");
+        let said = std::fs::File::create(&errors).unwrap();
+        let mut testbed = command.stdout(Stdio::null()).stderr(said).spawn().unwrap();
         let is_switch = |name: &String| name.starts_with("ovs-vswitchd");
         wait_for("the start of Open vSwitch", || {
-            assert_eq!(testbed.try_wait().unwrap(), None, "it ended before");
+            let ended = testbed.try_wait().unwrap();
+            assert_eq!(ended, None, "it ended before: {}", std::fs::read_to_string(&errors).unwrap());
             left(scratch.path()).iter().any(is_switch)
         });
         kill_process(Pid::from_child(&testbed), signal).unwrap();
