@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use e2e::guest::{self, Job, Kernel, Nic, Vm};
 use e2e::virtio::{Sink, Source};
-use e2e::{Result, cpu};
+use e2e::{Error, Result, cpu};
 use engine::stats::MappingStats;
 use support::mapped::PASS_THROUGH;
 use support::{Home, SOON, wait_for};
@@ -82,7 +82,9 @@ impl<'v> Switch<'v> {
     fn serve(&self, format: &str, size: u16, far: &UnixDatagram, near: &Path) -> Result<()> {
         let echo = self.vm.start(&format!("exec e2e-echo /tmp/fw.sock {format} {size}"))?;
         wait_for("the guest", || self.has(format).then_some(()));
-        exchange(far, near)?;
+        if let Err(error) = exchange(far, near) {
+            panic!("{error}; {}\n{}", self.ctl("mappings")?, self.ctl("drops")?);
+        }
         self.vm.kill(&echo)?;
         self.vm.finish(echo, SOON).map(drop)
     }
@@ -106,7 +108,10 @@ fn exchange(far: &UnixDatagram, near: &Path) -> Result<()> {
             sink.take(&frame[..len])?;
             last = Instant::now();
         }
-        assert!(last.elapsed() < SOON, "{} frames were sent, {} came back", source.sent(), sink.received());
+        if last.elapsed() > SOON {
+            let problem = format!("{} were sent, {} came back", source.sent(), sink.received());
+            return Err(Error::Malformed { what: "the exchange of frames".into(), problem });
+        }
     }
     Ok(())
 }
