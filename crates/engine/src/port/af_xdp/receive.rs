@@ -147,6 +147,16 @@ impl XdpReceive {
         self.filled.get() > before
     }
 
+    /// No frame has come: wakes a driver that stopped for want of chunks just before it got some. That it did so it says too
+    /// late for who pushed them.
+    #[inline(always)]
+    fn wake_late(&self, fill: &mut Fill) {
+        if fill.needs_wakeup() && fill.room() < self.pool.count().into() {
+            // As in `notify`.
+            let _ = fill.wake();
+        }
+    }
+
     /// Sees to frames that wait to be sent.
     #[inline(always)]
     fn unstick(&self, socket: &Socket) {
@@ -178,6 +188,9 @@ impl Receive for XdpReceive {
                 }
                 (None, None) => {}
             }
+        }
+        if !any {
+            self.wake_late(&mut rings.1);
         }
         any
     }
@@ -250,6 +263,8 @@ impl Lend for XdpReceive {
         if any {
             lending.mapped().in_place.add(in_place);
             lending.mapped().copied.add(copied);
+        } else {
+            self.wake_late(&mut rings.1);
         }
         any
     }
