@@ -98,10 +98,17 @@ pub enum RouteError {
 }
 
 /// Complete headers, the aggregate's own included.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     bytes: [u8; MAX_HEADERS],
     len: u8,
+}
+
+/// None yet.
+impl Default for Headers {
+    fn default() -> Headers {
+        Headers { bytes: [0; MAX_HEADERS], len: 0 }
+    }
 }
 
 impl std::ops::Deref for Headers {
@@ -114,7 +121,7 @@ impl std::ops::Deref for Headers {
 }
 
 /// Outer headers, of which only lengths and checksums are missing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outer {
     headers: Headers,
     ip: Ip,
@@ -129,7 +136,7 @@ pub struct Template {
 }
 
 /// What is known of the IP header beforehand.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ip {
     None,
     /// The sums of the IPv4 header and of the pseudo header (RFC 768), both without length.
@@ -146,8 +153,7 @@ enum Ip {
 impl Outer {
     /// An Ethernet header, and IP and UDP headers behind it if there is a tunnel.
     pub(crate) fn new(source: Mac, destination: Mac, tunnel: Option<&Tunnel>) -> Result<Outer, RouteError> {
-        let headers = Headers { bytes: [0; MAX_HEADERS], len: 0 };
-        let mut outer = Outer { headers, ip: Ip::None, checksum: Checksum::Zero };
+        let mut outer = Outer { headers: Headers::default(), ip: Ip::None, checksum: Checksum::Zero };
         let ethertype = match tunnel.map(|tunnel| tunnel.addresses) {
             None => ETHERTYPE,
             Some(Addresses::V4 { .. }) => IPV4,

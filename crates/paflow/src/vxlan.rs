@@ -54,7 +54,7 @@ impl From<Reject> for Stray {
 }
 
 /// One end of a tunnel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     outer: Outer,
     /// Addresses of the other end and of this one: as they arrive.
@@ -71,8 +71,7 @@ impl End {
     /// included.
     pub fn new(endpoints: &Endpoints, mtu: u16) -> Result<End, RouteError> {
         let &Endpoints { source, destination, addresses, port, vni, hop_limit, checksum } = endpoints;
-        let tunnel =
-            Tunnel { addresses, source_port: DYNAMIC_PORTS, destination_port: port, hop_limit, checksum };
+        let tunnel = Tunnel { addresses, source_port: DYNAMIC_PORTS, destination_port: port, hop_limit, checksum };
         let mut outer = Outer::new(source, destination, Some(&tunnel))?;
         outer.vxlan(vni)?;
         let (from, to) = match addresses {

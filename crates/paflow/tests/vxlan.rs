@@ -5,10 +5,8 @@ use paflow::outer::{Addresses, Checksum, RouteError};
 use paflow::vxlan::{End, Endpoints, Stray, source_port};
 use proptest::prelude::*;
 
-const V4: Addresses = Addresses::V4 {
-    source: std::net::Ipv4Addr::new(192, 0, 2, 1),
-    destination: std::net::Ipv4Addr::new(192, 0, 2, 2),
-};
+const V4: Addresses =
+    Addresses::V4 { source: std::net::Ipv4Addr::new(192, 0, 2, 1), destination: std::net::Ipv4Addr::new(192, 0, 2, 2) };
 const V6: Addresses = Addresses::V6 {
     source: std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
     destination: std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),

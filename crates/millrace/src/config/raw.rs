@@ -4,8 +4,10 @@
 //! defaults are named constants, because the validation reads them too.
 
 mod aggregation;
+mod vxlan;
 
 pub use aggregation::*;
+pub use vxlan::*;
 
 use super::options::Driver;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -242,6 +244,10 @@ pub struct RawPort {
     pub record_to: Field<String>,
     /// Faults to inject at this port, for tests.
     pub fault: Field<Table<RawFault>>,
+    /// The end of a VXLAN tunnel, on a port of driver `af_xdp`, `af_packet`, `virtio-user` or `tap`: behind the port,
+    /// everything is inside of VXLAN, and what is not from the other end is dropped. Excludes `aggregate`. docs/vxlan.md
+    /// explains it.
+    pub vxlan: Field<Table<RawVxlan>>,
 }
 
 /// One `[port.fault]`.

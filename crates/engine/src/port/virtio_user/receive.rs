@@ -7,7 +7,7 @@ use super::{End, ROOM};
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use virtqueue::device::Loan;
+use virtqueue::device::{Landing, Loan};
 use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
 use virtqueue::{Burst, MIN_FRAME, NET_HEADER, ordering};
@@ -238,8 +238,8 @@ impl Lend for VirtioReceive {
             any = true;
             match held {
                 Held::Lent(loan) => {
-                    let len = len.saturating_sub(NET_HEADER);
-                    in_place += u64::from(lending.filled((id.into(), loan), len, guest, burst));
+                    let landing = Landing::whole(len.saturating_sub(NET_HEADER));
+                    in_place += u64::from(lending.filled((id.into(), loan), landing, guest, burst));
                 }
                 Held::Own(index) => {
                     copied += 1;
