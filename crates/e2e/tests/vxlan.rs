@@ -295,7 +295,8 @@ fn a_tag_is_put_on_in_place() -> Result<()> {
     millrace.wait_mapped();
     // The first ones find the switch's own buffers, which are there for others in the bridge.
     for len in (1315..1515).rev().chain([60usize, 61, 500, 1514]) {
-        let frame: Vec<u8> = (0..len).map(|at| (at * 7 + len) as u8 & 0xfe).collect();
+        let mut frame: Vec<u8> = (0..len).map(|at| (at * 7 + len) as u8).collect();
+        frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
         far.reap()?;
         assert!(far.send(&[&frame], 1)?);
         far.flush();
