@@ -134,6 +134,8 @@ pub struct PortSpec {
     pub fault: Option<Faults>,
     /// Joins packets before they leave here, and splits aggregates that arrive.
     pub aggregate: bool,
+    /// The end of a tunnel: behind the port, everything is inside of VXLAN. Not where packets are joined.
+    pub vxlan: Option<paflow::vxlan::End>,
     /// Copies every received frame into a private buffer first, as switches with packet pools do. For comparison.
     pub staged: bool,
 }

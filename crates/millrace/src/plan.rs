@@ -71,6 +71,7 @@ fn port(port: &Port) -> spec::PortSpec {
             seed: f.seed,
         }),
         aggregate: port.aggregate,
+        vxlan: port.vxlan.clone(),
         staged: false,
     }
 }

@@ -1,5 +1,7 @@
 //! Frames: borrowed bytes that travel from one queue to another without being owned on the way.
 
+mod trim;
+
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;

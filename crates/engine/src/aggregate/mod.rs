@@ -8,7 +8,6 @@
 mod counters;
 mod join;
 mod live;
-mod octets;
 mod rules;
 mod split;
 #[cfg(all(test, not(loom)))]

@@ -125,6 +125,7 @@ mod tests {
             record: None,
             fault: None,
             aggregate: false,
+            vxlan: None,
             staged: false,
         };
         Arc::new(PortShared::new(id, &spec, None, None, &Arc::new(Live::new(Rules::new(None, &[])))))

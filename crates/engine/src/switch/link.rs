@@ -163,7 +163,8 @@ impl Session {
     fn receive_half(&self, queue: usize, end: QueueEnd) -> Box<dyn Receive> {
         let mergeable = self.link.negotiated().has(features::MRG_RXBUF);
         let (end, call) = self.end(end, self.places[2 * queue].1);
-        Box::new(VirtioReceive::new(end, call, mergeable, self.mapped(queue)))
+        let outer = self.shared.tunnel().map_or(0, |end| end.overhead());
+        Box::new(VirtioReceive::new(end, call, mergeable, self.mapped(queue), outer))
     }
 
     fn transmit_half(&self, queue: usize, end: QueueEnd, buffers: u64) -> Box<dyn Transmit> {

@@ -10,6 +10,8 @@ use crate::port::staged::Staged;
 use crate::port::vhost_user::Fault;
 use crate::port::{Receive, Transmit};
 use crate::spec::{Faults, PortSpec};
+use crate::tunnel::Encapsulate;
+use paflow::vxlan::End;
 use std::sync::{Arc, Mutex};
 
 /// What everything that belongs to one port shares.
@@ -27,6 +29,8 @@ pub(super) struct PortShared {
     mapping: Option<Arc<Mapping>>,
     /// What it goes by if it aggregates.
     member: Option<Member>,
+    /// The tunnel that ends here, if one does.
+    tunnel: Option<Arc<End>>,
 }
 
 /// What people are told of a port.
@@ -61,6 +65,7 @@ impl PortShared {
             recorder,
             mapping,
             member,
+            tunnel: spec.vxlan.clone().map(Arc::new),
         }
     }
 
@@ -72,6 +77,11 @@ impl PortShared {
     /// What the port goes by if it aggregates.
     pub(super) fn member(&self) -> Option<&Member> {
         self.member.as_ref()
+    }
+
+    /// The tunnel that ends here, if one does.
+    pub(super) fn tunnel(&self) -> Option<&Arc<End>> {
+        self.tunnel.as_ref()
     }
 
     /// What splits the aggregates that a queue receives, if the port aggregates.
@@ -109,6 +119,9 @@ impl PortShared {
         }
         if let Some(member) = self.member.clone() {
             half = Box::new(Join::new(half, member, queue, self.drops.clone()));
+        }
+        if let Some(end) = self.tunnel.clone() {
+            half = Box::new(Encapsulate::new(half, end));
         }
         half
     }

@@ -165,6 +165,7 @@ impl Rig<'_> {
             record: None,
             fault: None,
             aggregate: false,
+            vxlan: None,
             staged,
         };
         let idle = if self.cpus > 1 { Idle::Poll } else { Idle::Backoff };

@@ -1,5 +1,6 @@
 //! The NIC: device side of a vhost-user socket.
 
+use super::tunnel;
 use crate::load::{Counts, Sequence, Shape, Touch};
 use rustix::fd::OwnedFd;
 use std::path::Path;
@@ -59,8 +60,10 @@ impl Queues for State {
 pub struct Device {
     state: Arc<State>,
     storage: Box<BurstStorage>,
-    /// One frame for each of a burst.
+    /// One frame for each of a burst, behind the headers of a tunnel if there is one.
     slots: Vec<Vec<u8>>,
+    /// Bytes of these headers.
+    outer: usize,
     there: Shape,
     back: Shape,
     sent: u64,
@@ -71,16 +74,22 @@ pub struct Device {
 }
 
 impl Device {
-    /// Serves `socket`; sends frames of the one shape and expects the other.
-    pub fn new(socket: &Path, (there, back): (Shape, Shape)) -> Result<Device, Error> {
+    /// Serves `socket`; sends frames of the one shape and expects the other, in a tunnel or not.
+    pub fn new(socket: &Path, (there, back): (Shape, Shape), vxlan: bool) -> Result<Device, Error> {
         let state = Arc::new(State::default());
         let options = Options { socket: socket.to_owned(), mode: Mode::Server, queue_pairs: 1, withheld: 0 };
         let _service = Service::spawn(options, state.clone())?;
         let mut slots = vec![vec![0; there.len()]; MAX_BURST];
         slots.iter_mut().for_each(|slot| there.prepare(slot));
+        let mut outer = 0;
+        if vxlan {
+            let headers = tunnel::end().headers(&slots[0][..]);
+            outer = headers.len();
+            slots.iter_mut().for_each(|slot| drop(slot.splice(..0, headers.iter().copied())));
+        }
         let scratch = vec![0; there.len()];
         let (storage, sequence) = (Box::default(), Sequence::default());
-        Ok(Device { state, storage, slots, there, back, sent: 0, sequence, scratch, _service })
+        Ok(Device { state, storage, slots, outer, there, back, sent: 0, sequence, scratch, _service })
     }
 
     /// Takes what came back and sends as many frames as `window` allows; how many that were.
@@ -91,6 +100,10 @@ impl Device {
         let mut burst = self.storage.start();
         let received = from.receive(&mut burst)? as u64;
         if received > 0 {
+            if self.outer > 0 {
+                let outer = self.outer as u32;
+                burst.trim(|_, frame| (frame.len() > outer).then_some((outer, frame.len())));
+            }
             let frames = burst.frames();
             for frame in frames.as_slice() {
                 if T::SEQUENCED {
@@ -112,7 +125,7 @@ impl Device {
         }
         if T::SEQUENCED {
             for (slot, number) in self.slots.iter_mut().zip(self.sent..self.sent + room) {
-                T::write(slot, &self.there, number);
+                T::write(&mut slot[self.outer..], &self.there, number);
             }
         }
         let mut burst = self.storage.start();

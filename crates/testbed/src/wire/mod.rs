@@ -7,6 +7,7 @@
 mod device;
 mod function;
 mod options;
+mod tunnel;
 
 pub use options::Wire;
 
@@ -42,7 +43,7 @@ pub enum WireError {
 pub fn run(wire: &Wire) -> Result<Report, WireError> {
     let there = Shape::new(0, 1, wire.size);
     let back = Shape::new(1, 0, wire.size);
-    let device = Device::new(&wire.device, (there, back))?;
+    let device = Device::new(&wire.device, (there, back), wire.vxlan)?;
     let function = Function::connect(wire)?;
     if let Some(cpu) = wire.cpu {
         cpu::pin(cpu)?;

@@ -26,6 +26,10 @@ pub struct Wire {
     /// Frames on their way at most
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     pub window: u64,
+    /// Put frames into VXLAN on their way to the switch, and expect them so: VNI 100, the switch's end is 192.0.2.1 and
+    /// 02:00:00:00:01:01, the wire's 192.0.2.2 and 02:00:00:00:01:02
+    #[arg(long)]
+    pub vxlan: bool,
     /// Seconds to measure
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,

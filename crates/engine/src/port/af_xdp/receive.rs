@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
-use virtqueue::device::Loan;
+use virtqueue::device::{Landing, Loan};
 use virtqueue::{Burst, MAX_FRAME, MIN_FRAME, NET_HEADER};
 use xsk::{Descriptor, Fill, Rx};
 
@@ -257,7 +257,7 @@ impl Lend for XdpReceive {
             }
             let filled = umem.filled_address(part.address);
             if let Some(loan) = lent.take(filled) {
-                in_place += u64::from(lending.filled((filled, loan), part.len, guest, burst));
+                in_place += u64::from(lending.filled((filled, loan), Landing::whole(part.len), guest, burst));
             }
         }
         if any {
