@@ -38,6 +38,14 @@ reasons! {
     Vlan = "vlan",
     /// There is no other port in the bridge to send it to.
     NoPort = "no-port",
+    /// No flow of the bridge's table matches the frame.
+    NoFlow = "no-flow",
+    /// The flow that matches the frame sends it nowhere.
+    FlowDrop = "flow-drop",
+    /// A flow sends the frame to a port that the bridge does not have.
+    UnknownPort = "unknown-port",
+    /// Controllers take packets more slowly than flows send them.
+    ControllerBusy = "controller-busy",
     /// The port is in no patch and no bridge.
     Unconnected = "unconnected",
     /// The packet's service chain is in no flow, and the configuration says that such packets are dropped.

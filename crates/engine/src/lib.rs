@@ -20,6 +20,7 @@ pub mod forward;
 mod handover;
 mod octets;
 pub mod port;
+mod punt;
 pub mod spec;
 pub mod stats;
 mod switch;

@@ -37,6 +37,8 @@ pub struct AggregationSpec {
     pub addresses: Vec<IpAddr>,
     /// Packets of chains that are in no flow are dropped, instead of going as they are.
     pub drop_unknown: bool,
+    /// The address that flows are taken at which other switches relay, if they are.
+    pub relay: Option<[u8; 6]>,
     /// Next hops; numbers are unique, and routes fit the MTU.
     pub next_hops: Vec<NextHopSpec>,
     /// The aggregation table: service chain and number of the next hop.
@@ -226,6 +228,17 @@ pub struct BridgeSpec {
     pub ageing: Duration,
     /// Addresses that are never learned or forgotten: (address, VLAN, port).
     pub statics: Vec<([u8; 6], u16, String)>,
+    /// Controllers say where frames go, by flows. One bridge at most.
+    pub flows: Option<FailMode>,
+}
+
+/// What becomes of frames while there are no flows at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailMode {
+    /// They go as through any bridge.
+    Standalone,
+    /// They are dropped.
+    Secure,
 }
 
 /// A worker thread.

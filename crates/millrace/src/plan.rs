@@ -1,6 +1,8 @@
 //! From what a file says to what the engine is told.
 
-use crate::config::{Aggregation, Config, Driver, Idle, Mapping, Mode, Port, ServiceChainId, UnknownChains, Vlan};
+use crate::config::{
+    Aggregation, Config, Driver, FailMode, Idle, Mapping, Mode, Port, ServiceChainId, UnknownChains, Vlan,
+};
 use engine::spec;
 
 /// The switch that `config` describes.
@@ -10,6 +12,10 @@ pub fn spec(config: &Config) -> spec::Spec {
         ports: b.ports.clone(),
         ageing: b.ageing,
         statics: b.statics.iter().map(|s| (s.mac.0, s.vlan, s.port.clone())).collect(),
+        flows: config.openflow.as_ref().filter(|_| b.openflow).map(|openflow| match openflow.fail_mode {
+            FailMode::Standalone => spec::FailMode::Standalone,
+            FailMode::Secure => spec::FailMode::Secure,
+        }),
     });
     let workers = config.workers.iter().map(|w| spec::WorkerSpec {
         cpu: w.cpu,
@@ -25,12 +31,12 @@ pub fn spec(config: &Config) -> spec::Spec {
         patches: config.patches.iter().map(|p| p.ports.clone()).collect(),
         bridges: bridges.collect(),
         mappings: config.mappings.iter().map(mapping).collect(),
-        aggregation: config.aggregation.as_ref().map(aggregation),
+        aggregation: config.aggregation.as_ref().map(|wanted| aggregation(wanted, config)),
         workers: workers.collect(),
     }
 }
 
-fn aggregation(aggregation: &Aggregation) -> spec::AggregationSpec {
+fn aggregation(aggregation: &Aggregation, config: &Config) -> spec::AggregationSpec {
     let next_hops = aggregation.next_hops.iter();
     spec::AggregationSpec {
         mtu: aggregation.mtu,
@@ -40,6 +46,7 @@ fn aggregation(aggregation: &Aggregation) -> spec::AggregationSpec {
         },
         receiver: aggregation.receiver(),
         addresses: aggregation.addresses.clone(),
+        relay: config.openflow.as_ref().filter(|openflow| openflow.relay).map(|_| aggregation.mac.0),
         drop_unknown: aggregation.unknown_chains == UnknownChains::Drop,
         next_hops: next_hops
             .map(|hop| spec::NextHopSpec { nfi: hop.nfi, route: aggregation.route(hop), port: hop.port.clone() })

@@ -223,10 +223,11 @@ impl<'q> Burst<'_, 'q> {
         self.kept.get()
     }
 
-    /// Adds a frame of several segments, at least one; returns false, and adds nothing, if they do not fit.
+    /// Adds a frame of several segments, at least one; returns false, and adds nothing, if they do not fit, or are longer
+    /// than [`MAX_FRAME`] together.
     ///
     /// # Panics
-    /// If there is no [`Burst::room`], or the frame is longer than [`MAX_FRAME`].
+    /// If there is no [`Burst::room`].
     #[must_use]
     pub fn push_segments(&mut self, segments: impl IntoIterator<Item = Segment<'q>>) -> bool {
         let mut segments = segments.into_iter();
@@ -240,7 +241,9 @@ impl<'q> Burst<'_, 'q> {
             at += 1;
             len += u64::from(segment.len);
         }
-        assert!(len <= u64::from(MAX_FRAME));
+        if len > u64::from(MAX_FRAME) {
+            return false;
+        }
         self.segments = at;
         let (more_start, more_len) = (start as u16, (at - start) as u16);
         self.put(Frame { first, len: len as u32, more_start, more_len, chain: Chain::NONE });
@@ -472,6 +475,16 @@ mod tests {
         assert_eq!(frames.peek::<5>(two), Some([20, 21, 22, 23, 24]));
         assert_eq!(frames.peek::<42>(two), None);
         assert_eq!(frames.segments(two).map(|s| s.len()).collect::<Vec<_>>(), [3, 37, 1]);
+    }
+
+    #[test]
+    fn what_grows_beyond_the_longest_frame_is_not_added() {
+        let mut storage = Box::<BurstStorage>::default();
+        let bytes = vec![0; MAX_FRAME as usize];
+        let mut burst = storage.start();
+        assert!(burst.push_segments([Segment::from(&bytes[..])]));
+        assert!(!burst.push_segments([Segment::from(&bytes[..]), Segment::from(&bytes[..4])]));
+        assert_eq!(burst.len(), 1);
     }
 
     #[test]

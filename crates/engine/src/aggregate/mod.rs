@@ -8,6 +8,7 @@
 mod counters;
 mod join;
 mod live;
+mod relay;
 mod rules;
 mod split;
 #[cfg(all(test, not(loom)))]
@@ -16,6 +17,7 @@ mod tests;
 pub(crate) use counters::Traffic;
 pub(crate) use join::Join;
 pub(crate) use live::{Live, Reader};
+pub(crate) use relay::Relay;
 pub(crate) use rules::Rules;
 pub(crate) use split::{Split, SplitScratch};
 
@@ -30,4 +32,6 @@ pub(crate) struct Member {
     pub(crate) rules: Arc<Live<Rules>>,
     /// What is counted, by queue.
     pub(crate) traffic: Arc<[Traffic]>,
+    /// What takes flows that other switches relay.
+    pub(crate) relay: Arc<Relay>,
 }

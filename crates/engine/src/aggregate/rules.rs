@@ -27,6 +27,8 @@ pub(crate) struct Rules {
     pub(crate) receiver: Receiver,
     addresses: Vec<IpAddr>,
     pub(crate) drop_unknown: bool,
+    /// The address that relayed flows are taken at, if they are.
+    pub(crate) relay: Option<[u8; 6]>,
 }
 
 impl Rules {
@@ -61,7 +63,7 @@ impl Rules {
             by_nfi[usize::from(hop.nfi.get())] = index as u16 + 1;
         }
         let (receiver, addresses) = (spec.receiver, spec.addresses.clone());
-        Rules { table, hops, by_nfi, receiver, addresses, drop_unknown: spec.drop_unknown }
+        Rules { table, hops, by_nfi, receiver, addresses, drop_unknown: spec.drop_unknown, relay: spec.relay }
     }
 
     fn none() -> Rules {
@@ -73,6 +75,7 @@ impl Rules {
             receiver,
             addresses: Vec::new(),
             drop_unknown: false,
+            relay: None,
         }
     }
 

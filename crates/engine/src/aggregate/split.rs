@@ -1,6 +1,6 @@
 //! Splitting: aggregates of a burst become the packets in them, which are borrowed from where they lie.
 
-use super::{Member, Reader, Rules};
+use super::{Member, Reader, Relay, Rules};
 use crate::drops::{Drops, Reason};
 use crate::octets::Bytes;
 use paflow::decode::{Piece, locate};
@@ -37,6 +37,8 @@ enum Kind {
     Packet,
     /// An aggregate, with its span.
     Aggregate(Found),
+    /// Flows that another switch relays.
+    Relayed,
     /// It claims to be an aggregate, and is wrong.
     Wrong(Reason),
 }
@@ -80,6 +82,8 @@ impl Split {
                     add(&mut out, &frames, frame, 0, frame.len(), drops);
                 }
                 Kind::Wrong(reason) => drops.add(reason, 1),
+                Kind::Relayed if self.member.relay.take(self.queue, &frames, frame) => {}
+                Kind::Relayed => drops.add(Reason::ControllerBusy, 1),
                 Kind::Aggregate(found) => {
                     let bytes = Bytes::new(&frames, frame);
                     let number = match locate(&bytes, found.span, found.tail, &mut scratch.pieces[..]) {
@@ -118,6 +122,7 @@ fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
         Ok(Some(found)) if found.addresses.is_none_or(|(_, to)| rules.is_own(to)) => Kind::Aggregate(found),
         // What is wrong with somebody else's is for them to find.
         Err(reject) if destination(&bytes).is_none_or(|to| rules.is_own(to)) => Kind::Wrong(reject.into()),
+        _ if rules.relay.is_some_and(|own| Relay::is_meant(own, &bytes)) => Kind::Relayed,
         _ => Kind::Packet,
     }
 }

@@ -114,6 +114,7 @@ fn assign(ports: &[Arc<PortShared>], workers: &[WorkerSpec]) -> Vec<Vec<usize>> 
 mod tests {
     use super::*;
     use crate::aggregate::{Live, Rules};
+    use crate::punt::Bell;
     use crate::spec::{Driver, PortSpec, Vlan};
 
     fn port(id: u64, name: &str, queues: u16) -> Arc<PortShared> {
@@ -128,7 +129,8 @@ mod tests {
             vxlan: None,
             staged: false,
         };
-        Arc::new(PortShared::new(id, &spec, None, None, &Arc::new(Live::new(Rules::new(None, &[])))))
+        let rules = Arc::new(Live::new(Rules::new(None, &[])));
+        Arc::new(PortShared::new(id, &spec, None, None, (&rules, &Arc::new(Bell::new().unwrap()))))
     }
 
     #[test]

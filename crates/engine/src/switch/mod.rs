@@ -1,6 +1,7 @@
 //! The control side: owns the ports, follows the specification, reads the counters.
 
 mod aggregation;
+mod datapath;
 mod fabric;
 mod layout;
 mod link;
@@ -15,8 +16,10 @@ mod xdp;
 use crate::aggregate::{Live, Rules};
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
+use crate::forward::flows::Datapath;
 use crate::forward::mac_table::Key;
-use crate::spec::{BridgeSpec, MappingSpec, PortSpec, Spec, Vlan};
+use crate::punt::Bell;
+use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan};
 use crate::stats::{AggregationFlow, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 use crate::worker::STAGES;
 use fabric::Fabric;
@@ -66,6 +69,10 @@ struct Inner {
     rules: Arc<Live<Rules>>,
     /// Flows that were laid over those of the specification. Locked after the topology.
     laid: Mutex<Vec<AggregationFlow>>,
+    /// The flows of the bridge that goes by them.
+    datapath: Arc<Datapath>,
+    /// Rings when workers have something for controllers, or from them.
+    bell: Arc<Bell>,
     started: Instant,
     stop: AtomicBool,
 }
@@ -89,11 +96,14 @@ impl Switch {
             next_id: 1,
         };
         clock::start();
+        let bell = Arc::new(Bell::new().map_err(Error::Worker)?);
         let inner = Arc::new(Inner {
             fabric: Arc::default(),
             topology: Mutex::new(nothing),
             rules: Arc::new(Live::new(Rules::new(None, &[]))),
             laid: Mutex::default(),
+            datapath: Arc::new(Datapath::new(bell.clone())),
+            bell,
             started: Instant::now(),
             stop: AtomicBool::new(false),
         });
@@ -143,6 +153,7 @@ impl Switch {
             workers,
             mappings: topology.mapping_stats(),
             aggregation: topology.aggregation_stats(&self.inner.rules.get()),
+            datapath: topology.datapath_stats(&self.inner.datapath),
         }
     }
 
@@ -247,12 +258,14 @@ impl Inner {
                         failed.push(error);
                         None
                     });
-                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), &self.rules))
+                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), (&self.rules, &self.bell)))
                 }
             });
         }
-        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec)).collect();
+        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec, &self.datapath)).collect();
         let layout = Layout::new(&spec, ports, bridges);
+        let standalone = spec.bridges.iter().any(|b| b.flows == Some(FailMode::Standalone));
+        self.datapath.prepare(layout.workers.len(), standalone);
         // What goes, goes before what comes: both may want the same socket. Its sessions drain by themselves.
         drop(had);
         // Frames of guests that come must not land where they may not, and those of guests that are there as little.
@@ -359,17 +372,23 @@ impl Topology {
     }
 
     /// The bridge that `wanted` describes, with what it has learned if it is the same as before.
-    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec) -> Arc<Bridge> {
+    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Arc<Bridge> {
         let vlans = |bridge: &BridgeSpec, spec: &Spec| -> Vec<Vlan> {
             let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
             bridge.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect()
         };
-        let had = self.bridges().find(|(had, _, _)| *had == wanted && vlans(had, &self.spec) == vlans(wanted, spec));
+        // What is done while there are no flows, the bridge itself does not know.
+        let same = |had: &BridgeSpec| {
+            let has = had.flows.is_some() == wanted.flows.is_some();
+            has && *wanted == BridgeSpec { flows: wanted.flows, ..had.clone() }
+        };
+        let had = self.bridges().find(|(had, _, _)| same(had) && vlans(had, &self.spec) == vlans(wanted, spec));
         if let Some((_, bridge, _)) = had {
             return bridge.clone();
         }
         let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
-        let bridge = Bridge::new(&vlans(wanted, spec), seconds);
+        let mut bridge = Bridge::new(&vlans(wanted, spec), seconds);
+        bridge.flows = wanted.flows.map(|_| datapath.number(&wanted.ports));
         for (mac, vlan, port) in &wanted.statics {
             if let Some(index) = wanted.ports.iter().position(|p| p == port) {
                 bridge.table.fix(Key::of(*mac, *vlan), index as u16);

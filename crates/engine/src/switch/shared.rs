@@ -1,7 +1,7 @@
 //! What the parts of one port share: counters, state, and the wrappers around its halves.
 
 use super::mapping::Mapping;
-use crate::aggregate::{Join, Live, Member, Rules, Split};
+use crate::aggregate::{Join, Live, Member, Relay, Rules, Split};
 use crate::counters::QueueCounters;
 use crate::drops::Drops;
 use crate::port::fault::FaultReceive;
@@ -9,6 +9,7 @@ use crate::port::record::{RecordReceive, RecordTransmit, Recorder};
 use crate::port::staged::Staged;
 use crate::port::vhost_user::Fault;
 use crate::port::{Receive, Transmit};
+use crate::punt::Bell;
 use crate::spec::{Faults, PortSpec};
 use crate::tunnel::Encapsulate;
 use paflow::vxlan::End;
@@ -46,12 +47,13 @@ impl PortShared {
         spec: &PortSpec,
         recorder: Option<Recorder>,
         mapping: Option<Arc<Mapping>>,
-        rules: &Arc<Live<Rules>>,
+        (rules, bell): (&Arc<Live<Rules>>, &Arc<Bell>),
     ) -> PortShared {
         let member = spec.aggregate.then(|| Member {
             port: spec.name.as_str().into(),
             rules: rules.clone(),
             traffic: (0..spec.driver.queues()).map(|_| Default::default()).collect(),
+            relay: Arc::new(Relay::new(spec.driver.queues(), bell.clone())),
         });
         PortShared {
             id,

@@ -6,6 +6,7 @@ use crate::clock::{self, Cycles};
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use crate::forward::bridge::{Arrival, BridgePlan, Scratch};
+use crate::forward::flows::Emission;
 use crate::forward::{Output, Target};
 use crate::port::Receive;
 use crate::port::lend::Lend;
@@ -163,6 +164,18 @@ impl Plan {
             self.outputs.iter().for_each(Output::notify);
         }
         moved
+    }
+
+    /// Sends packets of controllers through the bridge that goes by flows; gives them back if this worker has none.
+    pub(crate) fn inject(&mut self, emissions: Vec<Emission>, drops: &Drops) -> Option<Vec<Emission>> {
+        let Some((bridge, flows)) = self.bridges.iter().find_map(|bridge| Some((bridge, bridge.flows.as_ref()?)))
+        else {
+            return Some(emissions);
+        };
+        flows.inject(bridge, (&self.outputs, drops, clock::seconds()), &emissions, &mut self.scratch);
+        ordering::before_asking();
+        self.outputs.iter().for_each(Output::notify);
+        None
     }
 
     /// An output keeps chains of an input: nobody tells when it is done with them, it has to be asked.

@@ -11,6 +11,7 @@ mod changes;
 mod confinement;
 mod forwarding;
 mod mappings;
+mod openflow;
 mod options;
 mod ports;
 mod problem;
@@ -30,7 +31,7 @@ pub use assignment::QueueId;
 pub use changes::ReloadReport;
 pub use confinement::Confinement;
 pub use problem::{Problem, Report, Severity};
-pub use raw::{Idle, Mode, ServiceChainId, Transport, UnknownChains};
+pub use raw::{FailMode, Idle, Mode, ServiceChainId, Transport, UnknownChains};
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
 pub use value::{ListenAddress, Mac};
@@ -58,7 +59,7 @@ pub struct Config {
     pub control: PathBuf,
     /// Where to answer scrapes of the metrics, if anywhere.
     pub metrics: Option<ListenAddress>,
-    /// Where controllers can set the aggregation table, if anywhere.
+    /// Where controllers can set flows, if anywhere.
     pub openflow: Option<Openflow>,
     /// What the switch denies itself.
     pub confinement: Confinement,
@@ -82,8 +83,14 @@ pub struct Mapping {
 /// The OpenFlow channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Openflow {
-    /// Where it listens; not empty.
+    /// Where it listens.
     pub listen: Vec<ListenAddress>,
+    /// Where it connects to. Not both are empty.
+    pub controllers: Vec<ListenAddress>,
+    /// What becomes of frames while there are no flows.
+    pub fail_mode: FailMode,
+    /// Flows for the aggregation table are taken that other switches relay.
+    pub relay: bool,
     /// Its datapath id.
     pub datapath_id: u64,
 }
@@ -270,6 +277,8 @@ pub struct Bridge {
     pub ageing: Duration,
     /// Addresses that are fixed.
     pub statics: Vec<StaticEntry>,
+    /// It forwards by controllers' flows. One bridge at most, and only with an OpenFlow channel.
+    pub openflow: bool,
 }
 
 /// An address that a bridge does not learn but is told.

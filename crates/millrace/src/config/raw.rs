@@ -173,8 +173,9 @@ pub struct RawFile {
     pub control: Field<Table<RawControl>>,
     /// The OpenMetrics endpoint, for Prometheus and the like. Without this section there is none.
     pub metrics: Field<Table<RawMetrics>>,
-    /// The OpenFlow 1.3 channel, over which controllers set the aggregation table. Without this section there is none. A
-    /// change takes effect when the switch is started again.
+    /// The OpenFlow 1.3 channel, over which controllers set the flows of a bridge with `openflow`, and the aggregation
+    /// table. Without this section there is none. A change takes effect when the switch is started again, those of
+    /// `fail-mode` and `relay` at once.
     pub openflow: Field<Table<RawOpenflow>>,
     /// What the switch denies itself before it serves its first guest; docs/security.md explains it, and
     /// `millrace ctl confinement` shows it. A change takes effect when the switch is started again.
@@ -348,6 +349,10 @@ pub struct RawBridge {
     /// Seconds after which an address that was not seen again is forgotten.
     #[schemars(range(min = AGEINGS.start, max = AGEINGS.end - 1), extend("default" = DEFAULT_AGEING))]
     pub ageing: Field<i64>,
+    /// Controllers say where its frames go, by the flows of OpenFlow's table 0; at most one bridge of a file. Needs the
+    /// section `[openflow]`. docs/openflow.md explains it.
+    #[schemars(extend("default" = false))]
+    pub openflow: Field<bool>,
     /// A MAC address that is never learned, moved or forgotten.
     #[serde(rename = "static")]
     pub statics: Vec<Section<RawStatic>>,
@@ -406,14 +411,39 @@ pub struct RawMetrics {
 /// `[openflow]`.
 #[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[schemars(rename = "openflow", extend("required" = ["listen"]))]
+#[schemars(rename = "openflow")]
 pub struct RawOpenflow {
     /// Where to wait for controllers: loopback addresses and ports such as `"127.0.0.1:6653"`, or `"unix:openflow.sock"`.
-    /// Other addresses are refused: there is neither authentication nor encryption.
+    /// Other addresses are refused: there is neither authentication nor encryption. At least one of `listen` and
+    /// `controllers` is required.
     pub listen: Field<Vec<At<String>>>,
+    /// Controllers to connect to, and again when a connection ends: IP addresses and ports such as
+    /// `"tcp:192.0.2.1:6653"`, or `"unix:controller.sock"`. There is neither authentication nor encryption.
+    pub controllers: Field<Vec<At<String>>>,
+    /// What becomes of frames of a bridge with `openflow` while there are no flows at all. As soon as there is one, frames
+    /// that match none are dropped.
+    #[schemars(extend("default" = "standalone"))]
+    pub fail_mode: Field<FailMode>,
+    /// Take flows for the aggregation table that other switches relay in frames: those that come in at ports with
+    /// `aggregate`, to the `mac` of `[aggregation]`. There is no authentication: whoever can send such frames can set
+    /// next hops.
+    #[schemars(extend("default" = false))]
+    pub relay: Field<bool>,
     /// How controllers tell this switch from others.
     #[schemars(range(min = 1), extend("x-default" = "made up from the path of the control socket"))]
     pub datapath_id: Field<i64>,
+}
+
+/// What becomes of frames while there are no flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum FailMode {
+    /// they go as through any bridge
+    #[default]
+    Standalone,
+    /// they are dropped, with reason `no-flow`
+    Secure,
 }
 
 /// `[confinement]`.

@@ -51,6 +51,10 @@ impl Handler for Switch {
     fn macs(&self) -> Vec<MacEntry> {
         Vec::new()
     }
+    fn flows(&self) -> Vec<crate::control::Flow> {
+        Vec::new()
+    }
+
     fn aggregation_flows(&self) -> Vec<AggregationFlow> {
         Vec::new()
     }

@@ -38,6 +38,8 @@ pub enum Forward {
     Map,
     /// The same by destination address.
     BridgeMap,
+    /// By OpenFlow: one flow for each direction.
+    Openflow,
 }
 
 impl Forward {
@@ -96,6 +98,7 @@ impl fmt::Display for Contestant {
             Contestant::Millrace(Forward::Bridge) => "Millrace bridge",
             Contestant::Millrace(Forward::Map) => "Millrace mapped",
             Contestant::Millrace(Forward::BridgeMap) => "Millrace bridge mapped",
+            Contestant::Millrace(Forward::Openflow) => "Millrace flows",
             Contestant::Testpmd => "testpmd",
             Contestant::Ovs => "OVS",
         })
