@@ -77,7 +77,7 @@ impl<R: Ring> Receiveq<R> {
     pub(super) fn new(ring: R, config: &QueueConfig) -> Self {
         Receiveq {
             ring,
-            posted: PostedQueue::new(),
+            posted: PostedQueue::new(config.size),
             copier: Copier::detect(),
             mergeable: config.negotiated.has(features::MRG_RXBUF),
             size: config.size,
