@@ -71,7 +71,7 @@ fn port(port: &Port) -> spec::PortSpec {
             seed: f.seed,
         }),
         aggregate: port.aggregate,
-        staged: false,
+        analysis: spec::Analysis::default(),
     }
 }
 
@@ -88,7 +88,7 @@ fn driver(driver: &Driver) -> spec::Driver {
             socket: socket.clone(),
             mode: mode(m),
             queues: *queues,
-            queue_size: *queue_size,
+            queue_sizes: (*queue_size).into(),
             packed: *packed,
         },
         Driver::Tap { interface, mtu, queues } => {

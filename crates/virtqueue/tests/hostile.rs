@@ -409,7 +409,11 @@ fn no_cve_a_chain_as_long_as_a_large_ring_ends_the_queue() {
             driver.queue.add(&buffers).unwrap();
             driver.queue.publish();
             let result = receive(&driver.dequeue()).map(|frames| frames.len());
-            assert_eq!(result, if taken { Ok(1) } else { Err(Fatal::LongChain { size: MAX_CHAIN }) }, "packed: {packed}");
+            assert_eq!(
+                result,
+                if taken { Ok(1) } else { Err(Fatal::LongChain { size: MAX_CHAIN }) },
+                "packed: {packed}"
+            );
         }
     }
 }

@@ -125,7 +125,7 @@ mod tests {
             record: None,
             fault: None,
             aggregate: false,
-            staged: false,
+            analysis: Default::default(),
         };
         Arc::new(PortShared::new(id, &spec, None, None, &Arc::new(Live::new(Rules::new(None, &[])))))
     }

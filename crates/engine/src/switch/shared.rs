@@ -9,7 +9,7 @@ use crate::port::record::{RecordReceive, RecordTransmit, Recorder};
 use crate::port::staged::Staged;
 use crate::port::vhost_user::Fault;
 use crate::port::{Receive, Transmit};
-use crate::spec::{Faults, PortSpec};
+use crate::spec::{Analysis, Faults, PortSpec};
 use std::sync::{Arc, Mutex};
 
 /// What everything that belongs to one port shares.
@@ -22,7 +22,7 @@ pub(super) struct PortShared {
     pub(super) fault: Arc<Fault>,
     state: Mutex<State>,
     faults: Option<Faults>,
-    staged: bool,
+    analysis: Analysis,
     recorder: Option<Recorder>,
     mapping: Option<Arc<Mapping>>,
     /// What it goes by if it aggregates.
@@ -57,11 +57,16 @@ impl PortShared {
             fault: Arc::default(),
             state: Mutex::default(),
             faults: spec.fault.clone(),
-            staged: spec.staged,
+            analysis: spec.analysis,
             recorder,
             mapping,
             member,
         }
+    }
+
+    /// What only an analysis asks for.
+    pub(super) fn analysis(&self) -> Analysis {
+        self.analysis
     }
 
     /// The mapping that the port is one end of.
@@ -90,7 +95,7 @@ impl PortShared {
 
     /// Puts the port's wrappers around a receive half.
     pub(super) fn wrap_receive(&self, mut half: Box<dyn Receive>) -> Box<dyn Receive> {
-        if self.staged {
+        if self.analysis.staged {
             half = Box::new(Staged::new(half));
         }
         if let Some(faults) = &self.faults {

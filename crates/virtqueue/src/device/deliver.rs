@@ -88,6 +88,10 @@ impl<R: Ring> Receiveq<R> {
         }
     }
 
+    pub(super) fn omit_copies(&mut self) {
+        self.copier = Copier::omitting();
+    }
+
     pub(super) fn used(&self) -> &R::Used {
         self.ring.used()
     }
