@@ -8,13 +8,14 @@ mod device;
 mod function;
 mod options;
 
-pub use options::Wire;
+pub use device::{Broken, Device, Rings};
+pub use function::{Function, FunctionError};
+pub use options::{Wire, queue_sizes};
 
 use crate::cpu::{self, PinError};
 use crate::cycles;
 use crate::load::{Counts, Header, Nothing, Payload, RUNNING, Report, Tally, Touch, TouchLevel};
-use device::{Broken, Device};
-use function::{Connected, Function, FunctionError};
+use function::Connected;
 use std::time::{Duration, Instant};
 
 /// Rounds without a frame after which sleeping peers are woken.
