@@ -79,7 +79,7 @@ fn port(port: &Port) -> spec::PortSpec {
         }),
         aggregate: port.aggregate,
         vxlan: port.vxlan.clone(),
-        staged: false,
+        analysis: spec::Analysis::default(),
     }
 }
 
@@ -96,7 +96,7 @@ fn driver(driver: &Driver) -> spec::Driver {
             socket: socket.clone(),
             mode: mode(m),
             queues: *queues,
-            queue_size: *queue_size,
+            queue_sizes: (*queue_size).into(),
             packed: *packed,
         },
         Driver::Tap { interface, mtu, queues } => {

@@ -387,3 +387,23 @@ fn a_popped_or_pushed_tag_and_a_tunnel_take_no_other_buffer() {
         }
     }
 }
+
+/// The largest ring there is, all of it on loan at once, comes back, and is lent and returned again.
+#[test]
+#[cfg_attr(miri, ignore = "too many buffers")]
+fn all_of_the_largest_ring() {
+    for packed in [false, true] {
+        let size = virtqueue::MAX_QUEUE_SIZE;
+        let mut guest = Guest::new(case(packed, size));
+        guest.post(size.into(), ROOM);
+        for _ in 0..2 {
+            let loans: Vec<Loan> = std::iter::from_fn(|| guest.enqueue.lend(ROOM, 0).unwrap()).collect();
+            let addresses: std::collections::HashSet<u64> = loans.iter().map(Loan::addr).collect();
+            assert_eq!((loans.len(), addresses.len()), (size.into(), size.into()));
+            loans.into_iter().for_each(|loan| guest.enqueue.give_back(loan));
+        }
+        guest.enqueue.close();
+        guest.collect();
+        assert_eq!(guest.empty, size.into());
+    }
+}

@@ -127,7 +127,7 @@ mod tests {
             fault: None,
             aggregate: false,
             vxlan: None,
-            staged: false,
+            analysis: Default::default(),
         };
         let rules = Arc::new(Live::new(Rules::new(None, &[])));
         Arc::new(PortShared::new(id, &spec, None, None, (&rules, &Arc::new(Bell::new().unwrap()))))

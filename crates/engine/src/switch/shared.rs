@@ -10,7 +10,7 @@ use crate::port::staged::Staged;
 use crate::port::vhost_user::Fault;
 use crate::port::{Receive, Transmit};
 use crate::punt::Bell;
-use crate::spec::{Faults, PortSpec};
+use crate::spec::{Analysis, Faults, PortSpec};
 use crate::tunnel::Encapsulate;
 use paflow::vxlan::End;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ pub(super) struct PortShared {
     pub(super) fault: Arc<Fault>,
     state: Mutex<State>,
     faults: Option<Faults>,
-    staged: bool,
+    analysis: Analysis,
     recorder: Option<Recorder>,
     mapping: Option<Arc<Mapping>>,
     /// What it goes by if it aggregates.
@@ -63,12 +63,17 @@ impl PortShared {
             fault: Arc::default(),
             state: Mutex::default(),
             faults: spec.fault.clone(),
-            staged: spec.staged,
+            analysis: spec.analysis,
             recorder,
             mapping,
             member,
             tunnel: spec.vxlan.clone().map(Arc::new),
         }
+    }
+
+    /// What only an analysis asks for.
+    pub(super) fn analysis(&self) -> Analysis {
+        self.analysis
     }
 
     /// The mapping that the port is one end of.
@@ -102,7 +107,7 @@ impl PortShared {
 
     /// Puts the port's wrappers around a receive half.
     pub(super) fn wrap_receive(&self, mut half: Box<dyn Receive>) -> Box<dyn Receive> {
-        if self.staged {
+        if self.analysis.staged {
             half = Box::new(Staged::new(half));
         }
         if let Some(faults) = &self.faults {

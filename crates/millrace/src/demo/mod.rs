@@ -7,7 +7,7 @@ mod sandbox;
 pub use function::{FunctionOptions, run as run_function};
 
 use engine::Switch;
-use engine::spec::{Driver, Idle, Mode, PortSpec, Spec, Vlan, WorkerSpec};
+use engine::spec::{Analysis, Driver, Idle, Mode, PortSpec, Spec, Vlan, WorkerSpec};
 use engine::stats::Snapshot;
 use function::{Role, Tally};
 use report::{Measured, Report};
@@ -166,7 +166,7 @@ impl Rig<'_> {
             fault: None,
             aggregate: false,
             vxlan: None,
-            staged,
+            analysis: Analysis { staged, ..Analysis::default() },
         };
         let idle = if self.cpus > 1 { Idle::Poll } else { Idle::Backoff };
         Spec {

@@ -19,19 +19,23 @@ mod scenario;
 mod table;
 mod testpmd;
 
+pub use chart::{Scale, label};
+pub use interrupt::{Interrupt, Interrupted};
 pub use lone::{LoneFrames, run as run_lone_frames};
 pub use options::Compare;
+pub use program::{Program, ProgramError};
+pub use results::{Counted, Spread};
+pub use rig::Rig;
+pub use scenario::Ring;
 
 use crate::cpu::PinError;
 use crate::transfer;
 use hugepages::Pages;
-use interrupt::Interrupt;
 use measure::{Bench, MeasureError};
 use millrace::MillraceError;
 use options::LoadKind;
 use progress::Progress;
 use results::{Outcome, Results, Run};
-use rig::Rig;
 use scenario::{Contestant, Scenario};
 use std::path::{Path, PathBuf};
 
@@ -91,7 +95,7 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     if !results.outcomes.is_empty() {
         let text = table::text(&results);
         print!("{text}");
-        let directory = directory(compare, &results.rig);
+        let directory = compare.out.clone().unwrap_or_else(|| free_directory(&results.rig, &compare.label));
         write(&directory, &results, &text).map_err(|source| CompareError::Write { path: directory.clone(), source })?;
         eprintln!("results in {}", directory.display());
     }
@@ -131,14 +135,12 @@ fn run_all(bench: &Bench<'_>, results: &mut Results) -> Result<(), CompareError>
     Ok(())
 }
 
-/// Where the results go: as asked for, or else to a directory that does not exist yet.
-fn directory(compare: &Compare, rig: &Rig) -> PathBuf {
-    compare.out.clone().unwrap_or_else(|| {
-        let name = format!("bench/results/{}-{}", rig.day(), compare.label);
-        let numbered = (2..).map(|number| format!("{name}-{number}"));
-        let free = std::iter::once(name.clone()).chain(numbered).map(PathBuf::from).find(|path| !path.exists());
-        free.expect("numbers do not end")
-    })
+/// Where results of this name go, if nobody says: to a directory that does not exist yet.
+pub fn free_directory(rig: &Rig, label: &str) -> PathBuf {
+    let name = format!("bench/results/{}-{label}", rig.day());
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let free = std::iter::once(name.clone()).chain(numbered).map(PathBuf::from).find(|path| !path.exists());
+    free.expect("numbers do not end")
 }
 
 fn write(directory: &Path, results: &Results, table: &str) -> std::io::Result<()> {

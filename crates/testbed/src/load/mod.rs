@@ -127,7 +127,7 @@ fn open(load: &Load, index: usize) -> Result<(Link, Port, bool), LoadError> {
         socket: socket.clone(),
         mode: if load.server { Mode::Server } else { Mode::Client },
         queue_pairs: 1,
-        queue_size: load.queue_size,
+        queue_sizes: load.queue_size.into(),
         features: load.features(),
     };
     let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))

@@ -77,7 +77,7 @@ impl<R: Ring> Receiveq<R> {
     pub(super) fn new(ring: R, config: &QueueConfig) -> Self {
         Receiveq {
             ring,
-            posted: PostedQueue::new(),
+            posted: PostedQueue::new(config.size),
             copier: Copier::detect(),
             mergeable: config.negotiated.has(features::MRG_RXBUF),
             size: config.size,
@@ -86,6 +86,10 @@ impl<R: Ring> Receiveq<R> {
             has_lent: Cell::new(false),
             filled: Filled::new(),
         }
+    }
+
+    pub(super) fn omit_copies(&mut self) {
+        self.copier = Copier::omitting();
     }
 
     pub(super) fn used(&self) -> &R::Used {

@@ -164,6 +164,12 @@ impl Enqueue {
         })
     }
 
+    /// From now on frames are delivered without being copied: the guest finds what was in its buffers before. For analysis
+    /// only.
+    pub fn omit_copies(&mut self) {
+        each!(self, q => q.omit_copies())
+    }
+
     /// Copies `frames` into buffers that the guest posted, in order, and publishes them at once.
     #[inline]
     pub fn transmit(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
