@@ -147,8 +147,10 @@ fn guests_that_come_and_go_get_every_frame_in_place() -> Result<()> {
         switch.stop()?;
         let switch = Switch::start(&vm, PASS_THROUGH, idle)?;
         // On huge pages all buffers can be given to the driver; on others only those that lie in one page.
+        // A worker that sleeps also receives into its own, and drops what the guest has no buffer for.
+        let few = if idle == "poll" { FEW } else { SIZE };
         for (format, size, huge) in
-            [("split", SIZE, true), ("packed", SIZE, true), ("packed", SIZE, false), ("split", FEW, true)]
+            [("split", SIZE, true), ("packed", SIZE, true), ("packed", SIZE, false), ("split", few, true)]
         {
             vm.check(&format!("echo {} >/proc/sys/vm/nr_hugepages", if huge { 8 } else { 0 }))?;
             let before = switch.mapping();
