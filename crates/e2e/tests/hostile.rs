@@ -87,7 +87,7 @@ impl Rogue {
             let (kick, call) = (EventFd::new(EFD_NONBLOCK).unwrap(), EventFd::new(EFD_NONBLOCK).unwrap());
             let rings = VringConfigData {
                 queue_max_size: SIZE,
-                queue_size: SIZE,
+                queue_sizes: SIZE.into(),
                 flags: 0,
                 desc_table_addr: descriptors(queue),
                 used_ring_addr: used(queue),
@@ -294,7 +294,7 @@ fn descriptors_form_a_loop() {
             scene.b.send(&[&[0xff; 64]], 1).unwrap();
             scene.b.flush();
         }
-        scene.said("longer than the queue size 256, or a loop");
+        scene.said("longer than 256 descriptors, or a loop");
         drop(rogue);
         scene.recovers();
     }

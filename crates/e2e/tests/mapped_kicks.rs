@@ -44,9 +44,9 @@ impl Queues for Device {
         Ok(())
     }
 
-    fn stop(&self, index: usize) -> Option<u32> {
+    fn stop(&self, index: usize) -> std::result::Result<Option<u32>, String> {
         let stopped = if index == 0 { self.0.lock().unwrap().take() } else { None };
-        Some(stopped.map_or(0, |queue| queue.ring.base()))
+        Ok(Some(stopped.map_or(0, |queue| queue.ring.base())))
     }
 
     fn disconnected(&self, _: &str) {}

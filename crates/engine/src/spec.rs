@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use vhost_user::Mode;
+pub use vhost_user::frontend::QueueSizes;
 pub use xsk::Mode as XdpMode;
 
 /// A whole switch.
@@ -136,8 +137,24 @@ pub struct PortSpec {
     pub fault: Option<Faults>,
     /// Joins packets before they leave here, and splits aggregates that arrive.
     pub aggregate: bool,
-    /// Copies every received frame into a private buffer first, as switches with packet pools do. For comparison.
+    /// The end of a tunnel: behind the port, everything is inside of VXLAN. Not where packets are joined.
+    pub vxlan: Option<paflow::vxlan::End>,
+    /// What no configuration can ask for.
+    pub analysis: Analysis,
+}
+
+/// What a port does differently for the sake of those who compare and analyse. Nothing of it is of use otherwise, and no
+/// configuration can ask for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Analysis {
+    /// Copies every received frame into a private buffer first, as switches with packet pools do.
     pub staged: bool,
+    /// Frames from here are copied even if the port is mapped: from a physical port to the guest, from a guest to the
+    /// physical port. Of vhost-user and virtio-user ports.
+    pub copied: bool,
+    /// Frames go out here without being copied: descriptors move as ever, and what arrives is whatever was in the buffer
+    /// before. Of vhost-user and virtio-user ports.
+    pub omit_copies: bool,
 }
 
 /// What a port is connected to.
@@ -147,7 +164,7 @@ pub enum Driver {
     /// A guest's virtio-net device: the switch is the device.
     VhostUser { socket: PathBuf, mode: Mode, queues: u16 },
     /// Somebody else's vhost-user backend: the switch is the driver.
-    VirtioUser { socket: PathBuf, mode: Mode, queues: u16, queue_size: u16, packed: bool },
+    VirtioUser { socket: PathBuf, mode: Mode, queues: u16, queue_sizes: QueueSizes, packed: bool },
     /// A kernel tap device.
     Tap { interface: Option<String>, mtu: Option<u32>, queues: u16 },
     /// A kernel interface, by AF_PACKET rings.

@@ -78,7 +78,8 @@ fn port(port: &Port) -> spec::PortSpec {
             seed: f.seed,
         }),
         aggregate: port.aggregate,
-        staged: false,
+        vxlan: port.vxlan.clone(),
+        analysis: spec::Analysis::default(),
     }
 }
 
@@ -95,7 +96,7 @@ fn driver(driver: &Driver) -> spec::Driver {
             socket: socket.clone(),
             mode: mode(m),
             queues: *queues,
-            queue_size: *queue_size,
+            queue_sizes: (*queue_size).into(),
             packed: *packed,
         },
         Driver::Tap { interface, mtu, queues } => {

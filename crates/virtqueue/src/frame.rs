@@ -1,5 +1,7 @@
 //! Frames: borrowed bytes that travel from one queue to another without being owned on the way.
 
+mod trim;
+
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -7,8 +9,8 @@ use std::mem::MaybeUninit;
 /// Most frames in a burst.
 pub const MAX_BURST: usize = 32;
 
-/// Most further segments in a burst. Any legal chain fits into an empty burst: one of [`crate::MAX_QUEUE_SIZE`].
-pub const MAX_SEGMENTS: usize = 1024;
+/// Most further segments in a burst. Any chain that is taken fits into an empty burst.
+pub const MAX_SEGMENTS: usize = crate::MAX_CHAIN as usize;
 
 /// Shortest frame that is carried, in bytes: an Ethernet header.
 pub const MIN_FRAME: u32 = 14;

@@ -1,6 +1,6 @@
 //! A guest on huge pages, if there are any, that sends back what it receives, for ever.
 //!
-//! `e2e-echo SOCKET split|packed`
+//! `e2e-echo SOCKET split|packed QUEUE-SIZE`
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -20,10 +20,10 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [socket, format] = &arguments[..] else {
-        return Err("usage: e2e-echo SOCKET split|packed".into());
+    let [socket, format, size] = &arguments[..] else {
+        return Err("usage: e2e-echo SOCKET split|packed QUEUE-SIZE".into());
     };
-    let options = Options::new(socket).huge_pages();
+    let options = Options::new(socket).huge_pages().queue_size(size.parse()?);
     let mut guest = if format == "packed" { options.packed() } else { options }.connect()?;
     println!("running");
     let mut frames: VecDeque<Vec<u8>> = VecDeque::new();

@@ -104,7 +104,7 @@ impl Options {
             socket: self.socket.clone(),
             mode: self.mode,
             queue_pairs: 1,
-            queue_size: self.queue_size,
+            queue_sizes: self.queue_size.into(),
             features: self.features,
         };
         let buffers = u64::from(self.queue_size) * u64::from(self.buffer) + SLOTS as u64 * u64::from(ROOM);

@@ -8,7 +8,6 @@
 mod counters;
 mod join;
 mod live;
-mod octets;
 mod relay;
 mod rules;
 mod split;

@@ -1,7 +1,7 @@
 //! Flows for the aggregation table that another switch relays: frames of their own EtherType, to this switch's address,
 //! from the network. The control side reads what is in them (`openflow::aggregation`).
 
-use super::octets::Bytes;
+use crate::octets::Bytes;
 use crate::punt::{Bell, Punt, Ring};
 use openflow::aggregation::RELAY_ETHERTYPE;
 use paflow::Octets;

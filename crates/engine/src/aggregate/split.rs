@@ -1,8 +1,8 @@
 //! Splitting: aggregates of a burst become the packets in them, which are borrowed from where they lie.
 
-use super::octets::Bytes;
 use super::{Member, Reader, Relay, Rules};
 use crate::drops::{Drops, Reason};
+use crate::octets::Bytes;
 use paflow::decode::{Piece, locate};
 use paflow::receive::{Found, destination};
 use std::cell::RefCell;

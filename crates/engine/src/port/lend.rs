@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use virtqueue::Burst;
-use virtqueue::device::Loan;
+use virtqueue::device::{Landing, Loan};
 
 /// Shortest buffer that is lent: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
@@ -142,13 +142,13 @@ impl Lending {
         &self.mapped
     }
 
-    /// The loan known by `key` has come back with `len` bytes in it: adds its frame to `burst`, or keeps it to go out
-    /// again. Returns whether there was a frame.
+    /// The loan known by `key` has come back with a frame in it: adds that to `burst`, or keeps the loan to go out again.
+    /// Returns whether there was a frame.
     #[inline(always)]
     pub(super) fn filled<'q>(
         &self,
         (key, loan): (u64, Loan),
-        len: u32,
+        landing: Landing<'q>,
         guest: &'q VhostTransmit,
         burst: &mut Burst<'_, 'q>,
     ) -> bool {
@@ -159,7 +159,7 @@ impl Lending {
             longest.set(longest.get().max(since.elapsed().as_micros() as u64));
             self.timed.set(None);
         }
-        match guest.ring().take_filled(loan, len, burst) {
+        match guest.ring().take_filled(loan, landing, burst) {
             None => true,
             Some(unusable) => {
                 self.waiting.borrow_mut().push(unusable);

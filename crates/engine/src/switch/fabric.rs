@@ -236,6 +236,7 @@ impl State {
                 queue,
                 half: halves.receive.remove(&key),
                 target,
+                tunnel: shared.tunnel().cloned(),
                 split: shared.split(queue).map(Box::new),
                 lender: layout.lender(port).map(|guest| (self.output(layout, guest, &mut pieces.1, halves), queue)),
                 keeper: layout.keeper(port).map(|out| (self.output(layout, out, &mut pieces.1, halves), queue)),

@@ -126,7 +126,8 @@ mod tests {
             record: None,
             fault: None,
             aggregate: false,
-            staged: false,
+            vxlan: None,
+            analysis: Default::default(),
         };
         let rules = Arc::new(Live::new(Rules::new(None, &[])));
         Arc::new(PortShared::new(id, &spec, None, None, (&rules, &Arc::new(Bell::new().unwrap()))))

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vhost_user::Mode;
-use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd, QueuePair};
+use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd, QueuePair, QueueSizes};
 use virtqueue::memory::{Arena, Memory, Region};
 use virtqueue::{QueueConfig, features};
 
@@ -24,7 +24,7 @@ const CHECK: Duration = Duration::from_millis(20);
 pub(super) fn options(
     socket: &Path,
     mode: Mode,
-    (queue_pairs, queue_size): (u16, u16),
+    (queue_pairs, queue_sizes): (u16, QueueSizes),
     packed: bool,
     mapped: bool,
 ) -> FrontendOptions {
@@ -34,7 +34,7 @@ pub(super) fn options(
         socket: socket.to_owned(),
         mode,
         queue_pairs,
-        queue_size,
+        queue_sizes,
         features: mergeable | features::IN_ORDER | packed,
     }
 }
@@ -123,13 +123,18 @@ impl Session {
         shared: &Arc<PortShared>,
         stop: &AtomicBool,
     ) -> Result<(Session, Vec<Pair>), String> {
-        let queues = u64::from(options.queue_pairs) * 2;
-        let buffers = u64::from(options.queue_size) * u64::from(STRIDE);
+        let buffers = |size: u16| u64::from(size) * u64::from(STRIDE);
+        let pair = buffers(options.queue_sizes.receive) + buffers(options.queue_sizes.transmit);
         // Rings take less than a tenth of what their buffers take.
-        let mut arena = Arena::new(queues * buffers * 2 + (1 << 20), true).map_err(|e| e.to_string())?;
+        let len = u64::from(options.queue_pairs) * pair * 2 + (1 << 20);
+        let mut arena = Arena::new(len, true).map_err(|e| e.to_string())?;
+        if shared.analysis().omit_copies {
+            arena.omit_copies();
+        }
         let (link, pairs) = Link::establish(options, &mut arena, None, stop).map_err(|e| e.to_string())?;
-        let mut place = || arena.allocate(buffers, 4096).ok_or("its memory is too small");
-        let places = pairs.iter().map(|_| Ok((place()?, place()?))).collect::<Result<Vec<_>, &str>>()?;
+        let mut place = |size| arena.allocate(buffers(size), 4096).ok_or("its memory is too small");
+        let mut both = || Ok((place(options.queue_sizes.receive)?, place(options.queue_sizes.transmit)?));
+        let places = pairs.iter().map(|_| both()).collect::<Result<Vec<_>, &str>>()?;
         let of = |(pair, place): (&QueuePair, &(u64, u64))| {
             [(pair.receive.config, place.0), (pair.transmit.config, place.1)]
         };
@@ -163,7 +168,9 @@ impl Session {
     fn receive_half(&self, queue: usize, end: QueueEnd) -> Box<dyn Receive> {
         let mergeable = self.link.negotiated().has(features::MRG_RXBUF);
         let (end, call) = self.end(end, self.places[2 * queue].1);
-        Box::new(VirtioReceive::new(end, call, mergeable, self.mapped(queue)))
+        let mapped = self.mapped(queue).filter(|_| !self.shared.analysis().copied);
+        let outer = self.shared.tunnel().map_or(0, |end| end.overhead());
+        Box::new(VirtioReceive::new(end, call, mergeable, mapped, outer))
     }
 
     fn transmit_half(&self, queue: usize, end: QueueEnd, buffers: u64) -> Box<dyn Transmit> {

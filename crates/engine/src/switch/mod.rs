@@ -364,7 +364,7 @@ impl Topology {
             return Err(format!("packets of \"{}\" are taken out of aggregates", from_port.name));
         }
         for port in [from_port, to_port] {
-            if port.record.is_some() || port.fault.is_some() || port.staged {
+            if port.record.is_some() || port.fault.is_some() || port.analysis.staged {
                 return Err(format!("frames of \"{}\" are recorded, staged or have faults injected", port.name));
             }
         }

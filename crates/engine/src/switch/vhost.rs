@@ -45,14 +45,18 @@ impl Queues for VhostPort {
         let (fault, drops) = (self.shared.fault.clone(), self.shared.drops.clone());
         self.shared.fault.watch(&memory);
         if index.is_multiple_of(2) {
-            let half = VhostTransmit::new(Enqueue::new(memory.clone(), &config)?, call, fault, drops);
+            let mut ring = Enqueue::new(memory.clone(), &config)?;
+            if self.shared.analysis().omit_copies {
+                ring.omit_copies();
+            }
+            let half = VhostTransmit::new(ring, call, fault, drops);
             self.fabric.attach_transmit(key, self.shared.wrap_transmit(index / 2, Box::new(half)));
             if let Some(mapping) = self.shared.mapping() {
                 mapping.guest_up(index, Guest::new(key, memory, 0, self.shared.fault.clone()));
             }
         } else {
             let mut ring = Dequeue::new(memory.clone(), &config)?;
-            if self.shared.mapping().is_some() {
+            if self.shared.mapping().is_some() && !self.shared.analysis().copied {
                 ring.allow_keeping();
             }
             let keeper = ring.lender();

@@ -11,6 +11,8 @@ use crate::forward::{Output, Target};
 use crate::port::Receive;
 use crate::port::lend::Lend;
 use crate::port::vhost_user::VhostTransmit;
+use crate::tunnel::decapsulate;
+use paflow::vxlan::End;
 use std::sync::Arc;
 use virtqueue::{Burst, BurstStorage, ordering};
 
@@ -24,6 +26,8 @@ pub(crate) struct Input {
     /// None while the queue is down.
     pub(crate) half: Option<Box<dyn Receive>>,
     pub(crate) target: Target,
+    /// The tunnel that ends at the port, if one does.
+    pub(crate) tunnel: Option<Arc<End>>,
     /// What splits aggregates, if the port aggregates.
     pub(crate) split: Option<Box<Split>>,
     /// The output whose guest lends its buffers to this queue, and its queue there, if it is mapped.
@@ -128,6 +132,9 @@ impl Plan {
             moved = true;
             self.bursts = self.bursts.wrapping_add(1);
             timer.lap();
+            if let Some(end) = &input.tunnel {
+                decapsulate(end, &mut burst, &input.drops);
+            }
             let work =
                 Work { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
             let frames = match &input.split {

@@ -23,6 +23,7 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 mod value;
+mod vxlan;
 mod workers;
 
 pub use aggregation::{Aggregation, Flow, NextHop};
@@ -105,6 +106,8 @@ pub struct Port {
     pub vlan: Vlan,
     /// Packets are joined and split there.
     pub aggregate: bool,
+    /// The tunnel that ends there, if one does; no packets are joined then.
+    pub vxlan: Option<paflow::vxlan::End>,
     /// Faults to inject, if any.
     pub fault: Option<Fault>,
     /// Capture file for all of its frames, if any.

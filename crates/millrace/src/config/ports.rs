@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::raw::{self, At, Field, RawFault, RawPort, Section, Several, VIDS};
 use super::reach::Purpose;
 use super::value::{is_interface_name, is_name};
-use super::{Driver, Fault, Mac, Mode, Port, Vlan};
+use super::{Driver, Fault, Mac, Mode, Port, Vlan, vxlan};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -78,6 +78,7 @@ fn port(check: &mut Check, raw: &Section<RawPort>, name: &str) -> Port {
         driver: driver(check, raw, kind.unwrap_or(Kind::Sink), name),
         vlan: vlan(check, raw),
         aggregate: raw.aggregate.as_ref().is_some_and(|at| at.value),
+        vxlan: vxlan::build(check, raw, kind),
         fault: raw.fault.as_ref().map(|raw| fault(check, raw)),
         record_to: raw.record_to.as_ref().map(|at| check.written_file(at)),
     }

@@ -5,9 +5,11 @@
 
 mod aggregation;
 mod several;
+mod vxlan;
 
 pub use aggregation::*;
 pub use several::Several;
+pub use vxlan::*;
 
 use super::options::Driver;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -246,6 +248,10 @@ pub struct RawPort {
     pub record_to: Field<String>,
     /// Faults to inject at this port, for tests.
     pub fault: Field<Table<RawFault>>,
+    /// The end of a VXLAN tunnel, on a port of driver `af_xdp`, `af_packet`, `virtio-user` or `tap`: behind the port,
+    /// everything is inside of VXLAN, and what is not from the other end is dropped. Excludes `aggregate`. docs/vxlan.md
+    /// explains it.
+    pub vxlan: Field<Table<RawVxlan>>,
 }
 
 /// One `[port.fault]`.

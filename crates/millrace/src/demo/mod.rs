@@ -7,7 +7,7 @@ mod sandbox;
 pub use function::{FunctionOptions, run as run_function};
 
 use engine::Switch;
-use engine::spec::{Driver, Idle, Mode, PortSpec, Spec, Vlan, WorkerSpec};
+use engine::spec::{Analysis, Driver, Idle, Mode, PortSpec, Spec, Vlan, WorkerSpec};
 use engine::stats::Snapshot;
 use function::{Role, Tally};
 use report::{Measured, Report};
@@ -165,7 +165,8 @@ impl Rig<'_> {
             record: None,
             fault: None,
             aggregate: false,
-            staged,
+            vxlan: None,
+            analysis: Analysis { staged, ..Analysis::default() },
         };
         let idle = if self.cpus > 1 { Idle::Poll } else { Idle::Backoff };
         Spec {

@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
-use virtqueue::device::Loan;
+use virtqueue::device::{Landing, Loan};
 use virtqueue::{Burst, MAX_FRAME, MIN_FRAME, NET_HEADER};
 use xsk::{Descriptor, Fill, Rx};
 
@@ -147,6 +147,16 @@ impl XdpReceive {
         self.filled.get() > before
     }
 
+    /// No frame has come: wakes a driver that stopped for want of chunks just before it got some. That it did so it says too
+    /// late for who pushed them.
+    #[inline(always)]
+    fn wake_late(&self, fill: &mut Fill) {
+        if fill.needs_wakeup() && fill.room() < self.pool.count().into() {
+            // As in `notify`.
+            let _ = fill.wake();
+        }
+    }
+
     /// Sees to frames that wait to be sent.
     #[inline(always)]
     fn unstick(&self, socket: &Socket) {
@@ -178,6 +188,9 @@ impl Receive for XdpReceive {
                 }
                 (None, None) => {}
             }
+        }
+        if !any {
+            self.wake_late(&mut rings.1);
         }
         any
     }
@@ -244,12 +257,14 @@ impl Lend for XdpReceive {
             }
             let filled = umem.filled_address(part.address);
             if let Some(loan) = lent.take(filled) {
-                in_place += u64::from(lending.filled((filled, loan), part.len, guest, burst));
+                in_place += u64::from(lending.filled((filled, loan), Landing::whole(part.len), guest, burst));
             }
         }
         if any {
             lending.mapped().in_place.add(in_place);
             lending.mapped().copied.add(copied);
+        } else {
+            self.wake_late(&mut rings.1);
         }
         any
     }
