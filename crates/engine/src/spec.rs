@@ -143,6 +143,22 @@ pub struct PortSpec {
     pub analysis: Analysis,
 }
 
+impl PortSpec {
+    /// One that does nothing to frames.
+    pub fn new(name: impl Into<String>, driver: Driver) -> PortSpec {
+        PortSpec {
+            name: name.into(),
+            driver,
+            vlan: Vlan::Ignore,
+            record: None,
+            fault: None,
+            aggregate: false,
+            vxlan: None,
+            analysis: Analysis::default(),
+        }
+    }
+}
+
 /// What a port does differently for the sake of those who compare and analyse. Nothing of it is of use otherwise, and no
 /// configuration can ask for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

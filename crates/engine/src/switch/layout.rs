@@ -115,20 +115,11 @@ mod tests {
     use super::*;
     use crate::aggregate::{Live, Rules};
     use crate::punt::Bell;
-    use crate::spec::{Driver, PortSpec, Vlan};
+    use crate::spec::{Driver, PortSpec};
 
     fn port(id: u64, name: &str, queues: u16) -> Arc<PortShared> {
         let driver = Driver::Tap { interface: None, mtu: None, queues };
-        let spec = PortSpec {
-            name: name.into(),
-            driver,
-            vlan: Vlan::Ignore,
-            record: None,
-            fault: None,
-            aggregate: false,
-            vxlan: None,
-            analysis: Default::default(),
-        };
+        let spec = PortSpec::new(name, driver);
         let rules = Arc::new(Live::new(Rules::new(None, &[])));
         Arc::new(PortShared::new(id, &spec, None, None, (&rules, &Arc::new(Bell::new().unwrap()))))
     }

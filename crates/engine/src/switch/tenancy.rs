@@ -55,28 +55,16 @@ fn has_somebody(driver: &Driver) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{BridgeSpec, Mode, PortSpec, Vlan};
+    use crate::spec::{BridgeSpec, Mode, PortSpec};
     use std::time::Duration;
 
-    fn port(name: &str, driver: Driver) -> PortSpec {
-        PortSpec {
-            name: name.into(),
-            driver,
-            vlan: Vlan::Ignore,
-            record: None,
-            fault: None,
-            aggregate: false,
-            staged: false,
-        }
-    }
-
     fn guest(name: &str) -> PortSpec {
-        port(name, Driver::VhostUser { socket: name.into(), mode: Mode::Server, queues: 1 })
+        PortSpec::new(name, Driver::VhostUser { socket: name.into(), mode: Mode::Server, queues: 1 })
     }
 
     /// `wan` is mapped to `fw`, and in a bridge with it and `others`.
     fn judged(tenancy: Tenancy, others: Vec<PortSpec>) -> Verdict {
-        let wan = port("wan", Driver::AfPacket { interface: "up0".into(), queues: 1 });
+        let wan = PortSpec::new("wan", Driver::AfPacket { interface: "up0".into(), queues: 1 });
         let ports: Vec<_> = [wan, guest("fw")].into_iter().chain(others).collect();
         let statics = vec![([2, 0, 0, 0, 0, 1], 0, "fw".into()), ([2, 0, 0, 0, 0, 2], 0, "other".into())];
         let bridge = BridgeSpec {
@@ -97,12 +85,12 @@ mod tests {
     #[test]
     fn alone_with_the_physical_port() {
         assert_eq!(judged(Tenancy::Trust(vec![]), vec![]), Verdict::InPlace);
-        assert_eq!(judged(Tenancy::Trust(vec![]), vec![port("sink", Driver::Sink)]), Verdict::InPlace);
+        assert_eq!(judged(Tenancy::Trust(vec![]), vec![PortSpec::new("sink", Driver::Sink)]), Verdict::InPlace);
     }
 
     #[test]
     fn whoever_is_not_trusted_is_named() {
-        let tap = || port("tap", Driver::Tap { interface: None, mtu: None, queues: 1 });
+        let tap = || PortSpec::new("tap", Driver::Tap { interface: None, mtu: None, queues: 1 });
         let others = || vec![guest("other"), guest("third"), tap()];
         let trust = |names: &[&str]| Tenancy::Trust(names.iter().map(|&name| name.into()).collect());
         let Verdict::Copied(why) = judged(trust(&["third"]), others()) else { panic!("it is not safe") };

@@ -5,7 +5,7 @@ use super::pattern::{Pattern, Way};
 use crate::wire::queue_sizes;
 use clap::Args;
 use engine::Switch;
-use engine::spec::{Analysis, Driver, Idle, MappingSpec, Mode, PortSpec, QueueSizes, Spec, Tenancy, Vlan, WorkerSpec};
+use engine::spec::{Analysis, Driver, Idle, MappingSpec, Mode, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec};
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 
@@ -57,14 +57,8 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
     let AnalysisSwitch { pattern, queue_size, packed, .. } = *switch;
     let (receive, transmit) = (pattern.receive(), pattern.transmit());
     let port = |name: &str, driver, here: Way, back: Way| PortSpec {
-        name: name.into(),
-        driver,
-        vlan: Vlan::Ignore,
-        record: None,
-        fault: None,
-        aggregate: false,
-        vxlan: None,
         analysis: Analysis { staged: false, copied: here != Way::Zero, omit_copies: back == Way::Fake },
+        ..PortSpec::new(name, driver)
     };
     let nic = Driver::VirtioUser {
         socket: switch.device.clone(),

@@ -4,7 +4,7 @@ use super::*;
 use crate::aggregate::{Live, Rules};
 use crate::port::vhost_user::Ending;
 use crate::port::virtio_user::{End, STRIDE, VirtioReceive};
-use crate::spec::{Driver, PortSpec, Tenancy, Vlan};
+use crate::spec::{Driver, PortSpec, Tenancy};
 use rustix::event::{EventfdFlags, eventfd};
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ impl Nic {
         let buffers = arena.allocate(u64::from(SIZE) * u64::from(STRIDE), 64).unwrap();
         let (arena, broken) = (Arc::new(arena), Arc::default());
         let end = End { queue, buffers, size: SIZE, kick: event(), arena, broken };
-        Box::new(VirtioReceive::new(end, event(), false, Some(self.mapped.clone())))
+        Box::new(VirtioReceive::new(end, event(), false, Some(self.mapped.clone()), 0))
     }
 }
 
@@ -79,15 +79,7 @@ struct Bench {
 impl Bench {
     /// The guest has posted buffers, and all of them are out.
     fn new() -> Bench {
-        let spec = PortSpec {
-            name: "wan".into(),
-            driver: Driver::Sink,
-            vlan: Vlan::Ignore,
-            record: None,
-            fault: None,
-            aggregate: false,
-            staged: false,
-        };
+        let spec = PortSpec::new("wan", Driver::Sink);
         let rules = Arc::new(Live::new(Rules::new(None, &[])));
         let bell = Arc::new(crate::punt::Bell::new().unwrap());
         let wan = Arc::new(PortShared::new(WAN.0, &spec, None, None, (&rules, &bell)));
