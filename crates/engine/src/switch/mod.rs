@@ -7,6 +7,7 @@ mod link;
 mod mapping;
 mod open;
 mod shared;
+mod tags;
 mod vhost;
 mod xdp;
 
@@ -230,6 +231,7 @@ impl Inner {
         let mut connections: Vec<Option<Connection>> = Vec::new();
         let mut had: Vec<_> = old.connections.drain(..).map(Some).collect();
         let mappings = old.mappings(&spec, opens_like, &self.fabric);
+        mappings.iter().for_each(|mapping| mapping.expect_growth(tags::growth(&spec, mapping.spec())));
         for port in &spec.ports {
             let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
             let same = |i: &usize| old.layout.ports[*i].mapping().map(Arc::as_ptr) == mapping.map(Arc::as_ptr);

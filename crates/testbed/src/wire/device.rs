@@ -86,7 +86,9 @@ impl Device {
         slots.iter_mut().for_each(|slot| there.prepare(slot));
         let mut outer = 0;
         if vxlan {
-            let headers = tunnel::end().headers(&slots[0][..]);
+            let end = tunnel::end();
+            let mut headers = end.headers();
+            end.complete(&mut headers, &slots[0][..]);
             outer = headers.len();
             slots.iter_mut().for_each(|slot| drop(slot.splice(..0, headers.iter().copied())));
         }
