@@ -40,7 +40,9 @@ pub fn run(input: &Input) {
     if !(14..=here.room() as usize).contains(&input.frame.len()) {
         return;
     }
-    let mut wire = [&here.headers(&input.frame[..])[..], &input.frame].concat();
+    let mut headers = here.headers();
+    here.complete(&mut headers, &input.frame[..]);
+    let mut wire = [&headers[..], &input.frame].concat();
     assert_eq!(look(&there, &wire), Some(&input.frame[..]));
     for &(at, byte) in &input.changes {
         let at = usize::from(at) % wire.len();

@@ -251,6 +251,23 @@ fn a_tunnel_to_several_guests() -> Result<()> {
     Ok(())
 }
 
+/// The switch's bridge, of a mapped port `wan` and its guest.
+const BRIDGED: &str = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\"]\n";
+
+/// Frames from one access port to another, whose tags are put on and taken off at both ends of a trunk: every one of them
+/// in the mapped guest's buffers.
+fn tags_come_and_go(millrace: &Millrace, home: &Home, far: Guest) -> Result<()> {
+    millrace.wait_up(&["wan"]);
+    let guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_mapped();
+    let sizes = *SIZES.start()..=SIZES.end() - 4;
+    let mut exchange = Exchange::new([guest, far], [1, 2], sizes, 32);
+    exchange.run(FRAMES / 2, support::SOON)?;
+    let mapping = millrace.mapping();
+    assert!(mapping.zero_copy && mapping.in_place > FRAMES / 4 && mapping.elsewhere == 0, "{mapping:?}");
+    Ok(())
+}
+
 /// A guest at an access port behind a trunk: the tag goes on its way to it, in its own buffers.
 #[test]
 fn a_tag_is_taken_off_in_place() -> Result<()> {
@@ -263,35 +280,47 @@ fn a_tag_is_taken_off_in_place() -> Result<()> {
         let end = if vxlan { tunnel(V4, 0) } else { String::new() };
         let wan = format!("{}trunk = [10]\n{end}", wire.port(false));
         let fw = format!("{}vlan = 10\n", support::port("fw"));
-        let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\"]\n";
-        let millrace = home.start(&[&wan, &fw, BRIDGE, bridge, &support::poller()].concat());
-        millrace.wait_up(&["wan"]);
-        let guest = Options::new(home.socket("fw")).connect()?;
-        let far = wire.far()?;
-        millrace.wait_mapped();
-        let sizes = *SIZES.start()..=SIZES.end() - 4;
-        let mut exchange = Exchange::new([guest, far], [1, 2], sizes, 32);
-        exchange.run(FRAMES / 2, support::SOON)?;
-        let mapping = millrace.mapping();
-        assert!(mapping.zero_copy && mapping.in_place > FRAMES / 4 && mapping.elsewhere == 0, "{mapping:?}");
+        let millrace = home.start(&[&wan, &fw, BRIDGE, BRIDGED, &support::poller()].concat());
+        tags_come_and_go(&millrace, &home, wire.far()?)?;
         millrace.stop();
     }
     Ok(())
 }
 
-/// The other way round: the guest is at a trunk, and gets frames with a tag that they did not have.
+/// Both by AF_XDP, where frames are received so that only their addresses have to move; a reload turns the one into the
+/// other.
 #[test]
-fn a_tag_is_put_on_in_place() -> Result<()> {
+fn tags_come_and_go_in_place_by_xdp() -> Result<()> {
     let _alone = cpu::alone();
-    let wire = Wire::new("", "", "[[patch]]\nports = [\"between\", \"far\"]\n");
-    let home = Home::new();
-    let wan = format!("{}vlan = 10\n", wire.port(false));
-    let fw = format!("{}trunk = [10]\n", support::port("fw"));
-    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\"]\n";
-    let millrace = home.start(&[&wan, &fw, BRIDGE, bridge, &support::poller()].concat());
+    let (here, there) = support::two_namespaces()?;
+    let (home, far) = (Home::new(), Home::new());
+    let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
+    let wire = |[cable_vlan, far_vlan]: [&str; 2]| {
+        let joined = "[[bridge]]\nname = \"br1\"\nports = [\"cable\", \"far\"]\n";
+        [cable, cable_vlan, &support::port("far"), far_vlan, joined, support::SLEEPER].concat()
+    };
+    let switch = |[wan_vlan, fw_vlan]: [&str; 2]| {
+        let wan = "[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"up0\"\n";
+        [wan, wan_vlan, &support::port("fw"), fw_vlan, BRIDGE, BRIDGED, &support::poller()].concat()
+    };
+    let (trunk, access) = ("trunk = [10]\n", "vlan = 10\n");
+    let wires = far.start_inside(&there, &wire([trunk, access]));
+    let millrace = home.start_inside(&here, &switch([trunk, access]));
+    tags_come_and_go(&millrace, &home, Options::new(far.socket("far")).connect()?)?;
+    millrace.wait_down("fw");
+    far.configure(&wire(["", ""]));
+    wires.reload();
+    home.configure(&switch([access, trunk]));
+    millrace.reload();
+    tags_are_put_on(&millrace, &home, Options::new(far.socket("far")).connect()?)?;
+    millrace.stop();
+    Ok(())
+}
+
+/// The other way round: the guest is at a trunk, and gets frames with a tag that they did not have.
+fn tags_are_put_on(millrace: &Millrace, home: &Home, mut far: Guest) -> Result<()> {
     millrace.wait_up(&["wan"]);
     let mut guest = Options::new(home.socket("fw")).connect()?;
-    let mut far = wire.far()?;
     millrace.wait_mapped();
     // The first ones find the switch's own buffers, which are there for others in the bridge.
     for len in (1315..1515).rev().chain([60usize, 61, 500, 1514]) {
@@ -310,6 +339,18 @@ fn a_tag_is_put_on_in_place() -> Result<()> {
     let mapping = millrace.mapping();
     assert!(mapping.zero_copy && mapping.in_place >= 4 && mapping.elsewhere == 0, "{mapping:?}");
     assert!(guest.is_connected());
+    Ok(())
+}
+
+#[test]
+fn a_tag_is_put_on_in_place() -> Result<()> {
+    let _alone = cpu::alone();
+    let wire = Wire::new("", "", "[[patch]]\nports = [\"between\", \"far\"]\n");
+    let home = Home::new();
+    let wan = format!("{}vlan = 10\n", wire.port(false));
+    let fw = format!("{}trunk = [10]\n", support::port("fw"));
+    let millrace = home.start(&[&wan, &fw, BRIDGE, BRIDGED, &support::poller()].concat());
+    tags_are_put_on(&millrace, &home, wire.far()?)?;
     millrace.stop();
     Ok(())
 }

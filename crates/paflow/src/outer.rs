@@ -104,13 +104,6 @@ pub struct Headers {
     len: u8,
 }
 
-/// None yet.
-impl Default for Headers {
-    fn default() -> Headers {
-        Headers { bytes: [0; MAX_HEADERS], len: 0 }
-    }
-}
-
 impl std::ops::Deref for Headers {
     type Target = [u8];
 
@@ -153,7 +146,8 @@ enum Ip {
 impl Outer {
     /// An Ethernet header, and IP and UDP headers behind it if there is a tunnel.
     pub(crate) fn new(source: Mac, destination: Mac, tunnel: Option<&Tunnel>) -> Result<Outer, RouteError> {
-        let mut outer = Outer { headers: Headers::default(), ip: Ip::None, checksum: Checksum::Zero };
+        let headers = Headers { bytes: [0; MAX_HEADERS], len: 0 };
+        let mut outer = Outer { headers, ip: Ip::None, checksum: Checksum::Zero };
         let ethertype = match tunnel.map(|tunnel| tunnel.addresses) {
             None => ETHERTYPE,
             Some(Addresses::V4 { .. }) => IPV4,
@@ -242,22 +236,20 @@ impl Outer {
         self.checksum == Checksum::Computed
     }
 
-    /// The same with another UDP source port.
-    #[inline(always)]
-    pub(crate) fn from_port(&self, port: u16) -> Outer {
-        let mut outer = *self;
-        if let Some(udp) = self.udp() {
-            outer.headers.bytes[udp..udp + 2].copy_from_slice(&port.to_be_bytes());
-        }
-        outer
+    /// Headers in which lengths and checksums are missing.
+    pub(crate) fn headers(&self) -> Headers {
+        self.headers
     }
 
-    /// Fills in lengths and checksums for `size` bytes behind the headers, whose sum is `sum`.
+    /// Fills lengths and checksums into `out`, which are [`Self::headers`] or were completed before: for `size` bytes
+    /// behind them, whose sum is `sum`. Also the UDP source port, if there is to be another one.
     #[inline(always)]
-    pub(crate) fn complete(&self, size: u32, sum: Sum) -> Headers {
-        let mut out = self.headers;
+    pub(crate) fn complete(&self, out: &mut Headers, source_port: Option<u16>, size: u32, sum: Sum) {
         let len = self.len();
-        let Some(udp) = self.udp() else { return out };
+        let Some(udp) = self.udp() else { return };
+        if let Some(port) = source_port {
+            out.bytes[udp..udp + 2].copy_from_slice(&port.to_be_bytes());
+        }
         let udp_len = ((len - udp) as u32 + size) as u16;
         out.bytes[udp + 4..udp + 6].copy_from_slice(&udp_len.to_be_bytes());
         let mut pseudo = match self.ip {
@@ -276,6 +268,7 @@ impl Outer {
         };
         if self.wants_sum() {
             pseudo.add_word(udp_len);
+            out.bytes[udp + 6..udp + 8].fill(0);
             pseudo.add(&out.bytes[udp..len]);
             pseudo.add_sum(sum);
             // RFC 768: a computed zero is sent as all ones, as zero means that there is none.
@@ -285,7 +278,6 @@ impl Outer {
             };
             out.bytes[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
         }
-        out
     }
 }
 
@@ -335,9 +327,10 @@ impl Template {
     /// looks at it.
     #[inline]
     pub fn headers(&self, number: u16, size: u32, sum: Sum) -> Headers {
-        let mut outer = self.outer;
-        let len = outer.len();
-        outer.headers.bytes[len - 2..len].copy_from_slice(&number.to_be_bytes());
-        outer.complete(size, sum)
+        let mut out = self.outer.headers();
+        let len = self.len();
+        out.bytes[len - 2..len].copy_from_slice(&number.to_be_bytes());
+        self.outer.complete(&mut out, None, size, sum);
+        out
     }
 }

@@ -117,14 +117,19 @@ impl End {
         Ok((start as u32, end as u32))
     }
 
-    /// The headers that go in front of `frame`, which is not longer than [`Self::room`].
+    /// Headers that belong to no frame yet.
+    pub fn headers(&self) -> Headers {
+        self.outer.headers()
+    }
+
+    /// Makes `headers`, of this end, those that go in front of `frame`, which is not longer than [`Self::room`].
     #[inline]
-    pub fn headers<S: Octets + ?Sized>(&self, frame: &S) -> Headers {
+    pub fn complete<S: Octets + ?Sized>(&self, headers: &mut Headers, frame: &S) {
         let mut sum = Sum::new();
         if self.outer.wants_sum() {
             sum_of(frame, (0, frame.size()), &mut sum);
         }
-        self.outer.from_port(source_port(frame)).complete(frame.size() as u32, sum)
+        self.outer.complete(headers, Some(source_port(frame)), frame.size() as u32, sum);
     }
 }
 
@@ -143,20 +148,21 @@ pub(crate) fn vni<S: Octets + ?Sized>(frame: &S, at: usize) -> Result<u32, Rejec
 #[inline]
 pub fn source_port<S: Octets + ?Sized>(frame: &S) -> u16 {
     let mut hash = Hash(0);
-    if let Some(ethernet) = frame.read::<ETHERNET_LEN>(0) {
-        hash.add(&ethernet);
+    if let Some([addresses @ .., _, _]) = frame.read::<ETHERNET_LEN>(0) {
+        hash.add(&addresses);
     }
     let ports = match network(frame) {
         Some((IPV4, at)) => frame.read::<20>(at).and_then(|header| {
-            hash.add(&header[12..]);
-            hash.add(&header[9..10]);
-            let whole = u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0;
-            (whole && has_ports(header[9])).then_some(at + usize::from(header[0] & 15) * 4)
+            let [first, .., f0, f1, _, protocol, _, _, a0, a1, a2, a3, a4, a5, a6, a7] = header;
+            hash.add(&[protocol, a0, a1, a2, a3, a4, a5, a6, a7]);
+            let whole = u16::from_be_bytes([f0, f1]) & 0x3fff == 0;
+            (whole && has_ports(protocol)).then_some(at + usize::from(first & 15) * 4)
         }),
         Some((IPV6, at)) => frame.read::<40>(at).and_then(|header| {
-            hash.add(&header[8..]);
-            hash.add(&header[6..7]);
-            has_ports(header[6]).then_some(at + 40)
+            let [_, _, _, _, _, _, protocol, _, addresses @ ..] = header;
+            hash.add(&addresses);
+            hash.add(&[protocol]);
+            has_ports(protocol).then_some(at + 40)
         }),
         _ => None,
     };
@@ -179,12 +185,20 @@ struct Hash(u64);
 
 impl Hash {
     #[inline(always)]
-    fn add(&mut self, bytes: &[u8]) {
+    fn add<const N: usize>(&mut self, bytes: &[u8; N]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.mix(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.mix(u64::from_le_bytes(last));
+        }
+    }
+
+    #[inline(always)]
+    fn mix(&mut self, word: u64) {
         /// 2^64 divided by the golden ratio.
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        for chunk in bytes.chunks(8) {
-            let word = chunk.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
-            self.0 = ((self.0 ^ word).wrapping_mul(FACTOR)).rotate_left(29).wrapping_mul(FACTOR);
-        }
+        self.0 = ((self.0 ^ word).wrapping_mul(FACTOR)).rotate_left(29).wrapping_mul(FACTOR);
     }
 }

@@ -31,7 +31,11 @@ fn ends(e: &Endpoints) -> (End, End) {
 }
 
 fn sent(end: &End, frame: &[u8]) -> Vec<u8> {
-    [&end.headers(frame)[..], frame].concat()
+    let mut headers = end.headers();
+    // What was there before does not matter.
+    end.complete(&mut headers, &[9; 77][..]);
+    end.complete(&mut headers, frame);
+    [&headers[..], frame].concat()
 }
 
 fn tunnels() -> impl Strategy<Value = Endpoints> {

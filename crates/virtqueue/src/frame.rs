@@ -51,6 +51,12 @@ impl<'a> Segment<'a> {
         self.len == 0
     }
 
+    /// Asks for the first line, to be read soon.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        crate::copy::prefetch(self.ptr);
+    }
+
     /// The first `at` bytes, and the rest. `at` is cut to the length.
     pub fn split_at(self, at: u32) -> (Self, Self) {
         let at = at.min(self.len);

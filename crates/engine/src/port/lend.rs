@@ -8,7 +8,7 @@ use super::vhost_user::VhostTransmit;
 use crate::counters::Counter;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Instant;
 use virtqueue::Burst;
 use virtqueue::device::{Landing, Loan};
@@ -53,6 +53,8 @@ pub struct Mapped {
     exclusive: bool,
     /// From this length on, in bytes, a frame of the guest is sent from where it lies. Shorter ones are copied.
     pub copy_break: u32,
+    /// Bytes that frames grow by on their way to the guest, or shrink by if it is negative.
+    growth: AtomicI32,
     /// Buffers out at present.
     pub on_loan: Counter,
     /// Frames that were received into the guest's own buffers.
@@ -87,6 +89,18 @@ impl Mapped {
     #[inline(always)]
     pub fn is_reachable(&self) -> bool {
         self.reachable.load(Ordering::Acquire)
+    }
+
+    /// Says by how many bytes frames are expected to grow on their way to the guest, as by a VLAN tag, or to shrink. What
+    /// is not as expected costs more, and that is all.
+    pub fn set_growth(&self, bytes: i32) {
+        self.growth.store(bytes, Ordering::Relaxed);
+    }
+
+    /// As it was set.
+    #[inline(always)]
+    pub(super) fn growth(&self) -> i32 {
+        self.growth.load(Ordering::Relaxed)
     }
 
     /// Says which queue's frames may be sent from where they lie: [`virtqueue::device::Dequeue::lender`], or zero.
@@ -173,17 +187,18 @@ impl Lending {
         self.waiting.borrow_mut().push(loan);
     }
 
-    /// Ends a burst of filled loans, and hands up to `most` loans to `put`, which says by what each is known from now on,
-    /// or that it can't be filled. Some stay if the queue also has buffers of its own out. Returns whether any went out.
+    /// Ends a burst of filled loans, and hands up to `most` loans, with `more` bytes than frames need, to `put`, which says
+    /// by what each is known from now on, or that it can't be filled. Some stay if the queue also has buffers of its own
+    /// out. Returns whether any went out.
     #[inline(always)]
     pub(super) fn relend(
         &self,
         guest: &VhostTransmit,
-        most: usize,
+        (most, more): (usize, u32),
         own_out: bool,
         mut put: impl FnMut(Loan) -> Result<u64, Loan>,
     ) -> bool {
-        let mapped = &*self.mapped;
+        let (mapped, room) = (&*self.mapped, self.room + more);
         let mut waiting = self.waiting.borrow_mut();
         let waited = waiting.len();
         guest.ring().settle(|loan| waiting.push(loan));
@@ -191,8 +206,8 @@ impl Lending {
         let keep = if mapped.exclusive && !own_out { 0 } else { KEEP };
         let mut any = false;
         for _ in 0..most {
-            let Some(loan) = waiting.pop().or_else(|| guest.lend(self.room, keep)) else {
-                mapped.unfit.set(guest.ring().unfit(self.room, keep).map_or(0, |len| len.max(1).into()));
+            let Some(loan) = waiting.pop().or_else(|| guest.lend(room, keep)) else {
+                mapped.unfit.set(guest.ring().unfit(room, keep).map_or(0, |len| len.max(1).into()));
                 break;
             };
             match put(loan) {

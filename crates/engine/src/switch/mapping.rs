@@ -81,6 +81,11 @@ impl Mapping {
         &self.spec
     }
 
+    /// Says by how many bytes frames grow on their way to the guest.
+    pub(super) fn expect_growth(&self, bytes: i32) {
+        self.queues.iter().for_each(|mapped| mapped.set_growth(bytes));
+    }
+
     /// What the half of `queue` has to know.
     pub(super) fn queue(&self, queue: usize) -> Option<Arc<Mapped>> {
         self.queues.get(queue).cloned()

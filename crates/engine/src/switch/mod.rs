@@ -9,6 +9,7 @@ mod mapping;
 mod open;
 mod physical;
 mod shared;
+mod tags;
 mod tenancy;
 mod vhost;
 mod xdp;
@@ -244,6 +245,7 @@ impl Inner {
         let mut connections: Vec<Option<Connection>> = Vec::new();
         let mut had: Vec<_> = old.connections.drain(..).map(Some).collect();
         let mappings = old.mappings(&spec, opens_like, &self.fabric);
+        mappings.iter().for_each(|mapping| mapping.expect_growth(tags::growth(&spec, mapping.spec())));
         for port in &spec.ports {
             let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
             let same = |i: &usize| old.layout.ports[*i].mapping().map(Arc::as_ptr) == mapping.map(Arc::as_ptr);

@@ -20,13 +20,14 @@ pub(crate) struct Encapsulate {
 /// What is kept from burst to burst.
 struct State {
     storage: Box<BurstStorage>,
+    /// Headers in front of each frame of a burst.
     headers: Box<[Headers; MAX_BURST]>,
 }
 
 impl Encapsulate {
     /// Puts itself around `inner`.
     pub(crate) fn new(inner: Box<dyn Transmit>, end: Arc<End>) -> Encapsulate {
-        let state = State { storage: Box::default(), headers: Box::new([Headers::default(); MAX_BURST]) };
+        let state = State { storage: Box::default(), headers: Box::new([end.headers(); MAX_BURST]) };
         Encapsulate { inner, end, state: RefCell::new(state) }
     }
 }
@@ -35,8 +36,10 @@ impl Transmit for Encapsulate {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let State { storage, headers } = &mut *self.state.borrow_mut();
         let fits = |len: u32| len <= self.end.room();
+        // All at once: waiting for one after the other would cost more than everything else here.
+        frames.as_slice().iter().for_each(|frame| frame.first().prefetch());
         for (headers, frame) in headers.iter_mut().zip(frames.as_slice()).filter(|(_, frame)| fits(frame.len())) {
-            *headers = self.end.headers(&Bytes::new(&frames, frame));
+            self.end.complete(headers, &Bytes::new(&frames, frame));
         }
         let mut burst = storage.start();
         for (headers, frame) in headers.iter().zip(frames.as_slice()).filter(|(_, frame)| fits(frame.len())) {

@@ -106,7 +106,9 @@ impl Device {
 
     /// Sends its frames inside of VXLAN, and expects them back so.
     pub fn inside_vxlan(mut self) -> Device {
-        let headers = tunnel::end().headers(&self.slots[0][..]);
+        let end = tunnel::end();
+        let mut headers = end.headers();
+        end.complete(&mut headers, &self.slots[0][..]);
         self.outer = headers.len();
         self.slots.iter_mut().for_each(|slot| drop(slot.splice(..0, headers.iter().copied())));
         self

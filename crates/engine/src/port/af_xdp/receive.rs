@@ -30,8 +30,8 @@ pub struct XdpReceive {
     parts: RefCell<Vec<(u16, u64, u32)>>,
     /// Own chunks that the kernel has.
     filled: Cell<usize>,
-    /// Loans that the kernel has, by the address that was filled.
-    lent: RefCell<Outside<Loan>>,
+    /// Loans that the kernel has, and where in each the frame will begin, by the address that was filled.
+    lent: RefCell<Outside<(Loan, u32)>>,
     lending: Option<Lending>,
     /// Addresses on their way to the kernel.
     addresses: RefCell<Vec<u64>>,
@@ -184,7 +184,7 @@ impl Receive for XdpReceive {
                 (Some(index), _) => self.push_own(index, at, part, burst),
                 (None, Some(lending)) => {
                     let loan = self.lent.borrow_mut().take(socket.reach.umem().filled_address(part.address));
-                    loan.into_iter().for_each(|loan| lending.strand(loan));
+                    loan.into_iter().for_each(|(loan, _)| lending.strand(loan));
                 }
                 (None, None) => {}
             }
@@ -256,8 +256,9 @@ impl Lend for XdpReceive {
                 continue;
             }
             let filled = umem.filled_address(part.address);
-            if let Some(loan) = lent.take(filled) {
-                in_place += u64::from(lending.filled((filled, loan), Landing::whole(part.len), guest, burst));
+            if let Some((loan, start)) = lent.take(filled) {
+                let landing = Landing { head: None, at: start, len: part.len };
+                in_place += u64::from(lending.filled((filled, loan), landing, guest, burst));
             }
         }
         if any {
@@ -277,12 +278,17 @@ impl Lend for XdpReceive {
         // As in `fill_own`.
         let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
         let umem = socket.reach.umem();
-        let any = lending.relend(guest, most, self.filled.get() > 0, |loan| {
-            let frame = socket.reach.address(loan.addr(), loan.len()).map(|at| at + u64::from(NET_HEADER));
+        // A tag that is taken off or put on behind the addresses leaves all that follows where it is, if the frame begins
+        // further to the front or to the back: into the room for the virtio header, or out of the room for the frame.
+        let growth = lending.mapped().growth();
+        let start = NET_HEADER.saturating_add_signed(growth);
+        let more = growth.max(0).unsigned_abs();
+        let any = lending.relend(guest, (most, more), self.filled.get() > 0, |loan| {
+            let frame = socket.reach.address(loan.addr(), loan.len()).map(|at| at + u64::from(start));
             match frame.and_then(|frame| umem.fill_address(frame)).filter(|&at| umem.accepts(at, socket.zero_copy)) {
                 Some(address) => {
                     addresses.push(address);
-                    lent.push(address, loan);
+                    lent.push(address, (loan, start));
                     Ok(address)
                 }
                 None => Err(loan),
@@ -301,7 +307,7 @@ impl Lend for XdpReceive {
     fn recall(&self, guest: &VhostTransmit) -> u64 {
         debug_assert!(self.socket.is_none(), "the kernel may fill them still");
         if let Some(lending) = &self.lending {
-            lending.recall(guest, self.lent.borrow_mut().drain());
+            lending.recall(guest, self.lent.borrow_mut().drain().map(|(loan, _)| loan));
         }
         // Those were counted when it stopped.
         0

@@ -312,8 +312,9 @@ impl Lend for VirtioReceive {
         spare.append(&mut self.taken.borrow_mut());
         let own_out = self.offered(end) > self.lent.get();
         let most = end.queue.free() / if self.outer > 0 { 2 } else { 1 };
-        let any = lending
-            .relend(guest, most.into(), own_out, |loan| Ok(self.offer_lent(end, &mut held, &mut spare, loan).into()));
+        let any = lending.relend(guest, (most.into(), 0), own_out, |loan| {
+            Ok(self.offer_lent(end, &mut held, &mut spare, loan).into())
+        });
         drop((held, spare));
         let own = self.offer_reserve(end, lending.mapped().reserve());
         lending.mapped().on_loan.set(self.lent.get().into());
