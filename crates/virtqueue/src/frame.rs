@@ -269,7 +269,8 @@ impl<'q> Burst<'_, 'q> {
             return self.push_segments(frames.segments(frame));
         }
         self.lender = frames.lender;
-        self.put(*frame);
+        // Of its own burst, which may have had more segments so far.
+        self.put(Frame { more_start: 0, ..*frame });
         true
     }
 
@@ -508,6 +509,20 @@ mod tests {
         assert_eq!((later.keep(&later.as_slice()[0], 9), later.keep(&later.as_slice()[1], 9)), (None, Some(42)));
         frames.keep_places(moved.kept());
         assert_eq!((moved.kept(), burst.kept()), (0b100, 0b100));
+    }
+
+    #[test]
+    fn a_frame_of_one_segment_forgets_those_of_others() {
+        let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
+        let bytes = [7; 64];
+        let (a, b) = Segment::from(&bytes[..]).split_at(20);
+        let mut burst = storage.start();
+        assert!(burst.push_segments([a, b]) && burst.push_segments([a]));
+        let frames = burst.frames();
+        let mut copied = other.start();
+        assert!(copied.push_frame(&frames, &frames.as_slice()[1]));
+        let copied = copied.frames();
+        assert_eq!(copied.segments(&copied.as_slice()[0]).count(), 1);
     }
 
     #[test]
