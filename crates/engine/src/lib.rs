@@ -7,7 +7,7 @@
 //! - `switch`: the control side; owns the ports, builds plans, hands them to workers;
 //! - `aggregate`: joins and splits packets at ports towards the network;
 //! - [`worker`]: pinned threads that run a plan to completion, round after round;
-//! - [`forward`]: where a frame goes: patch, bridge;
+//! - [`forward`]: where a frame goes: patch, bridge, flows of a controller;
 //! - [`port`]: where frames come from and go to.
 #![deny(unsafe_code)]
 
