@@ -8,7 +8,7 @@
 //! - `aggregate`: joins and splits packets at ports towards the network;
 //! - `tunnel`: takes frames out of VXLAN at such ports, and puts them in;
 //! - [`worker`]: pinned threads that run a plan to completion, round after round;
-//! - [`forward`]: where a frame goes: patch, bridge;
+//! - [`forward`]: where a frame goes: patch, bridge, flows of a controller;
 //! - [`port`]: where frames come from and go to.
 #![deny(unsafe_code)]
 

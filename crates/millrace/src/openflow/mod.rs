@@ -1,7 +1,7 @@
 //! The OpenFlow 1.3 channel: controllers set the flows of a bridge and the aggregation table over it, send and receive
 //! packets, and read ports and what they have counted.
 //!
-//! The protocol is the `openflow` crate's; here are sockets, clocks, and the way to the switch: [`Agent`] is what all
+//! The protocol is the `openflow` crate's; here are sockets, clocks, and the way to the switch: `agent` is what all
 //! channels share, `channel` serves one, `seek` keeps the one to a controller that is connected to.
 
 mod agent;
