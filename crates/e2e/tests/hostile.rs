@@ -87,7 +87,7 @@ impl Rogue {
             let (kick, call) = (EventFd::new(EFD_NONBLOCK).unwrap(), EventFd::new(EFD_NONBLOCK).unwrap());
             let rings = VringConfigData {
                 queue_max_size: SIZE,
-                queue_sizes: SIZE.into(),
+                queue_size: SIZE,
                 flags: 0,
                 desc_table_addr: descriptors(queue),
                 used_ring_addr: used(queue),

@@ -13,6 +13,7 @@ use engine::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::worker::ByHand;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
+use std::hint::black_box;
 use std::sync::Arc;
 use vhost_user::frontend::{QueueEnd, QueuePair, QueueSizes};
 use virtqueue::device::{Dequeue, Enqueue};
@@ -131,14 +132,17 @@ impl Rig {
         self.rounds_measured::<T>(self.nic.counts().received + frames)
     }
 
+    // These two differ, or the compiler would make one of them.
     #[inline(never)]
     fn rounds_before<T: Touch>(&mut self, until: u64) -> Result<(), RigError> {
-        self.rounds::<T>(until)
+        self.rounds::<T>(black_box(until))
     }
 
     #[inline(never)]
     fn rounds_measured<T: Touch>(&mut self, until: u64) -> Result<(), RigError> {
-        self.rounds::<T>(until)
+        let outcome = self.rounds::<T>(until);
+        black_box(until);
+        outcome
     }
 
     /// One after the other does all that there is to do, until so many frames have come back.
