@@ -331,7 +331,11 @@ fn tags_are_put_on(millrace: &Millrace, home: &Home, mut far: Guest) -> Result<(
         far.flush();
         let mut seen = Vec::new();
         wait_for("the frame", || {
-            guest.receive(1, |bytes| Ok(seen.extend_from_slice(bytes))).unwrap();
+            let take = |bytes: &[u8]| {
+                seen.extend_from_slice(bytes);
+                Ok(())
+            };
+            guest.receive(1, take).unwrap();
             (!seen.is_empty()).then_some(())
         });
         assert_eq!(seen, [&frame[..12], &[0x81, 0, 0, 10], &frame[12..]].concat(), "{len} bytes");

@@ -74,8 +74,7 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
         to: "nf".into(),
         pass_through: true,
         tenancy: Tenancy::Trust(Vec::new()),
-        // What is not copied is not, however short it is.
-        copy_break: Some(0),
+        copy_break: None,
     };
     Spec {
         ports: vec![port("nic", nic, receive, transmit), port("nf", guest, transmit, receive)],
