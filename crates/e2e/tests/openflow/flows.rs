@@ -61,7 +61,7 @@ fn frames_go_where_flows_say() -> Result<()> {
     expect(
         &mut guests,
         &[
-            &[thrice.clone()],
+            std::slice::from_ref(&thrice),
             &[tagged, thrice.clone(), flood.clone(), all.clone(), v6(1)],
             &[dns, flood, all, tcp([192, 0, 2, 9]), seventh, thrice.clone()],
         ],

@@ -79,9 +79,9 @@ impl Rig {
     }
 
     /// Packets and bytes by flow, and how many were looked up and found.
-    fn harvest(&self) -> (Vec<(u64, u64, u64)>, (u64, u64)) {
+    fn harvest(&self) -> (Vec<[u64; 3]>, (u64, u64)) {
         let mut counted = Vec::new();
-        let lookups = self.datapath.harvest(|id, packets, bytes| counted.push((id.0, packets, bytes)));
+        let lookups = self.datapath.harvest(|id, packets, bytes| counted.push([id.0, packets, bytes]));
         counted.sort_unstable();
         (counted, lookups)
     }
@@ -153,8 +153,8 @@ fn frames_go_where_their_flows_say() {
     // The whole burst the same way.
     assert_eq!(rig.send(1, &[udp(7, 60), udp(8, 60)], 60)[3].len(), 2);
     let (counted, lookups) = rig.harvest();
-    let once = |id| (id, 1, 60);
-    assert_eq!(counted, [once(0), once(1), once(2), once(3), once(4), once(5), (6, 2, 120)]);
+    let once = |id| [id, 1, 60];
+    assert_eq!(counted, [once(0), once(1), once(2), once(3), once(4), once(5), [6, 2, 120]]);
     assert_eq!(lookups, (9, 8));
     assert_eq!(rig.harvest(), (vec![], (0, 0)), "told once");
 }
@@ -165,9 +165,9 @@ fn tables_that_nobody_goes_by_are_told_of_once_more_and_freed() {
     rig.set(&[(1, Match::any(), &[output(2)])]);
     rig.send(0, &[udp(1, 60)], 60);
     rig.set(&[(1, Match::any(), &[output(3)])]);
-    assert_eq!(rig.harvest().0, [(0, 1, 60)]);
+    assert_eq!(rig.harvest().0, [[0, 1, 60]]);
     assert_eq!(rig.send(0, &[udp(1, 60)], 60)[2].len(), 1, "what was cached is void");
-    assert_eq!(rig.harvest().0, [(0, 1, 60)]);
+    assert_eq!(rig.harvest().0, [[0, 1, 60]]);
     assert_eq!(rig.datapath.ledger.lock().unwrap().kept(), 1);
 }
 
