@@ -11,6 +11,9 @@ use ::openflow::{Action, Field, Match};
 use proptest::prelude::*;
 use virtqueue::{BurstStorage, MAX_BURST, Segment};
 
+/// A flow, and its packets and bytes.
+type Counted = (u64, u64, u64);
+
 struct Rig {
     datapath: Arc<Datapath>,
     plan: BridgePlan,
@@ -78,8 +81,8 @@ impl Rig {
         self.delivered.iter().map(|d| std::mem::take(&mut *d.lock().unwrap())).collect()
     }
 
-    /// Packets and bytes by flow, and how many were looked up and found.
-    fn harvest(&self) -> (Vec<(u64, u64, u64)>, (u64, u64)) {
+    /// What was counted by flow, and how many packets were looked up and found.
+    fn harvest(&self) -> (Vec<Counted>, (u64, u64)) {
         let mut counted = Vec::new();
         let lookups = self.datapath.harvest(|id, packets, bytes| counted.push((id.0, packets, bytes)));
         counted.sort_unstable();
