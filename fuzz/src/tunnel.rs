@@ -24,15 +24,8 @@ pub fn run(input: &Input) {
     let checksum = if input.computed { Checksum::Computed } else { Checksum::Zero };
     let end = |hosts| {
         let addresses = addresses(input.ipv6, hosts);
-        let endpoints = Endpoints {
-            source: [2; 6],
-            destination: [4; 6],
-            addresses,
-            port: 4789,
-            vni: 7,
-            hop_limit: 64,
-            checksum,
-        };
+        let endpoints =
+            Endpoints { source: [2; 6], destination: [4; 6], addresses, port: 4789, vni: 7, hop_limit: 64, checksum };
         End::new(&endpoints, 9000).expect("the tunnel is possible")
     };
     let (here, there) = (end([source, destination]), end([destination, source]));
