@@ -53,7 +53,7 @@ run() {
     jq -nc --arg name "$name" --arg mode "$mode" --argjson tunnel "$tunnel" --arg ring "$ring" --argjson size "$size" \
         --argjson stats "$stats" --slurpfile load "$work/load" '
         $stats.workers[0] as $worker | $load[0] as $load |
-        {$name, $mode, $tunnel, $ring, $size, mpps: $load.mpps, load_idle: $load.idle_cycles,
+        {$name, $mode, $tunnel, $ring, $size, mpps: $load.mpps, load_idle: $load.idle_cycles, load_cpu: $load.cpu_share,
          errors: ($load.lost + $load.corrupt + $load.late),
          cycles: ($worker.busy_cycles / $worker.packets), stages: $worker.stage_cycles_per_packet,
          mapping: ($stats.mappings[0] // null | if . then {zero_copy, in_place, copied, elsewhere} else null end),

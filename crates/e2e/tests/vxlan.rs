@@ -130,11 +130,11 @@ fn linux_to_guest(driver: &str, ips: [&str; 2], mapped: bool) -> Result<()> {
     }
     // What is of no tunnel, and what is of another one.
     assert!(ping(&there, 56, "10.2.0.1").is_err());
-    wait_for("drops to be named", || {
-        let drops = millrace.port("wan").0.drops;
-        let said = |reason: &str| drops.get(reason).is_some_and(|&frames| frames > 0);
-        (said("other-vni") && drops.keys().all(|reason| ["other-vni", "not-tunnel"].contains(&&**reason))).then_some(())
-    });
+    wait_for("drops to be named", || millrace.port("wan").drops().contains_key("other-vni").then_some(()));
+    let drops = millrace.port("wan").0.drops;
+    // The kernel may lose frames while it is given the guest's memory.
+    let expected = |reason: &String| ["other-vni", "not-tunnel", "kernel-loss"].contains(&&**reason);
+    assert!(drops.keys().all(expected), "{drops:?}");
     there.run("ip", &["neigh", "replace", "192.0.2.77", "lladdr", MACS[0], "dev", "up1"])?;
     if ips == V4 {
         assert!(ping(&there, 56, "192.0.2.77").is_err());
@@ -261,9 +261,11 @@ fn tags_come_and_go(millrace: &Millrace, home: &Home, far: Guest) -> Result<()> 
     let guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
     let sizes = *SIZES.start()..=SIZES.end() - 4;
-    let mut exchange = Exchange::new([guest, far], [1, 2], sizes, 32);
-    exchange.run(FRAMES / 2, support::SOON)?;
+    // As many on their way as there are buffers that the guest does not lend: the first frames are copied.
+    let mut exchange = Exchange::new([guest, far], [1, 2], sizes, 16);
+    let ran = exchange.run(FRAMES / 2, support::SOON);
     let mapping = millrace.mapping();
+    ran.map_err(|error| panic!("{error}: {mapping:?}, {:?}", millrace.drops()))?;
     assert!(mapping.zero_copy && mapping.in_place > FRAMES / 4 && mapping.elsewhere == 0, "{mapping:?}");
     Ok(())
 }
