@@ -113,8 +113,9 @@ fn assign(ports: &[Arc<PortShared>], workers: &[WorkerSpec]) -> Vec<Vec<usize>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::{Live, Rules};
+    use crate::aggregate::Live;
     use crate::spec::{Driver, PortSpec, Vlan};
+    use paflow::Rules;
 
     fn port(id: u64, name: &str, queues: u16) -> Arc<PortShared> {
         let driver = Driver::Tap { interface: None, mtu: None, queues };
@@ -127,7 +128,7 @@ mod tests {
             aggregate: false,
             staged: false,
         };
-        Arc::new(PortShared::new(id, &spec, None, None, &Arc::new(Live::new(Rules::new(None, &[])))))
+        Arc::new(PortShared::new(id, &spec, None, None, &Arc::new(Live::new(Rules::none()))))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the parts of one port share: counters, state, and the wrappers around its halves.
 
 use super::mapping::Mapping;
-use crate::aggregate::{Join, Live, Member, Rules, Split};
+use crate::aggregate::{Join, Live, Member, Split};
 use crate::counters::QueueCounters;
 use crate::drops::Drops;
 use crate::port::fault::FaultReceive;
@@ -10,6 +10,7 @@ use crate::port::staged::Staged;
 use crate::port::vhost_user::Fault;
 use crate::port::{Receive, Transmit};
 use crate::spec::{Faults, PortSpec};
+use paflow::Rules;
 use std::sync::{Arc, Mutex};
 
 /// What everything that belongs to one port shares.
