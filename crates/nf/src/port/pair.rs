@@ -8,7 +8,7 @@ use virtqueue::driver::{Buffer, Queue};
 use virtqueue::{Fatal, MAX_QUEUE_SIZE, NET_HEADER, Negotiated, features, ordering};
 
 /// Most packets received in one go.
-pub(super) const BURST: usize = 32;
+pub(crate) const BURST: usize = 32;
 
 /// Why a device is not to be talked to any more: it does not keep to virtio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +59,7 @@ impl<Held> Side<Held> {
     }
 }
 
-pub(super) struct Pair {
+pub(crate) struct Pair {
     receive: Side<Segment>,
     transmit: Side<Packet>,
     pool: Rc<Pool>,
@@ -89,12 +89,12 @@ impl Pair {
         self.posted = true;
     }
 
-    /// Appends up to [`BURST`] frames to `burst`; returns how many buffers that were not frames.
+    /// Appends up to `most` frames to `burst`; returns how many buffers that were not frames.
     #[inline]
-    pub(super) fn receive(&mut self, burst: &mut Vec<Packet>) -> Result<u64, Broken> {
+    pub(crate) fn receive(&mut self, burst: &mut Vec<Packet>, most: usize) -> Result<u64, Broken> {
         let mut malformed = 0;
         let mut taken = 0;
-        while taken < BURST {
+        while taken < most {
             let Some((mut head, len)) = self.receive.pop()? else { break };
             taken += 1;
             let buffers = self.announced(&head);
