@@ -145,7 +145,10 @@ impl Pair {
             }
         }
         // The header goes in front, into the headroom. It is all zeros: no offloads were negotiated.
-        let header = packet.prepend(NET_HEADER as usize).expect("the headroom is always left for it");
+        let head = packet.head_mut();
+        let len = usize::from(head.len()) + NET_HEADER as usize;
+        head.set(-(NET_HEADER as i32), len).expect("the headroom is always left for it");
+        let header = &mut head[..NET_HEADER as usize];
         if *header != [0; NET_HEADER as usize] {
             header.fill(0);
         }
