@@ -1,6 +1,6 @@
 //! From what a file says to what the engine is told.
 
-use crate::config::{Aggregation, Config, Driver, Idle, Mapping, Mode, Port, ServiceChainId, UnknownChains, Vlan};
+use crate::config::{Aggregation, Config, Driver, Idle, Mapping, Mode, Port, Vlan};
 use engine::spec;
 
 /// The switch that `config` describes.
@@ -25,26 +25,8 @@ pub fn spec(config: &Config) -> spec::Spec {
         patches: config.patches.iter().map(|p| p.ports.clone()).collect(),
         bridges: bridges.collect(),
         mappings: config.mappings.iter().map(mapping).collect(),
-        aggregation: config.aggregation.as_ref().map(aggregation),
+        aggregation: config.aggregation.as_ref().map(Aggregation::spec),
         workers: workers.collect(),
-    }
-}
-
-fn aggregation(aggregation: &Aggregation) -> spec::AggregationSpec {
-    let next_hops = aggregation.next_hops.iter();
-    spec::AggregationSpec {
-        mtu: aggregation.mtu,
-        chains: match aggregation.service_chain_id {
-            ServiceChainId::Vlan => spec::Chains::Vlan,
-            ServiceChainId::Vni => spec::Chains::Vni,
-        },
-        receiver: aggregation.receiver(),
-        addresses: aggregation.addresses.clone(),
-        drop_unknown: aggregation.unknown_chains == UnknownChains::Drop,
-        next_hops: next_hops
-            .map(|hop| spec::NextHopSpec { nfi: hop.nfi, route: aggregation.route(hop), port: hop.port.clone() })
-            .collect(),
-        flows: aggregation.flows.iter().map(|flow| (flow.sc, flow.nfi)).collect(),
     }
 }
 

@@ -319,17 +319,18 @@ fn wrong_aggregates_are_dropped_whole_and_counted() {
     let right = aggregate(&burst, 1);
     // Behind Ethernet, IPv4 and UDP.
     const AT: usize = 42;
-    let cases: [(&str, &dyn Fn(&mut Vec<u8>)); 10] = [
-        ("unknown-version", &|frame| frame[AT] = 2),
-        ("unknown-type", &|frame| frame[AT + 1] = 9),
-        ("empty", &|frame| frame[AT + 3] = 0),
-        ("too-many", &|frame| frame[AT + 2] = 9),
-        ("truncated", &|frame| frame[AT + 3] = 6),
-        ("length-mismatch", &|frame| frame[AT + 3] = 4),
-        ("embedded-runt", &|frame| frame[AT + 5] = 13),
-        ("bad-padding", &|frame| frame[AT + 6 + 61] = 1),
-        ("bad-ip-checksum", &|frame| frame[24] ^= 1),
-        ("fragmented", &|frame| {
+    type Damage = fn(&mut Vec<u8>);
+    let cases: [(&str, Damage); 10] = [
+        ("unknown-version", |frame| frame[AT] = 2),
+        ("unknown-type", |frame| frame[AT + 1] = 9),
+        ("empty", |frame| frame[AT + 3] = 0),
+        ("too-many", |frame| frame[AT + 2] = 9),
+        ("truncated", |frame| frame[AT + 3] = 6),
+        ("length-mismatch", |frame| frame[AT + 3] = 4),
+        ("embedded-runt", |frame| frame[AT + 5] = 13),
+        ("bad-padding", |frame| frame[AT + 6 + 61] = 1),
+        ("bad-ip-checksum", |frame| frame[24] ^= 1),
+        ("fragmented", |frame| {
             frame[20] = 0x20;
             // From Don't Fragment to More Fragments: the sum is less by 0x2000.
             let sum = u16::from_be_bytes([frame[24], frame[25]]) as u32 + 0x2000;

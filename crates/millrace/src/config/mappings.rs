@@ -1,9 +1,9 @@
 //! Judging and building `[[mapping]]`: which physical port receives into which guest's buffers.
 
 use super::build::{BuiltPort, BuiltPorts, Check};
-use super::problem::Problem;
 use super::raw::{At, MappingMode, RawFile, RawMapping, Section};
 use super::{Bridge, Driver, Mapping, Patch};
+use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
 
