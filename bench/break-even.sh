@@ -8,7 +8,7 @@ exec awk '
 function x(size) { return 60 + (size - 64) / 640 * 400 }
 # Nanoseconds from 1 to 3000, in decades.
 function y(ns) { return 250 - log(ns) / log(3000) * 220 }
-/^(join|split), / { cost[$4] += $(NF - 3); count[$4] = $2; if ($1 == "join,") sizes[++n] = $4 }
+/^(join|split), / { cost[$5] += $(NF - 3); count[$5] = $2; if ($1 == "join,") sizes[++n] = $5 }
 END {
     print "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 300\" font-family=\"sans-serif\" font-size=\"12\">"
     print "<style>text{fill:#444}@media(prefers-color-scheme:dark){text{fill:#bbb}}</style>"
