@@ -10,3 +10,4 @@ pub mod driver;
 pub mod guest;
 pub mod messages;
 pub mod regions;
+pub mod tunnel;

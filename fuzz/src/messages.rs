@@ -185,13 +185,13 @@ impl Queues for Owner {
         Ok(())
     }
 
-    fn stop(&self, index: usize) -> Option<u32> {
-        let side = self.running.lock().unwrap()[index].take()?;
-        side.turn();
-        Some(match side {
+    fn stop(&self, index: usize) -> Result<Option<u32>, String> {
+        let side = self.running.lock().unwrap()[index].take();
+        side.iter().for_each(Side::turn);
+        Ok(side.map(|side| match side {
             Side::Receive(queue) => queue.base(),
             Side::Transmit(queue) => queue.base(),
-        })
+        }))
     }
 
     fn disconnected(&self, _reason: &str) {

@@ -8,11 +8,11 @@ mod support;
 use std::time::Duration;
 
 use e2e::dpdk::{self, Testpmd};
-use e2e::netns::Namespace;
 use e2e::process::Daemon;
 use e2e::virtio::{Exchange, Guest, Options};
 use e2e::{Result, cpu};
 use support::mapped::{self, BRIDGE, PASS_THROUGH};
+use support::wire::{Cable, af_xdp as wan};
 use support::{Home, Millrace, wait_for};
 
 /// Every size that fits the usual MTU.
@@ -20,62 +20,6 @@ const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 
 /// Frames each way.
 const FRAMES: u64 = 20_000;
-
-/// A cable between two namespaces: `up0` in that of the switch, `up1` at the wire.
-struct Cable {
-    here: Namespace,
-    there: Namespace,
-}
-
-impl Cable {
-    fn new() -> Result<Cable> {
-        Cable::with_queues(1)
-    }
-
-    fn with_queues(queues: u32) -> Result<Cable> {
-        let (here, there) = support::two_namespaces_with(queues)?;
-        Ok(Cable { here, there })
-    }
-
-    /// The wire: what arrives at its end of the cable goes to its port `far`, and back.
-    fn wire(&self) -> Wire {
-        self.wire_with(1)
-    }
-
-    /// The same, with so many queues of `far`.
-    fn wire_with(&self, queues: u32) -> Wire {
-        let home = Home::new();
-        let far = format!("{}queues = {queues}\n", support::port("far"));
-        let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
-        let patch = "[[patch]]\nports = [\"cable\", \"far\"]\n";
-        let config = [cable, &far, patch, support::SLEEPER].concat();
-        let millrace = home.start_inside(&self.there, &config);
-        Wire { home, _millrace: millrace }
-    }
-
-    /// A switch with a port `wan` at the cable, and `fw` for a guest.
-    fn switch(&self, home: &Home, options: &str, rest: &str) -> Millrace {
-        let config = [&wan(options), &support::port("fw"), rest].concat();
-        let millrace = home.start_inside(&self.here, &config);
-        millrace.wait_up(&["wan"]);
-        millrace
-    }
-}
-
-struct Wire {
-    home: Home,
-    _millrace: Millrace,
-}
-
-impl Wire {
-    fn far(&self) -> Result<Guest> {
-        Options::new(self.home.socket("far")).connect()
-    }
-}
-
-fn wan(options: &str) -> String {
-    format!("[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"up0\"\n{options}\n")
-}
 
 const PATCH: &str = "[[patch]]\nports = [\"wan\", \"fw\"]\n";
 fn nothing_dropped(millrace: &Millrace) {
@@ -97,7 +41,7 @@ fn every_frame_passes_both_ways() -> Result<()> {
         assert!(said.starts_with("interface up0, copied by the kernel") && said.contains(detail), "{said}");
         assert!(said.ends_with("native XDP"), "{said}");
         let guest = Options::new(home.socket("fw")).connect()?;
-        let mut exchange = Exchange::new([guest, wire.far()?], [1, 2], SIZES, 32);
+        let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 32);
         exchange.run(FRAMES, support::SOON)?;
         nothing_dropped(&millrace);
         millrace.stop();
@@ -175,7 +119,7 @@ fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
     let mut guest = Some(Options::new(home.socket("fw")).connect()?);
     for _ in 0..3 {
         let wire = cable.wire();
-        let mut exchange = Exchange::new([guest.take().expect("it is back"), wire.far()?], [1, 2], SIZES, 32);
+        let mut exchange = Exchange::new([guest.take().expect("it is back"), wire.far().connect()?], [1, 2], SIZES, 32);
         exchange.run(500, support::SOON)?;
         let [back, _] = exchange.into_guests();
         guest = Some(back);
@@ -211,7 +155,7 @@ fn a_mapped_guest_gets_every_frame_in_place() -> Result<()> {
         for _ in 0..3 {
             let options = Options::new(home.socket("fw"));
             let guest = if packed { options.packed() } else { options }.connect()?;
-            let far = wire.far()?;
+            let far = wire.far().connect()?;
             millrace.wait_mapped();
             let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 32);
             exchange.run(FRAMES / 2, support::SOON)?;
@@ -262,13 +206,17 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
     let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n";
     let rest = [BRIDGE, &support::port("other"), bridge, &support::poller()].concat();
     let millrace = cable.switch(&home, "", &rest);
-    let mut far = wire.far()?;
+    let mut far = wire.far().connect()?;
     let mut other = Options::new(home.socket("other")).connect()?;
     // Without a guest, with one that takes its frames, and with one that has posted its buffers and never looks again.
     for step in 0..3 {
         let guest = if step > 0 { Some(Options::new(home.socket("fw")).connect()?) } else { None };
         if guest.is_some() {
             millrace.wait_mapped();
+        }
+        // What was flooded before its destination was known.
+        for guest in [&mut other, &mut far] {
+            guest.receive(usize::MAX, |_| Ok(()))?;
         }
         let mut exchange = Exchange::new([other, far], [3, 2], SIZES, 32);
         exchange.run(FRAMES / 4, support::SOON)?;
@@ -302,7 +250,7 @@ fn what_can_not_be_mapped_is_copied_and_says_why() -> Result<()> {
         let millrace = home.start_inside(&cable.here, &config);
         millrace.wait_up(&["wan"]);
         let guest = Options::new(home.socket("fw")).buffer(buffer).connect()?;
-        let mut exchange = Exchange::new([guest, wire.far()?], [1, 2], SIZES, 32);
+        let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 32);
         exchange.run(FRAMES / 4, support::SOON)?;
         let mapping = millrace.mapping();
         assert!(mapping.reason.as_ref().is_some_and(|reason| reason.contains(why)), "{mapping:?}");
@@ -320,7 +268,7 @@ fn guests_are_killed_under_load() -> Result<()> {
     let wire = cable.wire();
     let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
     let _far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
-    mapped::kill_guests(&millrace, &home, 50)?;
+    mapped::kill_guests(&millrace, &home, 100)?;
     millrace.stop();
     Ok(())
 }
@@ -332,7 +280,7 @@ fn nothing_is_written_late() -> Result<()> {
     let (cable, home) = (Cable::new()?, Home::new());
     let wire = cable.wire();
     let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
-    mapped::leave_again_and_again(&millrace, &home, wire.far()?)?;
+    mapped::leave_again_and_again(&millrace, &home, wire.far().connect()?)?;
     millrace.stop();
     Ok(())
 }
@@ -348,7 +296,7 @@ fn the_interface_goes_under_load_and_the_guest_stays() -> Result<()> {
         millrace.wait_up(&["wan"]);
         millrace.wait_mapped();
         let before = millrace.mapping().in_place;
-        let mut exchange = Exchange::new([guest.take().expect("it is back"), wire.far()?], [1, 2], SIZES, 32);
+        let mut exchange = Exchange::new([guest.take().expect("it is back"), wire.far().connect()?], [1, 2], SIZES, 32);
         exchange.run(1000, support::SOON)?;
         assert!(millrace.mapping().in_place > before + 500, "{:?}", millrace.mapping());
         let [back, _] = exchange.into_guests();
@@ -373,7 +321,7 @@ fn a_switch_that_stops_gives_everything_back() -> Result<()> {
     for _ in 0..3 {
         let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
         let guest = Options::new(home.socket("fw")).connect()?;
-        let far = wire.far()?;
+        let far = wire.far().connect()?;
         millrace.wait_mapped();
         Exchange::new([guest, far], [1, 2], SIZES, 32).run(2000, support::SOON)?;
         // With both still connected.
@@ -397,7 +345,7 @@ fn generic_xdp_does_it_too() -> Result<()> {
     assert!(said.contains("(XDP is generic), generic XDP (native: "), "{said}");
     let guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
-    let mut exchange = Exchange::new([guest, wire.far()?], [1, 2], SIZES, 32);
+    let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 32);
     exchange.run(FRAMES / 4, support::SOON)?;
     look(&millrace, FRAMES / 4);
     millrace.stop();
@@ -474,7 +422,7 @@ fn chains_come_back_from_a_worker_that_sleeps() -> Result<()> {
     let wire = cable.wire();
     let millrace = cable.switch(&home, "", &[PASS_THROUGH, support::SLEEPER].concat());
     let mut guest = Options::new(home.socket("fw")).connect()?;
-    let mut far = wire.far()?;
+    let mut far = wire.far().connect()?;
     wait_for("the mapping", || millrace.mapping().zero_copy.then_some(()));
     for round in 0..40u8 {
         let sent = millrace.mapping().sent_in_place;

@@ -294,7 +294,7 @@ fn descriptors_form_a_loop() {
             scene.b.send(&[&[0xff; 64]], 1).unwrap();
             scene.b.flush();
         }
-        scene.said("longer than the queue size 256, or a loop");
+        scene.said("longer than 256 descriptors, or a loop");
         drop(rogue);
         scene.recovers();
     }

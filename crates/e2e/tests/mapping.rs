@@ -11,6 +11,7 @@ use e2e::netns::Namespace;
 use e2e::virtio::{Exchange, Forwarder, Options, Pump};
 use e2e::{Result, cpu};
 use support::mapped::{self, BRIDGE, PASS_THROUGH};
+use support::wire::Wire;
 use support::{Home, Millrace, wait_for};
 
 /// Frames each way.
@@ -18,44 +19,6 @@ const FRAMES: u64 = 20_000;
 
 /// Every size that fits into a buffer of a mapped guest.
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1500;
-
-/// The wire: a Millrace between `wan.sock`, which the switch connects to, and the port `far`.
-struct Wire {
-    home: Home,
-    millrace: Option<Millrace>,
-}
-
-impl Wire {
-    fn new() -> Wire {
-        Wire::with(support::patch("wan", "far"))
-    }
-
-    fn with(config: String) -> Wire {
-        let home = Home::new();
-        let millrace = Some(home.start(&(config + support::SLEEPER)));
-        Wire { home, millrace }
-    }
-
-    fn kill(&mut self) -> Result<()> {
-        self.millrace.take().expect("it lives").daemon.kill()?;
-        Ok(())
-    }
-
-    /// Is there again.
-    fn revive(&mut self) {
-        self.millrace = Some(self.home.start(&(support::patch("wan", "far") + support::SLEEPER)));
-    }
-
-    /// The configuration of a port that is connected to it.
-    fn port(&self, packed: bool) -> String {
-        let socket = self.home.socket("wan").display().to_string();
-        format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\npacked = {packed}\n")
-    }
-
-    fn far(&self) -> Options {
-        Options::new(self.home.socket("far"))
-    }
-}
 
 fn switch(home: &Home, wire: &Wire, packed: bool, rest: &str) -> Millrace {
     let millrace = home.start(&[&wire.port(packed), &support::port("fw"), rest, &support::poller()].concat());
@@ -127,7 +90,7 @@ fn a_linux_machine() -> Result<()> {
     let tap = "[[port]]\nname = \"far\"\ndriver = \"tap\"\ninterface = \"far0\"\n";
     let patch = "[[patch]]\nports = [\"wan\", \"far\"]\n";
     let wire = far.start_inside(&namespace, &[&support::port("wan"), tap, patch, support::SLEEPER].concat());
-    let wire = Wire { home: far, millrace: Some(wire) };
+    let wire = Wire::of(far, wire);
     namespace.run("ip", &["address", "add", "192.0.2.1/24", "dev", "far0"])?;
     let home = Home::new();
     let millrace = switch(&home, &wire, false, PASS_THROUGH);

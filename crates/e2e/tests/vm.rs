@@ -7,7 +7,7 @@ use std::time::Instant;
 use e2e::guest::{self, Kernel, Nic, Vm};
 use e2e::netns::Namespace;
 use e2e::{Result, cpu};
-use support::{Home, Millrace};
+use support::{Home, Millrace, files};
 
 /// Size of the files that are moved.
 const FILE: usize = 4 << 20;
@@ -96,28 +96,7 @@ fn a_machine_and_its_host_talk_over_a_tap() -> Result<()> {
     assert_eq!(vm.ping("192.0.2.1", 3)?.received, 3);
     host.run("ping", &["-c", "3", "-i", "0.2", "-W", "2", "192.0.2.2"])?;
 
-    // The listener closes when its input ends, which therefore is a FIFO that never does.
-    let silence = home.path("silence");
-    let silence = silence.to_str().expect("a path in UTF-8");
-    let to_host = format!("mkfifo {silence}; busybox nc -l -p 5001 <>{silence} | sha256sum");
-    let made = vm.check(&format!("head -c {FILE} /dev/urandom >/tmp/file; sha256sum </tmp/file"))?;
-    let send = "for i in 1 2 3 4 5 6 7 8 9; do nc 192.0.2.1 5001 </tmp/file && exit; sleep 0.2; done; exit 1";
-    let job = vm.start(send)?;
-    let received = host.run("timeout", &["30", "sh", "-c", &to_host])?;
-    vm.checked(job, guest::PATIENCE)?;
-    assert_eq!(received.trim_end(), made, "the file from the machine to its host");
-
-    let listen = "mkfifo /tmp/silence; nc -l -p 5001 <>/tmp/silence >/tmp/file2; sha256sum </tmp/file2";
-    let job = vm.start(listen)?;
-    let file = home.path("file");
-    let file = file.to_str().expect("a path in UTF-8");
-    let send = format!(
-        "head -c {FILE} /dev/urandom >{file}; sha256sum <{file}; \
-         for i in 1 2 3 4 5 6 7 8 9; do busybox nc 192.0.2.2 5001 <{file} && exit; sleep 0.2; done; exit 1"
-    );
-    let made = host.run("timeout", &["30", "sh", "-c", &send])?;
-    assert_eq!(vm.checked(job, guest::PATIENCE)?, made.trim_end(), "the file from the host to its machine");
-
+    files::move_both_ways(&host, &vm, ["192.0.2.1", "192.0.2.2"], FILE, &home)?;
     let tap_mac = host.run("cat", &["/sys/class/net/tap0/address"])?;
     let mut learned: Vec<_> = millrace.macs().into_iter().map(|entry| (entry.port, entry.mac)).collect();
     learned.sort();

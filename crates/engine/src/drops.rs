@@ -38,6 +38,14 @@ reasons! {
     Vlan = "vlan",
     /// There is no other port in the bridge to send it to.
     NoPort = "no-port",
+    /// No flow of the bridge's table matches the frame.
+    NoFlow = "no-flow",
+    /// The flow that matches the frame sends it nowhere.
+    FlowDrop = "flow-drop",
+    /// A flow sends the frame to a port that the bridge does not have.
+    UnknownPort = "unknown-port",
+    /// Controllers take packets more slowly than flows send them.
+    ControllerBusy = "controller-busy",
     /// The port is in no patch and no bridge.
     Unconnected = "unconnected",
     /// The packet's service chain is in no flow, and the configuration says that such packets are dropped.
@@ -50,24 +58,28 @@ reasons! {
     Empty = "empty",
     /// An aggregate holds more packets than are taken.
     TooMany = "too-many",
-    /// An aggregate ends before a header or a packet in it does.
+    /// An aggregate, or a frame in a tunnel, ends before a header or a packet in it does.
     Truncated = "truncated",
-    /// A packet in an aggregate is shorter than an Ethernet header.
+    /// A packet in an aggregate, or what is inside of a tunnel's frame, is shorter than an Ethernet header.
     EmbeddedRunt = "embedded-runt",
     /// A padding byte of an aggregate is not zero.
     BadPadding = "bad-padding",
-    /// Lengths in an aggregate contradict each other, or those around it.
+    /// Lengths in an aggregate or in a tunnel's headers contradict each other, or those around them.
     LengthMismatch = "length-mismatch",
-    /// An aggregate was fragmented on its way.
+    /// An aggregate, or a frame in a tunnel, was fragmented on its way.
     Fragmented = "fragmented",
-    /// The IPv4 header around an aggregate has a wrong checksum.
+    /// The IPv4 header around an aggregate, or of a tunnel, has a wrong checksum.
     BadIpChecksum = "bad-ip-checksum",
-    /// An aggregate has a wrong UDP checksum.
+    /// An aggregate, or a frame in a tunnel, has a wrong UDP checksum.
     BadUdpChecksum = "bad-udp-checksum",
     /// An aggregate over IPv6 has no UDP checksum, and the configuration asks for one.
     NoUdpChecksum = "no-udp-checksum",
-    /// The VXLAN header around an aggregate has no valid VNI.
+    /// The VXLAN header around an aggregate, or of a tunnel, has no valid VNI.
     BadVxlanFlags = "bad-vxlan-flags",
+    /// The port is the end of a tunnel, and the frame is not VXLAN from its other end to this one.
+    NotTunnel = "not-tunnel",
+    /// The frame is of another VXLAN network than the port's.
+    OtherVni = "other-vni",
     /// Dropped on purpose by fault injection.
     Injected = "injected",
     /// The kernel lost frames before the switch could take them, or they are longer than the buffers it has for them.

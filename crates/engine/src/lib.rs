@@ -6,8 +6,9 @@
 //! Inside, arrows point down:
 //! - `switch`: the control side; owns the ports, builds plans, hands them to workers;
 //! - `aggregate`: joins and splits packets at ports towards the network;
+//! - `tunnel`: takes frames out of VXLAN at such ports, and puts them in;
 //! - [`worker`]: pinned threads that run a plan to completion, round after round;
-//! - [`forward`]: where a frame goes: patch, bridge;
+//! - [`forward`]: where a frame goes: patch, bridge, flows of a controller;
 //! - [`port`]: where frames come from and go to.
 #![deny(unsafe_code)]
 
@@ -17,10 +18,13 @@ pub mod counters;
 pub mod drops;
 pub mod forward;
 mod handover;
+mod octets;
 pub mod port;
+mod punt;
 pub mod spec;
 pub mod stats;
 mod switch;
+mod tunnel;
 pub mod worker;
 
 pub use switch::{Error, ReloadReport, Switch};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 pub use paflow::rules::{Chains, NextHop as NextHopSpec, Spec as AggregationSpec};
 pub use vhost_user::Mode;
+pub use vhost_user::frontend::QueueSizes;
 pub use xsk::Mode as XdpMode;
 
 /// A whole switch.
@@ -35,9 +36,35 @@ pub struct MappingSpec {
     /// The two are also patched together, so that no look-up is needed, and frames come from nowhere else. Otherwise
     /// they are in one bridge.
     pub pass_through: bool,
+    /// From so many bytes on a frame of the guest is sent from where it lies; measured if there is none.
+    pub copy_break: Option<u32>,
+    /// Whose frames may be received into the guest's buffers, if others are in the bridge.
+    pub tenancy: Tenancy,
+}
+
+/// Most addresses that frames can be steered by.
+pub const MOST_STEERED: usize = xsk::Steering::MOST_MACS;
+
+/// What lets the frames of others be received into a guest's buffers, or keeps them out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tenancy {
+    /// Frames for these ports may be.
+    Trust(Vec<String>),
+    /// Frames for all ports may be.
+    TrustAll,
+    /// The physical port gives the queue frames to the guest's static addresses and to groups only. Others arrive in
+    /// memory of the switch.
+    SteerByMac,
+    /// Something outside sees to it that only the guest's frames are in the queue.
+    Steered,
 }
 
 impl MappingSpec {
+    /// Whether the two map the same ports in the same mode.
+    pub(crate) fn joins_like(&self, other: &MappingSpec) -> bool {
+        *self == MappingSpec { tenancy: self.tenancy.clone(), ..other.clone() }
+    }
+
     /// Its mode in the configuration.
     pub fn mode(&self) -> &'static str {
         if self.pass_through { "pass-through" } else { "bridge" }
@@ -59,8 +86,40 @@ pub struct PortSpec {
     pub fault: Option<Faults>,
     /// Joins packets before they leave here, and splits aggregates that arrive.
     pub aggregate: bool,
-    /// Copies every received frame into a private buffer first, as switches with packet pools do. For comparison.
+    /// The end of a tunnel: behind the port, everything is inside of VXLAN. Not where packets are joined.
+    pub vxlan: Option<paflow::vxlan::End>,
+    /// What no configuration can ask for.
+    pub analysis: Analysis,
+}
+
+impl PortSpec {
+    /// One that does nothing to frames.
+    pub fn new(name: impl Into<String>, driver: Driver) -> PortSpec {
+        PortSpec {
+            name: name.into(),
+            driver,
+            vlan: Vlan::Ignore,
+            record: None,
+            fault: None,
+            aggregate: false,
+            vxlan: None,
+            analysis: Analysis::default(),
+        }
+    }
+}
+
+/// What a port does differently for the sake of those who compare and analyse. Nothing of it is of use otherwise, and no
+/// configuration can ask for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Analysis {
+    /// Copies every received frame into a private buffer first, as switches with packet pools do.
     pub staged: bool,
+    /// Frames from here are copied even if the port is mapped: from a physical port to the guest, from a guest to the
+    /// physical port. Of vhost-user and virtio-user ports.
+    pub copied: bool,
+    /// Frames go out here without being copied: descriptors move as ever, and what arrives is whatever was in the buffer
+    /// before. Of vhost-user and virtio-user ports.
+    pub omit_copies: bool,
 }
 
 /// What a port is connected to.
@@ -70,7 +129,7 @@ pub enum Driver {
     /// A guest's virtio-net device: the switch is the device.
     VhostUser { socket: PathBuf, mode: Mode, queues: u16 },
     /// Somebody else's vhost-user backend: the switch is the driver.
-    VirtioUser { socket: PathBuf, mode: Mode, queues: u16, queue_size: u16, packed: bool },
+    VirtioUser { socket: PathBuf, mode: Mode, queues: u16, queue_sizes: QueueSizes, packed: bool },
     /// A kernel tap device.
     Tap { interface: Option<String>, mtu: Option<u32>, queues: u16 },
     /// A kernel interface, by AF_PACKET rings.
@@ -149,6 +208,17 @@ pub struct BridgeSpec {
     pub ageing: Duration,
     /// Addresses that are never learned or forgotten: (address, VLAN, port).
     pub statics: Vec<([u8; 6], u16, String)>,
+    /// Controllers say where frames go, by flows. One bridge at most.
+    pub flows: Option<FailMode>,
+}
+
+/// What becomes of frames while there are no flows at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailMode {
+    /// They go as through any bridge.
+    Standalone,
+    /// They are dropped.
+    Secure,
 }
 
 /// A worker thread.

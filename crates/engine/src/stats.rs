@@ -20,6 +20,41 @@ pub struct Snapshot {
     /// What is joined and split, if that is configured.
     #[serde(default)]
     pub aggregation: Option<AggregationStats>,
+    /// The bridge that forwards by a controller's flows, if there is one.
+    #[serde(default)]
+    pub datapath: Option<DatapathStats>,
+}
+
+/// A bridge that forwards by a controller's flows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DatapathStats {
+    /// Its name.
+    pub bridge: String,
+    /// Its ports, with the numbers that flows name them by.
+    pub ports: Vec<DatapathPort>,
+    /// Flows in force.
+    pub flows: usize,
+    /// Frames that a flow was looked up for.
+    pub lookups: u64,
+    /// Of these, frames that a flow was found for.
+    pub matched: u64,
+    /// Of these, frames that were like none that the worker remembered, so that the table was searched.
+    pub searched: u64,
+    /// Packets that were taken for controllers.
+    pub packet_ins: u64,
+    /// Packets that were not, because there was no room left.
+    pub packet_ins_lost: u64,
+    /// Packets of controllers that were not sent, by reason; only reasons that occurred.
+    pub packet_out_drops: BTreeMap<String, u64>,
+}
+
+/// A port of such a bridge.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatapathPort {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub number: u32,
 }
 
 /// Packet aggregation.
@@ -31,6 +66,9 @@ pub struct AggregationStats {
     pub mtu: u16,
     /// Number of flows in the aggregation table.
     pub flows: usize,
+    /// Frames in which other switches relayed flows for it.
+    #[serde(default)]
+    pub relayed: u64,
     /// One entry a next hop, in configuration order.
     pub next_hops: Vec<NextHopStats>,
     /// One entry for each port that aggregates, in configuration order.
@@ -116,12 +154,14 @@ pub struct MappingStats {
     pub in_place: u64,
     /// Of these, frames that were for somebody else, and copied or dropped.
     pub elsewhere: u64,
-    /// Frames that were received into buffers of the switch, for want of the guest's.
+    /// Frames that were received into buffers of the switch, for want of the guest's or because they were steered there.
     pub copied: u64,
     /// Frames of the guest that were sent from where they lay.
     pub sent_in_place: u64,
     /// Frames that were sent to the physical queue after a copy.
     pub sent_copied: u64,
+    /// From so many bytes on frames are sent from where they lie.
+    pub copy_break: u32,
 }
 
 /// One port.

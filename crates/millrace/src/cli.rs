@@ -53,6 +53,7 @@ Examples:
   millrace ctl drops                   frames that ended without being sent, and why
   millrace ctl mappings                physical queues that receive into guests' buffers
   millrace ctl aggregation             packets that are joined for the network, and how well that works
+  millrace ctl flows                   flows that controllers have set over OpenFlow
   millrace ctl confinement             what the switch denies itself
   millrace ctl --json stats            everything that is counted, for scripts
   millrace ctl --socket /run/b.sock reload")]
@@ -170,6 +171,8 @@ pub enum CtlRequest {
     Mappings,
     /// Packets that are joined and split: next hops, flows, and what is on the wire
     Aggregation,
+    /// Flows that controllers have set, and what they have counted
+    Flows,
     /// Privileges, system calls and files that the switch has denied itself
     Confinement,
     /// Read the configuration again and apply it

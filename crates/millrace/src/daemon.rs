@@ -2,16 +2,18 @@
 
 use crate::config::{Config, LoadError, Reach, ReachError, ReloadReport};
 use crate::confine::{Confined, PrivilegeError, confine};
-use crate::control::{Handler, Server};
+use crate::control::{Flow, Handler, Server};
 use crate::metrics::Exporter;
-use crate::openflow::{Datapath, Service};
+use crate::openflow::{Book, Datapath, Service};
 use crate::plan;
 use crate::serve::{BindError, ListenError, Stop};
 use engine::Switch;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
+use openflow::{Action, Classifier, FlowId, PacketIn, Rule};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -73,6 +75,7 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
         reach: confined.landlock.active.then_some(reach),
         confined,
         config: Mutex::new(config),
+        flows: openflow.as_ref().map(Service::book),
         signals: signals.handle(),
     });
     let handler: Arc<dyn Handler> = daemon.clone();
@@ -113,6 +116,8 @@ struct Daemon {
     reach: Option<Reach>,
     /// What it was last told to be.
     config: Mutex<Config>,
+    /// What controllers have set, if they can.
+    flows: Option<Book>,
     /// Closing it ends the signal loop, and so the switch.
     signals: Handle,
 }
@@ -159,6 +164,34 @@ impl Datapath for Daemon {
     fn lay_flows(&self, flows: Vec<AggregationFlow>) {
         self.switch.lay_aggregation_flows(flows);
     }
+
+    fn set_flows(&self, rules: Classifier<Rule>) {
+        self.switch.set_flows(rules);
+    }
+
+    fn harvest_flows(&self, account: &mut dyn FnMut(FlowId, u64, u64)) -> (u64, u64) {
+        self.switch.harvest_flows(account)
+    }
+
+    fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]) {
+        self.switch.packet_out(in_port, actions, data);
+    }
+
+    fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>)) {
+        self.switch.packet_ins(take);
+    }
+
+    fn relayed_flows(&self, take: &mut dyn FnMut(&[u8])) {
+        self.switch.relayed_flows(take);
+    }
+
+    fn bell(&self) -> BorrowedFd<'_> {
+        self.switch.bell()
+    }
+
+    fn answer(&self) {
+        self.switch.answer();
+    }
 }
 
 impl Handler for Daemon {
@@ -172,6 +205,10 @@ impl Handler for Daemon {
 
     fn aggregation_flows(&self) -> Vec<AggregationFlow> {
         self.switch.aggregation_flows()
+    }
+
+    fn flows(&self) -> Vec<Flow> {
+        self.flows.as_ref().map(Book::flows).unwrap_or_default()
     }
 
     fn reload(&self) -> Result<ReloadReport, String> {

@@ -1,6 +1,6 @@
 //! From what a file says to what the engine is told.
 
-use crate::config::{Aggregation, Config, Driver, Idle, Mapping, Mode, Port, Vlan};
+use crate::config::{Config, Driver, FailMode, Idle, Mapping, Mode, Port, Vlan};
 use engine::spec;
 
 /// The switch that `config` describes.
@@ -10,6 +10,10 @@ pub fn spec(config: &Config) -> spec::Spec {
         ports: b.ports.clone(),
         ageing: b.ageing,
         statics: b.statics.iter().map(|s| (s.mac.0, s.vlan, s.port.clone())).collect(),
+        flows: config.openflow.as_ref().filter(|_| b.openflow).map(|openflow| match openflow.fail_mode {
+            FailMode::Standalone => spec::FailMode::Standalone,
+            FailMode::Secure => spec::FailMode::Secure,
+        }),
     });
     let workers = config.workers.iter().map(|w| spec::WorkerSpec {
         cpu: w.cpu,
@@ -25,14 +29,20 @@ pub fn spec(config: &Config) -> spec::Spec {
         patches: config.patches.iter().map(|p| p.ports.clone()).collect(),
         bridges: bridges.collect(),
         mappings: config.mappings.iter().map(mapping).collect(),
-        aggregation: config.aggregation.as_ref().map(Aggregation::spec),
+        aggregation: aggregation(config),
         workers: workers.collect(),
     }
 }
 
+fn aggregation(config: &Config) -> Option<spec::AggregationSpec> {
+    let aggregation = config.aggregation.as_ref()?;
+    let relay = config.openflow.as_ref().filter(|openflow| openflow.relay).map(|_| aggregation.mac.0);
+    Some(spec::AggregationSpec { relay, ..aggregation.spec() })
+}
+
 fn mapping(mapping: &Mapping) -> spec::MappingSpec {
-    let Mapping { from, to, pass_through } = mapping.clone();
-    spec::MappingSpec { from, to, pass_through }
+    let Mapping { from, to, pass_through, tenancy, copy_break } = mapping.clone();
+    spec::MappingSpec { from, to, pass_through, tenancy, copy_break }
 }
 
 fn port(port: &Port) -> spec::PortSpec {
@@ -53,7 +63,8 @@ fn port(port: &Port) -> spec::PortSpec {
             seed: f.seed,
         }),
         aggregate: port.aggregate,
-        staged: false,
+        vxlan: port.vxlan.clone(),
+        analysis: spec::Analysis::default(),
     }
 }
 
@@ -70,7 +81,7 @@ fn driver(driver: &Driver) -> spec::Driver {
             socket: socket.clone(),
             mode: mode(m),
             queues: *queues,
-            queue_size: *queue_size,
+            queue_sizes: (*queue_size).into(),
             packed: *packed,
         },
         Driver::Tap { interface, mtu, queues } => {

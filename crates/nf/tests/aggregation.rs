@@ -57,6 +57,7 @@ fn spec(vxlan: bool, v6: bool, checksum: Checksum) -> Spec {
         receiver: Receiver::default(),
         addresses: next_hops.iter().map(own).collect(),
         drop_unknown: false,
+        relay: None,
         next_hops,
         flows: vec![(100, 1), (200, 2)],
     }

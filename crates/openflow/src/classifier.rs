@@ -66,6 +66,25 @@ impl<T> Classifier<T> {
         flows.iter().find(|(other, _)| *other == priority).map(|(_, value)| value)
     }
 
+    /// The same matches, each standing for what `make` makes of what it stood for.
+    pub fn map<U>(&self, mut make: impl FnMut(&T) -> U) -> Classifier<U> {
+        let mut tuple = |tuple: &Tuple<T>| Tuple {
+            mask: tuple.mask,
+            flows: tuple
+                .flows
+                .iter()
+                .map(|(key, flows)| (*key, flows.iter().map(|(priority, value)| (*priority, make(value))).collect()))
+                .collect(),
+            priorities: tuple.priorities.clone(),
+        };
+        Classifier { tuples: self.tuples.iter().map(&mut tuple).collect() }
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.tuples.is_empty()
+    }
+
     /// Sets what stands at a match and priority.
     pub fn insert(&mut self, at: &Match, priority: u16, value: T) {
         let index = self.tuples.iter().position(|tuple| tuple.mask == at.mask).unwrap_or_else(|| {

@@ -174,7 +174,7 @@ impl Key {
 
     /// Whether both are the same, without a call of memcmp.
     #[inline]
-    pub(crate) fn is(&self, other: &Key) -> bool {
+    pub fn is(&self, other: &Key) -> bool {
         (0..WORDS).fold(0, |difference, word| difference | (self.0[word] ^ other.0[word])) == 0
     }
 

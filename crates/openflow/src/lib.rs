@@ -25,6 +25,7 @@ mod request;
 pub mod rewrite;
 mod switch;
 mod table;
+mod text;
 mod wire;
 
 pub use action::Action;

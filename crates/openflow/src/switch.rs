@@ -80,8 +80,10 @@ pub struct PacketIn<'a> {
     pub in_port: u32,
     /// The tunnel it came out of, or 0.
     pub tunnel_id: u64,
-    /// The packet, as it was when the action was done.
+    /// The packet, as it was when the action was done, or as much of it as was asked for.
     pub data: &'a [u8],
+    /// Its whole length.
+    pub total_len: usize,
 }
 
 /// The state machine. It knows no sockets and no clock: bytes and times are brought to it, and bytes and [`Event`]s are
@@ -130,6 +132,9 @@ impl Switch {
     }
 
     /// Takes bytes that a controller sent, at time `now`. On an error, send the rest of its output and close.
+    ///
+    /// If a barrier comes behind something that is asked of the data path, what follows it is left where it is: do the
+    /// events, and call this again as long as there [`Self::is_left`] something.
     pub fn receive(&mut self, id: ConnectionId, bytes: &[u8], now: Millis) -> Result<(), Closed> {
         let connection = self.connections.get_mut(&id).ok_or(Closed::Unknown)?;
         let mut input = std::mem::take(&mut connection.input);
@@ -154,12 +159,21 @@ impl Switch {
             {
                 connection.fail(&request, error);
             }
+            if request.kind == message::BARRIER_REQUEST && !self.events.is_empty() {
+                break;
+            }
         }
         input.drain(..done);
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.input = input;
         }
         Ok(())
+    }
+
+    /// A whole message of a controller has not been read yet.
+    pub fn is_left(&self, id: ConnectionId) -> bool {
+        let input = self.connections.get(&id).map_or(&[][..], |connection| &connection.input);
+        first_len(input).is_ok_and(|len| len.is_some_and(|len| len <= input.len()))
     }
 
     /// What is to be sent to a controller. Whoever sends it removes it from the front.
@@ -281,7 +295,7 @@ impl Switch {
         let data = &packet.data[..packet.data.len().min(65_000)];
         self.notify(Notice::PacketIn, packet.reason as u8, message::PACKET_IN, |body| {
             body.u32(NO_BUFFER);
-            body.u16(packet.data.len().min(0xffff) as u16);
+            body.u16(packet.total_len.min(0xffff) as u16);
             body.put(&[packet.reason as u8, 0]);
             body.u64(packet.cookie);
             matches.write(body);

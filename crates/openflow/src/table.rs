@@ -49,8 +49,19 @@ pub struct Flow {
 pub struct Rule {
     /// For [`FlowTable::account`].
     pub flow: FlowId,
+    /// The controller's own mark.
+    pub cookie: u64,
+    /// It is the table-miss flow: all packets, priority 0.
+    pub is_miss: bool,
     /// What to do; nothing means to drop.
     pub actions: Arc<[Action]>,
+}
+
+impl Rule {
+    fn of(id: FlowId, flow: &Flow) -> Rule {
+        let is_miss = flow.priority == 0 && flow.matches == Match::any();
+        Rule { flow: id, cookie: flow.cookie, is_miss, actions: flow.instructions.actions.clone() }
+    }
 }
 
 /// Which flows a request means (Section 6.4).
@@ -147,6 +158,11 @@ impl FlowTable {
         self.limit
     }
 
+    /// Changes how many flows there can be. Those that there are stay.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Counts packets that the data path took a flow for, the last one at `used`. A flow that has ended is nobody's.
     pub fn account(&mut self, id: FlowId, packets: u64, bytes: u64, used: Millis) {
         if let Some(flow) = self.flows.get_mut(&id) {
@@ -179,8 +195,7 @@ impl FlowTable {
         let id = FlowId(self.next);
         self.next += 1;
         self.version += 1;
-        let rule = Rule { flow: id, actions: flow.instructions.actions.clone() };
-        self.rules.insert(&flow.matches, flow.priority, rule);
+        self.rules.insert(&flow.matches, flow.priority, Rule::of(id, &flow));
         self.flows.insert(id, flow);
         Ok(())
     }
@@ -197,8 +212,7 @@ impl FlowTable {
             if reset_counters {
                 (flow.packets, flow.bytes) = (0, 0);
             }
-            let rule = Rule { flow: *id, actions: instructions.actions.clone() };
-            self.rules.insert(&flow.matches, flow.priority, rule);
+            self.rules.insert(&flow.matches, flow.priority, Rule::of(*id, flow));
             self.version += 1;
         }
     }

@@ -238,7 +238,14 @@ fn monitor_sees_packets_removals_and_ports() {
     let frame = frame_from([10, 0, 0, 1]);
     let text = wait("nw_src=10.0.0.1", &|| {
         let (reason, cookie) = (PacketInReason::Action, 0x99);
-        server.switch().packet_in(&PacketIn { reason, cookie, in_port: 2, tunnel_id: 0, data: &frame });
+        server.switch().packet_in(&PacketIn {
+            reason,
+            cookie,
+            in_port: 2,
+            tunnel_id: 0,
+            data: &frame,
+            total_len: frame.len(),
+        });
     });
     assert!(text.contains("OFPT_PACKET_IN") && text.contains("cookie=0x99 total_len=60 in_port=2"), "{text}");
 

@@ -116,6 +116,15 @@ fn packets_go_out_and_bad_ones_do_not() {
     let actions = vec![Action::Output { port: 0xffff_fff9, max_len: 0 }];
     let event = Event::PacketOut { in_port: 0xffff_fffd, actions, data: vec![9; 60] };
     assert_eq!(rig.switch.event(), Some(event));
+    // What comes behind a barrier waits until the data path has done what came before it.
+    let packet = out(u32::MAX, 1, &output(1), &[9; 60]);
+    let all = [packet, message(20, 5, &[]), message(2, 6, &[]), message(2, 7, &[])[..6].to_vec()].concat();
+    rig.send(id, &all).unwrap();
+    assert_eq!(rig.take(id).iter().map(|answer| answer.xid).collect::<Vec<_>>(), [5]);
+    assert!(rig.switch.is_left(id) && rig.switch.event().is_some());
+    rig.send(id, &[]).unwrap();
+    assert_eq!(rig.take(id).iter().map(|answer| answer.xid).collect::<Vec<_>>(), [6]);
+    assert!(!rig.switch.is_left(id), "half a message is none");
 }
 
 #[test]
@@ -215,7 +224,14 @@ fn notices_go_to_those_who_want_them() {
     let mut rig = Rig::new();
     let (equal, slave) = (rig.connect(), rig.connect());
     rig.ask(slave, &message(24, 3, &[0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]));
-    let packet = PacketIn { reason: PacketInReason::NoMatch, cookie: 9, in_port: 1, tunnel_id: 0, data: &[7; 60] };
+    let packet = PacketIn {
+        reason: PacketInReason::NoMatch,
+        cookie: 9,
+        in_port: 1,
+        tunnel_id: 0,
+        data: &[7; 60],
+        total_len: 60,
+    };
     rig.switch.packet_in(&packet);
     let seen = rig.take(equal);
     assert_eq!((seen[0].kind, seen[0].xid), (10, 0));
@@ -242,7 +258,14 @@ fn a_controller_that_does_not_read_loses_notices_only() {
     let data = vec![0; 60_000];
     for _ in 0..30 {
         let (reason, cookie) = (PacketInReason::Action, 0);
-        rig.switch.packet_in(&PacketIn { reason, cookie, in_port: 1, tunnel_id: 0, data: &data });
+        rig.switch.packet_in(&PacketIn {
+            reason,
+            cookie,
+            in_port: 1,
+            tunnel_id: 0,
+            data: &data,
+            total_len: data.len(),
+        });
     }
     assert!(rig.switch.lost_notices(id) > 0);
     assert!(rig.switch.output(id).unwrap().len() < openflow::BACKLOG + 70_000);

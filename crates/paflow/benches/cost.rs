@@ -4,6 +4,7 @@
 use paflow::decode::{Tail, locate};
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::table::{VlanTable, VniTable, key};
+use paflow::vxlan::{End, Endpoints};
 use paflow::{Nfi, Piece, Planner, Receiver, Template, encode};
 use std::hint::black_box;
 use std::time::Instant;
@@ -121,4 +122,37 @@ fn main() {
             black_box(&mut buffers);
         });
     }
+    for (name, ends) in [("VXLAN over IPv4", tunnel_ends(addresses)), ("VXLAN over IPv6", tunnel_ends(v6()))] {
+        let [here, there] = ends;
+        let mut packet = packets[0].clone();
+        packet[12..18].copy_from_slice(&[8, 0, 0x45, 0, 0, 50]);
+        packet[23] = 17;
+        let mut headers = [here.headers(); BURST];
+        measure(&format!("{name}, headers of a packet"), BURST, || {
+            headers.iter_mut().for_each(|headers| here.complete(headers, black_box(&packet[..])));
+        });
+        let wire = [&headers[0][..], &packet].concat();
+        measure(&format!("{name}, find what is inside"), BURST, || {
+            (0..BURST).for_each(|_| {
+                black_box(there.inside(black_box(&wire[..])).unwrap());
+            });
+        });
+    }
+}
+
+fn v6() -> Addresses {
+    Addresses::V6 { source: [1; 8].into(), destination: [2; 8].into() }
+}
+
+/// Both ends of a tunnel.
+fn tunnel_ends(addresses: Addresses) -> [End; 2] {
+    let back = match addresses {
+        Addresses::V4 { source, destination } => Addresses::V4 { source: destination, destination: source },
+        Addresses::V6 { source, destination } => Addresses::V6 { source: destination, destination: source },
+    };
+    let (source, destination, checksum) = ([2; 6], [4; 6], Checksum::Zero);
+    [addresses, back].map(|addresses| {
+        let endpoints = Endpoints { source, destination, addresses, port: 4789, vni: 7, hop_limit: 64, checksum };
+        End::new(&endpoints, 1500).unwrap()
+    })
 }

@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071), summed up over parts of any length.
 
 /// The sum of the parts so far, in the order in which they are on the wire.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     total: u64,
     odd: bool,

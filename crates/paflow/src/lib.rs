@@ -7,6 +7,8 @@
 //! writes the headers of a group, and [`encode`] the bytes between its packets. The packets' own bytes are never
 //! touched: the data path gathers them.
 //!
+//! Frames that are not aggregated go through a tunnel by [`vxlan`], which has the same headers.
+//!
 //! In: [`receive::Receiver`] finds the aggregate in a frame, and [`decode`] says where the packets in it are, after it
 //! has checked everything.
 //!
@@ -14,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+mod datagram;
 pub mod decode;
 pub mod encode;
 pub mod header;
@@ -24,6 +27,7 @@ pub mod receive;
 pub mod reject;
 pub mod rules;
 pub mod table;
+pub mod vxlan;
 
 pub use decode::{Aggregate, Piece};
 pub use header::Header;

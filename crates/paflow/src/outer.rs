@@ -1,4 +1,4 @@
-//! The headers around an aggregate: written once for each next hop, and completed for each aggregate.
+//! The headers around an aggregate, or around a frame in a tunnel: written once for each next hop, and completed each time.
 
 use crate::checksum::Sum;
 use crate::header::{ETHERTYPE, HEADER_LEN, Header, entry_size};
@@ -98,7 +98,7 @@ pub enum RouteError {
 }
 
 /// Complete headers, the aggregate's own included.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     bytes: [u8; MAX_HEADERS],
     len: u8,
@@ -113,17 +113,23 @@ impl std::ops::Deref for Headers {
     }
 }
 
-/// Headers to one next hop, of which only lengths, number and checksums are missing.
-#[derive(Clone, Debug)]
-pub struct Template {
+/// Outer headers, of which only lengths and checksums are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outer {
     headers: Headers,
-    room: u32,
     ip: Ip,
     checksum: Checksum,
 }
 
+/// Headers to one next hop, of which only lengths, number and checksums are missing.
+#[derive(Clone, Debug)]
+pub struct Template {
+    outer: Outer,
+    room: u32,
+}
+
 /// What is known of the IP header beforehand.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ip {
     None,
     /// The sums of the IPv4 header and of the pseudo header (RFC 768), both without length.
@@ -137,14 +143,41 @@ enum Ip {
     },
 }
 
-/// Appends to headers.
-struct Writer(Headers);
+impl Outer {
+    /// An Ethernet header, and IP and UDP headers behind it if there is a tunnel.
+    pub(crate) fn new(source: Mac, destination: Mac, tunnel: Option<&Tunnel>) -> Result<Outer, RouteError> {
+        let headers = Headers { bytes: [0; MAX_HEADERS], len: 0 };
+        let mut outer = Outer { headers, ip: Ip::None, checksum: Checksum::Zero };
+        let ethertype = match tunnel.map(|tunnel| tunnel.addresses) {
+            None => ETHERTYPE,
+            Some(Addresses::V4 { .. }) => IPV4,
+            Some(Addresses::V6 { .. }) => IPV6,
+        };
+        outer.ethernet(destination, source, ethertype);
+        if let Some(tunnel) = tunnel {
+            if tunnel.source_port == 0 || tunnel.destination_port == 0 {
+                return Err(RouteError::Port);
+            }
+            outer.checksum = tunnel.checksum;
+            outer.tunnel(tunnel);
+        }
+        Ok(outer)
+    }
 
-impl Writer {
+    /// Adds a VXLAN header (RFC 7348, Section 5).
+    pub(crate) fn vxlan(&mut self, vni: u32) -> Result<(), RouteError> {
+        if vni >= 1 << 24 {
+            return Err(RouteError::Vni(vni));
+        }
+        self.put(&[VXLAN_VALID, 0, 0, 0]);
+        self.put(&(vni << 8).to_be_bytes());
+        Ok(())
+    }
+
     fn put(&mut self, bytes: &[u8]) {
-        let at = self.0.len as usize;
-        self.0.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        self.0.len += bytes.len() as u8;
+        let at = self.len();
+        self.headers.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        self.headers.len += bytes.len() as u8;
     }
 
     fn ethernet(&mut self, destination: Mac, source: Mac, ethertype: u16) {
@@ -153,110 +186,70 @@ impl Writer {
         self.put(&ethertype.to_be_bytes());
     }
 
-    /// IP and UDP headers, and what is known of their sums.
-    fn tunnel(&mut self, tunnel: &Tunnel) -> Ip {
+    /// Adds IP and UDP headers, and notes what is known of their sums.
+    fn tunnel(&mut self, tunnel: &Tunnel) {
         let mut pseudo = Sum::new();
         pseudo.add_word(u16::from(UDP));
-        let ip = match tunnel.addresses {
+        let at = self.len();
+        match tunnel.addresses {
             Addresses::V4 { source, destination } => {
-                let at = self.0.len as usize;
                 // Don't fragment, so the identification may be anything (RFC 6864): 0.
                 self.put(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, tunnel.hop_limit, UDP, 0, 0]);
                 self.put(&source.octets());
                 self.put(&destination.octets());
                 let mut header = Sum::new();
-                header.add(&self.0[at..]);
-                pseudo.add(&self.0[at + 12..]);
-                Ip::V4 { header, pseudo }
+                header.add(&self.headers[at..]);
+                pseudo.add(&self.headers[at + 12..]);
+                self.ip = Ip::V4 { header, pseudo };
             }
             Addresses::V6 { source, destination } => {
-                let at = self.0.len as usize;
                 self.put(&[0x60, 0, 0, 0, 0, 0, UDP, tunnel.hop_limit]);
                 self.put(&source.octets());
                 self.put(&destination.octets());
-                pseudo.add(&self.0[at + 8..]);
-                Ip::V6 { pseudo }
+                pseudo.add(&self.headers[at + 8..]);
+                self.ip = Ip::V6 { pseudo };
             }
-        };
+        }
         self.put(&tunnel.source_port.to_be_bytes());
         self.put(&tunnel.destination_port.to_be_bytes());
         self.put(&[0; 4]);
-        ip
-    }
-}
-
-impl Template {
-    /// Headers to a next hop along `route`. `mtu` is the longest payload of an outer Ethernet frame, IP header included.
-    pub fn new(route: &Route, mtu: u16) -> Result<Template, RouteError> {
-        let mut writer = Writer(Headers { bytes: [0; MAX_HEADERS], len: 0 });
-        let ethertype = match &route.carrier {
-            Carrier::Ethernet => ETHERTYPE,
-            Carrier::Udp(tunnel) | Carrier::Vxlan { tunnel, .. } => match tunnel.addresses {
-                Addresses::V4 { .. } => IPV4,
-                Addresses::V6 { .. } => IPV6,
-            },
-        };
-        writer.ethernet(route.destination, route.source, ethertype);
-        let mut checksum = Checksum::Zero;
-        let mut ip = Ip::None;
-        if let Carrier::Udp(tunnel) | Carrier::Vxlan { tunnel, .. } = &route.carrier {
-            if tunnel.source_port == 0 || tunnel.destination_port == 0 {
-                return Err(RouteError::Port);
-            }
-            checksum = tunnel.checksum;
-            ip = writer.tunnel(tunnel);
-        }
-        if let Carrier::Vxlan { vni, source, destination, .. } = route.carrier {
-            if vni >= 1 << 24 {
-                return Err(RouteError::Vni(vni));
-            }
-            writer.put(&[VXLAN_VALID, 0, 0, 0]);
-            writer.put(&(vni << 8).to_be_bytes());
-            writer.ethernet(destination, source, ETHERTYPE);
-        }
-        writer.put(&Header { number: 0 }.to_bytes());
-        let headers = writer.0;
-        let taken = u32::from(headers.len) - ETHERNET_LEN as u32;
-        let room = u32::from(mtu).saturating_sub(taken);
-        let least = 2 * entry_size(60);
-        if room < least {
-            return Err(RouteError::Mtu { mtu, least: (taken + least) as u16 });
-        }
-        Ok(Template { headers, room, ip, checksum })
     }
 
-    /// Length of the headers, the aggregate's own included: packets begin behind them.
     #[inline(always)]
-    #[allow(clippy::len_without_is_empty)] // Headers are never empty.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.headers.len as usize
     }
 
-    /// Bytes that an aggregate has for packets, with their lengths and padding, without exceeding the MTU.
+    /// Where the UDP header begins, if there is one.
     #[inline(always)]
-    pub fn room(&self) -> u32 {
-        self.room
+    fn udp(&self) -> Option<usize> {
+        match self.ip {
+            Ip::None => None,
+            Ip::V4 { .. } => Some(ETHERNET_LEN + 20),
+            Ip::V6 { .. } => Some(ETHERNET_LEN + 40),
+        }
     }
 
-    /// The sum of everything behind the headers is needed for [`Self::headers`].
+    /// The UDP checksum is to be computed.
     #[inline(always)]
-    pub fn wants_sum(&self) -> bool {
+    pub(crate) fn wants_sum(&self) -> bool {
         self.checksum == Checksum::Computed
     }
 
-    /// The headers of an aggregate of `number` packets, which take `size` bytes with their lengths and padding
-    /// ([`crate::plan::Group::size`]), at most [`Self::room`]. `sum` is that of these bytes; only what [`Self::wants_sum`]
-    /// looks at it.
-    #[inline]
-    pub fn headers(&self, number: u16, size: u32, sum: Sum) -> Headers {
-        let mut out = self.headers;
-        let len = out.len as usize;
-        out.bytes[len - 2..len].copy_from_slice(&number.to_be_bytes());
-        let udp = match self.ip {
-            Ip::None => return out,
-            Ip::V4 { .. } => ETHERNET_LEN + 20,
-            Ip::V6 { .. } => ETHERNET_LEN + 40,
-        };
+    /// Headers in which lengths and checksums are missing.
+    pub(crate) fn headers(&self) -> Headers {
+        self.headers
+    }
+
+    /// Fills lengths and checksums into `out`, which are [`Self::headers`] or were completed before: for `size` bytes
+    /// behind them, whose sum is `sum`. Also the UDP source port, if there is to be another one.
+    #[inline(always)]
+    pub(crate) fn complete(&self, out: &mut Headers, source_port: Option<u16>, size: u32, sum: Sum) {
+        let len = self.len();
+        let Some(udp) = self.udp() else { return };
+        if let Some(port) = source_port {
+            out.bytes[udp..udp + 2].copy_from_slice(&port.to_be_bytes());
+        }
         let udp_len = ((len - udp) as u32 + size) as u16;
         out.bytes[udp + 4..udp + 6].copy_from_slice(&udp_len.to_be_bytes());
         let mut pseudo = match self.ip {
@@ -275,6 +268,7 @@ impl Template {
         };
         if self.wants_sum() {
             pseudo.add_word(udp_len);
+            out.bytes[udp + 6..udp + 8].fill(0);
             pseudo.add(&out.bytes[udp..len]);
             pseudo.add_sum(sum);
             // RFC 768: a computed zero is sent as all ones, as zero means that there is none.
@@ -284,6 +278,59 @@ impl Template {
             };
             out.bytes[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
         }
+    }
+}
+
+impl Template {
+    /// Headers to a next hop along `route`. `mtu` is the longest payload of an outer Ethernet frame, IP header included.
+    pub fn new(route: &Route, mtu: u16) -> Result<Template, RouteError> {
+        let tunnel = match &route.carrier {
+            Carrier::Ethernet => None,
+            Carrier::Udp(tunnel) | Carrier::Vxlan { tunnel, .. } => Some(tunnel),
+        };
+        let mut outer = Outer::new(route.source, route.destination, tunnel)?;
+        if let Carrier::Vxlan { vni, source, destination, .. } = route.carrier {
+            outer.vxlan(vni)?;
+            outer.ethernet(destination, source, ETHERTYPE);
+        }
+        outer.put(&Header { number: 0 }.to_bytes());
+        let taken = (outer.len() - ETHERNET_LEN) as u32;
+        let room = u32::from(mtu).saturating_sub(taken);
+        let least = 2 * entry_size(60);
+        if room < least {
+            return Err(RouteError::Mtu { mtu, least: (taken + least) as u16 });
+        }
+        Ok(Template { outer, room })
+    }
+
+    /// Length of the headers, the aggregate's own included: packets begin behind them.
+    #[inline(always)]
+    #[allow(clippy::len_without_is_empty)] // Headers are never empty.
+    pub fn len(&self) -> usize {
+        self.outer.len()
+    }
+
+    /// Bytes that an aggregate has for packets, with their lengths and padding, without exceeding the MTU.
+    #[inline(always)]
+    pub fn room(&self) -> u32 {
+        self.room
+    }
+
+    /// The sum of everything behind the headers is needed for [`Self::headers`].
+    #[inline(always)]
+    pub fn wants_sum(&self) -> bool {
+        self.outer.wants_sum()
+    }
+
+    /// The headers of an aggregate of `number` packets, which take `size` bytes with their lengths and padding
+    /// ([`crate::plan::Group::size`]), at most [`Self::room`]. `sum` is that of these bytes; only what [`Self::wants_sum`]
+    /// looks at it.
+    #[inline]
+    pub fn headers(&self, number: u16, size: u32, sum: Sum) -> Headers {
+        let mut out = self.outer.headers();
+        let len = self.len();
+        out.bytes[len - 2..len].copy_from_slice(&number.to_be_bytes());
+        self.outer.complete(&mut out, None, size, sum);
         out
     }
 }

@@ -1,7 +1,7 @@
 //! What whoever aggregates goes by: next hops, the aggregation table, and what is taken for an aggregate.
 
 use crate::octets::Octets;
-use crate::outer::{Route, Template};
+use crate::outer::{Mac, Route, Template};
 use crate::receive::{Found, Receiver, destination};
 use crate::reject::Reject;
 use crate::table::key::VXLAN_PORT;
@@ -24,6 +24,8 @@ pub struct Spec {
     pub addresses: Vec<IpAddr>,
     /// Packets of chains that are in no flow are dropped, instead of going as they are.
     pub drop_unknown: bool,
+    /// The address that flows are taken at which other switches relay, if they are.
+    pub relay: Option<Mac>,
     /// Next hops; numbers are unique, and routes fit the MTU.
     pub next_hops: Vec<NextHop>,
     /// The aggregation table: service chain and number of the next hop.
@@ -92,6 +94,8 @@ pub struct Rules {
     addresses: Vec<IpAddr>,
     /// Packets of chains that are in no flow are dropped.
     pub drop_unknown: bool,
+    /// The address that relayed flows are taken at, if they are.
+    pub relay: Option<Mac>,
 }
 
 impl Rules {
@@ -123,7 +127,7 @@ impl Rules {
             by_nfi[usize::from(hop.nfi.get())] = index as u16 + 1;
         }
         let (receiver, addresses) = (spec.receiver, spec.addresses.clone());
-        Rules { table, hops, by_nfi, receiver, addresses, drop_unknown: spec.drop_unknown }
+        Rules { table, hops, by_nfi, receiver, addresses, drop_unknown: spec.drop_unknown, relay: spec.relay }
     }
 
     /// No rules: nothing is joined or taken for an aggregate.
@@ -136,6 +140,7 @@ impl Rules {
             receiver,
             addresses: Vec::new(),
             drop_unknown: false,
+            relay: None,
         }
     }
 

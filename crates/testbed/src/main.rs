@@ -1,5 +1,6 @@
 //! Loads, peers and comparisons for Millrace and other virtual switches.
 
+mod analysis;
 mod compare;
 mod cpu;
 mod cycles;
@@ -27,6 +28,9 @@ enum Command {
     Wire(WireArguments),
     /// Measure Millrace and a peer in turn, under the same load, and show both side by side
     Compare(compare::Compare),
+    /// Find out what copies, ring sizes and ring formats cost Millrace's data path
+    #[command(subcommand)]
+    Analyse(analysis::Analyse),
     /// Send one frame at a time through Millrace: how long it takes, and what the switch costs in between
     Latency(compare::LoneFrames),
     /// Measure how far apart two processors are, and what moving cache lines between them costs: figures compare only
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         Command::Load(arguments) => load::run(&arguments.load).map_err(Into::into).map(|r| report(&r, arguments.json)),
         Command::Wire(arguments) => wire::run(&arguments.wire).map_err(Into::into).map(|r| report(&r, arguments.json)),
         Command::Compare(arguments) => compare::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::Analyse(analyse) => analysis::run(&analyse).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Latency(arguments) => {
             compare::run_lone_frames(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

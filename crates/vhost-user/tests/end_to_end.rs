@@ -114,7 +114,13 @@ fn queues_stop_before_the_owner_hears_of_the_end() {
 }
 
 fn options(socket: &Path, queue_pairs: u16) -> FrontendOptions {
-    FrontendOptions { socket: socket.to_owned(), mode: Mode::Client, queue_pairs, queue_size: 64, features: SPLIT }
+    FrontendOptions {
+        socket: socket.to_owned(),
+        mode: Mode::Client,
+        queue_pairs,
+        queue_sizes: 64.into(),
+        features: SPLIT,
+    }
 }
 
 #[test]

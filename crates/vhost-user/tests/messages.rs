@@ -242,6 +242,27 @@ fn get_vring_base_stops_a_queue_until_it_is_told_to_go_on() {
     }
 }
 
+/// As long as somebody may write to its buffers, a guest must not believe that its queue has stopped.
+#[test]
+fn a_queue_that_cannot_be_stopped_ends_the_session_without_an_answer() {
+    let order: Vec<usize> = (0..Guest::STEPS).collect();
+    let (set_memory, get_base) = (Request::SET_MEM_TABLE, Request::GET_VRING_BASE);
+    for request in [get_base, set_memory] {
+        let (bench, raw) = bench();
+        let mut guest = Guest::raw(&raw, FORMATS[0], &order);
+        guest.exchange(20);
+        bench.echo.held.store(true, std::sync::atomic::Ordering::Relaxed);
+        if request == get_base {
+            raw.send_state(request, 0, 0);
+        } else {
+            raw.send(request, &words(&[0, 0]), &[]);
+        }
+        assert!(raw.reply().is_none(), "{request:?}");
+        let reason = bench.echo.wait_disconnected();
+        assert!(reason.contains("queue 0 cannot be stopped: its buffers are out"), "{reason}");
+    }
+}
+
 #[test]
 fn dpdk_sends_half_a_packed_base() {
     while_frames_flow(FORMATS[1], |raw, guest, _| {

@@ -2,8 +2,11 @@
 
 use crate::layout;
 
-/// Largest queue size taken, in descriptors.
-pub const MAX_QUEUE_SIZE: u16 = 1024;
+/// Largest queue size taken, in descriptors: virtio's own limit (virtio 1.2 §2.7, §2.8.10.1).
+pub const MAX_QUEUE_SIZE: u16 = 1 << 15;
+
+/// Longest descriptor chain taken. Virtio allows as many as the queue has; no driver makes longer ones than QEMU takes.
+pub const MAX_CHAIN: u16 = 1024;
 
 /// virtio feature bits that this crate knows, as masks (virtio 1.2 §5.1.3 and §6).
 pub mod features {

@@ -19,6 +19,8 @@ enum Long {
     Wide,
     /// The processor's own string copy, where it says that this is fast (ERMS).
     String,
+    /// Not at all.
+    Omitted,
 }
 
 /// Copies bytes in the way that suits this processor.
@@ -41,6 +43,11 @@ impl Copier {
         Copier { long: Long::Vector, from: STRING_FROM }
     }
 
+    /// One that copies nothing: what remains of a data path without its copies. For analysis only.
+    pub fn omitting() -> Copier {
+        Copier { long: Long::Omitted, from: 0 }
+    }
+
     /// Copies `len` bytes. Either side may be guest memory, which others change meanwhile; the result is then any
     /// mixture of old and new bytes.
     ///
@@ -49,7 +56,7 @@ impl Copier {
     /// has posted; what is then in `dst` is of no use to anyone.
     #[inline(always)]
     pub unsafe fn copy(self, dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: passed on to the caller; `from` is at least 64, and at least 256 with `Wide`, which `detect` only
+        // SAFETY: passed on to the caller; with all that copy, `from` is at least 64, and at least 256 with `Wide`, which `detect` only
         // chooses where there is AVX-512.
         unsafe {
             if len < self.from {
@@ -59,6 +66,7 @@ impl Copier {
                     Long::Vector => vector(dst, src, len),
                     Long::Wide => wide(dst, src, len),
                     Long::String => string(dst, src, len),
+                    Long::Omitted => {}
                 }
             }
         }

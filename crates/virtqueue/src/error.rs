@@ -12,7 +12,7 @@ pub enum Fatal {
     BadHead { head: u16, size: u16 },
     #[error("a descriptor chain names descriptor {next}, beyond the table size {size}")]
     BadNext { next: u16, size: u16 },
-    #[error("a descriptor chain is longer than the queue size {size}, or a loop")]
+    #[error("a descriptor chain is longer than {size} descriptors, or a loop")]
     LongChain { size: u16 },
     #[error("an indirect descriptor table is nested, chained, empty, too long or not in guest memory")]
     BadIndirect,

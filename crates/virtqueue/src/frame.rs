@@ -1,5 +1,7 @@
 //! Frames: borrowed bytes that travel from one queue to another without being owned on the way.
 
+mod trim;
+
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -7,8 +9,8 @@ use std::mem::MaybeUninit;
 /// Most frames in a burst.
 pub const MAX_BURST: usize = 32;
 
-/// Most further segments in a burst. Any legal chain fits into an empty burst: one of [`crate::MAX_QUEUE_SIZE`].
-pub const MAX_SEGMENTS: usize = 1024;
+/// Most further segments in a burst. Any chain that is taken fits into an empty burst.
+pub const MAX_SEGMENTS: usize = crate::MAX_CHAIN as usize;
 
 /// Shortest frame that is carried, in bytes: an Ethernet header.
 pub const MIN_FRAME: u32 = 14;
@@ -47,6 +49,12 @@ impl<'a> Segment<'a> {
     /// It has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Asks for the first line, to be read soon.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        crate::copy::prefetch(self.ptr);
     }
 
     /// The first `at` bytes, and the rest. `at` is cut to the length.
@@ -221,10 +229,11 @@ impl<'q> Burst<'_, 'q> {
         self.kept.get()
     }
 
-    /// Adds a frame of several segments, at least one; returns false, and adds nothing, if they do not fit.
+    /// Adds a frame of several segments, at least one; returns false, and adds nothing, if they do not fit, or are longer
+    /// than [`MAX_FRAME`] together.
     ///
     /// # Panics
-    /// If there is no [`Burst::room`], or the frame is longer than [`MAX_FRAME`].
+    /// If there is no [`Burst::room`].
     #[must_use]
     pub fn push_segments(&mut self, segments: impl IntoIterator<Item = Segment<'q>>) -> bool {
         let mut segments = segments.into_iter();
@@ -238,7 +247,9 @@ impl<'q> Burst<'_, 'q> {
             at += 1;
             len += u64::from(segment.len);
         }
-        assert!(len <= u64::from(MAX_FRAME));
+        if len > u64::from(MAX_FRAME) {
+            return false;
+        }
         self.segments = at;
         let (more_start, more_len) = (start as u16, (at - start) as u16);
         self.put(Frame { first, len: len as u32, more_start, more_len, chain: Chain::NONE });
@@ -258,7 +269,8 @@ impl<'q> Burst<'_, 'q> {
             return self.push_segments(frames.segments(frame));
         }
         self.lender = frames.lender;
-        self.put(*frame);
+        // Of its own burst, which may have had more segments so far.
+        self.put(Frame { more_start: 0, ..*frame });
         true
     }
 
@@ -473,6 +485,16 @@ mod tests {
     }
 
     #[test]
+    fn what_grows_beyond_the_longest_frame_is_not_added() {
+        let mut storage = Box::<BurstStorage>::default();
+        let bytes = vec![0; MAX_FRAME as usize];
+        let mut burst = storage.start();
+        assert!(burst.push_segments([Segment::from(&bytes[..])]));
+        assert!(!burst.push_segments([Segment::from(&bytes[..]), Segment::from(&bytes[..4])]));
+        assert_eq!(burst.len(), 1);
+    }
+
+    #[test]
     fn a_frame_can_be_kept_by_way_of_another_burst() {
         let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
         let bytes = [7; 64];
@@ -487,6 +509,20 @@ mod tests {
         assert_eq!((later.keep(&later.as_slice()[0], 9), later.keep(&later.as_slice()[1], 9)), (None, Some(42)));
         frames.keep_places(moved.kept());
         assert_eq!((moved.kept(), burst.kept()), (0b100, 0b100));
+    }
+
+    #[test]
+    fn a_frame_of_one_segment_forgets_those_of_others() {
+        let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
+        let bytes = [7; 64];
+        let (a, b) = Segment::from(&bytes[..]).split_at(20);
+        let mut burst = storage.start();
+        assert!(burst.push_segments([a, b]) && burst.push_segments([a]));
+        let frames = burst.frames();
+        let mut copied = other.start();
+        assert!(copied.push_frame(&frames, &frames.as_slice()[1]));
+        let copied = copied.frames();
+        assert_eq!(copied.segments(&copied.as_slice()[0]).count(), 1);
     }
 
     #[test]

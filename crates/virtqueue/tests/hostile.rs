@@ -9,7 +9,7 @@ use support::{Case, Driver, ROOM, frame};
 use virtqueue::device::{Delivered, Dequeue, DropCounts, Enqueue};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, Memory, MemoryError, Region};
-use virtqueue::{BurstStorage, Fatal, MIN_FRAME, NET_HEADER, QueueConfig, Segment, SetupError};
+use virtqueue::{BurstStorage, Fatal, MAX_CHAIN, MIN_FRAME, NET_HEADER, QueueConfig, Segment, SetupError};
 
 const SIZE: u16 = 8;
 /// Descriptor flags (virtio 1.2 §2.7.5, §2.8.14).
@@ -394,6 +394,28 @@ fn no_cve_chains_that_loop_end_the_queue() {
     }
     assert_eq!(receive(&guest.driver.dequeue()), Err(Fatal::LongChain { size: SIZE }));
     assert_eq!(transmit(&guest.driver.enqueue(), &[&frame(1, 60)]), Err(Fatal::LongChain { size: SIZE }));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many descriptors")]
+fn no_cve_a_chain_as_long_as_a_large_ring_ends_the_queue() {
+    for packed in [false, true] {
+        let case = Case { packed, in_order: false, event_idx: false, mergeable: true, size: 2 * MAX_CHAIN };
+        for (length, taken) in [(MAX_CHAIN, true), (MAX_CHAIN + 1, false)] {
+            let mut driver = Driver::new(case);
+            let area = driver.area(0);
+            let buffers: Vec<Buffer> =
+                (0..length).map(|i| Buffer { addr: area + 8 * u64::from(i), len: 8, writable: false }).collect();
+            driver.queue.add(&buffers).unwrap();
+            driver.queue.publish();
+            let result = receive(&driver.dequeue()).map(|frames| frames.len());
+            assert_eq!(
+                result,
+                if taken { Ok(1) } else { Err(Fatal::LongChain { size: MAX_CHAIN }) },
+                "packed: {packed}"
+            );
+        }
+    }
 }
 
 #[test]

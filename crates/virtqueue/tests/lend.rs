@@ -5,7 +5,7 @@ mod support;
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use support::{Case, Driver, frame};
-use virtqueue::device::{Enqueue, Loan};
+use virtqueue::device::{Enqueue, Landing, Loan};
 use virtqueue::{Burst, BurstStorage, MIN_FRAME, NET_HEADER, Segment};
 
 const ROOM: u32 = 2048;
@@ -57,12 +57,16 @@ impl Guest {
 
     /// Writes a frame into a loan, as a NIC does, from outside.
     fn fill(&self, loan: &Loan, bytes: &[u8]) {
-        assert!(loan.len() as usize >= bytes.len() + NET_HEADER as usize);
+        // Whoever fills it may leave anything in the header.
+        self.write(loan, 0, &[0xee; NET_HEADER as usize]);
+        self.write(loan, NET_HEADER, bytes);
+    }
+
+    fn write(&self, loan: &Loan, at: u32, bytes: &[u8]) {
+        assert!(loan.len() as usize >= bytes.len() + at as usize);
         let base = self.driver.arena.host(virtqueue::memory::Arena::BASE, 1).unwrap().as_ptr().addr() as u64;
         let addr = virtqueue::memory::Arena::BASE + (loan.addr() - base);
-        // Whoever fills it may leave anything in the header.
-        self.driver.write(addr, &[0xee; NET_HEADER as usize]);
-        self.driver.write(addr + u64::from(NET_HEADER), bytes);
+        self.driver.write(addr + u64::from(at), bytes);
     }
 }
 
@@ -128,7 +132,7 @@ proptest! {
                         number += 1;
                         bytes.push(frame(number, len.into()));
                         guest.fill(&loan, &bytes[bytes.len() - 1]);
-                        prop_assert!(guest.enqueue.take_filled(loan, len.into(), &mut burst).is_none());
+                        prop_assert!(guest.enqueue.take_filled(loan, Landing::whole(len.into()), &mut burst).is_none());
                     }
                     let frames = burst.frames();
                     let mine: Vec<_> = frames.as_slice().iter().zip(&kinds).filter(|f| *f.1).map(|f| *f.0).collect();
@@ -179,19 +183,25 @@ proptest! {
 
 /// Adds the frame in `loan` to `burst`; false if it can't be there.
 fn taken<'q>(guest: &'q Guest, loan: Loan, len: u32, burst: &mut Burst<'_, 'q>) -> bool {
-    guest.enqueue.take_filled(loan, len, burst).is_none()
+    guest.enqueue.take_filled(loan, Landing::whole(len), burst).is_none()
 }
 
 #[test]
 fn what_can_not_be_in_a_buffer_is_refused() {
     for packed in [false, true] {
-        let mut guest = Guest::new(case(packed, 8));
-        guest.post(8, 100);
+        let mut guest = Guest::new(case(packed, 16));
+        guest.post(16, 100);
         let other = Guest::new(case(packed, 8));
         let mut storage = Box::<BurstStorage>::default();
         for len in [0, MIN_FRAME - 1, 100 - NET_HEADER + 1, u32::MAX] {
             let loan = guest.enqueue.lend(100, 0).unwrap().unwrap();
             assert!(!taken(&guest, loan, len, &mut storage.start()), "{len}");
+        }
+        for (head, at, len) in [(0, 101, 0), (0, 80, 21), (0, u32::MAX, 20), (10, 12, 3), (65530, 12, 20)] {
+            let loan = guest.enqueue.lend(100, 0).unwrap().unwrap();
+            let bytes = vec![0; head];
+            let landing = Landing { head: Some(Segment::from(&bytes[..])), at, len };
+            assert!(guest.enqueue.take_filled(loan, landing, &mut storage.start()).is_some(), "{head} {at} {len}");
         }
         let loan = guest.enqueue.lend(100, 0).unwrap().unwrap();
         assert!(!taken(&other, loan, 60, &mut storage.start()), "lent by another queue");
@@ -246,5 +256,154 @@ fn the_same_buffer_twice() {
         used.sort();
         assert_eq!(used.iter().map(|u| u.1).collect::<Vec<_>>(), [60 + NET_HEADER, 61 + NET_HEADER]);
         assert!(used[0].0 != used[1].0);
+    }
+}
+
+/// How a frame lies when it arrives, and what is done to it on its way to the guest.
+#[derive(Clone, Debug)]
+struct Edit {
+    /// Bytes that are written somewhere else, and where the rest begins.
+    elsewhere: usize,
+    at: u32,
+    /// Bytes that are taken off, as a tunnel's headers.
+    off: usize,
+    /// Replaces the bytes from the one offset to the other by some, as a VLAN tag.
+    cut: (usize, usize),
+    put: usize,
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let off = prop_oneof![Just(0), Just(50), 1usize..80];
+    let elsewhere = prop_oneof![Just(0), Just(50), Just(62), 0usize..90];
+    let tag = prop_oneof![Just((12, 12, 0)), Just((12, 16, 0)), Just((12, 12, 4)), Just((0, 3, 7))];
+    (elsewhere, 0u32..90, off, tag).prop_map(|(elsewhere, at, off, (a, b, put))| Edit {
+        elsewhere,
+        at,
+        off,
+        cut: (a, b),
+        put,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 3 } else { 500 }, failure_persistence: None, ..Default::default() })]
+
+    /// Wherever a frame lies and whatever is put in front of it, the guest gets it behind the header; and until the burst
+    /// ends, everyone else sees it as it came.
+    #[test]
+    fn frames_are_moved_to_where_the_guest_wants_them(
+        packed in any::<bool>(),
+        edits in prop::collection::vec((edit(), 100usize..400), 1..8),
+    ) {
+        let mut guest = Guest::new(case(packed, 16));
+        guest.post(16, ROOM);
+        let heads: Vec<Vec<u8>> = edits.iter().enumerate().map(|(n, (_, len))| frame(n as u32, *len)).collect();
+        let tag = [0xaa; 8];
+        let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
+        let mut burst = storage.start();
+        for ((edit, _), bytes) in edits.iter().zip(&heads) {
+            let loan = guest.enqueue.lend(ROOM, 0).unwrap().unwrap();
+            let (head, rest) = bytes.split_at(edit.elsewhere.min(bytes.len()));
+            guest.write(&loan, edit.at, rest);
+            let head = (!head.is_empty()).then(|| Segment::from(head));
+            let landing = Landing { head, at: edit.at, len: rest.len() as u32 };
+            prop_assert!(guest.enqueue.take_filled(loan, landing, &mut burst).is_none());
+        }
+        let mut offs = edits.iter().map(|(edit, _)| edit.off as u32);
+        burst.trim(|_, frame| Some((offs.next().unwrap(), frame.len())));
+        let frames = burst.frames();
+        let mut edited = other.start();
+        let mut expected = Vec::new();
+        for ((edit, _), (frame, bytes)) in edits.iter().zip(frames.as_slice().iter().zip(&heads)) {
+            let (mut at, (from, to)) = (0, edit.cut);
+            let pieces: Vec<_> = frames.segments(frame).collect();
+            let mut before = Vec::new();
+            let mut after = Vec::new();
+            for piece in pieces {
+                let (a, rest) = piece.split_at((from as u32).saturating_sub(at));
+                let (_, b) = rest.split_at((to as u32).saturating_sub(at + a.len()));
+                at += piece.len();
+                before.extend((!a.is_empty()).then_some(a));
+                after.extend((!b.is_empty()).then_some(b));
+            }
+            let put = (edit.put > 0).then(|| Segment::from(&tag[..edit.put]));
+            prop_assert!(edited.push_segments(before.into_iter().chain(put).chain(after)));
+            let whole = &bytes[edit.off..];
+            expected.push([&whole[..from], &tag[..edit.put], &whole[to..]].concat());
+        }
+        prop_assert_eq!(guest.enqueue.transmit(edited.frames()).unwrap().frames as usize, edits.len());
+        for (frame, (bytes, (edit, _))) in frames.as_slice().iter().zip(heads.iter().zip(&edits)) {
+            let mut copy = vec![0; frame.len() as usize];
+            frames.copy_to(frame, &mut copy);
+            prop_assert_eq!(&copy, &bytes[edit.off..], "somebody else may still have to copy it");
+        }
+        let mut unclaimed = 0;
+        guest.enqueue.settle(|_| unclaimed += 1);
+        guest.collect();
+        // Those that lie mostly elsewhere were copied to other buffers, which were used at once.
+        guest.received.sort();
+        expected.sort();
+        prop_assert_eq!(&guest.received, &expected);
+        let stays = |(edit, len): &&(Edit, usize)| {
+            let elsewhere = edit.elsewhere.saturating_sub(edit.off);
+            let in_front = if edit.cut == (12, 12) && edit.put == 0 && elsewhere == 0 { 0 } else { elsewhere };
+            edit.cut == (12, 12) && edit.put == 0 && in_front <= 16 && edit.elsewhere < *len
+        };
+        let in_place = edits.iter().filter(stays).count();
+        prop_assert!(edits.len() - unclaimed >= in_place, "{} of {} were not delivered in place", unclaimed, edits.len());
+    }
+}
+
+#[test]
+fn a_popped_or_pushed_tag_and_a_tunnel_take_no_other_buffer() {
+    for packed in [false, true] {
+        // Where the frame begins, what is taken off, and how many bytes after the addresses are replaced by how many.
+        for (at, off, cut, put) in
+            [(12, 0, 4, 0), (8, 0, 4, 0), (12, 0, 0, 4), (16, 0, 0, 4), (12, 50, 0, 0), (12, 50, 0, 4)]
+        {
+            let mut guest = Guest::new(case(packed, 8));
+            guest.post(1, ROOM);
+            let loan = guest.enqueue.lend(ROOM, 0).unwrap().unwrap();
+            let bytes = frame(1, 300);
+            guest.write(&loan, at, &bytes);
+            let mut storage = Box::<BurstStorage>::default();
+            let mut burst = storage.start();
+            assert!(guest.enqueue.take_filled(loan, Landing { head: None, at, len: 300 }, &mut burst).is_none());
+            burst.trim(|_, frame| Some((off, frame.len())));
+            let frames = burst.frames();
+            let whole = frames.as_slice()[0];
+            let (addresses, rest) = whole.first().split_at(12);
+            let tag = [0xaa; 4];
+            let put = (put > 0).then(|| Segment::from(&tag[..]));
+            let mut other = Box::<BurstStorage>::default();
+            let mut edited = other.start();
+            assert!(edited.push_segments([addresses].into_iter().chain(put).chain([rest.split_at(cut).1])));
+            assert_eq!(guest.enqueue.transmit(edited.frames()).unwrap().frames, 1);
+            guest.enqueue.settle(|_| panic!("it was delivered"));
+            guest.collect();
+            let inner = &bytes[off as usize..];
+            let tag = if put.is_some() { &tag[..] } else { &[] };
+            assert_eq!(guest.received, [[&inner[..12], tag, &inner[12 + cut as usize..]].concat()]);
+        }
+    }
+}
+
+/// The largest ring there is, all of it on loan at once, comes back, and is lent and returned again.
+#[test]
+#[cfg_attr(miri, ignore = "too many buffers")]
+fn all_of_the_largest_ring() {
+    for packed in [false, true] {
+        let size = virtqueue::MAX_QUEUE_SIZE;
+        let mut guest = Guest::new(case(packed, size));
+        guest.post(size.into(), ROOM);
+        for _ in 0..2 {
+            let loans: Vec<Loan> = std::iter::from_fn(|| guest.enqueue.lend(ROOM, 0).unwrap()).collect();
+            let addresses: std::collections::HashSet<u64> = loans.iter().map(Loan::addr).collect();
+            assert_eq!((loans.len(), addresses.len()), (size.into(), size.into()));
+            loans.into_iter().for_each(|loan| guest.enqueue.give_back(loan));
+        }
+        guest.enqueue.close();
+        guest.collect();
+        assert_eq!(guest.empty, size.into());
     }
 }

@@ -64,14 +64,17 @@ fn parse(text: &str) -> Result<(String, Counts), Failure> {
     Ok((compiler, counts.collect::<Option<_>>().ok_or_else(bad)?))
 }
 
-/// Runs the benchmarks of `virtqueue`. They print one JSON object a line.
+/// Runs the benchmarks. They print one JSON object a line.
 fn measure(context: &Context) -> Result<Counts, Failure> {
-    let bench = ["bench", "--quiet", "--package", "millrace-virtqueue", "--bench", "instructions", "--"];
-    let output = context.cargo(&bench).args(&["--output-format=json"]).output()?;
     let mut counts = Counts::new();
-    for line in output.lines().filter(|line| line.starts_with('{')) {
-        let (name, count) = count(line).ok_or_else(|| format!("the benchmarks printed what is not theirs: {line}"))?;
-        counts.insert(name, (count / PACKETS * 10.0).round() / 10.0);
+    for package in ["millrace-virtqueue", "millrace-openflow"] {
+        let bench = ["bench", "--quiet", "--package", package, "--bench", "instructions", "--"];
+        let output = context.cargo(&bench).args(&["--output-format=json"]).output()?;
+        for line in output.lines().filter(|line| line.starts_with('{')) {
+            let (name, count) =
+                count(line).ok_or_else(|| format!("the benchmarks printed what is not theirs: {line}"))?;
+            counts.insert(name, (count / PACKETS * 10.0).round() / 10.0);
+        }
     }
     if counts.is_empty() { Err("the benchmarks printed no counts".into()) } else { Ok(counts) }
 }

@@ -23,8 +23,10 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
         match need {
             Need::Packages => {
                 packages(context, e2e::DEBIAN_PACKAGES)?;
-                // ovs-ofctl, for the tests of OpenFlow.
-                packages(context, &["openvswitch-common"])?;
+                // ovs-ofctl and osken-manager, for the tests of OpenFlow.
+                packages(context, &["openvswitch-common", "python3-os-ken"])?;
+                // A peer that Millrace is compared with.
+                packages(context, &["openvswitch-switch-dpdk"])?;
                 // For the test of the Wireshark dissector.
                 packages(context, &["tshark"])?;
             }

@@ -1,9 +1,10 @@
-//! The guest kernel: Debian's, downloaded and unpacked, never installed.
+//! Guest kernels: Debian's, downloaded and unpacked, never installed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::apt::Apt;
 use super::bzimage;
 use crate::error::output_of;
 use crate::{Error, Result};
@@ -20,8 +21,22 @@ const MODULES: [&str; 8] = [
     "virtio_net",
 ];
 
-/// Debian's kernel for cloud guests: the smallest one, and the fastest to boot.
-const PACKAGES: &str = "^linux-image-6\\.1\\.0-[0-9]+-cloud-amd64$";
+/// Where a kernel is taken from: always Debian's for cloud guests, the smallest ones, and the fastest to boot.
+struct Origin {
+    /// What names the packages of an image.
+    images: &'static str,
+    /// The archive's suite, if it is not one that this machine takes packages from.
+    suite: Option<&'static str>,
+    /// Its part of the cache.
+    cache: &'static str,
+}
+
+/// The kernel of Debian 12.
+const STABLE: Origin = Origin { images: "^linux-image-6\\.1\\.0-[0-9]+-cloud-amd64$", suite: None, cache: "" };
+
+/// The newest kernel that Debian has for its stable releases.
+const RECENT: Origin =
+    Origin { images: "^linux-image-[0-9.]+[+]deb13-cloud-amd64$", suite: Some("trixie-backports"), cache: "recent" };
 
 /// A kernel that QEMU can boot, with its modules.
 #[derive(Debug, Clone)]
@@ -36,11 +51,21 @@ impl Kernel {
     ///
     /// Tests may call this at the same time: one of them prepares the kernel, the others wait for it.
     pub fn prepare() -> Result<Self> {
-        let cache = cache()?;
+        Self::prepare_of(&STABLE)
+    }
+
+    /// The same for what only recent kernels can: one from the backports to a later Debian, by the mirror that this
+    /// machine takes packages from.
+    pub fn prepare_recent() -> Result<Self> {
+        Self::prepare_of(&RECENT)
+    }
+
+    fn prepare_of(origin: &Origin) -> Result<Self> {
+        let cache = cache(origin)?;
         let _lock = lock(&cache)?;
         let name = match cached(&cache)? {
             Some(name) => name,
-            None => download(&cache)?,
+            None => download(origin, &cache)?,
         };
         let directory = cache.join(&name);
         let present = |&module: &&str| module_path(&directory, module).exists();
@@ -70,12 +95,12 @@ impl Kernel {
 }
 
 /// The cache directory, inside Cargo's target directory.
-fn cache() -> Result<PathBuf> {
+fn cache(origin: &Origin) -> Result<PathBuf> {
     let target = match std::env::var_os("CARGO_TARGET_DIR") {
         Some(target) => PathBuf::from(target),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
     };
-    let cache = target.join("e2e");
+    let cache = target.join("e2e").join(origin.cache);
     fs::create_dir_all(&cache).map_err(Error::io(format!("creating {}", cache.display())))?;
     cache.canonicalize().map_err(Error::io(format!("resolving {}", cache.display())))
 }
@@ -94,39 +119,42 @@ fn cached(cache: &Path) -> Result<Option<String>> {
     Ok(newest(names.filter(|name| name.starts_with("linux-image-"))))
 }
 
-/// The name with the highest ABI number: the number between the version and the flavour.
+/// The name with the highest numbers: version, ABI and revision, in the order in which they are in it.
 fn newest(names: impl Iterator<Item = String>) -> Option<String> {
-    let abi = |name: &String| name.split('-').nth(3).and_then(|abi| abi.parse::<u32>().ok());
-    names.filter(|name| abi(name).is_some()).max_by_key(abi)
+    let numbers = |name: &String| -> Vec<u32> {
+        name.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
+    };
+    names.max_by_key(numbers)
 }
 
 /// Downloads and unpacks the newest kernel; returns its name.
-fn download(cache: &Path) -> Result<String> {
-    let found = output_of(Command::new("apt-cache").args(["search", "--names-only", PACKAGES]))?;
-    let found = String::from_utf8_lossy(&found).into_owned();
-    let names = found.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned);
-    let name = newest(names).ok_or_else(|| {
-        let problem = format!("no package is named {PACKAGES}; run `apt-get update`, on Debian 12");
-        Error::malformed("the package lists of apt", problem)
-    })?;
+fn download(origin: &Origin, cache: &Path) -> Result<String> {
     // In a directory of its own that takes its final name when it is complete: a half-made kernel is never used.
     let work = tempfile::Builder::new().prefix("preparing-").tempdir_in(cache);
     let work = work.map_err(Error::io(format!("creating a directory in {}", cache.display())))?;
-    output_of(Command::new("apt-get").args(["-q", "download", &name]).current_dir(work.path()))?;
-    let package = only_file(work.path(), |file| file.ends_with(".deb"))?;
+    let apt = Apt::new(origin.suite, work.path())?;
+    let name = newest(apt.search(origin.images)?.into_iter()).ok_or_else(|| {
+        let problem = format!("no package is named {}; run `apt-get update`, on Debian 12", origin.images);
+        Error::malformed("the package lists of apt", problem)
+    })?;
+    // Recent kernels come in four packages.
+    let parts = name.replacen("linux-image-", "^linux-(base|binary|modules)-", 1).replace('+', "[+]") + "$";
     let tree = work.path().join("tree");
-    output_of(Command::new("dpkg").arg("-x").arg(&package).arg(&tree))?;
+    for package in apt.search(&parts)?.iter().chain([&name]) {
+        output_of(Command::new("dpkg").arg("-x").arg(apt.download(package)?).arg(&tree))?;
+    }
     let made = work.path().join(&name);
     fs::create_dir(&made).map_err(Error::io(format!("creating {}", made.display())))?;
-    extract_kernel(&tree.join("boot"), &made)?;
-    extract_modules(&tree.join("lib/modules"), &made)?;
+    extract_kernel(&tree, &made)?;
+    extract_modules(&tree, &made)?;
     let destination = cache.join(&name);
     fs::rename(&made, &destination).map_err(Error::io(format!("creating {}", destination.display())))?;
     Ok(name)
 }
 
-fn extract_kernel(boot: &Path, made: &Path) -> Result<()> {
-    let image = only_file(boot, |file| file.starts_with("vmlinuz-"))?;
+fn extract_kernel(tree: &Path, made: &Path) -> Result<()> {
+    let image = find(tree, &|file| file.starts_with("vmlinuz"))?;
+    let image = image.ok_or_else(|| Error::malformed(tree.display().to_string(), "the package has no kernel"))?;
     let image = fs::read(&image).map_err(Error::io(format!("reading {}", image.display())))?;
     let (tool, payload) = bzimage::payload(&image)?;
     let compressed = made.join("payload");
@@ -136,15 +164,14 @@ fn extract_kernel(boot: &Path, made: &Path) -> Result<()> {
 }
 
 fn extract_modules(tree: &Path, made: &Path) -> Result<()> {
-    let release = only_file(tree, |_| true)?;
-    let builtin = fs::read_to_string(release.join("modules.builtin")).unwrap_or_default();
+    let builtin = find(tree, &|file| file == "modules.builtin")?;
+    let builtin = builtin.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
     for module in MODULES {
         let file = format!("{module}.ko");
-        let found = find(&release.join("kernel"), &|name| name.strip_prefix(&file).is_some_and(is_suffix))?;
-        match found {
+        match find(tree, &|name| name.strip_prefix(&file).is_some_and(is_suffix))? {
             Some(path) => write(&module_path(made, module), &read_module(&path)?)?,
             None if builtin.lines().any(|line| line.ends_with(&format!("/{file}"))) => {}
-            None => return Err(Error::malformed(release.display().to_string(), format!("it has no module {module}"))),
+            None => return Err(Error::malformed(tree.display().to_string(), format!("it has no module {module}"))),
         }
     }
     Ok(())
@@ -177,16 +204,6 @@ fn write(path: &Path, content: &[u8]) -> Result<()> {
     fs::write(path, content).map_err(Error::io(format!("writing {}", path.display())))
 }
 
-/// The one entry of `directory` whose name `wanted` accepts.
-fn only_file(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
-    let entries = fs::read_dir(directory).map_err(Error::io(format!("listing {}", directory.display())))?;
-    let mut paths = entries.flatten().filter(|entry| wanted(&entry.file_name().to_string_lossy()));
-    match (paths.next(), paths.next()) {
-        (Some(entry), None) => Ok(entry.path()),
-        _ => Err(Error::malformed(directory.display().to_string(), "exactly one file of the package was expected")),
-    }
-}
-
 fn find(directory: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Option<PathBuf>> {
     for entry in fs::read_dir(directory).map_err(Error::io(format!("listing {}", directory.display())))?.flatten() {
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -207,7 +224,9 @@ mod tests {
 
     #[test]
     fn the_newest_kernel_is_not_the_last_in_the_alphabet() {
-        let names = ["linux-image-6.1.0-9-cloud-amd64", "linux-image-6.1.0-56-cloud-amd64", "linux-image-cloud"];
+        let names = ["linux-image-6.1.0-9-cloud-amd64", "linux-image-6.1.0-56-cloud-amd64"];
+        assert_eq!(newest(names.into_iter().map(str::to_owned)).unwrap(), names[1]);
+        let names = ["linux-image-7.2.9+deb13-cloud-amd64", "linux-image-7.2.12+deb13-cloud-amd64"];
         assert_eq!(newest(names.into_iter().map(str::to_owned)).unwrap(), names[1]);
     }
 }

@@ -14,6 +14,7 @@
 
 mod accel;
 mod agent;
+mod apt;
 mod bzimage;
 mod cpio;
 mod initramfs;

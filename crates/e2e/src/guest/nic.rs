@@ -1,14 +1,16 @@
-//! A guest's virtio-net device and the vhost-user socket behind it.
+//! A guest's virtio-net device and what is behind it: a vhost-user socket, or sockets of datagrams.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 static NEXT_MAC: AtomicU16 = AtomicU16::new(1);
 
-/// A virtio-net device whose other side is a vhost-user backend.
+/// A virtio-net device whose other side is a vhost-user backend, or whoever takes its datagrams.
 #[derive(Debug, Clone)]
 pub struct Nic {
     socket: PathBuf,
+    /// Where frames of the guest are sent, if QEMU moves them.
+    peer: Option<PathBuf>,
     mac: String,
     packed: bool,
     queues: usize,
@@ -24,6 +26,7 @@ impl Nic {
         let number = NEXT_MAC.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         Self {
             socket: socket.as_ref().to_owned(),
+            peer: None,
             mac: format!("52:54:00:0e:{:02x}:{:02x}", number[0], number[1]),
             packed: false,
             queues: 1,
@@ -32,6 +35,13 @@ impl Nic {
             reconnect: false,
             offloads: true,
         }
+    }
+
+    /// A device of one queue pair whose frames QEMU moves itself: it receives those that come to the socket `local`, which
+    /// it creates, and sends to the socket `peer`, each as a datagram. The guest's kernel is told to map what the device
+    /// uses, as it does for hardware.
+    pub fn datagrams(local: impl AsRef<Path>, peer: impl AsRef<Path>) -> Self {
+        Self { peer: Some(peer.as_ref().to_owned()), ..Self::new(local) }
     }
 
     /// Gives it this MAC address instead of one that no other device of this process has.
@@ -92,6 +102,13 @@ impl Nic {
     /// QEMU's arguments for the device with this number.
     pub(super) fn arguments(&self, number: usize) -> Vec<String> {
         let socket = escaped(&self.socket);
+        if let Some(peer) = &self.peer {
+            let (kind, peer) = ("local.type=unix,remote.type=unix", escaped(peer));
+            let netdev = format!("dgram,id=net{number},{kind},local.path={socket},remote.path={peer}");
+            let hardware = "vectors=0,romfile=,iommu_platform=on,disable-legacy=on";
+            let device = format!("virtio-net-pci,netdev=net{number},mac={},{hardware}", self.mac);
+            return ["-netdev", &netdev, "-device", &device].map(str::to_owned).to_vec();
+        }
         let mut chardev = format!("socket,id=chr{number},path={socket}");
         if self.server {
             chardev.push_str(",server=on");

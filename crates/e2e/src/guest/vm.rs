@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,6 +30,7 @@ pub struct Builder {
     processors: Option<usize>,
     cores: Vec<usize>,
     accel: Option<Accel>,
+    programs: Vec<PathBuf>,
 }
 
 impl Builder {
@@ -63,6 +64,12 @@ impl Builder {
         self
     }
 
+    /// Adds a program of the host, with the libraries that it loads.
+    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.programs.push(path.into());
+        self
+    }
+
     /// Starts QEMU and returns at once, so that guests can boot side by side; see [`Vm::wait_ready`].
     ///
     /// A socket that the backend is to create must be there already, unless the device reconnects.
@@ -74,7 +81,7 @@ impl Builder {
         let directory = tempfile::Builder::new().prefix("e2e-vm-").tempdir();
         let directory = directory.map_err(Error::io("creating a temporary directory"))?;
         let initrd = directory.path().join("initrd");
-        fs::write(&initrd, initramfs::build(kernel)?).map_err(Error::io("writing the initramfs"))?;
+        fs::write(&initrd, initramfs::build(kernel, &self.programs)?).map_err(Error::io("writing the initramfs"))?;
         let agent_path = directory.path().join("agent");
         // The harness listens and QEMU connects, so that nothing that the guest says is lost.
         let listener = UnixListener::bind(&agent_path).map_err(Error::io("creating the agent's socket"))?;
@@ -148,6 +155,7 @@ impl Vm {
             processors: None,
             cores: cpu::Plan::detect().guests,
             accel: None,
+            programs: Vec::new(),
         }
     }
 

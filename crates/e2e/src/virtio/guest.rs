@@ -33,6 +33,7 @@ pub struct Options {
     features: u64,
     queue_size: u16,
     buffer: u32,
+    huge_pages: bool,
 }
 
 impl Options {
@@ -44,6 +45,7 @@ impl Options {
             features: features::MRG_RXBUF,
             queue_size: 256,
             buffer: 2048,
+            huge_pages: false,
         }
     }
 
@@ -80,6 +82,12 @@ impl Options {
         self
     }
 
+    /// Lets its memory lie on huge pages, if there are any.
+    pub fn huge_pages(mut self) -> Self {
+        self.huge_pages = true;
+        self
+    }
+
     /// The socket.
     pub fn socket(&self) -> &Path {
         &self.socket
@@ -96,11 +104,12 @@ impl Options {
             socket: self.socket.clone(),
             mode: self.mode,
             queue_pairs: 1,
-            queue_size: self.queue_size,
+            queue_sizes: self.queue_size.into(),
             features: self.features,
         };
         let buffers = u64::from(self.queue_size) * u64::from(self.buffer) + SLOTS as u64 * u64::from(ROOM);
-        let mut arena = Arena::new(buffers + (1 << 20), false).map_err(Error::driver("making the guest's memory"))?;
+        let arena = Arena::new(buffers + (1 << 20), self.huge_pages);
+        let mut arena = arena.map_err(Error::driver("making the guest's memory"))?;
         let established = Link::establish(&wanted, &mut arena, Some(PATIENCE), &AtomicBool::new(false));
         let (link, pairs) = established.map_err(Error::driver(format!("connecting to {}", self.socket.display())))?;
         let pair = pairs.into_iter().next().ok_or_else(|| Error::malformed("the connection", "it has no queues"))?;

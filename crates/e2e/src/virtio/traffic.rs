@@ -82,6 +82,13 @@ impl Source {
         self.sent
     }
 
+    /// The next frame, for who sends it otherwise than by [`Source::send`].
+    pub fn make(&mut self) -> Vec<u8> {
+        let (head, payload) = self.stream.frame(self.sent);
+        self.sent += 1;
+        [&head[..], payload].concat()
+    }
+
     /// Adds the next frame to what `guest` sends; false if there is no room.
     pub fn send(&mut self, guest: &mut Guest) -> Result<bool> {
         let (head, payload) = self.stream.frame(self.sent);

@@ -15,8 +15,8 @@ use super::{Home, Millrace, SOON, wait_for};
 /// The mapping of a port `wan` to the guest's port, which makes the two one wire.
 pub const PASS_THROUGH: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\nmode = \"pass-through\"\n";
 
-/// The same within a bridge.
-pub const BRIDGE: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\n";
+/// The same within a bridge whose ports all trust the guest.
+pub const BRIDGE: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\ntrust = \"all\"\n";
 
 /// A guest in a process of its own, which sends all it can.
 pub fn blaster(socket: PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon> {

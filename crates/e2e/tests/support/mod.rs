@@ -4,8 +4,11 @@
 //! the environment variable MILLRACE names.
 #![allow(dead_code, unreachable_pub, missing_docs)] // Each test binary uses its part.
 
+pub mod crafted;
+pub mod files;
 pub mod mapped;
 pub mod stream;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -195,6 +198,14 @@ impl Millrace {
             let mapping = self.mapping();
             (mapping.zero_copy && mapping.on_loan > 0).then_some(())
         });
+    }
+
+    /// What `millrace ctl` prints.
+    pub fn ctl(&self, command: &str) -> String {
+        let output =
+            Command::new(program()).args(["ctl", "--socket"]).arg(&self.control).arg(command).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
     }
 
     pub fn macs(&self) -> Vec<MacEntry> {

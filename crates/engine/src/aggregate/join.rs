@@ -4,9 +4,9 @@
 //! lie. What gathers them into the output's buffer is the one copy.
 
 use super::counters::HopCounters;
-use super::octets::Bytes;
 use super::{Member, Reader};
 use crate::drops::{Drops, Reason};
+use crate::octets::Bytes;
 use crate::port::vhost_user::VhostTransmit;
 use crate::port::{Sent, Transmit};
 use paflow::checksum::Sum;

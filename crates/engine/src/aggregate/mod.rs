@@ -8,7 +8,7 @@
 mod counters;
 mod join;
 mod live;
-mod octets;
+mod relay;
 mod split;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -16,6 +16,7 @@ mod tests;
 pub(crate) use counters::Traffic;
 pub(crate) use join::Join;
 pub(crate) use live::{Live, Reader};
+pub(crate) use relay::Relay;
 pub(crate) use split::{Split, SplitScratch};
 
 use crate::spec::AggregationSpec;
@@ -37,4 +38,6 @@ pub(crate) struct Member {
     pub(crate) rules: Arc<Live<Rules>>,
     /// What is counted, by queue.
     pub(crate) traffic: Arc<[Traffic]>,
+    /// What takes flows that other switches relay.
+    pub(crate) relay: Arc<Relay>,
 }

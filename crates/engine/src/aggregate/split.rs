@@ -1,8 +1,8 @@
 //! Splitting: aggregates of a burst become the packets in them, which are borrowed from where they lie.
 
-use super::octets::Bytes;
-use super::{Member, Reader};
+use super::{Member, Reader, Relay};
 use crate::drops::{Drops, Reason};
+use crate::octets::Bytes;
 use paflow::Rules;
 use paflow::decode::{MOST, Piece, locate};
 use paflow::receive::Found;
@@ -35,6 +35,8 @@ enum Kind {
     Packet,
     /// An aggregate, with its span.
     Aggregate(Found),
+    /// Flows that another switch relays.
+    Relayed,
     /// It claims to be an aggregate, and is wrong.
     Wrong(Reason),
 }
@@ -78,6 +80,8 @@ impl Split {
                     add(&mut out, &frames, frame, 0, frame.len(), drops);
                 }
                 Kind::Wrong(reason) => drops.add(reason, 1),
+                Kind::Relayed if self.member.relay.take(self.queue, &frames, frame) => {}
+                Kind::Relayed => drops.add(Reason::ControllerBusy, 1),
                 Kind::Aggregate(found) => {
                     let bytes = Bytes::new(&frames, frame);
                     let number = match locate(&bytes, found.span, found.tail, &mut scratch.pieces[..]) {
@@ -111,8 +115,10 @@ impl Split {
 /// Looks whether a frame is an aggregate for this switch.
 #[inline(always)]
 fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
-    match rules.find(&Bytes::new(frames, frame)) {
+    let bytes = Bytes::new(frames, frame);
+    match rules.find(&bytes) {
         Ok(Some(found)) => Kind::Aggregate(found),
+        Ok(None) if rules.relay.is_some_and(|own| Relay::is_meant(own, &bytes)) => Kind::Relayed,
         Ok(None) => Kind::Packet,
         Err(reject) => Kind::Wrong(reject.into()),
     }

@@ -1,8 +1,9 @@
 //! What goes in as packets comes out as packets, whatever is in between.
 
-use super::{Join, Live, Member, Split, SplitScratch, rules};
+use super::{Join, Live, Member, Relay, Split, SplitScratch, rules};
 use crate::drops::Drops;
 use crate::port::{Sent, Transmit};
+use crate::punt::Bell;
 use crate::spec::{AggregationSpec, Chains, NextHopSpec};
 use crate::stats::{AggregationFlow, AggregationSide};
 use paflow::Receiver;
@@ -68,6 +69,7 @@ fn spec(vxlan: bool, checksum: Checksum) -> AggregationSpec {
         receiver: Receiver { ethernet: false, ..Receiver::default() },
         addresses: (0..4).map(|nfi| [192, 0, 2, 10 + nfi].into()).collect(),
         drop_unknown: false,
+        relay: None,
         next_hops: (1..=3).map(hop).collect(),
         flows: (10..31).map(|vid| (vid, vid as u16 / 10)).collect(),
     }
@@ -86,7 +88,9 @@ struct Rig {
 impl Rig {
     fn new(spec: &AggregationSpec, longest: u32, most: usize) -> Rig {
         let rules = Arc::new(Live::new(rules(Some(spec), &[])));
-        let member = Member { port: "wan".into(), rules: rules.clone(), traffic: Arc::new([Default::default()]) };
+        let relay = Arc::new(Relay::new(1, Arc::new(Bell::new().unwrap())));
+        let member =
+            Member { port: "wan".into(), rules: rules.clone(), traffic: Arc::new([Default::default()]), relay };
         let (wire, drops) = (Wire::default(), <[Arc<Drops>; 2]>::default());
         let link = Box::new(Link { wire: wire.clone(), longest, most });
         let join = Join::new(link, member.clone(), 0, drops[0].clone());

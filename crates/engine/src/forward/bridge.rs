@@ -1,8 +1,9 @@
 //! A learning bridge: every frame teaches where its source is and goes where its destination was seen, or everywhere.
 
 use super::Output;
+use super::flows::{FlowPlan, Numbered};
 use super::mac_table::{Key, MacTable};
-use super::vlan::{ADDRESSES, Edit, Membership, TAG, part, tag};
+use super::vlan::{ADDRESSES, Edit, Membership, TAG, part, tag, vid};
 use crate::drops::{Drops, Reason};
 use crate::spec::Vlan;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub struct Bridge {
     members: Vec<Membership>,
     /// No port looks at tags.
     flat: bool,
+    /// What it forwards by, if controllers say where frames go.
+    pub(crate) flows: Option<Numbered>,
 }
 
 impl Bridge {
@@ -22,7 +25,7 @@ impl Bridge {
     pub fn new(vlans: &[Vlan], ageing_seconds: u32) -> Bridge {
         let members = vlans.iter().map(Membership::new).collect();
         let flat = vlans.iter().all(|v| *v == Vlan::Ignore);
-        Bridge { table: MacTable::new(4096, ageing_seconds), members, flat }
+        Bridge { table: MacTable::new(4096, ageing_seconds), members, flat, flows: None }
     }
 }
 
@@ -31,6 +34,8 @@ pub(crate) struct BridgePlan {
     pub(crate) bridge: Arc<Bridge>,
     /// For each of its ports, the worker's output.
     pub(crate) outputs: Vec<usize>,
+    /// What the worker goes by, if controllers say where frames go.
+    pub(crate) flows: Option<FlowPlan>,
 }
 
 /// Where one frame goes.
@@ -51,6 +56,7 @@ pub(crate) struct Scratch {
 }
 
 /// A burst on its way through a bridge.
+#[derive(Clone, Copy)]
 pub(crate) struct Arrival<'a, 'b> {
     pub(crate) frames: Frames<'b>,
     /// Port of the bridge, and queue, that it came from.
@@ -66,6 +72,15 @@ impl BridgePlan {
     /// Forwards a burst.
     #[inline(always)]
     pub(crate) fn forward(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        match &self.flows {
+            None => self.learn_and_forward(arrival, scratch),
+            Some(flows) => flows.forward(self, arrival, scratch),
+        }
+    }
+
+    /// Forwards a burst by what is known of addresses.
+    #[inline(always)]
+    pub(crate) fn learn_and_forward(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         if self.bridge.flat {
             self.forward_flat(arrival, scratch);
         } else {
@@ -145,7 +160,27 @@ impl BridgePlan {
         }
     }
 
-    fn output<'a>(&self, arrival: &Arrival<'a, '_>, port: usize) -> &'a Output {
+    /// Forwards frames of no port: in the VLAN of their tags, if that is of interest, and nothing is learned.
+    #[cold]
+    pub(crate) fn forward_from_nowhere(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        let frames = arrival.frames;
+        let mut verdicts = [Verdict::Flood; MAX_BURST];
+        let mut tags = [(0, false); MAX_BURST];
+        for ((verdict, tag), frame) in verdicts.iter_mut().zip(&mut tags).zip(frames.as_slice()) {
+            if let Some(vid) = vid(&frames, frame).filter(|_| !self.bridge.flat) {
+                *tag = (vid, true);
+            }
+            let found = self.bridge.table.find(Key::new(frames.ethernet(frame).destination(), tag.0), arrival.now);
+            *verdict = match found {
+                Some(port) if !self.bridge.members[usize::from(port)].carries(tag.0) => Verdict::Drop(Reason::Vlan),
+                Some(port) => Verdict::Port(port),
+                None => Verdict::Flood,
+            };
+        }
+        self.send(&arrival, &verdicts, &tags, scratch);
+    }
+
+    pub(super) fn output<'a>(&self, arrival: &Arrival<'a, '_>, port: usize) -> &'a Output {
         &arrival.outputs[self.outputs[port]]
     }
 

@@ -1,6 +1,7 @@
-//! Where a frame goes: along a patch, or across a bridge.
+//! Where a frame goes: along a patch, or across a bridge, which may go by a controller's flows.
 
 pub mod bridge;
+pub(crate) mod flows;
 pub mod mac_table;
 #[cfg(all(test, not(loom)))]
 mod tests;

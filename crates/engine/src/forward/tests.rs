@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
 
-type Delivered = Arc<Mutex<Vec<Vec<u8>>>>;
+pub(super) type Delivered = Arc<Mutex<Vec<Vec<u8>>>>;
 
 struct Remember(Delivered);
 
@@ -25,6 +25,17 @@ impl Transmit for Remember {
     }
 }
 
+/// So many outputs, and what each is given.
+pub(super) fn remembering(count: usize) -> (Vec<Output>, Vec<Delivered>) {
+    let delivered: Vec<Delivered> = (0..count).map(|_| Arc::default()).collect();
+    let output = |(port, delivered): (usize, &Delivered)| Output {
+        port: port as u64,
+        queues: vec![TransmitQueue::new(Half::Own(Some(Box::new(Remember(delivered.clone())))), Arc::default())],
+        drops: Arc::default(),
+    };
+    (delivered.iter().enumerate().map(output).collect(), delivered)
+}
+
 struct Rig {
     plan: BridgePlan,
     outputs: Vec<Output>,
@@ -37,15 +48,14 @@ struct Rig {
 
 impl Rig {
     fn new(vlans: &[Vlan]) -> Rig {
-        let delivered: Vec<Delivered> = vlans.iter().map(|_| Arc::default()).collect();
-        let output = |(port, delivered): (usize, &Delivered)| Output {
-            port: port as u64,
-            queues: vec![TransmitQueue::new(Half::Own(Some(Box::new(Remember(delivered.clone())))), Arc::default())],
-            drops: Arc::default(),
-        };
+        let (outputs, delivered) = remembering(vlans.len());
         Rig {
-            plan: BridgePlan { bridge: Arc::new(Bridge::new(vlans, 300)), outputs: (0..vlans.len()).collect() },
-            outputs: delivered.iter().enumerate().map(output).collect(),
+            plan: BridgePlan {
+                bridge: Arc::new(Bridge::new(vlans, 300)),
+                outputs: (0..vlans.len()).collect(),
+                flows: None,
+            },
+            outputs,
             delivered,
             drops: Drops::default(),
             storage: Box::default(),

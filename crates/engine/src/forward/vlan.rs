@@ -33,10 +33,7 @@ impl Membership {
 
     /// The VLAN of a frame that arrives here, and whether it carries the tag; `None` if it must not arrive here.
     pub(super) fn classify(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Option<(u16, bool)> {
-        let tag = frames
-            .peek::<16>(frame)
-            .and_then(|b| (b[12..14] == TPID).then(|| u16::from_be_bytes([b[14], b[15]]) & 0xfff));
-        match (self, tag) {
+        match (self, vid(frames, frame)) {
             (Membership::Ignore, _) => Some((0, false)),
             // A tag with VLAN 0 carries a priority only.
             (Membership::Access(vid), None) => Some((*vid, false)),
@@ -72,6 +69,12 @@ pub(super) enum Edit {
     Keep,
     Push,
     Pop,
+}
+
+/// The VID of the frame's tag, if it has one.
+#[inline(always)]
+pub(super) fn vid(frames: &Frames<'_>, frame: &Frame<'_>) -> Option<u16> {
+    frames.peek::<16>(frame).and_then(|b| (b[12..14] == TPID).then(|| u16::from_be_bytes([b[14], b[15]]) & 0xfff))
 }
 
 /// The tag of VLAN `vid`, priority 0.

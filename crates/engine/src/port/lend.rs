@@ -8,17 +8,13 @@ use super::vhost_user::VhostTransmit;
 use crate::counters::Counter;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Instant;
 use virtqueue::Burst;
-use virtqueue::device::Loan;
+use virtqueue::device::{Landing, Loan};
 
 /// Shortest buffer that is lent: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
-
-/// From this length on a frame of a guest is sent from where it lies. Shorter ones are copied faster than their chains go
-/// to and fro. Measured on the testbed's wire.
-pub(super) const COPY_BREAK: u32 = 100;
 
 /// Buffers that stay with the guest's queue when frames may come for it from elsewhere, or in buffers of the switch.
 const KEEP: u32 = 16;
@@ -37,7 +33,8 @@ pub trait Lend {
     fn receive_into<'q>(&'q self, guest: &'q VhostTransmit, burst: &mut Burst<'_, 'q>) -> bool;
 
     /// As [`super::Receive::recycle`]; also offers as many of the guest's buffers as there is room for. Called once a
-    /// round, whether or not there was a frame. Returns whether any went out, of which whoever fills them has to be told.
+    /// round, whether or not there was a frame. Returns whether any went out, or any of the switch's own, of which whoever
+    /// fills them has to be told.
     fn relend(&self, guest: &VhostTransmit) -> bool;
 
     /// Gives all loans back. Nothing may fill them any more. Returns how many frames are lost, which were received and not
@@ -54,13 +51,17 @@ pub struct Mapped {
     keeper: AtomicU64,
     /// Only this queue's frames go to the guest.
     exclusive: bool,
+    /// From this length on, in bytes, a frame of the guest is sent from where it lies. Shorter ones are copied.
+    pub copy_break: u32,
+    /// Bytes that frames grow by on their way to the guest, or shrink by if it is negative.
+    growth: AtomicI32,
     /// Buffers out at present.
     pub on_loan: Counter,
     /// Frames that were received into the guest's own buffers.
     pub in_place: Counter,
     /// Of these, frames for somebody else.
     pub elsewhere: Counter,
-    /// Frames that were received into buffers of the switch, for want of the guest's.
+    /// Frames that were received into buffers of the switch, for want of the guest's or because they were steered there.
     pub copied: Counter,
     /// Frames that were sent from where they lie in the guest's memory, and those that were copied first.
     pub sent_in_place: Counter,
@@ -73,9 +74,10 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// For a mapping whose guest gets frames from nowhere else, or not.
-    pub fn new(exclusive: bool) -> Mapped {
-        Mapped { exclusive, ..Mapped::default() }
+    /// For a mapping whose guest gets frames from nowhere else, or not, and sends them from where they lie from so many
+    /// bytes on.
+    pub fn new(exclusive: bool, copy_break: u32) -> Mapped {
+        Mapped { exclusive, copy_break, ..Mapped::default() }
     }
 
     /// Says whether buffers may be lent.
@@ -87,6 +89,18 @@ impl Mapped {
     #[inline(always)]
     pub fn is_reachable(&self) -> bool {
         self.reachable.load(Ordering::Acquire)
+    }
+
+    /// Says by how many bytes frames are expected to grow on their way to the guest, as by a VLAN tag, or to shrink. What
+    /// is not as expected costs more, and that is all.
+    pub fn set_growth(&self, bytes: i32) {
+        self.growth.store(bytes, Ordering::Relaxed);
+    }
+
+    /// As it was set.
+    #[inline(always)]
+    pub(super) fn growth(&self) -> i32 {
+        self.growth.load(Ordering::Relaxed)
     }
 
     /// Says which queue's frames may be sent from where they lie: [`virtqueue::device::Dequeue::lender`], or zero.
@@ -142,13 +156,13 @@ impl Lending {
         &self.mapped
     }
 
-    /// The loan known by `key` has come back with `len` bytes in it: adds its frame to `burst`, or keeps it to go out
-    /// again. Returns whether there was a frame.
+    /// The loan known by `key` has come back with a frame in it: adds that to `burst`, or keeps the loan to go out again.
+    /// Returns whether there was a frame.
     #[inline(always)]
     pub(super) fn filled<'q>(
         &self,
         (key, loan): (u64, Loan),
-        len: u32,
+        landing: Landing<'q>,
         guest: &'q VhostTransmit,
         burst: &mut Burst<'_, 'q>,
     ) -> bool {
@@ -159,7 +173,7 @@ impl Lending {
             longest.set(longest.get().max(since.elapsed().as_micros() as u64));
             self.timed.set(None);
         }
-        match guest.ring().take_filled(loan, len, burst) {
+        match guest.ring().take_filled(loan, landing, burst) {
             None => true,
             Some(unusable) => {
                 self.waiting.borrow_mut().push(unusable);
@@ -173,17 +187,18 @@ impl Lending {
         self.waiting.borrow_mut().push(loan);
     }
 
-    /// Ends a burst of filled loans, and hands up to `most` loans to `put`, which says by what each is known from now on,
-    /// or that it can't be filled. Some stay if the queue also has buffers of its own out. Returns whether any went out.
+    /// Ends a burst of filled loans, and hands up to `most` loans, with `more` bytes than frames need, to `put`, which says
+    /// by what each is known from now on, or that it can't be filled. Some stay if the queue also has buffers of its own
+    /// out. Returns whether any went out.
     #[inline(always)]
     pub(super) fn relend(
         &self,
         guest: &VhostTransmit,
-        most: usize,
+        (most, more): (usize, u32),
         own_out: bool,
         mut put: impl FnMut(Loan) -> Result<u64, Loan>,
     ) -> bool {
-        let mapped = &*self.mapped;
+        let (mapped, room) = (&*self.mapped, self.room + more);
         let mut waiting = self.waiting.borrow_mut();
         let waited = waiting.len();
         guest.ring().settle(|loan| waiting.push(loan));
@@ -191,8 +206,8 @@ impl Lending {
         let keep = if mapped.exclusive && !own_out { 0 } else { KEEP };
         let mut any = false;
         for _ in 0..most {
-            let Some(loan) = waiting.pop().or_else(|| guest.lend(self.room, keep)) else {
-                mapped.unfit.set(guest.ring().unfit(self.room, keep).map_or(0, |len| len.max(1).into()));
+            let Some(loan) = waiting.pop().or_else(|| guest.lend(room, keep)) else {
+                mapped.unfit.set(guest.ring().unfit(room, keep).map_or(0, |len| len.max(1).into()));
                 break;
             };
             match put(loan) {
@@ -218,5 +233,7 @@ impl Lending {
         held.into_iter().chain(self.waiting.borrow_mut().drain(..)).for_each(|loan| guest.ring().give_back(loan));
         self.timed.set(None);
         self.mapped.on_loan.set(0);
+        // What the next guest posts may do.
+        self.mapped.unfit.set(0);
     }
 }

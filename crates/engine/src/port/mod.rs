@@ -1,10 +1,11 @@
 //! Ports: where frames come from and go to.
 //!
 //! A port has queues, and a queue has two halves that different workers may drive: frames are received from one
-//! ([`Receive`]) and transmitted to the other ([`Transmit`]). Wrappers ([`record`], [`fault`], [`staged`], and what joins
-//! packets, `aggregate`) take any half and are one themselves.
+//! ([`Receive`]) and transmitted to the other ([`Transmit`]). Wrappers ([`record`], [`fault`], [`staged`], what joins
+//! packets, `aggregate`, and what encapsulates them, `tunnel`) take any half and are one themselves.
 
 pub mod af_xdp;
+pub(crate) mod copy_break;
 pub mod fault;
 mod frames;
 pub mod generator;

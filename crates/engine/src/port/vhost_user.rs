@@ -14,17 +14,33 @@ use virtqueue::{Burst, Fatal, Frames, ordering};
 #[derive(Debug, Default)]
 pub struct Fault {
     raised: AtomicBool,
-    reason: Mutex<Option<Fatal>>,
+    reason: Mutex<Option<Ending>>,
     memory: Mutex<Weak<Memory>>,
+}
+
+/// Why a guest's connection has to end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Ending {
+    /// It is the guest's fault.
+    #[error("the guest broke its ring and is disconnected: {0}")]
+    Broken(#[from] Fatal),
+    /// Buffers of it can't be had back, see [`Fault::withhold`].
+    #[error("the guest is disconnected: {0}")]
+    Withheld(String),
 }
 
 impl Fault {
     #[cold]
-    fn raise(&self, fatal: Fatal) {
+    fn raise(&self, ending: impl Into<Ending>) {
         if !self.raised.swap(true, Ordering::AcqRel) {
             // Uncontended: only the first to raise it comes here, once in the life of a connection.
-            *self.reason.lock().unwrap() = Some(fatal);
+            *self.reason.lock().unwrap() = Some(ending.into());
         }
+    }
+
+    /// Whatever fills the guest's buffers has not let go of them: they can't go back, so its device has to go.
+    pub fn withhold(&self, why: String) {
+        self.raise(Ending::Withheld(why));
     }
 
     #[inline(always)]
@@ -34,11 +50,11 @@ impl Fault {
 
     /// Takes the reason, if a queue stopped since this was asked last, or if the guest's memory went away under it.
     /// The connection has to end then.
-    pub fn take(&self) -> Option<Fatal> {
+    pub fn take(&self) -> Option<Ending> {
         if self.memory.lock().unwrap().upgrade().is_some_and(|m| m.is_broken()) {
             self.raise(Fatal::MemoryShrank);
             // What the rings said since is made of the zeros that came in place of the memory.
-            return self.reason.lock().unwrap().take().map(|_| Fatal::MemoryShrank);
+            return self.reason.lock().unwrap().take().map(|_| Fatal::MemoryShrank.into());
         }
         self.reason.lock().unwrap().take()
     }

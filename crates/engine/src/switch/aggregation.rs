@@ -77,6 +77,7 @@ impl Topology {
             next_hops: spec.next_hops.iter().map(next_hop).collect(),
             ports: members().map(port).collect(),
             flows: flows.len(),
+            relayed: members().map(|member| member.relay.taken()).sum(),
         })
     }
 }

@@ -6,6 +6,7 @@
 use super::layout::{Domain, Layout};
 use super::shared::PortShared;
 use crate::forward::bridge::BridgePlan;
+use crate::forward::flows::{Datapath, Emission};
 use crate::forward::{Half, Output, Target, TransmitQueue};
 use crate::port::{Receive, Transmit};
 use crate::spec::WorkerSpec;
@@ -105,6 +106,14 @@ impl Fabric {
             });
         }
         Ok(())
+    }
+
+    /// Sends packets of controllers, by any worker of the bridge; how many there was no worker for.
+    pub(super) fn inject(&self, emissions: Vec<Emission>, datapath: &Arc<Datapath>) -> usize {
+        let state = self.state.lock().unwrap();
+        let datapath = datapath.clone();
+        let left = state.visit(emissions, move |plan, emissions| plan.inject(emissions, &datapath.drops));
+        left.map_or(0, |left| left.len())
     }
 
     /// Looks at all workers.
@@ -213,7 +222,8 @@ impl State {
                     let known = pieces.2.iter().position(|b: &BridgePlan| Arc::ptr_eq(&b.bridge, bridge));
                     let index = known.unwrap_or_else(|| {
                         let outputs = members.iter().map(|&m| self.output(layout, m, &mut pieces.1, halves)).collect();
-                        pieces.2.push(BridgePlan { bridge: bridge.clone(), outputs });
+                        let flows = bridge.flows.as_ref().map(|numbered| numbered.plan(worker));
+                        pieces.2.push(BridgePlan { bridge: bridge.clone(), outputs, flows });
                         pieces.2.len() - 1
                     });
                     let from = members.iter().position(|&m| m == port).unwrap_or_default();
@@ -226,6 +236,7 @@ impl State {
                 queue,
                 half: halves.receive.remove(&key),
                 target,
+                tunnel: shared.tunnel().cloned(),
                 split: shared.split(queue).map(Box::new),
                 lender: layout.lender(port).map(|guest| (self.output(layout, guest, &mut pieces.1, halves), queue)),
                 keeper: layout.keeper(port).map(|out| (self.output(layout, out, &mut pieces.1, halves), queue)),

@@ -1,7 +1,7 @@
 //! The thread that keeps a virtio-user port connected to its backend.
 
 use super::fabric::Fabric;
-use super::mapping::Physical;
+use super::physical::Physical;
 use super::shared::PortShared;
 use crate::port::lend::Mapped;
 use crate::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vhost_user::Mode;
-use vhost_user::frontend::{FrontendOptions, Link, QueueEnd, QueuePair};
+use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd, QueuePair, QueueSizes};
 use virtqueue::memory::{Arena, Memory, Region};
 use virtqueue::{QueueConfig, features};
 
@@ -24,7 +24,7 @@ const CHECK: Duration = Duration::from_millis(20);
 pub(super) fn options(
     socket: &Path,
     mode: Mode,
-    (queue_pairs, queue_size): (u16, u16),
+    (queue_pairs, queue_sizes): (u16, QueueSizes),
     packed: bool,
     mapped: bool,
 ) -> FrontendOptions {
@@ -34,7 +34,7 @@ pub(super) fn options(
         socket: socket.to_owned(),
         mode,
         queue_pairs,
-        queue_size,
+        queue_sizes,
         features: mergeable | features::IN_ORDER | packed,
     }
 }
@@ -111,6 +111,8 @@ struct Session {
     /// Where the queues and their buffers lie, by vhost-user's index.
     places: Vec<(QueueConfig, u64)>,
     broken: Arc<AtomicBool>,
+    /// The backend did not answer in time, and it was hung up on: nobody knows what it still does.
+    silent: bool,
 }
 
 type Pair = (Box<dyn Receive>, Box<dyn Transmit>);
@@ -121,13 +123,18 @@ impl Session {
         shared: &Arc<PortShared>,
         stop: &AtomicBool,
     ) -> Result<(Session, Vec<Pair>), String> {
-        let queues = u64::from(options.queue_pairs) * 2;
-        let buffers = u64::from(options.queue_size) * u64::from(STRIDE);
+        let buffers = |size: u16| u64::from(size) * u64::from(STRIDE);
+        let pair = buffers(options.queue_sizes.receive) + buffers(options.queue_sizes.transmit);
         // Rings take less than a tenth of what their buffers take.
-        let mut arena = Arena::new(queues * buffers * 2 + (1 << 20), true).map_err(|e| e.to_string())?;
+        let len = u64::from(options.queue_pairs) * pair * 2 + (1 << 20);
+        let mut arena = Arena::new(len, true).map_err(|e| e.to_string())?;
+        if shared.analysis().omit_copies {
+            arena.omit_copies();
+        }
         let (link, pairs) = Link::establish(options, &mut arena, None, stop).map_err(|e| e.to_string())?;
-        let mut place = || arena.allocate(buffers, 4096).ok_or("its memory is too small");
-        let places = pairs.iter().map(|_| Ok((place()?, place()?))).collect::<Result<Vec<_>, &str>>()?;
+        let mut place = |size| arena.allocate(buffers(size), 4096).ok_or("its memory is too small");
+        let mut both = || Ok((place(options.queue_sizes.receive)?, place(options.queue_sizes.transmit)?));
+        let places = pairs.iter().map(|_| both()).collect::<Result<Vec<_>, &str>>()?;
         let of = |(pair, place): (&QueuePair, &(u64, u64))| {
             [(pair.receive.config, place.0), (pair.transmit.config, place.1)]
         };
@@ -138,6 +145,7 @@ impl Session {
             arena: Arc::new(arena),
             places: known,
             broken: Arc::default(),
+            silent: false,
         };
         let pairs = pairs.into_iter().zip(places).enumerate().map(|(queue, (pair, place))| {
             let receive = session.receive_half(queue, pair.receive);
@@ -160,7 +168,9 @@ impl Session {
     fn receive_half(&self, queue: usize, end: QueueEnd) -> Box<dyn Receive> {
         let mergeable = self.link.negotiated().has(features::MRG_RXBUF);
         let (end, call) = self.end(end, self.places[2 * queue].1);
-        Box::new(VirtioReceive::new(end, call, mergeable, self.mapped(queue)))
+        let mapped = self.mapped(queue).filter(|_| !self.shared.analysis().copied);
+        let outer = self.shared.tunnel().map_or(0, |end| end.overhead());
+        Box::new(VirtioReceive::new(end, call, mergeable, mapped, outer))
     }
 
     fn transmit_half(&self, queue: usize, end: QueueEnd, buffers: u64) -> Box<dyn Transmit> {
@@ -168,13 +178,26 @@ impl Session {
         Box::new(VirtioTransmit::new(end, self.mapped(queue)))
     }
 
-    fn restart(&self, index: usize) -> Result<QueueEnd, String> {
-        self.link.start(&self.arena, index, &self.places[index].0).map_err(|e| e.to_string())
+    fn restart(&mut self, index: usize) -> Result<QueueEnd, String> {
+        let started = self.link.start(&self.arena, index, &self.places[index].0);
+        self.heard(started)
+    }
+
+    /// What the backend said, if it did.
+    fn heard<T>(&mut self, answer: Result<T, FrontendError>) -> Result<T, String> {
+        if let Err(FrontendError::Timeout) = answer {
+            self.silent = true;
+            self.broken.store(true, Ordering::Relaxed);
+        }
+        answer.map_err(|error| error.to_string())
     }
 }
 
 impl Physical for Session {
-    fn share(&mut self, memories: &[Arc<Memory>]) -> Result<(), String> {
+    fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
+        if macs.is_some() {
+            return Err(format!("nobody steers what \"{}\" receives", self.shared.name));
+        }
         let mut regions = Vec::new();
         for memory in memories {
             for region in memory.regions() {
@@ -184,12 +207,18 @@ impl Physical for Session {
                 regions.push(Region { guest_addr: host, user_addr: host, ..region.clone() });
             }
         }
-        self.link.share(&self.arena, &regions).map_err(|e| e.to_string())
+        let shared = self.link.share(&self.arena, &regions);
+        self.heard(shared)
     }
 
     fn stop(&mut self, index: usize) -> Result<(), String> {
-        // A backend that has gone has stopped.
-        self.link.stop(index).or_else(|e| if self.link.is_connected() { Err(e.to_string()) } else { Ok(()) })
+        let stopped = if self.silent { Err(FrontendError::Timeout) } else { self.link.stop(index) };
+        let stopped = self.heard(stopped);
+        // A backend that has gone has stopped. One that refuses gets no second chance with this connection.
+        if self.silent || self.link.is_connected() {
+            return stopped.inspect_err(|_| self.broken.store(true, Ordering::Relaxed));
+        }
+        Ok(())
     }
 
     fn start_receive(&mut self, queue: usize) -> Result<Box<dyn Receive>, String> {

@@ -2,39 +2,26 @@
 //!
 //! Both ends come and go. Buffers are lent while both are there; before either changes, the physical queue is stopped,
 //! so that nothing fills them any more, and they go back to the guest. This is the one way in which a mapping ends.
+//!
+//! A queue that does not stop is the exception: what it may still fill never goes back. The guest's session ends, so that
+//! the guest knows that its device is gone, and its memory stays until the physical port could be opened again.
+
+#[cfg(test)]
+mod tests;
 
 use super::fabric::{Fabric, QueueKey, ReceiveHalf, TransmitHalf};
+use super::physical::Physical;
 use super::shared::PortShared;
+use super::tenancy::Verdict;
 use crate::drops::Reason;
-use crate::port::Receive;
 use crate::port::lend::Mapped;
-use crate::port::vhost_user::VhostTransmit;
+use crate::port::vhost_user::{Fault, VhostTransmit};
+use crate::port::{Receive, copy_break};
 use crate::spec::MappingSpec;
 use crate::stats::MappingStats;
 use std::sync::{Arc, Mutex, MutexGuard};
 use virtqueue::BurstStorage;
 use virtqueue::memory::Memory;
-
-/// The control side of a physical port that can receive into buffers of others. Queues go by vhost-user's index: of a
-/// pair, the even one receives.
-pub(super) trait Physical: Send {
-    /// Stopping one queue of a pair stops the other one, too.
-    fn is_coupled(&self) -> bool {
-        false
-    }
-    /// [`Physical::share`] with these memories needs all queues stopped.
-    fn rests_to_share(&self, _memories: &[Arc<Memory>]) -> bool {
-        false
-    }
-    /// Lets whatever fills the queues write to `memories`, and to no other memory of guests.
-    fn share(&mut self, memories: &[Arc<Memory>]) -> Result<(), String>;
-    /// Stops a queue whose half has stopped. Nothing fills or reads its buffers any more when this returns.
-    fn stop(&mut self, index: usize) -> Result<(), String>;
-    /// Starts a stopped receive queue again, with buffers of the switch.
-    fn start_receive(&mut self, queue: usize) -> Result<ReceiveHalf, String>;
-    /// As [`Physical::start_receive`].
-    fn start_transmit(&mut self, queue: usize) -> Result<TransmitHalf, String>;
-}
 
 /// One mapping of a specification.
 pub(super) struct Mapping {
@@ -50,27 +37,53 @@ struct State {
     physical: Option<(Arc<PortShared>, Box<dyn Physical>)>,
     /// The guest's queues that run, by vhost-user's index.
     guests: Vec<Option<Guest>>,
+    verdict: Verdict,
     /// Why there is no mapping, if both ends are there.
     refused: Option<String>,
+    /// Memories that queues may still fill that did not stop. While there are any, the physical port is of no use.
+    withheld: Vec<Arc<Memory>>,
 }
 
+impl Drop for State {
+    fn drop(&mut self) {
+        // Nobody is left to learn when it can be had back: better lost than given to somebody else.
+        self.withheld.drain(..).for_each(std::mem::forget);
+    }
+}
+
+/// A queue of the guest that runs.
 #[derive(Clone)]
-struct Guest {
+pub(super) struct Guest {
     key: QueueKey,
     memory: Arc<Memory>,
     /// Of a transmit queue: [`virtqueue::device::Dequeue::lender`].
     keeper: u64,
+    /// Ends the session.
+    fault: Arc<Fault>,
+}
+
+impl Guest {
+    pub(super) fn new(key: QueueKey, memory: Arc<Memory>, keeper: u64, fault: Arc<Fault>) -> Guest {
+        Guest { key, memory, keeper, fault }
+    }
 }
 
 impl Mapping {
-    pub(super) fn new(spec: MappingSpec, queues: usize, fabric: Arc<Fabric>) -> Mapping {
-        let mapped = || Arc::new(Mapped::new(spec.pass_through));
-        let state = State { physical: None, guests: vec![None; 2 * queues], refused: None };
+    pub(super) fn new(spec: MappingSpec, verdict: Verdict, queues: usize, fabric: Arc<Fabric>) -> Mapping {
+        let copy_break = spec.copy_break.unwrap_or_else(copy_break::measured);
+        let mapped = || Arc::new(Mapped::new(spec.pass_through, copy_break));
+        let guests = vec![None; 2 * queues];
+        let state = State { physical: None, guests, verdict, refused: None, withheld: Vec::new() };
         Mapping { queues: (0..queues).map(|_| mapped()).collect(), spec, fabric, state: Mutex::new(state) }
     }
 
     pub(super) fn spec(&self) -> &MappingSpec {
         &self.spec
+    }
+
+    /// Says by how many bytes frames grow on their way to the guest.
+    pub(super) fn expect_growth(&self, bytes: i32) {
+        self.queues.iter().for_each(|mapped| mapped.set_growth(bytes));
     }
 
     /// What the half of `queue` has to know.
@@ -82,9 +95,20 @@ impl Mapping {
         self.state.lock().unwrap()
     }
 
+    /// Frames are to be received so from now on.
+    pub(super) fn review(&self, verdict: Verdict) {
+        let mut state = self.state();
+        if state.verdict != verdict {
+            state.verdict = verdict;
+            self.join(&mut state, Vec::new());
+        }
+    }
+
     /// The physical port is there; its halves are attached.
     pub(super) fn physical_up(&self, port: Arc<PortShared>, physical: Box<dyn Physical>) {
         let mut state = self.state();
+        // Its queues could be had: whoever was still at one has let go of it.
+        state.withheld.clear();
         state.physical = Some((port, physical));
         self.join(&mut state, Vec::new());
     }
@@ -97,43 +121,45 @@ impl Mapping {
         state.physical = None;
     }
 
-    /// The guest has started a queue, by vhost-user's index; its half is attached. `keeper` is a transmit queue's
-    /// [`virtqueue::device::Dequeue::lender`].
-    pub(super) fn guest_up(&self, index: usize, key: QueueKey, memory: Arc<Memory>, keeper: u64) {
+    /// The guest has started a queue, by vhost-user's index; its half is attached.
+    pub(super) fn guest_up(&self, index: usize, guest: Guest) {
         let mut state = self.state();
-        if let Some(guest) = state.guests.get_mut(index) {
-            *guest = Some(Guest { key, memory, keeper });
+        if let Some(known) = state.guests.get_mut(index) {
+            *known = Some(guest);
             self.join(&mut state, Vec::new());
         }
     }
 
-    /// The guest stops a receive queue. Its half comes back with all that was lent.
-    pub(super) fn guest_receive_down(&self, queue: usize, key: QueueKey) -> Option<TransmitHalf> {
+    /// The guest stops a receive queue. Its half comes back with all that was lent, or there is an error.
+    pub(super) fn guest_receive_down(&self, queue: usize, key: QueueKey) -> Result<Option<TransmitHalf>, String> {
         let mut state = self.state();
-        let rested = self.part(&mut state, 2 * queue);
+        let (rested, whole) = self.part(&mut state, 2 * queue);
         let lender = self.fabric.detach_transmit(key);
-        if !rested.is_empty() {
+        if !rested.is_empty() && whole.is_ok() {
             lender.iter().filter_map(|lender| lender.guest()).for_each(VhostTransmit::close);
         }
         self.join(&mut state, rested);
-        lender
+        whole.map(|()| lender)
     }
 
-    /// The guest stops a transmit queue. Its half comes back with all that was kept.
-    pub(super) fn guest_transmit_down(&self, queue: usize, key: QueueKey) -> Option<ReceiveHalf> {
+    /// The guest stops a transmit queue. Its half comes back with all that was kept, or there is an error.
+    pub(super) fn guest_transmit_down(&self, queue: usize, key: QueueKey) -> Result<Option<ReceiveHalf>, String> {
         let mut state = self.state();
-        let rested = self.part(&mut state, 2 * queue + 1);
+        let (rested, whole) = self.part(&mut state, 2 * queue + 1);
         let owner = self.fabric.detach_receive(key);
         self.join(&mut state, rested);
-        owner
+        whole.map(|()| owner)
     }
 
     /// Takes a queue of the guest, which goes, from the physical port if that may have buffers of it. Returns what rests
-    /// because of that.
-    fn part(&self, state: &mut State, index: usize) -> Vec<usize> {
+    /// because of that, and whether nobody has any buffer of the guest's memory.
+    fn part(&self, state: &mut State, index: usize) -> (Vec<usize>, Result<(), String>) {
         let rested = if self.is_joined(index) { self.rest(state, vec![index]) } else { Vec::new() };
-        state.guests.get_mut(index).map(Option::take);
-        rested
+        let guest = state.guests.get_mut(index).and_then(Option::take);
+        let withheld = guest.is_some_and(|guest| is_among(&state.withheld, &guest.memory));
+        let whole =
+            if withheld { Err(format!("\"{}\" has not let go of its buffers", self.spec.from)) } else { Ok(()) };
+        (rested, whole)
     }
 
     /// Buffers of the guest's queue may be out.
@@ -151,20 +177,34 @@ impl Mapping {
             indices.dedup();
         }
         let halves: Vec<_> = indices.iter().map(|&index| (index, self.halt(port, index))).collect();
-        for &index in &indices {
-            if let Err(why) = physical.stop(index) {
-                tracing::warn!("port \"{}\": queue {} could not be stopped: {why}", port.name, index / 2);
-            }
-        }
-        for (index, half) in halves {
+        let stopped: Vec<_> = indices.iter().map(|&index| physical.stop(index)).collect();
+        for ((index, half), stopped) in halves.into_iter().zip(stopped) {
             // A port may have more queues than the mapping.
             let guest = state.guests.get(index).and_then(Option::as_ref).filter(|_| self.is_joined(index));
+            if let Err(why) = stopped {
+                tracing::error!("port \"{}\": queue {} could not be stopped: {why}", port.name, index / 2);
+                if let Some(Guest { memory, fault, .. }) = guest {
+                    fault.withhold(format!("port \"{}\" has not let go of its buffers: {why}", port.name));
+                    if !is_among(&state.withheld, memory) {
+                        state.withheld.push(memory.clone());
+                    }
+                }
+                // What is out, as the half knows, is lost with the half.
+                self.forget(index);
+                continue;
+            }
             match half {
                 Stopped::Receive(half) => self.recall(index / 2, half, guest, port),
                 Stopped::Transmit(half) => self.release(index / 2, half, guest),
             }
         }
         indices
+    }
+
+    /// Nothing of the guest's queue is lent from now on.
+    fn forget(&self, index: usize) {
+        let Some(mapped) = self.queues.get(index / 2) else { return };
+        if index.is_multiple_of(2) { mapped.set_reachable(false) } else { mapped.set_keeper(0) }
     }
 
     /// Takes the half of a physical queue from its worker.
@@ -195,7 +235,7 @@ impl Mapping {
             }
             None => lose(port, half.map_or(0, |half| waiting(&*half))),
         }
-        self.queues.get(queue).inspect(|mapped| mapped.set_reachable(false));
+        self.forget(2 * queue);
     }
 
     /// Gives the guest the chains back that a stopped queue has of it.
@@ -207,28 +247,39 @@ impl Mapping {
             owner.recycle();
             self.fabric.attach_receive(guest.key, owner);
         }
-        self.queues.get(queue).inspect(|mapped| mapped.set_keeper(0));
+        self.forget(2 * queue + 1);
     }
 
     /// Lets the physical queues reach the memory of the guests that are there, and starts those again that rest.
     fn join(&self, state: &mut State, mut rested: Vec<usize>) {
+        if !state.withheld.is_empty() {
+            return;
+        }
         let mut memories: Vec<Arc<Memory>> = Vec::new();
         for guest in state.guests.iter().flatten() {
-            if !memories.iter().any(|known| Arc::ptr_eq(known, &guest.memory)) {
+            if !is_among(&memories, &guest.memory) {
                 memories.push(guest.memory.clone());
             }
         }
         let Some((port, physical)) = &mut state.physical else { return };
-        if physical.rests_to_share(&memories) {
+        // The packets of an aggregate need buffers of their own: were they all out to receive aggregates, none were left.
+        let aggregates = port.member().is_some();
+        let macs = match &state.verdict {
+            Verdict::Steered(macs) if !aggregates => Some(macs.clone()),
+            _ => None,
+        };
+        if physical.rests_to_share(&memories, macs.as_deref()) {
             // Of ports with more queues than the mapping, all.
             let all = 0..2 * port.queues.len().max(self.queues.len());
             let others = all.filter(|index| !rested.contains(index)).collect();
             rested.extend(self.rest(state, others));
         }
+        if !state.withheld.is_empty() {
+            return;
+        }
         let Some((port, physical)) = &mut state.physical else { return };
-        let shared = physical.share(&memories);
-        // The packets of an aggregate need buffers of their own: were they all out to receive aggregates, none were left.
-        let lends = shared.is_ok() && port.member().is_none();
+        let shared = physical.share(&memories, macs.as_deref());
+        let lends = shared.is_ok() && !aggregates && !matches!(state.verdict, Verdict::Copied(_));
         if let Err(why) = &shared {
             tracing::warn!("port \"{}\" copies: {why}", port.name);
         }
@@ -245,6 +296,9 @@ impl Mapping {
                     rested.extend(self.rest(state, vec![index]));
                 }
             }
+        }
+        if !state.withheld.is_empty() {
+            return;
         }
         for (queue, mapped) in self.queues.iter().enumerate() {
             mapped.set_reachable(takes(state, queue));
@@ -265,7 +319,12 @@ impl Mapping {
             if state.guests[2 * queue].is_none() {
                 return Some(format!("no guest has started queue {queue} of \"{}\"", self.spec.to));
             }
-            state.refused.clone().or_else(|| lends(queue).err()).or_else(|| self.queues[queue].why_none())
+            if !state.withheld.is_empty() {
+                return Some(format!("port \"{}\" has not let go of the guest's buffers", self.spec.from));
+            }
+            let verdict = if let Verdict::Copied(why) = &state.verdict { Some(why.clone()) } else { None };
+            let refused = verdict.or_else(|| state.refused.clone());
+            refused.or_else(|| lends(queue).err()).or_else(|| self.queues[queue].why_none())
         };
         let queues = self.queues.iter().enumerate();
         queues
@@ -282,6 +341,7 @@ impl Mapping {
                 copied: mapped.copied.get(),
                 sent_in_place: mapped.sent_in_place.get(),
                 sent_copied: mapped.sent_copied.get(),
+                copy_break: mapped.copy_break,
             })
             .collect()
     }
@@ -291,6 +351,10 @@ impl Mapping {
 enum Stopped {
     Receive(Option<ReceiveHalf>),
     Transmit(Option<TransmitHalf>),
+}
+
+fn is_among(memories: &[Arc<Memory>], memory: &Arc<Memory>) -> bool {
+    memories.iter().any(|known| Arc::ptr_eq(known, memory))
 }
 
 /// Counts frames that were received for nothing.

@@ -1,20 +1,26 @@
 //! The control side: owns the ports, follows the specification, reads the counters.
 
 mod aggregation;
+mod datapath;
 mod fabric;
 mod layout;
 mod link;
 mod mapping;
 mod open;
+mod physical;
 mod shared;
+mod tags;
+mod tenancy;
 mod vhost;
 mod xdp;
 
 use crate::aggregate::{Live, rules};
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
+use crate::forward::flows::Datapath;
 use crate::forward::mac_table::Key;
-use crate::spec::{BridgeSpec, MappingSpec, PortSpec, Spec, Vlan};
+use crate::punt::Bell;
+use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan};
 use crate::stats::{AggregationFlow, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 use crate::worker::STAGES;
 use fabric::Fabric;
@@ -27,6 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tenancy::Verdict;
 
 pub use open::OpenError;
 
@@ -64,6 +71,10 @@ struct Inner {
     rules: Arc<Live<Rules>>,
     /// Flows that were laid over those of the specification. Locked after the topology.
     laid: Mutex<Vec<AggregationFlow>>,
+    /// The flows of the bridge that goes by them.
+    datapath: Arc<Datapath>,
+    /// Rings when workers have something for controllers, or from them.
+    bell: Arc<Bell>,
     started: Instant,
     stop: AtomicBool,
 }
@@ -87,11 +98,14 @@ impl Switch {
             next_id: 1,
         };
         clock::start();
+        let bell = Arc::new(Bell::new().map_err(Error::Worker)?);
         let inner = Arc::new(Inner {
             fabric: Arc::default(),
             topology: Mutex::new(nothing),
             rules: Arc::new(Live::new(Rules::none())),
             laid: Mutex::default(),
+            datapath: Arc::new(Datapath::new(bell.clone())),
+            bell,
             started: Instant::now(),
             stop: AtomicBool::new(false),
         });
@@ -141,6 +155,7 @@ impl Switch {
             workers,
             mappings: topology.mapping_stats(),
             aggregation: topology.aggregation_stats(&self.inner.rules.get()),
+            datapath: topology.datapath_stats(&self.inner.datapath),
         }
     }
 
@@ -231,6 +246,7 @@ impl Inner {
         let mut connections: Vec<Option<Connection>> = Vec::new();
         let mut had: Vec<_> = old.connections.drain(..).map(Some).collect();
         let mappings = old.mappings(&spec, opens_like, &self.fabric);
+        mappings.iter().for_each(|mapping| mapping.expect_growth(tags::growth(&spec, mapping.spec())));
         for port in &spec.ports {
             let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
             let same = |i: &usize| old.layout.ports[*i].mapping().map(Arc::as_ptr) == mapping.map(Arc::as_ptr);
@@ -245,14 +261,21 @@ impl Inner {
                         failed.push(error);
                         None
                     });
-                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), &self.rules))
+                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), (&self.rules, &self.bell)))
                 }
             });
         }
-        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec)).collect();
+        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec, &self.datapath)).collect();
         let layout = Layout::new(&spec, ports, bridges);
+        let standalone = spec.bridges.iter().any(|b| b.flows == Some(FailMode::Standalone));
+        self.datapath.prepare(layout.workers.len(), standalone);
         // What goes, goes before what comes: both may want the same socket. Its sessions drain by themselves.
         drop(had);
+        // Frames of guests that come must not land where they may not, and those of guests that are there as little.
+        let verdicts: Vec<_> = spec.mappings.iter().map(|wanted| tenancy::judge(&spec, wanted)).collect();
+        let reviewed = || mappings.iter().zip(verdicts.clone());
+        let stricter = reviewed().filter(|(_, verdict)| *verdict != Verdict::InPlace);
+        stricter.for_each(|(mapping, verdict)| mapping.review(verdict));
         for (index, (port, connection)) in spec.ports.iter().zip(&mut connections).enumerate() {
             if connection.is_none() {
                 let shared = &layout.ports[index];
@@ -266,6 +289,7 @@ impl Inner {
         }
         // Only now do workers look at the new ports: every one of them has somewhere to send to.
         self.fabric.arrange(&layout).map_err(Error::Worker)?;
+        reviewed().for_each(|(mapping, verdict)| mapping.review(verdict));
         *old =
             Topology { spec, layout, connections: connections.into_iter().flatten().collect(), next_id: old.next_id };
         Ok(failed)
@@ -278,8 +302,8 @@ impl Inner {
             std::thread::sleep(HOUSEKEEPING);
             let topology = self.topology();
             for (port, connection) in topology.layout.ports.iter().zip(&topology.connections) {
-                if let (Some(fatal), Connection::Backend(service)) = (port.fault.take(), connection) {
-                    tracing::error!("port \"{}\": the guest broke its ring and is disconnected: {fatal}", port.name);
+                if let (Some(why), Connection::Backend(service)) = (port.fault.take(), connection) {
+                    tracing::error!("port \"{}\": {why}", port.name);
                     service.disconnect();
                 }
             }
@@ -309,13 +333,13 @@ impl Topology {
             _ => false,
         };
         let had = |wanted: &MappingSpec| {
-            let known = self.layout.ports.iter().filter_map(|p| p.mapping()).find(|m| m.spec() == wanted);
+            let known = self.layout.ports.iter().filter_map(|p| p.mapping()).find(|m| m.spec().joins_like(wanted));
             known.filter(|_| unchanged(&wanted.from) && unchanged(&wanted.to)).cloned()
         };
         let queues = |name: &String| port(spec, name).map_or(0, |p| p.driver.queues());
         let make = |wanted: &MappingSpec| {
             let queues = queues(&wanted.from).min(queues(&wanted.to));
-            Arc::new(Mapping::new(wanted.clone(), queues, fabric.clone()))
+            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues, fabric.clone()))
         };
         spec.mappings.iter().map(|wanted| had(wanted).unwrap_or_else(|| make(wanted))).collect()
     }
@@ -343,7 +367,7 @@ impl Topology {
             return Err(format!("packets of \"{}\" are taken out of aggregates", from_port.name));
         }
         for port in [from_port, to_port] {
-            if port.record.is_some() || port.fault.is_some() || port.staged {
+            if port.record.is_some() || port.fault.is_some() || port.analysis.staged {
                 return Err(format!("frames of \"{}\" are recorded, staged or have faults injected", port.name));
             }
         }
@@ -351,17 +375,23 @@ impl Topology {
     }
 
     /// The bridge that `wanted` describes, with what it has learned if it is the same as before.
-    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec) -> Arc<Bridge> {
+    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Arc<Bridge> {
         let vlans = |bridge: &BridgeSpec, spec: &Spec| -> Vec<Vlan> {
             let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
             bridge.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect()
         };
-        let had = self.bridges().find(|(had, _, _)| *had == wanted && vlans(had, &self.spec) == vlans(wanted, spec));
+        // What is done while there are no flows, the bridge itself does not know.
+        let same = |had: &BridgeSpec| {
+            let has = had.flows.is_some() == wanted.flows.is_some();
+            has && *wanted == BridgeSpec { flows: wanted.flows, ..had.clone() }
+        };
+        let had = self.bridges().find(|(had, _, _)| same(had) && vlans(had, &self.spec) == vlans(wanted, spec));
         if let Some((_, bridge, _)) = had {
             return bridge.clone();
         }
         let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
-        let bridge = Bridge::new(&vlans(wanted, spec), seconds);
+        let mut bridge = Bridge::new(&vlans(wanted, spec), seconds);
+        bridge.flows = wanted.flows.map(|_| datapath.number(&wanted.ports));
         for (mac, vlan, port) in &wanted.statics {
             if let Some(index) = wanted.ports.iter().position(|p| p == port) {
                 bridge.table.fix(Key::of(*mac, *vlan), index as u16);

@@ -51,8 +51,8 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
             let service = vhost_user::backend::Service::spawn(options, port).map_err(|e| failed(e.to_string()))?;
             return Ok(Connection::Backend(service));
         }
-        Driver::VirtioUser { socket, mode, queues, queue_size, packed } => {
-            let options = link::options(socket, *mode, (*queues, *queue_size), *packed, shared.mapping().is_some());
+        Driver::VirtioUser { socket, mode, queues, queue_sizes, packed } => {
+            let options = link::options(socket, *mode, (*queues, *queue_sizes), *packed, shared.mapping().is_some());
             let link = link::LinkThread::spawn(options, shared.clone(), fabric.clone())
                 .map_err(|e| failed(format!("cannot start a thread: {e}")))?;
             return Ok(Connection::Link { _link: link });

@@ -1,7 +1,7 @@
 //! What the parts of one port share: counters, state, and the wrappers around its halves.
 
 use super::mapping::Mapping;
-use crate::aggregate::{Join, Live, Member, Split};
+use crate::aggregate::{Join, Live, Member, Relay, Split};
 use crate::counters::QueueCounters;
 use crate::drops::Drops;
 use crate::port::fault::FaultReceive;
@@ -9,8 +9,11 @@ use crate::port::record::{RecordReceive, RecordTransmit, Recorder};
 use crate::port::staged::Staged;
 use crate::port::vhost_user::Fault;
 use crate::port::{Receive, Transmit};
-use crate::spec::{Faults, PortSpec};
+use crate::punt::Bell;
+use crate::spec::{Analysis, Faults, PortSpec};
+use crate::tunnel::Encapsulate;
 use paflow::Rules;
+use paflow::vxlan::End;
 use std::sync::{Arc, Mutex};
 
 /// What everything that belongs to one port shares.
@@ -23,11 +26,13 @@ pub(super) struct PortShared {
     pub(super) fault: Arc<Fault>,
     state: Mutex<State>,
     faults: Option<Faults>,
-    staged: bool,
+    analysis: Analysis,
     recorder: Option<Recorder>,
     mapping: Option<Arc<Mapping>>,
     /// What it goes by if it aggregates.
     member: Option<Member>,
+    /// The tunnel that ends here, if one does.
+    tunnel: Option<Arc<End>>,
 }
 
 /// What people are told of a port.
@@ -43,12 +48,13 @@ impl PortShared {
         spec: &PortSpec,
         recorder: Option<Recorder>,
         mapping: Option<Arc<Mapping>>,
-        rules: &Arc<Live<Rules>>,
+        (rules, bell): (&Arc<Live<Rules>>, &Arc<Bell>),
     ) -> PortShared {
         let member = spec.aggregate.then(|| Member {
             port: spec.name.as_str().into(),
             rules: rules.clone(),
             traffic: (0..spec.driver.queues()).map(|_| Default::default()).collect(),
+            relay: Arc::new(Relay::new(spec.driver.queues(), bell.clone())),
         });
         PortShared {
             id,
@@ -58,11 +64,17 @@ impl PortShared {
             fault: Arc::default(),
             state: Mutex::default(),
             faults: spec.fault.clone(),
-            staged: spec.staged,
+            analysis: spec.analysis,
             recorder,
             mapping,
             member,
+            tunnel: spec.vxlan.clone().map(Arc::new),
         }
+    }
+
+    /// What only an analysis asks for.
+    pub(super) fn analysis(&self) -> Analysis {
+        self.analysis
     }
 
     /// The mapping that the port is one end of.
@@ -73,6 +85,11 @@ impl PortShared {
     /// What the port goes by if it aggregates.
     pub(super) fn member(&self) -> Option<&Member> {
         self.member.as_ref()
+    }
+
+    /// The tunnel that ends here, if one does.
+    pub(super) fn tunnel(&self) -> Option<&Arc<End>> {
+        self.tunnel.as_ref()
     }
 
     /// What splits the aggregates that a queue receives, if the port aggregates.
@@ -91,7 +108,7 @@ impl PortShared {
 
     /// Puts the port's wrappers around a receive half.
     pub(super) fn wrap_receive(&self, mut half: Box<dyn Receive>) -> Box<dyn Receive> {
-        if self.staged {
+        if self.analysis.staged {
             half = Box::new(Staged::new(half));
         }
         if let Some(faults) = &self.faults {
@@ -110,6 +127,9 @@ impl PortShared {
         }
         if let Some(member) = self.member.clone() {
             half = Box::new(Join::new(half, member, queue, self.drops.clone()));
+        }
+        if let Some(end) = self.tunnel.clone() {
+            half = Box::new(Encapsulate::new(half, end));
         }
         half
     }

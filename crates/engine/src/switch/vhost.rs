@@ -1,6 +1,7 @@
 //! What a vhost-user session does to a port: queues come up and go down.
 
 use super::fabric::Fabric;
+use super::mapping::Guest;
 use super::shared::PortShared;
 use crate::port::vhost_user::{VhostReceive, VhostTransmit};
 use std::sync::{Arc, Mutex};
@@ -44,21 +45,25 @@ impl Queues for VhostPort {
         let (fault, drops) = (self.shared.fault.clone(), self.shared.drops.clone());
         self.shared.fault.watch(&memory);
         if index.is_multiple_of(2) {
-            let half = VhostTransmit::new(Enqueue::new(memory.clone(), &config)?, call, fault, drops);
+            let mut ring = Enqueue::new(memory.clone(), &config)?;
+            if self.shared.analysis().omit_copies {
+                ring.omit_copies();
+            }
+            let half = VhostTransmit::new(ring, call, fault, drops);
             self.fabric.attach_transmit(key, self.shared.wrap_transmit(index / 2, Box::new(half)));
             if let Some(mapping) = self.shared.mapping() {
-                mapping.guest_up(index, key, memory, 0);
+                mapping.guest_up(index, Guest::new(key, memory, 0, self.shared.fault.clone()));
             }
         } else {
             let mut ring = Dequeue::new(memory.clone(), &config)?;
-            if self.shared.mapping().is_some() {
+            if self.shared.mapping().is_some() && !self.shared.analysis().copied {
                 ring.allow_keeping();
             }
             let keeper = ring.lender();
             let half = VhostReceive::new(ring, kick, call, fault, drops);
             self.fabric.attach_receive(key, self.shared.wrap_receive(Box::new(half)));
             if let Some(mapping) = self.shared.mapping() {
-                mapping.guest_up(index, key, memory, keeper);
+                mapping.guest_up(index, Guest::new(key, memory, keeper, self.shared.fault.clone()));
             }
         }
         self.running.lock().unwrap().push(index);
@@ -66,16 +71,24 @@ impl Queues for VhostPort {
         Ok(())
     }
 
-    fn stop(&self, index: usize) -> Option<u32> {
+    fn stop(&self, index: usize) -> Result<Option<u32>, String> {
         let key = (self.shared.id, index / 2);
         self.running.lock().unwrap().retain(|&i| i != index);
         self.update();
-        match (self.shared.mapping(), index.is_multiple_of(2)) {
-            (None, true) => self.fabric.detach_transmit(key)?.base(),
-            (None, false) => self.fabric.detach_receive(key)?.base(),
-            (Some(mapping), true) => mapping.guest_receive_down(index / 2, key)?.base(),
-            (Some(mapping), false) => mapping.guest_transmit_down(index / 2, key)?.base(),
-        }
+        let mapping = self.shared.mapping();
+        Ok(if index.is_multiple_of(2) {
+            let half = match mapping {
+                None => self.fabric.detach_transmit(key),
+                Some(mapping) => mapping.guest_receive_down(index / 2, key)?,
+            };
+            half.and_then(|half| half.base())
+        } else {
+            let half = match mapping {
+                None => self.fabric.detach_receive(key),
+                Some(mapping) => mapping.guest_transmit_down(index / 2, key)?,
+            };
+            half.and_then(|half| half.base())
+        })
     }
 
     fn disconnected(&self, reason: &str) {

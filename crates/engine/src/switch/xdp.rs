@@ -1,9 +1,11 @@
 //! `AF_XDP` ports, the control side: sockets are opened, watched, and opened again with other memory.
 
+mod steering;
+mod watched;
+
 use super::fabric::Fabric;
-use super::mapping::Physical;
+use super::physical::Physical;
 use super::shared::PortShared;
-use crate::drops::Reason;
 use crate::port::af_xdp::{Pool, Reach, Stuck, XdpReceive, XdpTransmit};
 use crate::port::lend::{LEND_ROOM, Mapped};
 use crate::port::{Receive, Transmit};
@@ -13,9 +15,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use virtqueue::NET_HEADER;
 use virtqueue::memory::{Arena, Memory};
+use watched::Watched;
 use xsk::{
-    Attach, Attached, Bound, Chunks, Completion, Fill, Mode, Monitor, Queue, QueueConfig, Redirect, RedirectConfig, Rx,
-    Tx,
+    Attach, Attached, Bound, Chunks, Completion, Fill, Mode, Queue, QueueConfig, Redirect, RedirectConfig, Rx,
+    Steering, Tx,
 };
 
 /// How often the interface is looked after.
@@ -127,32 +130,6 @@ fn serve(mut session: Session, shared: &Arc<PortShared>, fabric: &Fabric, stop: 
     why
 }
 
-/// What is watched of a session, wherever that is.
-struct Watched {
-    interface: String,
-    index: u32,
-    /// What the sockets were opened for.
-    mtu: usize,
-    /// Open sockets, and how many frames each had lost when it was last looked at.
-    monitors: Mutex<Vec<(Monitor, u64)>>,
-    failed: AtomicBool,
-}
-
-impl Watched {
-    /// Counts what the kernel has lost.
-    fn count(&self, shared: &PortShared) {
-        self.monitors.lock().unwrap().retain_mut(|(monitor, before)| {
-            let Some(statistics) = monitor.statistics() else { return false };
-            let lost = statistics.map_or(*before, |now| now.rx_dropped + now.rx_ring_full);
-            if lost > *before {
-                shared.drops.add(Reason::KernelLoss, lost - *before);
-            }
-            *before = lost;
-            true
-        });
-    }
-}
-
 /// Both directions of a queue, before workers have them.
 struct Prepared {
     receive: Option<(Rx, Fill)>,
@@ -174,9 +151,12 @@ struct Session {
     pools: Vec<u64>,
     size: u16,
     own_chunks: Chunks,
-    /// Guests' memories that were asked for, and why they can't be had.
+    /// Guests' memories that were asked for and the only addresses whose frames may land there, and why they can't be had.
     memories: Vec<Arc<Memory>>,
+    macs: Option<Vec<[u8; 6]>>,
     refused: Option<String>,
+    /// Which frames go to the sockets.
+    steering: Steering,
     reach: Reach,
     prepared: Vec<Option<Prepared>>,
     bounds: Vec<Option<Bound>>,
@@ -233,7 +213,9 @@ impl Session {
             size,
             own_chunks,
             memories: Vec::new(),
+            macs: None,
             refused: None,
+            steering: Steering::All,
             prepared: (0..options.queues).map(|_| None).collect(),
             bounds: vec![None; options.queues.into()],
             stuck: (0..options.queues).map(|_| Arc::default()).collect(),
@@ -314,6 +296,8 @@ impl Session {
             let Watched { interface, mtu, .. } = &*self.watched;
             return Err(format!("the MTU of {interface} is {mtu}; lower it to {most}"));
         }
+        // Before the kernel has any buffer of theirs.
+        self.steer(self.destinations()?)?;
         let chunks = Chunks::limited(CHUNKS[0], limit).expect("that is less than a chunk");
         let mut all = vec![self.arena.memory().clone()];
         all.extend(self.memories.iter().cloned());
@@ -323,6 +307,7 @@ impl Session {
 
     /// Opens all queues with the switch's own memory only.
     fn reach_own(&mut self) -> Result<(), String> {
+        self.steer(Steering::All)?;
         self.reach = Reach::new(&[self.arena.memory().clone()], self.own_chunks)?;
         self.prepare_all()
     }
@@ -352,16 +337,18 @@ impl Physical for Session {
         true
     }
 
-    fn rests_to_share(&self, memories: &[Arc<Memory>]) -> bool {
+    fn rests_to_share(&self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> bool {
         let same = |(a, b): (&Arc<Memory>, &Arc<Memory>)| Arc::ptr_eq(a, b);
-        memories.len() != self.memories.len() || !memories.iter().zip(&self.memories).all(same)
+        let other = memories.len() != self.memories.len() || !memories.iter().zip(&self.memories).all(same);
+        other || !memories.is_empty() && macs != self.macs.as_deref()
     }
 
-    fn share(&mut self, memories: &[Arc<Memory>]) -> Result<(), String> {
-        if !self.rests_to_share(memories) {
+    fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
+        if !self.rests_to_share(memories, macs) {
             return self.refused.clone().map_or(Ok(()), Err);
         }
         self.memories = memories.to_vec();
+        self.macs = macs.map(<[_]>::to_vec);
         self.prepared.fill_with(|| None);
         self.refused = if memories.is_empty() { None } else { self.reach_guests().err() };
         if memories.is_empty() || self.refused.is_some() {
@@ -376,10 +363,17 @@ impl Physical for Session {
         self.prepared[queue] = None;
         // Who counts holds on to a socket while it looks at it: with the lock, nobody does any more, and it is closed.
         drop(self.watched.monitors.lock().unwrap());
-        // In copy mode that is all. Once for both directions.
-        let bound = if index.is_multiple_of(2) { self.bounds[queue].take() } else { None };
-        let bound = bound.filter(|bound| bound.zero_copy);
-        bound.map_or(Ok(()), |bound| bound.wait_released(RELEASE)).map_err(|e| e.to_string())
+        // In copy mode that is all.
+        if let Some(bound) = self.bounds[queue].as_ref().filter(|bound| bound.zero_copy) {
+            // Long enough for both directions; of the other one it is only asked whether it was.
+            let patience = if index.is_multiple_of(2) { RELEASE } else { Duration::ZERO };
+            bound.wait_released(patience).map_err(|error| {
+                self.watched.failed.store(true, Ordering::Relaxed);
+                error.to_string()
+            })?;
+        }
+        self.bounds[queue] = None;
+        Ok(())
     }
 
     fn start_receive(&mut self, queue: usize) -> Result<Box<dyn Receive>, String> {
@@ -388,7 +382,8 @@ impl Physical for Session {
         let mapped = self.mapped(queue).map(|mapped| (mapped, room));
         let counts = (self.stuck[queue].clone(), self.shared.drops.clone());
         let half = XdpReceive::new(rings, self.reach.clone(), self.pool(2 * queue)?, mapped, counts);
-        Ok(self.shared.wrap_receive(Box::new(half.map_err(|e| e.to_string())?)))
+        let half = half.map_err(|e| e.to_string())?;
+        Ok(self.shared.wrap_receive(self.with_passed(queue, half)?))
     }
 
     fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String> {

@@ -1,8 +1,10 @@
 //! Workers: threads that run a plan to completion, round after round, and take new ones in between.
 
+mod by_hand;
 mod idle;
 mod plan;
 
+pub use by_hand::ByHand;
 pub(crate) use plan::{Input, Plan};
 
 use crate::clock::Cycles;

@@ -6,10 +6,13 @@ use crate::clock::{self, Cycles};
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use crate::forward::bridge::{Arrival, BridgePlan, Scratch};
+use crate::forward::flows::Emission;
 use crate::forward::{Output, Target};
 use crate::port::Receive;
 use crate::port::lend::Lend;
 use crate::port::vhost_user::VhostTransmit;
+use crate::tunnel::decapsulate;
+use paflow::vxlan::End;
 use std::sync::Arc;
 use virtqueue::{Burst, BurstStorage, ordering};
 
@@ -23,6 +26,8 @@ pub(crate) struct Input {
     /// None while the queue is down.
     pub(crate) half: Option<Box<dyn Receive>>,
     pub(crate) target: Target,
+    /// The tunnel that ends at the port, if one does.
+    pub(crate) tunnel: Option<Arc<End>>,
     /// What splits aggregates, if the port aggregates.
     pub(crate) split: Option<Box<Split>>,
     /// The output whose guest lends its buffers to this queue, and its queue there, if it is mapped.
@@ -127,6 +132,9 @@ impl Plan {
             moved = true;
             self.bursts = self.bursts.wrapping_add(1);
             timer.lap();
+            if let Some(end) = &input.tunnel {
+                decapsulate(end, &mut burst, &input.drops);
+            }
             let work =
                 Work { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
             let frames = match &input.split {
@@ -156,6 +164,18 @@ impl Plan {
             self.outputs.iter().for_each(Output::notify);
         }
         moved
+    }
+
+    /// Sends packets of controllers through the bridge that goes by flows; gives them back if this worker has none.
+    pub(crate) fn inject(&mut self, emissions: Vec<Emission>, drops: &Drops) -> Option<Vec<Emission>> {
+        let Some((bridge, flows)) = self.bridges.iter().find_map(|bridge| Some((bridge, bridge.flows.as_ref()?)))
+        else {
+            return Some(emissions);
+        };
+        flows.inject(bridge, (&self.outputs, drops, clock::seconds()), &emissions, &mut self.scratch);
+        ordering::before_asking();
+        self.outputs.iter().for_each(Output::notify);
+        None
     }
 
     /// An output keeps chains of an input: nobody tells when it is done with them, it has to be asked.

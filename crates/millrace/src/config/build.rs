@@ -3,8 +3,8 @@
 use super::raw::{At, RawFile};
 use super::reach::{Purpose, Reach};
 use super::{
-    Config, Idle, ListenAddress, Mac, Openflow, Worker, aggregation, confinement, default_control_socket, forwarding,
-    mappings, ports, workers,
+    Config, Idle, ListenAddress, Worker, aggregation, confinement, default_control_socket, forwarding, mappings,
+    openflow, ports, workers,
 };
 use settings::{Judge, Problem, Report};
 use std::collections::HashMap;
@@ -71,7 +71,7 @@ impl Check<'_> {
             self.warn(&(0..0), "no ports: the switch will have nothing to do", "add a [[port]] section");
         }
         let control = self.control(file);
-        let openflow = self.openflow(file, &control);
+        let openflow = openflow::build(self, file, &control);
         Config {
             ports: ports.into_values(),
             patches,
@@ -99,21 +99,8 @@ impl Check<'_> {
         self.listen(listen, 9464)
     }
 
-    fn openflow(&mut self, file: &RawFile, control: &Path) -> Option<Openflow> {
-        let section = file.openflow.as_ref()?;
-        let made_up = Mac::from_name(&control.to_string_lossy()).0;
-        let made_up = made_up.iter().fold(0, |id, byte| id << 8 | i64::from(*byte));
-        let datapath_id = self.number("datapath-id", &section.datapath_id, &(1..i64::MAX), made_up) as u64;
-        let list = self.required(&section.span, "listen", &section.listen, "listen = [\"127.0.0.1:6653\"]")?;
-        if list.is_empty() {
-            self.error(&list.span, "there is nowhere to listen", "give an address, as in [\"127.0.0.1:6653\"]");
-        }
-        let listen = list.value.iter().filter_map(|at| self.listen(at, 6653)).collect();
-        Some(Openflow { listen, datapath_id })
-    }
-
     /// The address of a service that has no authentication; `usual` is its usual port.
-    fn listen(&mut self, listen: &At<String>, usual: u16) -> Option<ListenAddress> {
+    pub fn listen(&mut self, listen: &At<String>, usual: u16) -> Option<ListenAddress> {
         if let Some(path) = listen.strip_prefix("unix:") {
             let at = At { value: path.to_owned(), span: listen.span.clone() };
             return Some(ListenAddress::Unix(self.socket(&at, true)));

@@ -1,6 +1,6 @@
 //! What a reload has to touch: the difference between two configurations.
 
-use super::{Config, Port};
+use super::{Config, FailMode, Openflow, Port};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -31,6 +31,7 @@ impl Config {
         let before: HashMap<&str, &Port> = old.ports.iter().map(|port| (port.name.as_str(), port)).collect();
         let mut report = ReloadReport::default();
         let mut vlans_changed = false;
+        let forwarding = |config: &Self| config.openflow.as_ref().map(|openflow| (openflow.fail_mode, openflow.relay));
         for port in &self.ports {
             let list = match before.get(port.name.as_str()) {
                 None => &mut report.added,
@@ -47,7 +48,8 @@ impl Config {
             || self.patches != old.patches
             || self.bridges != old.bridges
             || self.mappings != old.mappings
-            || self.aggregation != old.aggregation;
+            || self.aggregation != old.aggregation
+            || forwarding(self) != forwarding(old);
         report.workers_changed = self.workers != old.workers || self.assignment() != old.assignment();
         if self.control != old.control {
             report.needs_restart.push("control".to_owned());
@@ -55,7 +57,15 @@ impl Config {
         if self.metrics != old.metrics {
             report.needs_restart.push("metrics".to_owned());
         }
-        if self.openflow != old.openflow {
+        // Channels stay as they are, and with them how the switch is known.
+        let channels = |config: &Self| {
+            config.openflow.clone().map(|openflow| Openflow {
+                fail_mode: FailMode::default(),
+                relay: false,
+                ..openflow
+            })
+        };
+        if channels(self) != channels(old) {
             report.needs_restart.push("openflow".to_owned());
         }
         if self.confinement != old.confinement {

@@ -152,6 +152,7 @@ fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts
         ports: members.iter().map(|(at, _)| at.value.clone()).collect(),
         ageing: Duration::from_secs(ageing as u64),
         statics,
+        openflow: raw.openflow.as_ref().is_some_and(|at| at.value),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Judging and building `[[mapping]]`: which physical port receives into which guest's buffers.
 
 use super::build::{BuiltPort, BuiltPorts, Check};
-use super::raw::{At, MappingMode, RawFile, RawMapping, Section};
-use super::{Bridge, Driver, Mapping, Patch};
+use super::raw::{At, COPY_BREAKS, MappingMode, MappingSteering, Mode, RawFile, RawMapping, Section, Several};
+use super::{Bridge, Driver, Mapping, Patch, Vlan};
+use engine::spec::{MOST_STEERED, Tenancy};
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,27 +17,36 @@ pub(super) fn build(
 ) -> Vec<Mapping> {
     let mut uses = HashMap::new();
     let built = file.mappings.iter().filter_map(|raw| {
-        let mapping = mapping(check, raw, ports, &mut uses)?;
-        if mapping.pass_through {
-            patches.push(Patch { ports: [mapping.from.clone(), mapping.to.clone()] });
-        } else if !bridges.iter().any(|b| b.ports.contains(&mapping.from) && b.ports.contains(&mapping.to)) {
+        let (from_end, to_end) = ends(check, raw, ports, &mut uses)?;
+        let (from, to) = (from_end.port.name.clone(), to_end.port.name.clone());
+        let pass_through = raw.mode.as_ref().is_some_and(|at| at.value == MappingMode::PassThrough);
+        let tenancy = if pass_through {
+            nobody_else(check, raw);
+            patches.push(Patch { ports: [from.clone(), to.clone()] });
+            Tenancy::Trust(Vec::new())
+        } else if let Some(bridge) = bridges.iter().find(|b| b.ports.contains(&from) && b.ports.contains(&to)) {
+            tenancy(check, raw, ports, bridge, (from_end, to_end))
+        } else {
             check.error(
                 &raw.span,
-                format!("`{}` and `{}` are not in one bridge", mapping.from, mapping.to),
+                format!("`{from}` and `{to}` are not in one bridge"),
                 "join them by a [[bridge]], or use mode = \"pass-through\"",
             );
-        }
-        Some(mapping)
+            Tenancy::Trust(Vec::new())
+        };
+        let copy_break = check.number("copy-break", &raw.copy_break, &COPY_BREAKS, 0) as u32;
+        let copy_break = raw.copy_break.as_ref().map(|_| copy_break);
+        Some(Mapping { from, to, pass_through, tenancy, copy_break })
     });
     built.collect()
 }
 
-fn mapping<'a>(
+fn ends<'a, 'b>(
     check: &mut Check,
     raw: &'a Section<RawMapping>,
-    ports: &BuiltPorts,
+    ports: &'b BuiltPorts,
     uses: &mut HashMap<&'a str, &'a Range<usize>>,
-) -> Option<Mapping> {
+) -> Option<(&'b BuiltPort, &'b BuiltPort)> {
     let from = check.required(&raw.span, "from", &raw.from, "from = \"wan\"");
     let to = check.required(&raw.span, "to", &raw.to, "to = \"fw\"");
     let physical = "receives into a guest's buffers: an af_xdp or virtio-user port";
@@ -46,9 +56,93 @@ fn mapping<'a>(
     let to = end(check, ports, to?, uses, "has a guest that posts buffers: a vhost-user port", |driver| {
         matches!(driver, Driver::VhostUser { .. })
     });
-    let mode = raw.mode.as_ref().map_or(MappingMode::Bridge, |at| at.value);
-    let (from, to) = (from?.port.name.clone(), to?.port.name.clone());
-    Some(Mapping { from, to, pass_through: mode == MappingMode::PassThrough })
+    Some((from?, to?))
+}
+
+/// In pass-through mode nobody needs to be trusted, nor kept out.
+fn nobody_else(check: &mut Check, raw: &RawMapping) {
+    let spans =
+        [("trust", raw.trust.as_ref().map(|at| &at.span)), ("steering", raw.steering.as_ref().map(|at| &at.span))];
+    for (key, span) in spans {
+        if let Some(span) = span {
+            let message = format!("`{key}` is for mappings in a bridge: all frames of this port are the guest's");
+            check.error(span, message, "remove it");
+        }
+    }
+}
+
+/// Whose frames may be received into the guest's buffers.
+fn tenancy(
+    check: &mut Check,
+    raw: &RawMapping,
+    ports: &BuiltPorts,
+    bridge: &Bridge,
+    ends: (&BuiltPort, &BuiltPort),
+) -> Tenancy {
+    if let (Some(trust), Some(steering)) = (raw.trust.as_ref(), raw.steering.as_ref()) {
+        let help = "steering keeps the frames of others out, so nobody has to trust the guest with them: remove one";
+        check.problems.push(
+            Problem::error(&steering.span, "`steering` and `trust` exclude each other", help)
+                .and_at(&trust.span, "trusted here"),
+        );
+    }
+    if let Some(at) = raw.steering.as_ref() {
+        if at.value == MappingSteering::Given {
+            return Tenancy::Steered;
+        }
+        steerable(check, &at.span, ports, bridge, ends);
+        return Tenancy::SteerByMac;
+    }
+    match raw.trust.as_ref().map(|at| &at.value) {
+        None => Tenancy::Trust(Vec::new()),
+        Some(Several::All) => Tenancy::TrustAll,
+        Some(Several::List(list)) => {
+            for at in list.iter().filter(|at| !bridge.ports.contains(&at.value)) {
+                let help = format!("name ports of the bridge: {}", bridge.ports.join(", "));
+                check.error(&at.span, format!("port `{}` is not in bridge `{}`", at.value, bridge.name), help);
+            }
+            Tenancy::Trust(list.iter().map(|at| at.value.clone()).collect())
+        }
+    }
+}
+
+/// Reports why the switch can't steer by the guest's addresses.
+fn steerable(
+    check: &mut Check,
+    span: &Range<usize>,
+    ports: &BuiltPorts,
+    bridge: &Bridge,
+    (from, to): (&BuiltPort, &BuiltPort),
+) {
+    let (from, to) = (&from.port, &to.port);
+    let given = "let the NIC steer and say steering = \"given\", or use `trust`";
+    match from.driver {
+        Driver::AfXdp { mode: Mode::ZeroCopy, .. } => check.error(
+            span,
+            format!("port `{}` is in zero-copy mode: the NIC fills buffers before the switch can steer", from.name),
+            format!("set mode = \"copy\" there, {given}"),
+        ),
+        Driver::AfXdp { .. } => {}
+        _ => check.error(span, format!("port `{}` is no af_xdp port: the switch cannot steer there", from.name), given),
+    }
+    let aware = |name: &String| ports.list.iter().any(|p| p.port.name == *name && p.port.vlan != Vlan::Unaware);
+    if bridge.ports.iter().any(aware) {
+        let message = format!("bridge `{}` keeps VLANs apart, and steering by MAC address does not", bridge.name);
+        check.error(span, message, given);
+    }
+    match bridge.statics.iter().filter(|entry| entry.port == to.name).count() {
+        0 => check.error(
+            span,
+            format!("bridge `{}` does not say which addresses `{}` has", bridge.name, to.name),
+            format!("add a [[bridge.static]] with port = \"{}\" for each `mac` that it has", to.name),
+        ),
+        count if count > MOST_STEERED => check.error(
+            span,
+            format!("`{}` has {count} static addresses, and frames can be steered by {MOST_STEERED}", to.name),
+            given,
+        ),
+        _ => {}
+    }
 }
 
 /// One end of a mapping, if the port is fit for it and in no other mapping.
@@ -77,4 +171,68 @@ fn end<'a, 'b>(
         return None;
     }
     Some(built)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use std::path::Path;
+
+    /// A bridge of `wan`, `fw` and `other`, with this port `wan`, mapping and rest.
+    fn parse(wan: &str, mapping: &str, rest: &str) -> Result<Tenancy, String> {
+        let text = format!(
+            "[[port]]\nname = \"wan\"\n{wan}
+             [[port]]\nname = \"fw\"\ndriver = \"vhost-user\"\nsocket = \"fw\"
+             [[port]]\nname = \"other\"\ndriver = \"vhost-user\"\nsocket = \"other\"
+             [[mapping]]\nfrom = \"wan\"\nto = \"fw\"\n{mapping}
+             [[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n{rest}"
+        );
+        let parsed = Config::parse(Path::new("m.toml"), &text);
+        parsed.map(|(config, _)| config.mappings[0].tenancy.clone()).map_err(|report| report.to_string())
+    }
+
+    const XDP: &str = "driver = \"af_xdp\"\ninterface = \"eth1\"";
+    const VIRTIO: &str = "driver = \"virtio-user\"\nsocket = \"nic\"";
+    const OWN: &str = "[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"fw\"";
+    const OTHERS: &str = "[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"other\"";
+
+    #[test]
+    fn what_may_be_said() {
+        for (mapping, tenancy) in [
+            ("", Tenancy::Trust(vec![])),
+            ("trust = []", Tenancy::Trust(vec![])),
+            ("trust = [\"other\"]", Tenancy::Trust(vec!["other".into()])),
+            ("trust = \"all\"", Tenancy::TrustAll),
+            ("steering = \"given\"", Tenancy::Steered),
+        ] {
+            assert_eq!(parse(VIRTIO, mapping, ""), Ok(tenancy), "{mapping}");
+        }
+        assert_eq!(parse(XDP, "steering = \"mac\"", OWN), Ok(Tenancy::SteerByMac));
+    }
+
+    #[test]
+    fn what_may_not() {
+        let zero_copy = [XDP, "\nmode = \"zero-copy\""].concat();
+        let vlan = [XDP, "\ntrunk = \"all\""].concat();
+        let many: String = (0..=MOST_STEERED)
+            .map(|n| format!("[[bridge.static]]\nmac = \"02:00:00:00:01:{n:02x}\"\nport = \"fw\"\n"))
+            .collect();
+        for (wan, mapping, rest, part) in [
+            (XDP, "trust = \"wan\"", "", "expected an array of port names or \"all\""),
+            (XDP, "trust = [\"nobody\"]", "", "port `nobody` is not in bridge `br0`"),
+            (XDP, "trust = \"all\"\nsteering = \"mac\"", OWN, "`steering` and `trust` exclude each other"),
+            (XDP, "steering = \"mac\"", "", "does not say which addresses `fw` has"),
+            (XDP, "steering = \"mac\"", OTHERS, "does not say which addresses `fw` has"),
+            (XDP, "steering = \"mac\"", &many, "`fw` has 65 static addresses"),
+            (VIRTIO, "steering = \"mac\"", OWN, "port `wan` is no af_xdp port"),
+            (&zero_copy, "steering = \"mac\"", OWN, "port `wan` is in zero-copy mode"),
+            (&vlan, "steering = \"mac\"", OWN, "bridge `br0` keeps VLANs apart"),
+            (XDP, "mode = \"pass-through\"\ntrust = \"all\"", "", "`trust` is for mappings in a bridge"),
+            (XDP, "mode = \"pass-through\"\nsteering = \"given\"", "", "`steering` is for mappings in a bridge"),
+        ] {
+            let report = parse(wan, mapping, rest).unwrap_err();
+            assert!(report.contains(part), "{mapping}: {report}");
+        }
+    }
 }

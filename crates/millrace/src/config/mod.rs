@@ -11,6 +11,7 @@ mod changes;
 mod confinement;
 mod forwarding;
 mod mappings;
+mod openflow;
 mod options;
 mod ports;
 mod raw;
@@ -19,18 +20,20 @@ mod reference;
 #[cfg(test)]
 mod tests;
 mod value;
+mod vxlan;
 mod workers;
 
 pub use assignment::QueueId;
 pub use changes::ReloadReport;
 pub use confinement::Confinement;
-pub use raw::{Idle, Mode};
+pub use raw::{FailMode, Idle, Mode};
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
 pub use settings::aggregation::{Aggregation, Flow, NextHop, ServiceChainId, Transport, UnknownChains};
 pub use settings::{Mac, Problem, Report, Severity};
 pub use value::ListenAddress;
 
+use engine::spec::Tenancy;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -53,7 +56,7 @@ pub struct Config {
     pub control: PathBuf,
     /// Where to answer scrapes of the metrics, if anywhere.
     pub metrics: Option<ListenAddress>,
-    /// Where controllers can set the aggregation table, if anywhere.
+    /// Where controllers can set flows, if anywhere.
     pub openflow: Option<Openflow>,
     /// What the switch denies itself.
     pub confinement: Confinement,
@@ -68,13 +71,23 @@ pub struct Mapping {
     pub to: String,
     /// The two are joined by a patch, too.
     pub pass_through: bool,
+    /// Whose frames may be received into the guest's buffers, if others are in the bridge.
+    pub tenancy: Tenancy,
+    /// From so many bytes on the guest's frames are sent from where they lie; measured if not given.
+    pub copy_break: Option<u32>,
 }
 
 /// The OpenFlow channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Openflow {
-    /// Where it listens; not empty.
+    /// Where it listens.
     pub listen: Vec<ListenAddress>,
+    /// Where it connects to. Not both are empty.
+    pub controllers: Vec<ListenAddress>,
+    /// What becomes of frames while there are no flows.
+    pub fail_mode: FailMode,
+    /// Flows for the aggregation table are taken that other switches relay.
+    pub relay: bool,
     /// Its datapath id.
     pub datapath_id: u64,
 }
@@ -90,6 +103,8 @@ pub struct Port {
     pub vlan: Vlan,
     /// Packets are joined and split there.
     pub aggregate: bool,
+    /// The tunnel that ends there, if one does; no packets are joined then.
+    pub vxlan: Option<paflow::vxlan::End>,
     /// Faults to inject, if any.
     pub fault: Option<Fault>,
     /// Capture file for all of its frames, if any.
@@ -259,6 +274,8 @@ pub struct Bridge {
     pub ageing: Duration,
     /// Addresses that are fixed.
     pub statics: Vec<StaticEntry>,
+    /// It forwards by controllers' flows. One bridge at most, and only with an OpenFlow channel.
+    pub openflow: bool,
 }
 
 /// An address that a bridge does not learn but is told.

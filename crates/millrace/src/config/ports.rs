@@ -2,10 +2,10 @@
 
 use super::build::{BuiltPort, BuiltPorts, Check};
 use super::options::{Driver as Kind, drivers_of};
-use super::raw::{self, At, Field, RawFault, RawPort, Section, Trunk, VIDS};
+use super::raw::{self, At, Field, RawFault, RawPort, Section, Several, VIDS};
 use super::reach::Purpose;
 use super::value::{is_interface_name, is_name};
-use super::{Driver, Fault, Mac, Mode, Port, Vlan};
+use super::{Driver, Fault, Mac, Mode, Port, Vlan, vxlan};
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -78,6 +78,7 @@ fn port(check: &mut Check, raw: &Section<RawPort>, name: &str) -> Port {
         driver: driver(check, raw, kind.unwrap_or(Kind::Sink), name),
         vlan: vlan(check, raw),
         aggregate: raw.aggregate.as_ref().is_some_and(|at| at.value),
+        vxlan: vxlan::build(check, raw, kind),
         fault: raw.fault.as_ref().map(|raw| fault(check, raw)),
         record_to: raw.record_to.as_ref().map(|at| check.written_file(at)),
     }
@@ -264,8 +265,8 @@ fn vlan(check: &mut Check, raw: &RawPort) -> Vlan {
     }
     match raw.trunk.as_ref().map(|at| (&at.value, &at.span)) {
         None => Vlan::Unaware,
-        Some((Trunk::All, _)) => Vlan::TrunkAll,
-        Some((Trunk::List(list), span)) => {
+        Some((Several::All, _)) => Vlan::TrunkAll,
+        Some((Several::List(list), span)) => {
             if list.is_empty() {
                 check.error(span, "the trunk carries no VLAN", "list its VLANs, or write trunk = \"all\"");
             }

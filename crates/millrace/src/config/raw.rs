@@ -3,21 +3,26 @@
 //! The doc comments here are the reference documentation: `millrace schema --markdown` prints them. Ranges and
 //! defaults are named constants, because the validation reads them too.
 
-pub use settings::aggregation::raw::{RawAggregation, VIDS};
+mod several;
+mod vxlan;
+
+pub use settings::aggregation::raw::{
+    AGGREGATE_MTUS, ChecksumMode, DEFAULT_AGGREGATE_MTU, RawAggregation, UDP_PORTS, VIDS, VNIS,
+};
 pub use settings::written::{At, Field, Section, Table};
+pub use several::Several;
+pub use vxlan::*;
 
 use super::options::Driver;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
-use serde_json::json;
-use std::borrow::Cow;
-use std::fmt;
+use schemars::JsonSchema;
 use std::ops::Range;
 
 /// Queue pairs that a port may have.
 pub const QUEUES: Range<i64> = 1..17;
 /// Ring sizes of a virtio-user or af_xdp port; powers of two only.
 pub const QUEUE_SIZES: Range<i64> = 64..1025;
+/// Bytes from which on frames may be sent from where they lie.
+pub const COPY_BREAKS: Range<i64> = 0..65536;
 /// MTUs of a tap port: IPv4's minimum to the usual jumbo frame.
 pub const MTUS: Range<i64> = 68..9001;
 /// Frame sizes of a generator port, FCS not counted.
@@ -65,8 +70,9 @@ pub struct RawFile {
     pub control: Field<Table<RawControl>>,
     /// The OpenMetrics endpoint, for Prometheus and the like. Without this section there is none.
     pub metrics: Field<Table<RawMetrics>>,
-    /// The OpenFlow 1.3 channel, over which controllers set the aggregation table. Without this section there is none. A
-    /// change takes effect when the switch is started again.
+    /// The OpenFlow 1.3 channel, over which controllers set the flows of a bridge with `openflow`, and the aggregation
+    /// table. Without this section there is none. A change takes effect when the switch is started again, those of
+    /// `fail-mode` and `relay` at once.
     pub openflow: Field<Table<RawOpenflow>>,
     /// What the switch denies itself before it serves its first guest; docs/security.md explains it, and
     /// `millrace ctl confinement` shows it. A change takes effect when the switch is started again.
@@ -130,7 +136,7 @@ pub struct RawPort {
     #[schemars(range(min = VIDS.start, max = VIDS.end - 1))]
     pub vlan: Field<i64>,
     /// Trunk port of a bridge: frames are tagged here and belong to one of these VLANs. Excludes `vlan`.
-    pub trunk: Field<Trunk>,
+    pub trunk: Field<Several<i64>>,
     /// Towards the network: packets are joined before they leave here, and aggregates that arrive are split. Needs the
     /// section `[aggregation]`.
     #[schemars(extend("default" = false))]
@@ -139,6 +145,10 @@ pub struct RawPort {
     pub record_to: Field<String>,
     /// Faults to inject at this port, for tests.
     pub fault: Field<Table<RawFault>>,
+    /// The end of a VXLAN tunnel, on a port of driver `af_xdp`, `af_packet`, `virtio-user` or `tap`: behind the port,
+    /// everything is inside of VXLAN, and what is not from the other end is dropped. Excludes `aggregate`. docs/vxlan.md
+    /// explains it.
+    pub vxlan: Field<Table<RawVxlan>>,
 }
 
 /// One `[port.fault]`.
@@ -172,7 +182,7 @@ pub struct RawPatch {
 
 /// One `[[mapping]]`.
 #[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "mapping", extend("required" = ["from", "to"]))]
 pub struct RawMapping {
     /// The physical port, of driver `af_xdp` or `virtio-user`. Whoever is behind the socket of the latter can write to the
@@ -183,6 +193,19 @@ pub struct RawMapping {
     /// How frames get from the one to the other.
     #[schemars(extend("default" = "bridge"))]
     pub mode: Field<MappingMode>,
+    /// In a bridge: ports whose frames the guest may see, as they are received into its buffers too. The mapping copies as
+    /// long as there are others in the bridge with somebody behind them.
+    #[schemars(extend("default" = []))]
+    pub trust: Field<Several<String>>,
+    /// In a bridge: what keeps the frames of others out of the guest's buffers. Excludes `trust`.
+    pub steering: Field<MappingSteering>,
+    /// Bytes from which on a frame of the guest is sent from where it lies; shorter ones are copied, which is faster than to
+    /// keep a buffer and give it back later.
+    #[schemars(
+        range(min = COPY_BREAKS.start, max = COPY_BREAKS.end - 1),
+        extend("x-default" = "measured when the switch starts")
+    )]
+    pub copy_break: Field<i64>,
 }
 
 /// How frames get from a physical port to the guest whose buffers they are received into.
@@ -190,11 +213,24 @@ pub struct RawMapping {
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum MappingMode {
-    /// Through the bridge that both ports are in. Frames for somebody else are copied out of the guest's buffers: the
-    /// guest is trusted not to read them.
+    /// Through the bridge that both ports are in. Frames for somebody else are copied out of the guest's buffers, if
+    /// `trust` lets them in.
     Bridge,
     /// Without a look-up. The two ports are joined back to back, and must not be joined to anything else.
     PassThrough,
+}
+
+/// What keeps the frames of others out of a mapped guest's buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum MappingSteering {
+    /// The switch, at an af_xdp port in copy mode: only frames to the guest's `[[bridge.static]]` addresses, to multicast
+    /// addresses and to everybody are received into its buffers. Others take another way, with one more copy.
+    Mac,
+    /// The NIC: it brings only frames for this guest to the port, by a rule (`ethtool -N`) or because it is a virtual
+    /// function or a virtio NIC of the guest's own. Nothing checks that.
+    Given,
 }
 
 /// One `[[bridge]]`.
@@ -210,6 +246,10 @@ pub struct RawBridge {
     /// Seconds after which an address that was not seen again is forgotten.
     #[schemars(range(min = AGEINGS.start, max = AGEINGS.end - 1), extend("default" = DEFAULT_AGEING))]
     pub ageing: Field<i64>,
+    /// Controllers say where its frames go, by the flows of OpenFlow's table 0; at most one bridge of a file. Needs the
+    /// section `[openflow]`. docs/openflow.md explains it.
+    #[schemars(extend("default" = false))]
+    pub openflow: Field<bool>,
     /// A MAC address that is never learned, moved or forgotten.
     #[serde(rename = "static")]
     pub statics: Vec<Section<RawStatic>>,
@@ -268,14 +308,39 @@ pub struct RawMetrics {
 /// `[openflow]`.
 #[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[schemars(rename = "openflow", extend("required" = ["listen"]))]
+#[schemars(rename = "openflow")]
 pub struct RawOpenflow {
     /// Where to wait for controllers: loopback addresses and ports such as `"127.0.0.1:6653"`, or `"unix:openflow.sock"`.
-    /// Other addresses are refused: there is neither authentication nor encryption.
+    /// Other addresses are refused: there is neither authentication nor encryption. At least one of `listen` and
+    /// `controllers` is required.
     pub listen: Field<Vec<At<String>>>,
+    /// Controllers to connect to, and again when a connection ends: IP addresses and ports such as
+    /// `"tcp:192.0.2.1:6653"`, or `"unix:controller.sock"`. There is neither authentication nor encryption.
+    pub controllers: Field<Vec<At<String>>>,
+    /// What becomes of frames of a bridge with `openflow` while there are no flows at all. As soon as there is one, frames
+    /// that match none are dropped.
+    #[schemars(extend("default" = "standalone"))]
+    pub fail_mode: Field<FailMode>,
+    /// Take flows for the aggregation table that other switches relay in frames: those that come in at ports with
+    /// `aggregate`, to the `mac` of `[aggregation]`. There is no authentication: whoever can send such frames can set
+    /// next hops.
+    #[schemars(extend("default" = false))]
+    pub relay: Field<bool>,
     /// How controllers tell this switch from others.
     #[schemars(range(min = 1), extend("x-default" = "made up from the path of the control socket"))]
     pub datapath_id: Field<i64>,
+}
+
+/// What becomes of frames while there are no flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum FailMode {
+    /// they go as through any bridge
+    #[default]
+    Standalone,
+    /// they are dropped, with reason `no-flow`
+    Secure,
 }
 
 /// `[confinement]`.
@@ -336,52 +401,4 @@ pub enum Idle {
     Backoff,
     /// sleeps at once until a queue has something
     Sleep,
-}
-
-/// VLANs of a trunk port, as written.
-#[derive(Clone, Debug)]
-pub enum Trunk {
-    /// Every VLAN.
-    All,
-    /// These.
-    List(Vec<At<i64>>),
-}
-
-impl<'de> Deserialize<'de> for Trunk {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TrunkVisitor;
-        impl<'de> Visitor<'de> for TrunkVisitor {
-            type Value = Trunk;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array of VLAN identifiers or \"all\"")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Trunk, E> {
-                match text {
-                    "all" => Ok(Trunk::All),
-                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
-                }
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Trunk, A::Error> {
-                let mut vids = Vec::new();
-                while let Some(vid) = seq.next_element()? {
-                    vids.push(vid);
-                }
-                Ok(Trunk::List(vids))
-            }
-        }
-        deserializer.deserialize_any(TrunkVisitor)
-    }
-}
-
-impl JsonSchema for Trunk {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "trunk".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let vid = json!({"type": "integer", "minimum": VIDS.start, "maximum": VIDS.end - 1});
-        schemars::json_schema!({"anyOf": [{"type": "array", "items": vid, "minItems": 1}, {"const": "all"}]})
-    }
 }

@@ -46,6 +46,7 @@ pub struct Grant {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     grants: Vec<Grant>,
+    controllers: Vec<u16>,
 }
 
 /// A directory that the configuration grants is not there.
@@ -69,6 +70,11 @@ impl Reach {
         for address in config.openflow.iter().flat_map(|openflow| &openflow.listen) {
             if let ListenAddress::Unix(socket) = address {
                 reach.grant(parent(socket), Purpose::Remove);
+            }
+        }
+        for address in config.openflow.iter().flat_map(|openflow| &openflow.controllers) {
+            if let ListenAddress::Tcp(address) = address {
+                reach.controllers.push(address.port());
             }
         }
         for port in &config.ports {
@@ -97,6 +103,11 @@ impl Reach {
     /// The places.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
+    }
+
+    /// TCP ports of controllers, which it connects to.
+    pub fn controllers(&self) -> &[u16] {
+        &self.controllers
     }
 
     /// `path` is in one of the places that are for `purpose`. True also if nobody can tell, as nothing is there: then

@@ -54,6 +54,7 @@ fn a_small_file_gets_all_defaults() {
         driver,
         vlan: Vlan::Unaware,
         aggregate: false,
+        vxlan: None,
         fault: None,
         record_to: None,
     };
@@ -481,13 +482,36 @@ fn openflow_listens_on_loopback_only() {
     assert!(valid("[openflow]\nlisten = ['[::1]:1']\n").openflow.unwrap().datapath_id > 0);
     for (text, expected) in [
         ("listen = ['192.0.2.1:6653']", "2:11: 192.0.2.1 is not a loopback address; "),
-        ("listen = []", "2:10: there is nowhere to listen; "),
+        ("listen = []", "2:10: controllers have no way to the switch; "),
+        ("controllers = ['192.0.2.1:6653']", "2:16: `192.0.2.1:6653` is not the address of a controller; "),
+        ("controllers = ['tcp:192.0.2.1:0']", "2:16: `tcp:192.0.2.1:0` is not the address of a controller; "),
+        ("listen = ['[::1]:1']\nfail-mode = 'open'", "3:13: unknown value `open`"),
+        ("listen = ['[::1]:1']\nrelay = true", "3:9: there is no aggregation table to relay flows for; "),
         ("datapath-id = 0", "2:15: `datapath-id` cannot be 0; give 1 or more"),
-        ("", "1:1: `listen` is missing; "),
+        ("", "1:1: controllers have no way to the switch; "),
     ] {
         let found = problems(&format!("[openflow]\n{text}\n"));
         assert!(found.iter().any(|line| line.starts_with(expected)), "{text}: {found:#?}");
     }
+}
+
+#[test]
+fn one_bridge_goes_by_flows() {
+    const PORTS: &str = "port = [{name='a', driver='sink'}, {name='b', driver='sink'}, {name='c', driver='sink'},
+                                 {name='d', driver='sink'}]\n";
+    let one = "bridge = [{name='x', ports=['a', 'b'], openflow=true}, {name='y', ports=['c', 'd']}]\n";
+    let channel = "[openflow]\ncontrollers = ['tcp:192.0.2.1:6653', 'unix:c.sock']\nfail-mode = 'secure'";
+    let config = valid(&format!("{PORTS}{one}{channel}"));
+    assert_eq!(config.bridges.iter().map(|bridge| bridge.openflow).collect::<Vec<_>>(), [true, false]);
+    let openflow = config.openflow.unwrap();
+    let wanted = [ListenAddress::Tcp("192.0.2.1:6653".parse().unwrap()), ListenAddress::Unix("/etc/c.sock".into())];
+    assert_eq!((&openflow.controllers[..], openflow.fail_mode), (&wanted[..], FailMode::Secure));
+    assert!(openflow.listen.is_empty() && !openflow.relay);
+    let found = problems(&format!("{PORTS}{one}"));
+    assert!(found[0].contains("nobody can set this bridge's flows"), "{found:#?}");
+    let two = one.replace("'d']", "'d'], openflow=true");
+    let found = problems(&format!("{PORTS}{two}{channel}"));
+    assert!(found[0].contains("bridge `y` cannot have `openflow` as well"), "{found:#?}");
 }
 
 #[test]
@@ -526,5 +550,66 @@ fn no_damage_to_a_file_makes_the_judge_fail() {
         match parse(&text) {
             Ok((_, report)) | Err(report) => assert!(report.is_empty() || !report.render(true).is_empty()),
         }
+    }
+}
+
+const ENDS: &str = "local={mac='02:00:00:00:01:01', ip='192.0.2.1'}, remote={mac='02:00:00:00:01:02', ip='192.0.2.2'}";
+
+fn tunnel(driver: &str, vxlan: &str) -> String {
+    format!("port = [{{name='a', driver='{driver}', interface='eth1', vxlan={{{vxlan}}}}}]")
+}
+
+#[test]
+fn a_tunnel_gets_its_defaults() {
+    use paflow::outer::{Addresses, Checksum};
+    use paflow::vxlan::{End, Endpoints};
+    let config = valid(&tunnel("af_packet", &format!("vni=100, {ENDS}")));
+    let endpoints = Endpoints {
+        source: [2, 0, 0, 0, 1, 1],
+        destination: [2, 0, 0, 0, 1, 2],
+        addresses: Addresses::V4 { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 2].into() },
+        port: 4789,
+        vni: 100,
+        hop_limit: 64,
+        checksum: Checksum::Zero,
+    };
+    assert_eq!(config.ports[0].vxlan, End::new(&endpoints, 1500).ok());
+    let ends = ENDS.replace("192.0.2.", "2001:db8::");
+    let config = valid(&tunnel("tap", &format!("vni=0, udp-port=8472, mtu=9000, {ends}")));
+    let addresses = Addresses::V6 {
+        source: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
+        destination: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 2].into(),
+    };
+    let endpoints = Endpoints { addresses, port: 8472, vni: 0, checksum: Checksum::Computed, ..endpoints };
+    assert_eq!(config.ports[0].vxlan, End::new(&endpoints, 9000).ok());
+}
+
+#[test]
+fn a_tunnel_is_judged() {
+    for (text, wanted) in [
+        (tunnel("af_packet", ENDS), "`vni` is missing; "),
+        (tunnel("af_packet", &format!("vni=16777216, {ENDS}")), "`vni` cannot be 16777216; "),
+        (tunnel("af_packet", "vni=1"), "`local` is missing; "),
+        (
+            tunnel("af_packet", &format!("vni=1, {}", ENDS.replace("ip='192.0.2.2'", "ip='192.0.2.1'"))),
+            "both ends have",
+        ),
+        (tunnel("af_packet", &format!("vni=1, {}", ENDS.replace("192.0.2.2", "2001:db8::2"))), "there is no path from"),
+        (tunnel("af_packet", &format!("vni=1, {}", ENDS.replace("192.0.2.2", "224.0.0.1"))), "224.0.0.1 is not the"),
+        (
+            tunnel("af_packet", &format!("vni=1, {}", ENDS.replace("02:00:00:00:01:02", "ff:ff:ff:ff:ff:ff"))),
+            "ff:ff:ff",
+        ),
+        (
+            tunnel("af_packet", &format!("vni=1, {ENDS}")).replace("eth1'", "eth1', aggregate=true"),
+            "a port can't both aggregate and be the end of a tunnel; ",
+        ),
+        (
+            tunnel("sink", &format!("vni=1, {ENDS}")).replace("interface='eth1', ", ""),
+            "no tunnel can end at a port of driver sink; end it at a port towards the network: af_xdp, af_packet, ",
+        ),
+    ] {
+        let found = problems(&text);
+        assert!(found.iter().any(|problem| problem.contains(wanted)), "{wanted}: {found:#?}");
     }
 }

@@ -3,7 +3,7 @@
 use super::Layer;
 use crate::config::{Purpose, Reach};
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, RestrictionStatus, Ruleset, RulesetAttr,
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, RestrictionStatus, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 
@@ -45,12 +45,15 @@ fn try_restrict(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
     // Execution, device nodes, directories, links and renames between directories are denied and never allowed again.
     let mut rules = Ruleset::default()
         .handle_access(AccessFs::from_all(VERSION))?
-        // The TCP sockets that there may be, for metrics and OpenFlow, listen already.
+        // The TCP sockets that there may be, for metrics and OpenFlow, listen already, or connect to controllers.
         .handle_access(AccessNet::from_all(VERSION))?
         .scope(Scope::from_all(VERSION))?
         .create()?;
     for grant in reach.grants() {
         rules = rules.add_rules(path_beneath_rules([&grant.path], rights(grant.purpose)))?;
+    }
+    for port in reach.controllers() {
+        rules = rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
     for (path, _) in SYSTEM {
         let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;

@@ -92,8 +92,9 @@ pub fn confine(settings: &Confinement, reach: &Reach) -> Result<Confined, Privil
 fn places(reach: &Reach) -> Vec<Place> {
     let place = |(path, purpose): (String, String)| Place { path, purpose };
     let own = reach.grants().iter().map(|grant| (grant.path.display().to_string(), grant.purpose.to_string()));
+    let controllers = reach.controllers().iter().map(|port| (format!("TCP port {port}"), "connect".to_owned()));
     let system = landlock::SYSTEM.map(|(path, purpose)| (path.to_owned(), purpose.to_owned()));
-    own.chain(system).map(place).collect()
+    own.chain(controllers).chain(system).map(place).collect()
 }
 
 impl Confined {

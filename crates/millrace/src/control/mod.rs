@@ -1,14 +1,16 @@
 //! The control socket: JSON-RPC 2.0 over a unix socket, one message a line.
 //!
-//! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `aggregation`, `confinement`,
-//! `reload`, `shutdown`, `version`.
+//! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `aggregation`, `flows`,
+//! `confinement`, `reload`, `shutdown`, `version`.
 
 mod client;
+mod flow;
 mod rpc;
 mod server;
 
 pub use crate::config::ReloadReport;
 pub use client::{Client, ClientError};
+pub use flow::{Flow, Flows};
 pub use server::Server;
 
 use crate::confine::Confined;
@@ -24,6 +26,8 @@ pub trait Handler: Send + Sync {
     fn macs(&self) -> Vec<MacEntry>;
     /// The aggregation table, by service chain.
     fn aggregation_flows(&self) -> Vec<AggregationFlow>;
+    /// The flows that controllers have set.
+    fn flows(&self) -> Vec<Flow>;
     /// Reads the configuration again and applies it; the error says why nothing changed.
     fn reload(&self) -> Result<ReloadReport, String>;
     /// What the switch denies itself.

@@ -1,6 +1,6 @@
 //! From one line of a client to the line that answers it (JSON-RPC 2.0, sections 4 to 6).
 
-use super::{Aggregation, Drops, Handler, PortSummary, Version};
+use super::{Aggregation, Drops, Flows, Handler, PortSummary, Version};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -109,7 +109,7 @@ fn check(request: &Value) -> Result<(Option<&Value>, &str, Option<&Value>), Fail
 }
 
 fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> {
-    const METHODS: [&str; 11] = [
+    const METHODS: [&str; 12] = [
         "ports",
         "stats",
         "workers",
@@ -117,6 +117,7 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
         "drops",
         "mappings",
         "aggregation",
+        "flows",
         "confinement",
         "reload",
         "shutdown",
@@ -143,6 +144,7 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
         "aggregation" => {
             to_value(Aggregation { stats: handler.snapshot().aggregation, table: handler.aggregation_flows() })
         }
+        "flows" => to_value(Flows { datapath: handler.snapshot().datapath, flows: handler.flows() }),
         "confinement" => to_value(handler.confinement()),
         "drops" => {
             let ports = handler.snapshot().ports.into_iter();

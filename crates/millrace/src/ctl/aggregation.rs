@@ -18,7 +18,8 @@ pub(super) fn show(aggregation: &Aggregation) -> String {
         if stats.service_chain_id == "vni" { "VNI" } else { "VLAN" },
         stats.mtu
     );
-    format!("{chains}\n\n{}", parts.join("\n\n"))
+    let relayed = if stats.relayed > 0 { format!(" {} frames relayed flows.", stats.relayed) } else { String::new() };
+    format!("{chains}{relayed}\n\n{}", parts.join("\n\n"))
 }
 
 /// Packets a frame.

@@ -1,6 +1,7 @@
 //! `millrace ctl`: asks a running switch and prints the answer.
 
 mod aggregation;
+mod flows;
 mod rates;
 mod tables;
 
@@ -62,6 +63,7 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Drops => "drops",
         CtlRequest::Mappings => "mappings",
         CtlRequest::Aggregation => "aggregation",
+        CtlRequest::Flows => "flows",
         CtlRequest::Confinement => "confinement",
         CtlRequest::Reload => "reload",
         CtlRequest::Shutdown => "shutdown",
@@ -80,6 +82,7 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Drops => tables::drops(&read(result)?),
         CtlRequest::Mappings => tables::mappings(&read::<Vec<_>>(result)?),
         CtlRequest::Aggregation => aggregation::show(&read(result)?),
+        CtlRequest::Flows => flows::show(&read(result)?),
         CtlRequest::Confinement => tables::confinement(&read(result)?),
         CtlRequest::Reload => tables::reload(&read(result)?),
         CtlRequest::Shutdown => "The switch is stopping.".to_owned(),

@@ -7,7 +7,7 @@ mod sandbox;
 pub use function::{FunctionOptions, run as run_function};
 
 use engine::Switch;
-use engine::spec::{Driver, Idle, Mode, PortSpec, Spec, Vlan, WorkerSpec};
+use engine::spec::{Analysis, Driver, Idle, Mode, PortSpec, Spec, WorkerSpec};
 use engine::stats::Snapshot;
 use function::{Role, Tally};
 use report::{Measured, Report};
@@ -158,14 +158,9 @@ impl Rig<'_> {
     }
 
     fn spec(&self, sockets: &[impl AsRef<Path>; 2], staged: bool) -> Spec {
-        let port = |name: &str, socket: &Path| PortSpec {
-            name: name.into(),
-            driver: Driver::VhostUser { socket: socket.to_owned(), mode: Mode::Server, queues: 1 },
-            vlan: Vlan::Ignore,
-            record: None,
-            fault: None,
-            aggregate: false,
-            staged,
+        let port = |name: &str, socket: &Path| {
+            let driver = Driver::VhostUser { socket: socket.to_owned(), mode: Mode::Server, queues: 1 };
+            PortSpec { analysis: Analysis { staged, ..Analysis::default() }, ..PortSpec::new(name, driver) }
         };
         let idle = if self.cpus > 1 { Idle::Poll } else { Idle::Backoff };
         Spec {

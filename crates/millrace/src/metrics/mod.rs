@@ -1,6 +1,7 @@
 //! The metrics endpoint: OpenMetrics over HTTP, on loopback or a unix socket.
 
 mod aggregation;
+mod datapath;
 mod http;
 mod text;
 

@@ -2,8 +2,8 @@ use super::*;
 use crate::confine::Confined;
 use crate::control::ReloadReport;
 use engine::stats::{
-    AggregationFlow, AggregationPort, AggregationSide, AggregationStats, BURST_BOUNDS, MacEntry, NextHopStats,
-    PortStats, QueueStats, Snapshot, WorkerStats,
+    AggregationFlow, AggregationPort, AggregationSide, AggregationStats, BURST_BOUNDS, DatapathStats, MacEntry,
+    NextHopStats, PortStats, QueueStats, Snapshot, WorkerStats,
 };
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -41,6 +41,7 @@ impl Handler for Switch {
         let aggregation = AggregationStats { next_hops: vec![hop], ports: vec![port_aggregates], ..Default::default() };
         Snapshot {
             aggregation: Some(aggregation),
+            datapath: Some(DatapathStats { bridge: "br0".into(), flows: 3, lookups: 70, ..Default::default() }),
             uptime_seconds: 1.5,
             cycles_hz: 1_000_000,
             ports: vec![port],
@@ -51,6 +52,10 @@ impl Handler for Switch {
     fn macs(&self) -> Vec<MacEntry> {
         Vec::new()
     }
+    fn flows(&self) -> Vec<crate::control::Flow> {
+        Vec::new()
+    }
+
     fn aggregation_flows(&self) -> Vec<AggregationFlow> {
         Vec::new()
     }
@@ -93,6 +98,8 @@ fn the_page_has_every_metric_and_ends_as_it_must() {
         "millrace_aggregation_frame_packets_bucket{le=\"16.0\",port=\"a\",direction=\"out\"} 10",
         "millrace_aggregation_frame_size_bytes_sum{port=\"a\",direction=\"out\"} 9000.0",
         "millrace_aggregation_frame_size_bytes_bucket{le=\"512.0\",port=\"a\",direction=\"out\"} 0",
+        "millrace_openflow_lookups_total{bridge=\"br0\"} 70",
+        "millrace_openflow_flows{bridge=\"br0\"} 3.0",
         "millrace_cycle_counter_hertz 1000000.0",
         "millrace_uptime_seconds 1.5",
         concat!("millrace_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),

@@ -1,6 +1,6 @@
 //! A snapshot as OpenMetrics text.
 
-use super::aggregation;
+use super::{aggregation, datapath};
 use engine::stats::{BURST_BOUNDS, PortStats, QueueStats, Snapshot, WorkerStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -42,6 +42,9 @@ impl Collector for Page {
         frequency.encode_gauge(&(snapshot.cycles_hz as f64))?;
         if let Some(stats) = &snapshot.aggregation {
             aggregation::encode(&mut encoder, stats)?;
+        }
+        if let Some(stats) = &snapshot.datapath {
+            datapath::encode(&mut encoder, stats)?;
         }
         ports(&mut encoder, &snapshot.ports)?;
         queues(&mut encoder, &snapshot.ports)?;

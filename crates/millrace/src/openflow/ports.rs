@@ -6,9 +6,11 @@ use engine::stats::{PortStats, QueueStats, Snapshot};
 use openflow::{Millis, Switch};
 use std::collections::HashMap;
 
-/// Which number a port has: the same as long as the switch runs, even if the port goes and comes back.
+/// The ports that controllers know of: those of the bridge that goes by flows, or if there is none, all.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
+    /// Which number a port has if no bridge goes by flows: the same as long as the switch runs, even if the port goes
+    /// and comes back.
     numbers: HashMap<String, u32>,
     present: Vec<u32>,
 }
@@ -18,8 +20,7 @@ impl Ports {
     pub(super) fn update(&mut self, switch: &mut Switch, snapshot: &Snapshot, now: Millis) {
         let mut present = Vec::with_capacity(snapshot.ports.len());
         for port in &snapshot.ports {
-            let next = self.numbers.len() as u32 + 1;
-            let number = *self.numbers.entry(port.name.clone()).or_insert(next);
+            let Some(number) = self.number(snapshot, &port.name) else { continue };
             present.push(number);
             let mac = Mac::from_name(&port.name).0;
             switch.set_port(openflow::Port { number, mac, name: port.name.clone(), up: port.up, speed: 0 }, now);
@@ -29,6 +30,14 @@ impl Ports {
             switch.remove_port(*gone);
         }
         self.present = present;
+    }
+
+    fn number(&mut self, snapshot: &Snapshot, name: &str) -> Option<u32> {
+        if let Some(datapath) = &snapshot.datapath {
+            return datapath.ports.iter().find(|port| port.name == name).map(|port| port.number);
+        }
+        let next = self.numbers.len() as u32 + 1;
+        Some(*self.numbers.entry(name.to_owned()).or_insert(next))
     }
 }
 

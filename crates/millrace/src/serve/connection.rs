@@ -4,7 +4,7 @@ use super::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read, write};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 /// A connected stream socket, TCP or unix.
@@ -17,16 +17,44 @@ pub struct Connection {
 impl Connection {
     /// Takes a non-blocking socket; waiting on it ends when `stop` is set.
     pub fn new(fd: OwnedFd, stop: Stop) -> Self {
+        // What is written is whole: nothing is to wait for more. A unix socket knows no such option.
+        let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
         Self { fd, stop }
+    }
+
+    /// The socket.
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Waits until something can be written, at most until `deadline` (`TimedOut`).
+    pub(super) fn wait_writable(&self, deadline: Instant) -> io::Result<()> {
+        self.wait(PollFlags::OUT, deadline, None).map(drop)
     }
 
     /// Reads what is there, waiting for the first byte at most until `deadline` (`TimedOut`); 0 at the end.
     pub fn read(&self, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
         loop {
             match read(&self.fd, &mut *buffer) {
-                Err(Errno::AGAIN) => self.wait(PollFlags::IN, deadline)?,
+                Err(Errno::AGAIN) => _ = self.wait(PollFlags::IN, deadline, None)?,
                 Err(Errno::INTR) => {}
                 other => return Ok(other?),
+            }
+        }
+    }
+
+    /// The same, but does not wait any longer when `woken` is readable: then there is `None`.
+    pub fn read_unless(
+        &self,
+        buffer: &mut [u8],
+        deadline: Instant,
+        woken: BorrowedFd<'_>,
+    ) -> io::Result<Option<usize>> {
+        loop {
+            match read(&self.fd, &mut *buffer) {
+                Err(Errno::AGAIN) if self.wait(PollFlags::IN, deadline, Some(woken))? => return Ok(None),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                other => return Ok(Some(other?)),
             }
         }
     }
@@ -36,7 +64,7 @@ impl Connection {
         while !bytes.is_empty() {
             match write(&self.fd, bytes) {
                 Ok(count) => bytes = &bytes[count..],
-                Err(Errno::AGAIN) => self.wait(PollFlags::OUT, deadline)?,
+                Err(Errno::AGAIN) => _ = self.wait(PollFlags::OUT, deadline, None)?,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -44,13 +72,17 @@ impl Connection {
         Ok(())
     }
 
-    fn wait(&self, what: PollFlags, deadline: Instant) -> io::Result<()> {
+    /// Waits for the socket, or for `woken`; whether that is readable.
+    fn wait(&self, what: PollFlags, deadline: Instant, woken: Option<BorrowedFd<'_>>) -> io::Result<bool> {
         let left = deadline.saturating_duration_since(Instant::now());
-        let mut fds = [PollFd::new(&self.stop, PollFlags::IN), PollFd::from_borrowed_fd(self.fd.as_fd(), what)];
+        let fds = [(self.stop.as_fd(), PollFlags::IN), (self.fd.as_fd(), what)];
+        let watched = fds.into_iter().chain(woken.map(|woken| (woken, PollFlags::IN)));
+        let mut fds: Vec<_> = watched.map(|(fd, what)| PollFd::from_borrowed_fd(fd, what)).collect();
         match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
             Ok(0) => Err(io::ErrorKind::TimedOut.into()),
             Ok(_) if !fds[0].revents().is_empty() => Err(io::Error::other("the switch is stopping")),
-            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Ok(_) => Ok(fds.get(2).is_some_and(|woken| !woken.revents().is_empty())),
+            Err(Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

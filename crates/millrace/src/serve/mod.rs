@@ -1,11 +1,13 @@
 //! Serving small requests to local clients, none of which can hold up another: one thread a connection, a limit of
 //! connections, and a deadline on every read and write.
 
+mod connect;
 mod connection;
 mod listener;
 mod stop;
 mod unix;
 
+pub use connect::connect;
 pub use connection::Connection;
 pub use listener::{ListenError, Listener};
 pub use stop::Stop;

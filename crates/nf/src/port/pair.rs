@@ -5,7 +5,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use vhost_user::frontend::{QueueEnd, QueuePair};
 use virtqueue::driver::{Buffer, Queue};
-use virtqueue::{Fatal, MAX_QUEUE_SIZE, NET_HEADER, Negotiated, features, ordering};
+use virtqueue::{Fatal, NET_HEADER, Negotiated, features, ordering};
 
 /// Most packets received in one go.
 pub(crate) const BURST: usize = 32;
@@ -33,7 +33,7 @@ struct Side<Held> {
 
 impl<Held> Side<Held> {
     fn new(end: QueueEnd) -> Side<Held> {
-        let held = (0..MAX_QUEUE_SIZE).map(|_| None).collect();
+        let held = (0..end.config.size).map(|_| None).collect();
         let mut queue = end.queue;
         queue.set_interrupts(false);
         Side { queue, kick: end.kick, call: end.call, held }

@@ -190,7 +190,7 @@ fn establish(
             socket: port.socket.clone(),
             mode: port.mode,
             queue_pairs: port.queue_pairs,
-            queue_size: port.queue_size,
+            queue_sizes: port.queue_size.into(),
             features: port.features(),
         };
         let failed = |source| OpenError::Link { socket: port.socket.clone(), source };

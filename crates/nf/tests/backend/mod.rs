@@ -72,10 +72,11 @@ impl Queues for State {
         Ok(())
     }
 
-    fn stop(&self, index: usize) -> Option<u32> {
+    fn stop(&self, index: usize) -> Result<Option<u32>, String> {
         let mut pairs = self.pairs.lock().unwrap();
-        let pair = pairs.get_mut(index / 2)?;
-        if index.is_multiple_of(2) { pair.to.take().map(|q| q.0.base()) } else { pair.from.take().map(|q| q.0.base()) }
+        let pair = &mut pairs[index / 2];
+        let from = index % 2 == 1;
+        Ok(if from { pair.from.take().map(|q| q.0.base()) } else { pair.to.take().map(|q| q.0.base()) })
     }
 
     fn disconnected(&self, _: &str) {}

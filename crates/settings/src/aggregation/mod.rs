@@ -18,8 +18,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// Hop limit of aggregates: that of RFC 1700, which is recommended still.
-const HOP_LIMIT: u8 = 64;
+/// Hop limit of what is sent: that of RFC 1700, which is recommended still.
+pub const HOP_LIMIT: u8 = 64;
 
 /// First of the dynamic ports (RFC 6335), which source ports are made up from.
 const DYNAMIC_PORTS: u16 = 49_152;
@@ -88,6 +88,7 @@ impl Aggregation {
             receiver: self.receiver(),
             addresses: self.addresses.clone(),
             drop_unknown: self.unknown_chains == UnknownChains::Drop,
+            relay: None,
             next_hops: self.next_hops.iter().map(next_hop).collect(),
             flows: self.flows.iter().map(|flow| (flow.sc, flow.nfi)).collect(),
         }
@@ -123,10 +124,7 @@ impl Aggregation {
             source_port: hop.source_port,
             destination_port: self.udp_port,
             hop_limit: HOP_LIMIT,
-            checksum: self.checksum.unwrap_or(match addresses {
-                Addresses::V4 { .. } => Checksum::Zero,
-                Addresses::V6 { .. } => Checksum::Computed,
-            }),
+            checksum: self.checksum.unwrap_or(usual_checksum(&addresses)),
         };
         let (source, destination) = (self.mac.0, hop.mac.0);
         let carrier = match self.transport {
@@ -152,10 +150,7 @@ pub fn build(check: &mut Judge, raw: &At<Table<RawAggregation>>) -> Aggregation 
         udp_port: check.number("udp-port", &raw.udp_port, &raw::UDP_PORTS, default_port.into()) as u16,
         mac: mac.and_then(|at| check.unicast(at)).unwrap_or(Mac([2, 0, 0, 0, 0, 1])),
         addresses: addresses(check, raw),
-        checksum: raw.checksum.as_ref().map(|at| match at.value {
-            ChecksumMode::Zero => Checksum::Zero,
-            ChecksumMode::Computed => Checksum::Computed,
-        }),
+        checksum: raw.checksum.as_ref().map(|at| given_checksum(at.value)),
         unknown_chains: raw.unknown_chains.as_ref().map_or_else(Default::default, |at| at.value),
         next_hops: Vec::new(),
         flows: Vec::new(),
@@ -192,8 +187,28 @@ fn addresses(check: &mut Judge, raw: &At<Table<RawAggregation>>) -> Vec<IpAddr> 
     built
 }
 
+fn given_checksum(mode: ChecksumMode) -> Checksum {
+    match mode {
+        ChecksumMode::Zero => Checksum::Zero,
+        ChecksumMode::Computed => Checksum::Computed,
+    }
+}
+
+/// The UDP checksum if none was asked for.
+fn usual_checksum(addresses: &Addresses) -> Checksum {
+    match addresses {
+        Addresses::V4 { .. } => Checksum::Zero,
+        Addresses::V6 { .. } => Checksum::Computed,
+    }
+}
+
+/// The UDP checksum between two addresses.
+pub fn checksum(given: Option<ChecksumMode>, addresses: &Addresses) -> Checksum {
+    given.map_or_else(|| usual_checksum(addresses), given_checksum)
+}
+
 /// The address of a single station at `at`; reports if it is none.
-fn station(check: &mut Judge, at: &At<String>) -> Option<IpAddr> {
+pub fn station(check: &mut Judge, at: &At<String>) -> Option<IpAddr> {
     match at.parse::<IpAddr>() {
         Ok(ip) if ip.is_multicast() || ip.is_unspecified() || ip.is_loopback() => {
             check.error(&at.span, format!("{ip} is not the address of a single station"), "give a unicast address");

@@ -39,7 +39,7 @@ pub struct RawAggregation {
     /// IP addresses of this switch, at most one of each version: source of the aggregates that it sends. Those to other
     /// addresses are not split, but forwarded like any frame.
     pub addresses: Field<Vec<At<String>>>,
-    /// UDP checksum of aggregates that are sent.
+    /// UDP checksum of aggregates that are sent. With `zero`, aggregates over IPv6 that have none are taken, too.
     #[schemars(extend("x-default" = "`\"zero\"` over IPv4, `\"computed\"` over IPv6"))]
     pub checksum: Field<ChecksumMode>,
     /// What becomes of packets of chains that are in no flow, when they are to leave by a port that aggregates.
@@ -113,12 +113,12 @@ pub enum ServiceChainId {
     Vni,
 }
 
-/// The UDP checksum of aggregates.
+/// The UDP checksum of what is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum ChecksumMode {
-    /// none; over IPv6 both ends must say so, and only then is its lack accepted (RFC 6935)
+    /// none; over IPv6, the other end has to be told that this is accepted (RFC 6935)
     Zero,
     /// the checksum over everything, which reads every byte once more
     Computed,

@@ -81,33 +81,40 @@ fn bar(out: &mut String, x: f64, scale: &Scale, spread: Spread, colour: &str) {
     label(out, (middle, scale.y(spread.max) - 4.0), "middle", 11, &format!("{:.1}", spread.median));
 }
 
-fn label(out: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, text: &str) {
+/// Words in a picture.
+pub fn label(out: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, text: &str) {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     let _ =
         writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-size=\"{size}\">{text}</text>");
 }
 
 /// From a value to its place.
-struct Scale {
+pub struct Scale {
     step: f64,
     steps: u32,
 }
 
 impl Scale {
     /// A few round marks, the last one above `greatest`.
-    fn up_to(greatest: f64) -> Scale {
+    pub fn up_to(greatest: f64) -> Scale {
         let rough = greatest / 6.0;
         let power = 10f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0].into_iter().map(|s| s * power).find(|s| *s >= rough).unwrap_or(10.0 * power);
         Scale { step, steps: (greatest / step).floor() as u32 + 1 }
     }
 
-    fn marks(&self) -> impl Iterator<Item = f64> {
+    /// All marks.
+    pub fn marks(&self) -> impl Iterator<Item = f64> {
         (0..=self.steps).map(|n| f64::from(n) * self.step)
     }
 
+    /// The last mark.
+    pub fn top(&self) -> f64 {
+        self.step * f64::from(self.steps)
+    }
+
     fn y(&self, value: f64) -> f64 {
-        TOP + HEIGHT * (1.0 - value / (self.step * f64::from(self.steps)))
+        TOP + HEIGHT * (1.0 - value / self.top())
     }
 }
 

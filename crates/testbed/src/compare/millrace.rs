@@ -48,6 +48,8 @@ pub enum MillraceError {
     Program(#[from] ProgramError),
     #[error("Millrace's control socket: {0}")]
     Control(#[from] ClientError),
+    #[error("its flows can't be set by ovs-ofctl, of the Debian package openvswitch-common: {0}")]
+    Flows(std::io::Error),
 }
 
 /// The program to run: `given`, or else the one beside this one.
@@ -84,6 +86,9 @@ impl Millrace {
             // A wire makes its own.
             if sockets.iter().all(|socket| socket.exists()) { Client::connect(&control).ok() } else { None }
         })?;
+        if forward == Forward::Openflow {
+            set_flows(&directory.join(CHANNEL))?;
+        }
         Ok(Millrace { program, client })
     }
 
@@ -112,6 +117,24 @@ impl Millrace {
     }
 }
 
+/// Name of the socket that flows are set over.
+const CHANNEL: &str = "openflow.sock";
+
+/// Sends what comes in at one port out of the other.
+fn set_flows(channel: &Path) -> Result<(), MillraceError> {
+    for flow in ["in_port=1,actions=output:2", "in_port=2,actions=output:1"] {
+        let mut ofctl = Command::new("ovs-ofctl");
+        ofctl.args(["-O", "OpenFlow13", "add-flow", &format!("unix:{}", channel.display()), flow]);
+        let output = ofctl.output().map_err(MillraceError::Flows)?;
+        if !output.status.success() {
+            return Err(MillraceError::Flows(std::io::Error::other(
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn configuration(
     sockets: &[PathBuf; 2],
     control: &Path,
@@ -132,6 +155,10 @@ fn configuration(
         Forward::Patch => text += "[[patch]]\nports = [\"a\", \"b\"]\n\n",
         Forward::Bridge => text += BRIDGE,
         Forward::Map => text += "[[mapping]]\nfrom = \"a\"\nto = \"b\"\nmode = \"pass-through\"\n\n",
+        Forward::Openflow => {
+            text += &BRIDGE.replace("ports", "openflow = true\nports");
+            text += &format!("[openflow]\nlisten = [\"unix:{CHANNEL}\"]\n\n");
+        }
         Forward::BridgeMap => text = text + BRIDGE + "[[mapping]]\nfrom = \"a\"\nto = \"b\"\n\n",
     }
     text += &format!(
@@ -154,6 +181,7 @@ mod tests {
             (Forward::Bridge, Idle::Sleep, Some(Ring::Split)),
             (Forward::Map, Idle::Backoff, Some(Ring::Packed)),
             (Forward::BridgeMap, Idle::Poll, Some(Ring::Split)),
+            (Forward::Openflow, Idle::Poll, None),
         ] {
             let sockets = ["0.sock", "1.sock"].map(|name| directory.path().join(name));
             let control = directory.path().join("c.sock");

@@ -10,6 +10,7 @@ mod lone;
 mod measure;
 mod millrace;
 mod options;
+mod ovs;
 mod program;
 mod progress;
 mod results;
@@ -18,19 +19,23 @@ mod scenario;
 mod table;
 mod testpmd;
 
+pub use chart::{Scale, label};
+pub use interrupt::{Interrupt, Interrupted};
 pub use lone::{LoneFrames, run as run_lone_frames};
 pub use options::Compare;
+pub use program::{Program, ProgramError};
+pub use results::{Counted, Spread};
+pub use rig::Rig;
+pub use scenario::Ring;
 
 use crate::cpu::PinError;
 use crate::transfer;
 use hugepages::Pages;
-use interrupt::Interrupt;
 use measure::{Bench, MeasureError};
 use millrace::MillraceError;
 use options::LoadKind;
 use progress::Progress;
 use results::{Outcome, Results, Run};
-use rig::Rig;
 use scenario::{Contestant, Scenario};
 use std::path::{Path, PathBuf};
 
@@ -48,8 +53,12 @@ pub enum CompareError {
         "the load by testpmd touches nothing but headers, in its own way: leave --touch out, or use --load testbed"
     )]
     Touch,
-    #[error("--forward takes one, to be compared with testpmd, or two, to be compared with each other")]
+    #[error(
+        "--forward takes one, to be compared with a peer, or two, to be compared with each other and without --peer"
+    )]
     Forward,
+    #[error(transparent)]
+    Ovs(#[from] ovs::Unavailable),
     #[error("to receive into a network function's buffers takes a NIC: --load wire")]
     Mapped,
     #[error("{scenario}, {contestant}: {source}")]
@@ -63,14 +72,18 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     if compare.load == LoadKind::Testpmd && !compare.touch.is_empty() {
         return Err(CompareError::Touch);
     }
-    let contestants = Contestant::pair(&compare.forward).ok_or(CompareError::Forward)?;
+    let contestants = Contestant::pair(&compare.forward, compare.peer).ok_or(CompareError::Forward)?;
     if compare.load != LoadKind::Wire && compare.forward.iter().any(|forward| forward.is_mapped()) {
         return Err(CompareError::Mapped);
     }
     let program = millrace::program(compare.millrace.as_deref())?;
     let interrupt = Interrupt::install().map_err(CompareError::Signals)?;
-    let dpdk = u64::from(contestants.contains(&Contestant::Testpmd)) + u64::from(compare.load == LoadKind::Testpmd);
+    let load = if compare.load == LoadKind::Testpmd { testpmd::MEGABYTES } else { 0 };
+    let dpdk = contestants[1].dpdk_megabytes() + load;
     let pages = if dpdk > 0 { Pages::for_dpdk(dpdk) } else { Pages::Normal };
+    if contestants[1] == Contestant::Ovs {
+        ovs::available(pages)?;
+    }
     let mut results = Results::new(compare, contestants, Rig::detect(&program));
     if dpdk > 0 && pages == Pages::Normal {
         results.notes.push("DPDK ran without huge pages, for want of them, which costs it speed".to_owned());
@@ -82,7 +95,7 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     if !results.outcomes.is_empty() {
         let text = table::text(&results);
         print!("{text}");
-        let directory = directory(compare, &results.rig);
+        let directory = compare.out.clone().unwrap_or_else(|| free_directory(&results.rig, &compare.label));
         write(&directory, &results, &text).map_err(|source| CompareError::Write { path: directory.clone(), source })?;
         eprintln!("results in {}", directory.display());
     }
@@ -122,14 +135,12 @@ fn run_all(bench: &Bench<'_>, results: &mut Results) -> Result<(), CompareError>
     Ok(())
 }
 
-/// Where the results go: as asked for, or else to a directory that does not exist yet.
-fn directory(compare: &Compare, rig: &Rig) -> PathBuf {
-    compare.out.clone().unwrap_or_else(|| {
-        let name = format!("bench/results/{}-{}", rig.day(), compare.label);
-        let numbered = (2..).map(|number| format!("{name}-{number}"));
-        let free = std::iter::once(name.clone()).chain(numbered).map(PathBuf::from).find(|path| !path.exists());
-        free.expect("numbers do not end")
-    })
+/// Where results of this name go, if nobody says: to a directory that does not exist yet.
+pub fn free_directory(rig: &Rig, label: &str) -> PathBuf {
+    let name = format!("bench/results/{}-{label}", rig.day());
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let free = std::iter::once(name.clone()).chain(numbered).map(PathBuf::from).find(|path| !path.exists());
+    free.expect("numbers do not end")
 }
 
 fn write(directory: &Path, results: &Results, table: &str) -> std::io::Result<()> {

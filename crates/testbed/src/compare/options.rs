@@ -1,6 +1,6 @@
 //! What a comparison does, as told on the command line.
 
-use super::scenario::{Forward, Ring};
+use super::scenario::{Forward, Peer, Ring};
 use crate::load::TouchLevel;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -30,10 +30,13 @@ pub struct Compare {
     /// How much of every frame the load touches [default: header, and payload at the longest size]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub touch: Vec<TouchLevel>,
-    /// How Millrace joins its ports; two of them are compared with each other, one with testpmd. `map` and `bridge-map`
+    /// How Millrace joins its ports; two of them are compared with each other, one with a peer. `map` and `bridge-map`
     /// are for `--load wire`
     #[arg(long, value_enum, value_delimiter = ',', default_value = "patch")]
     pub forward: Vec<Forward>,
+    /// Who Millrace is compared with, if not with itself [default: testpmd]
+    #[arg(long, value_enum)]
+    pub peer: Option<Peer>,
     /// Who sends the frames and takes them back
     #[arg(long, value_enum, default_value_t = LoadKind::Testbed)]
     pub load: LoadKind,

@@ -130,20 +130,32 @@ impl Program {
     /// Waits until it ends by itself; returns all that it wrote to standard output. Its exit status is for those who
     /// wrote nothing.
     pub fn finish(mut self, limit: Duration) -> Result<String, ProgramError> {
+        let status = self.wait_end(limit)?;
+        let text = self.output().join("\n");
+        if text.is_empty() { Err(self.bad_end("its report", status)) } else { Ok(text) }
+    }
+
+    /// Waits until it ends by itself, without a complaint: some say on standard error what they failed to do, and end
+    /// as if all were well.
+    pub fn succeed(mut self, limit: Duration) -> Result<(), ProgramError> {
+        let status = self.wait_end(limit)?;
+        let quiet = self.errors().is_empty();
+        if status.success() && quiet { Ok(()) } else { Err(self.bad_end("its success", status)) }
+    }
+
+    fn wait_end(&mut self, limit: Duration) -> Result<ExitStatus, ProgramError> {
         let deadline = Instant::now() + limit;
-        let status = loop {
+        loop {
             if let Some(status) = self.ended()? {
-                break status;
+                self.drain();
+                return Ok(status);
             }
             if Instant::now() > deadline {
                 let (what, said) = ("its end".into(), self.said());
                 return Err(ProgramError::Late { name: self.name.clone(), what, limit, said });
             }
             self.interrupt.sleep(TICK)?;
-        };
-        self.drain();
-        let text = self.output().join("\n");
-        if text.is_empty() { Err(self.bad_end("its report", status)) } else { Ok(text) }
+        }
     }
 
     /// Processor time that it has used so far.
@@ -164,7 +176,8 @@ impl Program {
         ProgramError::Ended { name: self.name.clone(), what: what.into(), status, said: self.said() }
     }
 
-    fn system(&self, action: &'static str, source: io::Error) -> ProgramError {
+    /// An error of the system while something was done with it.
+    pub fn system(&self, action: &'static str, source: io::Error) -> ProgramError {
         ProgramError::System { name: self.name.clone(), action, source }
     }
 
@@ -248,6 +261,14 @@ mod tests {
     fn a_report_is_taken_whatever_the_status() {
         let (program, _) = shell("echo a; echo b; exit 1");
         assert_eq!(program.finish(Duration::from_secs(10)).unwrap(), "a\nb");
+    }
+
+    #[test]
+    fn a_complaint_is_no_success() {
+        let succeed = |script| shell(script).0.succeed(Duration::from_secs(10)).map_err(|error| error.to_string());
+        assert_eq!(succeed("echo fine"), Ok(()));
+        assert!(succeed("exit 1").is_err());
+        assert!(succeed("echo oh dear >&2").is_err_and(|text| text.contains("oh dear")));
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub struct Run {
     pub cycles_per_packet: Option<f64>,
     /// What else the switch itself counted.
     pub counted: Option<Counted>,
-    /// Version of DPDK, if that is the switch.
+    /// Version of DPDK, if that is the switch, and of what is around it.
     pub dpdk: Option<String>,
     /// Report of the load, if it makes one.
     pub load: Option<Report>,

@@ -18,7 +18,7 @@ pub struct Rig {
     pub kernel: String,
     /// Frequency of the cycle counter.
     pub tsc_ghz: f64,
-    /// Version of DPDK, if it took part.
+    /// Version of DPDK, if it took part, and of what is around it.
     pub dpdk: Option<String>,
     /// Version of Millrace's sources, if they are at hand.
     pub commit: Option<String>,

@@ -1,6 +1,7 @@
 //! What is compared, and under which conditions.
 
 use super::options::{Compare, LoadKind};
+use super::{ovs, testpmd};
 use crate::load::TouchLevel;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -37,6 +38,8 @@ pub enum Forward {
     Map,
     /// The same by destination address.
     BridgeMap,
+    /// By OpenFlow: one flow for each direction.
+    Openflow,
 }
 
 impl Forward {
@@ -46,23 +49,44 @@ impl Forward {
     }
 }
 
+/// Who Millrace is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Peer {
+    /// DPDK's testpmd, which passes frames on as they are
+    Testpmd,
+    /// Open vSwitch with DPDK: one thread that forwards, a flow each way
+    Ovs,
+}
+
 /// One of the two that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Contestant {
     /// Millrace.
     Millrace(Forward),
-    /// DPDK's testpmd, which passes frames on as they are.
+    /// See there.
     Testpmd,
+    /// See there.
+    Ovs,
 }
 
 impl Contestant {
-    /// Who runs against whom.
-    pub fn pair(forward: &[Forward]) -> Option<[Contestant; 2]> {
-        match *forward {
-            [only] => Some([Contestant::Millrace(only), Contestant::Testpmd]),
-            [a, b] => Some([Contestant::Millrace(a), Contestant::Millrace(b)]),
+    /// Who runs against whom: without a peer named, one way of forwarding against testpmd.
+    pub fn pair(forward: &[Forward], peer: Option<Peer>) -> Option<[Contestant; 2]> {
+        match (forward, peer) {
+            (&[only], None | Some(Peer::Testpmd)) => Some([Contestant::Millrace(only), Contestant::Testpmd]),
+            (&[only], Some(Peer::Ovs)) => Some([Contestant::Millrace(only), Contestant::Ovs]),
+            (&[a, b], None) => Some([Contestant::Millrace(a), Contestant::Millrace(b)]),
             _ => None,
+        }
+    }
+
+    /// Memory that it has DPDK take, in units of 2^20 bytes.
+    pub fn dpdk_megabytes(self) -> u64 {
+        match self {
+            Contestant::Millrace(_) => 0,
+            Contestant::Testpmd => testpmd::MEGABYTES,
+            Contestant::Ovs => ovs::MEGABYTES,
         }
     }
 }
@@ -74,7 +98,9 @@ impl fmt::Display for Contestant {
             Contestant::Millrace(Forward::Bridge) => "Millrace bridge",
             Contestant::Millrace(Forward::Map) => "Millrace mapped",
             Contestant::Millrace(Forward::BridgeMap) => "Millrace bridge mapped",
+            Contestant::Millrace(Forward::Openflow) => "Millrace flows",
             Contestant::Testpmd => "testpmd",
+            Contestant::Ovs => "OVS",
         })
     }
 }
@@ -147,11 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn millrace_runs_against_testpmd_or_itself() {
-        let names = |forward: &[Forward]| Contestant::pair(forward).unwrap().map(|c| c.to_string());
-        assert_eq!(names(&[Forward::Patch]), ["Millrace patch", "testpmd"]);
-        assert_eq!(names(&[Forward::Bridge]), ["Millrace bridge", "testpmd"]);
-        assert_eq!(names(&[Forward::Bridge, Forward::Patch]), ["Millrace bridge", "Millrace patch"]);
-        assert_eq!(Contestant::pair(&[Forward::Patch; 3]), None);
+    fn millrace_runs_against_a_peer_or_itself() {
+        let names = |forward: &[Forward], peer| Contestant::pair(forward, peer).unwrap().map(|c| c.to_string());
+        assert_eq!(names(&[Forward::Patch], None), ["Millrace patch", "testpmd"]);
+        assert_eq!(names(&[Forward::Bridge], Some(Peer::Testpmd)), ["Millrace bridge", "testpmd"]);
+        assert_eq!(names(&[Forward::Map], Some(Peer::Ovs)), ["Millrace mapped", "OVS"]);
+        assert_eq!(names(&[Forward::Bridge, Forward::Patch], None), ["Millrace bridge", "Millrace patch"]);
+        assert_eq!(Contestant::pair(&[Forward::Patch; 2], Some(Peer::Ovs)), None);
+        assert_eq!(Contestant::pair(&[Forward::Patch; 3], None), None);
     }
 }

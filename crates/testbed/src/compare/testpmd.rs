@@ -12,6 +12,9 @@ use tempfile::TempDir;
 /// How long it may take to set up its ports, and to carry out a command.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// Memory that it takes.
+pub const MEGABYTES: u64 = 512;
+
 /// Bursts of 32 frames that each port of a load sends to begin with; they go round for ever.
 const BURSTS: u32 = 8;
 
@@ -84,6 +87,7 @@ impl Testpmd {
             .args(["-oL", "dpdk-testpmd", "--lcores", &format!("0@{},1@{}", lcores.console, lcores.forwarding)])
             .args(["--no-pci", "--no-telemetry", "-v"])
             .args(pages.arguments())
+            .args(["-m", &MEGABYTES.to_string()])
             .env("RUNTIME_DIRECTORY", directory.path());
         for device in devices {
             command.args(["--vdev", device]);
@@ -137,7 +141,7 @@ impl Testpmd {
 }
 
 /// The driver's side of a virtio device.
-fn driver(number: usize, socket: &Path, ring: Ring) -> String {
+pub fn driver(number: usize, socket: &Path, ring: Ring) -> String {
     let (socket, packed) = (socket.display(), u8::from(ring == Ring::Packed));
     format!("net_virtio_user{number},path={socket},queue_size=256,mrg_rxbuf=1,in_order=1,packed_vq={packed}")
 }

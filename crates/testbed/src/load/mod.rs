@@ -23,7 +23,7 @@ use pump::{Pump, peer};
 use ring::Ring;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vhost_user::Mode;
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd};
 use virtqueue::memory::{Arena, MemoryError};
@@ -31,6 +31,8 @@ use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
 
 /// How long a switch may take to accept a port.
 const CONNECT: Duration = Duration::from_secs(15);
+/// How long it may take then until every port has a frame.
+const FIRST: Duration = Duration::from_secs(20);
 /// Seconds without any frame after which those under way are given up.
 const PATIENCE: f64 = 0.2;
 /// Bytes of a receive buffer, as a guest that does not know what comes would post; more only for longer frames.
@@ -50,7 +52,7 @@ pub enum LoadError {
     Pin(#[from] PinError),
     #[error(transparent)]
     Pump(#[from] PumpError),
-    #[error("no frame came through: is the switch forwarding between its ports?")]
+    #[error("no frame came through, one way or both: is the switch forwarding between its ports?")]
     Nothing,
 }
 
@@ -94,8 +96,14 @@ fn measure<T: Touch>(
     alive: &dyn Fn() -> bool,
 ) -> Result<Report, LoadError> {
     let hz = cycles::frequency();
-    eprintln!("{RUNNING}");
     let mut pump = Pump::new(ports, load.window, (PATIENCE * hz) as u64, alive);
+    let began = Instant::now();
+    while !pump.begin::<T>((0.05 * hz) as u64)? {
+        if began.elapsed() > FIRST {
+            return Err(LoadError::Nothing);
+        }
+    }
+    eprintln!("{RUNNING}");
     pump.run::<T>((load.warmup * hz) as u64)?;
     let before = (pump.counts(), pump.tally());
     let mark = cycles::Mark::now();
@@ -119,7 +127,7 @@ fn open(load: &Load, index: usize) -> Result<(Link, Port, bool), LoadError> {
         socket: socket.clone(),
         mode: if load.server { Mode::Server } else { Mode::Client },
         queue_pairs: 1,
-        queue_size: load.queue_size,
+        queue_sizes: load.queue_size.into(),
         features: load.features(),
     };
     let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))

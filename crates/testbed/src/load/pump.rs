@@ -88,6 +88,17 @@ impl<'a> Pump<'a> {
         Ok(())
     }
 
+    /// The same; tells whether every port has had a frame then. What was sent to one that had none is taken for lost:
+    /// ports come up one after the other, and what the switch drops until all are up must not hold up a direction for
+    /// ever.
+    pub fn begin<T: Touch>(&mut self, duration: u64) -> Result<bool, PumpError> {
+        self.run::<T>(duration)?;
+        let silent = |port: &usize| self.ports[*port].counts().received == 0;
+        let silent: Vec<usize> = (0..self.ports.len()).filter(silent).collect();
+        silent.iter().for_each(|&port| self.give_up(port));
+        Ok(silent.is_empty())
+    }
+
     #[inline(always)]
     fn round<T: Touch>(&mut self) -> Result<u64, PumpError> {
         let mut moved = 0;
@@ -111,11 +122,16 @@ impl<'a> Pump<'a> {
         for port in 0..self.ports.len() {
             self.ports[port].kick().map_err(|e| PumpError::Kick { port, source: e.into() })?;
             if give_up {
-                let sent = self.ports[peer(port, self.ports.len())].sent();
-                self.ports[port].sequence().give_up(sent);
+                self.give_up(port);
             }
         }
         Ok(())
+    }
+
+    /// Takes all frames for lost that are under way to this port.
+    fn give_up(&mut self, port: usize) {
+        let sent = self.ports[peer(port, self.ports.len())].sent();
+        self.ports[port].sequence().give_up(sent);
     }
 
     /// What every port counted so far.
@@ -168,18 +184,14 @@ mod tests {
         (Port::new(receive, transmit, out, back), (from, to))
     }
 
-    /// A switch between two ports, which drops every `lose`th frame.
-    fn switch(ends: [(Dequeue, Enqueue); 2], lose: u64, stop: &AtomicBool) {
+    /// A switch between two ports, which passes on what is to be kept of the frames from each.
+    fn switch(ends: [(Dequeue, Enqueue); 2], mut keep: impl FnMut(usize) -> bool, stop: &AtomicBool) {
         let mut storage = BurstStorage::default();
-        let mut seen = 0;
         while !stop.load(Ordering::Relaxed) {
             for from in 0..2 {
                 let mut burst = storage.start();
                 ends[from].0.receive(&mut burst).unwrap();
-                burst.retain(|_, _| {
-                    seen += 1;
-                    seen % lose != 0
-                });
+                burst.retain(|_, _| keep(from));
                 ends[1 - from].1.transmit(burst.frames()).unwrap();
                 ends[from].0.recycle();
             }
@@ -191,7 +203,13 @@ mod tests {
         let ((a, a_ends), (b, b_ends)) = (port(0, features), port(1, features));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| switch([a_ends, b_ends], lose, &stop));
+            let mut seen = 0;
+            let keep = move |_| {
+                seen += 1;
+                seen % lose != 0
+            };
+            let stop = &stop;
+            scope.spawn(move || switch([a_ends, b_ends], keep, stop));
             let alive = || true;
             let mut pump = Pump::new(vec![a, b], 256, patience, &alive);
             // More than a window, however long the switch is kept from running.
@@ -216,6 +234,33 @@ mod tests {
                 assert_eq!((counts.corrupt, counts.lost, counts.late), (0, 0, 0));
             }
         }
+    }
+
+    #[test]
+    fn a_direction_that_came_up_late_is_not_held_up() {
+        let ((a, a_ends), (b, b_ends)) = (port(0, 0), port(1, 0));
+        let stop = AtomicBool::new(false);
+        let begun = std::thread::scope(|scope| {
+            // All that may be under way at once, in one direction.
+            let mut lost = 0;
+            let keep = move |from| {
+                let keep = from == 1 || lost == 256;
+                lost += u64::from(!keep);
+                keep
+            };
+            let stop = &stop;
+            scope.spawn(move || switch([a_ends, b_ends], keep, stop));
+            let alive = || true;
+            let mut pump = Pump::new(vec![a, b], 256, u64::MAX, &alive);
+            let began = Instant::now();
+            let mut outcome = Ok(false);
+            while matches!(outcome, Ok(false)) && began.elapsed() < Duration::from_secs(20) {
+                outcome = pump.begin::<Header>(100_000_000);
+            }
+            stop.store(true, Ordering::Relaxed);
+            outcome.unwrap()
+        });
+        assert!(begun);
     }
 
     #[test]

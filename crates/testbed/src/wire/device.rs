@@ -1,5 +1,6 @@
 //! The NIC: device side of a vhost-user socket.
 
+use super::tunnel;
 use crate::load::{Counts, Sequence, Shape, Touch};
 use rustix::fd::OwnedFd;
 use std::path::Path;
@@ -19,9 +20,18 @@ struct Running<Q>(Q, Option<Arc<OwnedFd>>);
 
 /// The rings, as long as they run. The session's thread takes them away between two turns.
 #[derive(Default)]
-struct Rings {
+pub struct Rings {
     to: Option<Running<Enqueue>>,
     from: Option<Running<Dequeue>>,
+}
+
+impl Rings {
+    /// Rings whose driver polls and needs no notification.
+    pub fn of(to: Enqueue, from: Dequeue) -> Rings {
+        to.set_kicks(false);
+        from.set_kicks(false);
+        Rings { to: Some(Running(to, None)), from: Some(Running(from, None)) }
+    }
 }
 
 #[derive(Default)]
@@ -44,13 +54,10 @@ impl Queues for State {
         Ok(())
     }
 
-    fn stop(&self, index: usize) -> Option<u32> {
+    fn stop(&self, index: usize) -> Result<Option<u32>, String> {
         let mut rings = self.0.lock().unwrap();
-        if index.is_multiple_of(2) {
-            rings.to.take().map(|q| q.0.base())
-        } else {
-            rings.from.take().map(|q| q.0.base())
-        }
+        let from = index % 2 == 1;
+        Ok(if from { rings.from.take().map(|q| q.0.base()) } else { rings.to.take().map(|q| q.0.base()) })
     }
 
     fn disconnected(&self, _: &str) {}
@@ -62,28 +69,49 @@ impl Queues for State {
 pub struct Device {
     state: Arc<State>,
     storage: Box<BurstStorage>,
-    /// One frame for each of a burst.
+    /// One frame for each of a burst, behind the headers of a tunnel if there is one.
     slots: Vec<Vec<u8>>,
+    /// Bytes of these headers.
+    outer: usize,
     there: Shape,
     back: Shape,
     sent: u64,
     sequence: Sequence,
+    /// Frames are compared with what was sent.
+    checked: bool,
     /// Where a frame is put together to be checked.
     scratch: Vec<u8>,
-    _service: Service,
+    _service: Option<Service>,
 }
 
 impl Device {
-    /// Serves `socket`; sends frames of the one shape and expects the other.
-    pub fn new(socket: &Path, (there, back): (Shape, Shape)) -> Result<Device, Error> {
-        let state = Arc::new(State::default());
+    /// Serves `socket`; sends frames of `size` bytes, and compares what comes back if it is to be `checked`.
+    pub fn serve(socket: &Path, size: u16, checked: bool) -> Result<Device, Error> {
+        let mut device = Device::new(Rings::default(), size, checked);
         let options = Options { socket: socket.to_owned(), mode: Mode::Server, queue_pairs: 1, withheld: 0 };
-        let _service = Service::spawn(options, state.clone())?;
+        device._service = Some(Service::spawn(options, device.state.clone())?);
+        Ok(device)
+    }
+
+    /// One whose driver is at hand.
+    pub fn new(rings: Rings, size: u16, checked: bool) -> Device {
+        let (there, back) = (Shape::new(0, 1, size), Shape::new(1, 0, size));
+        let state = Arc::new(State(Mutex::new(rings)));
         let mut slots = vec![vec![0; there.len()]; MAX_BURST];
         slots.iter_mut().for_each(|slot| there.prepare(slot));
         let scratch = vec![0; there.len()];
         let (storage, sequence) = (Box::default(), Sequence::default());
-        Ok(Device { state, storage, slots, there, back, sent: 0, sequence, scratch, _service })
+        Device { state, storage, slots, outer: 0, there, back, sent: 0, sequence, checked, scratch, _service: None }
+    }
+
+    /// Sends its frames inside of VXLAN, and expects them back so.
+    pub fn inside_vxlan(mut self) -> Device {
+        let end = tunnel::end();
+        let mut headers = end.headers();
+        end.complete(&mut headers, &self.slots[0][..]);
+        self.outer = headers.len();
+        self.slots.iter_mut().for_each(|slot| drop(slot.splice(..0, headers.iter().copied())));
+        self
     }
 
     /// Takes what came back and sends as many frames as `window` allows; how many that were.
@@ -94,15 +122,21 @@ impl Device {
         let mut burst = self.storage.start();
         let received = from.receive(&mut burst)? as u64;
         if received > 0 {
+            if self.outer > 0 {
+                let outer = self.outer as u32;
+                burst.trim(|_, frame| (frame.len() > outer).then_some((outer, frame.len())));
+            }
             let frames = burst.frames();
             for frame in frames.as_slice() {
                 if T::SEQUENCED {
                     let len = frames.copy_to(frame, &mut self.scratch[..T::looks_at(self.there.len())]);
                     let (number, intact) = T::read(&self.scratch, &self.back, self.sequence.next());
-                    self.sequence.note(
-                        number,
-                        intact && len == T::looks_at(self.there.len()) && frame.len() as usize == self.there.len(),
-                    );
+                    let whole = len == T::looks_at(self.there.len()) && frame.len() as usize == self.there.len();
+                    if self.checked {
+                        self.sequence.note(number, intact && whole);
+                    } else {
+                        self.sequence.note(self.sequence.next(), whole);
+                    }
                 } else {
                     self.sequence.note(self.sequence.next(), true);
                 }
@@ -115,7 +149,7 @@ impl Device {
         }
         if T::SEQUENCED {
             for (slot, number) in self.slots.iter_mut().zip(self.sent..self.sent + room) {
-                T::write(slot, &self.there, number);
+                T::write(&mut slot[self.outer..], &self.there, number);
             }
         }
         let mut burst = self.storage.start();
@@ -123,6 +157,12 @@ impl Device {
         let sent = u64::from(to.transmit(burst.frames())?.frames);
         self.sent += sent;
         Ok(received + sent)
+    }
+
+    /// Compares what comes back from now on.
+    #[cfg(test)]
+    pub fn check(&mut self) {
+        self.checked = true;
     }
 
     /// What was counted so far.

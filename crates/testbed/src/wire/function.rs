@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use vhost_user::Mode;
-use vhost_user::frontend::{FrontendError, FrontendOptions, Link};
+use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd, QueuePair, QueueSizes};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{Fatal, NET_HEADER, Negotiated, QueueConfig, features, ordering};
@@ -61,47 +61,75 @@ pub struct Function {
     free: Vec<u16>,
     there: Shape,
     back: Shape,
+}
+
+/// A function that is connected to a switch.
+pub struct Connected {
+    pub function: Function,
     huge: bool,
     link: Link,
 }
 
-impl Function {
+impl Connected {
     /// Connects to the switch and posts all its receive buffers.
-    pub fn connect(wire: &Wire) -> Result<Function, FunctionError> {
-        let size = wire.queue_size;
-        let room = 2048.max(FRAME + usize::from(wire.size));
+    pub fn connect(wire: &Wire) -> Result<Connected, FunctionError> {
         let packed = if wire.packed { features::RING_PACKED } else { 0 };
-        let (a, b, c) = QueueConfig::area_sizes(Negotiated(packed).format(), size);
-        let mut arena = Arena::new(Buffers::footprint(2 * size, room) + 2 * (a + b + c + 3 * 4096), true)?;
+        let mut arena = Arena::new(Function::footprint(Negotiated(packed), wire.queue_size, wire.size), true)?;
         let options = FrontendOptions {
             socket: wire.function.clone(),
             mode: Mode::Client,
             queue_pairs: 1,
-            queue_size: size,
+            queue_sizes: wire.queue_size,
             features: features::MRG_RXBUF | features::IN_ORDER | packed,
         };
         let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))
             .map_err(|source| FunctionError::Link { socket: wire.function.clone(), source })?;
-        let pair = pairs.remove(0);
-        let buffers = Buffers::allocate(&mut arena, 2 * size, room).expect("the arena was made to fit");
-        let side = |end: vhost_user::frontend::QueueEnd| {
+        let function = Function::new(&mut arena, pairs.remove(0), wire.size);
+        Ok(Connected { function, huge: arena.is_huge(), link })
+    }
+
+    /// Ring format and features.
+    pub fn describe(&self) -> String {
+        describe(self.link.negotiated())
+    }
+
+    /// What its memory lies on.
+    pub fn memory(&self) -> &'static str {
+        if self.huge { "huge pages" } else { "normal pages" }
+    }
+}
+
+impl Function {
+    /// Bytes that rings of these sizes, and buffers for frames of `size` bytes, take in an arena.
+    pub fn footprint(negotiated: Negotiated, sizes: QueueSizes, size: u16) -> u64 {
+        let ring = |size| {
+            let (a, b, c) = QueueConfig::area_sizes(negotiated.format(), size);
+            a + b + c + 3 * 4096
+        };
+        let buffers = Buffers::footprint(sizes.receive + sizes.transmit, room(size));
+        buffers + ring(sizes.receive) + ring(sizes.transmit)
+    }
+
+    /// Takes the queues and posts all its receive buffers, for frames of `size` bytes.
+    pub fn new(arena: &mut Arena, pair: QueuePair, size: u16) -> Function {
+        let count = pair.receive.config.size + pair.transmit.config.size;
+        let buffers = Buffers::allocate(arena, count, room(size)).expect("the arena was made to fit");
+        let side = |end: QueueEnd| {
             let mut queue = end.queue;
             queue.set_interrupts(false);
-            Side { queue, kick: end.kick, held: vec![0; size.into()] }
+            Side { queue, kick: end.kick, held: vec![0; end.config.size.into()] }
         };
         let mut function = Function {
             receive: side(pair.receive),
             transmit: side(pair.transmit),
             buffers,
-            free: (0..2 * size).rev().collect(),
-            there: Shape::new(0, 1, wire.size),
-            back: Shape::new(1, 0, wire.size),
-            huge: arena.is_huge(),
-            link,
+            free: (0..count).rev().collect(),
+            there: Shape::new(0, 1, size),
+            back: Shape::new(1, 0, size),
         };
         function.refill();
         function.kick();
-        Ok(function)
+        function
     }
 
     /// Sends back what is there; how many frames that were.
@@ -153,14 +181,9 @@ impl Function {
         self.receive.kick();
         self.transmit.kick();
     }
+}
 
-    /// Ring format and features.
-    pub fn describe(&self) -> String {
-        describe(self.link.negotiated())
-    }
-
-    /// What its memory lies on.
-    pub fn memory(&self) -> &'static str {
-        if self.huge { "huge pages" } else { "normal pages" }
-    }
+/// Bytes of a buffer: as a guest that does not know what comes would post; more only for longer frames.
+fn room(size: u16) -> usize {
+    2048.max(FRAME + usize::from(size))
 }

@@ -7,18 +7,22 @@
 mod device;
 mod function;
 mod options;
+mod tunnel;
 
-pub use options::Wire;
+pub use device::{Broken, Device, Rings};
+pub use function::{Function, FunctionError};
+pub use options::{Wire, queue_sizes};
 
 use crate::cpu::{self, PinError};
 use crate::cycles;
-use crate::load::{Header, Nothing, Payload, RUNNING, Report, Shape, Tally, Touch, TouchLevel};
-use device::{Broken, Device};
-use function::{Function, FunctionError};
+use crate::load::{Counts, Header, Nothing, Payload, RUNNING, Report, Tally, Touch, TouchLevel};
+use function::Connected;
 use std::time::{Duration, Instant};
 
 /// Rounds without a frame after which sleeping peers are woken.
 const KICK_ROUNDS: u64 = 64;
+/// Seconds in which every frame that is on its way arrives.
+const DRAIN: f64 = 0.005;
 /// How long the switch may take until the first frame is back.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -40,47 +44,57 @@ pub enum WireError {
 
 /// Connects both ends, runs, and reports.
 pub fn run(wire: &Wire) -> Result<Report, WireError> {
-    let there = Shape::new(0, 1, wire.size);
-    let back = Shape::new(1, 0, wire.size);
-    let device = Device::new(&wire.device, (there, back))?;
-    let function = Function::connect(wire)?;
+    let device = Device::serve(&wire.device, wire.size, !wire.unchecked)?;
+    let device = if wire.vxlan { device.inside_vxlan() } else { device };
+    let connected = Connected::connect(wire)?;
     if let Some(cpu) = wire.cpu {
         cpu::pin(cpu)?;
     }
     match wire.touch {
-        TouchLevel::None => measure::<Nothing>(wire, device, function),
-        TouchLevel::Header => measure::<Header>(wire, device, function),
-        TouchLevel::Payload => measure::<Payload>(wire, device, function),
+        TouchLevel::None => measure::<Nothing>(wire, device, connected),
+        TouchLevel::Header => measure::<Header>(wire, device, connected),
+        TouchLevel::Payload => measure::<Payload>(wire, device, connected),
     }
 }
 
-fn measure<T: Touch>(wire: &Wire, mut device: Device, mut function: Function) -> Result<Report, WireError> {
+fn measure<T: Touch>(wire: &Wire, mut device: Device, mut connected: Connected) -> Result<Report, WireError> {
     let hz = cycles::frequency();
+    let about = (connected.describe(), connected.memory().to_owned());
+    let function = &mut connected.function;
     let mut tally = Tally::default();
     let began = Instant::now();
     // Ports come up one after the other; what the switch drops until all of them are is not lost on the way.
     while device.counts().received == 0 {
-        pump::<T>(wire, &mut device, &mut function, (0.05 * hz) as u64, &mut tally)?;
-        device.give_up();
+        pump::<T>(wire.window, &mut device, function, (0.05 * hz) as u64, &mut tally)?;
+        drain::<T>(&mut device, function, hz)?;
         if began.elapsed() > PATIENCE {
             return Err(WireError::Nothing);
         }
     }
     eprintln!("{RUNNING}");
-    pump::<T>(wire, &mut device, &mut function, (wire.warmup * hz) as u64, &mut tally)?;
+    pump::<T>(wire.window, &mut device, function, (wire.warmup * hz) as u64, &mut tally)?;
+    drain::<T>(&mut device, function, hz)?;
     let before = ([device.counts()], tally);
     let mark = cycles::Mark::now();
-    pump::<T>(wire, &mut device, &mut function, (wire.seconds * hz) as u64, &mut tally)?;
+    pump::<T>(wire.window, &mut device, function, (wire.seconds * hz) as u64, &mut tally)?;
     let elapsed = mark.elapsed();
-    let about = (function.describe(), function.memory().to_owned());
-    let after = ([device.counts()], tally);
+    let received = device.counts().received;
+    drain::<T>(&mut device, function, hz)?;
+    let after = ([Counts { received, ..device.counts() }], tally);
     let report = Report::between((wire.size, wire.touch), about, elapsed, (&before.0, before.1), (&after.0, after.1));
     if report.packets == 0 { Err(WireError::Nothing) } else { Ok(report) }
 }
 
-/// Runs both ends for about `duration` cycles.
+/// Takes in what is on its way, and gives up on what does not come: with frames that are not compared nothing else tells.
+fn drain<T: Touch>(device: &mut Device, function: &mut Function, hz: f64) -> Result<(), WireError> {
+    pump::<T>(0, device, function, (DRAIN * hz) as u64, &mut Tally::default())?;
+    device.give_up();
+    Ok(())
+}
+
+/// Runs both ends for about `duration` cycles, with so many frames on their way at most.
 fn pump<T: Touch>(
-    wire: &Wire,
+    window: u64,
     device: &mut Device,
     function: &mut Function,
     duration: u64,
@@ -90,7 +104,7 @@ fn pump<T: Touch>(
     let mut last = start;
     let mut idle = 0;
     while last.wrapping_sub(start) < duration {
-        let moved = device.turn::<T>(wire.window)? + function.turn::<T>()?;
+        let moved = device.turn::<T>(window)? + function.turn::<T>()?;
         let now = cycles::now();
         tally.count(moved > 0, now.wrapping_sub(last));
         idle = if moved > 0 { 0 } else { idle + 1 };

@@ -35,6 +35,8 @@ pub(super) enum Refused {
     Length(u32),
     #[error("this device does not support it, and did not offer it")]
     Unsupported,
+    #[error("queue {index} cannot be stopped: {why}")]
+    Unstopped { index: usize, why: String },
     #[error("cannot answer: {0}")]
     Answer(std::io::Error),
 }
@@ -123,7 +125,7 @@ impl Device {
             return Err(Refused::QueueSize { index, size: size.into() });
         }
         if self.rings[at].size != Some(size) {
-            self.change(at, |ring| ring.size = Some(size));
+            self.change(at, |ring| ring.size = Some(size))?;
         }
         Ok(())
     }
@@ -145,10 +147,11 @@ impl Device {
     }
 
     /// Back to the beginning, but for the memory: a frontend that adds and removes regions one by one counts on it.
-    pub(super) fn reset(&mut self) {
-        self.halt_all();
+    pub(super) fn reset(&mut self) -> Result<(), Refused> {
+        self.halt_all()?;
         self.rings.iter_mut().for_each(|ring| *ring = Ring::default());
         self.features = None;
+        Ok(())
     }
 
     pub(super) fn index(&self, index: u32) -> Result<usize, Refused> {
@@ -157,33 +160,37 @@ impl Device {
     }
 
     /// Changes what is known of a ring, while it does not run.
-    pub(super) fn change(&mut self, at: usize, apply: impl FnOnce(&mut Ring)) {
-        self.halt(at);
+    pub(super) fn change(&mut self, at: usize, apply: impl FnOnce(&mut Ring)) -> Result<(), Refused> {
+        self.halt(at)?;
         apply(&mut self.rings[at]);
         self.resume(at);
+        Ok(())
     }
 
     /// Changes what all rings depend on, while none of them runs.
     fn change_all(&mut self, apply: impl FnOnce(&mut Self) -> Result<(), Refused>) -> Result<(), Refused> {
-        self.halt_all();
+        self.halt_all()?;
         apply(self)?;
         (0..self.rings.len()).for_each(|at| self.resume(at));
         Ok(())
     }
 
     /// Stops a ring if it runs, and notes where.
-    pub(super) fn halt(&mut self, at: usize) {
+    pub(super) fn halt(&mut self, at: usize) -> Result<(), Refused> {
         let ring = &mut self.rings[at];
-        if std::mem::take(&mut ring.running)
-            && let Some(base) = self.queues.stop(at)
-        {
-            ring.base = base;
-            ring.resumed = true;
+        if std::mem::take(&mut ring.running) {
+            let stopped = self.queues.stop(at).map_err(|why| Refused::Unstopped { index: at, why })?;
+            if let Some(base) = stopped {
+                ring.base = base;
+                ring.resumed = true;
+            }
         }
+        Ok(())
     }
 
-    pub(super) fn halt_all(&mut self) {
-        (0..self.rings.len()).for_each(|at| self.halt(at));
+    /// Stops all rings, also if one of them can't be.
+    pub(super) fn halt_all(&mut self) -> Result<(), Refused> {
+        (0..self.rings.len()).map(|at| self.halt(at)).fold(Ok(()), Result::and)
     }
 
     /// Starts a ring if it can and should run.

@@ -46,13 +46,11 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn reset_owner(&mut self) -> Result<()> {
-        self.reset();
-        Ok(())
+        Ok(self.reset()?)
     }
 
     fn reset_device(&mut self) -> Result<()> {
-        self.reset();
-        Ok(())
+        Ok(self.reset()?)
     }
 
     fn get_features(&mut self) -> Result<u64> {
@@ -90,20 +88,20 @@ impl VhostUserBackendReqHandlerMut for Device {
         let at = self.index(index)?;
         let addresses = Some(Addresses { descriptors, driver, device });
         if self.rings[at].addresses != addresses {
-            self.change(at, |ring| ring.addresses = addresses);
+            self.change(at, |ring| ring.addresses = addresses)?;
         }
         Ok(())
     }
 
     fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
         let at = self.index(index)?;
-        self.change(at, |ring| ring.base = base);
+        self.change(at, |ring| ring.base = base)?;
         Ok(())
     }
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
         let at = self.index(index)?;
-        self.halt(at);
+        self.halt(at)?;
         let ring = &mut self.rings[at];
         // Stopped until the frontend says again how it kicks.
         ring.kick = Kick::Unknown;
@@ -117,14 +115,14 @@ impl VhostUserBackendReqHandlerMut for Device {
             Some(file) => Kick::Event(event::from_peer(file).map_err(Refused::from)?),
             None => Kick::Polled,
         };
-        self.change(at, |ring| ring.kick = kick);
+        self.change(at, |ring| ring.kick = kick)?;
         Ok(())
     }
 
     fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let at = self.index(index.into())?;
         let call = fd.map(event::from_peer).transpose().map_err(Refused::from)?.map(Arc::new);
-        self.change(at, |ring| ring.call = call);
+        self.change(at, |ring| ring.call = call)?;
         Ok(())
     }
 
@@ -149,7 +147,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
         let at = self.index(index)?;
         if self.rings[at].enabled != enable {
-            self.change(at, |ring| ring.enabled = enable);
+            self.change(at, |ring| ring.enabled = enable)?;
         }
         Ok(())
     }

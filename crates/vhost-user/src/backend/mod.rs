@@ -56,7 +56,10 @@ pub trait Queues: Send + Sync {
 
     /// Stop queue `index`: return only when no worker touches it or its memory any more, with all that was taken from
     /// it given back. Returns where it stopped ([`QueueConfig::base`]), or `None` if it was not running.
-    fn stop(&self, index: usize) -> Option<u32>;
+    ///
+    /// An error says why that cannot be: somebody has buffers of it and may still fill them. The frontend is not told that
+    /// the queue has stopped, then; the session ends.
+    fn stop(&self, index: usize) -> Result<Option<u32>, String>;
 
     /// The frontend is gone. Every queue that ran was stopped before.
     fn disconnected(&self, reason: &str);

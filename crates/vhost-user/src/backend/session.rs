@@ -34,8 +34,10 @@ pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device) -> S
             Err(e) => break format!("{header}: {e}"),
         }
     };
-    lock(&device).halt_all();
-    reason
+    match lock(&device).halt_all() {
+        Ok(()) => reason,
+        Err(unstopped) => format!("{reason}; {unstopped}"),
+    }
 }
 
 fn lock(device: &Mutex<Device>) -> MutexGuard<'_, Device> {

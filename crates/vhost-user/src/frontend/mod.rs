@@ -22,10 +22,25 @@ pub struct FrontendOptions {
     pub mode: Mode,
     /// Queue pairs wanted, at least one.
     pub queue_pairs: u16,
-    /// Descriptors per queue.
-    pub queue_size: u16,
+    /// Descriptors of the queues of each pair.
+    pub queue_sizes: QueueSizes,
     /// virtio features wanted, as far as the device has them, besides `VERSION_1`.
     pub features: u64,
+}
+
+/// Descriptors of the two queues of a pair, as their driver names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSizes {
+    /// Of the one that the device fills.
+    pub receive: u16,
+    /// Of the one that the device empties.
+    pub transmit: u16,
+}
+
+impl From<u16> for QueueSizes {
+    fn from(size: u16) -> QueueSizes {
+        QueueSizes { receive: size, transmit: size }
+    }
 }
 
 /// The two queues of a pair.

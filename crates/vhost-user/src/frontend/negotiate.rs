@@ -1,7 +1,7 @@
 //! The conversation with the device: from a connection to running queues.
 
 use super::error::FrontendError;
-use super::{FrontendOptions, QueueEnd, QueuePair, by_hand};
+use super::{FrontendOptions, QueueEnd, QueuePair, QueueSizes, by_hand};
 use rustix::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use vhost::vhost_user::message::VhostUserHeaderFlag;
@@ -35,7 +35,9 @@ pub(super) fn negotiate(
     share(&device, arena, &[])?;
     let mut ends = Vec::with_capacity(queues);
     for index in 0..queues {
-        let config = Queue::layout(arena, options.queue_size, negotiated).ok_or(FrontendError::ArenaFull(index))?;
+        let QueueSizes { receive, transmit } = options.queue_sizes;
+        let size = if index.is_multiple_of(2) { receive } else { transmit };
+        let config = Queue::layout(arena, size, negotiated).ok_or(FrontendError::ArenaFull(index))?;
         let queue = Queue::new(arena, &config).map_err(|source| FrontendError::Setup { index, source })?;
         ends.push(start(&device, stream, arena, index, &config, queue)?);
     }

@@ -56,6 +56,8 @@ pub struct Echo {
     events: Mutex<VecDeque<Event>>,
     pub line: Mutex<String>,
     end: AtomicBool,
+    /// Queues can't be stopped, as somebody has their buffers.
+    pub held: AtomicBool,
     /// Frames sent back so far.
     pub frames: AtomicU64,
     worker: Mutex<Option<JoinHandle<()>>>,
@@ -68,6 +70,7 @@ impl Echo {
             events: Mutex::default(),
             line: Mutex::default(),
             end: AtomicBool::new(false),
+            held: AtomicBool::new(false),
             frames: AtomicU64::new(0),
             worker: Mutex::default(),
         });
@@ -162,7 +165,7 @@ impl Queues for Echo {
         Ok(())
     }
 
-    fn stop(&self, index: usize) -> Option<u32> {
+    fn stop(&self, index: usize) -> Result<Option<u32>, String> {
         let base = Self::lock(&self.pairs[index / 2], |pair| {
             if index.is_multiple_of(2) {
                 pair.receive.take().map(|(queue, _)| queue.base())
@@ -171,8 +174,11 @@ impl Queues for Echo {
             }
         });
         let stopped = base.expect("only a running queue is stopped");
+        if self.held.load(Ordering::Relaxed) {
+            return Err("its buffers are out".into());
+        }
         self.events.lock().unwrap().push_back(Event::Stopped(index, stopped));
-        base
+        Ok(base)
     }
 
     fn disconnected(&self, reason: &str) {

@@ -1,7 +1,7 @@
 //! Descriptor chains of more than one buffer: the uncommon case, walked with every step checked.
 
 use super::DropCounts;
-use crate::MAX_QUEUE_SIZE;
+use crate::MAX_CHAIN;
 use crate::areas::Areas;
 use crate::error::{Dropped, Fatal};
 use crate::frame::{Burst, MAX_FRAME, MIN_FRAME, Segment};
@@ -42,7 +42,7 @@ pub(super) struct Chain {
 
 impl Chain {
     pub(super) fn new() -> Chain {
-        Chain { buffers: Vec::with_capacity(MAX_QUEUE_SIZE.into()), good: true }
+        Chain { buffers: Vec::with_capacity(MAX_CHAIN.into()), good: true }
     }
 
     /// Length of all buffers together.
@@ -88,7 +88,8 @@ impl Chain {
                 return Err(Fatal::BadIndirect);
             }
         }
-        for _ in 0..table.size {
+        let longest = table.size.min(MAX_CHAIN);
+        for _ in 0..longest {
             let flags = tail.split_flags();
             self.add(memory, access, addr, tail.len(), flags);
             if flags & F_NEXT == 0 {
@@ -103,7 +104,7 @@ impl Chain {
                 return Err(Fatal::BadIndirect);
             }
         }
-        Err(Fatal::LongChain { size: table.size })
+        Err(Fatal::LongChain { size: longest })
     }
 
     /// Walks a packed chain whose first descriptor, at `slot`, holds `addr` and `tail` (virtio 1.2 §2.8.6, §2.8.7);
@@ -138,8 +139,9 @@ impl Chain {
             if flags & F_NEXT == 0 {
                 return Ok((tail.packed_id(), slots));
             }
-            if slots == areas.size {
-                return Err(Fatal::LongChain { size: areas.size });
+            let longest = areas.size.min(MAX_CHAIN);
+            if slots == longest {
+                return Err(Fatal::LongChain { size: longest });
             }
             slots += 1;
             slot = if slot + 1 == areas.size { 0 } else { slot + 1 };
@@ -160,7 +162,7 @@ struct Table {
 impl Table {
     fn indirect(memory: &Memory, addr: u64, len: u32) -> Result<Table, Fatal> {
         let size = len / DESC as u32;
-        let fits = len.is_multiple_of(DESC as u32) && (1..=u32::from(MAX_QUEUE_SIZE)).contains(&size);
+        let fits = len.is_multiple_of(DESC as u32) && (1..=u32::from(MAX_CHAIN)).contains(&size);
         // The split table is aligned by its driver as it likes (§2.7.5.3 asks for nothing); ours are read as words.
         let base = memory.translate(addr, len.into()).filter(|p| fits && p.addr().get().is_multiple_of(8));
         Ok(Table { base: base.ok_or(Fatal::BadIndirect)?.as_ptr(), size: size as u16 })

@@ -1,12 +1,12 @@
 //! Delivery of frames into posted buffers: the same for both ring formats but for how buffers are found and returned.
 
 use super::DropCounts;
-use super::lend::{self, Filled, Loan};
+use super::lend::{self, Filled, Landing, Loan};
 use super::posted::{Posted, PostedQueue};
 use crate::config::{QueueConfig, features};
 use crate::copy::Copier;
 use crate::error::{Dropped, Fatal};
-use crate::frame::{Burst, Frame, Frames, MIN_FRAME, Segment};
+use crate::frame::{Burst, Frame, Frames, MAX_FRAME, MIN_FRAME, Segment};
 use crate::layout::NET_HEADER;
 use std::cell::Cell;
 
@@ -77,7 +77,7 @@ impl<R: Ring> Receiveq<R> {
     pub(super) fn new(ring: R, config: &QueueConfig) -> Self {
         Receiveq {
             ring,
-            posted: PostedQueue::new(),
+            posted: PostedQueue::new(config.size),
             copier: Copier::detect(),
             mergeable: config.negotiated.has(features::MRG_RXBUF),
             size: config.size,
@@ -86,6 +86,10 @@ impl<R: Ring> Receiveq<R> {
             has_lent: Cell::new(false),
             filled: Filled::new(),
         }
+    }
+
+    pub(super) fn omit_copies(&mut self) {
+        self.copier = Copier::omitting();
     }
 
     pub(super) fn used(&self) -> &R::Used {
@@ -111,10 +115,12 @@ impl<R: Ring> Receiveq<R> {
         }
         for (i, frame) in frames.as_slice().iter().enumerate() {
             let need = frame.len + NET_HEADER;
-            if LENT && let Some(buffer) = self.claim(frame) {
-                // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more.
-                unsafe { write_header(buffer.ptr, 1) };
-                self.ring.put_used(buffer, need);
+            if LENT && let Some(claimed) = self.filled.claim(&frames, frame) {
+                if claimed.in_place {
+                    // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more.
+                    unsafe { write_header(claimed.buffer.ptr, 1) };
+                }
+                self.ring.put_used(claimed.buffer, need);
                 done.frames += 1;
                 done.bytes += u64::from(frame.len);
                 continue;
@@ -160,12 +166,6 @@ impl<R: Ring> Receiveq<R> {
         Ok(done)
     }
 
-    /// The filled buffer that `frame` lies in, if it is one of this queue's and the frame is all there.
-    #[inline(always)]
-    fn claim(&self, frame: &Frame<'_>) -> Option<Posted> {
-        if frame.is_contiguous() { self.filled.claim(frame.first.as_ptr()) } else { None }
-    }
-
     #[inline(always)]
     pub(super) fn lend(&self, room: u32, keep: u32) -> Result<Option<Loan>, Fatal> {
         if self.posted.len() <= keep {
@@ -190,20 +190,39 @@ impl<R: Ring> Receiveq<R> {
     }
 
     #[inline(always)]
-    pub(super) fn take_filled<'q>(&'q self, loan: Loan, len: u32, burst: &mut Burst<'_, 'q>) -> Option<Loan> {
-        let fits = len >= MIN_FRAME && len <= loan.buffer.len.saturating_sub(NET_HEADER);
+    pub(super) fn take_filled<'q>(
+        &'q self,
+        loan: Loan,
+        landing: Landing<'q>,
+        burst: &mut Burst<'_, 'q>,
+    ) -> Option<Loan> {
+        let Landing { head, at, len } = landing;
+        let whole = head.map_or(0, |head| head.len()).saturating_add(len);
+        let fits = at.saturating_add(len) <= loan.buffer.len && (MIN_FRAME..=MAX_FRAME).contains(&whole);
         if loan.lender != self.lender || !fits {
             return Some(loan);
         }
         // SAFETY: this queue lent the buffer after it was checked to be mapped for its length, by a memory that the
-        // queue holds; the frame ends within it.
-        burst.push(unsafe { Segment::new(loan.buffer.ptr.add(NET_HEADER as usize), len) });
+        // queue holds; the frame ends within it, and begins there, even if it has no byte.
+        let rest = unsafe { Segment::new(loan.buffer.ptr.add(at as usize), len) };
+        match head {
+            None => burst.push(rest),
+            Some(head) if len == 0 => burst.push(head),
+            Some(head) => {
+                let added = burst.push_segments([head, rest]);
+                debug_assert!(added, "there is room for two segments of each frame");
+            }
+        }
         self.filled.push(loan.buffer);
         None
     }
 
     #[inline(always)]
     pub(super) fn settle(&self, mut unclaimed: impl FnMut(Loan)) {
+        self.filled.place(|start| {
+            // SAFETY: a claimed buffer was checked to be mapped for the header and a frame.
+            unsafe { write_header(start, 1) };
+        });
         while let Some(buffer) = self.filled.pop() {
             unclaimed(Loan { buffer, lender: self.lender });
         }

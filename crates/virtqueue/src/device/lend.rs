@@ -3,8 +3,9 @@
 //! A [`Loan`] leaves the queue, is filled by a NIC or another process, and comes back as a frame of a burst. If that
 //! frame is then sent to the same guest, it is where it belongs already, and delivery is a header and a used entry.
 
+use super::place::{self, Placements};
 use super::posted::Posted;
-use crate::frame::MAX_BURST;
+use crate::frame::{Frame, Frames, MAX_BURST, Segment};
 use crate::layout::NET_HEADER;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +33,24 @@ impl Loan {
     }
 }
 
+/// Where a frame was written that came into a loan.
+#[derive(Clone, Copy, Debug)]
+pub struct Landing<'a> {
+    /// Its first bytes, if they were written somewhere else.
+    pub head: Option<Segment<'a>>,
+    /// The rest: from which offset of the loan on, and how many bytes.
+    pub at: u32,
+    /// See above.
+    pub len: u32,
+}
+
+impl Landing<'_> {
+    /// `len` bytes right behind the virtio header, where a guest wants them.
+    pub fn whole(len: u32) -> Self {
+        Landing { head: None, at: NET_HEADER, len }
+    }
+}
+
 /// A name for a queue that no other queue of this process ever has.
 pub(super) fn lender() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -44,11 +63,24 @@ pub(super) struct Filled {
     count: Cell<usize>,
     /// Where the next frame is expected: bursts keep their order.
     next: Cell<usize>,
+    placements: Placements,
+}
+
+/// A buffer that a frame was found in.
+pub(super) struct Claimed {
+    pub(super) buffer: Posted,
+    /// The frame is where it belongs. If not, it will be when the burst ends, and the header is to be written then.
+    pub(super) in_place: bool,
 }
 
 impl Filled {
     pub(super) fn new() -> Filled {
-        Filled { entries: [const { Cell::new(None) }; MAX_BURST], count: Cell::new(0), next: Cell::new(0) }
+        Filled {
+            entries: [const { Cell::new(None) }; MAX_BURST],
+            count: Cell::new(0),
+            next: Cell::new(0),
+            placements: Placements::new(),
+        }
     }
 
     /// There are none.
@@ -65,21 +97,32 @@ impl Filled {
         self.count.set(at + 1);
     }
 
-    /// Takes the buffer whose frame begins at `frame`, if it is one of these.
+    /// Takes the buffer that `frame` lies in, if it is one of these and all of the frame can be.
     #[inline(always)]
-    pub(super) fn claim(&self, frame: *const u8) -> Option<Posted> {
+    pub(super) fn claim(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Option<Claimed> {
+        let body = place::body(frames, frame)?;
         let (start, count) = (self.next.get(), self.count.get());
         for step in 0..count {
             let at = if start + step < count { start + step } else { start + step - count };
             if let Some(buffer) = self.entries[at].get()
-                && buffer.ptr.cast_const().wrapping_add(NET_HEADER as usize) == frame
+                && let Some(from) = place::offset(&buffer, &body, frame.len)
             {
                 self.entries[at].set(None);
                 self.next.set(at + 1);
-                return Some(buffer);
+                let in_place = from == NET_HEADER && frame.is_contiguous();
+                if !in_place {
+                    self.placements.add(&buffer, frames, frame, (body, from));
+                }
+                return Some(Claimed { buffer, in_place });
             }
         }
         None
+    }
+
+    /// Puts claimed frames where they belong, and hands each buffer whose frame was not to `finish`.
+    #[inline(always)]
+    pub(super) fn place(&self, finish: impl FnMut(*mut u8)) {
+        self.placements.settle(finish);
     }
 
     /// Takes one that nobody claimed; none are left in the end.

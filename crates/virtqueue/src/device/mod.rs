@@ -9,6 +9,7 @@ mod deliver;
 mod keep;
 mod lend;
 mod packed;
+mod place;
 mod posted;
 mod split;
 
@@ -20,7 +21,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 pub use deliver::Delivered;
-pub use lend::Loan;
+pub use lend::{Landing, Loan};
 
 /// Chains given back without a frame, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,6 +164,12 @@ impl Enqueue {
         })
     }
 
+    /// From now on frames are delivered without being copied: the guest finds what was in its buffers before. For analysis
+    /// only.
+    pub fn omit_copies(&mut self) {
+        each!(self, q => q.omit_copies())
+    }
+
     /// Copies `frames` into buffers that the guest posted, in order, and publishes them at once.
     #[inline]
     pub fn transmit(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
@@ -184,18 +191,19 @@ impl Enqueue {
         each!(self, q => q.unfit(room, keep))
     }
 
-    /// Adds the frame of `len` bytes that was written into `loan` to `burst`, where it lies. If it comes back by
-    /// [`Enqueue::transmit`], it is delivered in place. The loan is returned if the frame can't be in it: it is not of
-    /// this queue, or too short.
+    /// Adds the frame that was written into `loan` to `burst`, where it lies. If it comes back by [`Enqueue::transmit`], it
+    /// is delivered in that buffer, even if it is shorter by then, or its first 16 bytes are others: what has to be moved is
+    /// moved within the buffer when the burst ends. The loan is returned if the frame can't be in it: it is not of this
+    /// queue, or too short.
     ///
     /// # Panics
-    /// If there is no [`Burst::room`].
+    /// If there is no [`Burst::room`], or the frame is longer than [`crate::MAX_FRAME`].
     #[inline]
-    pub fn take_filled<'q>(&'q self, loan: Loan, len: u32, burst: &mut Burst<'_, 'q>) -> Option<Loan> {
-        each!(self, q => q.take_filled(loan, len, burst))
+    pub fn take_filled<'q>(&'q self, loan: Loan, landing: Landing<'q>, burst: &mut Burst<'_, 'q>) -> Option<Loan> {
+        each!(self, q => q.take_filled(loan, landing, burst))
     }
 
-    /// Ends a burst of filled buffers: publishes what was delivered, and hands the others to `unclaimed`.
+    /// Ends a burst of filled buffers: moves what has to be moved, publishes what was delivered, and hands the others to `unclaimed`.
     #[inline]
     pub fn settle(&self, unclaimed: impl FnMut(Loan)) {
         each!(self, q => q.settle(unclaimed))

@@ -1,7 +1,7 @@
 //! Buffers that a guest posted on its receive queue, read and checked ahead of the frames that will fill them.
 
 use super::chain::Buffer;
-use crate::config::MAX_QUEUE_SIZE;
+use crate::config::MAX_CHAIN;
 use std::cell::Cell;
 
 /// One buffer. A chain is one or more of them, the last of which names it.
@@ -22,8 +22,8 @@ impl Posted {
     }
 }
 
-/// First in, first out. It normally lives in a few cache lines; when a guest posts chains, it takes the room that any
-/// chain needs besides a full look-ahead.
+/// First in, first out. It normally lives in a few cache lines; when a guest posts chains, or more buffers come back than
+/// fit there, it takes all the room that it has: for any chain besides a full look-ahead, and for all buffers of the queue.
 pub(super) struct PostedQueue {
     entries: Box<[Cell<Posted>]>,
     /// Entries in use, less one: a power of two, less one.
@@ -34,16 +34,16 @@ pub(super) struct PostedQueue {
 
 /// Entries in use as long as chains are short.
 const SMALL: usize = 128;
-const LARGE: usize = 2 * MAX_QUEUE_SIZE as usize;
 
 /// Most buffers of a chain for which [`SMALL`] has room besides a look-ahead.
 const SHORT: usize = 32;
 
 impl PostedQueue {
-    pub(super) fn new() -> Self {
+    /// Of a queue of `size` descriptors.
+    pub(super) fn new(size: u16) -> Self {
         let none = Posted { ptr: std::ptr::null_mut(), len: 0, id: 0, slots: 0 };
         PostedQueue {
-            entries: vec![Cell::new(none); LARGE].into(),
+            entries: vec![Cell::new(none); 2 * usize::from(size.max(MAX_CHAIN)).next_power_of_two()].into(),
             mask: Cell::new(SMALL as u32 - 1),
             head: Cell::new(0),
             tail: Cell::new(0),
@@ -62,7 +62,7 @@ impl PostedQueue {
         if self.mask.get() == SMALL as u32 - 1 {
             self.len() as usize <= SMALL - SHORT
         } else {
-            self.len() as usize <= LARGE - MAX_QUEUE_SIZE as usize
+            self.len() as usize <= self.entries.len() - usize::from(MAX_CHAIN)
         }
     }
 
@@ -121,7 +121,7 @@ impl PostedQueue {
         let mut live = [Posted { ptr: std::ptr::null_mut(), len: 0, id: 0, slots: 0 }; SMALL];
         let count = self.len();
         (0..count).for_each(|i| live[i as usize] = self.peek(i));
-        self.mask.set(LARGE as u32 - 1);
+        self.mask.set(self.entries.len() as u32 - 1);
         self.head.set(0);
         self.tail.set(0);
         live[..count as usize].iter().for_each(|&posted| self.push(posted));

@@ -52,6 +52,11 @@ impl Arena {
         Region { guest_addr: Self::BASE, user_addr: Self::BASE, len, offset: 0, file: Arc::new(file) }
     }
 
+    /// From now on [`Arena::gather`] says what it copied, but copies nothing. For analysis only.
+    pub fn omit_copies(&mut self) {
+        self.copier = Copier::omitting();
+    }
+
     /// Sets aside `len` bytes at a multiple of `align`; the guest address of the first, or `None` if the arena is full.
     pub fn allocate(&mut self, len: u64, align: u64) -> Option<u64> {
         let at = (Self::BASE + self.next).next_multiple_of(align);

@@ -90,6 +90,24 @@ impl Memory {
         Self::build(regions, &self.mappings)
     }
 
+    /// The same memory, which also goes by our own addresses, as a device in this process has to know those buffers that
+    /// are told of by where they lie here.
+    pub fn also_by_host(&self) -> Memory {
+        let own = |w: &Window| Window { start: w.host.addr() as u64, ..*w };
+        let known: Vec<Window> = self.windows.iter().filter(|w| w.len > 0).copied().collect();
+        let windows = known.iter().map(own).chain(known.iter().copied()).collect();
+        let (users, regions, mappings) = (self.users.clone(), self.regions.clone(), self.mappings.clone());
+        Memory { first: self.first, windows: Self::searchable(windows), users, regions, mappings }
+    }
+
+    /// Sorted and padded.
+    fn searchable(mut windows: Vec<Window>) -> Box<[Window]> {
+        windows.sort_by_key(|window| window.start);
+        let padding = Window { start: u64::MAX, ..Window::NONE };
+        windows.resize(windows.len().next_power_of_two(), padding);
+        windows.into()
+    }
+
     fn build(mut regions: Vec<Region>, known: &[Arc<Mapping>]) -> Result<Self, MemoryError> {
         region::check(&mut regions)?;
         let users = regions.iter().map(|r| (r.user_addr, r.len, r.guest_addr)).collect();
@@ -101,12 +119,10 @@ impl Memory {
             };
             mappings.push(mapping);
         }
-        let mut windows: Vec<Window> =
+        let windows: Vec<Window> =
             mappings.iter().map(|m| Window { start: m.guest_addr(), len: m.len(), host: m.host() }).collect();
         let first = windows.iter().copied().max_by_key(|w| w.len).unwrap_or(Window::NONE);
-        let padding = Window { start: u64::MAX, ..Window::NONE };
-        windows.resize(windows.len().next_power_of_two(), padding);
-        Ok(Memory { first, windows: windows.into(), users, regions, mappings })
+        Ok(Memory { first, windows: Self::searchable(windows), users, regions, mappings })
     }
 
     /// Host address of the guest buffer `[addr, addr + len)`, or `None` if any of it is not mapped in one run.
@@ -200,6 +216,18 @@ mod tests {
         assert!(less.translate(0x8000, 1).is_none());
         assert_eq!(less.translate(0x1000, 1).unwrap(), before);
         assert!(less.without_region(0x8000, 0, 0x1000).is_err());
+    }
+
+    #[test]
+    fn one_that_also_goes_by_our_own_addresses() {
+        let m = Memory::map(vec![region(0x1000, 0x1000, 0), region(0x8000, 0x1000, 0)]).unwrap();
+        let both = m.also_by_host();
+        for guest in [0x1000, 0x8fff] {
+            let host = m.translate(guest, 1).unwrap();
+            let own = host.as_ptr().addr() as u64;
+            assert_eq!((both.translate(guest, 1), both.translate(own, 1)), (Some(host), Some(host)));
+            assert!(m.translate(own, 1).is_none());
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod program;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
 use crate::{Error, Interface, Result, Rx};
 use assembler::Instruction;
 pub use program::{Groups, Steering};
@@ -125,14 +127,20 @@ impl Redirect {
         }
     }
 
-    /// Chooses other frames. There is no moment in between in which no program is attached.
+    /// Chooses other frames. There is no moment in between in which no program is attached, and none of the frames that
+    /// were chosen before is on its way to a socket any more when this returns.
     pub fn steer(&self, steering: &Steering) -> Result<()> {
+        let name = self.interface.name();
         let program = load(&self.interface, self.multi_buffer, steering, &self.sockets)?;
         bpf::update_link(&self.link, program.as_fd()).map_err(Error::system(
-            self.interface.name(),
+            name,
             "change the redirect",
             "check that the interface still exists (`ip link`)",
-        ))
+        ))?;
+        // The kernel exchanges the programs without waiting for those that run (`bpf_xdp_link_update`). To close a packet
+        // socket waits for them (`synchronize_net` in `packet_release`), whatever else the socket is good for.
+        let waits = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None);
+        waits.map(drop).map_err(Error::system(name, "wait for the redirect to change", "CAP_NET_RAW is needed"))
     }
 }
 

@@ -7,11 +7,13 @@ mod memory;
 mod outside;
 mod pool;
 mod receive;
+mod steered;
 mod transmit;
 
 pub use memory::Reach;
 pub use pool::Pool;
 pub use receive::XdpReceive;
+pub use steered::Steered;
 pub use transmit::XdpTransmit;
 
 use std::sync::atomic::{AtomicBool, Ordering};

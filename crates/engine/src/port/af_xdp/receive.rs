@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
-use virtqueue::device::Loan;
+use virtqueue::device::{Landing, Loan};
 use virtqueue::{Burst, MAX_FRAME, MIN_FRAME, NET_HEADER};
 use xsk::{Descriptor, Fill, Rx};
 
@@ -30,8 +30,8 @@ pub struct XdpReceive {
     parts: RefCell<Vec<(u16, u64, u32)>>,
     /// Own chunks that the kernel has.
     filled: Cell<usize>,
-    /// Loans that the kernel has, by the address that was filled.
-    lent: RefCell<Outside<Loan>>,
+    /// Loans that the kernel has, and where in each the frame will begin, by the address that was filled.
+    lent: RefCell<Outside<(Loan, u32)>>,
     lending: Option<Lending>,
     /// Addresses on their way to the kernel.
     addresses: RefCell<Vec<u64>>,
@@ -75,7 +75,7 @@ impl XdpReceive {
             drops,
         };
         match &port.lending {
-            Some(lending) if lending.mapped().is_reachable() => port.fill_reserve(lending.mapped().reserve()),
+            Some(lending) if lending.mapped().is_reachable() => drop(port.fill_reserve(lending.mapped().reserve())),
             _ => port.recycle(),
         }
         Ok(port)
@@ -130,19 +130,31 @@ impl XdpReceive {
         addresses.clear();
     }
 
-    /// Lends own chunks until so many buffers are with the kernel.
-    fn fill_reserve(&self, reserve: u16) {
-        let Some(socket) = &self.socket else { return };
+    /// Lends own chunks until so many buffers are with the kernel. Returns whether there were any to lend.
+    fn fill_reserve(&self, reserve: u16) -> bool {
+        let Some(socket) = &self.socket else { return false };
         let mut out = self.filled.get() + self.lent.borrow().len();
         if out >= reserve.into() {
-            return;
+            return false;
         }
+        let before = self.filled.get();
         let mut spare = self.spare.borrow_mut();
         self.fill_own(socket, || {
             let wanted = out < reserve.into();
             out += 1;
             if wanted { spare.pop() } else { None }
         });
+        self.filled.get() > before
+    }
+
+    /// No frame has come: wakes a driver that stopped for want of chunks just before it got some. That it did so it says too
+    /// late for who pushed them.
+    #[inline(always)]
+    fn wake_late(&self, fill: &mut Fill) {
+        if fill.needs_wakeup() && fill.room() < self.pool.count().into() {
+            // As in `notify`.
+            let _ = fill.wake();
+        }
     }
 
     /// Sees to frames that wait to be sent.
@@ -172,10 +184,13 @@ impl Receive for XdpReceive {
                 (Some(index), _) => self.push_own(index, at, part, burst),
                 (None, Some(lending)) => {
                     let loan = self.lent.borrow_mut().take(socket.reach.umem().filled_address(part.address));
-                    loan.into_iter().for_each(|loan| lending.strand(loan));
+                    loan.into_iter().for_each(|(loan, _)| lending.strand(loan));
                 }
                 (None, None) => {}
             }
+        }
+        if !any {
+            self.wake_late(&mut rings.1);
         }
         any
     }
@@ -241,13 +256,16 @@ impl Lend for XdpReceive {
                 continue;
             }
             let filled = umem.filled_address(part.address);
-            if let Some(loan) = lent.take(filled) {
-                in_place += u64::from(lending.filled((filled, loan), part.len, guest, burst));
+            if let Some((loan, start)) = lent.take(filled) {
+                let landing = Landing { head: None, at: start, len: part.len };
+                in_place += u64::from(lending.filled((filled, loan), landing, guest, burst));
             }
         }
         if any {
             lending.mapped().in_place.add(in_place);
             lending.mapped().copied.add(copied);
+        } else {
+            self.wake_late(&mut rings.1);
         }
         any
     }
@@ -260,12 +278,17 @@ impl Lend for XdpReceive {
         // As in `fill_own`.
         let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
         let umem = socket.reach.umem();
-        let any = lending.relend(guest, most, self.filled.get() > 0, |loan| {
-            let frame = socket.reach.address(loan.addr(), loan.len()).map(|at| at + u64::from(NET_HEADER));
+        // A tag that is taken off or put on behind the addresses leaves all that follows where it is, if the frame begins
+        // further to the front or to the back: into the room for the virtio header, or out of the room for the frame.
+        let growth = lending.mapped().growth();
+        let start = NET_HEADER.saturating_add_signed(growth);
+        let more = growth.max(0).unsigned_abs();
+        let any = lending.relend(guest, (most, more), self.filled.get() > 0, |loan| {
+            let frame = socket.reach.address(loan.addr(), loan.len()).map(|at| at + u64::from(start));
             match frame.and_then(|frame| umem.fill_address(frame)).filter(|&at| umem.accepts(at, socket.zero_copy)) {
                 Some(address) => {
                     addresses.push(address);
-                    lent.push(address, loan);
+                    lent.push(address, (loan, start));
                     Ok(address)
                 }
                 None => Err(loan),
@@ -278,14 +301,13 @@ impl Lend for XdpReceive {
         }
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));
-        self.fill_reserve(lending.mapped().reserve());
-        any
+        self.fill_reserve(lending.mapped().reserve()) || any
     }
 
     fn recall(&self, guest: &VhostTransmit) -> u64 {
         debug_assert!(self.socket.is_none(), "the kernel may fill them still");
         if let Some(lending) = &self.lending {
-            lending.recall(guest, self.lent.borrow_mut().drain());
+            lending.recall(guest, self.lent.borrow_mut().drain().map(|(loan, _)| loan));
         }
         // Those were counted when it stopped.
         0

@@ -3,7 +3,7 @@
 use super::outside::Outside;
 use super::{Pool, Reach, Stuck};
 use crate::drops::Reason;
-use crate::port::lend::{COPY_BREAK, Mapped};
+use crate::port::lend::Mapped;
 use crate::port::{Sent, Transmit};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -81,7 +81,8 @@ impl XdpTransmit {
     /// The address of a frame that can be sent from where it lies, in a chain that is kept for that.
     #[inline(always)]
     fn keep<'b>(&self, frames: &Frames<'b>, frame: &Frame<'b>, keeper: u64) -> Option<(u64, u16)> {
-        if keeper == 0 || frame.len() < COPY_BREAK || !frame.is_contiguous() {
+        let shortest = self.mapped.as_ref().map_or(u32::MAX, |mapped| mapped.copy_break);
+        if keeper == 0 || frame.len() < shortest || !frame.is_contiguous() {
             return None;
         }
         let address = self.reach.address(frame.first().as_ptr().addr() as u64, frame.len())?;

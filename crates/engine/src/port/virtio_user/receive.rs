@@ -4,10 +4,10 @@ use super::super::lend::{LEND_ROOM, Lend, Lending, Mapped, RESERVE, RESERVE_ASLE
 use super::super::vhost_user::VhostTransmit;
 use super::super::{Receive, Wait};
 use super::{End, ROOM};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use virtqueue::device::Loan;
+use virtqueue::device::{Landing, Loan};
 use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
 use virtqueue::{Burst, MIN_FRAME, NET_HEADER, ordering};
@@ -17,8 +17,8 @@ enum Held {
     Nothing,
     /// The switch's own, by index.
     Own(u16),
-    /// A guest's.
-    Lent(Loan),
+    /// A guest's, behind the first bytes of an own one, by index, if frames are scattered.
+    Lent(Loan, Option<u16>),
 }
 
 /// Frames from the device.
@@ -37,11 +37,17 @@ pub struct VirtioReceive {
     /// The buffers of the frame that is being taken, as (index, bytes).
     parts: RefCell<Vec<(u16, u32)>>,
     lending: Option<Lending>,
+    /// Loans that the device has.
+    lent: Cell<u16>,
+    /// Bytes that are taken off in front of frames, as a tunnel's headers are. The device writes them to memory of the
+    /// switch, so that the rest of the frame lies where the guest wants it.
+    outer: u32,
 }
 
 impl VirtioReceive {
-    /// Offers its buffers and takes frames. If a guest's buffers can be had, those are preferred, from the first round on.
-    pub fn new(end: End, call: OwnedFd, mergeable: bool, mapped: Option<Arc<Mapped>>) -> VirtioReceive {
+    /// Offers its buffers and takes frames. If a guest's buffers can be had, those are preferred, from the first round on;
+    /// the first `outer` bytes of frames don't go there.
+    pub fn new(end: End, call: OwnedFd, mergeable: bool, mapped: Option<Arc<Mapped>>, outer: u32) -> VirtioReceive {
         let size = end.size;
         let arena = end.arena.clone();
         let capacity = usize::from(size);
@@ -56,6 +62,8 @@ impl VirtioReceive {
             spare: RefCell::new(Vec::with_capacity(capacity)),
             parts: RefCell::default(),
             lending: mapped.map(|mapped| Lending::new(mapped, LEND_ROOM, capacity)),
+            lent: Cell::new(0),
+            outer,
         };
         port.end.borrow_mut().queue.set_interrupts(false);
         match &port.lending {
@@ -75,7 +83,9 @@ impl VirtioReceive {
     fn pop(&self, end: &mut End) -> Option<(u16, Held, u32)> {
         match end.queue.pop_used() {
             Ok(used) => used.map(|u| {
-                (u.id, std::mem::replace(&mut self.held.borrow_mut()[usize::from(u.id)], Held::Nothing), u.len)
+                let held = std::mem::replace(&mut self.held.borrow_mut()[usize::from(u.id)], Held::Nothing);
+                self.lent.set(self.lent.get() - u16::from(matches!(held, Held::Lent(..))));
+                (u.id, held, u.len)
             }),
             Err(_) => {
                 end.give_up();
@@ -89,7 +99,8 @@ impl VirtioReceive {
         loop {
             match self.pop(end)? {
                 (_, Held::Own(index), len) => return Some((index, len.min(ROOM))),
-                (_, Held::Lent(loan), _) => {
+                (_, Held::Lent(loan, head), _) => {
+                    self.spare.borrow_mut().extend(head);
                     if let Some(lending) = &self.lending {
                         lending.strand(loan);
                     }
@@ -140,15 +151,52 @@ impl VirtioReceive {
         }
     }
 
-    /// Adds own buffers until so many are offered.
-    fn offer_reserve(&self, end: &mut End, reserve: u16) {
+    /// Buffers that the device has. A scattered frame takes two descriptors.
+    fn offered(&self, end: &End) -> u16 {
+        end.size - end.queue.free() - if self.outer > 0 { self.lent.get() } else { 0 }
+    }
+
+    /// Adds own buffers until so many are offered. Returns whether there were any to add.
+    fn offer_reserve(&self, end: &mut End, reserve: u16) -> bool {
         let mut spare = self.spare.borrow_mut();
-        while end.size - end.queue.free() < reserve.min(end.size)
+        let before = spare.len();
+        while self.offered(end) < reserve
+            && end.queue.free() > 0
             && let Some(index) = spare.pop()
         {
             self.offer_own(end, index);
         }
         end.queue.publish();
+        spare.len() < before
+    }
+
+    /// Adds a loan. Scattered, the device fills an own buffer with the virtio header and what is taken off, and goes on
+    /// behind the header of the guest's (virtio 1.2 §5.1.6.3.1, §2.6.4: in any pieces, in order).
+    #[inline(always)]
+    fn offer_lent(&self, end: &mut End, held: &mut [Held], spare: &mut Vec<u16>, loan: Loan) -> u16 {
+        let whole = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
+        let (head, id) = if self.outer == 0 {
+            (None, end.queue.add(&[whole]))
+        } else {
+            let index = spare.pop().expect("there are as many own buffers as descriptors");
+            let first = Buffer { addr: end.buffer(index), len: NET_HEADER + self.outer, writable: true };
+            let rest = Buffer { addr: whole.addr + u64::from(NET_HEADER), len: whole.len - NET_HEADER, ..whole };
+            (Some(index), end.queue.add(&[first, rest]))
+        };
+        let id = id.expect("there are free descriptors");
+        held[usize::from(id)] = Held::Lent(loan, head);
+        self.lent.set(self.lent.get() + 1);
+        id
+    }
+
+    /// Where the frame is that came into a loan with these first bytes, and of which the device wrote so many.
+    #[inline(always)]
+    fn landing(&self, end: &End, head: Option<u16>, written: u32) -> Landing<'_> {
+        let len = written.saturating_sub(NET_HEADER);
+        let Some(index) = head else { return Landing::whole(len) };
+        let in_head = len.min(self.outer);
+        let head = self.arena.segment(end.buffer(index) + u64::from(NET_HEADER), in_head);
+        Landing { head, at: NET_HEADER, len: len - in_head }
     }
 
     fn offer_own(&self, end: &mut End, index: u16) {
@@ -162,7 +210,7 @@ impl VirtioReceive {
 impl Receive for VirtioReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let end = &mut *self.end.borrow_mut();
-        if self.lending.is_some() && end.size - end.queue.free() < RESERVE.min(end.size) {
+        if self.lending.is_some() && end.queue.free() > 0 && self.offered(end) < RESERVE {
             // There is no guest, or none that this worker can borrow from.
             self.offer_reserve(end, RESERVE);
             ordering::before_asking();
@@ -237,9 +285,10 @@ impl Lend for VirtioReceive {
         {
             any = true;
             match held {
-                Held::Lent(loan) => {
-                    let len = len.saturating_sub(NET_HEADER);
-                    in_place += u64::from(lending.filled((id.into(), loan), len, guest, burst));
+                Held::Lent(loan, head) => {
+                    let landing = self.landing(end, head, len);
+                    in_place += u64::from(lending.filled((id.into(), loan), landing, guest, burst));
+                    self.taken.borrow_mut().extend(head);
                 }
                 Held::Own(index) => {
                     copied += 1;
@@ -259,22 +308,17 @@ impl Lend for VirtioReceive {
     fn relend(&self, guest: &VhostTransmit) -> bool {
         let Some(lending) = &self.lending else { return false };
         let end = &mut *self.end.borrow_mut();
-        self.spare.borrow_mut().append(&mut self.taken.borrow_mut());
-        let mut held = self.held.borrow_mut();
-        let free = end.queue.free();
-        let own_out = self.spare.borrow().len() < usize::from(end.size);
-        let any = lending.relend(guest, free.into(), own_out, |loan| {
-            let buffer = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
-            let id = end.queue.add(&[buffer]).expect("there is a free descriptor");
-            held[usize::from(id)] = Held::Lent(loan);
-            Ok(id.into())
+        let (mut held, mut spare) = (self.held.borrow_mut(), self.spare.borrow_mut());
+        spare.append(&mut self.taken.borrow_mut());
+        let own_out = self.offered(end) > self.lent.get();
+        let most = end.queue.free() / if self.outer > 0 { 2 } else { 1 };
+        let any = lending.relend(guest, (most.into(), 0), own_out, |loan| {
+            Ok(self.offer_lent(end, &mut held, &mut spare, loan).into())
         });
-        drop(held);
-        self.offer_reserve(end, lending.mapped().reserve());
-        // What is neither free nor the switch's own is the guest's.
-        let on_loan = (self.spare.borrow().len() as u64).saturating_sub(end.queue.free().into());
-        lending.mapped().on_loan.set(on_loan);
-        any
+        drop((held, spare));
+        let own = self.offer_reserve(end, lending.mapped().reserve());
+        lending.mapped().on_loan.set(self.lent.get().into());
+        any || own
     }
 
     fn recall(&self, guest: &VhostTransmit) -> u64 {
@@ -283,13 +327,13 @@ impl Lend for VirtioReceive {
         let mut lost = 0;
         while let Some((_, held, _)) = self.pop(end) {
             lost += 1;
-            if let Held::Lent(loan) = held {
+            if let Held::Lent(loan, _) = held {
                 lending.strand(loan);
             }
         }
         let mut held = self.held.borrow_mut();
         let lent = held.iter_mut().filter_map(|held| match std::mem::replace(held, Held::Nothing) {
-            Held::Lent(loan) => Some(loan),
+            Held::Lent(loan, _) => Some(loan),
             _ => None,
         });
         lending.recall(guest, lent);

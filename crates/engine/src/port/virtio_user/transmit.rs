@@ -1,6 +1,6 @@
 //! Frames to the device.
 
-use super::super::lend::{COPY_BREAK, Mapped};
+use super::super::lend::Mapped;
 use super::super::{Sent, Transmit};
 use super::{End, ROOM};
 use crate::drops::Reason;
@@ -130,7 +130,7 @@ impl Transmit for VirtioTransmit {
         let end = &mut *self.end.borrow_mut();
         let (mut free, mut chains) = (self.free.borrow_mut(), self.chains.borrow_mut());
         let mut sent = Sent { rest: Some(Reason::NoBuffers), ..Sent::default() };
-        let keeper = self.mapped.as_ref().map_or(0, |mapped| mapped.keeper());
+        let (keeper, copy_break) = self.mapped.as_ref().map_or((0, 0), |mapped| (mapped.keeper(), mapped.copy_break));
         if keeper != 0 || free.len() < 2 * frames.len() {
             self.reclaim(end, &mut free, &chains);
         }
@@ -139,7 +139,7 @@ impl Transmit for VirtioTransmit {
         let mut kept = 0;
         for frame in frames.as_slice() {
             if keeper != 0
-                && frame.len() >= COPY_BREAK
+                && frame.len() >= copy_break
                 && self.kept.get() < most_kept
                 && end.queue.free() > 0
                 && let Some(chain) = frames.keep(frame, keeper)

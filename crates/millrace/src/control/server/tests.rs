@@ -23,6 +23,10 @@ impl Handler for Switch {
     fn macs(&self) -> Vec<MacEntry> {
         vec![MacEntry { bridge: "br".into(), mac: "02:00:00:00:00:01".into(), ..MacEntry::default() }]
     }
+    fn flows(&self) -> Vec<crate::control::Flow> {
+        Vec::new()
+    }
+
     fn aggregation_flows(&self) -> Vec<AggregationFlow> {
         Vec::new()
     }

@@ -115,7 +115,7 @@ impl Guest {
             socket: socket.to_owned(),
             mode: Mode::Client,
             queue_pairs: 1,
-            queue_size: QUEUE,
+            queue_sizes: QUEUE.into(),
             features: features::MRG_RXBUF | if packed { features::RING_PACKED } else { 0 },
         };
         let buffers = u64::from(QUEUE) + 1;

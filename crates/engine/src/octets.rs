@@ -4,14 +4,14 @@ use paflow::Octets;
 use virtqueue::{Frame, Frames};
 
 /// The bytes of a frame, wherever its segments are cut.
-pub(super) struct Bytes<'f, 'b> {
+pub(crate) struct Bytes<'f, 'b> {
     frames: &'f Frames<'b>,
     frame: &'f Frame<'b>,
 }
 
 impl<'f, 'b> Bytes<'f, 'b> {
     #[inline(always)]
-    pub(super) fn new(frames: &'f Frames<'b>, frame: &'f Frame<'b>) -> Self {
+    pub(crate) fn new(frames: &'f Frames<'b>, frame: &'f Frame<'b>) -> Self {
         Bytes { frames, frame }
     }
 

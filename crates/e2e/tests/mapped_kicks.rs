@@ -1,0 +1,122 @@
+//! Receive queue mapping, and a wire that has run out of buffers and sleeps until it is kicked.
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use e2e::{Result, cpu};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use support::crafted::{Crafted, Ram};
+use support::mapped::PASS_THROUGH;
+use support::{Home, SOON, wait_for};
+use vhost_user::backend::{self, QueueSetup, Queues, Service};
+use vhost_user::{Mode, clear, notify};
+use virtqueue::device::Enqueue;
+use virtqueue::ordering::before_asking;
+use virtqueue::{BurstStorage, Segment, SetupError};
+
+const FRAME: [u8; 1000] = [0x5a; 1000];
+
+/// Bytes from one buffer of the guest to the next.
+const STEP: u64 = 2048;
+
+/// The device behind a virtio-user port. It says nothing by itself: the test sends.
+#[derive(Default)]
+struct Device(Mutex<Option<Receiveq>>);
+
+/// The queue that the switch receives from, as the device has it.
+struct Receiveq {
+    ring: Enqueue,
+    kick: OwnedFd,
+    call: Arc<OwnedFd>,
+}
+
+impl Queues for Device {
+    fn connected(&self) {}
+
+    fn start(&self, index: usize, setup: QueueSetup) -> std::result::Result<(), SetupError> {
+        if index == 0 {
+            let ring = Enqueue::new(setup.memory, &setup.config)?;
+            let (kick, call) = (setup.kick.expect("a kick"), setup.call.expect("a call"));
+            *self.0.lock().unwrap() = Some(Receiveq { ring, kick, call });
+        }
+        Ok(())
+    }
+
+    fn stop(&self, index: usize) -> std::result::Result<Option<u32>, String> {
+        let stopped = if index == 0 { self.0.lock().unwrap().take() } else { None };
+        Ok(Some(stopped.map_or(0, |queue| queue.ring.base())))
+    }
+
+    fn disconnected(&self, _: &str) {}
+
+    fn describe(&self, _: String) {}
+}
+
+impl Device {
+    /// Sends a frame; false if there is no buffer.
+    fn send(&self) -> bool {
+        let queue = self.0.lock().unwrap();
+        let Some(Receiveq { ring, call, .. }) = &*queue else { return false };
+        let mut storage = BurstStorage::default();
+        let mut burst = storage.start();
+        burst.push(Segment::from(&FRAME[..]));
+        let sent = ring.transmit(burst.frames()).unwrap().frames;
+        notify(call);
+        sent > 0
+    }
+
+    /// Asks to be kicked, and has not been yet.
+    fn sleep(&self) {
+        let queue = self.0.lock().unwrap();
+        let queue = queue.as_ref().expect("it runs");
+        queue.ring.set_kicks(true);
+        before_asking();
+        clear(&queue.kick);
+    }
+
+    /// Whether it was kicked in time.
+    fn is_woken(&self) -> bool {
+        let queue = self.0.lock().unwrap();
+        let mut kick = [PollFd::new(&queue.as_ref().expect("it runs").kick, PollFlags::IN)];
+        let timeout = Timespec { tv_sec: SOON.as_secs() as i64, tv_nsec: 0 };
+        poll(&mut kick, Some(&timeout)).unwrap() > 0
+    }
+}
+
+#[test]
+fn it_is_kicked_for_buffers_though_no_frame_comes() -> Result<()> {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let device = Arc::new(Device::default());
+    let options = backend::Options { socket: home.socket("wan"), mode: Mode::Server, queue_pairs: 1, withheld: 0 };
+    let service = Service::spawn(options, device.clone()).expect("a socket");
+    let wan = "[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"wan.sock\"\n";
+    let millrace = home.start(&[wan, &support::port("fw"), PASS_THROUGH, &support::poller()].concat());
+    millrace.wait_up(&["wan"]);
+    let ram = Ram::new(1 << 30, 64 * STEP);
+    let mut guest = Crafted::connect(&home.socket("fw"), false, &[&ram]);
+    wait_for("the mapping", || millrace.mapping().zero_copy.then_some(()));
+    // Buffers that are lent, and such as are too short for that: then the switch offers its own instead.
+    for (buffers, len) in [(10, 2048), (1, 2048), (10, 1500), (10, 2048), (1, 1500)] {
+        // All that the device had is used, and the guest has got it: nothing moves any more.
+        while device.send() {}
+        device.sleep();
+        wait_for("what was sent", || {
+            guest.receive(&[&ram]);
+            (guest.posted().count() == 0).then_some(())
+        });
+        for buffer in 0..buffers {
+            assert!(guest.post(ram.start() + buffer * STEP, len));
+        }
+        guest.publish();
+        assert!(device.is_woken(), "{buffers} buffers of {len} bytes: {:?}", millrace.mapping());
+        assert!(device.send(), "there is a buffer");
+        let (bytes, _) = wait_for("the frame", || guest.receive(&[&ram]));
+        assert!(bytes == FRAME);
+    }
+    millrace.stop();
+    service.stop();
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Controllers that are told of packets and ports, and that the switch connects to.
+
+use super::frames::{BROADCAST, Packet, hex};
+use super::*;
+use e2e::netns::Namespace;
+use e2e::process::Daemon;
+use e2e::{Result, cpu};
+
+/// `ovs-ofctl monitor`: prints what the switch says unasked.
+fn monitor(home: &Home) -> Daemon {
+    let mut command = ofctl(home, "monitor", &["65535"]);
+    // It wants a socket of its own, to be told what to do.
+    command.env("OVS_RUNDIR", home.path("."));
+    Daemon::spawn("monitor", command).unwrap()
+}
+
+#[test]
+fn controllers_are_told_and_send() -> Result<()> {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let config = |ports: &[&str]| [&bridge(ports), &listen(""), support::SLEEPER].concat();
+    let millrace = home.start(&config(&["a", "b"]));
+    let [mut a, b] = guests(&home, &millrace, ["a", "b"]);
+    let mut ends = [b];
+    let mut monitor = monitor(&home);
+    of(&home, "add-flow", &["priority=0,cookie=0x77,actions=CONTROLLER:65535"]);
+    of(&home, "add-flow", &["priority=5,cookie=0x55,udp,udp_dst=5,actions=CONTROLLER:65535,output:2"]);
+    // The monitor is there when it is told of something.
+    let said = |monitor: &mut Daemon, part: &str| {
+        monitor.wait_for_line(part, support::SOON, |line| line.contains(part)).unwrap()
+    };
+    let miss = [Packet::udp(1, 2, 1).bytes()];
+    wait_for("the monitor to be told", || {
+        send(&mut a, &miss);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        monitor.log().find(0, |line| line.contains("(via no_match)")).map(drop)
+    });
+    let line = said(&mut monitor, "(via no_match)");
+    assert!(line.contains("cookie=0x77") && line.contains(&format!("total_len={}", miss[0].len())), "{line}");
+    assert!(line.contains("in_port=1") && line.contains("(unbuffered)"), "{line}");
+    let hit = [Packet::udp(1, 2, 5).bytes()];
+    send(&mut a, &hit);
+    let line = said(&mut monitor, "(via action)");
+    assert!(line.contains("cookie=0x55"), "{line}");
+    expect(&mut ends, &[&hit]);
+
+    // A packet back, by actions, by the table, and to all.
+    let packet = Packet { to: BROADCAST, ..Packet::udp(9, 1, 9) };
+    let out = |in_port: &str, actions: &str| {
+        let packet = hex(&packet.bytes());
+        of(&home, "packet-out", &[&format!("in_port={in_port} packet={packet} actions={actions}")]);
+    };
+    out("controller", "set_field:02:00:00:00:00:33->eth_src,output:2");
+    expect(&mut ends, &[&[Packet { from: frames::mac(0x33), ..packet.clone() }.bytes()]]);
+    out("1", "FLOOD");
+    expect(&mut ends, &[&[packet.bytes()]]);
+    of(&home, "add-flow", &["priority=9,in_port=controller,actions=output:2"]);
+    out("controller", "TABLE");
+    expect(&mut ends, &[&[packet.bytes()]]);
+    of(&home, "add-flow", &["priority=9,in_port=1,udp,udp_dst=9,actions=push_vlan:0x8100,output:2"]);
+    out("1", "TABLE");
+    expect(&mut ends, &[&[Packet { vlan: Some(0), ..packet.clone() }.bytes()]]);
+    out("controller", "output:7");
+    assert_eq!(shown(&home).datapath.unwrap().packet_out_drops["unknown-port"], 1);
+
+    // Flows that end by themselves.
+    of(&home, "add-flow", &["send_flow_rem,cookie=0x99,hard_timeout=1,priority=8,dl_vlan=9,actions=drop"]);
+    let line = said(&mut monitor, "FLOW_REMOVED");
+    let line = if line.contains("reason=hard") { line } else { said(&mut monitor, "reason=hard") };
+    assert!(line.contains("cookie:0x99"), "{line}");
+
+    // Ports that go down and come.
+    drop(ends);
+    said(&mut monitor, "PORT_STATUS");
+    said(&mut monitor, "MOD: 2(b)");
+    home.configure(&config(&["a", "b", "new"]));
+    millrace.reload();
+    said(&mut monitor, "ADD: 3(new)");
+    home.configure(&config(&["a", "new"]));
+    millrace.reload();
+    said(&mut monitor, "DEL: 2(b)");
+    millrace.stop();
+    Ok(())
+}
+
+/// A flow without packets ends; one with packets stays.
+#[test]
+fn idle_flows_end() -> Result<()> {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), support::SLEEPER].concat());
+    let [mut a, b] = guests(&home, &millrace, ["a", "b"]);
+    let mut ends = [b];
+    of(&home, "add-flow", &["idle_timeout=2,in_port=1,actions=output:2"]);
+    of(&home, "add-flow", &["idle_timeout=2,in_port=2,actions=output:1"]);
+    let burst = [Packet::udp(1, 2, 1).bytes()];
+    // As long as the other one is there, and once more.
+    loop {
+        let both = shown(&home).flows.len() == 2;
+        send(&mut a, &burst);
+        expect(&mut ends, &[&burst]);
+        if !both {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(flow(&home, "in_port=1").idle_timeout, 2);
+    wait_for("the flow to end", || shown(&home).flows.is_empty().then_some(()));
+    millrace.stop();
+    Ok(())
+}
+
+/// What an application of os-ken does with two switches, which connect to it: it asks for packets that nobody knows, and
+/// for each it lays flows along the chain, and sends the packet on.
+#[test]
+fn an_application_lays_a_chain_of_flows() -> Result<()> {
+    let _alone = cpu::alone();
+    let namespace = Namespace::create()?;
+    let homes = [Home::new(), Home::new()];
+    let openflow = |id: u64| {
+        format!(
+            "[openflow]\ncontrollers = [\"tcp:127.0.0.1:6653\"]\nlisten = [\"unix:of.sock\"]\ndatapath-id = {id}\n\
+             fail-mode = \"secure\"\n"
+        )
+    };
+    let first = homes[0].start_inside(&namespace, &[&bridge(&["a", "up"]), &openflow(1), support::SLEEPER].concat());
+    let uplink = format!(
+        "[[port]]\nname = \"up\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\n",
+        homes[0].socket("up").display()
+    );
+    let second = [
+        support::port("b"),
+        uplink,
+        "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"b\", \"up\"]\n".into(),
+        openflow(2),
+        support::SLEEPER.into(),
+    ];
+    let mut second = homes[1].start_inside(&namespace, &second.concat());
+    second.wait_said(0, "cannot connect");
+    let mut ends = ["a", "b"].into_iter().zip(&homes).map(|(port, home)| Options::new(home.socket(port)).connect());
+    let mut ends = [ends.next().unwrap()?, ends.next().unwrap()?];
+    for switch in [&first, &second] {
+        switch.wait_up(&["up"]);
+    }
+
+    let application = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/openflow/chain.py");
+    let start = || {
+        let mut command = namespace.command("osken-manager");
+        command.args(["--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", "6653", application]);
+        Daemon::spawn("osken-manager", command)
+    };
+    let mut controller = start().expect("osken-manager runs; it is in the Debian package python3-os-ken");
+    let both = |controller: &mut Daemon| {
+        for switch in 1..=2 {
+            let line = format!("switch {switch} is there");
+            controller.wait_for_line(&line, support::SOON, |said| said.contains(&line)).unwrap();
+        }
+    };
+    both(&mut controller);
+    let there = [Packet::udp(1, 2, 7).bytes()];
+    send(&mut ends[0], &there);
+    // The first one goes by way of the controller, the others by the flows that it laid.
+    expect(&mut ends, &[&[], &there]);
+    let laid = |home: &Home| shown(home).flows.iter().filter(|flow| flow.priority == 10).count();
+    wait_for("flows in both switches", || homes.iter().all(|home| laid(home) == 2).then_some(()));
+    let packet_ins = || shown(&homes[0]).datapath.unwrap().packet_ins;
+    let before = packet_ins();
+    let more = [there[0].clone(), there[0].clone()];
+    send(&mut ends[0], &more);
+    expect(&mut ends, &[&[], &more]);
+    let back = [Packet::udp(2, 1, 7).bytes()];
+    send(&mut ends[1], &back);
+    expect(&mut ends, &[&back, &[]]);
+    assert_eq!(packet_ins(), before);
+
+    // Without a controller flows stay; a new one finds the switches again.
+    controller.kill()?;
+    second.wait_said(0, "disconnected");
+    send(&mut ends[0], &more);
+    expect(&mut ends, &[&[], &more]);
+    let mut controller = start()?;
+    both(&mut controller);
+    first.stop();
+    second.stop();
+    Ok(())
+}

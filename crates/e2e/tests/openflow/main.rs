@@ -1,0 +1,112 @@
+//! Forwarding by OpenFlow: real controllers set flows, and frames go where these say, byte by byte.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod controllers;
+mod flows;
+mod frames;
+mod mapped;
+mod relay;
+
+use std::process::Command;
+
+use e2e::virtio::{Guest, Options};
+use millrace::control::{Client, Flow, Flows};
+use support::{Home, Millrace, wait_for};
+
+/// Ports, in a bridge that goes by flows.
+fn bridge(ports: &[&str]) -> String {
+    let list = ports.iter().map(|port| format!("\"{port}\"")).collect::<Vec<_>>().join(", ");
+    let ports: String = ports.iter().map(|port| support::port(port)).collect();
+    format!("{ports}[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [{list}]\n")
+}
+
+/// A channel for `ovs-ofctl` at `of.sock`, with more keys.
+fn listen(more: &str) -> String {
+    format!("[openflow]\nlisten = [\"unix:of.sock\"]\n{more}\n")
+}
+
+/// `ovs-ofctl -O OpenFlow13 COMMAND SWITCH ARGUMENTS`.
+fn ofctl(home: &Home, command: &str, arguments: &[&str]) -> Command {
+    let mut ofctl = Command::new("ovs-ofctl");
+    ofctl.args(["-O", "OpenFlow13", "-t", "20", command, &format!("unix:{}", home.socket("of").display())]);
+    ofctl.args(arguments);
+    ofctl
+}
+
+/// Runs it: whether it went well, and what it said.
+fn try_of(home: &Home, command: &str, arguments: &[&str]) -> (bool, String) {
+    let output = ofctl(home, command, arguments).output();
+    let output = output.expect("ovs-ofctl runs; it is in the Debian package openvswitch-common");
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    (output.status.success() && !said.contains("OFPT_ERROR"), said)
+}
+
+/// Runs it; it has to go well.
+fn of(home: &Home, command: &str, arguments: &[&str]) -> String {
+    let (good, said) = try_of(home, command, arguments);
+    assert!(good, "{command} {arguments:?}: {said}");
+    said
+}
+
+/// Guests at these ports.
+fn guests<const N: usize>(home: &Home, millrace: &Millrace, ports: [&str; N]) -> [Guest; N] {
+    let guests = ports.map(|port| Options::new(home.socket(port)).connect().unwrap());
+    millrace.wait_up(&ports);
+    guests
+}
+
+/// Sends these frames, one burst.
+fn send(guest: &mut Guest, frames: &[Vec<u8>]) {
+    guest.reap().unwrap();
+    for (number, frame) in frames.iter().enumerate() {
+        assert!(guest.send(&[frame], 1 + number % 3).unwrap());
+    }
+    guest.flush();
+}
+
+/// Waits until each guest has received as many frames as it should, and compares them. What comes beyond that is found
+/// by whoever looks next.
+fn expect(guests: &mut [Guest], wanted: &[&[Vec<u8>]]) {
+    let mut came = vec![Vec::new(); wanted.len()];
+    wait_for("the frames", || {
+        for (guest, came) in guests.iter_mut().zip(&mut came) {
+            guest
+                .receive(64, |bytes| {
+                    came.push(bytes.to_vec());
+                    Ok(())
+                })
+                .unwrap();
+        }
+        came.iter().zip(wanted).all(|(came, wanted)| came.len() >= wanted.len()).then_some(())
+    });
+    for (index, (came, wanted)) in came.iter().zip(wanted).enumerate() {
+        let first = came.iter().zip(*wanted).position(|(came, wanted)| came != wanted);
+        assert!(
+            came == wanted,
+            "guest {index}: {} frames instead of {}; the first one that differs is {first:?}: {:02x?} instead of {:02x?}",
+            came.len(),
+            wanted.len(),
+            first.map(|first| &came[first]),
+            first.map(|first| &wanted[first]),
+        );
+    }
+}
+
+/// What `millrace ctl flows` shows.
+fn shown(home: &Home) -> Flows {
+    Client::connect(&home.path("control")).unwrap().call_as("flows").unwrap()
+}
+
+/// The flow with this match.
+fn flow(home: &Home, matches: &str) -> Flow {
+    let flows = shown(home).flows;
+    let found = flows.iter().find(|flow| flow.matches == matches).cloned();
+    found.unwrap_or_else(|| panic!("there is no flow for {matches}: {flows:?}"))
+}
+
+/// How often a port has dropped for this reason.
+fn dropped(millrace: &Millrace, port: &str, reason: &str) -> u64 {
+    millrace.port(port).drops().get(reason).copied().unwrap_or(0)
+}

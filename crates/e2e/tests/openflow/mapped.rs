@@ -1,0 +1,61 @@
+//! A mapped port in a bridge that goes by flows.
+
+use super::frames::{BROADCAST, Packet};
+use super::*;
+use e2e::{Result, cpu};
+
+#[test]
+fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
+    let _alone = cpu::alone();
+    let (home, wire) = (Home::new(), Home::new());
+    let far = wire.start(&(support::patch("wan", "far") + support::SLEEPER));
+    let config = [
+        format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\n", wire.socket("wan").display()),
+        support::port("fw"),
+        support::port("lan"),
+        "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"wan\", \"fw\", \"lan\"]\n".into(),
+        support::mapped::BRIDGE.into(),
+        listen("fail-mode = \"secure\""),
+        support::poller(),
+    ];
+    let millrace = home.start(&config.concat());
+    millrace.wait_up(&["wan"]);
+    let [fw, lan] = guests(&home, &millrace, ["fw", "lan"]);
+    let mut ends = [Options::new(wire.socket("far")).connect()?, fw, lan];
+    millrace.wait_mapped();
+    for flow in [
+        "priority=5,in_port=1,udp,udp_dst=1,actions=output:2",
+        "priority=5,in_port=1,udp,udp_dst=2,actions=output:3",
+        "priority=5,in_port=1,udp,udp_dst=3,actions=FLOOD",
+        "priority=5,in_port=1,udp,udp_dst=4,actions=set_field:198.51.100.2->ip_dst,output:2",
+        "priority=5,in_port=1,udp,udp_dst=5,actions=IN_PORT",
+        "priority=5,in_port=1,udp,udp_dst=6,actions=drop",
+        "priority=4,in_port=2,actions=output:1",
+        "priority=5,in_port=2,udp,udp_dst=4,actions=push_vlan:0x8100,output:1",
+    ] {
+        of(&home, "add-flow", &[flow]);
+    }
+    let udp = |port| Packet { payload: vec![port as u8; 500], ..Packet::udp(1, 2, port) };
+    let [own, other, changed, back, gone] = [1, 2, 4, 5, 6].map(udp);
+    let all = Packet { to: BROADCAST, ..udp(3) };
+    let there = Packet { addresses: frames::Addresses::V4([192, 0, 2, 1], [198, 51, 100, 2]), ..changed.clone() };
+    let in_place = || millrace.mapping().in_place - millrace.mapping().elsewhere;
+    for round in 1..=200 {
+        let burst = [&own, &other, &all, &changed, &back, &gone, &own].map(Packet::bytes);
+        send(&mut ends[0], &burst);
+        let [own, other, all, there, back] = [&own, &other, &all, &there, &back].map(Packet::bytes);
+        expect(&mut ends, &[&[back], &[own.clone(), all.clone(), there, own], &[other, all]]);
+        // From the guest: as it is, from where it lies, and with a tag.
+        let [plain, tagged] = [udp(9), udp(4)].map(|packet| Packet { from: frames::mac(2), ..packet });
+        send(&mut ends[1], &[plain.bytes(), tagged.bytes()]);
+        expect(&mut ends, &[&[plain.bytes(), Packet { vlan: Some(0), ..tagged }.bytes()], &[], &[]]);
+        assert!(in_place() <= round * 3);
+    }
+    let mapping = millrace.mapping();
+    assert!(in_place() > 200, "{mapping:?}");
+    assert!(mapping.sent_in_place >= 200 && mapping.sent_copied >= 200, "{mapping:?}");
+    assert_eq!(dropped(&millrace, "wan", "flow-drop"), 200);
+    far.stop();
+    millrace.stop();
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! Files that move over TCP between a machine and its host.
+
+use e2e::Result;
+use e2e::guest::{self, Vm};
+use e2e::netns::Namespace;
+
+use super::Home;
+
+/// Moves files of noise of `size` bytes both ways, and compares the checksums. `addresses` are the host's and the
+/// machine's; `home` is for what the host writes.
+pub fn move_both_ways(host: &Namespace, vm: &Vm, addresses: [&str; 2], size: usize, home: &Home) -> Result<()> {
+    let [host_address, vm_address] = addresses;
+    // The listener closes when its input ends, which therefore is a FIFO that never does.
+    let silence = home.path("silence");
+    let silence = silence.to_str().expect("a path in UTF-8");
+    let to_host = format!("mkfifo {silence}; busybox nc -l -p 5001 <>{silence} | sha256sum");
+    let made = vm.check(&format!("head -c {size} /dev/urandom >/tmp/file; sha256sum </tmp/file"))?;
+    let send =
+        format!("for i in 1 2 3 4 5 6 7 8 9; do nc {host_address} 5001 </tmp/file && exit; sleep 0.2; done; exit 1");
+    let job = vm.start(&send)?;
+    let received = host.run("timeout", &["30", "sh", "-c", &to_host])?;
+    vm.checked(job, guest::PATIENCE)?;
+    assert_eq!(received.trim_end(), made, "the file from the machine to its host");
+
+    let listen = "mkfifo /tmp/silence; nc -l -p 5001 <>/tmp/silence >/tmp/file2; sha256sum </tmp/file2";
+    let job = vm.start(listen)?;
+    let file = home.path("file");
+    let file = file.to_str().expect("a path in UTF-8");
+    let send = format!(
+        "head -c {size} /dev/urandom >{file}; sha256sum <{file}; \
+         for i in 1 2 3 4 5 6 7 8 9; do busybox nc {vm_address} 5001 <{file} && exit; sleep 0.2; done; exit 1"
+    );
+    let made = host.run("timeout", &["30", "sh", "-c", &send])?;
+    assert_eq!(vm.checked(job, guest::PATIENCE)?, made.trim_end(), "the file from the host to its machine");
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! What is at the other side of a physical port, the "wire": a second Millrace, which patches it to its port `far`.
+
+use e2e::Result;
+use e2e::netns::Namespace;
+use e2e::virtio::Options;
+
+use super::mapped::PASS_THROUGH;
+use super::{Home, Millrace, SLEEPER, patch, poller, port, two_namespaces_with};
+
+/// The other side of a virtio-user port, or of a [`Cable`]. It writes straight into whatever buffers it is given, as a
+/// NIC does.
+pub struct Wire {
+    pub home: Home,
+    millrace: Option<Millrace>,
+}
+
+impl Wire {
+    /// Of a virtio-user port: between `wan.sock`, which the switch connects to, and the port `far`.
+    pub fn new() -> Wire {
+        let home = Home::new();
+        let millrace = home.start(&(patch("wan", "far") + SLEEPER));
+        Wire::of(home, millrace)
+    }
+
+    /// One that was started.
+    pub fn of(home: Home, millrace: Millrace) -> Wire {
+        Wire { home, millrace: Some(millrace) }
+    }
+
+    pub fn kill(&mut self) -> Result<()> {
+        self.millrace.take().expect("it lives").daemon.kill()?;
+        Ok(())
+    }
+
+    /// Is there again.
+    pub fn revive(&mut self) {
+        self.millrace = Some(self.home.start(&(patch("wan", "far") + SLEEPER)));
+    }
+
+    /// The configuration of a virtio-user port that is connected to it.
+    pub fn port(&self, packed: bool) -> String {
+        let socket = self.home.socket("wan").display().to_string();
+        format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\npacked = {packed}\n")
+    }
+
+    pub fn far(&self) -> Options {
+        Options::new(self.home.socket("far"))
+    }
+}
+
+/// A cable between two namespaces: `up0` in that of the switch, `up1` at the wire.
+pub struct Cable {
+    pub here: Namespace,
+    pub there: Namespace,
+}
+
+impl Cable {
+    pub fn new() -> Result<Cable> {
+        Cable::with_queues(1)
+    }
+
+    pub fn with_queues(queues: u32) -> Result<Cable> {
+        let (here, there) = two_namespaces_with(queues)?;
+        Ok(Cable { here, there })
+    }
+
+    /// The wire: what arrives at its end of the cable goes to its port `far`, and back.
+    pub fn wire(&self) -> Wire {
+        self.wire_with(1)
+    }
+
+    /// The same, with so many queues of `far`.
+    pub fn wire_with(&self, queues: u32) -> Wire {
+        let home = Home::new();
+        let far = format!("{}queues = {queues}\n", port("far"));
+        let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
+        let patch = "[[patch]]\nports = [\"cable\", \"far\"]\n";
+        let millrace = home.start_inside(&self.there, &[cable, &far, patch, SLEEPER].concat());
+        Wire::of(home, millrace)
+    }
+
+    /// A switch with a port `wan` at the cable, and `fw` for a guest.
+    pub fn switch(&self, home: &Home, options: &str, rest: &str) -> Millrace {
+        let millrace = home.start_inside(&self.here, &[&af_xdp(options), &port("fw"), rest].concat());
+        millrace.wait_up(&["wan"]);
+        millrace
+    }
+}
+
+/// The configuration of a port at a [`Cable`].
+pub fn af_xdp(options: &str) -> String {
+    format!("[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"up0\"\n{options}\n")
+}
+
+/// Kinds of physical ports that can be mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    VirtioUser,
+    AfXdp,
+}
+
+/// Each of them.
+pub const KINDS: [Kind; 2] = [Kind::VirtioUser, Kind::AfXdp];
+
+/// A switch that polls, with a port of either kind that is mapped to `fw`, and what is behind that port.
+pub struct Scene {
+    pub millrace: Millrace,
+    pub home: Home,
+    pub wire: Wire,
+    pub cable: Option<Cable>,
+}
+
+impl Scene {
+    pub fn new(kind: Kind) -> Result<Scene> {
+        let home = Home::new();
+        if kind == Kind::VirtioUser {
+            let wire = Wire::new();
+            let config = [&wire.port(false), &port("fw"), PASS_THROUGH, &poller()].concat();
+            let millrace = home.start(&config);
+            millrace.wait_up(&["wan"]);
+            return Ok(Scene { millrace, home, wire, cable: None });
+        }
+        let cable = Cable::new()?;
+        // Frames may come that are longer than the switch's interface takes.
+        cable.there.run("ip", &["link", "set", "up1", "mtu", "3000"])?;
+        let wire = cable.wire();
+        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &poller()].concat());
+        Ok(Scene { millrace, home, wire, cable: Some(cable) })
+    }
+}

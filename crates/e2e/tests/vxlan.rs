@@ -1,0 +1,360 @@
+//! VXLAN tunnels that end at a port, and VLAN tags that change on the way: to a guest whose buffers frames are received
+//! into, and to one that gets copies.
+
+mod support;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use e2e::netns::Namespace;
+use e2e::virtio::{Exchange, Guest, Options};
+use e2e::{Result, cpu};
+use nf::function::Responder;
+use nf::{Idle, Packet, PortOptions, Ports};
+use support::mapped::{BRIDGE, PASS_THROUGH};
+use support::{Home, Millrace, wait_for};
+
+/// Frames each way.
+const FRAMES: u64 = 10_000;
+
+/// Every size that fits the usual MTU inside of a tunnel over IPv4.
+const SIZES: std::ops::RangeInclusive<usize> = 60..=1464;
+
+/// The addresses of both ends of a tunnel, the switch's first.
+const V4: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
+const V6: [&str; 2] = ["2001:db8::1", "2001:db8::2"];
+const MACS: [&str; 2] = ["02:00:00:00:01:01", "02:00:00:00:01:02"];
+
+/// `[port.vxlan]` of the end with this index.
+fn tunnel(ips: [&str; 2], here: usize) -> String {
+    let end = |index: usize| format!("{{ mac = \"{}\", ip = \"{}\" }}", MACS[index], ips[index]);
+    format!("[port.vxlan]\nvni = 100\nlocal = {}\nremote = {}\n", end(here), end(1 - here))
+}
+
+/// A network function that answers ping, until it is dropped.
+struct Host {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    fn start(socket: PathBuf) -> Host {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let mut ports = Ports::open(nf::Options::new(vec![PortOptions::new(socket)]), &stopped).unwrap();
+            let responder = Responder::new("02:00:00:00:0a:01".parse().unwrap(), vec!["10.1.0.1".parse().unwrap()]);
+            let mut burst: Vec<Packet> = Vec::new();
+            nf::run(&mut ports, Idle::Sleep, &stopped, |ports| {
+                let received = ports[0].receive(&mut burst);
+                burst.retain_mut(|packet| {
+                    let len = packet.total_len();
+                    responder.answer(packet, len)
+                });
+                ports[0].transmit_all(&mut burst);
+                received
+            })
+            .unwrap();
+        });
+        Host { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// Makes the kernel the other end of the tunnel: `up1` is the cable, `vx0` what is inside.
+fn linux_end(there: &Namespace, ips: [&str; 2]) -> Result<()> {
+    let [ours, its] = ips;
+    let v6 = ours.contains(':');
+    let ip = |line: String| there.run("ip", &line.split(' ').collect::<Vec<_>>());
+    // The kernel leaves checksums to hardware that is not there; XDP sees frames before anybody else fills them in.
+    there.run("ethtool", &["-K", "up1", "tx", "off"])?;
+    ip(format!("link set up1 address {}", MACS[1]))?;
+    if v6 {
+        there.run("sh", &["-c", "echo 0 >/proc/sys/net/ipv6/conf/up1/disable_ipv6"])?;
+        ip(format!("-6 address add {its}/64 dev up1 nodad"))?;
+    } else {
+        ip(format!("address add {its}/24 dev up1"))?;
+    }
+    ip(format!("neigh replace {ours} lladdr {} dev up1 nud permanent", MACS[0]))?;
+    for vni in [100, 101] {
+        let name = if vni == 100 { "vx0" } else { "vx1" };
+        ip(format!("link add {name} type vxlan id {vni} local {its} remote {ours} dstport 4789 dev up1"))?;
+        there.run("ethtool", &["-K", name, "tx", "off"])?;
+        ip(format!("address add 10.{}.0.2/24 dev {name}", vni - 99))?;
+        ip(format!("link set {name} up"))?;
+    }
+    Ok(())
+}
+
+fn ping(there: &Namespace, size: u32, to: &str) -> Result<String> {
+    there.run("ping", &["-c", "5", "-i", "0.05", "-W", "5", "-M", "do", "-s", &size.to_string(), to])
+}
+
+/// A tunnel from the kernel's own VXLAN to a guest: payloads are checked by ping.
+fn linux_to_guest(driver: &str, ips: [&str; 2], mapped: bool) -> Result<()> {
+    let (here, there) = support::two_namespaces()?;
+    linux_end(&there, ips)?;
+    let home = Home::new();
+    let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"{driver}\"\ninterface = \"up0\"\n");
+    let joined = if mapped { PASS_THROUGH } else { "[[patch]]\nports = [\"wan\", \"fw\"]\n" };
+    // Of a worker that sleeps, nobody says when the first buffers are lent.
+    let worker = if mapped { support::poller() } else { support::SLEEPER.into() };
+    let config = [&wan, &tunnel(ips, 0), &support::port("fw"), joined, &worker].concat();
+    let millrace = home.start_inside(&here, &config);
+    let host = Host::start(home.socket("fw"));
+    millrace.wait_up(&["wan", "fw"]);
+    if mapped {
+        millrace.wait_mapped();
+    }
+    let overhead = if ips == V4 { 50 } else { 70 };
+    for size in [56, 1000, 1500 - overhead - 28] {
+        ping(&there, size, "10.1.0.1")?;
+    }
+    let seen = millrace.port("fw");
+    assert!(seen.tx() >= 15 && seen.rx() >= 15, "{seen:?}");
+    if mapped {
+        let mapping = millrace.mapping();
+        assert!(mapping.zero_copy && mapping.in_place >= 15 && mapping.copied == 0, "{mapping:?}");
+    }
+    // What is of no tunnel, and what is of another one.
+    assert!(ping(&there, 56, "10.2.0.1").is_err());
+    wait_for("drops to be named", || {
+        let drops = millrace.port("wan").0.drops;
+        let said = |reason: &str| drops.get(reason).is_some_and(|&frames| frames > 0);
+        (said("other-vni") && drops.keys().all(|reason| ["other-vni", "not-tunnel"].contains(&&**reason))).then_some(())
+    });
+    there.run("ip", &["neigh", "replace", "192.0.2.77", "lladdr", MACS[0], "dev", "up1"])?;
+    if ips == V4 {
+        assert!(ping(&there, 56, "192.0.2.77").is_err());
+        assert!(millrace.port("wan").drops()["not-tunnel"] >= 5);
+    }
+    // While there is something to be connected to.
+    drop(host);
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn linux_over_packet_sockets() -> Result<()> {
+    let _alone = cpu::alone();
+    linux_to_guest("af_packet", V4, false)?;
+    linux_to_guest("af_packet", V6, false)
+}
+
+#[test]
+fn linux_over_xdp() -> Result<()> {
+    let _alone = cpu::alone();
+    linux_to_guest("af_xdp", V4, false)?;
+    linux_to_guest("af_xdp", V6, false)
+}
+
+#[test]
+fn linux_over_xdp_into_a_guests_buffers() -> Result<()> {
+    let _alone = cpu::alone();
+    linux_to_guest("af_xdp", V4, true)?;
+    linux_to_guest("af_xdp", V6, true)
+}
+
+/// A Millrace between `wan.sock`, which the switch connects to, and the port `far`: a NIC and what is behind it. By way of
+/// a virtio-user port, which is where a tunnel can end and tags can change.
+struct Wire {
+    home: Home,
+    _millrace: Millrace,
+}
+
+impl Wire {
+    /// `between` is what else is said of that port, `far` of the far one, and `joined` is what joins them.
+    fn new(between: &str, far: &str, joined: &str) -> Wire {
+        let home = Home::new();
+        let loops = "[[port]]\nname = \"between\"\ndriver = \"virtio-user\"\nsocket = \"back.sock\"\n";
+        let config =
+            [&support::patch("wan", "back"), loops, between, &support::port("far"), far, joined, support::SLEEPER];
+        let millrace = home.start(&config.concat());
+        millrace.wait_up(&["between"]);
+        Wire { home, _millrace: millrace }
+    }
+
+    fn far(&self) -> Result<Guest> {
+        Options::new(self.home.socket("far")).connect()
+    }
+
+    /// The configuration of the port that is connected to it.
+    fn port(&self, packed: bool) -> String {
+        let socket = self.home.socket("wan").display().to_string();
+        format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\npacked = {packed}\n")
+    }
+}
+
+#[test]
+fn every_frame_comes_out_of_the_tunnel_in_place() -> Result<()> {
+    let _alone = cpu::alone();
+    for (packed, ips) in [(false, V4), (true, V4), (false, V6)] {
+        let wire = Wire::new(&tunnel(ips, 1), "", "[[patch]]\nports = [\"between\", \"far\"]\n");
+        let home = Home::new();
+        let config = [&wire.port(packed), &tunnel(ips, 0), &support::port("fw"), PASS_THROUGH, &support::poller()];
+        let millrace = home.start(&config.concat());
+        millrace.wait_up(&["wan"]);
+        let options = Options::new(home.socket("fw"));
+        let guest = if packed { options.packed() } else { options }.connect()?;
+        let far = wire.far()?;
+        millrace.wait_mapped();
+        let sizes = *SIZES.start()..=SIZES.end() - if ips == V4 { 0 } else { 20 };
+        let mut exchange = Exchange::new([guest, far], [1, 2], sizes, 64);
+        exchange.run(FRAMES, support::SOON)?;
+        let mapping = millrace.mapping();
+        assert!(mapping.zero_copy && mapping.in_place > FRAMES / 2, "{mapping:?}");
+        assert!(mapping.in_place + mapping.copied >= FRAMES && mapping.elsewhere == 0, "{mapping:?}");
+        for port in ["wan", "fw"] {
+            assert_eq!(millrace.port(port).dropped(), 0, "{:?}", millrace.port(port).0);
+        }
+        millrace.stop();
+    }
+    Ok(())
+}
+
+/// Others in the bridge get theirs out of the mapped guest's buffers, or out of the tunnel's headers' neighbours.
+#[test]
+fn a_tunnel_to_several_guests() -> Result<()> {
+    let _alone = cpu::alone();
+    let wire = Wire::new(&tunnel(V4, 1), "", "[[patch]]\nports = [\"between\", \"far\"]\n");
+    let home = Home::new();
+    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n";
+    let ports = [support::port("fw"), support::port("other")].concat();
+    let config = [&wire.port(false), &tunnel(V4, 0), &ports, BRIDGE, bridge, &support::poller()];
+    let millrace = home.start(&config.concat());
+    millrace.wait_up(&["wan"]);
+    let [guest, other] = ["fw", "other"].map(|port| Options::new(home.socket(port)).connect());
+    let far = wire.far()?;
+    millrace.wait_mapped();
+    let mut exchange = Exchange::new([guest?, far], [1, 2], SIZES, 32);
+    exchange.run(FRAMES / 2, support::SOON)?;
+    let [_guest, far] = exchange.into_guests();
+    let mut other = other?;
+    // What was flooded before its destination was known.
+    other.receive(usize::MAX, |_| Ok(()))?;
+    Exchange::new([other, far], [3, 2], SIZES, 32).run(FRAMES / 2, support::SOON)?;
+    let mapping = millrace.mapping();
+    assert!(mapping.in_place > FRAMES / 4 && mapping.elsewhere > 0, "{mapping:?}");
+    millrace.stop();
+    Ok(())
+}
+
+/// The switch's bridge, of a mapped port `wan` and its guest.
+const BRIDGED: &str = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\"]\n";
+
+/// Frames from one access port to another, whose tags are put on and taken off at both ends of a trunk: every one of them
+/// in the mapped guest's buffers.
+fn tags_come_and_go(millrace: &Millrace, home: &Home, far: Guest) -> Result<()> {
+    millrace.wait_up(&["wan"]);
+    let guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_mapped();
+    let sizes = *SIZES.start()..=SIZES.end() - 4;
+    let mut exchange = Exchange::new([guest, far], [1, 2], sizes, 32);
+    exchange.run(FRAMES / 2, support::SOON)?;
+    let mapping = millrace.mapping();
+    assert!(mapping.zero_copy && mapping.in_place > FRAMES / 4 && mapping.elsewhere == 0, "{mapping:?}");
+    Ok(())
+}
+
+/// A guest at an access port behind a trunk: the tag goes on its way to it, in its own buffers.
+#[test]
+fn a_tag_is_taken_off_in_place() -> Result<()> {
+    let _alone = cpu::alone();
+    for vxlan in [false, true] {
+        let joined = "[[bridge]]\nname = \"br1\"\nports = [\"between\", \"far\"]\n";
+        let between = if vxlan { tunnel(V4, 1) } else { String::new() };
+        let wire = Wire::new(&format!("trunk = [10]\n{between}"), "vlan = 10\n", joined);
+        let home = Home::new();
+        let end = if vxlan { tunnel(V4, 0) } else { String::new() };
+        let wan = format!("{}trunk = [10]\n{end}", wire.port(false));
+        let fw = format!("{}vlan = 10\n", support::port("fw"));
+        let millrace = home.start(&[&wan, &fw, BRIDGE, BRIDGED, &support::poller()].concat());
+        tags_come_and_go(&millrace, &home, wire.far()?)?;
+        millrace.stop();
+    }
+    Ok(())
+}
+
+/// Both by AF_XDP, where frames are received so that only their addresses have to move; a reload turns the one into the
+/// other.
+#[test]
+fn tags_come_and_go_in_place_by_xdp() -> Result<()> {
+    let _alone = cpu::alone();
+    let (here, there) = support::two_namespaces()?;
+    let (home, far) = (Home::new(), Home::new());
+    let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
+    let wire = |[cable_vlan, far_vlan]: [&str; 2]| {
+        let joined = "[[bridge]]\nname = \"br1\"\nports = [\"cable\", \"far\"]\n";
+        [cable, cable_vlan, &support::port("far"), far_vlan, joined, support::SLEEPER].concat()
+    };
+    let switch = |[wan_vlan, fw_vlan]: [&str; 2]| {
+        let wan = "[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"up0\"\n";
+        [wan, wan_vlan, &support::port("fw"), fw_vlan, BRIDGE, BRIDGED, &support::poller()].concat()
+    };
+    let (trunk, access) = ("trunk = [10]\n", "vlan = 10\n");
+    let wires = far.start_inside(&there, &wire([trunk, access]));
+    let millrace = home.start_inside(&here, &switch([trunk, access]));
+    tags_come_and_go(&millrace, &home, Options::new(far.socket("far")).connect()?)?;
+    millrace.wait_down("fw");
+    far.configure(&wire(["", ""]));
+    wires.reload();
+    home.configure(&switch([access, trunk]));
+    millrace.reload();
+    tags_are_put_on(&millrace, &home, Options::new(far.socket("far")).connect()?)?;
+    millrace.stop();
+    Ok(())
+}
+
+/// The other way round: the guest is at a trunk, and gets frames with a tag that they did not have.
+fn tags_are_put_on(millrace: &Millrace, home: &Home, mut far: Guest) -> Result<()> {
+    millrace.wait_up(&["wan"]);
+    let mut guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_mapped();
+    // The first ones find the switch's own buffers, which are there for others in the bridge.
+    for len in (1315..1515).rev().chain([60usize, 61, 500, 1514]) {
+        let mut frame: Vec<u8> = (0..len).map(|at| (at * 7 + len) as u8).collect();
+        frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+        far.reap()?;
+        assert!(far.send(&[&frame], 1)?);
+        far.flush();
+        let mut seen = Vec::new();
+        wait_for("the frame", || {
+            let take = |bytes: &[u8]| {
+                seen.extend_from_slice(bytes);
+                Ok(())
+            };
+            guest.receive(1, take).unwrap();
+            (!seen.is_empty()).then_some(())
+        });
+        assert_eq!(seen, [&frame[..12], &[0x81, 0, 0, 10], &frame[12..]].concat(), "{len} bytes");
+    }
+    let mapping = millrace.mapping();
+    assert!(mapping.zero_copy && mapping.in_place >= 4 && mapping.elsewhere == 0, "{mapping:?}");
+    assert!(guest.is_connected());
+    Ok(())
+}
+
+#[test]
+fn a_tag_is_put_on_in_place() -> Result<()> {
+    let _alone = cpu::alone();
+    let wire = Wire::new("", "", "[[patch]]\nports = [\"between\", \"far\"]\n");
+    let home = Home::new();
+    let wan = format!("{}vlan = 10\n", wire.port(false));
+    let fw = format!("{}trunk = [10]\n", support::port("fw"));
+    let millrace = home.start(&[&wan, &fw, BRIDGE, BRIDGED, &support::poller()].concat());
+    tags_are_put_on(&millrace, &home, wire.far()?)?;
+    millrace.stop();
+    Ok(())
+}

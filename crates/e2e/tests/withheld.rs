@@ -1,0 +1,79 @@
+//! A NIC that does not answer while it has a guest's buffers: nobody knows when it fills them, so the guest must not get
+//! them back. The NIC is a second Millrace behind a virtio-user port, and it is stopped by a signal.
+
+mod support;
+
+use e2e::virtio::{Exchange, Options};
+use e2e::{Result, cpu};
+use rustix::process::Signal;
+use support::{Home, Millrace, wait_for};
+
+/// The switch, with `words` in its mapping. `other` has nothing to do with what happens.
+fn config(nic: &Home, words: &str) -> String {
+    let socket = nic.socket("wan").display().to_string();
+    let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\n");
+    let mapping = format!("[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\n{words}\n");
+    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n";
+    [&wan, &support::port("fw"), &support::port("other"), &mapping, bridge, &support::poller()].concat()
+}
+
+const TRUST: &str = "trust = [\"other\"]";
+
+fn start() -> (Home, Millrace, Home, Millrace) {
+    let nic_home = Home::new();
+    let nic = nic_home.start(&(support::patch("wan", "far") + support::SLEEPER));
+    let home = Home::new();
+    let millrace = home.start(&config(&nic_home, TRUST));
+    millrace.wait_up(&["wan"]);
+    (nic_home, nic, home, millrace)
+}
+
+/// Frames pass again, in place, with a new guest.
+fn recovers(nic_home: &Home, mut nic: Millrace, home: &Home, millrace: Millrace) -> Result<()> {
+    nic.daemon.signal(Signal::CONT)?;
+    millrace.wait_up(&["wan"]);
+    home.configure(&config(nic_home, TRUST));
+    millrace.reload();
+    let guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_mapped();
+    let far = Options::new(nic_home.socket("far")).connect()?;
+    Exchange::new([guest, far], [1, 2], 60..=1500, 8).run(1000, support::SOON)?;
+    assert!(millrace.mapping().in_place > 500, "{:?}", millrace.mapping());
+    millrace.stop();
+    nic.stop();
+    Ok(())
+}
+
+#[test]
+fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
+    let _alone = cpu::alone();
+    let (nic_home, mut nic, home, mut millrace) = start();
+    let mut guest = Options::new(home.socket("fw")).connect()?;
+    let other = Options::new(home.socket("other")).connect()?;
+    millrace.wait_mapped();
+    nic.daemon.signal(Signal::STOP)?;
+    // Without trust, the guest would have to get its buffers back.
+    home.configure(&config(&nic_home, ""));
+    let mark = millrace.daemon.log().mark();
+    millrace.reload();
+    millrace.wait_said(mark, "could not be stopped");
+    millrace.wait_said(mark, "the guest is disconnected: port \"wan\" has not let go of its buffers");
+    wait_for("the guest to be disconnected", || (!guest.is_connected()).then_some(()));
+    assert_eq!(guest.receive(usize::MAX, |_| Ok(()))?, 0, "nothing came back");
+    assert!(other.is_connected(), "nobody else notices");
+    recovers(&nic_home, nic, &home, millrace)
+}
+
+#[test]
+fn a_guest_that_leaves_meanwhile() -> Result<()> {
+    let _alone = cpu::alone();
+    let (nic_home, mut nic, home, mut millrace) = start();
+    let guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_mapped();
+    nic.daemon.signal(Signal::STOP)?;
+    let mark = millrace.daemon.log().mark();
+    drop(guest);
+    millrace.wait_said(mark, "cannot be stopped: \"wan\" has not let go of its buffers");
+    millrace.wait_down("fw");
+    recovers(&nic_home, nic, &home, millrace)
+}

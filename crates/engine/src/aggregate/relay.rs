@@ -1,0 +1,63 @@
+//! Flows for the aggregation table that another switch relays: frames of their own EtherType, to this switch's address,
+//! from the network. The control side reads what is in them (`openflow::aggregation`).
+
+use crate::octets::Bytes;
+use crate::punt::{Bell, Punt, Ring};
+use openflow::aggregation::RELAY_ETHERTYPE;
+use paflow::Octets;
+use std::sync::Arc;
+use virtqueue::{Frame, Frames};
+
+/// Words of each queue's ring: 64 kibibytes.
+const RING: usize = 1 << 13;
+
+/// Longest frame that is taken: flows are short.
+const LONGEST: usize = 2048;
+
+/// What takes relayed flows at one port.
+pub(crate) struct Relay {
+    /// By queue.
+    rings: Box<[Ring]>,
+    bell: Arc<Bell>,
+}
+
+impl Relay {
+    pub(crate) fn new(queues: usize, bell: Arc<Bell>) -> Relay {
+        Relay { rings: (0..queues).map(|_| Ring::new(RING)).collect(), bell }
+    }
+
+    /// Whether a frame is for `own`, and says that it relays flows.
+    #[inline(always)]
+    pub(super) fn is_meant(own: [u8; 6], bytes: &Bytes<'_, '_>) -> bool {
+        bytes.read::<14>(0).is_some_and(|head| head[12..] == RELAY_ETHERTYPE.to_be_bytes() && head[..6] == own)
+    }
+
+    /// Takes a frame that `queue` received; false if there is no room.
+    #[cold]
+    pub(super) fn take(&self, queue: usize, frames: &Frames<'_>, frame: &Frame<'_>) -> bool {
+        let mut bytes = [0; LONGEST];
+        let len = frames.copy_to(frame, &mut bytes);
+        let punt = Punt { total: frame.len(), ..Punt::default() };
+        let taken = self.rings[queue].push(&punt, &bytes[..len]);
+        self.bell.ring();
+        taken
+    }
+
+    /// Hands frames to `read`. One thread at a time, after the bell was answered.
+    pub(crate) fn drain(&self, mut read: impl FnMut(&[u8])) {
+        let mut bytes = Vec::new();
+        for ring in &self.rings {
+            for _ in 0..ring.waiting() {
+                if ring.pop(&mut bytes).is_none() {
+                    break;
+                }
+                read(&bytes);
+            }
+        }
+    }
+
+    /// Frames that were taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.rings.iter().map(|ring| ring.pushed.get()).sum()
+    }
+}

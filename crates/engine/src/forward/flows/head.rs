@@ -1,0 +1,49 @@
+//! The first bytes of a frame, copied once: what is looked up is what is rewritten, whatever a guest does meanwhile.
+
+use openflow::HEADER_BYTES;
+use virtqueue::{Frame, Frames};
+
+/// Shortest frame of which a whole block is copied at once.
+const BLOCK: usize = HEADER_BYTES / 2;
+
+/// As much of a frame as look-ups and changes need.
+pub(super) struct Head {
+    bytes: [u8; HEADER_BYTES],
+    len: usize,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Head { bytes: [0; HEADER_BYTES], len: 0 }
+    }
+}
+
+impl Head {
+    /// Becomes that of `frame`.
+    #[inline(always)]
+    pub(super) fn take(&mut self, frames: &Frames<'_>, frame: &Frame<'_>) {
+        let first = frame.first();
+        let len = frame.len() as usize;
+        self.len = len.min(HEADER_BYTES);
+        if let Some(bytes) = first.read::<HEADER_BYTES>() {
+            self.bytes = bytes;
+        } else if frame.is_contiguous()
+            && let Some(block) = first.read::<BLOCK>()
+        {
+            self.bytes[..BLOCK].copy_from_slice(&block);
+            if len > BLOCK
+                && let Some(block) = first.split_at((len - BLOCK) as u32).1.read::<BLOCK>()
+            {
+                // The two blocks overlap; what counts is what is here in the end.
+                self.bytes[len - BLOCK..len].copy_from_slice(&block);
+            }
+        } else {
+            frames.copy_to(frame, &mut self.bytes);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}

@@ -1,0 +1,97 @@
+//! The control side's book of tables: those that workers may still go by, and what was counted in them.
+
+use super::program::{Program, To};
+use super::table::{Flows, MISS};
+use openflow::{Classifier, FlowId, Rule};
+use std::sync::Arc;
+
+/// Tables, the last of which is in force.
+#[derive(Default)]
+pub(super) struct Ledger {
+    pub(super) rules: Classifier<Rule>,
+    workers: usize,
+    standalone: bool,
+    serial: u64,
+    kept: Vec<Kept>,
+    pub(super) looked_up: u64,
+    pub(super) found: u64,
+    pub(super) searched: u64,
+}
+
+/// A table, and what has been told of its counters.
+struct Kept {
+    flows: Arc<Flows>,
+    told: Vec<(u64, u64)>,
+    searched: u64,
+}
+
+impl Ledger {
+    /// Whether that changes the table.
+    pub(super) fn prepare(&mut self, workers: usize, standalone: bool) -> bool {
+        let before = (self.workers, self.standalone);
+        (self.workers, self.standalone) = (workers, standalone);
+        before != (workers, standalone)
+    }
+
+    /// The table of the present rules.
+    pub(super) fn draw(&mut self) -> Flows {
+        self.serial += 1;
+        let as_a_bridge = self.standalone && self.rules.is_empty();
+        let miss = if as_a_bridge { Program::single(To::Normal) } else { Program::none() };
+        Flows::new(self.serial, &self.rules, self.workers, miss)
+    }
+
+    /// A table is in force.
+    pub(super) fn keep(&mut self, flows: Arc<Flows>) {
+        let told = vec![(0, 0); flows.programs.len()];
+        self.kept.push(Kept { flows, told, searched: 0 });
+    }
+
+    /// How many flows are in force.
+    pub(super) fn flows(&self) -> usize {
+        self.kept.last().map_or(0, |kept| kept.flows.ids.len())
+    }
+
+    /// How many tables workers may still go by.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Tells what was counted since this was called last. Tables that no worker goes by any more are freed here, and not
+    /// where frames wait for it.
+    pub(super) fn harvest(&mut self, mut account: impl FnMut(FlowId, u64, u64)) -> (u64, u64) {
+        let before = (self.looked_up, self.found);
+        let in_force = self.serial;
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.retain_mut(|kept| {
+            // Asked before counters are read: then nothing more is counted afterwards.
+            let is_over = kept.flows.serial != in_force && Arc::get_mut(&mut kept.flows).is_some();
+            self.read(kept, &mut account);
+            !is_over
+        });
+        self.kept = kept;
+        (self.looked_up - before.0, self.found - before.1)
+    }
+
+    fn read(&mut self, kept: &mut Kept, account: &mut impl FnMut(FlowId, u64, u64)) {
+        let lanes = &kept.flows.lanes;
+        for (index, told) in kept.told.iter_mut().enumerate() {
+            let cells = lanes.iter().map(|lane| &lane.cells[index]);
+            let now = cells.fold((0, 0), |sum, cell| (sum.0 + cell.packets.get(), sum.1 + cell.bytes.get()));
+            let (packets, bytes) = (now.0 - told.0, now.1 - told.1);
+            if packets == 0 {
+                continue;
+            }
+            *told = now;
+            self.looked_up += packets;
+            if index != MISS as usize {
+                self.found += packets;
+                account(kept.flows.ids[index - 1], packets, bytes);
+            }
+        }
+        let searched = lanes.iter().map(|lane| lane.searched.get()).sum();
+        self.searched += searched - kept.searched;
+        kept.searched = searched;
+    }
+}

@@ -1,0 +1,150 @@
+//! Forwarding by OpenFlow: frames of a bridge go by the flows of table 0, which a controller sets.
+//!
+//! - [`Datapath`] is what the control side and all workers share;
+//! - [`Flows`] is the table at one time, which workers read, and the cells that they count in;
+//! - [`FlowPlan`] is what one worker does with a burst: keys, a cache, and the steps of the flows that it finds;
+//!
+//! Packets for controllers go through a [`Ring`].
+
+mod head;
+mod ledger;
+mod packet_out;
+mod plan;
+mod program;
+mod table;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub(crate) use packet_out::Emission;
+pub(crate) use plan::FlowPlan;
+
+use crate::aggregate::Live;
+use crate::drops::Drops;
+use crate::punt::{Bell, Punt, Ring};
+use crate::stats::{DatapathPort, DatapathStats};
+use ledger::Ledger;
+use openflow::{Classifier, FlowId, Rule};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use table::Flows;
+
+/// Words of each worker's ring of packets for controllers: one mebibyte.
+const RING: usize = 1 << 17;
+
+/// What the control side and all workers share of a bridge that forwards by flows.
+pub(crate) struct Datapath {
+    live: Arc<Live<Flows>>,
+    ledger: Mutex<Ledger>,
+    /// One for each worker.
+    rings: Mutex<Vec<Arc<Ring>>>,
+    bell: Arc<Bell>,
+    /// Which number a port has: the same as long as the switch runs, even if the port goes and comes back.
+    numbers: Mutex<HashMap<String, u32>>,
+    /// Of packets that controllers sent.
+    pub(crate) drops: Drops,
+}
+
+/// A bridge's ports as flows name them.
+#[derive(Clone)]
+pub(crate) struct Numbered {
+    datapath: Arc<Datapath>,
+    /// By port of the bridge.
+    numbers: Arc<[u32]>,
+}
+
+impl Datapath {
+    /// What rings `bell` for packets for controllers.
+    pub(crate) fn new(bell: Arc<Bell>) -> Datapath {
+        let mut ledger = Ledger::default();
+        let live = Arc::new(Live::new(ledger.draw()));
+        ledger.keep(live.get());
+        Datapath {
+            live,
+            ledger: Mutex::new(ledger),
+            rings: Mutex::default(),
+            bell,
+            numbers: Mutex::default(),
+            drops: Drops::default(),
+        }
+    }
+
+    /// There will be so many workers, and frames without a flow go as through any bridge while there are no flows at
+    /// all, or are always dropped. To be called before a worker is given a plan.
+    pub(crate) fn prepare(&self, workers: usize, standalone: bool) {
+        let mut rings = self.rings.lock().unwrap();
+        let had = rings.len();
+        rings.resize_with(workers.max(had), || Arc::new(Ring::new(RING)));
+        let mut ledger = self.ledger.lock().unwrap();
+        if ledger.prepare(rings.len(), standalone) {
+            self.publish(&mut ledger);
+        }
+    }
+
+    /// Puts flows in force.
+    pub(crate) fn set(&self, rules: Classifier<Rule>) {
+        let mut ledger = self.ledger.lock().unwrap();
+        ledger.rules = rules;
+        self.publish(&mut ledger);
+    }
+
+    fn publish(&self, ledger: &mut Ledger) {
+        self.live.set(ledger.draw());
+        ledger.keep(self.live.get());
+    }
+
+    /// Tells `account` of the packets and bytes that flows were taken for since this was called last; how many packets
+    /// were looked up, and for how many of them there was a flow.
+    pub(crate) fn harvest(&self, account: impl FnMut(FlowId, u64, u64)) -> (u64, u64) {
+        self.ledger.lock().unwrap().harvest(account)
+    }
+
+    /// Hands packets that workers have for controllers to `take`. The bell must have been answered.
+    pub(crate) fn punted(&self, mut take: impl FnMut(&Punt, &[u8])) {
+        let rings = self.rings.lock().unwrap();
+        let mut bytes = Vec::new();
+        for ring in rings.iter() {
+            // What comes meanwhile rings again.
+            for _ in 0..ring.waiting() {
+                let Some(punt) = ring.pop(&mut bytes) else { break };
+                take(&punt, &bytes);
+            }
+        }
+    }
+
+    /// The numbers of these ports, in their order.
+    pub(crate) fn number(self: &Arc<Self>, ports: &[String]) -> Numbered {
+        let mut known = self.numbers.lock().unwrap();
+        let numbers = ports.iter().map(|name| {
+            let next = known.len() as u32 + 1;
+            *known.entry(name.clone()).or_insert(next)
+        });
+        Numbered { numbers: numbers.collect(), datapath: self.clone() }
+    }
+
+    /// What is counted.
+    pub(crate) fn stats(&self, bridge: &str, ports: &[String], numbered: &Numbered) -> DatapathStats {
+        let rings = self.rings.lock().unwrap();
+        let ledger = self.ledger.lock().unwrap();
+        let sum = |of: fn(&Ring) -> u64| rings.iter().map(|ring| of(ring)).sum();
+        let port = |(name, number): (&String, &u32)| DatapathPort { name: name.clone(), number: *number };
+        DatapathStats {
+            bridge: bridge.to_owned(),
+            ports: ports.iter().zip(&numbered.numbers[..]).map(port).collect(),
+            flows: ledger.flows(),
+            lookups: ledger.looked_up,
+            matched: ledger.found,
+            searched: ledger.searched,
+            packet_ins: sum(|ring| ring.pushed.get()),
+            packet_ins_lost: sum(|ring| ring.lost.get()),
+            packet_out_drops: self.drops.named(),
+        }
+    }
+}
+
+impl Numbered {
+    /// What worker `lane` forwards by.
+    pub(crate) fn plan(&self, lane: usize) -> FlowPlan {
+        let ring = self.datapath.rings.lock().unwrap()[lane].clone();
+        FlowPlan::new(&self.datapath, self.numbers.clone(), lane, ring)
+    }
+}

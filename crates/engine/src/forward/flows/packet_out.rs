@@ -1,0 +1,53 @@
+//! Packets that controllers send: their actions are done on the control side, so that workers have only to send.
+
+use super::program::To;
+use openflow::ofp::port;
+use openflow::rewrite::Headers;
+use openflow::{Action, HEADER_BYTES};
+
+/// A packet as it leaves, and where to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Emission {
+    /// The number of the port that it is taken to have come from, or another number.
+    pub(super) in_port: u32,
+    /// None for through the flow table.
+    pub(super) to: Option<To>,
+    pub(super) packet: Vec<u8>,
+}
+
+impl Emission {
+    /// What a list of actions makes of a packet.
+    pub(crate) fn all(in_port: u32, actions: &[Action], data: &[u8]) -> Vec<Emission> {
+        let mut headers = Headers::new(&data[..data.len().min(HEADER_BYTES)], 0);
+        let mut emissions = Vec::new();
+        for action in actions {
+            let Action::Output { port: number, max_len } = *action else {
+                headers.apply(action);
+                continue;
+            };
+            let to = if number == port::TABLE { None } else { To::of(number, max_len) };
+            if to.is_some() || number == port::TABLE {
+                let packet = [headers.bytes(), &data[headers.taken()..]].concat();
+                emissions.push(Emission { in_port, to, packet });
+            }
+        }
+        emissions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_output_gets_the_packet_as_it_is_by_then() {
+        let data: Vec<u8> = (0..200).collect();
+        let output = |port| Action::Output { port, max_len: 0 };
+        let actions = [output(2), Action::PushVlan(0x8100), output(port::TABLE), Action::PopVlan, output(port::FLOOD)];
+        let emissions = Emission::all(9, &actions, &data);
+        assert_eq!(emissions.iter().map(|e| e.to).collect::<Vec<_>>(), [Some(To::Port(2)), None, Some(To::Flood)]);
+        assert!(emissions[0].packet == data && emissions[2].packet == data);
+        let tagged = [&data[..12], &[0x81, 0, 0, 0], &data[12..]].concat();
+        assert_eq!(emissions[1].packet, tagged);
+    }
+}

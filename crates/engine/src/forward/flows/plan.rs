@@ -1,0 +1,380 @@
+//! What one worker does with the frames of a bridge that forwards by flows.
+
+use super::Datapath;
+use super::head::Head;
+use super::packet_out::Emission;
+use super::program::{Program, To};
+use super::table::{Cell, Flows, MISS};
+use crate::aggregate::Reader;
+use crate::drops::{Drops, Reason};
+use crate::forward::Output;
+use crate::forward::bridge::{Arrival, BridgePlan, Scratch};
+use crate::forward::vlan::part;
+use crate::punt::{Bell, Punt, Ring};
+use openflow::rewrite::Headers;
+use openflow::{Cache, Key};
+use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
+
+/// Answers that each worker remembers.
+const REMEMBERED: usize = 16_384;
+
+/// Stands for no port of the bridge.
+const NOWHERE: usize = usize::MAX;
+
+/// A bridge's flows, as one worker goes by them.
+pub(crate) struct FlowPlan {
+    /// By port of the bridge: its number.
+    numbers: Arc<[u32]>,
+    /// By number: the port of the bridge plus one, or zero.
+    ports: Box<[u16]>,
+    lane: usize,
+    ring: Arc<Ring>,
+    bell: Arc<Bell>,
+    state: RefCell<State>,
+}
+
+/// What is kept from burst to burst.
+struct State {
+    flows: Reader<Flows>,
+    cache: Cache<u32>,
+    work: Box<Work>,
+    /// Room for a packet of a controller.
+    injected: Box<BurstStorage>,
+}
+
+/// Room for what is done to a burst.
+struct Work {
+    heads: [Head; MAX_BURST],
+    /// Those of frames that are changed.
+    headers: [Headers; MAX_BURST],
+    /// By port of the bridge: which frames go there, a bit each.
+    masks: Box<[u32]>,
+    storage: BurstStorage,
+    /// A packet for controllers.
+    packet: Vec<u8>,
+}
+
+impl FlowPlan {
+    pub(super) fn new(datapath: &Arc<Datapath>, numbers: Arc<[u32]>, lane: usize, ring: Arc<Ring>) -> FlowPlan {
+        let largest = numbers.iter().max().map_or(0, |number| *number as usize);
+        let mut ports = vec![0; largest + 1].into_boxed_slice();
+        numbers.iter().enumerate().for_each(|(port, number)| ports[*number as usize] = port as u16 + 1);
+        let work = Work {
+            heads: std::array::from_fn(|_| Head::default()),
+            headers: std::array::from_fn(|_| Headers::new(&[], 0)),
+            masks: vec![0; numbers.len()].into(),
+            storage: BurstStorage::default(),
+            packet: Vec::with_capacity(virtqueue::MAX_FRAME as usize + 64),
+        };
+        FlowPlan {
+            numbers,
+            ports,
+            lane,
+            ring,
+            bell: datapath.bell.clone(),
+            state: RefCell::new(State {
+                flows: Reader::new(datapath.live.clone()),
+                cache: Cache::new(REMEMBERED, RandomState::new().hash_one(lane)),
+                work: Box::new(work),
+                injected: Box::default(),
+            }),
+        }
+    }
+
+    /// The port of the bridge that has this number, or [`NOWHERE`].
+    #[inline(always)]
+    fn port(&self, number: u32) -> usize {
+        self.ports.get(number as usize).map_or(NOWHERE, |&port| usize::from(port).wrapping_sub(1))
+    }
+
+    /// Forwards a burst that came in at a port.
+    #[inline(never)]
+    pub(crate) fn forward(&self, bridge: &BridgePlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        let state = &mut *self.state.borrow_mut();
+        state.flows.has_changed();
+        let State { flows, cache, work, .. } = state;
+        self.look_up(bridge, arrival, self.numbers[arrival.from], (flows.value(), cache, work), scratch);
+    }
+
+    /// Sends packets of a controller.
+    pub(crate) fn inject(
+        &self,
+        bridge: &BridgePlan,
+        (outputs, drops, now): (&[Output], &Drops, u32),
+        emissions: &[Emission],
+        scratch: &mut Scratch,
+    ) {
+        let state = &mut *self.state.borrow_mut();
+        state.flows.has_changed();
+        let State { flows, cache, work, injected } = state;
+        for Emission { in_port, to, packet } in emissions {
+            let mut burst = injected.start();
+            burst.push(Segment::from(&packet[..]));
+            let (frames, from) = (burst.frames(), self.port(*in_port));
+            let arrival = Arrival { frames, from, queue: 0, now, outputs, drops };
+            match to {
+                None => self.look_up(bridge, arrival, *in_port, (flows.value(), cache, work), scratch),
+                Some(to) => {
+                    let program = Program::single(*to);
+                    self.run(bridge, arrival, *in_port, |_| &program, work, scratch);
+                }
+            }
+        }
+    }
+
+    /// Finds the flow of each frame, counts it, and does what it says.
+    #[inline(always)]
+    fn look_up(
+        &self,
+        bridge: &BridgePlan,
+        arrival: Arrival<'_, '_>,
+        in_port: u32,
+        (flows, cache, work): (&Flows, &mut Cache<u32>, &mut Work),
+        scratch: &mut Scratch,
+    ) {
+        let frames = arrival.frames;
+        let lane = &flows.lanes[self.lane];
+        let mut found = [MISS; MAX_BURST];
+        let mut run = Run::default();
+        let mut same = true;
+        let mut before: Option<(Key, u32)> = None;
+        for ((found, head), frame) in found.iter_mut().zip(&mut work.heads).zip(frames.as_slice()) {
+            head.take(&frames, frame);
+            // Every frame has an Ethernet header, which is all that a key takes.
+            let key = Key::extract(head.bytes(), in_port, 0).unwrap_or_default();
+            // Frames of one connection often come in a row.
+            *found = match &before {
+                Some((other, index)) if other.is(&key) => *index,
+                _ => {
+                    let index = cache.get(&key, flows.serial).unwrap_or_else(|| {
+                        lane.searched.add(1);
+                        let index = flows.classifier.lookup(&key).found.copied().unwrap_or(MISS);
+                        cache.insert(&key, flows.serial, index);
+                        index
+                    });
+                    before = Some((key, index));
+                    index
+                }
+            };
+            same &= run.add(*found, frame.len(), &lane.cells);
+        }
+        run.count(&lane.cells);
+        if same {
+            // The frames of a burst mostly go the same way: then they go as they are, all at once.
+            let program = &flows.programs[run.program as usize];
+            match program.only() {
+                Some(To::Port(number)) if number != in_port && self.port(number) != NOWHERE => {
+                    return bridge.output(&arrival, self.port(number)).transmit(arrival.queue, frames);
+                }
+                Some(To::Normal) if arrival.from != NOWHERE => return bridge.learn_and_forward(arrival, scratch),
+                _ => {}
+            }
+        }
+        self.run(bridge, arrival, in_port, |frame| &flows.programs[found[frame] as usize], work, scratch);
+    }
+
+    /// Does the programs of frames, step by step: between two outputs of a frame it may be changed.
+    #[inline(never)]
+    fn run<'p>(
+        &self,
+        bridge: &BridgePlan,
+        arrival: Arrival<'_, '_>,
+        in_port: u32,
+        program: impl Fn(usize) -> &'p Program,
+        work: &mut Work,
+        scratch: &mut Scratch,
+    ) {
+        let all = 0..arrival.frames.len();
+        let without = all.clone().filter(|&frame| program(frame).steps.is_empty());
+        let (misses, drops) = without.fold((0, 0), |(misses, drops), frame| {
+            let is_drop = u64::from(program(frame).is_flow);
+            (misses + 1 - is_drop, drops + is_drop)
+        });
+        count_drops(&arrival, Reason::NoFlow, misses);
+        count_drops(&arrival, Reason::FlowDrop, drops);
+        let (mut edited, mut punted) = (0u32, false);
+        for step in 0.. {
+            let mut left = false;
+            let mut normal = 0u32;
+            for frame in all.clone() {
+                let program = program(frame);
+                let Some(step) = program.steps.get(step) else { continue };
+                left = true;
+                let bit = 1 << frame;
+                if !step.actions.is_empty() {
+                    if edited & bit == 0 {
+                        edited |= bit;
+                        work.headers[frame] = Headers::new(work.heads[frame].bytes(), 0);
+                    }
+                    step.actions.iter().for_each(|action| work.headers[frame].apply(action));
+                }
+                match step.to {
+                    To::Port(number) if number == in_port => arrival.drops.add(Reason::Hairpin, 1),
+                    To::Port(number) => work.send_to(self.port(number), bit, &arrival),
+                    To::InPort => work.send_to(arrival.from, bit, &arrival),
+                    To::Flood => {
+                        let others = work.masks.iter_mut().enumerate().filter(|(port, _)| *port != arrival.from);
+                        if others.map(|(_, mask)| *mask |= bit).count() == 0 {
+                            arrival.drops.add(Reason::NoPort, 1);
+                        }
+                    }
+                    To::Normal => normal |= bit,
+                    To::Controller { whole } => {
+                        punted |= self.punt(program, &arrival, in_port, (frame, edited & bit != 0, whole), work);
+                    }
+                }
+            }
+            if !left {
+                break;
+            }
+            for port in 0..work.masks.len() {
+                let mask = std::mem::take(&mut work.masks[port]);
+                if mask != 0 {
+                    let send = |frames: Frames<'_>| bridge.output(&arrival, port).transmit(arrival.queue, frames);
+                    work.select(&arrival, mask, edited, send);
+                }
+            }
+            if normal != 0 {
+                work.select(&arrival, normal, edited, |frames| {
+                    let arrival = Arrival { frames, ..arrival };
+                    if arrival.from == NOWHERE {
+                        bridge.forward_from_nowhere(arrival, scratch);
+                    } else {
+                        bridge.learn_and_forward(arrival, scratch);
+                    }
+                });
+            }
+        }
+        if punted {
+            self.bell.ring();
+        }
+    }
+
+    /// Takes a frame, as it is by now, for the controllers; whether there was room.
+    #[cold]
+    fn punt(
+        &self,
+        program: &Program,
+        arrival: &Arrival<'_, '_>,
+        in_port: u32,
+        (index, edited, whole): (usize, bool, bool),
+        work: &mut Work,
+    ) -> bool {
+        let (frames, packet) = (arrival.frames, &mut work.packet);
+        let frame = &frames.as_slice()[index];
+        packet.clear();
+        let taken = if edited {
+            packet.extend_from_slice(work.headers[index].bytes());
+            work.headers[index].taken() as u32
+        } else {
+            0
+        };
+        // There is room: the frame's length, and that of the tags that it may have been given.
+        for segment in part(&frames, frame, taken, u32::MAX) {
+            let at = packet.len();
+            packet.resize(at + segment.len() as usize, 0);
+            segment.copy_to(&mut packet[at..]);
+        }
+        let punt = Punt { in_port, cookie: program.cookie, is_miss: program.is_miss, total: packet.len() as u32 };
+        let taken = self.ring.push(&punt, if whole { packet } else { &[] });
+        if !taken {
+            arrival.drops.add(Reason::ControllerBusy, 1);
+        }
+        taken
+    }
+}
+
+impl Work {
+    #[inline(always)]
+    fn send_to(&mut self, port: usize, bit: u32, arrival: &Arrival<'_, '_>) {
+        match self.masks.get_mut(port) {
+            Some(mask) => *mask |= bit,
+            None => arrival.drops.add(Reason::UnknownPort, 1),
+        }
+    }
+
+    /// Hands the frames of `mask` to `send`, those of `edited` with their new headers in front of what was not copied.
+    #[inline(always)]
+    fn select(&mut self, arrival: &Arrival<'_, '_>, mask: u32, edited: u32, send: impl FnOnce(Frames<'_>)) {
+        let frames = arrival.frames;
+        let all = frames.as_slice();
+        if mask & edited == 0 {
+            // As they are: a frame can still be delivered in place, or sent from where it lies.
+            let mut chosen = [all[0]; MAX_BURST];
+            let mut count = 0;
+            for frame in bits(mask) {
+                chosen[count] = all[frame];
+                count += 1;
+            }
+            return send(frames.select(&chosen[..count]));
+        }
+        let mut burst = self.storage.start();
+        for index in bits(mask) {
+            let frame = &all[index];
+            let added = if edited & 1 << index == 0 {
+                burst.push_frame(&frames, frame)
+            } else {
+                let headers = &self.headers[index];
+                let rest = part(&frames, frame, headers.taken() as u32, u32::MAX);
+                burst.push_segments([Segment::from(headers.bytes())].into_iter().chain(rest))
+            };
+            if !added {
+                // Longer than frames can be, or more segments than a burst holds.
+                arrival.drops.add(Reason::TooLong, 1);
+            }
+        }
+        if !burst.is_empty() {
+            send(burst.frames());
+            frames.keep_places(burst.kept());
+        }
+    }
+}
+
+/// Consecutive frames of one flow, which are counted together.
+#[derive(Default)]
+struct Run {
+    program: u32,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Run {
+    /// Adds a frame; false if it is of another flow than the one before.
+    #[inline(always)]
+    fn add(&mut self, program: u32, len: u32, cells: &[Cell]) -> bool {
+        let same = self.packets == 0 || self.program == program;
+        if !same {
+            self.count(cells);
+            (self.packets, self.bytes) = (0, 0);
+        }
+        self.program = program;
+        self.packets += 1;
+        self.bytes += u64::from(len);
+        same
+    }
+
+    #[inline(always)]
+    fn count(&self, cells: &[Cell]) {
+        let cell = &cells[self.program as usize];
+        cell.packets.add(self.packets);
+        cell.bytes.add(self.bytes);
+    }
+}
+
+fn count_drops(arrival: &Arrival<'_, '_>, reason: Reason, frames: u64) {
+    if frames > 0 {
+        arrival.drops.add(reason, frames);
+    }
+}
+
+/// The places of the bits of `mask`.
+fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
+        mask &= mask - 1;
+        Some(bit)
+    })
+}

@@ -1,0 +1,269 @@
+//! Bridges that go by flows, with queues that only remember what they were given.
+
+use super::*;
+use crate::drops::Reason;
+use crate::forward::Output;
+use crate::forward::bridge::{Arrival, Bridge, BridgePlan, Scratch};
+use crate::forward::tests::{Delivered, remembering};
+use crate::spec::Vlan;
+use ::openflow::ofp::port;
+use ::openflow::{Action, Field, Match};
+use proptest::prelude::*;
+use virtqueue::{BurstStorage, MAX_BURST, Segment};
+
+struct Rig {
+    datapath: Arc<Datapath>,
+    plan: BridgePlan,
+    outputs: Vec<Output>,
+    delivered: Vec<Delivered>,
+    drops: Drops,
+    storage: Box<BurstStorage>,
+    scratch: Scratch,
+}
+
+impl Rig {
+    /// A bridge of four ports, numbered from 1 on.
+    fn new(standalone: bool) -> Rig {
+        let datapath = Arc::new(Datapath::new(Arc::new(Bell::new().unwrap())));
+        datapath.prepare(1, standalone);
+        let mut bridge = Bridge::new(&[const { Vlan::Ignore }; 4], 300);
+        let numbered = datapath.number(&["a", "b", "c", "d"].map(String::from));
+        let flows = Some(numbered.plan(0));
+        bridge.flows = Some(numbered);
+        let (outputs, delivered) = remembering(4);
+        Rig {
+            datapath,
+            plan: BridgePlan { bridge: Arc::new(bridge), outputs: (0..4).collect(), flows },
+            outputs,
+            delivered,
+            drops: Drops::default(),
+            storage: Box::default(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Flows: priority, match, actions. Their ids are their places.
+    fn set(&self, flows: &[(u16, Match, &[Action])]) {
+        let mut rules = Classifier::new();
+        for (id, (priority, matches, actions)) in flows.iter().enumerate() {
+            let (flow, cookie) = (FlowId(id as u64), 100 + id as u64);
+            let is_miss = *priority == 0 && *matches == Match::any();
+            rules.insert(matches, *priority, Rule { flow, cookie, is_miss, actions: (*actions).into() });
+        }
+        self.datapath.set(rules);
+    }
+
+    /// Sends a burst into port `from`, each frame cut in two; what came out of each port.
+    fn send(&mut self, from: usize, frames: &[Vec<u8>], cut: u32) -> Vec<Vec<Vec<u8>>> {
+        let mut burst = self.storage.start();
+        for frame in frames {
+            let (a, b) = Segment::from(&frame[..]).split_at(cut);
+            assert!(burst.push_segments([a, b].into_iter().filter(|s| !s.is_empty())));
+        }
+        let frames = burst.frames();
+        let arrival = Arrival { frames, from, queue: 0, now: 0, outputs: &self.outputs, drops: &self.drops };
+        self.plan.forward(arrival, &mut self.scratch);
+        self.taken()
+    }
+
+    /// Sends a packet of a controller.
+    fn inject(&mut self, in_port: u32, actions: &[Action], data: &[u8]) -> Vec<Vec<Vec<u8>>> {
+        let emissions = Emission::all(in_port, actions, data);
+        let flows = self.plan.flows.as_ref().unwrap();
+        flows.inject(&self.plan, (&self.outputs, &self.datapath.drops, 0), &emissions, &mut self.scratch);
+        self.taken()
+    }
+
+    fn taken(&self) -> Vec<Vec<Vec<u8>>> {
+        self.delivered.iter().map(|d| std::mem::take(&mut *d.lock().unwrap())).collect()
+    }
+
+    /// Packets and bytes by flow, and how many were looked up and found.
+    fn harvest(&self) -> (Vec<[u64; 3]>, (u64, u64)) {
+        let mut counted = Vec::new();
+        let lookups = self.datapath.harvest(|id, packets, bytes| counted.push([id.0, packets, bytes]));
+        counted.sort_unstable();
+        (counted, lookups)
+    }
+
+    fn dropped(&self) -> Vec<(String, u64)> {
+        self.drops.named().into_iter().collect()
+    }
+}
+
+fn output(port: u32) -> Action {
+    Action::Output { port, max_len: 0xffff }
+}
+
+/// A UDP packet to this port, of `len` bytes.
+fn udp(to: u16, len: usize) -> Vec<u8> {
+    let mut frame: Vec<u8> = (0..len).map(|at| at as u8).collect();
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+    frame[14..24].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17]);
+    frame[16..18].copy_from_slice(&(len as u16 - 14).to_be_bytes());
+    frame[36..38].copy_from_slice(&to.to_be_bytes());
+    frame[40..42].copy_from_slice(&[0, 0]);
+    frame
+}
+
+fn to_udp(port: u16) -> Match {
+    let udp = Match::any().with(Field::EthType, 0x0800, u128::MAX).with(Field::IpProto, 17, u128::MAX);
+    udp.with(Field::UdpDst, port.into(), u128::MAX)
+}
+
+#[test]
+fn without_flows_it_is_a_bridge_or_a_wall() {
+    let mut rig = Rig::new(true);
+    let out = rig.send(0, &[udp(1, 60)], 60);
+    assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 1, 1]);
+    rig.datapath.prepare(1, false);
+    assert_eq!(rig.send(0, &[udp(1, 60), udp(2, 60)], 60).concat().len(), 0);
+    assert_eq!(rig.dropped(), [("no-flow".into(), 2)]);
+    rig.datapath.prepare(1, true);
+    rig.set(&[(1, to_udp(7), &[])]);
+    assert_eq!(rig.send(0, &[udp(1, 60), udp(7, 60)], 60).concat().len(), 0, "with a flow it is no bridge any more");
+    assert_eq!(rig.dropped(), [("flow-drop".into(), 1), ("no-flow".into(), 3)]);
+    rig.set(&[]);
+    assert_eq!(rig.send(0, &[udp(1, 60)], 60).concat().len(), 3);
+}
+
+#[test]
+fn frames_go_where_their_flows_say() {
+    let mut rig = Rig::new(true);
+    rig.set(&[
+        (9, to_udp(1), &[output(3)]),
+        (9, to_udp(2), &[output(port::IN_PORT)]),
+        (9, to_udp(3), &[output(port::FLOOD)]),
+        (9, to_udp(4), &[output(1)]),
+        (9, to_udp(5), &[output(77)]),
+        (9, to_udp(6), &[output(2), output(4), output(2)]),
+        (8, Match::any().with(Field::InPort, 2, u128::MAX), &[output(4)]),
+    ]);
+    let burst: Vec<_> = (1..=7).map(|to| udp(to, 60)).collect();
+    let out = rig.send(0, &burst, 20);
+    assert_eq!(out[0], [burst[1].clone()]);
+    assert_eq!(out[1], [burst[2].clone(), burst[5].clone(), burst[5].clone()]);
+    assert_eq!(out[2], [burst[0].clone(), burst[2].clone()]);
+    assert_eq!(out[3], [burst[2].clone(), burst[5].clone()]);
+    assert_eq!(
+        rig.dropped(),
+        [("hairpin".into(), 1), ("no-flow".into(), 1), ("unknown-port".into(), 1)],
+        "its own port, no flow, no port"
+    );
+    // The whole burst the same way.
+    assert_eq!(rig.send(1, &[udp(7, 60), udp(8, 60)], 60)[3].len(), 2);
+    let (counted, lookups) = rig.harvest();
+    let once = |id| [id, 1, 60];
+    assert_eq!(counted, [once(0), once(1), once(2), once(3), once(4), once(5), [6, 2, 120]]);
+    assert_eq!(lookups, (9, 8));
+    assert_eq!(rig.harvest(), (vec![], (0, 0)), "told once");
+}
+
+#[test]
+fn tables_that_nobody_goes_by_are_told_of_once_more_and_freed() {
+    let mut rig = Rig::new(true);
+    rig.set(&[(1, Match::any(), &[output(2)])]);
+    rig.send(0, &[udp(1, 60)], 60);
+    rig.set(&[(1, Match::any(), &[output(3)])]);
+    assert_eq!(rig.harvest().0, [[0, 1, 60]]);
+    assert_eq!(rig.send(0, &[udp(1, 60)], 60)[2].len(), 1, "what was cached is void");
+    assert_eq!(rig.harvest().0, [[0, 1, 60]]);
+    assert_eq!(rig.datapath.ledger.lock().unwrap().kept(), 1);
+}
+
+#[test]
+fn normal_learns_and_forwards_what_was_changed() {
+    let mut rig = Rig::new(false);
+    rig.set(&[
+        (9, to_udp(1), &[Action::SetField(Field::EthSrc, 0x0200_0000_0009), output(port::NORMAL)]),
+        (1, Match::any(), &[output(port::NORMAL)]),
+    ]);
+    let out = rig.send(2, &[udp(1, 60), udp(2, 60)], 60);
+    assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 0, 2]);
+    let mut answer = udp(3, 60);
+    answer[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+    assert_eq!(rig.send(0, std::slice::from_ref(&answer), 60)[2], [answer]);
+}
+
+#[test]
+fn controllers_are_shown_packets_as_they_are_by_then() {
+    let mut rig = Rig::new(false);
+    let first = Action::Output { port: port::CONTROLLER, max_len: 0 };
+    rig.set(&[
+        (5, to_udp(1), &[first, Action::PushVlan(0x8100), output(port::CONTROLLER), output(2)]),
+        (0, Match::any(), &[output(port::CONTROLLER)]),
+    ]);
+    let long = udp(1, 200);
+    let out = rig.send(3, &[long.clone(), udp(2, 60)], 5);
+    let tagged = [&long[..12], &[0x81, 0, 0, 0], &long[12..]].concat();
+    assert_eq!(out[1], std::slice::from_ref(&tagged));
+    let mut shown = Vec::new();
+    rig.datapath.punted(|punt, bytes| shown.push((*punt, bytes.to_vec())));
+    let punt = |cookie, total| Punt { in_port: 4, cookie, is_miss: cookie == 101, total };
+    // Step by step: first that of the one frame and that of the other, then what was changed.
+    assert_eq!(shown, [(punt(100, 200), vec![]), (punt(101, 60), udp(2, 60)), (punt(100, 204), tagged)]);
+    assert!(rig.drops.named().is_empty());
+    let many = vec![udp(2, 60_000); 32];
+    rig.send(0, &many, 60);
+    let lost = rig.drops.named()["controller-busy"];
+    let stats = rig.datapath.stats("br", &[], rig.plan.bridge.flows.as_ref().unwrap());
+    assert_eq!((stats.packet_ins, stats.packet_ins_lost), (3 + 32 - lost, lost));
+    assert!(lost > 0 && lost < 32);
+}
+
+#[test]
+fn packets_of_controllers_go_out() {
+    let mut rig = Rig::new(false);
+    rig.set(&[(5, Match::any().with(Field::InPort, port::CONTROLLER.into(), u128::MAX), &[output(2)])]);
+    let packet = udp(1, 60);
+    let lens = |out: Vec<Vec<Vec<u8>>>| out.iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(lens(rig.inject(port::CONTROLLER, &[output(3)], &packet)), [0, 0, 1, 0]);
+    assert_eq!(lens(rig.inject(port::CONTROLLER, &[output(port::ALL)], &packet)), [1, 1, 1, 1]);
+    assert_eq!(lens(rig.inject(2, &[output(port::FLOOD)], &packet)), [1, 0, 1, 1]);
+    assert_eq!(lens(rig.inject(2, &[output(port::IN_PORT)], &packet)), [0, 1, 0, 0]);
+    assert_eq!(lens(rig.inject(port::CONTROLLER, &[output(port::TABLE)], &packet)), [0, 1, 0, 0]);
+    assert_eq!(lens(rig.inject(port::CONTROLLER, &[output(port::NORMAL)], &packet)), [1, 1, 1, 1]);
+    assert_eq!(rig.plan.bridge.table.entries(0), [], "nobody learns from them");
+    assert_eq!(lens(rig.inject(4, &[output(port::NORMAL)], &packet)), [1, 1, 1, 0]);
+    assert!(rig.datapath.drops.named().is_empty());
+    rig.inject(port::CONTROLLER, &[output(port::IN_PORT), output(9)], &packet);
+    rig.inject(3, &[output(port::TABLE)], &packet);
+    let dropped: Vec<_> = rig.datapath.drops.named().into_iter().collect();
+    assert_eq!(dropped, [("no-flow".into(), 1), ("unknown-port".into(), 2)]);
+}
+
+#[test]
+fn the_longest_frame_takes_no_tag_and_harms_nobody() {
+    let mut rig = Rig::new(false);
+    rig.set(&[(1, Match::any(), &[Action::PushVlan(0x8100), output(2)])]);
+    let mut longest = udp(1, 200);
+    longest.resize(virtqueue::MAX_FRAME as usize, 0);
+    assert_eq!(rig.send(0, &[longest, udp(1, 60)], 60)[1].len(), 1);
+    assert_eq!(rig.dropped(), [(crate::drops::REASONS[Reason::TooLong as usize].0.into(), 1)]);
+}
+
+proptest! {
+    /// However frames are cut, and whatever comes with them in a burst: each is rewritten as it would be in one piece.
+    #[test]
+    fn rewriting_does_not_mind_where_frames_are_cut(
+        burst in prop::collection::vec((1u16..5, 60usize..300), 1..MAX_BURST),
+        cut in 1u32..300,
+    ) {
+        let mut rig = Rig::new(false);
+        let changes: [&[Action]; 4] = [
+            &[],
+            &[Action::PushVlan(0x8100), Action::SetField(Field::VlanVid, 0x1000 | 7)],
+            &[Action::SetField(Field::Ipv4Dst, 0x0a00_0001), Action::SetField(Field::UdpDst, 9)],
+            &[Action::SetField(Field::EthDst, 0x0200_0000_00aa)],
+        ];
+        let lists: Vec<Vec<Action>> = changes.iter().map(|list| [list, &[output(2)][..]].concat()).collect();
+        let flows: Vec<_> = lists.iter().zip(1..).map(|(list, to)| (1, to_udp(to), &list[..])).collect();
+        rig.set(&flows);
+        let frames: Vec<_> = burst.iter().map(|&(to, len)| udp(to, len)).collect();
+        let came = rig.send(0, &frames, cut).swap_remove(1);
+        let wanted: Vec<_> = frames.iter().zip(&burst).map(|(frame, (to, _))| {
+            Emission::all(1, &lists[usize::from(*to) - 1], frame).remove(0).packet
+        }).collect();
+        prop_assert_eq!(came, wanted);
+    }
+}

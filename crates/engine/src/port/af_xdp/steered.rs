@@ -1,0 +1,105 @@
+//! A queue whose frames are steered: some to the socket, which fills a guest's buffers, the others to the kernel.
+//!
+//! The kernel can't fill other memory for other frames of a queue: its sockets have one fill ring in common. So what is
+//! not for the guest passes on to the kernel's network stack, and a packet socket takes it from there. It never was in the
+//! guest's memory. It costs more and comes a little later.
+
+use super::XdpReceive;
+use crate::port::kernel::PacketReceive;
+use crate::port::lend::{Lend, Mapped};
+use crate::port::vhost_user::VhostTransmit;
+use crate::port::{Receive, Wait};
+use std::cell::Cell;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use virtqueue::Burst;
+
+/// Frames from an interface, by two sockets.
+pub struct Steered {
+    own: XdpReceive,
+    passed: PacketReceive,
+    /// Whose turn it is to be asked first: neither may starve the other.
+    passed_first: Cell<bool>,
+    mapped: Option<Arc<Mapped>>,
+}
+
+impl Steered {
+    /// Takes frames for the guest from `own` and all others from `passed`.
+    pub fn new(own: XdpReceive, passed: PacketReceive, mapped: Option<Arc<Mapped>>) -> Steered {
+        Steered { own, passed, passed_first: Cell::new(false), mapped }
+    }
+
+    /// Takes a burst of both, as `own` says of the one.
+    #[inline(always)]
+    fn both<'q>(&'q self, burst: &mut Burst<'_, 'q>, own: impl FnOnce(&mut Burst<'_, 'q>) -> bool) -> bool {
+        if self.passed_first.replace(!self.passed_first.get()) {
+            let any = self.pass(burst);
+            own(burst) || any
+        } else {
+            let any = own(burst);
+            self.pass(burst) || any
+        }
+    }
+
+    #[inline(always)]
+    fn pass<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        let before = burst.len();
+        let any = self.passed.receive(burst);
+        if let Some(mapped) = &self.mapped {
+            mapped.copied.add((burst.len() - before) as u64);
+        }
+        any
+    }
+}
+
+impl Receive for Steered {
+    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        self.both(burst, |burst| self.own.receive(burst))
+    }
+
+    fn recycle(&self) {
+        self.own.recycle();
+        self.passed.recycle();
+    }
+
+    fn notify(&self) {
+        self.own.notify();
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        // A packet socket is looked after by time anyway.
+        self.own.wake_fd()
+    }
+
+    fn arm(&self) -> Wait {
+        match (self.own.arm(), self.passed.arm()) {
+            (Wait::Ready, _) | (_, Wait::Ready) => Wait::Ready,
+            (Wait::Time(own), Wait::Time(passed)) => Wait::Time(own.min(passed)),
+            (Wait::Event, other) | (other, Wait::Event) => other,
+        }
+    }
+
+    fn stop(&mut self) -> u64 {
+        self.own.stop()
+    }
+
+    #[inline]
+    fn lends(&self) -> Option<&dyn Lend> {
+        self.own.lends().map(|_| self as &dyn Lend)
+    }
+}
+
+impl Lend for Steered {
+    fn receive_into<'q>(&'q self, guest: &'q VhostTransmit, burst: &mut Burst<'_, 'q>) -> bool {
+        self.both(burst, |burst| self.own.receive_into(guest, burst))
+    }
+
+    fn relend(&self, guest: &VhostTransmit) -> bool {
+        self.passed.recycle();
+        self.own.relend(guest)
+    }
+
+    fn recall(&self, guest: &VhostTransmit) -> u64 {
+        self.own.recall(guest)
+    }
+}

@@ -1,0 +1,150 @@
+//! From which length on a frame is better sent from where it lies than copied.
+//!
+//! Keeping a frame's chain until it is sent costs the same for any length; copying costs by the cache line. Where the two
+//! meet depends on the machine, so it is measured, once, when the first mapping is made: one thread plays the guest, the
+//! switch and the device behind a virtio-user port, and only what the switch does is timed. The guest's buffers are more
+//! than a second-level cache holds, so that frames come from afar, as those do that another processor wrote.
+
+use super::lend::Mapped;
+use super::virtio_user::{End, STRIDE, VirtioTransmit};
+use super::{Sent, Transmit};
+use crate::clock::Cycles;
+use std::sync::{Arc, OnceLock};
+use virtqueue::device::Dequeue;
+use virtqueue::driver::{Buffer, Queue};
+use virtqueue::memory::Arena;
+use virtqueue::{BurstStorage, MAX_BURST, NET_HEADER, Negotiated, features};
+
+/// Lengths that are tried. Longer frames are never copied.
+const LENGTHS: [u32; 6] = [64, 96, 128, 192, 256, 512];
+
+/// Taken if it can't be measured: about what it is on most machines.
+const USUAL: u32 = 128;
+
+/// Buffers of the guest: 8 MiB of them.
+const BUFFERS: u16 = 4096;
+
+/// Descriptors of a ring.
+const SIZE: u16 = 256;
+
+/// Bursts in a row that are timed together, and how often: the fastest is taken, which nothing else disturbed.
+const BURSTS: usize = 32;
+const REPEATS: usize = 5;
+
+/// The shortest frame of a guest that should be sent from where it lies, in bytes. Takes some milliseconds the first time.
+pub(crate) fn measured() -> u32 {
+    static MEASURED: OnceLock<u32> = OnceLock::new();
+    *MEASURED.get_or_init(|| {
+        let copy_break = measure();
+        match copy_break {
+            Some(bytes) => tracing::info!("frames of mapped guests are copied below {bytes} bytes, as measured"),
+            None => tracing::warn!("frames of mapped guests are copied below {USUAL} bytes; it could not be measured"),
+        }
+        copy_break.unwrap_or(USUAL)
+    })
+}
+
+fn measure() -> Option<u32> {
+    let (mut copying, mut keeping) = (Rig::new(u32::MAX)?, Rig::new(0)?);
+    let pays = |len: &u32| -> Option<bool> { Some(keeping.fastest(*len)? <= copying.fastest(*len)?) };
+    let pays: Vec<bool> = LENGTHS.iter().map(pays).collect::<Option<_>>()?;
+    // The shortest from which on keeping is never slower.
+    let first = pays.iter().rposition(|pays| !pays).map_or(0, |last| last + 1);
+    Some(LENGTHS.get(first).copied().unwrap_or(LENGTHS[LENGTHS.len() - 1]))
+}
+
+/// A guest's transmit queue, a device's, and what sends from the one to the other.
+struct Rig {
+    guest: Queue,
+    from: Dequeue,
+    to: VirtioTransmit,
+    device: Dequeue,
+    /// Guest address of its buffers, and how many were sent.
+    buffers: u64,
+    sent: u64,
+    storage: Box<BurstStorage>,
+    cycles: Cycles,
+}
+
+impl Rig {
+    /// Sends frames from this length on from where they lie.
+    fn new(copy_break: u32) -> Option<Rig> {
+        let stride = u64::from(STRIDE);
+        let room = u64::from(BUFFERS + SIZE) * stride;
+        let mut arena = Arena::new(room + (1 << 20), false).ok()?;
+        // Neither works in order: chains that are kept come back in another one.
+        let negotiated = Negotiated(features::VERSION_1);
+        let mut queue = || Queue::layout(&mut arena, SIZE, negotiated);
+        let (guest, device) = (queue()?, queue()?);
+        let buffers = arena.allocate(u64::from(BUFFERS) * stride, 4096)?;
+        let own = arena.allocate(u64::from(SIZE) * stride, 4096)?;
+        let memory = arena.memory().clone();
+        let mut from = Dequeue::new(memory.clone(), &guest).ok()?;
+        from.allow_keeping();
+        let mapped = Mapped::new(false, copy_break);
+        mapped.set_keeper(from.lender());
+        let end = End {
+            queue: Queue::new(&arena, &device).ok()?,
+            buffers: own,
+            size: SIZE,
+            kick: rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).ok()?,
+            broken: Arc::default(),
+            arena: Arc::new(arena),
+        };
+        Some(Rig {
+            guest: Queue::new(&end.arena, &guest).ok()?,
+            from,
+            device: Dequeue::new(memory, &device).ok()?,
+            to: VirtioTransmit::new(end, Some(Arc::new(mapped))),
+            buffers,
+            sent: 0,
+            storage: Box::default(),
+            cycles: Cycles::new(),
+        })
+    }
+
+    /// Cycles of the fastest of several runs with frames of `len` bytes.
+    fn fastest(&mut self, len: u32) -> Option<u64> {
+        (0..REPEATS).map(|_| (0..BURSTS).map(|_| self.burst(len)).sum::<Option<u64>>()).min()?
+    }
+
+    /// Cycles that the switch takes to send a burst.
+    fn burst(&mut self, len: u32) -> Option<u64> {
+        for _ in 0..MAX_BURST {
+            let addr = self.buffers + self.sent % u64::from(BUFFERS) * u64::from(STRIDE);
+            self.guest.add(&[Buffer { addr, len: len + NET_HEADER, writable: false }])?;
+            self.sent += 1;
+        }
+        self.guest.publish();
+        let start = self.cycles.now();
+        self.to.returned(&mut |id| self.from.release(id));
+        let mut burst = self.storage.start();
+        self.from.receive(&mut burst).ok()?;
+        let Sent { frames, .. } = self.to.transmit(burst.frames());
+        self.from.keep(burst.kept());
+        self.from.recycle();
+        let taken = self.cycles.now() - start;
+        let mut burst = self.storage.start();
+        let arrived = self.device.receive(&mut burst).ok()?;
+        self.device.recycle();
+        while self.guest.pop_used().ok()?.is_some() {}
+        (frames as usize == MAX_BURST && arrived == MAX_BURST).then_some(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_work_for_every_length_that_is_tried() {
+        let (mut copying, mut keeping) = (Rig::new(u32::MAX).unwrap(), Rig::new(0).unwrap());
+        for len in LENGTHS {
+            assert!(copying.fastest(len).is_some_and(|cycles| cycles > 0), "{len}");
+            assert!(!copying.to.keeps());
+            assert!(keeping.fastest(len).is_some_and(|cycles| cycles > 0), "{len}");
+            assert!(keeping.to.keeps(), "the last burst is still out");
+        }
+        assert!(measure().is_some_and(|bytes| LENGTHS.contains(&bytes)));
+    }
+}

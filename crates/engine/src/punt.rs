@@ -1,0 +1,232 @@
+//! How a worker hands packets to the control side: a bounded ring of words that neither of the two waits for, and a bell.
+//!
+//! One worker writes and one control thread at a time reads. Words are copied before the tail says so (Release), and
+//! read after that was seen (Acquire); the head, the other way round, says which words may be written over.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::counters::Counter;
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::OwnedFd;
+
+/// Words before the bytes of a packet.
+const HEADER: usize = 3;
+
+/// What a controller is told of a packet beside its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Punt {
+    /// The number of the port that it came in at.
+    pub(crate) in_port: u32,
+    /// The cookie of the flow that sends it.
+    pub(crate) cookie: u64,
+    /// The flow is the table-miss flow.
+    pub(crate) is_miss: bool,
+    /// Its whole length, of which not all may be there.
+    pub(crate) total: u32,
+}
+
+/// The ring.
+pub(crate) struct Ring {
+    words: Box<[AtomicU64]>,
+    /// Words ever read and written. Each has a cache line of its own, or the two sides would take it from each other.
+    head: Position,
+    tail: Position,
+    /// Packets taken, and packets for which there was no room.
+    pub(crate) pushed: Counter,
+    pub(crate) lost: Counter,
+}
+
+#[repr(align(128))]
+struct Position(AtomicU64);
+
+impl Ring {
+    /// A ring of so many words, a power of two.
+    pub(crate) fn new(words: usize) -> Ring {
+        debug_assert!(words.is_power_of_two());
+        Ring {
+            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            head: Position(AtomicU64::new(0)),
+            tail: Position(AtomicU64::new(0)),
+            pushed: Counter::default(),
+            lost: Counter::default(),
+        }
+    }
+
+    fn word(&self, at: u64) -> &AtomicU64 {
+        &self.words[at as usize & (self.words.len() - 1)]
+    }
+
+    /// The worker's side: takes a packet, or counts it as lost if there is no room.
+    pub(crate) fn push(&self, punt: &Punt, bytes: &[u8]) -> bool {
+        let tail = self.tail.0.load(Ordering::Relaxed);
+        let used = (tail - self.head.0.load(Ordering::Acquire)) as usize;
+        let needed = HEADER + bytes.len().div_ceil(8);
+        if needed > self.words.len() - used {
+            self.lost.add(1);
+            return false;
+        }
+        let lengths = u64::from(punt.total) << 32 | bytes.len() as u64;
+        let place = u64::from(punt.is_miss) << 32 | u64::from(punt.in_port);
+        let header = [lengths, place, punt.cookie];
+        let body = bytes.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_ne_bytes(word)
+        });
+        for (at, word) in (tail..).zip(header.into_iter().chain(body)) {
+            self.word(at).store(word, Ordering::Relaxed);
+        }
+        self.tail.0.store(tail + needed as u64, Ordering::Release);
+        self.pushed.add(1);
+        true
+    }
+
+    /// About how many packets wait, and never less.
+    pub(crate) fn waiting(&self) -> u64 {
+        let used = self.tail.0.load(Ordering::Acquire) - self.head.0.load(Ordering::Relaxed);
+        used.div_ceil(HEADER as u64)
+    }
+
+    /// The control side: the oldest packet, whose bytes take the place of what is in `bytes`.
+    pub(crate) fn pop(&self, bytes: &mut Vec<u8>) -> Option<Punt> {
+        let head = self.head.0.load(Ordering::Relaxed);
+        if self.tail.0.load(Ordering::Acquire) == head {
+            return None;
+        }
+        let read = |at: u64| self.word(at).load(Ordering::Relaxed);
+        let [lengths, place, cookie] = [0, 1, 2].map(|at| read(head + at));
+        let len = lengths as u32 as usize;
+        let words = len.div_ceil(8) as u64;
+        let start = head + HEADER as u64;
+        bytes.clear();
+        (start..start + words).for_each(|at| bytes.extend(read(at).to_ne_bytes()));
+        bytes.truncate(len);
+        self.head.0.store(start + words, Ordering::Release);
+        Some(Punt { in_port: place as u32, is_miss: place >> 32 != 0, cookie, total: (lengths >> 32) as u32 })
+    }
+}
+
+/// Wakes the control side, once for all that came before it looked.
+pub(crate) struct Bell {
+    rung: AtomicBool,
+    fd: OwnedFd,
+}
+
+impl Bell {
+    pub(crate) fn new() -> std::io::Result<Bell> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Bell { rung: AtomicBool::new(false), fd })
+    }
+
+    /// There is something in a ring: a system call only if nobody has said so yet.
+    pub(crate) fn ring(&self) {
+        // Both sides exchange the flag, so whoever comes later sees what the other one did before.
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// To be called before rings are looked at.
+    pub(crate) fn answer(&self) {
+        let _ = rustix::io::read(&self.fd, &mut [0; 8]);
+        self.rung.swap(false, Ordering::AcqRel);
+    }
+
+    /// Readable from [`Bell::ring`] to [`Bell::answer`].
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_come_out_as_they_went_in_round_after_round() {
+        let ring = Ring::new(32);
+        let mut bytes = Vec::new();
+        for round in 0..100u32 {
+            let punts = [0, 1].map(|n| Punt { in_port: round + n, cookie: 7, is_miss: n == 1, total: 100 });
+            let packets = [vec![round as u8; round as usize % 60], vec![1, 2, 3]];
+            for (punt, packet) in punts.iter().zip(&packets) {
+                assert!(ring.push(punt, packet));
+            }
+            assert!(ring.waiting() >= 2);
+            for (punt, packet) in punts.iter().zip(&packets) {
+                assert_eq!(ring.pop(&mut bytes), Some(*punt));
+                assert_eq!(&bytes, packet);
+            }
+            assert_eq!(ring.pop(&mut bytes), None);
+        }
+    }
+
+    #[test]
+    fn a_full_ring_takes_nothing_and_counts_it() {
+        let ring = Ring::new(16);
+        let punt = Punt::default();
+        assert!(ring.push(&punt, &[0; 64]));
+        assert!(!ring.push(&punt, &[0; 17]));
+        assert!(ring.push(&punt, &[0; 16]));
+        assert_eq!((ring.pushed.get(), ring.lost.get()), (2, 1));
+        assert!(ring.pop(&mut Vec::new()).is_some());
+        assert!(ring.push(&punt, &[0; 64]));
+        assert!(!Ring::new(16).push(&punt, &[0; 1000]), "longer than the ring");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Whatever the interleaving: what comes out went in, whole and in order, and places are used again.
+    #[test]
+    fn packets_are_whole_and_in_order() {
+        loom::model(|| {
+            let ring = Arc::new(Ring::new(8));
+            let worker = ring.clone();
+            let worker = thread::spawn(move || {
+                let push =
+                    |n: u32| worker.push(&Punt { in_port: n, cookie: n.into(), ..Punt::default() }, &[n as u8; 9]);
+                (1..=2).filter(|&n| push(n)).collect::<Vec<_>>()
+            });
+            let mut came = Vec::new();
+            let mut bytes = Vec::new();
+            let mut look = |came: &mut Vec<u32>| {
+                if let Some(punt) = ring.pop(&mut bytes) {
+                    assert_eq!(u64::from(punt.in_port), punt.cookie);
+                    assert_eq!(bytes, [punt.in_port as u8; 9]);
+                    came.push(punt.in_port);
+                }
+            };
+            look(&mut came);
+            let went = worker.join().unwrap();
+            look(&mut came);
+            look(&mut came);
+            assert_eq!(came, went);
+        });
+    }
+
+    /// Nothing is left in a ring with the bell silent.
+    #[test]
+    fn nobody_sleeps_while_something_waits() {
+        loom::model(|| {
+            let (ring, rung) = (Arc::new(Ring::new(8)), Arc::new(AtomicBool::new(false)));
+            let (there, bell) = (ring.clone(), rung.clone());
+            // The eventfd is what the flag says at the exchange: written if it was down.
+            let worker = thread::spawn(move || {
+                there.push(&Punt::default(), &[]);
+                !bell.swap(true, Ordering::AcqRel)
+            });
+            rung.swap(false, Ordering::AcqRel);
+            let taken = ring.pop(&mut Vec::new()).is_some();
+            let woke = worker.join().unwrap();
+            assert!(taken || woke);
+        });
+    }
+}

@@ -1,0 +1,73 @@
+//! What is told of forwarding by flows.
+
+use super::{Switch, Topology};
+use crate::drops::Reason;
+use crate::forward::flows::{Datapath, Emission};
+use crate::stats::DatapathStats;
+use openflow::{Action, Classifier, FlowId, PacketIn, PacketInReason, Rule};
+use std::os::fd::{AsFd, BorrowedFd};
+
+impl Switch {
+    /// Puts flows in force, for the bridge that goes by them; they stay when the specification changes. A burst that
+    /// comes after this goes by them.
+    pub fn set_flows(&self, rules: Classifier<Rule>) {
+        self.inner.datapath.set(rules);
+    }
+
+    /// Tells `account` of the packets and bytes that flows were taken for since this was called last; how many packets
+    /// were looked up, and for how many of them there was a flow. To be called about once a second.
+    pub fn harvest_flows(&self, account: impl FnMut(FlowId, u64, u64)) -> (u64, u64) {
+        self.inner.datapath.harvest(account)
+    }
+
+    /// Does `actions` to a packet that a controller sends, as if it had come in at `in_port`. When this returns, it has
+    /// been sent, or dropped and counted.
+    pub fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]) {
+        let emissions = Emission::all(in_port, actions, data);
+        let datapath = &self.inner.datapath;
+        if emissions.is_empty() {
+            return datapath.drops.add(Reason::FlowDrop, 1);
+        }
+        let left = self.inner.fabric.inject(emissions, datapath);
+        if left > 0 {
+            datapath.drops.add(Reason::Unconnected, left as u64);
+        }
+    }
+
+    /// Readable when workers have something for controllers, or from them, until [`Self::answer`].
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.inner.bell.fd().as_fd()
+    }
+
+    /// To be called before [`Self::packet_ins`] and [`Self::relayed_flows`].
+    pub fn answer(&self) {
+        self.inner.bell.answer();
+    }
+
+    /// Hands frames to `take` in which other switches relay flows for the aggregation table.
+    pub fn relayed_flows(&self, mut take: impl FnMut(&[u8])) {
+        let topology = self.inner.topology();
+        topology.layout.ports.iter().filter_map(|port| port.member()).for_each(|member| member.relay.drain(&mut take));
+    }
+
+    /// Hands packets for controllers to `take`.
+    pub fn packet_ins(&self, mut take: impl FnMut(&PacketIn<'_>)) {
+        self.inner.datapath.punted(|punt, data| {
+            take(&PacketIn {
+                reason: if punt.is_miss { PacketInReason::NoMatch } else { PacketInReason::Action },
+                cookie: punt.cookie,
+                in_port: punt.in_port,
+                tunnel_id: 0,
+                data,
+                total_len: punt.total as usize,
+            });
+        });
+    }
+}
+
+impl Topology {
+    pub(super) fn datapath_stats(&self, datapath: &Datapath) -> Option<DatapathStats> {
+        let (spec, numbered) = self.bridges().find_map(|(spec, bridge, _)| Some((spec, bridge.flows.as_ref()?)))?;
+        Some(datapath.stats(&spec.name, &spec.ports, numbered))
+    }
+}

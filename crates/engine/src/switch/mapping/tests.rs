@@ -1,0 +1,201 @@
+//! What becomes of a guest's buffers when the physical queue stops, and when it does not.
+
+use super::*;
+use crate::aggregate::Live;
+use crate::port::vhost_user::Ending;
+use crate::port::virtio_user::{End, STRIDE, VirtioReceive};
+use crate::spec::{Driver, PortSpec, Tenancy};
+use paflow::Rules;
+use rustix::event::{EventfdFlags, eventfd};
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
+use virtqueue::device::Enqueue;
+use virtqueue::driver::{Buffer, Queue};
+use virtqueue::memory::Arena;
+use virtqueue::{Negotiated, QueueConfig, features};
+
+const SIZE: u16 = 64;
+const WAN: QueueKey = (1, 0);
+const FW: QueueKey = (2, 0);
+
+/// A packed ring: of one that has stopped, the device gives all buffers back in the ring itself.
+fn ring() -> (Arena, Queue, QueueConfig) {
+    let mut arena = Arena::new(1 << 20, false).unwrap();
+    let negotiated = Negotiated(features::VERSION_1 | features::RING_PACKED);
+    let config = Queue::layout(&mut arena, SIZE, negotiated).unwrap();
+    let queue = Queue::new(&arena, &config).unwrap();
+    (arena, queue, config)
+}
+
+fn event() -> std::os::fd::OwnedFd {
+    eventfd(0, EventfdFlags::NONBLOCK).unwrap()
+}
+
+/// A physical port that only ever has buffers, and may hold on to them.
+struct Nic {
+    holds: Arc<AtomicBool>,
+    mapped: Arc<Mapped>,
+}
+
+impl Nic {
+    fn half(&self) -> ReceiveHalf {
+        let (mut arena, queue, _) = ring();
+        let buffers = arena.allocate(u64::from(SIZE) * u64::from(STRIDE), 64).unwrap();
+        let (arena, broken) = (Arc::new(arena), Arc::default());
+        let end = End { queue, buffers, size: SIZE, kick: event(), arena, broken };
+        Box::new(VirtioReceive::new(end, event(), false, Some(self.mapped.clone()), 0))
+    }
+}
+
+impl Physical for Nic {
+    fn share(&mut self, _: &[Arc<Memory>], _: Option<&[[u8; 6]]>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn stop(&mut self, _: usize) -> Result<(), String> {
+        if self.holds.load(Ordering::Relaxed) { Err("it holds on".into()) } else { Ok(()) }
+    }
+
+    fn start_receive(&mut self, _: usize) -> Result<ReceiveHalf, String> {
+        Ok(self.half())
+    }
+
+    fn start_transmit(&mut self, _: usize) -> Result<TransmitHalf, String> {
+        Err("it does not send".into())
+    }
+}
+
+/// A mapping, and the guest's side of its receive queue.
+struct Bench {
+    mapping: Mapping,
+    fabric: Arc<Fabric>,
+    wan: Arc<PortShared>,
+    holds: Arc<AtomicBool>,
+    fault: Arc<Fault>,
+    guest: Queue,
+    /// The switch's own mapping of the guest's memory.
+    memory: Weak<Memory>,
+}
+
+impl Bench {
+    /// The guest has posted buffers, and all of them are out.
+    fn new() -> Bench {
+        let spec = PortSpec::new("wan", Driver::Sink);
+        let rules = Arc::new(Live::new(Rules::none()));
+        let bell = Arc::new(crate::punt::Bell::new().unwrap());
+        let wan = Arc::new(PortShared::new(WAN.0, &spec, None, None, (&rules, &bell)));
+        let tenancy = Tenancy::Trust(Vec::new());
+        let spec =
+            MappingSpec { from: "wan".into(), to: "fw".into(), pass_through: true, tenancy, copy_break: Some(0) };
+        let fabric = Arc::<Fabric>::default();
+        let mapping = Mapping::new(spec, Verdict::InPlace, 1, fabric.clone());
+        let (guest, holds) = (ring().1, Arc::default());
+        let mut bench = Bench { mapping, fabric, wan, holds, fault: Arc::default(), guest, memory: Weak::new() };
+        bench.nic_comes();
+        bench.guest_comes();
+        bench.lend();
+        bench
+    }
+
+    fn nic_comes(&self) {
+        let nic = Nic { holds: self.holds.clone(), mapped: self.mapping.queue(0).unwrap() };
+        self.fabric.attach_receive(WAN, nic.half());
+        self.mapping.physical_up(self.wan.clone(), Box::new(nic));
+    }
+
+    fn guest_comes(&mut self) {
+        let (mut arena, mut guest, config) = ring();
+        for _ in 0..SIZE {
+            let addr = arena.allocate(2048, 64).unwrap();
+            guest.add(&[Buffer { addr, len: 2048, writable: true }]).unwrap();
+        }
+        guest.publish();
+        self.fault.clear();
+        let memory = Arc::new(Memory::map(arena.memory().regions().to_vec()).unwrap());
+        let ring = Enqueue::new(memory.clone(), &config).unwrap();
+        let half = VhostTransmit::new(ring, None, self.fault.clone(), Arc::default());
+        self.fabric.attach_transmit(FW, Box::new(half));
+        self.memory = Arc::downgrade(&memory);
+        self.mapping.guest_up(0, Guest::new(FW, memory, 0, self.fault.clone()));
+        self.guest = guest;
+    }
+
+    /// What a worker does.
+    fn lend(&self) {
+        let half = self.fabric.detach_receive(WAN).expect("it runs");
+        let lender = self.fabric.detach_transmit(FW).expect("it runs");
+        half.lends().expect("it is mapped").relend(lender.guest().expect("it is a guest's"));
+        self.fabric.attach_receive(WAN, half);
+        self.fabric.attach_transmit(FW, lender);
+        assert_eq!(self.mapping.queue(0).unwrap().on_loan.get(), u64::from(SIZE));
+    }
+
+    /// How many buffers the guest has back.
+    fn back(&mut self) -> usize {
+        std::iter::from_fn(|| self.guest.pop_used().unwrap()).count()
+    }
+
+    fn is_withheld(&self) -> bool {
+        matches!(self.fault.take(), Some(Ending::Withheld(why)) if why.contains("\"wan\"") && why.contains("it holds on"))
+    }
+
+    fn reason(&self) -> String {
+        self.mapping.stats(|_| Ok(())).remove(0).reason.unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_queue_that_stops_gives_everything_back() {
+    let mut bench = Bench::new();
+    let half = bench.mapping.guest_receive_down(0, FW).unwrap().expect("it ran");
+    assert_eq!((bench.back(), bench.fault.take()), (usize::from(SIZE), None));
+    drop(half);
+    assert!(bench.memory.upgrade().is_none(), "nobody needs it any more");
+}
+
+#[test]
+fn a_queue_that_does_not_stop_gives_nothing_back() {
+    let mut bench = Bench::new();
+    bench.holds.store(true, Ordering::Relaxed);
+    let error = bench.mapping.guest_receive_down(0, FW).err().expect("the guest must not hear that it has stopped");
+    assert!(error.contains("\"wan\" has not let go of its buffers"), "{error}");
+    assert!(bench.is_withheld());
+    assert_eq!(bench.back(), 0);
+    assert!(bench.memory.upgrade().is_some(), "it may still be written to");
+
+    // The next one does not get a queue that another's buffers are in.
+    let before = bench.memory.clone();
+    bench.guest_comes();
+    assert!(!bench.mapping.queue(0).unwrap().is_reachable() && before.upgrade().is_some());
+    assert!(bench.reason().contains("has not let go"), "{}", bench.reason());
+    bench.holds.store(false, Ordering::Relaxed);
+    bench.mapping.physical_down();
+    assert!(before.upgrade().is_some(), "that it has gone says nothing");
+    bench.nic_comes();
+    assert!(before.upgrade().is_none(), "it could be opened again");
+    bench.lend();
+    assert_eq!(bench.reason(), "");
+}
+
+#[test]
+fn a_guest_that_stays_loses_its_device() {
+    let mut bench = Bench::new();
+    bench.holds.store(true, Ordering::Relaxed);
+    bench.mapping.physical_down();
+    assert!(bench.is_withheld());
+    assert_eq!(bench.back(), 0);
+    // What its session does in the end.
+    assert!(bench.mapping.guest_receive_down(0, FW).is_err());
+    assert!(bench.memory.upgrade().is_some());
+    assert_eq!(bench.back(), 0);
+}
+
+#[test]
+fn memory_that_was_never_let_go_of_stays() {
+    let Bench { mapping, fabric, holds, memory, .. } = Bench::new();
+    holds.store(true, Ordering::Relaxed);
+    mapping.physical_down();
+    assert!(mapping.guest_receive_down(0, FW).is_err());
+    drop((mapping, fabric));
+    assert!(memory.upgrade().is_some());
+}

@@ -1,0 +1,109 @@
+//! Whose frames may be received into a mapped guest's buffers.
+//!
+//! In a bridge, a physical port receives frames for all of its ports. What is received into a guest's buffers can be read
+//! by that guest, whoever it is for. So a mapping has to say who may be, or frames have to be kept apart before.
+
+use crate::spec::{Driver, MappingSpec, Spec, Tenancy};
+
+/// How a mapping's physical port may receive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Into the guest's buffers, whatever comes.
+    InPlace,
+    /// Frames to these addresses and to groups into the guest's buffers; others must stay out of its memory.
+    Steered(Vec<[u8; 6]>),
+    /// Into buffers of the switch, because of this.
+    Copied(String),
+}
+
+/// Judges a mapping of `spec`.
+pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
+    let bridge = spec.bridges.iter().find(|bridge| bridge.ports.contains(&mapping.to));
+    // Nothing else is behind the queue of a port that is patched.
+    let Some(bridge) = bridge.filter(|_| !mapping.pass_through) else { return Verdict::InPlace };
+    let trusted = match &mapping.tenancy {
+        Tenancy::TrustAll | Tenancy::Steered => return Verdict::InPlace,
+        Tenancy::SteerByMac => {
+            let own = bridge.statics.iter().filter(|(_, _, port)| *port == mapping.to);
+            return Verdict::Steered(own.map(|(mac, _, _)| *mac).collect());
+        }
+        Tenancy::Trust(trusted) => trusted,
+    };
+    let somebody = |name: &String| spec.ports.iter().any(|port| port.name == *name && has_somebody(&port.driver));
+    let own = [&mapping.from, &mapping.to];
+    let others = bridge.ports.iter().filter(|name| !own.contains(name) && !trusted.contains(name));
+    let others: Vec<_> = others.filter(|name| somebody(name)).collect();
+    if others.is_empty() {
+        return Verdict::InPlace;
+    }
+    let quoted = |names: &[&String]| names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    let all: Vec<_> = trusted.iter().chain(others.iter().copied()).collect();
+    Verdict::Copied(format!(
+        "frames for {} would be received into memory of \"{}\": set `trust = [{}]` in its [[mapping]] if they may, else \
+         `steering`",
+        quoted(&others),
+        mapping.to,
+        quoted(&all),
+    ))
+}
+
+/// There is somebody behind the port whose frames are nobody else's business.
+fn has_somebody(driver: &Driver) -> bool {
+    !matches!(driver, Driver::Pcap { .. } | Driver::Generator { .. } | Driver::Sink)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{BridgeSpec, Mode, PortSpec};
+    use std::time::Duration;
+
+    fn guest(name: &str) -> PortSpec {
+        PortSpec::new(name, Driver::VhostUser { socket: name.into(), mode: Mode::Server, queues: 1 })
+    }
+
+    /// `wan` is mapped to `fw`, and in a bridge with it and `others`.
+    fn judged(tenancy: Tenancy, others: Vec<PortSpec>) -> Verdict {
+        let wan = PortSpec::new("wan", Driver::AfPacket { interface: "up0".into(), queues: 1 });
+        let ports: Vec<_> = [wan, guest("fw")].into_iter().chain(others).collect();
+        let statics = vec![([2, 0, 0, 0, 0, 1], 0, "fw".into()), ([2, 0, 0, 0, 0, 2], 0, "other".into())];
+        let bridge = BridgeSpec {
+            name: "br0".into(),
+            ports: ports.iter().map(|port| port.name.clone()).collect(),
+            ageing: Duration::from_secs(1),
+            statics,
+            flows: None,
+        };
+        let mapping =
+            MappingSpec { from: "wan".into(), to: "fw".into(), pass_through: false, tenancy, copy_break: None };
+        let spec = Spec { ports, bridges: vec![bridge], ..Spec::default() };
+        let alone = judge(&spec, &MappingSpec { pass_through: true, ..mapping.clone() });
+        assert_eq!(alone, Verdict::InPlace);
+        judge(&spec, &mapping)
+    }
+
+    #[test]
+    fn alone_with_the_physical_port() {
+        assert_eq!(judged(Tenancy::Trust(vec![]), vec![]), Verdict::InPlace);
+        assert_eq!(judged(Tenancy::Trust(vec![]), vec![PortSpec::new("sink", Driver::Sink)]), Verdict::InPlace);
+    }
+
+    #[test]
+    fn whoever_is_not_trusted_is_named() {
+        let tap = || PortSpec::new("tap", Driver::Tap { interface: None, mtu: None, queues: 1 });
+        let others = || vec![guest("other"), guest("third"), tap()];
+        let trust = |names: &[&str]| Tenancy::Trust(names.iter().map(|&name| name.into()).collect());
+        let Verdict::Copied(why) = judged(trust(&["third"]), others()) else { panic!("it is not safe") };
+        assert!(why.contains("frames for \"other\", \"tap\" would be received into memory of \"fw\""), "{why}");
+        assert!(why.contains("trust = [\"third\", \"other\", \"tap\"]"), "{why}");
+        assert_eq!(judged(trust(&["tap", "other", "third"]), others()), Verdict::InPlace);
+        for all in [Tenancy::TrustAll, Tenancy::Steered] {
+            assert_eq!(judged(all, others()), Verdict::InPlace);
+        }
+    }
+
+    #[test]
+    fn only_own_addresses_are_steered() {
+        assert_eq!(judged(Tenancy::SteerByMac, vec![guest("other")]), Verdict::Steered(vec![[2, 0, 0, 0, 0, 1]]));
+    }
+}

@@ -1,0 +1,42 @@
+//! Which frames go to the sockets, and what becomes of the others.
+
+use super::Session;
+use crate::port::Receive;
+use crate::port::af_xdp::{Steered, XdpReceive};
+use crate::port::kernel::PacketReceive;
+use netdev::{PacketRx, RxConfig};
+use xsk::{Groups, Steering};
+
+impl Session {
+    /// Which frames may go to sockets that have the guests' memories.
+    pub(super) fn destinations(&self) -> Result<Steering, String> {
+        let Some(macs) = &self.macs else { return Ok(Steering::All) };
+        if self.is_zero_copy() {
+            return Err(format!(
+                "the hardware of {} fills buffers before frames can be steered by MAC address: set mode = \"copy\" at port \
+                 \"{}\", or let the NIC steer and set steering = \"given\"",
+                self.watched.interface, self.shared.name
+            ));
+        }
+        Ok(Steering::Destinations { macs: macs.clone(), groups: Groups::All })
+    }
+
+    /// Chooses these.
+    pub(super) fn steer(&mut self, steering: Steering) -> Result<(), String> {
+        if self.steering != steering {
+            self.redirect.steer(&steering).map_err(|error| error.to_string())?;
+            self.steering = steering;
+        }
+        Ok(())
+    }
+
+    /// The half of a queue, with all frames that are steered to the kernel if this is the queue that has them.
+    pub(super) fn with_passed(&self, queue: usize, half: XdpReceive) -> Result<Box<dyn Receive>, String> {
+        if queue > 0 || self.steering == Steering::All {
+            return Ok(Box::new(half));
+        }
+        let rings = PacketRx::open(&self.watched.interface, 1, &RxConfig::default()).map_err(|e| e.to_string())?;
+        let passed = rings.into_iter().next().map(|ring| PacketReceive::new(ring, self.shared.drops.clone()));
+        Ok(Box::new(Steered::new(half, passed.ok_or("there is no packet socket")?, self.mapped(queue))))
+    }
+}

@@ -1,0 +1,83 @@
+//! Encapsulation: headers go in front of a frame as one more segment. What gathers them into the output's buffer is the one
+//! copy.
+
+use crate::octets::Bytes;
+use crate::port::vhost_user::VhostTransmit;
+use crate::port::{Sent, Transmit};
+use paflow::outer::Headers;
+use paflow::vxlan::End;
+use std::cell::RefCell;
+use std::sync::Arc;
+use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
+
+/// Sends into a tunnel.
+pub(crate) struct Encapsulate {
+    inner: Box<dyn Transmit>,
+    end: Arc<End>,
+    state: RefCell<State>,
+}
+
+/// What is kept from burst to burst.
+struct State {
+    storage: Box<BurstStorage>,
+    /// Headers in front of each frame of a burst.
+    headers: Box<[Headers; MAX_BURST]>,
+}
+
+impl Encapsulate {
+    /// Puts itself around `inner`.
+    pub(crate) fn new(inner: Box<dyn Transmit>, end: Arc<End>) -> Encapsulate {
+        let state = State { storage: Box::default(), headers: Box::new([end.headers(); MAX_BURST]) };
+        Encapsulate { inner, end, state: RefCell::new(state) }
+    }
+}
+
+impl Transmit for Encapsulate {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let State { storage, headers } = &mut *self.state.borrow_mut();
+        let fits = |len: u32| len <= self.end.room();
+        // All at once: waiting for one after the other would cost more than everything else here.
+        frames.as_slice().iter().for_each(|frame| frame.first().prefetch());
+        for (headers, frame) in headers.iter_mut().zip(frames.as_slice()).filter(|(_, frame)| fits(frame.len())) {
+            self.end.complete(headers, &Bytes::new(&frames, frame));
+        }
+        let mut burst = storage.start();
+        for (headers, frame) in headers.iter().zip(frames.as_slice()).filter(|(_, frame)| fits(frame.len())) {
+            let headers = Segment::from(&headers[..]);
+            // What does not fit is in very many pieces. Nobody cuts frames like that but to cause trouble.
+            let _ = burst.push_segments(std::iter::once(headers).chain(frames.segments(frame)));
+        }
+        let too_long = (frames.len() - burst.len()) as u32;
+        let sent = self.inner.transmit(burst.frames());
+        let bytes = sent.bytes - u64::from(sent.frames) * u64::from(self.end.overhead());
+        Sent { bytes, too_long: sent.too_long + too_long, ..sent }
+    }
+
+    fn notify(&self) {
+        self.inner.notify();
+    }
+
+    fn base(&self) -> Option<u32> {
+        self.inner.base()
+    }
+
+    fn returned(&self, release: &mut dyn FnMut(u16)) {
+        self.inner.returned(release);
+    }
+
+    fn recall(&self, release: &mut dyn FnMut(u16)) {
+        self.inner.recall(release);
+    }
+
+    fn keeps(&self) -> bool {
+        self.inner.keeps()
+    }
+
+    fn stop(&mut self) {
+        self.inner.stop();
+    }
+
+    fn guest(&self) -> Option<&VhostTransmit> {
+        self.inner.guest()
+    }
+}

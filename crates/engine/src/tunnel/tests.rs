@@ -1,0 +1,129 @@
+//! What goes in at one end comes out at the other, however it is cut.
+
+use super::{Encapsulate, decapsulate};
+use crate::drops::Drops;
+use crate::port::{Sent, Transmit};
+use paflow::outer::{Addresses, Checksum};
+use paflow::vxlan::{End, Endpoints};
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
+use virtqueue::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
+
+type Wire = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// Takes so many frames of each burst.
+struct Link(Wire, usize);
+
+impl Transmit for Link {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let mut sent = Sent::default();
+        for frame in frames.as_slice().iter().take(self.1) {
+            let mut bytes = vec![0; frame.len() as usize];
+            assert_eq!(frames.copy_to(frame, &mut bytes), bytes.len());
+            sent.frames += 1;
+            sent.bytes += bytes.len() as u64;
+            self.0.lock().unwrap().push(bytes);
+        }
+        sent
+    }
+}
+
+fn end(from: u8, to: u8, mtu: u16, checksum: Checksum) -> End {
+    let addresses = Addresses::V4 { source: [192, 0, 2, from].into(), destination: [192, 0, 2, to].into() };
+    let (source, destination) = ([2, 0, 0, 0, 0, from], [2, 0, 0, 0, 0, to]);
+    let endpoints = Endpoints { source, destination, addresses, port: 4789, vni: 100, hop_limit: 64, checksum };
+    End::new(&endpoints, mtu).unwrap()
+}
+
+/// Sends a burst of frames that are cut in pieces of `cut` bytes.
+fn send(mtu: u16, checksum: Checksum, most: usize, frames: &[Vec<u8>], cut: usize) -> (Vec<Vec<u8>>, Sent) {
+    let wire = Wire::default();
+    let port = Encapsulate::new(Box::new(Link(wire.clone(), most)), Arc::new(end(1, 2, mtu, checksum)));
+    let mut storage = Box::<BurstStorage>::default();
+    let mut burst = storage.start();
+    for frame in frames {
+        assert!(burst.push_segments(frame.chunks(cut).map(Segment::from)));
+    }
+    let sent = port.transmit(burst.frames());
+    let wire = std::mem::take(&mut *wire.lock().unwrap());
+    (wire, sent)
+}
+
+/// What comes out of these frames, cut likewise.
+fn receive(frames: &[Vec<u8>], cut: usize, drops: &Drops) -> Vec<Vec<u8>> {
+    let mut storage = Box::<BurstStorage>::default();
+    let mut burst = storage.start();
+    for frame in frames {
+        assert!(burst.push_segments(frame.chunks(cut).map(Segment::from)));
+    }
+    decapsulate(&end(2, 1, 1500, Checksum::Zero), &mut burst, drops);
+    let frames = burst.frames();
+    let copy = |frame: &virtqueue::Frame<'_>| {
+        let mut bytes = vec![0; frame.len() as usize];
+        frames.copy_to(frame, &mut bytes);
+        bytes
+    };
+    frames.as_slice().iter().map(copy).collect()
+}
+
+proptest! {
+    #[test]
+    fn what_goes_in_comes_out(
+        frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..300), 0..=MAX_BURST),
+        cuts in (17usize..400, 17usize..400),
+        checksum in prop_oneof![Just(Checksum::Zero), Just(Checksum::Computed)],
+    ) {
+        let (wire, sent) = send(1500, checksum, MAX_BURST, &frames, cuts.0);
+        prop_assert_eq!((sent.frames as usize, sent.too_long), (frames.len(), 0));
+        prop_assert_eq!(sent.bytes as usize, frames.iter().map(Vec::len).sum::<usize>(), "bytes of what is inside");
+        let drops = Drops::default();
+        prop_assert_eq!(receive(&wire, cuts.1, &drops), frames);
+        prop_assert!(drops.named().is_empty());
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_mtu_is_too_long() {
+    let frames: Vec<Vec<u8>> = [464, 465, 60, 1500].map(|len| vec![7; len]).into();
+    let (wire, sent) = send(500, Checksum::Zero, MAX_BURST, &frames, 5000);
+    assert_eq!((sent.frames, sent.too_long, sent.bytes), (2, 2, 524));
+    assert_eq!(wire.iter().map(Vec::len).collect::<Vec<_>>(), [514, 110]);
+    assert!(wire.iter().all(|frame| frame[20] == 0x40), "don't fragment");
+    let drops = Drops::default();
+    sent.count_drops(frames.len(), &drops);
+    assert_eq!(drops.named(), [("too-long".to_owned(), 2)].into());
+}
+
+#[test]
+fn what_the_link_does_not_take_is_not_sent() {
+    let frames = vec![vec![7; 60]; 4];
+    let (_, sent) = send(1500, Checksum::Zero, 3, &frames, 5000);
+    assert_eq!((sent.frames, sent.bytes, sent.too_long), (3, 180, 0));
+}
+
+#[test]
+fn frames_in_too_many_pieces_are_dropped() {
+    let frames = vec![vec![7; 70]; MAX_SEGMENTS / 70];
+    let (wire, sent) = send(1500, Checksum::Zero, MAX_BURST, &frames, 1);
+    assert_eq!((sent.frames, sent.too_long), (14, 0));
+    assert_eq!(wire.len(), 14);
+    // One more segment each: those at the end have no room.
+    let frames = vec![vec![7; 32]; MAX_BURST];
+    let (wire, sent) = send(1500, Checksum::Zero, MAX_BURST, &frames, 1);
+    assert_eq!((sent.frames as usize, sent.too_long), (wire.len(), (MAX_BURST - wire.len()) as u32));
+}
+
+#[test]
+fn what_is_not_of_the_tunnel_is_dropped_with_its_reason() {
+    let frames = vec![vec![7; 60]; 5];
+    let (mut wire, _) = send(1500, Checksum::Zero, MAX_BURST, &frames, 5000);
+    wire[0][12] = 0x86;
+    wire[1][48] = 101;
+    wire[2][24] ^= 1;
+    wire[3].pop();
+    wire[4].push(0);
+    let drops = Drops::default();
+    assert_eq!(receive(&wire, 5000, &drops), [vec![7; 60]]);
+    let reasons = ["not-tunnel", "other-vni", "bad-ip-checksum", "truncated"];
+    assert_eq!(drops.named(), reasons.map(|reason| (reason.to_owned(), 1)).into());
+}

@@ -1,0 +1,44 @@
+//! A worker without a thread: whoever holds it runs its rounds. For those who look at them under a model of a processor,
+//! which has one at a time.
+
+use super::{Input, Plan, WorkerCounters};
+use crate::clock::{self, Cycles};
+use crate::forward::{Half, Output, Target, TransmitQueue};
+use crate::port::{Receive, Transmit};
+use std::sync::Arc;
+
+/// One that takes frames from one queue to another.
+pub struct ByHand {
+    plan: Plan,
+    cycles: Cycles,
+}
+
+impl ByHand {
+    /// Frames go from `input` to `output`. If they are two ends of a mapping, `lends` says that the output's guest lends
+    /// its buffers, `keeps` that the output may keep the input's chains.
+    pub fn new(input: Box<dyn Receive>, output: Box<dyn Transmit>, lends: bool, keeps: bool) -> ByHand {
+        clock::start();
+        let cycles = Cycles::new();
+        let mut plan = Plan::new(Arc::<WorkerCounters>::default(), cycles.clone());
+        plan.inputs.push(Input {
+            port: 0,
+            queue: 0,
+            half: Some(input),
+            target: Target::Patch(0),
+            split: None,
+            tunnel: None,
+            lender: lends.then_some((0, 0)),
+            keeper: keeps.then_some((0, 0)),
+            counters: Arc::default(),
+            drops: Arc::default(),
+        });
+        let queue = TransmitQueue::new(Half::Own(Some(output)), Arc::default());
+        plan.outputs.push(Output { port: 1, queues: vec![queue], drops: Arc::default() });
+        ByHand { plan, cycles }
+    }
+
+    /// One round, as a worker runs it; whether anything moved.
+    pub fn round(&mut self) -> bool {
+        self.plan.round(self.cycles.now())
+    }
+}

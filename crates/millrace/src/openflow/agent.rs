@@ -1,0 +1,217 @@
+//! What all channels share: the state machine, and what the data path and it have to tell each other.
+
+use super::ports::Ports;
+use super::{Datapath, TICK};
+use crate::control::Flow;
+use crate::serve::Stop;
+use engine::stats::AggregationFlow;
+use openflow::aggregation::relayed;
+use openflow::{ConnectionId, Event, FlowTable, Identity, Millis, ServiceChain, Switch};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Flows that table 0 has room for.
+const FLOWS: usize = 65_536;
+
+/// Flows that the aggregation table has room for.
+const CHAINS: usize = 65_536;
+
+/// The state machine, and what belongs to it.
+struct State {
+    switch: Switch,
+    ports: Ports,
+    /// Versions of the tables that the data path has: table 0, and that of aggregation.
+    set: u64,
+    laid: u64,
+    /// Wakes those who wait for their controllers, by an eventfd each.
+    bells: BTreeMap<ConnectionId, Arc<OwnedFd>>,
+}
+
+/// Flows, for others to look at: clones show the same ones.
+#[derive(Clone)]
+pub struct Book {
+    started: Instant,
+    state: Arc<Mutex<State>>,
+}
+
+impl Book {
+    pub(super) fn new(datapath_id: u64) -> Self {
+        let identity = Identity {
+            datapath_id,
+            manufacturer: "Millrace".to_owned(),
+            hardware: "none".to_owned(),
+            software: env!("CARGO_PKG_VERSION").to_owned(),
+            serial: "none".to_owned(),
+            datapath: "none".to_owned(),
+        };
+        let switch = Switch::new(identity, 0, CHAINS);
+        let (set, laid) = (switch.table().version(), switch.aggregation().version());
+        let state = State { switch, ports: Ports::default(), set, laid, bells: BTreeMap::new() };
+        Self { started: Instant::now(), state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Millis {
+        self.started.elapsed().as_millis() as Millis
+    }
+
+    /// All flows, as they are now: those of the highest priority first. What they have counted is at most as old as the
+    /// last look at the data path.
+    pub fn flows(&self) -> Vec<Flow> {
+        let (guard, now) = (self.state(), self.now());
+        let show = |number: u8, table: &FlowTable| -> Vec<Flow> {
+            let mut flows: Vec<_> = table.flows().map(|flow| Flow::of(number, flow, now)).collect();
+            flows.sort_by_key(|flow| std::cmp::Reverse(flow.priority));
+            flows
+        };
+        let aggregation = show(openflow::aggregation::TABLE, guard.switch.aggregation());
+        show(0, guard.switch.table()).into_iter().chain(aggregation).collect()
+    }
+}
+
+/// What all channels share.
+pub(super) struct Agent<'d> {
+    book: Book,
+    datapath: &'d dyn Datapath,
+}
+
+impl<'d> Agent<'d> {
+    pub(super) fn new(book: Book, datapath: &'d dyn Datapath) -> Self {
+        Self { book, datapath }
+    }
+
+    /// Does something with the switch as it is now, and lets the data path have what that changed.
+    pub(super) fn act<R>(&self, act: impl FnOnce(&mut Switch, Millis) -> R) -> R {
+        let snapshot = self.datapath.snapshot();
+        let mut guard = self.book.state();
+        let now = self.book.now();
+        let State { switch, ports, set, laid, .. } = &mut *guard;
+        ports.update(switch, &snapshot, now);
+        let table = switch.table_mut();
+        table.set_limit(if snapshot.datapath.is_some() { FLOWS } else { 0 });
+        let (looked_up, found) =
+            self.datapath.harvest_flows(&mut |id, packets, bytes| table.account(id, packets, bytes, now));
+        table.account_lookups(looked_up, found);
+        switch.expire(now);
+        let done = act(switch, now);
+        if *set != switch.table().version() {
+            *set = switch.table().version();
+            self.datapath.set_flows(switch.table().snapshot());
+        }
+        if *laid != switch.aggregation().version() {
+            *laid = switch.aggregation().version();
+            let by_vni = snapshot.aggregation.is_some_and(|stats| stats.service_chain_id == "vni");
+            self.datapath.lay_flows(chains(switch.next_hops(), by_vni));
+        }
+        while let Some(Event::PacketOut { in_port, actions, data }) = switch.event() {
+            match snapshot.datapath {
+                Some(_) => self.datapath.packet_out(in_port, &actions, &data),
+                None => tracing::debug!(in_port, "a controller's packet is dropped: no bridge has `openflow`"),
+            }
+        }
+        guard.ring();
+        done
+    }
+
+    /// Looks after time, ports and packets for controllers until `stop`.
+    pub(super) fn watch(&self, stop: &Stop) {
+        let mut next = Instant::now();
+        loop {
+            if Instant::now() >= next {
+                next = Instant::now() + TICK;
+                self.act(|_, _| {});
+            }
+            let left = Timespec::try_from(next.saturating_duration_since(Instant::now())).ok();
+            let bell = self.datapath.bell();
+            let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+            let _ = poll(&mut fds, left.as_ref());
+            if !fds[0].revents().is_empty() {
+                return;
+            }
+            if !fds[1].revents().is_empty() {
+                self.datapath.answer();
+                self.show_packets();
+                self.take_relayed();
+            }
+        }
+    }
+
+    fn show_packets(&self) {
+        let mut guard = self.book.state();
+        self.datapath.packet_ins(&mut |packet| guard.switch.packet_in(packet));
+        guard.ring();
+    }
+
+    /// Nobody is told what became of flows that were relayed: there is no way back.
+    fn take_relayed(&self) {
+        let mut frames = Vec::new();
+        self.datapath.relayed_flows(&mut |frame| frames.push(frame.to_vec()));
+        if frames.is_empty() {
+            return;
+        }
+        self.act(|switch, now| {
+            for frame in &frames {
+                match relayed(frame).map(|message| switch.relayed(message, now)) {
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => tracing::debug!(%error, "a relayed flow is refused"),
+                    None => tracing::debug!("a frame that should relay a flow holds none"),
+                }
+            }
+        });
+    }
+
+    /// A channel begins; the eventfd says when there is something for its controller.
+    pub(super) fn connect(&self) -> rustix::io::Result<(ConnectionId, Arc<OwnedFd>)> {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let id = self.act(|switch, _| switch.connect());
+        self.book.state().bells.insert(id, bell.clone());
+        Ok((id, bell))
+    }
+
+    /// A channel has ended; whether the two sides had agreed on a version.
+    pub(super) fn disconnect(&self, id: ConnectionId) -> bool {
+        self.book.state().bells.remove(&id);
+        self.act(|switch, _| {
+            let was_ready = switch.is_ready(id);
+            switch.disconnect(id);
+            was_ready
+        })
+    }
+
+    /// Takes what is to be sent to a controller.
+    pub(super) fn output(&self, id: ConnectionId) -> Vec<u8> {
+        self.book.state().switch.output(id).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Asks a controller for a sign of life.
+    pub(super) fn ping(&self, id: ConnectionId) {
+        self.book.state().switch.ping(id);
+    }
+}
+
+impl State {
+    /// Wakes those who have something to send.
+    fn ring(&mut self) {
+        for (id, bell) in &self.bells {
+            if self.switch.output(*id).is_some_and(|output| !output.is_empty()) {
+                let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+            }
+        }
+    }
+}
+
+/// Flows of the kind that the switch looks up; those of the other kind have no effect.
+fn chains(next_hops: BTreeMap<ServiceChain, u16>, by_vni: bool) -> Vec<AggregationFlow> {
+    let flow = |(chain, nfi)| match chain {
+        ServiceChain::Vid(vid) if !by_vni => Some(AggregationFlow { sc: vid.into(), nfi }),
+        ServiceChain::Vni(vni) if by_vni => Some(AggregationFlow { sc: vni, nfi }),
+        _ => None,
+    };
+    next_hops.into_iter().filter_map(flow).collect()
+}

@@ -1,0 +1,41 @@
+//! The channel to a controller that the switch connects to: again and again, ever more rarely.
+
+use super::agent::Agent;
+use super::channel;
+use crate::config::ListenAddress;
+use crate::serve::{Stop, connect};
+use std::time::{Duration, Instant};
+
+/// First and longest time between two attempts.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
+
+/// Time that an attempt may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Keeps a channel to the controller at `address` until `stop`.
+pub(super) fn seek(agent: &Agent<'_>, address: &ListenAddress, stop: &Stop) {
+    let mut pause = PAUSES.0;
+    // Said once, and not at each attempt.
+    let mut said = false;
+    loop {
+        match connect(address, Instant::now() + PATIENCE, stop) {
+            Ok(connection) => {
+                tracing::info!(controller = %address, "connected");
+                said = false;
+                if channel::converse(agent, &connection) {
+                    pause = PAUSES.0;
+                }
+                tracing::info!(controller = %address, "disconnected");
+            }
+            Err(error) if !said => {
+                tracing::warn!(controller = %address, %error, "cannot connect, and goes on trying");
+                said = true;
+            }
+            Err(_) => {}
+        }
+        if stop.sleep(pause) {
+            return;
+        }
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}

@@ -1,0 +1,136 @@
+//! Matches and actions as people write them, in the words of `ovs-ofctl`.
+
+use crate::action::Action;
+use crate::fields::{FIELDS, Field, Match};
+use crate::key::VLAN_PRESENT;
+use crate::ofp::port;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+impl Field {
+    fn name(self) -> &'static str {
+        match self {
+            Field::InPort => "in_port",
+            Field::EthDst => "eth_dst",
+            Field::EthSrc => "eth_src",
+            Field::EthType => "eth_type",
+            Field::VlanVid => "vlan_vid",
+            Field::VlanPcp => "vlan_pcp",
+            Field::IpProto => "ip_proto",
+            Field::Ipv4Src => "ip_src",
+            Field::Ipv4Dst => "ip_dst",
+            Field::TcpSrc => "tcp_src",
+            Field::TcpDst => "tcp_dst",
+            Field::UdpSrc => "udp_src",
+            Field::UdpDst => "udp_dst",
+            Field::Ipv6Src => "ipv6_src",
+            Field::Ipv6Dst => "ipv6_dst",
+            Field::TunnelId => "tun_id",
+        }
+    }
+
+    /// A value, or a mask, of this field.
+    fn show(self, value: u128) -> String {
+        match self {
+            Field::EthDst | Field::EthSrc => {
+                let bytes = &value.to_be_bytes()[10..];
+                bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+            }
+            Field::Ipv4Src | Field::Ipv4Dst => Ipv4Addr::from(value as u32).to_string(),
+            Field::Ipv6Src | Field::Ipv6Dst => Ipv6Addr::from(value).to_string(),
+            Field::InPort => show_port(value as u32),
+            Field::EthType | Field::VlanVid | Field::TunnelId => format!("{value:#x}"),
+            _ => value.to_string(),
+        }
+    }
+}
+
+fn show_port(number: u32) -> String {
+    let name = match number {
+        port::IN_PORT => "IN_PORT",
+        port::TABLE => "TABLE",
+        port::NORMAL => "NORMAL",
+        port::FLOOD => "FLOOD",
+        port::ALL => "ALL",
+        port::CONTROLLER => "CONTROLLER",
+        port::LOCAL => "LOCAL",
+        port::ANY => "ANY",
+        number => return number.to_string(),
+    };
+    name.to_owned()
+}
+
+impl fmt::Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut between = "";
+        for field in FIELDS {
+            let (value, mask) = (self.value.get(field), self.mask.get(field));
+            // Fields of TCP and UDP, and of both versions of IP, have one place in keys.
+            if mask == 0 || !field.exists_in(self) {
+                continue;
+            }
+            f.write_str(between)?;
+            between = ",";
+            let present = u128::from(VLAN_PRESENT);
+            match field {
+                Field::VlanVid if mask == field.all() && value & present != 0 => {
+                    write!(f, "dl_vlan={}", value & 0xfff)?
+                }
+                _ if mask == field.all() => write!(f, "{}={}", field.name(), field.show(value))?,
+                _ => write!(f, "{}={}/{}", field.name(), field.show(value), field.show(mask))?,
+            }
+        }
+        if between.is_empty() { f.write_str("any") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Action::Output { port: port::CONTROLLER, max_len } => write!(f, "CONTROLLER:{max_len}"),
+            Action::Output { port, .. } if port <= port::MAX => write!(f, "output:{port}"),
+            Action::Output { port, .. } => f.write_str(&show_port(port)),
+            Action::PushVlan(ethertype) => write!(f, "push_vlan:{ethertype:#x}"),
+            Action::PopVlan => f.write_str("pop_vlan"),
+            Action::SetField(field, value) => write!(f, "set_field:{}->{}", field.show(value), field.name()),
+            Action::SetNfi(nfi) => write!(f, "write_metadata:{nfi}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matches_and_actions_read_as_in_ovs_ofctl() {
+        let all = u128::MAX;
+        let tcp = Match::any()
+            .with(Field::InPort, 3, all)
+            .with(Field::EthDst, 0x0200_0000_0001, 0xffff_0000_0000)
+            .with(Field::EthType, 0x0800, all)
+            .with(Field::VlanVid, 0x1064, all)
+            .with(Field::IpProto, 6, all)
+            .with(Field::Ipv4Dst, 0x0a00_0000, 0xff00_0000)
+            .with(Field::TcpDst, 80, all);
+        assert_eq!(
+            tcp.to_string(),
+            "in_port=3,eth_dst=02:00:00:00:00:00/ff:ff:00:00:00:00,eth_type=0x800,dl_vlan=100,ip_proto=6,\
+             ip_dst=10.0.0.0/255.0.0.0,tcp_dst=80"
+        );
+        assert_eq!(Match::any().with(Field::VlanVid, 0x1000, 0x1000).to_string(), "vlan_vid=0x1000/0x1000");
+        assert_eq!(Match::any().to_string(), "any");
+        let actions = [
+            Action::Output { port: 2, max_len: 0 },
+            Action::Output { port: port::CONTROLLER, max_len: 128 },
+            Action::Output { port: port::NORMAL, max_len: 0 },
+            Action::PushVlan(0x8100),
+            Action::SetField(Field::Ipv6Src, 1),
+            Action::PopVlan,
+        ];
+        assert_eq!(
+            actions.map(|action| action.to_string()).join(","),
+            "output:2,CONTROLLER:128,NORMAL,push_vlan:0x8100,set_field:::1->ipv6_src,pop_vlan"
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! The UDP datagram in a frame, and whether the headers in front of it tell the truth.
+
+use crate::checksum::Sum;
+use crate::octets::Octets;
+use crate::reject::Reject;
+use crate::table::key::{IPV4, IPV6, UDP};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Length of a UDP header.
+pub(crate) const UDP_LEN: usize = 8;
+
+/// The UDP datagram in a frame. Nothing was checked but that it is one.
+pub(crate) struct Datagram {
+    /// Where the IP header is, the UDP header, and the end of the IP packet.
+    ip: usize,
+    pub(crate) udp: usize,
+    pub(crate) end: usize,
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    /// It is the first of several fragments.
+    fragment: bool,
+    /// The sum of an IPv4 header without options.
+    header: Option<Sum>,
+}
+
+impl Datagram {
+    /// The datagram of an IP packet at `at`, if that carries one. Later fragments have no UDP header: they are none.
+    #[inline(always)]
+    pub(crate) fn find<S: Octets + ?Sized>(frame: &S, ethertype: u16, at: usize) -> Option<Datagram> {
+        match ethertype {
+            IPV4 => Self::ipv4(frame, at),
+            IPV6 => Self::ipv6(frame, at),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn ipv4<S: Octets + ?Sized>(frame: &S, at: usize) -> Option<Datagram> {
+        let header = frame.read::<20>(at)?;
+        let len = usize::from(header[0] & 15) * 4;
+        let fragment = u16::from_be_bytes([header[6], header[7]]);
+        if header[0] >> 4 != 4 || len < 20 || header[9] != UDP || fragment & 0x1fff != 0 {
+            return None;
+        }
+        let [.., s0, s1, s2, s3, d0, d1, d2, d3] = header;
+        Some(Datagram {
+            ip: at,
+            udp: at + len,
+            end: at + usize::from(u16::from_be_bytes([header[2], header[3]])),
+            source: Ipv4Addr::new(s0, s1, s2, s3).into(),
+            destination: Ipv4Addr::new(d0, d1, d2, d3).into(),
+            fragment: fragment & 0x2000 != 0,
+            header: (len == 20).then(|| {
+                let mut sum = Sum::new();
+                sum.add(&header);
+                sum
+            }),
+        })
+    }
+
+    #[inline(always)]
+    fn ipv6<S: Octets + ?Sized>(frame: &S, at: usize) -> Option<Datagram> {
+        let header = frame.read::<40>(at)?;
+        if header[0] >> 4 != 6 || header[6] != UDP {
+            return None;
+        }
+        let udp = at + 40;
+        let address = |from: usize| {
+            let octets: [u8; 16] = std::array::from_fn(|index| header[from + index]);
+            IpAddr::from(Ipv6Addr::from(octets))
+        };
+        let end = udp + usize::from(u16::from_be_bytes([header[4], header[5]]));
+        Some(Datagram { ip: at, udp, end, source: address(8), destination: address(24), fragment: false, header: None })
+    }
+
+    /// Checks the headers, in a frame of which what is wanted begins at `start`. Without `zero_over_ipv6`, UDP over IPv6
+    /// has to have a checksum; with `verify`, a checksum that is there has to be right.
+    #[inline(always)]
+    pub(crate) fn check<S: Octets + ?Sized>(
+        &self,
+        frame: &S,
+        start: usize,
+        zero_over_ipv6: bool,
+        verify: bool,
+    ) -> Result<(), Reject> {
+        let &Datagram { ip, udp, end, .. } = self;
+        if self.destination.is_ipv4() {
+            let with_options = || {
+                let mut sum = Sum::new();
+                sum_of(frame, (ip, udp), &mut sum);
+                sum
+            };
+            if self.header.unwrap_or_else(with_options).finish() != 0 {
+                return Err(Reject::BadIpChecksum);
+            }
+        }
+        if self.fragment {
+            return Err(Reject::Fragmented);
+        }
+        let there = frame.size();
+        if end > there || start > end {
+            return Err(Reject::Truncated { needed: end.max(start), there: there.min(end) });
+        }
+        let udp_len = frame.word(udp + 4).unwrap_or(0);
+        if udp + usize::from(udp_len) != end {
+            return Err(Reject::LengthMismatch { expected: udp + usize::from(udp_len), there: end });
+        }
+        match frame.word(udp + 6) {
+            Some(0) if self.destination.is_ipv6() && !zero_over_ipv6 => Err(Reject::NoUdpChecksum),
+            Some(0) => Ok(()),
+            _ if verify => self.verify(frame, udp_len),
+            _ => Ok(()),
+        }
+    }
+
+    /// The UDP checksum (RFC 768, and RFC 8200, Section 8.1).
+    fn verify<S: Octets + ?Sized>(&self, frame: &S, udp_len: u16) -> Result<(), Reject> {
+        let mut sum = Sum::new();
+        for address in [self.source, self.destination] {
+            match address {
+                IpAddr::V4(address) => sum.add(&address.octets()),
+                IpAddr::V6(address) => sum.add(&address.octets()),
+            }
+        }
+        sum.add_word(u16::from(UDP));
+        sum.add_word(udp_len);
+        sum_of(frame, (self.udp, self.end), &mut sum);
+        if sum.finish() == 0 { Ok(()) } else { Err(Reject::BadUdpChecksum) }
+    }
+}
+
+/// Adds `frame[from..to]`.
+#[inline]
+pub(crate) fn sum_of<S: Octets + ?Sized>(frame: &S, (mut from, to): (usize, usize), sum: &mut Sum) {
+    while let Some(bytes) = frame.read::<64>(from).filter(|_| from + 64 <= to) {
+        sum.add(&bytes);
+        from += 64;
+    }
+    while let Some(bytes) = frame.read::<4>(from).filter(|_| from + 4 <= to) {
+        sum.add(&bytes);
+        from += 4;
+    }
+    while let Some(byte) = frame.byte(from).filter(|_| from < to) {
+        sum.add(&[byte]);
+        from += 1;
+    }
+}

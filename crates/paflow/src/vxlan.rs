@@ -1,0 +1,204 @@
+//! A point-to-point tunnel of VXLAN (RFC 7348): any Ethernet frame inside UDP.
+
+use crate::checksum::Sum;
+use crate::datagram::{Datagram, UDP_LEN, sum_of};
+use crate::header::MIN_PACKET;
+use crate::octets::Octets;
+use crate::outer::{Addresses, Checksum, Headers, Mac, Outer, RouteError, Tunnel};
+use crate::reject::Reject;
+use crate::table::key::{IPV4, IPV6, UDP, VXLAN_VALID, network};
+use std::net::IpAddr;
+
+/// Length of a VXLAN header.
+const VXLAN_LEN: usize = 8;
+const ETHERNET_LEN: usize = 14;
+
+/// First port of the range that source ports are made up in (RFC 6335, Section 6), and how many bits it leaves.
+const DYNAMIC_PORTS: u16 = 0xc000;
+const DYNAMIC_BITS: u32 = 14;
+
+/// What a tunnel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// Source of the outer Ethernet header, and its destination: the other end, or the router before it.
+    pub source: Mac,
+    /// See above.
+    pub destination: Mac,
+    /// IP addresses: the source is this end, the destination the other one.
+    pub addresses: Addresses,
+    /// UDP port of VXLAN, at both ends.
+    pub port: u16,
+    /// The virtual network.
+    pub vni: u32,
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+    /// What to write into the UDP checksum. What arrives may have one or not, as RFC 7348 asks.
+    pub checksum: Checksum,
+}
+
+/// Why nothing comes out of the tunnel for a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stray {
+    /// It is not VXLAN from the other end to this one.
+    Foreign,
+    /// It is of another virtual network.
+    OtherVni(u32),
+    /// Its headers are wrong.
+    Wrong(Reject),
+}
+
+impl From<Reject> for Stray {
+    fn from(reject: Reject) -> Stray {
+        Stray::Wrong(reject)
+    }
+}
+
+/// One end of a tunnel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    outer: Outer,
+    /// Addresses of the other end and of this one: as they arrive.
+    from: IpAddr,
+    to: IpAddr,
+    port: u16,
+    vni: u32,
+    /// Longest frame inside.
+    room: u32,
+}
+
+impl End {
+    /// The end of a tunnel that `endpoints` describe. `mtu` is the longest payload of an outer Ethernet frame, IP header
+    /// included.
+    pub fn new(endpoints: &Endpoints, mtu: u16) -> Result<End, RouteError> {
+        let &Endpoints { source, destination, addresses, port, vni, hop_limit, checksum } = endpoints;
+        let tunnel = Tunnel { addresses, source_port: DYNAMIC_PORTS, destination_port: port, hop_limit, checksum };
+        let mut outer = Outer::new(source, destination, Some(&tunnel))?;
+        outer.vxlan(vni)?;
+        let (from, to) = match addresses {
+            Addresses::V4 { source, destination } => (destination.into(), source.into()),
+            Addresses::V6 { source, destination } => (destination.into(), source.into()),
+        };
+        let room = (u32::from(mtu) + ETHERNET_LEN as u32).saturating_sub(outer.len() as u32);
+        Ok(End { outer, from, to, port, vni, room })
+    }
+
+    /// Bytes in front of the frame inside, when this end sends, and also when it receives from an end that adds no options.
+    #[inline(always)]
+    pub fn overhead(&self) -> u32 {
+        self.outer.len() as u32
+    }
+
+    /// Longest frame that fits the MTU once it is inside.
+    #[inline(always)]
+    pub fn room(&self) -> u32 {
+        self.room
+    }
+
+    /// Where the frame inside of `frame` begins and ends.
+    #[inline]
+    pub fn inside<S: Octets + ?Sized>(&self, frame: &S) -> Result<(u32, u32), Stray> {
+        let ethertype = frame.word(12).ok_or(Stray::Foreign)?;
+        let datagram = Datagram::find(frame, ethertype, ETHERNET_LEN).ok_or(Stray::Foreign)?;
+        let &Datagram { udp, end, source, destination, .. } = &datagram;
+        if frame.word(udp + 2) != Some(self.port) || (source, destination) != (self.from, self.to) {
+            return Err(Stray::Foreign);
+        }
+        let start = udp + UDP_LEN + VXLAN_LEN;
+        // RFC 7348, Section 4.1: no checksum is accepted, and one that is there may be verified.
+        datagram.check(frame, start, true, true)?;
+        let vni = vni(frame, udp + UDP_LEN)?;
+        if vni != self.vni {
+            return Err(Stray::OtherVni(vni));
+        }
+        let len = end - start;
+        if len < usize::from(MIN_PACKET) {
+            return Err(Reject::Runt(len as u16).into());
+        }
+        Ok((start as u32, end as u32))
+    }
+
+    /// Headers that belong to no frame yet.
+    pub fn headers(&self) -> Headers {
+        self.outer.headers()
+    }
+
+    /// Makes `headers`, of this end, those that go in front of `frame`, which is not longer than [`Self::room`].
+    #[inline]
+    pub fn complete<S: Octets + ?Sized>(&self, headers: &mut Headers, frame: &S) {
+        let mut sum = Sum::new();
+        if self.outer.wants_sum() {
+            sum_of(frame, (0, frame.size()), &mut sum);
+        }
+        self.outer.complete(headers, Some(source_port(frame)), frame.size() as u32, sum);
+    }
+}
+
+/// The VNI of the VXLAN header at `at`. Reserved flags and fields are ignored, as RFC 7348 asks.
+#[inline(always)]
+pub(crate) fn vni<S: Octets + ?Sized>(frame: &S, at: usize) -> Result<u32, Reject> {
+    match frame.read::<VXLAN_LEN>(at) {
+        Some([flags, _, _, _, v0, v1, v2, _]) if flags & VXLAN_VALID != 0 => Ok(u32::from_be_bytes([0, v0, v1, v2])),
+        Some([flags, ..]) => Err(Reject::BadVxlanFlags(flags)),
+        None => Err(Reject::Truncated { needed: at + VXLAN_LEN, there: frame.size() }),
+    }
+}
+
+/// A UDP source port that all frames of a flow have, and other flows rarely (RFC 7348, Section 5): made of addresses, and
+/// of ports where there are any. Fragments of one packet have no ports in common, so theirs are left out.
+#[inline]
+pub fn source_port<S: Octets + ?Sized>(frame: &S) -> u16 {
+    let mut hash = Hash(0);
+    if let Some([addresses @ .., _, _]) = frame.read::<ETHERNET_LEN>(0) {
+        hash.add(&addresses);
+    }
+    let ports = match network(frame) {
+        Some((IPV4, at)) => frame.read::<20>(at).and_then(|header| {
+            let [first, .., f0, f1, _, protocol, _, _, a0, a1, a2, a3, a4, a5, a6, a7] = header;
+            hash.add(&[protocol, a0, a1, a2, a3, a4, a5, a6, a7]);
+            let whole = u16::from_be_bytes([f0, f1]) & 0x3fff == 0;
+            (whole && has_ports(protocol)).then_some(at + usize::from(first & 15) * 4)
+        }),
+        Some((IPV6, at)) => frame.read::<40>(at).and_then(|header| {
+            let [_, _, _, _, _, _, protocol, _, addresses @ ..] = header;
+            hash.add(&addresses);
+            hash.add(&[protocol]);
+            has_ports(protocol).then_some(at + 40)
+        }),
+        _ => None,
+    };
+    if let Some(ports) = ports.and_then(|at| frame.read::<4>(at)) {
+        hash.add(&ports);
+    }
+    DYNAMIC_PORTS | (hash.0 >> (u64::BITS - DYNAMIC_BITS)) as u16
+}
+
+/// TCP, UDP or SCTP.
+#[inline(always)]
+fn has_ports(protocol: u8) -> bool {
+    const TCP: u8 = 6;
+    const SCTP: u8 = 132;
+    matches!(protocol, TCP | UDP | SCTP)
+}
+
+/// A multiplicative hash, whose upper bits are good.
+struct Hash(u64);
+
+impl Hash {
+    #[inline(always)]
+    fn add<const N: usize>(&mut self, bytes: &[u8; N]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.mix(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.mix(u64::from_le_bytes(last));
+        }
+    }
+
+    #[inline(always)]
+    fn mix(&mut self, word: u64) {
+        /// 2^64 divided by the golden ratio.
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        self.0 = ((self.0 ^ word).wrapping_mul(FACTOR)).rotate_left(29).wrapping_mul(FACTOR);
+    }
+}

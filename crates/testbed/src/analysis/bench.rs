@@ -1,0 +1,125 @@
+//! Measuring: a NIC and a network function in one process, the switch in another, as `testbed wire` has them.
+
+use super::setup::{Setup, sizes};
+use crate::compare::{Counted, Interrupt, Interrupted, Program, ProgramError, Ring};
+use crate::load::{RUNNING, Report};
+use clap::Args;
+use engine::stats::Snapshot;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// How long a program may take to do what is asked for.
+const LIMIT: Duration = Duration::from_secs(20);
+/// The switch is looked at so long after the load has begun, and before it ends.
+const MARGIN: Duration = Duration::from_millis(20);
+
+/// How long, how often and where is measured.
+#[derive(Clone, Debug, Args)]
+pub struct Measuring {
+    /// Measurements of each point, in turn with those that it is compared with
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 0.6)]
+    pub seconds: f64,
+    /// Seconds to run before each measurement
+    #[arg(long, default_value_t = 0.15)]
+    pub warmup: f64,
+    /// Processor of the switch
+    #[arg(long, value_name = "CPU", default_value_t = 0)]
+    pub switch_cpu: usize,
+    /// Processor of the NIC and the network function
+    #[arg(long, value_name = "CPU", default_value_t = 1)]
+    pub load_cpu: usize,
+    /// Directory for the results [default: bench/results/DATE-NAME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// One measurement failed.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum MeasureError {
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    #[error("a temporary directory can't be made, or this program not be found: {0}")]
+    System(std::io::Error),
+    #[error("what {who} wrote can't be read: {source}")]
+    Report { who: &'static str, source: serde_json::Error },
+    #[error("{0} frames came back changed")]
+    Corrupt(u64),
+}
+
+/// What was measured once.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    /// Millions of frames a second that came back.
+    pub mpps: f64,
+    /// Cycles of the switch per frame and way, in rounds that moved frames.
+    pub switch_cycles: f64,
+    /// Share of the switch's cycles that went into polling in vain.
+    pub switch_idle: f64,
+    /// Share of the load's cycles that went into polling in vain.
+    pub load_idle: f64,
+    /// Frames lost.
+    pub lost: u64,
+}
+
+/// Measures `setup` once.
+pub fn measure(setup: &Setup, measuring: &Measuring, interrupt: &Interrupt) -> Result<Sample, MeasureError> {
+    let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(MeasureError::System)?;
+    let sockets = ["nic.sock", "nf.sock"].map(|name| directory.path().join(name));
+    let program = std::env::current_exe().map_err(MeasureError::System)?;
+    let command = |words: &[&str], queues: String, cpu: usize| {
+        let mut command = Command::new(&program);
+        command.args(words).args(&sockets).args(["--queue-size", &queues, "--cpu", &cpu.to_string()]);
+        if setup.ring == Ring::Packed {
+            command.arg("--packed");
+        }
+        command
+    };
+    let mut load = command(&["wire", "--json"], sizes(setup.guest), measuring.load_cpu);
+    load.args(["--size", &setup.size.to_string(), "--touch", &setup.touch.to_string()]);
+    load.args(["--window", &setup.window().to_string()]);
+    load.args(["--seconds", &measuring.seconds.to_string(), "--warmup", &measuring.warmup.to_string()]);
+    if !setup.pattern.is_sound() {
+        load.arg("--unchecked");
+    }
+    let mut switch = command(&["analyse", "switch"], sizes(setup.physical), measuring.switch_cpu);
+    switch.args(["--pattern", &setup.pattern.letter().to_string()]);
+
+    let mut load = Program::start("the wire", load, interrupt)?;
+    let mut switch = Program::start("the switch", switch, interrupt)?;
+    let running = |load: &Program| load.errors().iter().any(|line| line == RUNNING).then_some(());
+    load.wait_for("its first frames", LIMIT, running)?;
+    interrupt.sleep(Duration::from_secs_f64(measuring.warmup) + MARGIN)?;
+    let before = snapshot(&mut switch)?;
+    interrupt.sleep(Duration::from_secs_f64(measuring.seconds).saturating_sub(2 * MARGIN).max(MARGIN))?;
+    let after = snapshot(&mut switch)?;
+    let text = load.finish(Duration::from_secs_f64(measuring.seconds) + LIMIT)?;
+    let report: Report =
+        serde_json::from_str(&text).map_err(|source| MeasureError::Report { who: "the wire", source })?;
+    if report.corrupt > 0 {
+        return Err(MeasureError::Corrupt(report.corrupt));
+    }
+    let counted = Counted::between(&before, &after);
+    Ok(Sample {
+        mpps: report.mpps,
+        switch_cycles: counted.cycles_per_packet,
+        switch_idle: counted.idle_share,
+        load_idle: report.idle_cycles,
+        lost: report.lost,
+    })
+}
+
+/// What the switch counts now.
+fn snapshot(switch: &mut Program) -> Result<Snapshot, MeasureError> {
+    let known = switch.output().len();
+    switch.say("")?;
+    let line = switch.wait_for("its counters", LIMIT, |switch| switch.output().get(known).cloned())?;
+    serde_json::from_str(&line).map_err(|source| MeasureError::Report { who: "the switch", source })
+}

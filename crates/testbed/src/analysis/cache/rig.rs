@@ -1,0 +1,252 @@
+//! The whole data path in one thread: NIC, switch and network function by turns, each in a function of its own, so that a
+//! profile tells them apart. All of them reach one memory at one address, as a cache that goes by physical addresses would
+//! see it.
+
+use super::super::pattern::Way;
+use super::super::setup::Setup;
+use crate::compare::Ring;
+use crate::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
+use crate::wire::{Broken, Device, Function, FunctionError, Rings};
+use engine::port::lend::Mapped;
+use engine::port::vhost_user::{VhostReceive, VhostTransmit};
+use engine::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
+use engine::worker::ByHand;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use std::hint::black_box;
+use std::sync::Arc;
+use vhost_user::frontend::{QueueEnd, QueuePair, QueueSizes};
+use virtqueue::device::{Dequeue, Enqueue};
+use virtqueue::driver::Queue;
+use virtqueue::memory::{Arena, MemoryError};
+use virtqueue::{Negotiated, QueueConfig, SetupError, features};
+
+/// The rig could not be put together, or broke.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum RigError {
+    #[error("no memory: {0}")]
+    Memory(#[from] MemoryError),
+    #[error("a queue could not be set up: {0}")]
+    Setup(#[from] SetupError),
+    #[error("an eventfd can't be made: {0}")]
+    Event(#[from] rustix::io::Errno),
+    #[error(transparent)]
+    Nic(#[from] Broken),
+    #[error(transparent)]
+    Function(#[from] FunctionError),
+    #[error("{received} frames came back where {wanted} should have, {corrupt} of them changed")]
+    Wrong { received: u64, wanted: u64, corrupt: u64 },
+}
+
+/// All parts.
+struct Rig {
+    nic: Device,
+    function: Function,
+    /// Frames from the NIC to the network function, and back.
+    there: ByHand,
+    back: ByHand,
+    window: u64,
+}
+
+/// What a profile knows the parts by.
+pub const PARTS: [(&str, &str); 4] =
+    [("SW_R", "switch_receives"), ("SW_T", "switch_transmits"), ("NF", "function_works"), ("NIC", "nic_works")];
+/// The function whose calls of these parts count.
+pub const MEASURED: &str = "rounds_measured";
+
+/// Sends `frames` through the rig, and as many before that do not count.
+pub fn run(setup: &Setup, frames: u64) -> Result<(), RigError> {
+    let mut rig = Rig::new(setup)?;
+    match setup.touch {
+        TouchLevel::None => rig.run::<Nothing>(frames),
+        TouchLevel::Header => rig.run::<Header>(frames),
+        TouchLevel::Payload => rig.run::<Payload>(frames),
+    }
+}
+
+impl Rig {
+    fn new(setup: &Setup) -> Result<Rig, RigError> {
+        let Setup { pattern, physical, guest, .. } = *setup;
+        let (receive, transmit) = (pattern.receive(), pattern.transmit());
+        let mapped = receive == Way::Zero || transmit == Way::Zero;
+        let [nic_features, guest_features] = negotiated(setup.ring, mapped);
+        let buffers = |size: u16| u64::from(size) * u64::from(STRIDE);
+        let len = 2 * (buffers(physical.receive) + buffers(physical.transmit)) + (1 << 20);
+        let mut arena = Arena::new(len + Function::footprint(guest_features, guest, setup.size), false)?;
+        if transmit == Way::Fake {
+            arena.omit_copies();
+        }
+        let [nic_to, nic_from] = rings(&mut arena, physical, nic_features);
+        let places = [physical.receive, physical.transmit]
+            .map(|size| arena.allocate(buffers(size), 4096).expect("the arena was made to fit"));
+        let [guest_to, guest_from] = rings(&mut arena, guest, guest_features);
+        let pair = QueuePair { receive: driver(&arena, guest_to)?, transmit: driver(&arena, guest_from)? };
+        let function = Function::new(&mut arena, pair, setup.size);
+        let arena = Arc::new(arena);
+
+        // The guest's side of the switch.
+        let memory = arena.memory().clone();
+        let mut to_guest = Enqueue::new(memory.clone(), &guest_to)?;
+        if receive == Way::Fake {
+            to_guest.omit_copies();
+        }
+        let mut from_guest = Dequeue::new(memory.clone(), &guest_from)?;
+        if transmit == Way::Zero {
+            from_guest.allow_keeping();
+        }
+        let mapping = Arc::new(Mapped::new(true, 0));
+        mapping.set_reachable(receive == Way::Zero);
+        mapping.set_keeper(from_guest.lender());
+        let to_guest = VhostTransmit::new(to_guest, None, Arc::default(), Arc::default());
+        let from_guest = VhostReceive::new(from_guest, None, None, Arc::default(), Arc::default());
+
+        // The NIC's side. It is told of the guest's buffers by where they lie in this process.
+        let mut ends = Vec::new();
+        for (config, buffers) in [nic_to, nic_from].into_iter().zip(places) {
+            let QueueEnd { queue, kick, call, config } = driver(&arena, config)?;
+            let (size, arena) = (config.size, arena.clone());
+            ends.push((End { queue, buffers, size, kick, arena, broken: Arc::default() }, call));
+        }
+        let memory = Arc::new(memory.also_by_host());
+        let device = Rings::of(Enqueue::new(memory.clone(), &nic_to)?, Dequeue::new(memory, &nic_from)?);
+        let nic = Device::new(device, setup.size, pattern.is_sound());
+        let (to_nic, _) = ends.pop().expect("there are two");
+        let (from_nic, call) = ends.pop().expect("there are two");
+        let lent = (receive == Way::Zero).then(|| mapping.clone());
+        let mergeable = nic_features.has(features::MRG_RXBUF);
+        let from_nic = VirtioReceive::new(from_nic, call, mergeable, lent, 0);
+        let to_nic = VirtioTransmit::new(to_nic, mapped.then_some(mapping));
+        Ok(Rig {
+            nic,
+            function,
+            there: ByHand::new(Box::new(from_nic), Box::new(to_guest), mapped, false),
+            back: ByHand::new(Box::new(from_guest), Box::new(to_nic), false, mapped),
+            window: setup.window().into(),
+        })
+    }
+
+    fn run<T: Touch>(&mut self, frames: u64) -> Result<(), RigError> {
+        // Frames from before all buffers were posted are not missed.
+        self.rounds_before::<T>(frames)?;
+        self.rounds_measured::<T>(self.nic.counts().received + frames)
+    }
+
+    // These two differ, or the compiler would make one of them.
+    #[inline(never)]
+    fn rounds_before<T: Touch>(&mut self, until: u64) -> Result<(), RigError> {
+        self.rounds::<T>(black_box(until))
+    }
+
+    #[inline(never)]
+    fn rounds_measured<T: Touch>(&mut self, until: u64) -> Result<(), RigError> {
+        let outcome = self.rounds::<T>(until);
+        black_box(until);
+        outcome
+    }
+
+    /// One after the other does all that there is to do, until so many frames have come back.
+    #[inline(always)]
+    fn rounds<T: Touch>(&mut self, until: u64) -> Result<(), RigError> {
+        let mut vain = 0;
+        loop {
+            let before = self.nic.counts();
+            if before.received >= until {
+                return Ok(());
+            }
+            self.nic_works::<T>()?;
+            self.switch_receives();
+            self.function_works::<T>()?;
+            self.switch_transmits();
+            let Counts { received, corrupt, .. } = self.nic.counts();
+            // Buffers that are lent take a turn to come to the NIC.
+            vain = if received == before.received { vain + 1 } else { 0 };
+            if vain > 4 || corrupt > 0 {
+                return Err(RigError::Wrong { received, wanted: until, corrupt });
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn nic_works<T: Touch>(&mut self) -> Result<(), RigError> {
+        while self.nic.turn::<T>(self.window)? > 0 {}
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn switch_receives(&mut self) {
+        while self.there.round() {}
+    }
+
+    #[inline(never)]
+    fn function_works<T: Touch>(&mut self) -> Result<(), RigError> {
+        while self.function.turn::<T>()? > 0 {}
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn switch_transmits(&mut self) {
+        while self.back.round() {}
+    }
+}
+
+/// What the switch negotiates with the NIC and with the guest.
+fn negotiated(ring: Ring, mapped: bool) -> [Negotiated; 2] {
+    let common = features::VERSION_1 | if ring == Ring::Packed { features::RING_PACKED } else { 0 };
+    let nic = features::IN_ORDER | if mapped { 0 } else { features::MRG_RXBUF };
+    let guest = features::MRG_RXBUF | if mapped { 0 } else { features::IN_ORDER };
+    [Negotiated(common | nic), Negotiated(common | guest)]
+}
+
+fn rings(arena: &mut Arena, sizes: QueueSizes, negotiated: Negotiated) -> [QueueConfig; 2] {
+    [sizes.receive, sizes.transmit]
+        .map(|size| Queue::layout(arena, size, negotiated).expect("the arena was made to fit"))
+}
+
+fn driver(arena: &Arena, config: QueueConfig) -> Result<QueueEnd, RigError> {
+    let event = || -> Result<OwnedFd, RigError> { Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?) };
+    Ok(QueueEnd { queue: Queue::new(arena, &config)?, config, kick: event()?, call: event()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::pattern::Pattern;
+    use super::*;
+    use clap::ValueEnum;
+
+    /// Every pattern moves its frames, and those that make their copies move them unharmed.
+    #[test]
+    fn all_patterns_and_formats_go_round() {
+        for &pattern in Pattern::value_variants() {
+            for ring in [Ring::Split, Ring::Packed] {
+                for (receive, transmit) in [(64, 64), (1024, 256)] {
+                    let sizes = QueueSizes { receive, transmit };
+                    let setup =
+                        Setup { pattern, ring, size: 512, touch: TouchLevel::Payload, physical: sizes, guest: sizes };
+                    let outcome = run(&setup, 5000);
+                    assert!(outcome.is_ok(), "{pattern}, {ring}, {receive}: {outcome:?}");
+                }
+            }
+        }
+    }
+
+    /// A frame whose copy was left out is seen by a NIC that compares.
+    #[test]
+    fn fakes_are_fakes() {
+        for pattern in [Pattern::B, Pattern::C, Pattern::F] {
+            let sizes = 64.into();
+            let setup = Setup {
+                pattern,
+                ring: Ring::Split,
+                size: 512,
+                touch: TouchLevel::Payload,
+                physical: sizes,
+                guest: sizes,
+            };
+            let mut rig = Rig::new(&setup).unwrap();
+            rig.nic.check();
+            // Numbers that were sent before keep its window shut.
+            assert!(matches!(rig.rounds::<Payload>(1000), Err(RigError::Wrong { .. })), "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What was found: a table of points, with all that was measured of each.
+
+use super::bench::{Measuring, Sample};
+use super::setup::Setup;
+use crate::compare::{Rig, Spread};
+use crate::latency::Latency;
+use crate::transfer::Transfer;
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+
+/// All of one analysis.
+#[derive(Debug, Serialize)]
+pub struct Findings {
+    /// What was analysed.
+    pub title: String,
+    /// Where it was measured.
+    pub rig: Rig,
+    /// What lines cost on their way between the processors, before the first measurement.
+    pub transfer: Transfer,
+    /// Rounds, and seconds of each measurement.
+    pub rounds: u32,
+    /// See above.
+    pub seconds: f64,
+    /// What tells the points of a row from each other.
+    pub columns: Vec<String>,
+    /// Points that were measured in turn.
+    pub rows: Vec<Row>,
+}
+
+/// Points that were measured in turn.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// What they have in common.
+    pub label: String,
+    /// How far apart the processors were before the first of them.
+    pub latency: Latency,
+    /// One for each column.
+    pub points: Vec<Point>,
+}
+
+/// One point.
+#[derive(Debug, Serialize)]
+pub struct Point {
+    /// The conditions.
+    pub setup: Setup,
+    /// What was measured, round by round.
+    pub samples: Vec<Sample>,
+}
+
+impl Point {
+    /// A figure, over all rounds.
+    pub fn spread(&self, figure: impl Fn(&Sample) -> f64) -> Option<Spread> {
+        Spread::of(self.samples.iter().map(figure))
+    }
+
+    /// The median of a figure.
+    pub fn median(&self, figure: impl Fn(&Sample) -> f64) -> f64 {
+        self.spread(figure).map_or(0.0, |spread| spread.median)
+    }
+}
+
+impl Findings {
+    /// Nothing so far.
+    pub fn new(title: &str, measuring: &Measuring, (rig, transfer): (Rig, Transfer), columns: Vec<String>) -> Findings {
+        let (rounds, seconds) = (measuring.rounds, measuring.seconds);
+        Findings { title: title.into(), rig, transfer, rounds, seconds, columns, rows: Vec::new() }
+    }
+
+    /// Rates, and cycles of the switch, as tables for people.
+    pub fn text(&self) -> String {
+        let rates = self.table("Mpps", |point| format!("{:.2}", point.median(|sample| sample.mpps)));
+        let cycles = self.table("CYCLES", |point| format!("{:.1}", point.median(|sample| sample.switch_cycles)));
+        let idle = self.table("LOAD IDLE", |point| format!("{:.0} %", 100.0 * point.median(|sample| sample.load_idle)));
+        let mut text = format!("{}\n\n{rates}\n\n{cycles}\n\n{idle}\n\n{}\n", self.title, self.rig);
+        text += &format!(
+            "Medians of {} rounds of {} s, the points of a row in turn. Frames are counted once for both ways; cycles are \
+             those of the switch per frame and way.\nBetween the processors: {}.\n",
+            self.rounds, self.seconds, self.transfer
+        );
+        for (row, point) in self.rows.iter().flat_map(|row| row.points.iter().map(move |point| (row, point))) {
+            let lost: u64 = point.samples.iter().map(|sample| sample.lost).sum();
+            if lost > 0 {
+                text += &format!("Note: {}, {}: {lost} frames lost.\n", row.label, point.setup.pattern);
+            }
+        }
+        text
+    }
+
+    fn table(&self, name: &str, cell: impl Fn(&Point) -> String) -> String {
+        let mut table = Table::new();
+        let header = [name.to_owned()].into_iter().chain(self.columns.iter().cloned());
+        table.load_style(NOTHING).set_header(header.chain(["CORES".to_owned()]));
+        for index in 1..=self.columns.len() {
+            if let Some(column) = table.column_mut(index) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        for row in &self.rows {
+            let cells = row.points.iter().map(&cell);
+            let cores = format!("{} {:.0} ns", row.latency.distance, row.latency.nanoseconds);
+            table.add_row([row.label.clone()].into_iter().chain(cells).chain([cores]));
+        }
+        table.trim_fmt()
+    }
+}

@@ -1,0 +1,117 @@
+//! What each copy costs: all patterns in turn, over sizes of frames.
+
+use super::bench::Measuring;
+use super::findings::Findings;
+use super::lines::{self, Line, Lines};
+use super::pattern::Pattern;
+use super::setup::Setup;
+use super::{AnalyseError, Plan};
+use crate::compare::Ring;
+use crate::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
+use crate::wire::queue_sizes;
+use clap::Args;
+use vhost_user::frontend::QueueSizes;
+
+/// Which patterns, under which conditions.
+#[derive(Clone, Debug, Args)]
+pub struct Patterns {
+    /// Patterns: those of the paper's table III, and g and h, which also send in place
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["a", "b", "c", "d", "e", "f", "g"])]
+    pub pattern: Vec<Pattern>,
+    /// Ring formats
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["split", "packed"])]
+    pub ring: Vec<Ring>,
+    /// Bytes of a frame, without its checksum
+    #[arg(long, value_delimiter = ',', default_values = ["64", "128", "256", "512", "1024", "1280", "1514"],
+          value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
+    pub size: Vec<u16>,
+    /// How much of every frame the network function touches, and the NIC looks at. It compares nothing of what comes back
+    /// by a pattern with fakes
+    #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
+    pub touch: TouchLevel,
+    /// Descriptors of the rings between NIC and switch
+    #[arg(long, value_name = "RX[:TX]", default_value = "256", value_parser = queue_sizes)]
+    pub physical: QueueSizes,
+    /// Descriptors of the rings between switch and network function
+    #[arg(long, value_name = "RX[:TX]", default_value = "256", value_parser = queue_sizes)]
+    pub r#virtual: QueueSizes,
+    #[command(flatten)]
+    pub measuring: Measuring,
+}
+
+/// Measures, and writes what was found.
+pub fn run(patterns: &Patterns) -> Result<(), AnalyseError> {
+    let columns = patterns.pattern.iter().map(Pattern::to_string).collect();
+    let mut findings = super::begin("Copy patterns, as RX/TX", &patterns.measuring, columns)?;
+    let outcome = super::measure(&mut findings, &plans(patterns), &patterns.measuring);
+    let pictures = [("chart.svg", chart(&findings, patterns)), ("formats.svg", formats(&findings, patterns))];
+    super::end(&findings, &patterns.measuring, "patterns", &pictures)?;
+    outcome
+}
+
+/// Sizes first, then formats: those that are shown side by side are measured near each other in time.
+fn plans(patterns: &Patterns) -> Vec<Plan> {
+    let Patterns { touch, physical, r#virtual: guest, .. } = *patterns;
+    let mut plans = Vec::new();
+    for &size in &patterns.size {
+        for &ring in &patterns.ring {
+            let setup = |&pattern: &Pattern| Setup { pattern, ring, size, touch, physical, guest };
+            plans.push((format!("{size} B {ring}"), patterns.pattern.iter().map(setup).collect()));
+        }
+    }
+    plans
+}
+
+/// Rates of one pattern and format, for every size that was measured.
+fn line(findings: &Findings, patterns: &Patterns, (pattern, ring): (Pattern, Ring), name: String) -> Line {
+    let median = |size: u16| {
+        let mut points = findings.rows.iter().flat_map(|row| &row.points);
+        let setup = |point: &&super::Point| {
+            let setup = &point.setup;
+            (setup.pattern, setup.ring, setup.size) == (pattern, ring, size)
+        };
+        points.find(setup).map(|point| point.median(|sample| sample.mpps))
+    };
+    Line { name, values: patterns.size.iter().map(|&size| median(size)).collect() }
+}
+
+/// All patterns, a panel for each format.
+fn chart(findings: &Findings, patterns: &Patterns) -> String {
+    let panel = |&ring: &Ring| {
+        let lines = patterns.pattern.iter().map(|p| line(findings, patterns, (*p, ring), p.to_string()));
+        (format!("{ring} rings"), lines.collect())
+    };
+    lines::svg(&Lines {
+        title: "What copies cost: frames through the switch and back, Mpps".into(),
+        axis: "bytes of a frame".into(),
+        marks: patterns.size.iter().map(u16::to_string).collect(),
+        panels: patterns.ring.iter().map(panel).collect(),
+        limits: Vec::new(),
+        foot: findings.rig.to_string(),
+    })
+}
+
+/// The paper's figure 12: the formats side by side, with and without mapping, beneath what links carry.
+fn formats(findings: &Findings, patterns: &Patterns) -> String {
+    let shown = [(Pattern::A, "copied"), (Pattern::E, "received in place"), (Pattern::G, "and sent in place")];
+    let known = shown.into_iter().filter(|(pattern, _)| patterns.pattern.contains(pattern));
+    let lines = known.flat_map(|(pattern, name)| {
+        patterns.ring.iter().map(move |&ring| line(findings, patterns, (pattern, ring), format!("{name}, {ring}")))
+    });
+    let limit = |gigabits: f64| {
+        let rate = |&size: &u16| Some(gigabits * 1e3 / (8.0 * (f64::from(size.max(MIN_SIZE)) + ON_THE_LINE)));
+        Line { name: format!("{gigabits} GbE"), values: patterns.size.iter().map(rate).collect() }
+    };
+    lines::svg(&Lines {
+        title: "Ring formats: frames through the switch and back, Mpps".into(),
+        axis: "bytes of a frame".into(),
+        marks: patterns.size.iter().map(u16::to_string).collect(),
+        panels: vec![(String::new(), lines.collect())],
+        limits: [10.0, 40.0, 100.0].map(limit).into(),
+        foot: findings.rig.to_string(),
+    })
+}
+
+/// Bytes that a frame takes on a link besides those that are counted here: preamble, gap and checksum (802.3 §3.1.1,
+/// §4.4.2).
+const ON_THE_LINE: f64 = 24.0;

@@ -1,0 +1,202 @@
+//! Open vSwitch with DPDK as the switch that Millrace is compared with.
+//!
+//! Nothing of it is the system's: its database, sockets and files are in a directory of the measurement's, and it runs
+//! in a network namespace of its own, with which the taps go that it makes for each bridge.
+
+mod control;
+
+use super::hugepages::Pages;
+use super::interrupt::Interrupt;
+use super::program::{Program, ProgramError};
+use super::scenario::Ring;
+use super::testpmd::{Lcores, driver};
+use control::Control;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The build of the switch that has DPDK in it. Debian's is in no PATH.
+const PROGRAM: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+
+/// Memory that it takes: its buffers, 262144 unless it is short of memory, need three quarters. Where they don't fit, it
+/// tries fewer; meanwhile there is none for a guest that connects, and it hangs up.
+pub const MEGABYTES: u64 = 1024;
+
+/// How long each of its programs may take for one thing.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Open vSwitch can't take part.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Unavailable {
+    #[error("there is no {PROGRAM}: Open vSwitch with DPDK is Debian's package openvswitch-switch-dpdk")]
+    Program,
+    #[error("Open vSwitch needs {MEGABYTES} MB of free huge pages; as root: sysctl vm.nr_hugepages=1024")]
+    HugePages,
+}
+
+/// Whether there is all that it needs.
+pub fn available(pages: Pages) -> Result<(), Unavailable> {
+    if !Path::new(PROGRAM).is_file() {
+        return Err(Unavailable::Program);
+    }
+    if pages == Pages::Huge { Ok(()) } else { Err(Unavailable::HugePages) }
+}
+
+/// A running Open vSwitch.
+pub struct Ovs {
+    // Ends first, while its database is still there.
+    switch: Program,
+    control: Control,
+    _database: Program,
+}
+
+impl Ovs {
+    /// Starts a switch with a vhost-user port on each socket, and waits until it forwards. Its files go to `directory`,
+    /// where the sockets must be. Before a wire, the first port is the driver of the NIC there, with rings of this
+    /// format.
+    pub fn start(
+        directory: &Path,
+        sockets: &[PathBuf; 2],
+        wire: Option<Ring>,
+        lcores: Lcores,
+        interrupt: &Interrupt,
+    ) -> Result<Ovs, ProgramError> {
+        let command = |program: &str| {
+            let mut command = Command::new(program);
+            // Database, schema and sockets are where these say, so that the programs find each other.
+            for variable in ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY"] {
+                command.env(variable, directory);
+            }
+            command
+        };
+        let run = |program: &str, arguments: &[String]| {
+            let mut command = command(program);
+            command.args(arguments);
+            Program::start(program, command, interrupt)?.succeed(LIMIT)
+        };
+        run("ovsdb-tool", &["create".to_owned()])?;
+        let mut server = command("ovsdb-server");
+        let socket = directory.join("db.sock");
+        server.arg("--no-chdir").arg(format!("--remote=punix:{}", socket.display()));
+        let mut database = Program::start("ovsdb-server", server, interrupt)?;
+        database.wait_for("its socket", LIMIT, |_| UnixStream::connect(&socket).ok())?;
+        run("ovs-vsctl", &settings(lcores))?;
+
+        let socket = directory.join("ovs-vswitchd.ctl");
+        let mut vswitchd = command("unshare");
+        vswitchd.args(["--net", PROGRAM, "--no-chdir"]).arg(format!("--unixctl={}", socket.display()));
+        let mut switch = Program::start("Open vSwitch", vswitchd, interrupt)?;
+        switch.wait_for("its start", LIMIT, |program| version(&program.errors()))?;
+        run("ovs-vsctl", &bridge(sockets, wire))?;
+        for (from, to) in [(1, 2), (2, 1)] {
+            run("ovs-ofctl", &["add-flow", "br0", &format!("in_port={from},actions=output:{to}")].map(str::to_owned))?;
+        }
+        Ok(Ovs { switch, control: Control::at(socket), _database: database })
+    }
+
+    /// Cycles per frame in rounds that moved frames, since this was asked last.
+    pub fn take_cycles(&mut self) -> Result<Option<f64>, ProgramError> {
+        let call = |method| {
+            let failed = |source| self.switch.system("asking for its counters", source);
+            self.control.call(method).map_err(failed)
+        };
+        let cycles = cycles(&call("dpif-netdev/pmd-stats-show")?);
+        call("dpif-netdev/pmd-stats-clear")?;
+        Ok(cycles)
+    }
+
+    /// Its own version and DPDK's, as it said when it started.
+    pub fn version(&self) -> Option<String> {
+        version(&self.switch.errors())
+    }
+
+    /// The process that forwards.
+    pub fn program(&mut self) -> &mut Program {
+        &mut self.switch
+    }
+}
+
+/// What must be set before the switch starts: the processor that forwards, and the one for all its other threads.
+fn settings(lcores: Lcores) -> Vec<String> {
+    let dpdk = [&["--no-pci", "--no-telemetry"], Pages::Huge.arguments()].concat().join(" ");
+    let mut line = ["--no-wait", "init", "--", "set", "Open_vSwitch", "."].map(str::to_owned).to_vec();
+    line.extend([
+        "other_config:dpdk-init=true".to_owned(),
+        format!("other_config:dpdk-socket-mem={MEGABYTES}"),
+        format!("other_config:dpdk-lcore-mask={}", mask(lcores.console)),
+        format!("other_config:pmd-cpu-mask={}", mask(lcores.forwarding)),
+        format!("other_config:dpdk-extra=\"{dpdk}\""),
+    ]);
+    line
+}
+
+/// A bridge without flows, and its ports, numbered from 1. A vhost-user port's socket has the name of the port.
+fn bridge(sockets: &[PathBuf; 2], wire: Option<Ring>) -> Vec<String> {
+    let timeout = format!("--timeout={}", LIMIT.as_secs());
+    let mut line =
+        [&timeout, "add-br", "br0", "--", "set", "Bridge", "br0", "datapath_type=netdev", "fail-mode=secure"]
+            .map(str::to_owned)
+            .to_vec();
+    for (number, socket) in sockets.iter().enumerate() {
+        let name = socket.file_name().unwrap_or_default().to_string_lossy();
+        let port = ["--", "add-port", "br0", &name, "--", "set", "Interface", &name].map(str::to_owned);
+        line.extend(port);
+        line.push(format!("ofport_request={}", number + 1));
+        match wire {
+            Some(ring) if number == 0 => line.extend([
+                "type=dpdk".to_owned(),
+                format!("options:dpdk-devargs=\"{}\"", driver(number, socket, ring)),
+                "options:n_rxq_desc=256".to_owned(),
+                "options:n_txq_desc=256".to_owned(),
+            ]),
+            _ => line.push("type=dpdkvhostuser".to_owned()),
+        }
+    }
+    line
+}
+
+/// A processor as a mask in hexadecimal digits.
+fn mask(cpu: usize) -> String {
+    format!("{:#x}{}", 1 << (cpu % 4), "0".repeat(cpu / 4))
+}
+
+/// What the thread that forwards says; the main thread, which comes after it, has no such line.
+fn cycles(text: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("avg processing cycles per packet:"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn version(log: &[String]) -> Option<String> {
+    let after = |words: &str| log.iter().find_map(|line| Some(line.split_once(words)?.1.trim().to_owned()));
+    Some(format!("Open vSwitch {}, DPDK {}", after("(Open vSwitch) ")?, after("Using DPDK ")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_output_is_understood() {
+        let text = "pmd thread numa_id 0 core_id 0:
+  packets received: 3249696
+  avg cycles per packet: 248.14 (806364248/3249696)
+  avg processing cycles per packet: 179.58 (583593106/3249696)
+main thread:
+  packets received: 0";
+        assert_eq!((cycles(text), cycles("main thread:")), (Some(179.58), None));
+        let log = ["T|00005|dpdk|INFO|Using DPDK 22.11.11", "T|00081|bridge|INFO|ovs-vswitchd (Open vSwitch) 3.1.0"];
+        let log = log.map(str::to_owned);
+        assert_eq!(version(&log).as_deref(), Some("Open vSwitch 3.1.0, DPDK 22.11.11"));
+        assert_eq!(version(&log[..1]), None);
+    }
+
+    #[test]
+    fn processors_are_masks() {
+        assert_eq!(
+            [0, 1, 3, 4, 63, 130].map(mask),
+            ["0x1", "0x2", "0x8", "0x10", "0x8000000000000000", &format!("0x4{}", "0".repeat(32))]
+        );
+    }
+}

@@ -1,0 +1,24 @@
+//! The wire's end of a VXLAN tunnel, the other one of which is the switch's port.
+
+use paflow::outer::{Addresses, Checksum};
+use paflow::vxlan::{End, Endpoints};
+use std::net::Ipv4Addr;
+
+/// The virtual network.
+const VNI: u32 = 100;
+
+/// The tunnel's end at the wire: 192.0.2.2 and 02:00:00:00:01:02. The switch's has a 1 in place of the 2s.
+pub fn end() -> End {
+    let address = |host| Ipv4Addr::new(192, 0, 2, host);
+    let mac = |host| [2, 0, 0, 0, 1, host];
+    let endpoints = Endpoints {
+        source: mac(2),
+        destination: mac(1),
+        addresses: Addresses::V4 { source: address(2), destination: address(1) },
+        port: paflow::table::key::VXLAN_PORT,
+        vni: VNI,
+        hop_limit: 64,
+        checksum: Checksum::Zero,
+    };
+    End::new(&endpoints, u16::MAX).expect("such a tunnel is possible")
+}

@@ -1,0 +1,88 @@
+//! Analyses from end to end: short ones, whose figures nobody looks at.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+const TESTBED: &str = env!("CARGO_BIN_EXE_testbed");
+
+fn testbed(words: &[&str], out: &Path) -> Output {
+    let output = Command::new(TESTBED).args(words).arg("--out").arg(out).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn results(directory: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(directory.join("results.json")).unwrap()).unwrap()
+}
+
+/// Every point of every row moved frames and lost none.
+fn all_moved(results: &Value, rows: usize, points: usize) {
+    assert_eq!(results["rows"].as_array().unwrap().len(), rows);
+    for row in results["rows"].as_array().unwrap() {
+        assert_eq!(row["points"].as_array().unwrap().len(), points);
+        for sample in row["points"].as_array().unwrap().iter().flat_map(|point| point["samples"].as_array().unwrap()) {
+            assert!(sample["mpps"].as_f64().unwrap() > 0.0 && sample["lost"] == 0, "{row}");
+        }
+    }
+}
+
+#[test]
+fn all_copy_patterns_move_frames() {
+    let out = tempfile::tempdir().unwrap();
+    let words = ["analyse", "patterns", "--pattern", "a,b,c,d,e,f,g,h", "--size", "64,1514"];
+    testbed(&[&words[..], &["--rounds", "1", "--seconds", "0.2"]].concat(), out.path());
+    all_moved(&results(out.path()), 4, 8);
+    for picture in ["chart.svg", "formats.svg"] {
+        assert!(std::fs::read_to_string(out.path().join(picture)).unwrap().ends_with("</svg>\n"));
+    }
+}
+
+#[test]
+fn rings_of_all_sizes_move_frames() {
+    let out = tempfile::tempdir().unwrap();
+    let words =
+        ["analyse", "rings", "--physical", "64,8192", "--virtual", "64,16384", "--transmit", "256:1024,4096:64"];
+    let output = testbed(&[&words[..], &["--rounds", "1", "--seconds", "0.2"]].concat(), out.path());
+    all_moved(&results(out.path()), 4, 4);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("tx 4096:64 16384") && text.contains("(e) 8192"), "{text}");
+}
+
+#[test]
+fn a_model_of_the_caches_tells_the_parts_apart() {
+    let out = tempfile::tempdir().unwrap();
+    let words = ["analyse", "cache", "--json", "--pattern", "a,e", "--ring", "split", "--size", "1514"];
+    testbed(&[&words[..], &["--virtual", "1024:256", "--frames", "4000"]].concat(), out.path());
+    let results = results(out.path());
+    let misses = |point: usize, part: usize| results["points"][point]["parts"][part]["d1_misses"].as_f64().unwrap();
+    assert_eq!(results["points"][0]["parts"][0]["part"], "SW_R");
+    // 24 lines that are copied, and hardly any if the frame is where it belongs.
+    assert!(misses(0, 0) > 24.0 && misses(1, 0) < 24.0, "{results}");
+}
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_nic_that_compares_sees_what_was_not_copied() {
+    let directory = tempfile::tempdir().unwrap();
+    for (pattern, sound) in [("a", true), ("b", false), ("g", true)] {
+        let sockets = ["nic", "nf"].map(|name| directory.path().join(format!("{pattern}-{name}.sock")));
+        let mut wire = Command::new(TESTBED);
+        wire.args(["wire", "--json", "--touch", "payload", "--size", "512", "--seconds", "0.2"]).args(&sockets);
+        let mut wire = Running(wire.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        let mut switch = Command::new(TESTBED);
+        switch.args(["analyse", "switch", "--pattern", pattern]).args(&sockets).stdin(Stdio::piped());
+        let _switch = Running(switch.spawn().unwrap());
+        let report: Value = serde_json::from_reader(wire.0.stdout.take().unwrap()).unwrap();
+        assert!(report["packets"].as_u64().unwrap() > 0, "{pattern}: {report}");
+        assert_eq!(report["corrupt"] == 0, sound, "{pattern}: {report}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Short comparisons with Open vSwitch. They need root, two processors, huge pages and Debian's package
+//! openvswitch-switch-dpdk, and fail without, saying what lacks.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long anything may take that takes no time.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Processors and huge pages are for one comparison at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The program that the environment variable MILLRACE names, or the one that cargo builds beside `testbed`.
+fn millrace() -> PathBuf {
+    let build = || {
+        let build = Command::new(env!("CARGO")).args(["build", "--quiet", "--package", "millrace"]).status();
+        assert!(build.expect("cargo runs").success(), "Millrace does not build");
+        Path::new(env!("CARGO_BIN_EXE_testbed")).with_file_name("millrace")
+    };
+    std::env::var_os("MILLRACE").map_or_else(build, PathBuf::from)
+}
+
+/// A comparison whose files, but for the results, are all in `scratch`.
+fn comparison(load: &str, scratch: &Path, results: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
+    command.args(["compare", "--peer", "ovs", "--load", load, "--ring", "packed", "--size", "64", "--rounds", "1"]);
+    command.args(["--seconds", "1", "--warmup", "0.2", "--millrace"]).arg(millrace());
+    command.arg("--out").arg(results).env("TMPDIR", scratch);
+    command
+}
+
+/// Programs of Open vSwitch that have their files below `scratch`.
+fn left(scratch: &Path) -> Vec<String> {
+    let scratch = format!("OVS_RUNDIR={}/", scratch.display());
+    let about = |process: std::fs::DirEntry| {
+        let environment = String::from_utf8_lossy(&std::fs::read(process.path().join("environ")).ok()?).into_owned();
+        let name = std::fs::read_to_string(process.path().join("comm")).ok()?;
+        environment.contains(&scratch).then(|| name.trim().to_owned())
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().filter_map(about).collect()
+}
+
+/// The tap that it makes for its datapath.
+fn has_tap() -> bool {
+    Path::new("/sys/class/net/ovs-netdev").exists()
+}
+
+fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
+    let deadline = Instant::now() + SOON;
+    while !look() {
+        assert!(Instant::now() < deadline, "not within {SOON:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn frames_come_through_and_nothing_is_left() {
+    let _alone = alone();
+    let had_tap = has_tap();
+    for load in ["testbed", "wire"] {
+        let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let output = comparison(load, scratch.path(), results.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let text = std::fs::read_to_string(results.path().join("results.json")).unwrap();
+        let results: Value = serde_json::from_str(&text).unwrap();
+        let run = &results["outcomes"][0]["runs"][1];
+        assert_eq!(run["contestant"], "ovs", "{run}");
+        assert!(run["dpdk"].as_str().is_some_and(|version| version.starts_with("Open vSwitch")), "{run}");
+        assert!(run["cycles_per_packet"].as_f64().is_some_and(|cycles| cycles > 0.0), "{run}");
+        assert!(run["load"]["packets"].as_u64().is_some_and(|packets| packets > 1000), "{run}");
+        assert_eq!(run["load"]["corrupt"], 0, "{run}");
+        assert_eq!(left(scratch.path()), [""; 0]);
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "files are left");
+        assert_eq!(has_tap(), had_tap);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_one_that_was_stopped() {
+    let _alone = alone();
+    let had_tap = has_tap();
+    for signal in [Signal::INT, Signal::KILL] {
+        let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let mut command = comparison("testbed", scratch.path(), results.path());
+        let errors = results.path().join("stderr");
+        let said = std::fs::File::create(&errors).unwrap();
+        let mut testbed = command.stdout(Stdio::null()).stderr(said).spawn().unwrap();
+        let is_switch = |name: &String| name.starts_with("ovs-vswitchd");
+        wait_for("the start of Open vSwitch", || {
+            let ended = testbed.try_wait().unwrap();
+            assert_eq!(ended, None, "it ended before: {}", std::fs::read_to_string(&errors).unwrap());
+            left(scratch.path()).iter().any(is_switch)
+        });
+        kill_process(Pid::from_child(&testbed), signal).unwrap();
+        assert!(!testbed.wait().unwrap().success());
+        wait_for("the end of all that it started", || left(scratch.path()).is_empty());
+        assert_eq!(has_tap(), had_tap);
+    }
+}
