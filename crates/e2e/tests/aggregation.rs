@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use e2e::virtio::Options;

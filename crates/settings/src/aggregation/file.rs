@@ -69,8 +69,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.toml");
         std::fs::write(&path, text).unwrap();
+        let from = directory.path().as_os_str().len() + 1;
         load(&path, &["lan".into(), "wan".into()]).map_err(|error| match error {
-            LoadError::Invalid(report) => report.lines().map(|line| line.rsplit('/').next().unwrap().into()).collect(),
+            LoadError::Invalid(report) => report.lines().map(|line| line[from..].to_owned()).collect(),
             LoadError::Read { .. } => panic!("{error}"),
         })
     }
