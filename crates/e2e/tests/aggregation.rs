@@ -4,171 +4,12 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::process::Command;
 
-use e2e::netns::Namespace;
-use e2e::virtio::{Guest, Options};
+use e2e::virtio::Options;
 use e2e::{Result, cpu};
-use engine::stats::{AggregationSide, AggregationStats};
+use support::stream::{aggregation, cable, exchange, ip, mac, network, packet, patch, uplink, within_mtu};
 use support::{Home, Millrace, wait_for};
-
-const MTU: u32 = 1500;
-
-/// Bytes before the number of a packet: Ethernet header with tag.
-const HEAD: usize = 18;
-
-/// The address of a switch.
-fn ip(node: usize) -> String {
-    format!("192.0.2.{}", node + 1)
-}
-
-fn mac(node: usize) -> String {
-    format!("02:00:00:00:01:{node:02x}")
-}
-
-/// `[aggregation]` of a switch. `flows` tell for each VLAN the neighbour that its packets go to.
-fn aggregation(node: usize, flows: &[(u16, usize)], more: &str) -> String {
-    let mut text =
-        format!("[aggregation]\nmac = \"{}\"\naddresses = [\"{}\"]\nmtu = {MTU}\n{more}\n", mac(node), ip(node));
-    let mut hops: Vec<usize> = flows.iter().map(|flow| flow.1).collect();
-    hops.sort_unstable();
-    hops.dedup();
-    let vni = if more.contains("vxlan") { "vni = 77\n" } else { "" };
-    for hop in hops {
-        let _ = write!(
-            text,
-            "[[aggregation.next-hop]]\nnfi = {}\nmac = \"{}\"\nip = \"{}\"\n{vni}",
-            hop + 1,
-            mac(hop),
-            ip(hop)
-        );
-    }
-    for (vid, hop) in flows {
-        let _ = write!(text, "[[aggregation.flow]]\nsc = {vid}\nnfi = {}\n", hop + 1);
-    }
-    text
-}
-
-/// A vhost-user port to the next switch, or for whoever writes aggregates by hand.
-fn network(name: &str) -> String {
-    format!("{}aggregate = true\n", support::port(name))
-}
-
-/// A virtio-user port to the socket of the switch before.
-fn uplink(name: &str, socket: &std::path::Path) -> String {
-    format!(
-        "[[port]]\nname = \"{name}\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\naggregate = true\n",
-        socket.display()
-    )
-}
-
-fn patch(a: &str, b: &str) -> String {
-    format!("[[patch]]\nports = [\"{a}\", \"{b}\"]\n")
-}
-
-/// A repeatable random number (splitmix64).
-fn mix(seed: u64) -> u64 {
-    let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
-/// Packet `number` of a stream: its size, VLAN and bytes are random, but always the same.
-fn packet(stream: u64, number: u64, vids: &[u16]) -> Vec<u8> {
-    let random = mix(stream << 40 ^ number);
-    // Mostly short, as packets are that are worth joining.
-    let span = if random.is_multiple_of(4) { 1400 } else { 140 };
-    let len = 60 + (random >> 8) as usize % span;
-    let vid = vids[(random >> 32) as usize % vids.len()];
-    let mut bytes = vec![0; len];
-    bytes[..6].copy_from_slice(&[2, 0, 0, 0, 2, 1 - stream as u8]);
-    bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 2, stream as u8]);
-    bytes[12..14].copy_from_slice(&[0x81, 0x00]);
-    bytes[14..16].copy_from_slice(&vid.to_be_bytes());
-    bytes[16..18].copy_from_slice(&[0x88, 0xb6]);
-    bytes[HEAD..HEAD + 8].copy_from_slice(&number.to_be_bytes());
-    for (at, byte) in bytes.iter_mut().enumerate().skip(HEAD + 8) {
-        *byte = (mix(random ^ at as u64 >> 3) >> (8 * (at % 8))) as u8;
-    }
-    bytes
-}
-
-/// What came out of one end: each packet once, whole, and in order in its VLAN.
-#[derive(Default)]
-struct Arrived {
-    seen: Vec<bool>,
-    last: BTreeMap<u16, u64>,
-    count: u64,
-}
-
-impl Arrived {
-    fn take(&mut self, stream: u64, vids: &[u16], bytes: &[u8]) {
-        let number = u64::from_be_bytes(bytes[HEAD..HEAD + 8].try_into().unwrap());
-        assert!(bytes == packet(stream, number, vids), "packet {number} of stream {stream} has changed");
-        let index = number as usize;
-        self.seen.resize(self.seen.len().max(index + 1), false);
-        assert!(!std::mem::replace(&mut self.seen[index], true), "packet {number} came twice");
-        let vid = u16::from_be_bytes([bytes[14], bytes[15]]);
-        let before = self.last.insert(vid, number);
-        assert!(before.is_none_or(|before| before < number), "packet {number} came after {before:?} of VLAN {vid}");
-        self.count += 1;
-    }
-}
-
-/// Sends `packets` each way, in bursts, never more than fit the receiver's ring.
-fn exchange(ends: &mut [Guest; 2], packets: u64, vids: &[u16]) -> Result<()> {
-    let mut sent = [0u64; 2];
-    let mut arrived = [Arrived::default(), Arrived::default()];
-    wait_for("all packets to arrive", || {
-        for way in 0..2 {
-            let [from, to] = if way == 0 { [0, 1] } else { [1, 0] };
-            ends[from].reap().unwrap();
-            let mut burst = 0;
-            while burst < 32 && sent[way] < packets && sent[way] - arrived[way].count < 96 {
-                let bytes = packet(way as u64, sent[way], vids);
-                if !ends[from].send(&[&bytes], 1 + (sent[way] % 3) as usize).unwrap() {
-                    break;
-                }
-                sent[way] += 1;
-                burst += 1;
-            }
-            ends[from].flush();
-            ends[to]
-                .receive(64, |bytes| {
-                    arrived[way].take(way as u64, vids, bytes);
-                    Ok(())
-                })
-                .unwrap();
-        }
-        std::thread::yield_now();
-        arrived.iter().all(|arrived| arrived.count == packets).then_some(())
-    });
-    Ok(())
-}
-
-impl Millrace {
-    fn aggregation(&self) -> AggregationStats {
-        self.stats().aggregation.expect("it is configured")
-    }
-
-    fn sides(&self, port: &str) -> [AggregationSide; 2] {
-        let ports = self.aggregation().ports;
-        let port = ports.into_iter().find(|other| other.port == port).expect("it aggregates");
-        [port.received, port.sent]
-    }
-
-    fn none_dropped(&self) {
-        let drops = self.drops();
-        assert!(drops.is_empty(), "{drops:?}");
-    }
-}
-
-/// No frame on the wire is longer than an Ethernet frame of the MTU with a tag.
-fn within_mtu(side: &AggregationSide) {
-    assert!(side.frames > 0 && side.sizes[6] == 0, "{side:?}");
-}
 
 /// Two switches, a cable between them, a guest at either end.
 fn pair(more: &str) -> Result<()> {
@@ -401,20 +242,6 @@ fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
     first.stop();
     second.stop();
     Ok(())
-}
-
-/// Two namespaces joined by a cable, `up0` here and `up1` there, where nobody speaks unasked.
-fn cable() -> Result<[Namespace; 2]> {
-    let (here, there) = (Namespace::create()?, Namespace::create()?);
-    for namespace in [&here, &there] {
-        let off = "for scope in all default; do echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done";
-        namespace.run("sh", &["-c", off])?;
-    }
-    let add = ["link", "add", "up0", "mtu", "1500", "type", "veth", "peer", "name", "up1", "mtu", "1500", "netns"];
-    here.run("ip", &[&add[..], &[there.name()]].concat())?;
-    here.run("ip", &["link", "set", "up0", "arp", "off", "up"])?;
-    there.run("ip", &["link", "set", "up1", "arp", "off", "up"])?;
-    Ok([here, there])
 }
 
 /// Over interfaces of the kernel, which drop what is longer than the MTU, and with tags put on and taken off by bridges.

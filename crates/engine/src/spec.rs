@@ -1,9 +1,9 @@
 //! What a switch is to be: plain types, checked by whoever makes them.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use paflow::rules::{Chains, NextHop as NextHopSpec, Spec as AggregationSpec};
 pub use vhost_user::Mode;
 pub use vhost_user::frontend::QueueSizes;
 pub use xsk::Mode as XdpMode;
@@ -23,57 +23,6 @@ pub struct Spec {
     pub aggregation: Option<AggregationSpec>,
     /// Workers; at least one.
     pub workers: Vec<WorkerSpec>,
-}
-
-/// Packet aggregation, for all ports that aggregate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AggregationSpec {
-    /// Longest payload of an Ethernet frame that an aggregate is in.
-    pub mtu: u16,
-    /// What tells the service chain of a packet.
-    pub chains: Chains,
-    /// What is taken for an aggregate.
-    pub receiver: paflow::Receiver,
-    /// Aggregates to these addresses are split, and to no others.
-    pub addresses: Vec<IpAddr>,
-    /// Packets of chains that are in no flow are dropped, instead of going as they are.
-    pub drop_unknown: bool,
-    /// The address that flows are taken at which other switches relay, if they are.
-    pub relay: Option<[u8; 6]>,
-    /// Next hops; numbers are unique, and routes fit the MTU.
-    pub next_hops: Vec<NextHopSpec>,
-    /// The aggregation table: service chain and number of the next hop.
-    pub flows: Vec<(u32, u16)>,
-}
-
-/// What tells the service chain of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chains {
-    /// The VID of its outermost VLAN tag.
-    Vlan,
-    /// The VNI of its VXLAN header.
-    Vni,
-}
-
-impl Chains {
-    /// Its name in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Chains::Vlan => "vlan",
-            Chains::Vni => "vni",
-        }
-    }
-}
-
-/// A next hop of aggregates.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NextHopSpec {
-    /// Its number, not zero.
-    pub nfi: u16,
-    /// The headers to it.
-    pub route: paflow::outer::Route,
-    /// The only port that it is behind; any that aggregates if there is none.
-    pub port: Option<String>,
 }
 
 /// Receive queue mapping: queue by queue, the one port receives into buffers that the other one's guest posted. A port

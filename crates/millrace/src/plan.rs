@@ -1,8 +1,6 @@
 //! From what a file says to what the engine is told.
 
-use crate::config::{
-    Aggregation, Config, Driver, FailMode, Idle, Mapping, Mode, Port, ServiceChainId, UnknownChains, Vlan,
-};
+use crate::config::{Config, Driver, FailMode, Idle, Mapping, Mode, Port, Vlan};
 use engine::spec;
 
 /// The switch that `config` describes.
@@ -31,28 +29,15 @@ pub fn spec(config: &Config) -> spec::Spec {
         patches: config.patches.iter().map(|p| p.ports.clone()).collect(),
         bridges: bridges.collect(),
         mappings: config.mappings.iter().map(mapping).collect(),
-        aggregation: config.aggregation.as_ref().map(|wanted| aggregation(wanted, config)),
+        aggregation: aggregation(config),
         workers: workers.collect(),
     }
 }
 
-fn aggregation(aggregation: &Aggregation, config: &Config) -> spec::AggregationSpec {
-    let next_hops = aggregation.next_hops.iter();
-    spec::AggregationSpec {
-        mtu: aggregation.mtu,
-        chains: match aggregation.service_chain_id {
-            ServiceChainId::Vlan => spec::Chains::Vlan,
-            ServiceChainId::Vni => spec::Chains::Vni,
-        },
-        receiver: aggregation.receiver(),
-        addresses: aggregation.addresses.clone(),
-        relay: config.openflow.as_ref().filter(|openflow| openflow.relay).map(|_| aggregation.mac.0),
-        drop_unknown: aggregation.unknown_chains == UnknownChains::Drop,
-        next_hops: next_hops
-            .map(|hop| spec::NextHopSpec { nfi: hop.nfi, route: aggregation.route(hop), port: hop.port.clone() })
-            .collect(),
-        flows: aggregation.flows.iter().map(|flow| (flow.sc, flow.nfi)).collect(),
-    }
+fn aggregation(config: &Config) -> Option<spec::AggregationSpec> {
+    let aggregation = config.aggregation.as_ref()?;
+    let relay = config.openflow.as_ref().filter(|openflow| openflow.relay).map(|_| aggregation.mac.0);
+    Some(spec::AggregationSpec { relay, ..aggregation.spec() })
 }
 
 fn mapping(mapping: &Mapping) -> spec::MappingSpec {

@@ -1,9 +1,12 @@
 //! What the sample programs have in common on the command line.
 
+use crate::aggregate::{Aggregation, Placement};
 use crate::port::{OpenError, Options, PortOptions, Ports};
 use crate::run::{Idle, RunError, run};
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
+use paflow::Rules;
+use settings::aggregation::{self, LoadError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -54,10 +57,42 @@ pub struct Common {
     /// Seconds that the switch may take to answer at first; for ever without
     #[arg(long)]
     pub timeout: Option<u64>,
+    /// Split received aggregates and join what is sent, by the section [aggregation] of this file; it is that of a switch's
+    /// configuration, and a next hop's port is the file name of a socket without extension
+    #[arg(long, value_name = "FILE")]
+    pub aggregation: Option<PathBuf>,
+}
+
+/// The option of programs that read aggregates themselves.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Native {
+    /// Leave received aggregates as they are, and work on the packets in them
+    #[arg(long, requires = "aggregation")]
+    native: bool,
+}
+
+impl From<Native> for Placement {
+    fn from(option: Native) -> Placement {
+        if option.native { Placement::Native } else { Placement::Nf }
+    }
+}
+
+/// Why a program ended.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+enum Failure {
+    Run(#[from] RunError),
+    Aggregation(#[from] LoadError),
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Failure {
+        Failure::Run(error.into())
+    }
 }
 
 impl Common {
-    fn options(&self) -> Options {
+    fn options(&self, aggregation: Option<&Aggregation>) -> Options {
         let port = |socket: &PathBuf| PortOptions {
             mode: if self.server { Mode::Server } else { Mode::Client },
             queue_pairs: self.queue_pairs,
@@ -66,6 +101,7 @@ impl Common {
             mergeable: self.mergeable,
             in_order: self.in_order,
             event_idx: self.event_idx,
+            aggregation: aggregation.cloned(),
             ..PortOptions::new(socket)
         };
         Options {
@@ -76,9 +112,19 @@ impl Common {
         }
     }
 
-    /// Opens the ports and runs `round` on them until SIGINT or SIGTERM; prints what the ports counted.
-    pub fn run(&self, round: impl FnMut(&mut Ports) -> usize) -> ExitCode {
-        match self.try_run(round) {
+    /// What the ports go by, if they aggregate.
+    fn aggregation(&self, placement: Placement) -> Result<Option<Aggregation>, LoadError> {
+        let Some(file) = &self.aggregation else { return Ok(None) };
+        let names: Vec<String> =
+            self.sockets.iter().map(|socket| PortOptions::new(socket).name().into_owned()).collect();
+        let spec = aggregation::load(file, &names)?.spec();
+        Ok(Some(Aggregation { rules: Arc::new(Rules::new(&spec, std::iter::empty())), placement }))
+    }
+
+    /// Opens the ports and runs `round` on them until SIGINT or SIGTERM; prints what the ports counted. `placement` is that
+    /// of ports that aggregate.
+    pub fn run(&self, placement: impl Into<Placement>, round: impl FnMut(&mut Ports) -> usize) -> ExitCode {
+        match self.try_run(placement.into(), round) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("{error}");
@@ -87,17 +133,18 @@ impl Common {
         }
     }
 
-    fn try_run(&self, round: impl FnMut(&mut Ports) -> usize) -> Result<(), RunError> {
+    fn try_run(&self, placement: Placement, round: impl FnMut(&mut Ports) -> usize) -> Result<(), Failure> {
+        let options = self.options(self.aggregation(placement)?.as_ref());
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             // A second one ends the process the usual way, should the first not be enough.
             signal_hook::flag::register_conditional_default(signal, stop.clone()).map_err(OpenError::Signals)?;
             signal_hook::flag::register(signal, stop.clone()).map_err(OpenError::Signals)?;
         }
-        let outcome = self.open_and_run(&stop, round);
+        let outcome = self.open_and_run(options, &stop, round);
         match outcome {
             // Being told to stop while waiting for a switch is no failure.
-            Err(RunError::Ports(OpenError::Link { source: FrontendError::Stopped, .. }))
+            Err(Failure::Run(RunError::Ports(OpenError::Link { source: FrontendError::Stopped, .. })))
                 if stop.load(Ordering::Relaxed) =>
             {
                 Ok(())
@@ -106,8 +153,13 @@ impl Common {
         }
     }
 
-    fn open_and_run(&self, stop: &AtomicBool, round: impl FnMut(&mut Ports) -> usize) -> Result<(), RunError> {
-        let mut ports = Ports::open(self.options(), stop)?;
+    fn open_and_run(
+        &self,
+        options: Options,
+        stop: &AtomicBool,
+        round: impl FnMut(&mut Ports) -> usize,
+    ) -> Result<(), Failure> {
+        let mut ports = Ports::open(options, stop)?;
         for port in ports.iter() {
             let negotiated = port.negotiated();
             eprintln!("{}: {} rings, features {:#x}", port.socket().display(), negotiated.format(), negotiated.0);
@@ -124,7 +176,11 @@ impl Common {
                 c.full,
                 c.malformed
             );
+            if self.aggregation.is_some() {
+                eprintln!("  {} frames received, {} frames sent", c.received_frames, c.transmitted_frames);
+            }
+            c.dropped.named().for_each(|(reason, count)| eprintln!("  dropped, {reason}: {count}"));
         }
-        outcome
+        Ok(outcome?)
     }
 }

@@ -6,6 +6,7 @@
 //! - [`function`]: the sample network functions, without ports around them; `src/bin` has the programs.
 //! - [`run()`]: the loop around a network function, polling or asleep.
 
+mod aggregate;
 pub mod cli;
 pub mod function;
 pub mod memory;
@@ -13,6 +14,7 @@ mod port;
 mod run;
 pub mod wire;
 
-pub use memory::Packet;
+pub use aggregate::{Aggregation, Drops, Placement};
+pub use memory::{Embedded, Packet};
 pub use port::{Broken, Counters, OpenError, Options, Port, PortOptions, Ports, WaitError};
 pub use run::{Idle, RunError, run};

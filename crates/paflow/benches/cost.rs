@@ -81,7 +81,7 @@ fn main() {
         }
     });
     let plan = planner.plan(&lengths, &hops, |_| template.room());
-    let len = encode::write(&plan, &plan.groups()[0], &template, &slices[..BURST], &mut out).unwrap();
+    let len = encode::write(&plan, &plan.groups()[0], &template, &slices, &mut out).unwrap();
     let receiver = Receiver::default();
     let mut pieces = [Piece::default(); 256];
     let number = plan.groups()[0].count() as usize;
@@ -92,6 +92,36 @@ fn main() {
         black_box(locate(frame, found.span, found.tail, &mut pieces).unwrap());
     });
 
+    // What a network function's library does with each packet: out of one aggregate into buffers, and into the next.
+    let mut buffers = vec![[0; 2048]; BURST];
+    for size in [64u16, 128, 256, 384, 512, 702] {
+        let count = (template.room() / (2 + u32::from(size))) as usize;
+        let packets: Vec<Vec<u8>> =
+            slices.iter().take(count).map(|packet| [packet, &[0x55; 640][..]].concat()).collect();
+        let slices: Vec<&[u8]> = packets.iter().map(|packet| &packet[..usize::from(size)]).collect();
+        let lengths = vec![size; count];
+        measure(&format!("join, {count} packets of {size} bytes"), count, || {
+            let mut next_hops = [None; BURST];
+            for (hop, packet) in next_hops.iter_mut().zip(&slices) {
+                *hop = key::vid(black_box(*packet)).and_then(|vid| vlans.get(vid)).and(Nfi::new(1));
+            }
+            let plan = planner.plan(&lengths, &next_hops[..count], |_| template.room());
+            for group in plan.groups() {
+                black_box(encode::write(&plan, group, &template, black_box(&slices[..]), &mut out));
+            }
+        });
+        let len = template.len() + count * (2 + usize::from(size));
+        measure(&format!("split, {count} packets of {size} bytes"), count, || {
+            let frame = black_box(&out[..len]);
+            let found = receiver.find(frame).unwrap().unwrap();
+            let number = locate(frame, found.span, found.tail, &mut pieces).unwrap();
+            for (piece, buffer) in pieces[..number].iter().zip(&mut buffers) {
+                let (start, len) = (piece.start as usize, usize::from(piece.len));
+                buffer[..len].copy_from_slice(&frame[start..start + len]);
+            }
+            black_box(&mut buffers);
+        });
+    }
     for (name, ends) in [("VXLAN over IPv4", tunnel_ends(addresses)), ("VXLAN over IPv6", tunnel_ends(v6()))] {
         let [here, there] = ends;
         let mut packet = packets[0].clone();

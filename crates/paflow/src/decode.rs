@@ -7,6 +7,9 @@ use crate::reject::Reject;
 /// The shortest payload of an Ethernet frame (IEEE 802.3): what is shorter was padded with zeros on its way.
 pub const MIN_ETHERNET_PAYLOAD: usize = 46;
 
+/// Packets that an aggregate may hold: what the format asks receivers to take at least.
+pub const MOST: usize = 256;
+
 /// Where one embedded packet is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
@@ -146,3 +149,33 @@ impl<'a> Iterator for Packets<'a> {
 }
 
 impl ExactSizeIterator for Packets<'_> {}
+
+/// The packets of an aggregate that was checked, to be changed in place.
+#[derive(Debug)]
+pub struct PacketsMut<'a> {
+    entries: &'a mut [u8],
+    left: u16,
+}
+
+impl<'a> PacketsMut<'a> {
+    /// The `number` packets whose entries begin with `entries`: those that [`locate`] found. Should the bytes have changed
+    /// since, they end where an entry would not fit.
+    #[inline]
+    pub fn new(entries: &'a mut [u8], number: u16) -> PacketsMut<'a> {
+        PacketsMut { entries, left: number }
+    }
+}
+
+impl<'a> Iterator for PacketsMut<'a> {
+    type Item = &'a mut [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a mut [u8]> {
+        self.left = self.left.checked_sub(1)?;
+        let (length, rest) = std::mem::take(&mut self.entries).split_first_chunk_mut()?;
+        let len = u16::from_be_bytes(*length) as usize;
+        let (packet, rest) = rest.split_at_mut_checked(len)?;
+        self.entries = rest.get_mut(len & 1..)?;
+        Some(packet)
+    }
+}

@@ -11,6 +11,8 @@
 //!
 //! In: [`receive::Receiver`] finds the aggregate in a frame, and [`decode`] says where the packets in it are, after it
 //! has checked everything.
+//!
+//! [`rules::Rules`] are what both ways go by.
 #![forbid(unsafe_code)]
 
 pub mod checksum;
@@ -23,6 +25,7 @@ pub mod outer;
 pub mod plan;
 pub mod receive;
 pub mod reject;
+pub mod rules;
 pub mod table;
 pub mod vxlan;
 
@@ -33,4 +36,5 @@ pub use outer::Template;
 pub use plan::Planner;
 pub use receive::Receiver;
 pub use reject::Reject;
+pub use rules::Rules;
 pub use table::Nfi;

@@ -7,6 +7,7 @@
 pub mod crafted;
 pub mod files;
 pub mod mapped;
+pub mod stream;
 pub mod wire;
 
 use std::collections::BTreeMap;
@@ -78,19 +79,27 @@ pub fn two_namespaces_with(queues: u32) -> e2e::Result<(Namespace, Namespace)> {
 /// The program under test.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| std::env::var_os("MILLRACE").map_or_else(build, PathBuf::from))
+    PROGRAM.get_or_init(|| std::env::var_os("MILLRACE").map_or_else(|| build("millrace", "millrace"), PathBuf::from))
 }
 
-fn build() -> PathBuf {
-    let arguments = ["build", "--release", "--package", "millrace", "--bin", "millrace", "--message-format=json"];
+/// A sample network function; it lies beside the program that MILLRACE names.
+pub fn function(name: &str) -> PathBuf {
+    match std::env::var_os("MILLRACE") {
+        Some(program) => PathBuf::from(program).with_file_name(name),
+        None => build("millrace-nf", name),
+    }
+}
+
+fn build(package: &str, program: &str) -> PathBuf {
+    let arguments = ["build", "--release", "--package", package, "--bin", program, "--message-format=json"];
     let output = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output();
     let output = output.expect("cargo runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "Millrace does not build:\n{said}");
+    assert!(output.status.success(), "{program} does not build:\n{said}");
     let messages = output.stdout.split(|&byte| byte == b'\n');
     let found =
         messages.filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok()).find_map(|message| {
-            let is_program = message["target"]["name"] == "millrace" && message["target"]["kind"][0] == "bin";
+            let is_program = message["target"]["name"] == program && message["target"]["kind"][0] == "bin";
             message["executable"].as_str().filter(|_| is_program).map(PathBuf::from)
         });
     found.expect("cargo names the program that it built")

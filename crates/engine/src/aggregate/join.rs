@@ -4,7 +4,7 @@
 //! lie. What gathers them into the output's buffer is the one copy.
 
 use super::counters::HopCounters;
-use super::{Member, Reader, Rules};
+use super::{Member, Reader};
 use crate::drops::{Drops, Reason};
 use crate::octets::Bytes;
 use crate::port::vhost_user::VhostTransmit;
@@ -13,7 +13,7 @@ use paflow::checksum::Sum;
 use paflow::encode::{Framing, Part, Parts};
 use paflow::header::entry_size;
 use paflow::plan::{Group, Plan};
-use paflow::{Nfi, Octets, Planner};
+use paflow::{Nfi, Octets, Planner, Rules};
 use std::cell::RefCell;
 use std::sync::Arc;
 use virtqueue::{Burst, BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
@@ -67,10 +67,7 @@ impl Join {
         let rules = state.rules.value();
         let traffic = &self.member.traffic[self.queue];
         state.hops.clear();
-        state.hops.extend(rules.hops.iter().map(|hop| {
-            let here = hop.port.as_deref().is_none_or(|port| *port == *self.member.port);
-            (if here { hop.template.room() } else { 0 }, traffic.hop(hop.nfi))
-        }));
+        state.hops.extend(rules.hops.iter().map(|hop| (hop.room(&self.member.port), traffic.hop(hop.nfi))));
         state.most = state.hops.iter().map(|hop| hop.0).max().unwrap_or(0);
     }
 

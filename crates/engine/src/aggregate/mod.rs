@@ -9,7 +9,6 @@ mod counters;
 mod join;
 mod live;
 mod relay;
-mod rules;
 mod split;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -18,10 +17,17 @@ pub(crate) use counters::Traffic;
 pub(crate) use join::Join;
 pub(crate) use live::{Live, Reader};
 pub(crate) use relay::Relay;
-pub(crate) use rules::Rules;
 pub(crate) use split::{Split, SplitScratch};
 
+use crate::spec::AggregationSpec;
+use crate::stats::AggregationFlow;
+use paflow::Rules;
 use std::sync::Arc;
+
+/// The rules of `spec`, with flows laid over those that it has; none at all if there is no `spec`.
+pub(crate) fn rules(spec: Option<&AggregationSpec>, laid: &[AggregationFlow]) -> Rules {
+    spec.map_or_else(Rules::none, |spec| Rules::new(spec, laid.iter().map(|flow| (flow.sc, flow.nfi))))
+}
 
 /// What one port that aggregates has to know.
 #[derive(Clone)]

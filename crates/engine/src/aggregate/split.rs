@@ -1,15 +1,13 @@
 //! Splitting: aggregates of a burst become the packets in them, which are borrowed from where they lie.
 
-use super::{Member, Reader, Relay, Rules};
+use super::{Member, Reader, Relay};
 use crate::drops::{Drops, Reason};
 use crate::octets::Bytes;
-use paflow::decode::{Piece, locate};
-use paflow::receive::{Found, destination};
+use paflow::Rules;
+use paflow::decode::{MOST, Piece, locate};
+use paflow::receive::Found;
 use std::cell::RefCell;
 use virtqueue::{Burst, BurstStorage, Frame, Frames, MAX_BURST};
-
-/// Packets that one aggregate may hold: what the format asks receivers to take at least.
-const MOST: usize = 256;
 
 /// What a worker keeps for splitting, for all its ports.
 pub(crate) struct SplitScratch {
@@ -118,12 +116,11 @@ impl Split {
 #[inline(always)]
 fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
     let bytes = Bytes::new(frames, frame);
-    match rules.receiver.find(&bytes) {
-        Ok(Some(found)) if found.addresses.is_none_or(|(_, to)| rules.is_own(to)) => Kind::Aggregate(found),
-        // What is wrong with somebody else's is for them to find.
-        Err(reject) if destination(&bytes).is_none_or(|to| rules.is_own(to)) => Kind::Wrong(reject.into()),
-        _ if rules.relay.is_some_and(|own| Relay::is_meant(own, &bytes)) => Kind::Relayed,
-        _ => Kind::Packet,
+    match rules.find(&bytes) {
+        Ok(Some(found)) => Kind::Aggregate(found),
+        Ok(None) if rules.relay.is_some_and(|own| Relay::is_meant(own, &bytes)) => Kind::Relayed,
+        Ok(None) => Kind::Packet,
+        Err(reject) => Kind::Wrong(reject.into()),
     }
 }
 

@@ -1,12 +1,13 @@
 //! What goes in as packets comes out as packets, whatever is in between.
 
-use super::{Join, Live, Member, Relay, Rules, Split, SplitScratch};
+use super::{Join, Live, Member, Relay, Split, SplitScratch, rules};
 use crate::drops::Drops;
 use crate::port::{Sent, Transmit};
 use crate::punt::Bell;
 use crate::spec::{AggregationSpec, Chains, NextHopSpec};
 use crate::stats::{AggregationFlow, AggregationSide};
 use paflow::Receiver;
+use paflow::Rules;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -86,7 +87,7 @@ struct Rig {
 
 impl Rig {
     fn new(spec: &AggregationSpec, longest: u32, most: usize) -> Rig {
-        let rules = Arc::new(Live::new(Rules::new(Some(spec), &[])));
+        let rules = Arc::new(Live::new(rules(Some(spec), &[])));
         let relay = Arc::new(Relay::new(1, Arc::new(Bell::new().unwrap())));
         let member =
             Member { port: "wan".into(), rules: rules.clone(), traffic: Arc::new([Default::default()]), relay };
@@ -329,15 +330,15 @@ fn rules_change_between_two_bursts() {
     assert_eq!(rig.taken().len(), 2);
     let mut strict = spec(false, Checksum::Zero);
     (strict.drop_unknown, strict.flows) = (true, vec![(40, 2)]);
-    rig.rules.set(Rules::new(Some(&strict), &[]));
+    rig.rules.set(rules(Some(&strict), &[]));
     let sent = rig.send(&packets, usize::MAX);
     assert_eq!((sent.frames, sent.counted), (1, 2));
     assert_eq!(rig.taken(), packets[2..]);
     assert_eq!(rig.drops[0].named(), [("unknown-chain".to_owned(), 2)].into());
     let laid = [(40, 0), (10, 1)].map(|(sc, nfi)| AggregationFlow { sc, nfi });
-    rig.rules.set(Rules::new(Some(&strict), &laid));
+    rig.rules.set(rules(Some(&strict), &laid));
     assert_eq!((rig.send(&packets, usize::MAX).frames, rig.taken().len()), (2, 1));
-    rig.rules.set(Rules::new(None, &[]));
+    rig.rules.set(Rules::none());
     assert_eq!(rig.send(&packets, usize::MAX).frames, 3);
     assert_eq!(rig.taken(), packets);
     let hop = rig.member.traffic[0].hop(paflow::Nfi::new(1).unwrap());

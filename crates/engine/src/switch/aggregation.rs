@@ -1,12 +1,12 @@
 //! What is told of packet aggregation.
 
 use super::{Switch, Topology};
-use crate::aggregate::Rules;
+use crate::aggregate::rules;
 use crate::spec::NextHopSpec;
 use crate::stats::{AggregationFlow, AggregationPort, AggregationStats, NextHopStats};
-use paflow::Nfi;
 use paflow::outer::{Addresses, Carrier};
 use paflow::table::Table;
+use paflow::{Nfi, Rules};
 
 impl Switch {
     /// Lays flows over those of the specification, in place of all that were laid before; they stay when the specification
@@ -15,7 +15,7 @@ impl Switch {
         let topology = self.inner.topology();
         let mut laid = self.inner.laid.lock().unwrap();
         *laid = flows;
-        self.inner.rules.set(Rules::new(topology.spec.aggregation.as_ref(), &laid));
+        self.inner.rules.set(rules(topology.spec.aggregation.as_ref(), &laid));
     }
 
     /// The aggregation table in force, by service chain.

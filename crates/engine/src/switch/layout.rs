@@ -113,14 +113,15 @@ fn assign(ports: &[Arc<PortShared>], workers: &[WorkerSpec]) -> Vec<Vec<usize>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::{Live, Rules};
+    use crate::aggregate::Live;
     use crate::punt::Bell;
     use crate::spec::{Driver, PortSpec};
+    use paflow::Rules;
 
     fn port(id: u64, name: &str, queues: u16) -> Arc<PortShared> {
         let driver = Driver::Tap { interface: None, mtu: None, queues };
         let spec = PortSpec::new(name, driver);
-        let rules = Arc::new(Live::new(Rules::new(None, &[])));
+        let rules = Arc::new(Live::new(Rules::none()));
         Arc::new(PortShared::new(id, &spec, None, None, (&rules, &Arc::new(Bell::new().unwrap()))))
     }
 

@@ -14,7 +14,7 @@ mod tenancy;
 mod vhost;
 mod xdp;
 
-use crate::aggregate::{Live, Rules};
+use crate::aggregate::{Live, rules};
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
@@ -27,6 +27,7 @@ use fabric::Fabric;
 use layout::{Domain, Layout};
 use mapping::Mapping;
 use open::Connection;
+use paflow::Rules;
 use shared::PortShared;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -101,7 +102,7 @@ impl Switch {
         let inner = Arc::new(Inner {
             fabric: Arc::default(),
             topology: Mutex::new(nothing),
-            rules: Arc::new(Live::new(Rules::new(None, &[]))),
+            rules: Arc::new(Live::new(Rules::none())),
             laid: Mutex::default(),
             datapath: Arc::new(Datapath::new(bell.clone())),
             bell,
@@ -238,7 +239,7 @@ impl Inner {
         // VLANs belong to the bridge: a port that differs in them only stays open.
         let opens_like = |a: &PortSpec, b: &PortSpec| *a == PortSpec { vlan: a.vlan.clone(), ..b.clone() };
         if old.spec.aggregation != spec.aggregation {
-            self.rules.set(Rules::new(spec.aggregation.as_ref(), &self.laid.lock().unwrap()));
+            self.rules.set(rules(spec.aggregation.as_ref(), &self.laid.lock().unwrap()));
         }
         let mut failed = Vec::new();
         let mut ports = Vec::new();

@@ -1,7 +1,7 @@
 //! What the parts of one port share: counters, state, and the wrappers around its halves.
 
 use super::mapping::Mapping;
-use crate::aggregate::{Join, Live, Member, Relay, Rules, Split};
+use crate::aggregate::{Join, Live, Member, Relay, Split};
 use crate::counters::QueueCounters;
 use crate::drops::Drops;
 use crate::port::fault::FaultReceive;
@@ -12,6 +12,7 @@ use crate::port::{Receive, Transmit};
 use crate::punt::Bell;
 use crate::spec::{Analysis, Faults, PortSpec};
 use crate::tunnel::Encapsulate;
+use paflow::Rules;
 use paflow::vxlan::End;
 use std::sync::{Arc, Mutex};
 

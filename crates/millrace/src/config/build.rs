@@ -1,16 +1,15 @@
 //! From what the file says to a [`Config`], or to the list of all that is wrong with it.
 
-use super::problem::{Problem, Report};
-use super::raw::{At, Field, RawFile};
+use super::raw::{At, RawFile};
 use super::reach::{Purpose, Reach};
-use super::read::{self, Unread};
 use super::{
     Config, Idle, ListenAddress, Worker, aggregation, confinement, default_control_socket, forwarding, mappings,
     openflow, ports, workers,
 };
+use settings::{Judge, Problem, Report};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::path::{Path, PathBuf};
 
 /// `sun_path` holds 108 bytes, the last of which is the terminating NUL (unix(7)).
@@ -18,18 +17,17 @@ const SOCKET_PATH_LIMIT: usize = 107;
 
 /// Reads, judges and builds; `reach` is that of the switch that runs, if one does and is confined.
 pub(super) fn build(path: &Path, text: &str, reach: Option<&Reach>) -> Result<(Config, Report), Report> {
-    let read = read::read(text);
+    let read = settings::read::<RawFile>(text);
     let directory = path.parent().unwrap_or(Path::new("")).to_owned();
     let mut check = Check {
         directory,
         reach,
-        problems: read.problems,
-        unread: read.unread,
+        judge: Judge::new(read.problems, read.unread),
         listeners: HashMap::new(),
         written: HashMap::new(),
     };
     let config = read.file.map(|file| check.config(&file));
-    let report = Report::new(path, text, check.problems);
+    let report = Report::new(path, text, check.judge.problems);
     match config {
         Some(config) if !report.has_errors() => Ok((config, report)),
         _ => Err(report),
@@ -41,12 +39,25 @@ pub(super) fn build(path: &Path, text: &str, reach: Option<&Reach>) -> Result<(C
 pub(super) struct Check<'r> {
     directory: PathBuf,
     reach: Option<&'r Reach>,
-    pub problems: Vec<Problem>,
-    unread: Vec<Unread>,
+    judge: Judge,
     /// Unix sockets that this configuration creates.
     listeners: HashMap<PathBuf, Range<usize>>,
     /// Capture files that it writes.
     written: HashMap<PathBuf, Range<usize>>,
+}
+
+impl Deref for Check<'_> {
+    type Target = Judge;
+
+    fn deref(&self) -> &Judge {
+        &self.judge
+    }
+}
+
+impl DerefMut for Check<'_> {
+    fn deref_mut(&mut self) -> &mut Judge {
+        &mut self.judge
+    }
 }
 
 impl Check<'_> {
@@ -117,50 +128,6 @@ impl Check<'_> {
                 None
             }
         }
-    }
-
-    /// Reports an error.
-    pub fn error(&mut self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
-        self.problems.push(Problem::error(span, message, help));
-    }
-
-    /// Reports a warning.
-    pub fn warn(&mut self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
-        self.problems.push(Problem::warning(span, message, help));
-    }
-
-    /// Key `key` of the table at `table` is there, but was already reported as unreadable.
-    pub fn is_unread(&self, table: &Range<usize>, key: &str) -> bool {
-        self.unread.iter().any(|unread| unread.table == *table && unread.key == key)
-    }
-
-    /// The value of a key that must be there; `example` shows how to write it.
-    pub fn required<'a, T>(
-        &mut self,
-        table: &Range<usize>,
-        key: &str,
-        field: &'a Field<T>,
-        example: &str,
-    ) -> Option<&'a At<T>> {
-        if field.is_none() && !self.is_unread(table, key) {
-            self.error(table, format!("`{key}` is missing"), format!("add `{example}`"));
-        }
-        field.as_ref()
-    }
-
-    /// A number within `range`, or `default`.
-    pub fn number(&mut self, key: &str, field: &Field<i64>, range: &Range<i64>, default: i64) -> i64 {
-        let Some(at) = field.as_ref() else { return default };
-        if range.contains(&at.value) {
-            return at.value;
-        }
-        let bounds = if range.end == i64::MAX {
-            format!("give {} or more", range.start)
-        } else {
-            format!("give a number from {} to {}", range.start, range.end - 1)
-        };
-        self.error(&at.span, format!("`{key}` cannot be {}", at.value), bounds);
-        default
     }
 
     /// A path, relative to the directory of the configuration file.
@@ -267,7 +234,7 @@ impl BuiltPorts {
             return Some(&self.list[index]);
         }
         let known = self.list.iter().map(|built| built.port.name.as_str());
-        let help = match super::suggest::closest(name, known) {
+        let help = match settings::closest(name, known) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("add a [[port]] with name = \"{name}\", or name an existing port"),
         };

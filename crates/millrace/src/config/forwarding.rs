@@ -1,10 +1,10 @@
 //! Judging and building what joins ports: `[[patch]]` and `[[bridge]]`.
 
 use super::build::{BuiltPort, BuiltPorts, Check};
-use super::ports::{name, unicast};
-use super::problem::Problem;
+use super::ports::name;
 use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawPatch, RawStatic, Section};
 use super::{Bridge, Patch, StaticEntry, Vlan};
+use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -163,7 +163,7 @@ fn static_entry(
     members: &[(&At<String>, &BuiltPort)],
 ) -> Option<StaticEntry> {
     let mac =
-        check.required(&raw.span, "mac", &raw.mac, "mac = \"02:00:00:00:00:01\"").and_then(|at| unicast(check, at));
+        check.required(&raw.span, "mac", &raw.mac, "mac = \"02:00:00:00:00:01\"").and_then(|at| check.unicast(at));
     let at = check.required(&raw.span, "port", &raw.port, "port = \"a\"")?;
     let Some((_, built)) = members.iter().find(|(member, _)| member.value == at.value) else {
         let known: Vec<&str> = members.iter().map(|(at, _)| at.as_str()).collect();

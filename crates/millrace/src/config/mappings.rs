@@ -1,10 +1,10 @@
 //! Judging and building `[[mapping]]`: which physical port receives into which guest's buffers.
 
 use super::build::{BuiltPort, BuiltPorts, Check};
-use super::problem::Problem;
 use super::raw::{At, COPY_BREAKS, MappingMode, MappingSteering, Mode, RawFile, RawMapping, Section, Several};
 use super::{Bridge, Driver, Mapping, Patch, Vlan};
 use engine::spec::{MOST_STEERED, Tenancy};
+use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
 

@@ -14,27 +14,24 @@ mod mappings;
 mod openflow;
 mod options;
 mod ports;
-mod problem;
 mod raw;
 mod reach;
-mod read;
 mod reference;
-mod suggest;
 #[cfg(test)]
 mod tests;
 mod value;
 mod vxlan;
 mod workers;
 
-pub use aggregation::{Aggregation, Flow, NextHop};
 pub use assignment::QueueId;
 pub use changes::ReloadReport;
 pub use confinement::Confinement;
-pub use problem::{Problem, Report, Severity};
-pub use raw::{FailMode, Idle, Mode, ServiceChainId, Transport, UnknownChains};
+pub use raw::{FailMode, Idle, Mode};
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
-pub use value::{ListenAddress, Mac};
+pub use settings::aggregation::{Aggregation, Flow, NextHop, ServiceChainId, Transport, UnknownChains};
+pub use settings::{Mac, Problem, Report, Severity};
+pub use value::ListenAddress;
 
 use engine::spec::Tenancy;
 use std::path::{Path, PathBuf};

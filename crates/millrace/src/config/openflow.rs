@@ -1,9 +1,10 @@
 //! Judging and building `[openflow]`, and which bridge goes by it.
 
 use super::build::Check;
-use super::problem::Problem;
+
 use super::raw::{At, RawFile};
 use super::{ListenAddress, Mac, Openflow};
+use settings::Problem;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;

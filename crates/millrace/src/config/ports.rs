@@ -2,11 +2,11 @@
 
 use super::build::{BuiltPort, BuiltPorts, Check};
 use super::options::{Driver as Kind, drivers_of};
-use super::problem::Problem;
 use super::raw::{self, At, Field, RawFault, RawPort, Section, Several, VIDS};
 use super::reach::Purpose;
 use super::value::{is_interface_name, is_name};
 use super::{Driver, Fault, Mac, Mode, Port, Vlan, vxlan};
+use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -246,21 +246,7 @@ fn pcap(check: &mut Check, raw: &Section<RawPort>) -> Driver {
 }
 
 fn mac(check: &mut Check, field: &Field<String>, name: &str) -> Mac {
-    field.as_ref().and_then(|at| unicast(check, at)).unwrap_or_else(|| Mac::from_name(name))
-}
-
-/// The unicast address at `at`; reports if it is none.
-pub(super) fn unicast(check: &mut Check, at: &At<String>) -> Option<Mac> {
-    match at.parse::<Mac>() {
-        Ok(mac) if mac.is_unicast() => return Some(mac),
-        Ok(mac) => check.error(
-            &at.span,
-            format!("{mac} is not the address of a single station"),
-            "give an address whose first byte is even, and not all zeros",
-        ),
-        Err(form) => check.error(&at.span, format!("`{}` is not a MAC address", at.value), form),
-    }
-    None
+    field.as_ref().and_then(|at| check.unicast(at)).unwrap_or_else(|| Mac::from_name(name))
 }
 
 fn vlan(check: &mut Check, raw: &RawPort) -> Vlan {

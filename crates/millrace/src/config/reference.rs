@@ -10,7 +10,7 @@ const EXAMPLE: &str = include_str!("example.toml");
 const INTRODUCTION: &str = "\
 # Configuration
 
-<!-- Made by `millrace schema --markdown`; change the doc comments in crates/millrace/src/config/raw.rs instead. -->
+<!-- Made by `millrace schema --markdown`; change the doc comments in crates/millrace/src/config/raw.rs and crates/settings/src/aggregation/raw.rs instead. -->
 
 Millrace reads one TOML file: `millrace run --config FILE`. `millrace check FILE` judges it without starting anything
 and reports all that is wrong with it at once. `millrace schema` prints this reference as a JSON schema, for editors.

@@ -1,15 +1,14 @@
 //! Judging and building `[port.vxlan]`: the tunnel that ends at a port.
 
 use super::Mac;
-use super::aggregation::{HOP_LIMIT, checksum, station};
 use super::build::Check;
 use super::options::Driver as Kind;
-use super::ports::unicast;
-use super::problem::Problem;
 use super::raw::{self, At, Field, RawPort, RawTunnelEnd, RawVxlan, Table};
 use paflow::outer::Addresses;
 use paflow::table::key::VXLAN_PORT;
 use paflow::vxlan::{End, Endpoints};
+use settings::Problem;
+use settings::aggregation::{HOP_LIMIT, checksum, station};
 use std::net::IpAddr;
 use std::ops::Range;
 
@@ -78,7 +77,7 @@ fn end(
 ) -> Option<(Mac, IpAddr, Range<usize>)> {
     let raw = check.required(&tunnel.span, key, field, example)?;
     let mac = check.required(&raw.span, "mac", &raw.mac, "mac = \"02:00:00:00:00:01\"");
-    let mac = mac.and_then(|at| unicast(check, at));
+    let mac = mac.and_then(|at| check.unicast(at));
     let at = check.required(&raw.span, "ip", &raw.ip, "ip = \"192.0.2.1\"");
     let ip = at.and_then(|at| station(check, at));
     Some((mac?, ip?, at?.span.clone()))

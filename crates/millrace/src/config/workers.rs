@@ -1,9 +1,9 @@
 //! Judging and building the `[[worker]]` sections.
 
 use super::build::{BuiltPort, BuiltPorts, Check};
-use super::problem::Problem;
 use super::raw::{At, RawWorker, Section};
 use super::{QueueId, Worker};
+use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
 

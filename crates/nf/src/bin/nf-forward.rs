@@ -1,7 +1,7 @@
 //! Forwards frames as they are, between pairs of ports or back to where they came from.
 
 use clap::Parser;
-use nf::cli::Common;
+use nf::cli::{Common, Native};
 use nf::{Packet, Ports};
 use std::process::ExitCode;
 
@@ -12,11 +12,14 @@ use std::process::ExitCode;
 struct Arguments {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    native: Native,
 }
 
 fn main() -> ExitCode {
     let mut burst: Vec<Packet> = Vec::new();
-    Arguments::parse().common.run(|ports: &mut Ports| {
+    let Arguments { common, native } = Arguments::parse();
+    common.run(native, |ports: &mut Ports| {
         let count = ports.len();
         (0..count)
             .map(|from| {

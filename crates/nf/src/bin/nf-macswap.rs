@@ -1,7 +1,7 @@
 //! Sends every frame back, with source and destination address exchanged.
 
 use clap::Parser;
-use nf::cli::Common;
+use nf::cli::{Common, Native};
 use nf::wire::ethernet;
 use nf::{Packet, Ports};
 use std::process::ExitCode;
@@ -12,11 +12,14 @@ use std::process::ExitCode;
 struct Arguments {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    native: Native,
 }
 
 fn main() -> ExitCode {
     let mut burst: Vec<Packet> = Vec::new();
-    Arguments::parse().common.run(|ports: &mut Ports| {
+    let Arguments { common, native } = Arguments::parse();
+    common.run(native, |ports: &mut Ports| {
         let mut received = 0;
         for port in ports.iter_mut() {
             if port.receive(&mut burst) == 0 {
@@ -24,7 +27,7 @@ fn main() -> ExitCode {
             }
             received += burst.len();
             burst.retain(|packet| packet.len() >= ethernet::HEADER);
-            burst.iter_mut().for_each(|packet| ethernet::swap_addresses(packet));
+            burst.iter_mut().flat_map(Packet::embedded).for_each(ethernet::swap_addresses);
             port.transmit_all(&mut burst);
         }
         received

@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 use nf::cli::Common;
 use nf::function::{Interface, Network, Route, Router, Surroundings};
 use nf::wire::MacAddr;
-use nf::{Packet, Ports};
+use nf::{Packet, Placement, Ports};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     let start = Instant::now();
     let mut burst: Vec<Packet> = Vec::new();
     let mut output: Vec<Vec<Packet>> = (0..count).map(|_| Vec::new()).collect();
-    arguments.common.run(|ports: &mut Ports| {
+    arguments.common.run(Placement::Nf, |ports: &mut Ports| {
         let mut received = 0;
         for port in 0..count {
             if ports[port].receive(&mut burst) == 0 {

@@ -7,8 +7,11 @@
 //! §2.7.6, §2.8.6) does not touch what it gave back.
 
 mod buffers;
+mod embedded;
 mod packet;
 
 pub use buffers::{Buffers, LINE};
+pub use embedded::Embedded;
+pub(crate) use embedded::Inside;
 pub use packet::{HEADROOM, Packet};
 pub(crate) use packet::{Pool, Segment};

@@ -1,14 +1,15 @@
 //! Packets: bytes in buffers of a pool, owned.
 
-use super::Buffers;
+use super::{Buffers, Inside};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use virtqueue::NET_HEADER;
 use virtqueue::memory::Arena;
 
-/// Bytes in front of a new or received packet that [`Packet::prepend`] can take.
-pub const HEADROOM: usize = 64;
+/// Bytes in front of a new or received packet that [`Packet::prepend`] can take: the headers of an aggregate fit, and whole
+/// cache lines keep packets on lines of their own.
+pub const HEADROOM: usize = 128;
 
 /// Where in a buffer a packet begins: behind the headroom and the virtio header.
 const START: u16 = HEADROOM as u16 + NET_HEADER as u16;
@@ -39,6 +40,11 @@ impl Pool {
         let index = self.free.borrow_mut().pop()?;
         let len = self.buffers.size() - HEADROOM;
         Some(Segment { pool: self.clone(), index, start: HEADROOM as u16, len: len as u16 })
+    }
+
+    /// Bytes of the longest packet that fits into one buffer behind the headroom.
+    pub(crate) fn longest(&self) -> usize {
+        self.buffers.size() - usize::from(START)
     }
 
     /// How many buffers are nobody's.
@@ -132,11 +138,47 @@ pub struct Packet {
     /// Further buffers, rarely any: an empty vector owns no memory.
     rest: Vec<Segment>,
     queue: u16,
+    /// The packets in it, if it is an aggregate that was left whole.
+    inside: Option<Inside>,
 }
 
 impl Packet {
     pub(crate) fn new(head: Segment, queue: u16) -> Packet {
-        Packet { head, rest: Vec::new(), queue }
+        Packet { head, rest: Vec::new(), queue, inside: None }
+    }
+
+    /// A packet of `len` bytes with whatever was in its buffer; `None` if it does not fit into one, or if all are in use.
+    #[inline]
+    pub(crate) fn allocate(pool: &Rc<Pool>, len: usize) -> Option<Packet> {
+        let mut head = pool.take()?;
+        head.set(NET_HEADER as i32, len)?;
+        Some(Packet::new(head, 0))
+    }
+
+    /// The packets in it, if it is an aggregate that was left whole.
+    #[inline]
+    pub(crate) fn inside(&self) -> Option<Inside> {
+        self.inside
+    }
+
+    /// Leaves an aggregate whole that was checked; false if it is spread over several buffers.
+    #[inline]
+    pub(crate) fn mark(&mut self, inside: Inside) -> bool {
+        self.inside = self.rest.is_empty().then_some(inside);
+        self.inside.is_some()
+    }
+
+    /// Keeps the `size` bytes from `at` on, or as many as will be written there, behind `front` bytes with whatever was
+    /// there. `None`, and nothing has changed, if they don't fit into its buffer, or if it has several.
+    #[inline]
+    pub(crate) fn reframe(&mut self, at: usize, front: usize, size: usize) -> Option<()> {
+        let start = (usize::from(self.head.start) + at).checked_sub(front)?;
+        if start < NET_HEADER as usize || !self.rest.is_empty() {
+            return None;
+        }
+        self.head.set(start as i32 - i32::from(self.head.start), front + size)?;
+        self.inside = None;
+        Some(())
     }
 
     pub(crate) fn append(&mut self, segment: Segment) {
@@ -176,7 +218,8 @@ impl Packet {
         std::iter::once(&mut *self.head).chain(self.rest.iter_mut().map(|s| &mut **s))
     }
 
-    /// Makes room for `count` bytes in front, with whatever was there. `None` if there is no room: see [`HEADROOM`].
+    /// Makes room for `count` bytes in front, with whatever was there. `None` if there is no room: see [`HEADROOM`]. An
+    /// aggregate with something in front, or that is cut, is a frame like any other: [`Packet::embedded`].
     pub fn prepend(&mut self, count: usize) -> Option<&mut [u8]> {
         let (start, len) = (usize::from(self.head.start), usize::from(self.head.len));
         // The virtio header goes in front of that when the packet is sent.
@@ -184,18 +227,21 @@ impl Packet {
             return None;
         }
         self.head.set(-(count as i32), len + count)?;
+        self.inside = None;
         Some(&mut self.head[..count])
     }
 
     /// Removes `count` bytes in front. `None` if the first buffer has fewer.
     pub fn strip(&mut self, count: usize) -> Option<()> {
         let rest = usize::from(self.head.len).checked_sub(count)?;
+        self.inside = None;
         self.head.set(count as i32, rest)
     }
 
     /// Cuts a packet to `len` bytes, or makes it longer with whatever is behind it. `None` if that is more than fits
     /// into its buffer, or if it has several.
     pub fn set_len(&mut self, len: usize) -> Option<()> {
+        self.inside = None;
         if self.rest.is_empty() { self.head.set(0, len) } else { None }
     }
 }

@@ -1,5 +1,7 @@
 //! How ports are opened.
 
+use crate::aggregate::Aggregation;
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 use vhost_user::Mode;
@@ -24,6 +26,8 @@ pub struct PortOptions {
     pub in_order: bool,
     /// Notifications are suppressed by index.
     pub event_idx: bool,
+    /// What crosses the link are aggregates.
+    pub aggregation: Option<Aggregation>,
 }
 
 impl PortOptions {
@@ -38,7 +42,13 @@ impl PortOptions {
             mergeable: true,
             in_order: true,
             event_idx: false,
+            aggregation: None,
         }
+    }
+
+    /// What next hops call the port: the file name of its socket, without extension.
+    pub fn name(&self) -> Cow<'_, str> {
+        self.socket.file_stem().unwrap_or_default().to_string_lossy()
     }
 
     pub(crate) fn features(&self) -> u64 {

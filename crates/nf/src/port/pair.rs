@@ -8,7 +8,7 @@ use virtqueue::driver::{Buffer, Queue};
 use virtqueue::{Fatal, NET_HEADER, Negotiated, features, ordering};
 
 /// Most packets received in one go.
-pub(super) const BURST: usize = 32;
+pub(crate) const BURST: usize = 32;
 
 /// Why a device is not to be talked to any more: it does not keep to virtio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +59,7 @@ impl<Held> Side<Held> {
     }
 }
 
-pub(super) struct Pair {
+pub(crate) struct Pair {
     receive: Side<Segment>,
     transmit: Side<Packet>,
     pool: Rc<Pool>,
@@ -89,12 +89,12 @@ impl Pair {
         self.posted = true;
     }
 
-    /// Appends up to [`BURST`] frames to `burst`; returns how many buffers that were not frames.
+    /// Appends up to `most` frames to `burst`; returns how many buffers that were not frames.
     #[inline]
-    pub(super) fn receive(&mut self, burst: &mut Vec<Packet>) -> Result<u64, Broken> {
+    pub(crate) fn receive(&mut self, burst: &mut Vec<Packet>, most: usize) -> Result<u64, Broken> {
         let mut malformed = 0;
         let mut taken = 0;
-        while taken < BURST {
+        while taken < most {
             let Some((mut head, len)) = self.receive.pop()? else { break };
             taken += 1;
             let buffers = self.announced(&head);
@@ -145,7 +145,10 @@ impl Pair {
             }
         }
         // The header goes in front, into the headroom. It is all zeros: no offloads were negotiated.
-        let header = packet.prepend(NET_HEADER as usize).expect("the headroom is always left for it");
+        let head = packet.head_mut();
+        let len = usize::from(head.len()) + NET_HEADER as usize;
+        head.set(-(NET_HEADER as i32), len).expect("the headroom is always left for it");
+        let header = &mut head[..NET_HEADER as usize];
         if *header != [0; NET_HEADER as usize] {
             header.fill(0);
         }

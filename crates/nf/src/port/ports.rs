@@ -1,6 +1,7 @@
 //! Ports that are opened together: they share memory, so that a packet goes from one to the other without a copy.
 
 use super::{Counters, Options, Port};
+use crate::aggregate::{Aggregation, SPLIT_BUFFERS};
 use crate::memory::Pool;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -23,6 +24,11 @@ pub enum OpenError {
     TooManyBuffers { buffers: usize, max: u16 },
     #[error("buffers for frames of {size} bytes: 64 to 32768 are possible")]
     BufferSize { size: usize },
+    #[error(
+        "port {}: aggregates of {needed} bytes don't fit into buffers for frames of {size}: make buffers longer, or the \
+         mtu of aggregation smaller", socket.display()
+    )]
+    AggregateSize { socket: PathBuf, needed: usize, size: usize },
     #[error("there is no memory for the ports: {0}")]
     Memory(#[from] MemoryError),
     #[error("port {}: {source}", socket.display())]
@@ -153,10 +159,17 @@ fn establish(
     if !(64..=32768).contains(&options.buffer_size) {
         return Err(OpenError::BufferSize { size: options.buffer_size });
     }
+    for port in &options.ports {
+        let needed = port.aggregation.as_ref().map_or(0, Aggregation::longest);
+        if needed > options.buffer_size {
+            return Err(OpenError::AggregateSize { socket: port.socket.clone(), needed, size: options.buffer_size });
+        }
+    }
     // So many that queues full of packets never keep another queue from getting its buffers.
     let in_queues: usize =
         options.ports.iter().map(|p| 2 * usize::from(p.queue_pairs) * usize::from(p.queue_size)).sum();
-    let buffers = in_queues + usize::from(options.spare_buffers);
+    let split = options.ports.iter().filter(|port| port.aggregation.is_some()).count() * usize::from(SPLIT_BUFFERS);
+    let buffers = in_queues + split + usize::from(options.spare_buffers);
     let count = u16::try_from(buffers).map_err(|_| OpenError::TooManyBuffers { buffers, max: u16::MAX })?;
     let rings: u64 = options
         .ports
@@ -187,6 +200,6 @@ fn establish(
     let ports = links
         .into_iter()
         .zip(options.ports.iter().zip(counters))
-        .map(|((link, pairs), (port, counters))| Port::new(port.socket.clone(), link, pairs, &pool, *counters));
+        .map(|((link, pairs), (port, counters))| Port::new(port, link, pairs, &pool, *counters));
     Ok((ports.collect(), arena.is_huge()))
 }

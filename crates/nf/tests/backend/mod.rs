@@ -1,8 +1,9 @@
 //! A vhost-user device that sends back what it gets.
+#![allow(dead_code)] // Each test binary uses its part.
 
 use rustix::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use vhost_user::Mode;
@@ -21,12 +22,14 @@ struct Pair {
 
 impl Pair {
     /// Sends back what there is, as far as there is room for it.
-    fn turn(&self, storage: &mut BurstStorage) {
+    fn turn(&self, state: &State, storage: &mut BurstStorage) {
         let (Some(Running(to, to_call)), Some(Running(from, from_call))) = (&self.to, &self.from) else { return };
         let mut burst = storage.start();
         if from.receive(&mut burst).unwrap() == 0 {
             return;
         }
+        let longest = burst.frames().as_slice().iter().map(|frame| frame.len()).max().unwrap_or(0);
+        state.longest.fetch_max(longest, Ordering::Relaxed);
         to.transmit(burst.frames()).unwrap();
         from.recycle();
         ordering::before_asking();
@@ -44,6 +47,8 @@ struct State {
     /// Leave everything where it is for now.
     pause: AtomicBool,
     stop: AtomicBool,
+    /// Bytes of the longest frame that was sent back.
+    longest: AtomicU32,
 }
 
 impl Queues for State {
@@ -99,7 +104,7 @@ impl Echo {
                     std::thread::yield_now();
                     continue;
                 }
-                worker.pairs.lock().unwrap().iter().for_each(|pair| pair.turn(&mut storage));
+                worker.pairs.lock().unwrap().iter().for_each(|pair| pair.turn(&worker, &mut storage));
                 std::thread::yield_now();
             }
         });
@@ -115,6 +120,11 @@ impl Echo {
 }
 
 impl Echo {
+    /// Bytes of the longest frame that was sent back.
+    pub fn longest(&self) -> u32 {
+        self.state.longest.load(Ordering::Relaxed)
+    }
+
     /// Sends a frame of the device's own; true if there was room for it.
     pub fn inject(&self, bytes: &[u8]) -> bool {
         let mut storage = BurstStorage::default();

@@ -1,10 +1,11 @@
 //! What becomes of a guest's buffers when the physical queue stops, and when it does not.
 
 use super::*;
-use crate::aggregate::{Live, Rules};
+use crate::aggregate::Live;
 use crate::port::vhost_user::Ending;
 use crate::port::virtio_user::{End, STRIDE, VirtioReceive};
 use crate::spec::{Driver, PortSpec, Tenancy};
+use paflow::Rules;
 use rustix::event::{EventfdFlags, eventfd};
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,7 +81,7 @@ impl Bench {
     /// The guest has posted buffers, and all of them are out.
     fn new() -> Bench {
         let spec = PortSpec::new("wan", Driver::Sink);
-        let rules = Arc::new(Live::new(Rules::new(None, &[])));
+        let rules = Arc::new(Live::new(Rules::none()));
         let bell = Arc::new(crate::punt::Bell::new().unwrap());
         let wan = Arc::new(PortShared::new(WAN.0, &spec, None, None, (&rules, &bell)));
         let tenancy = Tenancy::Trust(Vec::new());

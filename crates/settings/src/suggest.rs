@@ -1,7 +1,7 @@
 //! The known name that was probably meant.
 
 /// The candidate nearest to `word`, if it is near enough to be a typing mistake.
-pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     // Replacing every letter is no typing mistake.
     let limit = (length / 3).clamp(1, 3).min(length.saturating_sub(1));

@@ -1,11 +1,13 @@
 //! `[aggregation]` as it is written.
 
-use super::{Field, Section};
+use crate::written::{At, Field, Section};
 use schemars::JsonSchema;
 use std::ops::Range;
 
 /// MTUs of aggregates: the longest that every kind of port carries is that of the usual jumbo frame.
 pub const AGGREGATE_MTUS: Range<i64> = 256..9001;
+/// Usable VLAN identifiers: 0 and 4095 are reserved (IEEE 802.1Q, table 9-2).
+pub const VIDS: Range<i64> = 1..4095;
 /// Identifiers of network function instances; 0 stands for none.
 pub const NFIS: Range<i64> = 1..65_536;
 /// VXLAN network identifiers (RFC 7348).
@@ -36,7 +38,7 @@ pub struct RawAggregation {
     pub mac: Field<String>,
     /// IP addresses of this switch, at most one of each version: source of the aggregates that it sends. Those to other
     /// addresses are not split, but forwarded like any frame.
-    pub addresses: Field<Vec<super::At<String>>>,
+    pub addresses: Field<Vec<At<String>>>,
     /// UDP checksum of aggregates that are sent. With `zero`, aggregates over IPv6 that have none are taken, too.
     #[schemars(extend("x-default" = "`\"zero\"` over IPv4, `\"computed\"` over IPv6"))]
     pub checksum: Field<ChecksumMode>,

@@ -1,21 +1,20 @@
-//! From TOML text to [`RawFile`], with every key that does not fit reported, not only the first.
+//! From TOML text to what is written, with every key that does not fit reported, not only the first.
 //!
 //! Deserialization stops at the first error. So the offending key is reported, taken out of the document, and the
 //! rest is tried again until it fits: each round removes one key, so the rounds end.
 
-use super::problem::Problem;
-use super::raw::RawFile;
-use super::suggest::closest;
-use serde::Deserialize;
+use crate::problem::Problem;
+use crate::suggest::closest;
+use serde::de::DeserializeOwned;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 /// What could be read of a file.
-#[derive(Debug, Default)]
-pub(super) struct Read {
+#[derive(Debug)]
+pub struct Read<T> {
     /// The keys that fit. None if the file is not TOML.
-    pub file: Option<RawFile>,
+    pub file: Option<T>,
     /// The keys that did not.
     pub unread: Vec<Unread>,
     /// What was wrong with them.
@@ -24,7 +23,7 @@ pub(super) struct Read {
 
 /// A key that is in the file but could not be read, so that it must not be reported as missing too.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unread {
+pub struct Unread {
     /// Span of the table that it stands in.
     pub table: Range<usize>,
     /// Its name.
@@ -32,8 +31,8 @@ pub(super) struct Unread {
 }
 
 /// Reads `text`.
-pub(super) fn read(text: &str) -> Read {
-    let mut read = Read::default();
+pub fn read<T: DeserializeOwned>(text: &str) -> Read<T> {
+    let mut read = Read { file: None, unread: Vec::new(), problems: Vec::new() };
     let (mut document, syntax) = DeTable::parse_recoverable(text);
     if !syntax.is_empty() {
         // What the parser made of the rest is guesswork: judging it would add errors that are none.
@@ -44,7 +43,7 @@ pub(super) fn read(text: &str) -> Read {
         return read;
     }
     loop {
-        let error = match RawFile::deserialize(Deserializer::from(document.clone())) {
+        let error = match T::deserialize(Deserializer::from(document.clone())) {
             Ok(file) => {
                 read.file = Some(file);
                 return read;

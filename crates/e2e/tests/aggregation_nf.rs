@@ -1,0 +1,159 @@
+//! Packet aggregation in network functions: the switch beside them passes aggregates on as they are.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use e2e::netns::Namespace;
+use e2e::process::Daemon;
+use e2e::virtio::Options;
+use e2e::{Result, cpu};
+use support::stream::{aggregation, cable, exchange, ip, mac, network, patch, uplink, within_mtu};
+use support::{Home, SOON};
+
+const PACKETS: u64 = 10_000;
+
+/// nf-forward between two ports of a switch.
+struct Function(Daemon);
+
+impl Function {
+    fn start(home: &Home, inside: Option<&Namespace>, rules: &str, native: bool) -> Function {
+        let file = home.path("nf.toml");
+        std::fs::write(&file, rules).unwrap();
+        let program = support::function("nf-forward");
+        let mut command = match inside {
+            Some(namespace) => namespace.command(program.to_str().expect("a path in UTF-8")),
+            None => Command::new(program),
+        };
+        let sockets = [home.socket("left"), home.socket("right")];
+        command.args(sockets).arg("--aggregation").arg(file).args(native.then_some("--native"));
+        let mut daemon = Daemon::spawn("nf-forward", command).unwrap();
+        daemon.wait_for_line("the network function to run", SOON, |line| line.starts_with("memory: ")).unwrap();
+        Function(daemon)
+    }
+
+    /// Ends it; what each of its ports counted has to be all packets, and none dropped.
+    fn stop(mut self) {
+        let status = self.0.terminate(SOON).unwrap();
+        let said = self.0.log().tail(20);
+        assert!(status.success(), "{status}: {said}");
+        let all = format!("{PACKETS} received, {PACKETS} sent, 0 dropped as the queue was full, 0 malformed");
+        assert_eq!(said.matches(&all).count(), 2, "{said}");
+        assert!(!said.contains("dropped, "), "{said}");
+    }
+}
+
+/// The next hop of `rules` is behind `port`.
+fn behind(rules: &str, port: &str) -> String {
+    rules.replace("[[aggregation.next-hop]]\n", &format!("[[aggregation.next-hop]]\nport = \"{port}\"\n"))
+}
+
+/// A switch that aggregates, a cable, and a switch that doesn't, with a network function that does.
+fn on_a_cable(native: bool) -> Result<()> {
+    let _alone = cpu::alone();
+    let (namespaces, homes) = (cable()?, [Home::new(), Home::new()]);
+    let vids = [100, 101, 300];
+    let flows = |to| [(100, to), (101, to)];
+    let wan = |node: usize| format!("[[port]]\nname = \"wan\"\ndriver = \"af_packet\"\ninterface = \"up{node}\"\n");
+    let near = [wan(0) + "aggregate = true\n", support::port("nf"), patch("nf", "wan"), aggregation(0, &flows(1), "")];
+    let far = [
+        wan(1),
+        support::port("left"),
+        support::port("right"),
+        support::port("guest"),
+        patch("wan", "left"),
+        patch("right", "guest"),
+    ];
+    let start = |node: usize, parts: &[String]| {
+        homes[node].start_inside(&namespaces[node], &(parts.concat() + support::SLEEPER))
+    };
+    let (first, second) = (start(0, &near), start(1, &far));
+    let rules = behind(&aggregation(1, &flows(0), ""), "left");
+    let function = Function::start(&homes[1], Some(&namespaces[1]), &rules, native);
+    second.wait_up(&["left", "right"]);
+    let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
+    exchange(&mut ends, PACKETS, &vids)?;
+    let [received, sent] = first.sides("wan");
+    assert_eq!((received.packets, sent.packets), (PACKETS, PACKETS));
+    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
+    within_mtu(&received);
+    within_mtu(&sent);
+    // The switch beside the network function sees frames, whatever is in them.
+    let wan = second.port("wan");
+    assert_eq!((wan.rx(), wan.tx()), (sent.frames, received.frames));
+    let guest = second.port("guest");
+    assert_eq!((guest.rx(), guest.tx()), (PACKETS, PACKETS));
+    first.none_dropped();
+    second.none_dropped();
+    function.stop();
+    first.stop();
+    second.stop();
+    Ok(())
+}
+
+#[test]
+fn a_network_function_splits_and_joins_what_a_cable_brings() -> Result<()> {
+    on_a_cable(false)
+}
+
+#[test]
+fn a_native_network_function_on_a_cable() -> Result<()> {
+    on_a_cable(true)
+}
+
+/// Between two switches that aggregate: VLAN 100 is joined on its way there, 200 on its way back, and 300 not at all.
+fn in_the_middle(native: bool, more: &str) -> Result<()> {
+    let _alone = cpu::alone();
+    let homes = [Home::new(), Home::new(), Home::new()];
+    let plain_uplink = |name: &str, socket: &Path| uplink(name, socket).replace("aggregate = true\n", "");
+    let first = [network("wan"), support::port("nf"), patch("nf", "wan"), aggregation(0, &[(100, 1)], more)];
+    let west = plain_uplink("west", &homes[0].socket("wan"));
+    let middle = [
+        west,
+        support::port("east"),
+        support::port("left"),
+        support::port("right"),
+        patch("west", "left"),
+        patch("right", "east"),
+    ];
+    let east = uplink("wan", &homes[1].socket("east"));
+    let last = [east, support::port("nf"), patch("nf", "wan"), aggregation(2, &[(200, 1)], more)];
+    let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + support::SLEEPER));
+    let switches = [start(&homes[0], &first), start(&homes[1], &middle), start(&homes[2], &last)];
+    let vni = if more.contains("vxlan") { "vni = 77\n" } else { "" };
+    let hop = |nfi: usize, port: &str| {
+        let (mac, ip) = (mac(nfi - 1), ip(nfi - 1));
+        format!("[[aggregation.next-hop]]\nnfi = {nfi}\nmac = \"{mac}\"\nip = \"{ip}\"\nport = \"{port}\"\n{vni}")
+    };
+    let flows = "[[aggregation.flow]]\nsc = 100\nnfi = 3\n[[aggregation.flow]]\nsc = 200\nnfi = 1\n";
+    let rules = [aggregation(1, &[], more), hop(1, "left"), hop(3, "right"), flows.into()].concat();
+    let function = Function::start(&homes[1], None, &rules, native);
+    switches[1].wait_up(&["west", "east", "left", "right"]);
+    switches[2].wait_up(&["wan"]);
+    let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[2].socket("nf")).connect()?];
+    exchange(&mut ends, PACKETS, &[100, 200, 300])?;
+    for switch in [&switches[0], &switches[2]] {
+        let [received, sent] = switch.sides("wan");
+        assert_eq!((received.packets, sent.packets), (PACKETS, PACKETS));
+        assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
+        within_mtu(&received);
+    }
+    function.stop();
+    for switch in switches {
+        switch.none_dropped();
+        switch.stop();
+    }
+    Ok(())
+}
+
+#[test]
+fn a_network_function_between_two_switches() -> Result<()> {
+    in_the_middle(false, "")
+}
+
+#[test]
+fn a_native_network_function_between_two_switches() -> Result<()> {
+    in_the_middle(true, "")?;
+    in_the_middle(true, "transport = \"vxlan\"\nchecksum = \"computed\"")
+}

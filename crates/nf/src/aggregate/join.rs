@@ -1,0 +1,184 @@
+//! Sending: packets to one next hop leave as one frame.
+//!
+//! The frame is made in the buffer of the first packet: headers go into its headroom, and the other packets are copied
+//! behind it.
+
+use super::Aggregation;
+use crate::memory::{Inside, Packet, Pool};
+use crate::port::Port;
+use paflow::checksum::Sum;
+use paflow::encode::Part;
+use paflow::header::{LENGTH_LEN, entry_size};
+use paflow::plan::{Group, MAX_BURST, Plan};
+use paflow::{Nfi, Planner, Rules, Template};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a port keeps for sending.
+pub(crate) struct Join {
+    rules: Arc<Rules>,
+    /// For each next hop of the rules: bytes that an aggregate has for packets; none if it is behind another port.
+    rooms: Vec<u32>,
+    planner: Box<Planner>,
+    /// Packets that wait for the end of the burst, or for there to be as many as can be planned.
+    waiting: Vec<Option<Packet>>,
+    /// Their lengths and next hops.
+    lengths: Box<[u16; MAX_BURST]>,
+    next_hops: Box<[Option<Nfi>; MAX_BURST]>,
+    /// The queue that they go to.
+    queue: u16,
+}
+
+impl Join {
+    /// Sends by the port of this name.
+    pub(crate) fn new(aggregation: &Aggregation, port: &str) -> Join {
+        let rules = aggregation.rules.clone();
+        Join {
+            rooms: rules.hops.iter().map(|hop| hop.room(port)).collect(),
+            rules,
+            planner: Box::default(),
+            waiting: Vec::with_capacity(MAX_BURST),
+            lengths: Box::new([0; MAX_BURST]),
+            next_hops: Box::new([None; MAX_BURST]),
+            queue: 0,
+        }
+    }
+
+    /// Sends a burst.
+    #[inline]
+    pub(crate) fn transmit(&mut self, port: &mut Port, burst: &mut Vec<Packet>) {
+        for mut packet in burst.drain(..) {
+            match packet.inside() {
+                None => self.wait(port, packet),
+                Some(inside) if self.relabel(&mut packet, inside) => {
+                    // What came before it goes before it.
+                    self.send_waiting(port);
+                    port.send(packet, inside.number.into());
+                }
+                Some(inside) => self.split(port, packet, inside),
+            }
+        }
+        self.send_waiting(port);
+    }
+
+    /// Gives an aggregate the headers to the next hop of all its packets; false if they have no common one.
+    fn relabel(&self, packet: &mut Packet, inside: Inside) -> bool {
+        let (mut common, mut number, mut size) = (None, 0, 0);
+        for embedded in packet.embedded() {
+            let next_hop = self.rules.table.next_hop(embedded);
+            if next_hop.is_none() || number > 0 && next_hop != common {
+                return false;
+            }
+            common = next_hop;
+            number += 1;
+            size += entry_size(embedded.len() as u16);
+        }
+        let Some(hop) = common.and_then(|nfi| self.rules.hop(nfi)) else { return false };
+        let template = &self.rules.hops[hop].template;
+        let fits = size <= self.rooms[hop] && number == inside.number;
+        if !fits || packet.reframe(inside.at, template.len(), size as usize).is_none() {
+            return false;
+        }
+        write_headers(packet, template, number, size);
+        true
+    }
+
+    /// Packets of an aggregate that can't go on as a whole go on one by one, to be joined again.
+    #[cold]
+    fn split(&mut self, port: &mut Port, packet: Packet, inside: Inside) {
+        let mut at = inside.at;
+        for _ in 0..inside.number {
+            let Some(&length) = packet.get(at..).and_then(|rest| rest.first_chunk()) else { break };
+            let len = usize::from(u16::from_be_bytes(length));
+            match packet.extract(port.pool(), at + LENGTH_LEN, len) {
+                Ok(embedded) => self.wait(port, embedded),
+                Err(reason) => port.drop_for(reason),
+            }
+            at += entry_size(len as u16) as usize;
+        }
+    }
+
+    #[inline]
+    fn wait(&mut self, port: &mut Port, packet: Packet) {
+        let queue = port.queue_of(&packet);
+        if self.waiting.len() == MAX_BURST || queue != self.queue {
+            self.send_waiting(port);
+            self.queue = queue;
+        }
+        let next_hop = self.rules.table.next_hop(&packet);
+        if next_hop.is_none() && self.rules.drop_unknown {
+            return port.drop_for("unknown-chain");
+        }
+        let index = self.waiting.len();
+        // What is longer than an IP packet can be joins nothing.
+        self.lengths[index] = u16::try_from(packet.total_len()).unwrap_or(u16::MAX);
+        self.next_hops[index] = next_hop;
+        self.waiting.push(Some(packet));
+    }
+
+    #[inline]
+    fn send_waiting(&mut self, port: &mut Port) {
+        let Join { rules, rooms, planner, waiting, lengths, next_hops, .. } = self;
+        let count = waiting.len();
+        let room = |nfi| rules.hop(nfi).map_or(0, |hop| rooms[hop]);
+        let plan = planner.plan(&lengths[..count], &next_hops[..count], room);
+        for group in plan.groups() {
+            let template = group.next_hop().and_then(|nfi| Some(&rules.hops[rules.hop(nfi)?].template));
+            let joined = template.filter(|_| !group.goes_as_it_is());
+            match joined.and_then(|template| join(&plan, group, template, (waiting, &lengths[..]), port.pool())) {
+                Some(packet) => port.send(packet, group.count().into()),
+                // Alone, or there is no buffer to join in.
+                None => plan.members(group).filter_map(|index| waiting[index].take()).for_each(|p| port.send(p, 1)),
+            }
+        }
+        waiting.clear();
+    }
+}
+
+/// Makes one frame of the packets of a group; `None`, and nothing has happened, if there is no buffer for it.
+#[inline]
+fn join(
+    plan: &Plan<'_>,
+    group: &Group,
+    template: &Template,
+    (waiting, lengths): (&mut [Option<Packet>], &[u16]),
+    pool: &Rc<Pool>,
+) -> Option<Packet> {
+    let (first, size) = (group.first(), group.size() as usize);
+    let queue = waiting[first].as_ref()?.queue();
+    // The first packet stays where it is, behind the headers and its length, if it can.
+    let in_place = waiting[first].take_if(|packet| {
+        let front = template.len() + LENGTH_LEN;
+        packet.reframe(0, front, size - LENGTH_LEN).is_some()
+    });
+    let mut out = in_place.or_else(|| Packet::allocate(pool, template.len() + size))?;
+    out.set_queue(queue);
+    let mut at = template.len();
+    for part in plan.parts(group) {
+        match part {
+            Part::Framing(framing) => {
+                out[at..at + framing.len()].iter_mut().zip(&*framing).for_each(|(to, from)| *to = *from);
+                at += framing.len();
+            }
+            Part::Packet(index) => {
+                if let Some(packet) = waiting[index].take() {
+                    packet.copy_to(0, &mut out[at..at + usize::from(lengths[index])]);
+                }
+                at += usize::from(lengths[index]);
+            }
+        }
+    }
+    write_headers(&mut out, template, group.count(), group.size());
+    Some(out)
+}
+
+/// Writes the headers in front of `size` bytes of `number` packets.
+#[inline]
+fn write_headers(frame: &mut [u8], template: &Template, number: u16, size: u32) {
+    let (headers, entries) = frame.split_at_mut(template.len());
+    let mut sum = Sum::new();
+    if template.wants_sum() {
+        sum.add(entries);
+    }
+    headers.copy_from_slice(&template.headers(number, size, sum));
+}

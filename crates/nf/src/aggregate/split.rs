@@ -1,0 +1,96 @@
+//! Receiving: aggregates are checked, and then split or marked.
+
+use super::{Aggregation, Placement};
+use crate::memory::{Inside, Packet, Pool};
+use crate::port::{BURST, Broken, Counters, Pair};
+use paflow::Rules;
+use paflow::decode::{MOST, Piece, locate};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Packets after which a burst is long enough: a whole number of aggregates of the shortest packets, in few enough buffers
+/// to stay in the cache, and work enough to be worth a round.
+const ENOUGH: usize = 64;
+
+/// Frames that are taken at a time while there are not enough.
+const FRAMES: usize = 4;
+
+/// Buffers that a burst of split packets takes at most.
+pub(crate) const SPLIT_BUFFERS: u16 = (ENOUGH + FRAMES * MOST) as u16;
+
+/// What a port keeps for receiving.
+pub(crate) struct Split {
+    rules: Arc<Rules>,
+    placement: Placement,
+    /// Frames as they come.
+    wire: Vec<Packet>,
+    pieces: Box<[Piece; MOST]>,
+}
+
+impl Split {
+    pub(crate) fn new(aggregation: &Aggregation) -> Split {
+        let Aggregation { rules, placement } = aggregation.clone();
+        Split { rules, placement, wire: Vec::with_capacity(BURST), pieces: Box::new([Piece::default(); MOST]) }
+    }
+
+    /// Appends what has arrived at `pair` to `burst`, as [`Pair::receive`] does. Wrong aggregates are dropped.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        pair: &mut Pair,
+        pool: &Rc<Pool>,
+        burst: &mut Vec<Packet>,
+        counters: &mut Counters,
+    ) -> Result<(), Broken> {
+        let before = burst.len();
+        let mut frames = 0;
+        while frames < BURST && burst.len() - before < ENOUGH {
+            counters.malformed += pair.receive(&mut self.wire, FRAMES)?;
+            if self.wire.is_empty() {
+                break;
+            }
+            frames += self.wire.len();
+            for packet in self.wire.drain(..) {
+                take(&self.rules, self.placement, &mut self.pieces[..], packet, pool, burst, counters);
+            }
+        }
+        counters.received_frames += frames as u64;
+        Ok(())
+    }
+}
+
+/// Takes one frame.
+#[inline]
+fn take(
+    rules: &Rules,
+    placement: Placement,
+    pieces: &mut [Piece],
+    mut packet: Packet,
+    pool: &Rc<Pool>,
+    burst: &mut Vec<Packet>,
+    counters: &mut Counters,
+) {
+    let found = match rules.find(&packet) {
+        Ok(Some(found)) => found,
+        Ok(None) => {
+            counters.received += 1;
+            return burst.push(packet);
+        }
+        Err(reject) => return counters.dropped.add(reject.name(), 1),
+    };
+    let number = match locate(&packet, found.span, found.tail, pieces) {
+        Ok(number) => number,
+        Err(reject) => return counters.dropped.add(reject.name(), 1),
+    };
+    let pieces = &pieces[..number];
+    counters.received += number as u64;
+    if placement == Placement::Native && packet.mark(Inside::of(pieces)) {
+        return burst.push(packet);
+    }
+    for piece in pieces {
+        match packet.extract(pool, piece.start as usize, piece.len.into()) {
+            Ok(embedded) => burst.push(embedded),
+            Err(reason) => counters.dropped.add(reason, 1),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Packets within a packet: an aggregate that its receiver takes as it is.
+
+use super::{Packet, Pool};
+use paflow::decode::{PacketsMut, Piece};
+use paflow::header::LENGTH_LEN;
+use paflow::octets::Octets;
+use std::rc::Rc;
+
+/// Where the packets of an aggregate are that was checked: in one buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inside {
+    /// Offset of the first one's length.
+    pub(crate) at: usize,
+    /// How many there are.
+    pub(crate) number: u16,
+}
+
+impl Inside {
+    /// That of an aggregate whose packets are `pieces`.
+    #[inline]
+    pub(crate) fn of(pieces: &[Piece]) -> Inside {
+        let at = pieces.first().map_or(0, |piece| piece.start as usize - LENGTH_LEN);
+        Inside { at, number: pieces.len() as u16 }
+    }
+}
+
+/// The packets embedded in a frame, in place; see [`Packet::embedded`].
+#[derive(Debug)]
+pub struct Embedded<'a> {
+    whole: Option<&'a mut [u8]>,
+    rest: PacketsMut<'a>,
+}
+
+impl<'a> Iterator for Embedded<'a> {
+    type Item = &'a mut [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a mut [u8]> {
+        self.whole.take().or_else(|| self.rest.next())
+    }
+}
+
+impl Packet {
+    /// The packets embedded in a frame, in order and in place: those of an aggregate, which was checked as a whole when it
+    /// was received, or the frame itself (the bytes of its first buffer), if it is none.
+    #[inline]
+    pub fn embedded(&mut self) -> Embedded<'_> {
+        let none = PacketsMut::new(&mut [], 0);
+        match self.inside() {
+            None => Embedded { whole: Some(self), rest: none },
+            Some(inside) => Embedded {
+                whole: None,
+                rest: self.get_mut(inside.at..).map_or(none, |entries| PacketsMut::new(entries, inside.number)),
+            },
+        }
+    }
+
+    /// `len` bytes from `at` on as a packet of its own, or why there is none.
+    #[inline]
+    pub(crate) fn extract(&self, pool: &Rc<Pool>, at: usize, len: usize) -> Result<Packet, &'static str> {
+        if len > pool.longest() {
+            return Err("too-long");
+        }
+        let mut packet = Packet::allocate(pool, len).ok_or("no-buffers")?;
+        packet.set_queue(self.queue());
+        self.copy_to(at, &mut packet);
+        Ok(packet)
+    }
+
+    /// Fills `to` with the frame's bytes from `at` on, as far as there are any.
+    #[inline]
+    pub(crate) fn copy_to(&self, mut at: usize, to: &mut [u8]) {
+        let len = to.len();
+        if let Some(from) = self.get(at..).and_then(|rest| rest.get(..len)) {
+            return to.copy_from_slice(from);
+        }
+        let mut filled = 0;
+        for chunk in self.chunks() {
+            let from = chunk.get(at..).unwrap_or_default();
+            at = at.saturating_sub(chunk.len());
+            let part = from.len().min(len - filled);
+            to[filled..filled + part].copy_from_slice(&from[..part]);
+            filled += part;
+        }
+    }
+}
+
+impl Octets for Packet {
+    #[inline(always)]
+    fn size(&self) -> usize {
+        self.total_len()
+    }
+
+    #[inline(always)]
+    fn read<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.get(at..).and_then(|rest| rest.first_chunk()).copied().or_else(|| {
+            let across = self.segments().len() > 1 && at.checked_add(N)? <= self.total_len();
+            across.then(|| {
+                let mut bytes = [0; N];
+                self.copy_to(at, &mut bytes);
+                bytes
+            })
+        })
+    }
+}

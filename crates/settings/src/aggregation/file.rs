@@ -1,0 +1,105 @@
+//! A file that is read for its section `[aggregation]` alone.
+
+use super::raw::RawAggregation;
+use super::{Aggregation, build};
+use crate::judge::Judge;
+use crate::problem::{Problem, Report};
+use crate::written::{Field, Table};
+use std::path::{Path, PathBuf};
+
+/// Other sections are for others.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct RawFile {
+    aggregation: Field<Table<RawAggregation>>,
+}
+
+/// Why there is no `[aggregation]`.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The section says something that it must not.
+    #[error("{0}")]
+    Invalid(Report),
+}
+
+/// Reads and checks the section `[aggregation]` of the file at `path`, for who has ports of these names. Other sections
+/// are not looked at: the file may be a switch's configuration.
+pub fn load(path: &Path, ports: &[String]) -> Result<Aggregation, LoadError> {
+    let text = std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+    let read = crate::read::<RawFile>(&text);
+    let mut judge = Judge::new(read.problems, read.unread);
+    let file = read.file.unwrap_or_default();
+    let built = match file.aggregation.as_ref() {
+        None if judge.problems.is_empty() => {
+            judge.error(&(0..0), "there is no section [aggregation]", "add one; docs/aggregation.md has an example");
+            None
+        }
+        None => None,
+        Some(raw) => {
+            let behind = raw.next_hops.iter().filter_map(|hop| hop.port.as_ref());
+            for at in behind.filter(|at| !ports.contains(at)) {
+                let message = format!("there is no port `{}`", at.value);
+                let help =
+                    format!("name a port by the file name of its socket, without extension: {}", ports.join(", "));
+                judge.problems.push(Problem::error(&at.span, message, help));
+            }
+            Some(build(&mut judge, raw))
+        }
+    };
+    let report = Report::new(path, &text, judge.problems);
+    match built {
+        Some(built) if !report.has_errors() => Ok(built),
+        _ => Err(LoadError::Invalid(report)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(text: &str) -> Result<Aggregation, Vec<String>> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.toml");
+        std::fs::write(&path, text).unwrap();
+        let from = directory.path().as_os_str().len() + 1;
+        load(&path, &["lan".into(), "wan".into()]).map_err(|error| match error {
+            LoadError::Invalid(report) => report.lines().map(|line| line[from..].to_owned()).collect(),
+            LoadError::Read { .. } => panic!("{error}"),
+        })
+    }
+
+    const RIGHT: &str = "[aggregation]\nmac = '02:00:00:00:01:01'\naddresses = ['192.0.2.1']\n\
+        [[aggregation.next-hop]]\nnfi = 7\nmac = '02:00:00:00:01:02'\nip = '192.0.2.2'\nport = 'wan'\n\
+        [[aggregation.flow]]\nsc = 100\nnfi = 7\n";
+
+    #[test]
+    fn a_section_becomes_rules() {
+        let spec = judge(RIGHT).unwrap().spec();
+        assert_eq!(
+            (spec.mtu, &spec.flows[..], spec.next_hops[0].port.as_deref()),
+            (1500, &[(100, 7)][..], Some("wan"))
+        );
+        let whole = format!("[[port]]\nname = 'x'\ndriver = 'sink'\n{RIGHT}");
+        assert_eq!(judge(&whole).unwrap().spec(), spec);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let wrong = judge(&RIGHT.replace("'wan'", "'van'").replace("nfi = 7\nmac", "nfi = 0\nmac")).unwrap_err();
+        assert!(wrong[0].starts_with("a.toml:5:7: `nfi` cannot be 0; "), "{wrong:?}");
+        assert!(wrong[1].starts_with("a.toml:8:8: there is no port `van`; name a port by the file name"), "{wrong:?}");
+        assert!(wrong[2].starts_with("a.toml:11:7: there is no next hop 7; "), "{wrong:?}");
+        let unknown = judge(&RIGHT.replace("mac =", "mak =")).unwrap_err();
+        assert!(unknown[1].starts_with("a.toml:2:1: unknown key `mak`; did you mean `mac`?"), "{unknown:?}");
+        assert!(judge("").unwrap_err()[0].contains("there is no section [aggregation]; "));
+        assert!(judge("= 1").unwrap_err()[0].contains("not TOML"));
+    }
+}
