@@ -28,6 +28,8 @@ pub(super) struct PostedQueue {
     entries: Box<[Cell<Posted>]>,
     /// Entries in use, less one: a power of two, less one.
     mask: Cell<u32>,
+    /// With so many in it, there is room for any chain that does not make more of it.
+    most: Cell<u32>,
     head: Cell<u32>,
     tail: Cell<u32>,
 }
@@ -45,6 +47,7 @@ impl PostedQueue {
         PostedQueue {
             entries: vec![Cell::new(none); 2 * usize::from(size.max(MAX_CHAIN)).next_power_of_two()].into(),
             mask: Cell::new(SMALL as u32 - 1),
+            most: Cell::new((SMALL - SHORT) as u32),
             head: Cell::new(0),
             tail: Cell::new(0),
         }
@@ -59,11 +62,7 @@ impl PostedQueue {
     /// A chain of one still fits, and any other after [`PostedQueue::push_chain`] made room for it.
     #[inline(always)]
     pub(super) fn has_room(&self) -> bool {
-        if self.mask.get() == SMALL as u32 - 1 {
-            self.len() as usize <= SMALL - SHORT
-        } else {
-            self.len() as usize <= self.entries.len() - usize::from(MAX_CHAIN)
-        }
+        self.len() <= self.most.get()
     }
 
     #[inline(always)]
@@ -122,6 +121,7 @@ impl PostedQueue {
         let count = self.len();
         (0..count).for_each(|i| live[i as usize] = self.peek(i));
         self.mask.set(self.entries.len() as u32 - 1);
+        self.most.set(self.entries.len() as u32 - u32::from(MAX_CHAIN));
         self.head.set(0);
         self.tail.set(0);
         live[..count as usize].iter().for_each(|&posted| self.push(posted));
