@@ -83,9 +83,7 @@ impl VirtioReceive {
     fn pop(&self, end: &mut End) -> Option<(u16, Held, u32)> {
         match end.queue.pop_used() {
             Ok(used) => used.map(|u| {
-                let held = std::mem::replace(&mut self.held.borrow_mut()[usize::from(u.id)], Held::Nothing);
-                self.lent.set(self.lent.get() - u16::from(matches!(held, Held::Lent(..))));
-                (u.id, held, u.len)
+                (u.id, std::mem::replace(&mut self.held.borrow_mut()[usize::from(u.id)], Held::Nothing), u.len)
             }),
             Err(_) => {
                 end.give_up();
@@ -100,6 +98,7 @@ impl VirtioReceive {
             match self.pop(end)? {
                 (_, Held::Own(index), len) => return Some((index, len.min(ROOM))),
                 (_, Held::Lent(loan, head), _) => {
+                    self.lent.set(self.lent.get() - 1);
                     self.spare.borrow_mut().extend(head);
                     if let Some(lending) = &self.lending {
                         lending.strand(loan);
@@ -279,16 +278,19 @@ impl Lend for VirtioReceive {
         let Some(lending) = &self.lending else { return false };
         let end = &mut *self.end.borrow_mut();
         let mut any = false;
-        let (mut in_place, mut copied) = (0, 0);
+        let (mut back, mut in_place, mut copied) = (0, 0, 0);
         while burst.room() > 0
             && let Some((id, held, len)) = self.pop(end)
         {
             any = true;
             match held {
                 Held::Lent(loan, head) => {
+                    back += 1;
                     let landing = self.landing(end, head, len);
                     in_place += u64::from(lending.filled((id.into(), loan), landing, guest, burst));
-                    self.taken.borrow_mut().extend(head);
+                    if let Some(index) = head {
+                        self.taken.borrow_mut().push(index);
+                    }
                 }
                 Held::Own(index) => {
                     copied += 1;
@@ -299,6 +301,7 @@ impl Lend for VirtioReceive {
             }
         }
         if any {
+            self.lent.set(self.lent.get() - back);
             lending.mapped().in_place.add(in_place);
             lending.mapped().copied.add(copied);
         }
@@ -337,6 +340,7 @@ impl Lend for VirtioReceive {
             _ => None,
         });
         lending.recall(guest, lent);
+        self.lent.set(0);
         lost
     }
 }
