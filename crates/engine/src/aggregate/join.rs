@@ -7,7 +7,7 @@ use super::counters::HopCounters;
 use super::{Member, Reader};
 use crate::drops::{Drops, Reason};
 use crate::octets::Bytes;
-use crate::port::vhost_user::VhostTransmit;
+use crate::port::around::AroundTransmit;
 use crate::port::{Sent, Transmit};
 use paflow::checksum::Sum;
 use paflow::encode::{Framing, Part, Parts};
@@ -128,8 +128,16 @@ impl Join {
     }
 }
 
-impl Transmit for Join {
-    fn transmit(&self, frames: Frames<'_>) -> Sent {
+impl AroundTransmit for Join {
+    fn inner(&self) -> &dyn Transmit {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Transmit {
+        &mut *self.inner
+    }
+
+    fn transmit_through(&self, frames: Frames<'_>) -> Sent {
         let state = &mut *self.state.borrow_mut();
         if state.rules.has_changed() {
             self.know(state);
@@ -146,34 +154,6 @@ impl Transmit for Join {
             return self.transmit_known(frames, next_hops, state);
         }
         self.transmit_planned(frames, next_hops, state)
-    }
-
-    fn notify(&self) {
-        self.inner.notify();
-    }
-
-    fn base(&self) -> Option<u32> {
-        self.inner.base()
-    }
-
-    fn returned(&self, release: &mut dyn FnMut(u16)) {
-        self.inner.returned(release);
-    }
-
-    fn recall(&self, release: &mut dyn FnMut(u16)) {
-        self.inner.recall(release);
-    }
-
-    fn keeps(&self) -> bool {
-        self.inner.keeps()
-    }
-
-    fn stop(&mut self) {
-        self.inner.stop();
-    }
-
-    fn guest(&self) -> Option<&VhostTransmit> {
-        self.inner.guest()
     }
 }
 

@@ -1,12 +1,12 @@
 //! A wrapper that does to frames what bad networks do: drop, corrupt, delay. Applied to what comes out of a queue.
 
+use super::around::AroundReceive;
 use super::{Receive, Wait};
 use crate::drops::{Drops, Reason};
 use crate::port::frames::to_vec;
 use crate::spec::Faults;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Instant;
 use virtqueue::{Buffers, Burst, BurstStorage, MAX_BURST, MAX_FRAME};
@@ -80,8 +80,16 @@ impl FaultReceive {
     }
 }
 
-impl Receive for FaultReceive {
-    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+impl AroundReceive for FaultReceive {
+    fn inner(&self) -> &dyn Receive {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Receive {
+        &mut *self.inner
+    }
+
+    fn receive_through<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         self.take();
         let mut held = self.held.borrow_mut();
         let now = Instant::now();
@@ -95,37 +103,17 @@ impl Receive for FaultReceive {
         !burst.is_empty()
     }
 
-    fn recycle(&self) {
+    fn recycle_through(&self) {
         self.buffers.release();
     }
 
-    fn notify(&self) {
-        self.inner.notify();
-    }
-
-    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.wake_fd()
-    }
-
-    fn arm(&self) -> Wait {
+    fn arm_through(&self) -> Wait {
         let first = self.held.borrow().front().map(|(due, _)| due.saturating_duration_since(Instant::now()));
         match (self.inner.arm(), first) {
             (Wait::Event, Some(time)) => Wait::Time(time),
             (Wait::Time(a), Some(b)) => Wait::Time(a.min(b)),
             (wait, _) => wait,
         }
-    }
-
-    fn disarm(&self) {
-        self.inner.disarm();
-    }
-
-    fn base(&self) -> Option<u32> {
-        self.inner.base()
-    }
-
-    fn stop(&mut self) -> u64 {
-        self.inner.stop()
     }
 }
 

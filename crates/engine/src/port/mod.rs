@@ -5,6 +5,7 @@
 //! packets, `aggregate`, and what encapsulates them, `tunnel`) take any half and are one themselves.
 
 pub mod af_xdp;
+pub(crate) mod around;
 pub(crate) mod copy_break;
 pub mod fault;
 mod frames;

@@ -1,12 +1,13 @@
 //! A wrapper that records every frame to a pcap file.
 
-use super::{Receive, Sent, Transmit, Wait};
+use super::around::{AroundReceive, AroundTransmit};
+use super::vhost_user::VhostTransmit;
+use super::{Receive, Sent, Transmit};
 use crate::port::frames::to_vec;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, TsResolution};
 use std::fs::File;
 use std::io::BufWriter;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -55,47 +56,19 @@ impl RecordReceive {
     }
 }
 
-impl Receive for RecordReceive {
-    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+impl AroundReceive for RecordReceive {
+    fn inner(&self) -> &dyn Receive {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Receive {
+        &mut *self.inner
+    }
+
+    fn receive_through<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let any = self.inner.receive(burst);
         self.recorder.write(burst.frames());
         any
-    }
-
-    fn recycle(&self) {
-        self.inner.recycle();
-    }
-
-    fn notify(&self) {
-        self.inner.notify();
-    }
-
-    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.wake_fd()
-    }
-
-    fn arm(&self) -> Wait {
-        self.inner.arm()
-    }
-
-    fn disarm(&self) {
-        self.inner.disarm();
-    }
-
-    fn base(&self) -> Option<u32> {
-        self.inner.base()
-    }
-
-    fn keep(&self, places: u32) {
-        self.inner.keep(places);
-    }
-
-    fn release(&self, id: u16) {
-        self.inner.release(id);
-    }
-
-    fn stop(&mut self) -> u64 {
-        self.inner.stop()
     }
 }
 
@@ -112,33 +85,22 @@ impl RecordTransmit {
     }
 }
 
-impl Transmit for RecordTransmit {
-    fn transmit(&self, frames: Frames<'_>) -> Sent {
+impl AroundTransmit for RecordTransmit {
+    fn inner(&self) -> &dyn Transmit {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Transmit {
+        &mut *self.inner
+    }
+
+    fn transmit_through(&self, frames: Frames<'_>) -> Sent {
         self.recorder.write(frames);
         self.inner.transmit(frames)
     }
 
-    fn notify(&self) {
-        self.inner.notify();
-    }
-
-    fn base(&self) -> Option<u32> {
-        self.inner.base()
-    }
-
-    fn returned(&self, release: &mut dyn FnMut(u16)) {
-        self.inner.returned(release);
-    }
-
-    fn keeps(&self) -> bool {
-        self.inner.keeps()
-    }
-
-    fn recall(&self, release: &mut dyn FnMut(u16)) {
-        self.inner.recall(release);
-    }
-
-    fn stop(&mut self) {
-        self.inner.stop();
+    /// Who records wants to see frames that a guest lends its buffers for, too: they are copied.
+    fn guest_through(&self) -> Option<&VhostTransmit> {
+        None
     }
 }

@@ -1,8 +1,8 @@
 //! A wrapper that does what switches with a packet pool do: every received frame is copied into a private buffer and
 //! its descriptor returned, and what is sent is a copy of the copy. For comparison only.
 
-use super::{Receive, Wait};
-use std::os::fd::BorrowedFd;
+use super::Receive;
+use super::around::AroundReceive;
 use virtqueue::{Buffers, Burst, BurstStorage, MAX_BURST};
 
 /// Longest frame that is staged; longer ones are dropped.
@@ -26,8 +26,16 @@ impl Staged {
     }
 }
 
-impl Receive for Staged {
-    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+impl AroundReceive for Staged {
+    fn inner(&self) -> &dyn Receive {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Receive {
+        &mut *self.inner
+    }
+
+    fn receive_through<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let mut storage = self.storage.borrow_mut();
         let mut borrowed = storage.start();
         if !self.inner.receive(&mut borrowed) {
@@ -44,29 +52,5 @@ impl Receive for Staged {
         true
     }
 
-    fn recycle(&self) {}
-
-    fn notify(&self) {
-        self.inner.notify();
-    }
-
-    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.wake_fd()
-    }
-
-    fn arm(&self) -> Wait {
-        self.inner.arm()
-    }
-
-    fn disarm(&self) {
-        self.inner.disarm();
-    }
-
-    fn base(&self) -> Option<u32> {
-        self.inner.base()
-    }
-
-    fn stop(&mut self) -> u64 {
-        self.inner.stop()
-    }
+    fn recycle_through(&self) {}
 }

@@ -2,7 +2,7 @@
 //! copy.
 
 use crate::octets::Bytes;
-use crate::port::vhost_user::VhostTransmit;
+use crate::port::around::AroundTransmit;
 use crate::port::{Sent, Transmit};
 use paflow::outer::Headers;
 use paflow::vxlan::End;
@@ -32,8 +32,16 @@ impl Encapsulate {
     }
 }
 
-impl Transmit for Encapsulate {
-    fn transmit(&self, frames: Frames<'_>) -> Sent {
+impl AroundTransmit for Encapsulate {
+    fn inner(&self) -> &dyn Transmit {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Transmit {
+        &mut *self.inner
+    }
+
+    fn transmit_through(&self, frames: Frames<'_>) -> Sent {
         let State { storage, headers } = &mut *self.state.borrow_mut();
         let fits = |len: u32| len <= self.end.room();
         // All at once: waiting for one after the other would cost more than everything else here.
@@ -51,33 +59,5 @@ impl Transmit for Encapsulate {
         let sent = self.inner.transmit(burst.frames());
         let bytes = sent.bytes - u64::from(sent.frames) * u64::from(self.end.overhead());
         Sent { bytes, too_long: sent.too_long + too_long, ..sent }
-    }
-
-    fn notify(&self) {
-        self.inner.notify();
-    }
-
-    fn base(&self) -> Option<u32> {
-        self.inner.base()
-    }
-
-    fn returned(&self, release: &mut dyn FnMut(u16)) {
-        self.inner.returned(release);
-    }
-
-    fn recall(&self, release: &mut dyn FnMut(u16)) {
-        self.inner.recall(release);
-    }
-
-    fn keeps(&self) -> bool {
-        self.inner.keeps()
-    }
-
-    fn stop(&mut self) {
-        self.inner.stop();
-    }
-
-    fn guest(&self) -> Option<&VhostTransmit> {
-        self.inner.guest()
     }
 }

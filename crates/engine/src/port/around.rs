@@ -1,0 +1,126 @@
+//! Halves around others. What one does not do itself, the one inside does: nothing that a half can do is lost by being
+//! wrapped, whoever forgets to write it down.
+
+use super::lend::Lend;
+use super::vhost_user::VhostTransmit;
+use super::{Receive, Sent, Transmit, Wait};
+use std::os::fd::BorrowedFd;
+use virtqueue::{Burst, Frames};
+
+/// A receive half around another.
+pub(crate) trait AroundReceive: Send {
+    /// The one inside.
+    fn inner(&self) -> &dyn Receive;
+    /// See above.
+    fn inner_mut(&mut self) -> &mut dyn Receive;
+
+    /// As [`Receive::receive`].
+    fn receive_through<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool;
+
+    /// As [`Receive::recycle`].
+    fn recycle_through(&self) {
+        self.inner().recycle();
+    }
+
+    /// As [`Receive::arm`].
+    fn arm_through(&self) -> Wait {
+        self.inner().arm()
+    }
+}
+
+impl<A: AroundReceive> Receive for A {
+    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        self.receive_through(burst)
+    }
+
+    fn recycle(&self) {
+        self.recycle_through();
+    }
+
+    fn notify(&self) {
+        self.inner().notify();
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner().wake_fd()
+    }
+
+    fn arm(&self) -> Wait {
+        self.arm_through()
+    }
+
+    fn disarm(&self) {
+        self.inner().disarm();
+    }
+
+    fn base(&self) -> Option<u32> {
+        self.inner().base()
+    }
+
+    fn keep(&self, places: u32) {
+        self.inner().keep(places);
+    }
+
+    fn release(&self, id: u16) {
+        self.inner().release(id);
+    }
+
+    fn stop(&mut self) -> u64 {
+        self.inner_mut().stop()
+    }
+
+    /// Frames that the one inside receives into a guest's buffers would pass by this one.
+    fn lends(&self) -> Option<&dyn Lend> {
+        None
+    }
+}
+
+/// A transmit half around another.
+pub(crate) trait AroundTransmit: Send {
+    /// The one inside.
+    fn inner(&self) -> &dyn Transmit;
+    /// See above.
+    fn inner_mut(&mut self) -> &mut dyn Transmit;
+
+    /// As [`Transmit::transmit`].
+    fn transmit_through(&self, frames: Frames<'_>) -> Sent;
+
+    /// As [`Transmit::guest`].
+    fn guest_through(&self) -> Option<&VhostTransmit> {
+        self.inner().guest()
+    }
+}
+
+impl<A: AroundTransmit> Transmit for A {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        self.transmit_through(frames)
+    }
+
+    fn notify(&self) {
+        self.inner().notify();
+    }
+
+    fn base(&self) -> Option<u32> {
+        self.inner().base()
+    }
+
+    fn returned(&self, release: &mut dyn FnMut(u16)) {
+        self.inner().returned(release);
+    }
+
+    fn keeps(&self) -> bool {
+        self.inner().keeps()
+    }
+
+    fn recall(&self, release: &mut dyn FnMut(u16)) {
+        self.inner().recall(release);
+    }
+
+    fn stop(&mut self) {
+        self.inner_mut().stop();
+    }
+
+    fn guest(&self) -> Option<&VhostTransmit> {
+        self.guest_through()
+    }
+}
