@@ -6,6 +6,7 @@ mod cpu;
 mod cycles;
 mod latency;
 mod load;
+mod traffic;
 mod transfer;
 mod wire;
 

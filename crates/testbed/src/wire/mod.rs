@@ -6,11 +6,13 @@
 
 mod device;
 mod function;
+mod nic;
 mod options;
 mod tunnel;
 
-pub use device::{Broken, Device, Rings};
+pub use device::{Broken, Device};
 pub use function::{Function, FunctionError};
+pub use nic::{Nic, Rings};
 pub use options::{Wire, queue_sizes};
 
 use crate::cpu::{self, PinError};

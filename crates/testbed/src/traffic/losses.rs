@@ -1,0 +1,91 @@
+//! Which packets did not come, and how many of them in a row.
+
+use std::collections::BTreeMap;
+
+/// A stream of numbered packets that stay in order, as it arrives.
+#[derive(Clone, Debug, Default)]
+pub struct Losses {
+    next: u64,
+    received: u64,
+    late: u64,
+    runs: BTreeMap<u64, u64>,
+}
+
+impl Losses {
+    /// Expects packets from this number on.
+    pub fn from(next: u64) -> Losses {
+        Losses { next, ..Losses::default() }
+    }
+
+    /// A packet came.
+    #[inline(always)]
+    pub fn note(&mut self, number: u64) {
+        if number == self.next {
+            self.next += 1;
+            self.received += 1;
+        } else {
+            self.note_odd(number);
+        }
+    }
+
+    #[cold]
+    fn note_odd(&mut self, number: u64) {
+        if number < self.next {
+            self.late += 1;
+            return;
+        }
+        self.end(number);
+        self.next = number + 1;
+        self.received += 1;
+    }
+
+    /// Nothing before this number will come any more.
+    pub fn end(&mut self, number: u64) {
+        if number > self.next {
+            *self.runs.entry(number - self.next).or_default() += 1;
+            self.next = number;
+        }
+    }
+
+    /// Packets that came.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Packets that came twice, or after a later one.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Packets that did not come.
+    pub fn lost(&self) -> u64 {
+        self.runs.iter().map(|(length, count)| length * count).sum()
+    }
+
+    /// How many were lost in a row, and how often.
+    pub fn runs(&self) -> &BTreeMap<u64, u64> {
+        &self.runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_as_long_as_the_gaps() {
+        let mut losses = Losses::from(10);
+        [10, 11, 13, 16, 17, 19].into_iter().for_each(|number| losses.note(number));
+        losses.end(22);
+        assert_eq!(losses.runs(), &[(1, 2), (2, 2)].into());
+        assert_eq!((losses.received(), losses.lost(), losses.late()), (6, 6, 0));
+    }
+
+    #[test]
+    fn what_is_late_was_a_loss_and_is_not_received() {
+        let mut losses = Losses::default();
+        [0, 2, 1, 2, 3].into_iter().for_each(|number| losses.note(number));
+        losses.end(4);
+        assert_eq!((losses.received(), losses.lost(), losses.late()), (3, 1, 2));
+    }
+}

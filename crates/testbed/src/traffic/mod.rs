@@ -1,0 +1,185 @@
+//! Traffic through a node, from one thread: a NIC that sends at a pace of its own, the node's network function, and who
+//! takes the packets back. Each packet has a number and the cycle at which it was sent, so that losses and times are
+//! known one by one, on one clock.
+
+mod histogram;
+mod losses;
+mod pace;
+mod packet;
+mod sink;
+mod source;
+
+pub use histogram::{Class, Histogram};
+pub use packet::SIZE;
+pub use sink::Arrivals;
+
+use crate::cycles;
+use crate::wire::Nic;
+use netdev::PacketRx;
+use nf::{Packet, Ports};
+use pace::Pace;
+use paflow::Rules;
+use sink::Sink;
+use source::Source;
+use virtqueue::Fatal;
+
+/// The VLAN of all packets.
+pub const VLAN: u16 = 100;
+
+/// Microseconds between two looks at the clock after which this thread was kept from running.
+const STALL: f64 = 50.0;
+/// Seconds in which all that is on its way arrives.
+const DRAIN: f64 = 0.02;
+
+/// Where packets come out of the node.
+pub enum Exit {
+    /// A NIC.
+    Nic(Nic),
+    /// The other end of a cable of the kernel.
+    Kernel(PacketRx),
+}
+
+/// Packets a second, and how they come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Packets a second.
+    pub rate: f64,
+    /// Packets in a row.
+    pub train: u16,
+    /// They are joined before they come to the node.
+    pub joined: bool,
+}
+
+/// What was sent, and what arrived of it.
+pub struct Passed {
+    /// Seconds in which packets were sent.
+    pub seconds: f64,
+    /// Packets that were due.
+    pub offered: u64,
+    /// Of these, packets that the node had no buffers for.
+    pub refused: u64,
+    /// How often packets were sent.
+    pub turns: u64,
+    /// Times that this thread was kept from running, and for how many seconds.
+    pub stalls: u64,
+    /// See above.
+    pub stalled: f64,
+    /// Share of the time in which this thread had something to do: if always, it is the limit, and not the node.
+    pub busy: f64,
+    /// What arrived.
+    pub arrivals: Arrivals,
+}
+
+/// Source, network function and sink.
+pub struct Traffic {
+    entry: Nic,
+    exit: Exit,
+    /// The ports by which packets reach the network function and leave it.
+    function: Ports,
+    burst: Vec<Packet>,
+    source: Source,
+    sink: Sink,
+    hz: f64,
+}
+
+impl Traffic {
+    /// Between a NIC and an exit; the aggregates that come and go there are by these rules.
+    pub fn new(entry: Nic, exit: Exit, function: Ports, load: &Load, rules: Rules) -> Traffic {
+        let source = Source::new(load.train, load.joined.then_some(&rules));
+        let (sink, hz) = (Sink::new(rules), cycles::frequency());
+        Traffic { entry, exit, function, burst: Vec::new(), source, sink, hz }
+    }
+
+    /// Sends packets for so many seconds, and waits for them. `load` is as before but for its rate.
+    pub fn run(&mut self, load: &Load, seconds: f64) -> Result<Passed, Fatal> {
+        let (offered, refused, turns) = (self.source.offered(), self.source.refused(), self.source.turns());
+        self.sink.restart(offered);
+        let (mut stalls, mut stalled, mut busy) = (0, 0, 0);
+        let begin = cycles::now();
+        let mut pace = Pace::new(begin, load.rate, self.hz, load.train).after(offered);
+        let (end, stall) = (begin + (seconds * self.hz) as u64, (STALL * 1e-6 * self.hz) as u64);
+        let mut now = begin;
+        while now < end {
+            let moved = self.send(&pace, now)? | self.pass_on()?;
+            let then = cycles::now();
+            let took = then - now;
+            if moved {
+                busy += took;
+            }
+            if took > stall {
+                pace.postpone(took);
+                (stalls, stalled) = (stalls + 1, stalled + took);
+            }
+            now = then;
+        }
+        self.drain()?;
+        let sent = self.source.offered();
+        Ok(Passed {
+            seconds: (now - begin - stalled) as f64 / self.hz,
+            offered: sent - offered,
+            refused: self.source.refused() - refused,
+            turns: self.source.turns() - turns,
+            stalls,
+            stalled: stalled as f64 / self.hz,
+            busy: busy as f64 / (now - begin) as f64,
+            arrivals: self.sink.restart(sent),
+        })
+    }
+
+    /// Frequency of the clock that times are on.
+    pub fn hz(&self) -> f64 {
+        self.hz
+    }
+
+    #[inline(always)]
+    fn send(&mut self, pace: &Pace, now: u64) -> Result<bool, Fatal> {
+        match self.entry.rings().both() {
+            Some((to, _)) => self.source.turn(pace, to, now),
+            None => Ok(false),
+        }
+    }
+
+    /// One turn of the network function, and of the sink.
+    #[inline(always)]
+    fn pass_on(&mut self) -> Result<bool, Fatal> {
+        let passed = self.function[0].receive(&mut self.burst) > 0;
+        if passed {
+            self.function[1].transmit_all(&mut self.burst);
+        }
+        let arrived = match &mut self.exit {
+            Exit::Nic(nic) => match nic.rings().both() {
+                Some((_, from)) => self.sink.take_from_driver(from)?,
+                None => false,
+            },
+            Exit::Kernel(ring) => self.sink.take_from_kernel(ring),
+        };
+        Ok(passed | arrived)
+    }
+
+    fn drain(&mut self) -> Result<(), Fatal> {
+        let mut last = cycles::now();
+        let patience = (DRAIN * self.hz) as u64;
+        while cycles::now() - last < patience {
+            if self.pass_on()? {
+                last = cycles::now();
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use paflow::Rules;
+
+    /// Those of a source and sink at 192.0.2.2, before a node at 192.0.2.1.
+    pub fn rules() -> Rules {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a.toml");
+        let text = "[aggregation]\nmac = \"02:00:00:00:00:02\"\naddresses = [\"192.0.2.2\"]\n\
+                    [[aggregation.next-hop]]\nnfi = 1\nmac = \"02:00:00:00:00:01\"\nip = \"192.0.2.1\"\n\
+                    [[aggregation.flow]]\nsc = 100\nnfi = 1\n";
+        std::fs::write(&file, text).unwrap();
+        Rules::new(&settings::aggregation::load(&file, &[]).unwrap().spec(), std::iter::empty())
+    }
+}

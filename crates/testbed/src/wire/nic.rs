@@ -1,0 +1,101 @@
+//! A virtio NIC as its driver sees it: the device side of a vhost-user socket.
+
+use rustix::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use vhost_user::Mode;
+use vhost_user::backend::{Error, Options, QueueSetup, Queues, Service};
+use virtqueue::device::{Dequeue, Enqueue};
+use virtqueue::{SetupError, ordering};
+
+/// A ring, and how its driver is notified.
+struct Running<Q>(Q, Option<Arc<OwnedFd>>);
+
+/// The rings, as long as they run. The session's thread takes them away between two turns.
+#[derive(Default)]
+pub struct Rings {
+    to: Option<Running<Enqueue>>,
+    from: Option<Running<Dequeue>>,
+}
+
+impl Rings {
+    /// Rings whose driver polls and needs no notification.
+    pub fn of(to: Enqueue, from: Dequeue) -> Rings {
+        to.set_kicks(false);
+        from.set_kicks(false);
+        Rings { to: Some(Running(to, None)), from: Some(Running(from, None)) }
+    }
+
+    /// The ring to the driver, and the one from it, if both run.
+    #[inline(always)]
+    pub fn both(&self) -> Option<(&Enqueue, &Dequeue)> {
+        Some((&self.to.as_ref()?.0, &self.from.as_ref()?.0))
+    }
+}
+
+#[derive(Default)]
+struct State(Mutex<Rings>);
+
+impl Queues for State {
+    fn connected(&self) {}
+
+    fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError> {
+        let mut rings = self.0.lock().unwrap();
+        if index.is_multiple_of(2) {
+            let ring = Enqueue::new(setup.memory, &setup.config)?;
+            ring.set_kicks(false);
+            rings.to = Some(Running(ring, setup.call));
+        } else {
+            let ring = Dequeue::new(setup.memory, &setup.config)?;
+            ring.set_kicks(false);
+            rings.from = Some(Running(ring, setup.call));
+        }
+        Ok(())
+    }
+
+    fn stop(&self, index: usize) -> Result<Option<u32>, String> {
+        let mut rings = self.0.lock().unwrap();
+        let from = index % 2 == 1;
+        Ok(if from { rings.from.take().map(|q| q.0.base()) } else { rings.to.take().map(|q| q.0.base()) })
+    }
+
+    fn disconnected(&self, _: &str) {}
+
+    fn describe(&self, _: String) {}
+}
+
+/// A NIC.
+pub struct Nic {
+    state: Arc<State>,
+    _service: Option<Service>,
+}
+
+impl Nic {
+    /// One at `socket`, which is created.
+    pub fn serve(socket: &Path) -> Result<Nic, Error> {
+        let mut nic = Nic::of(Rings::default());
+        let options = Options { socket: socket.to_owned(), mode: Mode::Server, queue_pairs: 1, withheld: 0 };
+        nic._service = Some(Service::spawn(options, nic.state.clone())?);
+        Ok(nic)
+    }
+
+    /// One whose driver is at hand.
+    pub fn of(rings: Rings) -> Nic {
+        Nic { state: Arc::new(State(Mutex::new(rings))), _service: None }
+    }
+
+    /// Its rings, for one turn.
+    #[inline(always)]
+    pub fn rings(&self) -> MutexGuard<'_, Rings> {
+        self.state.0.lock().unwrap()
+    }
+
+    /// Wakes the driver if it sleeps.
+    pub fn notify(&self) {
+        let rings = self.rings();
+        ordering::before_asking();
+        let to = rings.to.as_ref().filter(|r| r.0.wants_notification()).and_then(|r| r.1.as_ref());
+        let from = rings.from.as_ref().filter(|r| r.0.wants_notification()).and_then(|r| r.1.as_ref());
+        [to, from].into_iter().flatten().for_each(vhost_user::notify);
+    }
+}
