@@ -137,9 +137,9 @@ pub enum Driver {
     /// A kernel interface, by AF_XDP sockets.
     AfXdp { interface: String, queues: u16, mode: XdpMode, queue_size: u16 },
     /// Frames from a file, frames to a file.
-    Pcap { replay: Option<PathBuf>, record: Option<PathBuf>, repeat: bool },
+    Pcap { replay: Option<PathBuf>, record: Option<PathBuf>, repeat: bool, pace: Pace },
     /// Makes frames up; drops what is sent to it.
-    Generator { size: u32, rate: u64, frames: u64, mac: Option<[u8; 6]> },
+    Generator { size: u32, pace: Pace, frames: u64, mac: Option<[u8; 6]> },
     /// Drops what is sent to it.
     Sink,
 }
@@ -170,6 +170,15 @@ impl Driver {
             Driver::Pcap { .. } | Driver::Generator { .. } | Driver::Sink => 1,
         }
     }
+}
+
+/// How fast frames are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Frames a second; zero for as many as are taken.
+    pub rate: u64,
+    /// Frames that are made at once, if there is a rate; zero means one.
+    pub burst: u32,
 }
 
 /// Which VLANs a bridge port carries, and how.

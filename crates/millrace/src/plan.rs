@@ -98,12 +98,15 @@ fn driver(driver: &Driver) -> spec::Driver {
             },
             queue_size: *queue_size,
         },
-        Driver::Pcap { replay, record, repeat } => {
-            spec::Driver::Pcap { replay: replay.clone(), record: record.clone(), repeat: *repeat }
-        }
-        Driver::Generator { size, rate, frames, mac } => spec::Driver::Generator {
+        Driver::Pcap { replay, record, repeat, pace } => spec::Driver::Pcap {
+            replay: replay.clone(),
+            record: record.clone(),
+            repeat: *repeat,
+            pace: spec::Pace { rate: pace.rate.unwrap_or(0), burst: pace.burst },
+        },
+        Driver::Generator { size, pace, frames, mac } => spec::Driver::Generator {
             size: (*size).into(),
-            rate: rate.unwrap_or(0),
+            pace: spec::Pace { rate: pace.rate.unwrap_or(0), burst: pace.burst },
             frames: frames.unwrap_or(0),
             mac: Some(mac.0),
         },

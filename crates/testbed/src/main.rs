@@ -1,12 +1,14 @@
 //! Loads, peers and comparisons for Millrace and other virtual switches.
 
+mod aggregation;
 mod analysis;
 mod compare;
 mod cpu;
 mod cycles;
+mod draw;
 mod latency;
 mod load;
-mod traffic;
+mod programs;
 mod transfer;
 mod wire;
 
@@ -32,6 +34,9 @@ enum Command {
     /// Find out what copies, ring sizes and ring formats cost Millrace's data path
     #[command(subcommand)]
     Analyse(analysis::Analyse),
+    /// Find out what joining packets between nodes gains and costs
+    #[command(subcommand)]
+    Aggregation(aggregation::Aggregation),
     /// Send one frame at a time through Millrace: how long it takes, and what the switch costs in between
     Latency(compare::LoneFrames),
     /// Measure how far apart two processors are, and what moving cache lines between them costs: figures compare only
@@ -63,6 +68,7 @@ fn main() -> ExitCode {
         Command::Wire(arguments) => wire::run(&arguments.wire).map_err(Into::into).map(|r| report(&r, arguments.json)),
         Command::Compare(arguments) => compare::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Analyse(analyse) => analysis::run(&analyse).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::Aggregation(measured) => aggregation::run(&measured).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Latency(arguments) => {
             compare::run_lone_frames(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

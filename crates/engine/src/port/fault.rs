@@ -121,11 +121,12 @@ impl AroundReceive for FaultReceive {
 mod tests {
     use super::*;
     use crate::port::generator::Generator;
+    use crate::spec::Pace;
     use std::time::Duration;
 
     fn run(faults: Faults) -> (usize, Vec<Vec<u8>>, u64) {
         let drops = Arc::new(Drops::default());
-        let port = FaultReceive::new(Box::new(Generator::new(64, 0, 1000, None)), faults, drops.clone());
+        let port = FaultReceive::new(Box::new(Generator::new(64, Pace::default(), 1000, None)), faults, drops.clone());
         let mut storage = Box::<BurstStorage>::default();
         let mut out = Vec::new();
         let mut first = 0;

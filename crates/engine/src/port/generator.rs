@@ -1,8 +1,9 @@
 //! Generator and sink: frames out of nothing, and into nothing.
 
+use super::pace::Pacer;
 use super::{Receive, Sent, Transmit, Wait};
+use crate::spec::Pace;
 use std::cell::Cell;
-use std::time::{Duration, Instant};
 use virtqueue::{Burst, Frames, Segment};
 
 /// Different frames that are sent in turn.
@@ -13,65 +14,39 @@ pub struct Generator {
     frames: Vec<Vec<u8>>,
     next: Cell<usize>,
     left: Cell<u64>,
-    /// Frames a second; zero for no limit.
-    rate: u64,
-    begun: Instant,
-    made: Cell<u64>,
+    pacer: Pacer,
 }
 
 impl Generator {
     /// Frames of `size` bytes from `mac`; at most `count` of them if that is not zero.
-    pub fn new(size: u32, rate: u64, count: u64, mac: Option<[u8; 6]>) -> Generator {
+    pub fn new(size: u32, pace: Pace, count: u64, mac: Option<[u8; 6]>) -> Generator {
         let source = mac.unwrap_or([0x02, 0, 0, 0, 0, 1]);
         Generator {
             frames: (0..VARIETY).map(|i| udp_frame(size as usize, source, i as u16)).collect(),
             next: Cell::new(0),
             left: Cell::new(if count == 0 { u64::MAX } else { count }),
-            rate,
-            begun: Instant::now(),
-            made: Cell::new(0),
+            pacer: Pacer::new(pace),
         }
-    }
-
-    /// How many frames may be made now.
-    fn due(&self) -> u64 {
-        let paced = match self.rate {
-            0 => u64::MAX,
-            rate => {
-                let due = (self.begun.elapsed().as_nanos() * u128::from(rate) / 1_000_000_000) as u64;
-                // A worker that was away for long does not make up for it in one go.
-                let behind = due.saturating_sub(self.made.get());
-                if behind > rate.max(1000) {
-                    self.made.set(due - rate.min(due));
-                }
-                due.saturating_sub(self.made.get())
-            }
-        };
-        paced.min(self.left.get())
     }
 }
 
 impl Receive for Generator {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
-        let count = (burst.room() as u64).min(self.due()) as usize;
+        let count = (burst.room() as u64).min(self.pacer.due()).min(self.left.get()) as usize;
         for _ in 0..count {
             let next = self.next.get();
             burst.push(Segment::from(&self.frames[next][..]));
             self.next.set((next + 1) % VARIETY);
         }
         self.left.set(self.left.get() - count as u64);
-        self.made.set(self.made.get() + count as u64);
+        self.pacer.made(count as u64);
         count > 0
     }
 
     fn recycle(&self) {}
 
     fn arm(&self) -> Wait {
-        match (self.left.get(), self.rate) {
-            (0, _) => Wait::Event,
-            (_, 0) => Wait::Ready,
-            (_, rate) => Wait::Time(Duration::from_nanos(1_000_000_000 / rate)),
-        }
+        if self.left.get() == 0 { Wait::Event } else { self.pacer.wait() }
     }
 }
 
@@ -133,7 +108,7 @@ mod tests {
 
     #[test]
     fn it_stops_after_its_count() {
-        let generator = Generator::new(64, 0, 40, None);
+        let generator = Generator::new(64, Pace::default(), 40, None);
         let mut storage = Box::<BurstStorage>::default();
         let mut sizes = Vec::new();
         for _ in 0..3 {

@@ -12,6 +12,7 @@ mod frames;
 pub mod generator;
 pub mod kernel;
 pub mod lend;
+pub mod pace;
 pub mod pcap;
 pub mod record;
 pub mod staged;

@@ -1,25 +1,28 @@
 //! pcap ports: frames from a file, and to a file.
 
+use super::pace::Pacer;
 use super::record::Recorder;
 use super::{Receive, Sent, Transmit, Wait};
 use crate::drops::Reason;
+use crate::spec::Pace;
 use pcap_file::pcap::PcapReader;
 use std::cell::Cell;
 use std::fs::File;
 use std::path::Path;
 use virtqueue::{Burst, Frames, MAX_FRAME, MIN_FRAME, Segment};
 
-/// Replays a file, as fast as its frames are taken.
+/// Replays a file, at a rate or as fast as its frames are taken.
 pub struct Replay {
     frames: Vec<Vec<u8>>,
     next: Cell<usize>,
     repeat: bool,
+    pacer: Pacer,
 }
 
 impl Replay {
     /// Reads the whole file, so that there is no reading on the path of a frame. Packets that are no frames, being
     /// too short or too long, are left out.
-    pub fn open(path: &Path, repeat: bool) -> std::io::Result<Replay> {
+    pub fn open(path: &Path, repeat: bool, pace: Pace) -> std::io::Result<Replay> {
         let mut reader = PcapReader::new(File::open(path)?).map_err(std::io::Error::other)?;
         let mut frames = Vec::new();
         while let Some(packet) = reader.next_packet() {
@@ -28,26 +31,31 @@ impl Replay {
                 frames.push(packet.data.into_owned());
             }
         }
-        Ok(Replay { frames, next: Cell::new(0), repeat })
+        Ok(Replay { frames, next: Cell::new(0), repeat, pacer: Pacer::new(pace) })
     }
 }
 
 impl Receive for Replay {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        let due = self.pacer.due();
+        let mut made = 0;
         while burst.room() > 0
+            && made < due
             && let Some(frame) = self.frames.get(self.next.get())
         {
             burst.push(Segment::from(&frame[..]));
             let next = self.next.get() + 1;
             self.next.set(if self.repeat && next == self.frames.len() { 0 } else { next });
+            made += 1;
         }
+        self.pacer.made(made);
         !burst.is_empty()
     }
 
     fn recycle(&self) {}
 
     fn arm(&self) -> Wait {
-        if self.next.get() < self.frames.len() { Wait::Ready } else { Wait::Event }
+        if self.next.get() < self.frames.len() { self.pacer.wait() } else { Wait::Event }
     }
 }
 

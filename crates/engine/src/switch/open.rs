@@ -88,11 +88,11 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
             let thread = xdp::XdpThread::spawn(options, shared.clone(), fabric.clone()).map_err(failed)?;
             return Ok(Connection::Xdp { _thread: thread });
         }
-        Driver::Pcap { replay, record, repeat } => {
+        Driver::Pcap { replay, record, repeat, pace } => {
             let receive: Box<dyn Receive> = match replay {
-                Some(path) => {
-                    Box::new(Replay::open(path, *repeat).map_err(|e| failed(format!("{}: {e}", path.display())))?)
-                }
+                Some(path) => Box::new(
+                    Replay::open(path, *repeat, *pace).map_err(|e| failed(format!("{}: {e}", path.display())))?,
+                ),
                 None => Box::new(Nothing),
             };
             let transmit: Box<dyn Transmit> = match record {
@@ -104,8 +104,8 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
             attach(0, receive, transmit);
             shared.set_state(true, "file open");
         }
-        Driver::Generator { size, rate, frames, mac } => {
-            attach(0, Box::new(Generator::new(*size, *rate, *frames, *mac)), Box::new(Sink));
+        Driver::Generator { size, pace, frames, mac } => {
+            attach(0, Box::new(Generator::new(*size, *pace, *frames, *mac)), Box::new(Sink));
             shared.set_state(true, format!("frames of {size} bytes"));
         }
         Driver::Sink => {

@@ -184,13 +184,15 @@ pub enum Driver {
         record: Option<PathBuf>,
         /// Start again at the end of the file.
         repeat: bool,
+        /// How fast.
+        pace: Pace,
     },
     /// A source of frames.
     Generator {
         /// Bytes a frame, FCS not counted.
         size: u16,
-        /// Frames per second, if they are limited.
-        rate: Option<u64>,
+        /// How fast.
+        pace: Pace,
         /// Frames in all, if they are limited.
         frames: Option<u64>,
         /// Source address.
@@ -198,6 +200,15 @@ pub enum Driver {
     },
     /// Swallows and counts frames.
     Sink,
+}
+
+/// How fast frames are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Frames a second, if they are limited.
+    pub rate: Option<u64>,
+    /// Frames that come at once, if so.
+    pub burst: u32,
 }
 
 impl Driver {

@@ -68,7 +68,8 @@ pub fn drivers_of(key: &str) -> Option<&'static [Driver]> {
         "interface" => &[Tap, AfPacket, AfXdp],
         "mtu" => &[Tap],
         "replay" | "record" | "loop" => &[Pcap],
-        "size" | "rate" | "frames" => &[Generator],
+        "rate" | "burst" => &[Pcap, Generator],
+        "size" | "frames" => &[Generator],
         "mac" => &[VirtioUser, Generator],
         _ => return None,
     })

@@ -5,7 +5,7 @@ use super::options::{Driver as Kind, drivers_of};
 use super::raw::{self, At, Field, RawFault, RawPort, Section, Several, VIDS};
 use super::reach::Purpose;
 use super::value::{is_interface_name, is_name};
-use super::{Driver, Fault, Mac, Mode, Port, Vlan, vxlan};
+use super::{Driver, Fault, Mac, Mode, Pace, Port, Vlan, vxlan};
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -102,6 +102,7 @@ fn foreign_options(check: &mut Check, raw: &RawPort, kind: Kind) {
         ("loop", place(&raw.repeat)),
         ("size", place(&raw.size)),
         ("rate", place(&raw.rate)),
+        ("burst", place(&raw.burst)),
         ("frames", place(&raw.frames)),
         ("mac", place(&raw.mac)),
     ];
@@ -151,20 +152,27 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
             queue_size: queue_size(check, raw, raw::DEFAULT_XDP_QUEUE_SIZE),
         },
         Kind::Pcap => pcap(check, raw),
-        Kind::Generator => {
-            let limit = |check: &mut Check, key, field| match check.number(key, field, &(0..i64::MAX), 0) {
-                0 => None,
-                number => Some(number as u64),
-            };
-            Driver::Generator {
-                size: check.number("size", &raw.size, &raw::FRAME_SIZES, raw::DEFAULT_FRAME_SIZE) as u16,
-                rate: limit(check, "rate", &raw.rate),
-                frames: limit(check, "frames", &raw.frames),
-                mac: mac(check, &raw.mac, name),
-            }
-        }
+        Kind::Generator => Driver::Generator {
+            size: check.number("size", &raw.size, &raw::FRAME_SIZES, raw::DEFAULT_FRAME_SIZE) as u16,
+            pace: pace(check, raw),
+            frames: limit(check, "frames", &raw.frames),
+            mac: mac(check, &raw.mac, name),
+        },
         Kind::Sink => Driver::Sink,
     }
+}
+
+/// A number of frames, where 0 stands for no limit.
+fn limit(check: &mut Check, key: &str, field: &Field<i64>) -> Option<u64> {
+    match check.number(key, field, &(0..i64::MAX), 0) {
+        0 => None,
+        number => Some(number as u64),
+    }
+}
+
+fn pace(check: &mut Check, raw: &RawPort) -> Pace {
+    let burst = check.number("burst", &raw.burst, &raw::BURSTS, 1) as u32;
+    Pace { rate: limit(check, "rate", &raw.rate), burst }
 }
 
 /// The mode, which is one of `known`, of which the first is the default.
@@ -242,6 +250,7 @@ fn pcap(check: &mut Check, raw: &Section<RawPort>) -> Driver {
         replay: raw.replay.as_ref().map(|at| check.read_file(at)),
         record: raw.record.as_ref().map(|at| check.written_file(at)),
         repeat: raw.repeat.as_ref().is_some_and(|at| at.value),
+        pace: pace(check, raw),
     }
 }
 

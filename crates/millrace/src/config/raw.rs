@@ -25,6 +25,8 @@ pub const QUEUE_SIZES: Range<i64> = 64..1025;
 pub const COPY_BREAKS: Range<i64> = 0..65536;
 /// MTUs of a tap port: IPv4's minimum to the usual jumbo frame.
 pub const MTUS: Range<i64> = 68..9001;
+/// Frames that a generator or pcap port makes at once.
+pub const BURSTS: Range<i64> = 1..1025;
 /// Frame sizes of a generator port, FCS not counted.
 pub const FRAME_SIZES: Range<i64> = 60..9001;
 /// Ageing times of a bridge, in seconds (IEEE 802.1Q, table 8-6, but from 1 s on).
@@ -124,9 +126,12 @@ pub struct RawPort {
     /// Bytes a generated frame, FCS not counted.
     #[schemars(range(min = FRAME_SIZES.start, max = FRAME_SIZES.end - 1), extend("default" = DEFAULT_FRAME_SIZE))]
     pub size: Field<i64>,
-    /// Frames per second to generate; 0 is as fast as it goes.
+    /// Frames per second to replay or generate; 0 is as fast as it goes.
     #[schemars(range(min = 0), extend("default" = 0))]
     pub rate: Field<i64>,
+    /// Frames that come at once, if there is a `rate`.
+    #[schemars(range(min = BURSTS.start, max = BURSTS.end - 1), extend("default" = 1))]
+    pub burst: Field<i64>,
     /// Frames to generate before falling silent; 0 is no limit.
     #[schemars(range(min = 0), extend("default" = 0))]
     pub frames: Field<i64>,

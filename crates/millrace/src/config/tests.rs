@@ -71,7 +71,7 @@ fn every_driver_takes_its_options() {
         r#"
         port = [
           {name="t", driver="tap", interface="t0", mtu=9000, queues=2},
-          {name="p", driver="pcap", replay="in.pcap", record="out.pcap", loop=true, record-to="all.pcap"},
+          {name="p", driver="pcap", replay="in.pcap", record="out.pcap", loop=true, rate=9, burst=8, record-to="all.pcap"},
           {name="g", driver="generator", size=60, rate=1000, frames=5, mac="02:00:00:00:00:01"},
           {name="x", driver="af_xdp", interface="eth2", queues=2, mode="zero-copy", queue-size=512},
           {name="y", driver="af_xdp", interface="eth3"},
@@ -82,9 +82,12 @@ fn every_driver_takes_its_options() {
     let drivers: Vec<&Driver> = config.ports.iter().map(|port| &port.driver).collect();
     assert_eq!(*drivers[0], Driver::Tap { interface: Some("t0".into()), mtu: 9000, queues: 2 });
     let (replay, record) = (Some("/etc/in.pcap".into()), Some("/etc/out.pcap".into()));
-    assert_eq!(*drivers[1], Driver::Pcap { replay, record, repeat: true });
+    assert_eq!(*drivers[1], Driver::Pcap { replay, record, repeat: true, pace: Pace { rate: Some(9), burst: 8 } });
     let mac = Mac([2, 0, 0, 0, 0, 1]);
-    assert_eq!(*drivers[2], Driver::Generator { size: 60, rate: Some(1000), frames: Some(5), mac });
+    assert_eq!(
+        *drivers[2],
+        Driver::Generator { size: 60, pace: Pace { rate: Some(1000), burst: 1 }, frames: Some(5), mac }
+    );
     let fault = Fault { drop: 1.0, corrupt: 0.5, delay: Duration::from_millis(5), seed: 7 };
     assert_eq!(config.ports[5].fault, Some(fault));
     let xdp = |interface: &str, queues, mode, queue_size| Driver::AfXdp {

@@ -1,8 +1,9 @@
 //! Measuring: a NIC and a network function in one process, the switch in another, as `testbed wire` has them.
 
 use super::setup::{Setup, sizes};
-use crate::compare::{Counted, Interrupt, Interrupted, Program, ProgramError, Ring};
+use crate::compare::Counted;
 use crate::load::{RUNNING, Report};
+use crate::programs::{Interrupt, Interrupted, Program, ProgramError, Ring};
 use clap::Args;
 use engine::stats::Snapshot;
 use serde::Serialize;

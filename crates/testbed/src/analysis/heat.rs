@@ -1,7 +1,7 @@
 //! A figure for each pair of two things, as fields that are the darker the more it is, in panels one below the other and
 //! side by side.
 
-use super::chart::Svg;
+use crate::draw::Svg;
 
 const LEFT: f64 = 86.0;
 const TOP: f64 = 56.0;

@@ -4,18 +4,17 @@
 
 mod bench;
 mod cache;
-mod chart;
 mod findings;
 mod heat;
-mod lines;
 mod pattern;
 mod patterns;
 mod rings;
 mod setup;
 mod switch;
 
-use crate::compare::{Interrupt, Rig};
+use crate::compare::Rig;
 use crate::cpu::PinError;
+use crate::programs::Interrupt;
 use crate::{latency, transfer};
 use bench::{MeasureError, Measuring};
 use clap::Subcommand;

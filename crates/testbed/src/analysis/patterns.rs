@@ -2,12 +2,12 @@
 
 use super::bench::Measuring;
 use super::findings::Findings;
-use super::lines::{self, Line, Lines};
 use super::pattern::Pattern;
 use super::setup::Setup;
 use super::{AnalyseError, Plan};
-use crate::compare::Ring;
+use crate::draw::{self, Line, Lines};
 use crate::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
+use crate::programs::Ring;
 use crate::wire::queue_sizes;
 use clap::Args;
 use vhost_user::frontend::QueueSizes;
@@ -81,7 +81,7 @@ fn chart(findings: &Findings, patterns: &Patterns) -> String {
         let lines = patterns.pattern.iter().map(|p| line(findings, patterns, (*p, ring), p.to_string()));
         (format!("{ring} rings"), lines.collect())
     };
-    lines::svg(&Lines {
+    draw::svg(&Lines {
         title: "What copies cost: frames through the switch and back, Mpps".into(),
         axis: "bytes of a frame".into(),
         marks: patterns.size.iter().map(u16::to_string).collect(),
@@ -102,7 +102,7 @@ fn formats(findings: &Findings, patterns: &Patterns) -> String {
         let rate = |&size: &u16| Some(gigabits * 1e3 / (8.0 * (f64::from(size.max(MIN_SIZE)) + ON_THE_LINE)));
         Line { name: format!("{gigabits} GbE"), values: patterns.size.iter().map(rate).collect() }
     };
-    lines::svg(&Lines {
+    draw::svg(&Lines {
         title: "Ring formats: frames through the switch and back, Mpps".into(),
         axis: "bytes of a frame".into(),
         marks: patterns.size.iter().map(u16::to_string).collect(),

@@ -1,8 +1,8 @@
 //! What one measurement is of.
 
 use super::pattern::Pattern;
-use crate::compare::Ring;
 use crate::load::TouchLevel;
+use crate::programs::Ring;
 use serde::{Serialize, Serializer};
 use vhost_user::frontend::QueueSizes;
 

@@ -1,6 +1,7 @@
 //! The results as a picture: bars side by side, in SVG.
 
 use super::results::{Results, Spread};
+use crate::draw::{Scale, label};
 use std::fmt::Write;
 
 /// Height of the plot, and the space around it.
@@ -40,7 +41,7 @@ pub fn svg(results: &Results) -> String {
         label(&mut out, (x + 18.0, 46.0), "start", 12, &contestant.to_string());
     }
     for value in scale.marks() {
-        let y = scale.y(value);
+        let y = y(&scale, value);
         let _ = writeln!(
             out,
             "<line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"#d8d8d8\"/>",
@@ -67,55 +68,23 @@ pub fn svg(results: &Results) -> String {
 }
 
 fn bar(out: &mut String, x: f64, scale: &Scale, spread: Spread, colour: &str) {
-    let (y, middle) = (scale.y(spread.median), x + BAR / 2.0);
+    let (top, middle) = (y(scale, spread.median), x + BAR / 2.0);
     let _ = writeln!(
         out,
-        "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>\n\
+        "<rect x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>\n\
          <line x1=\"{middle:.1}\" y1=\"{:.1}\" x2=\"{middle:.1}\" y2=\"{:.1}\" stroke=\"#303030\"/>",
         x + 1.0,
         BAR - 2.0,
-        TOP + HEIGHT - y,
-        scale.y(spread.min),
-        scale.y(spread.max)
+        TOP + HEIGHT - top,
+        y(scale, spread.min),
+        y(scale, spread.max)
     );
-    label(out, (middle, scale.y(spread.max) - 4.0), "middle", 11, &format!("{:.1}", spread.median));
-}
-
-/// Words in a picture.
-pub fn label(out: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, text: &str) {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    let _ =
-        writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-size=\"{size}\">{text}</text>");
+    label(out, (middle, y(scale, spread.max) - 4.0), "middle", 11, &format!("{:.1}", spread.median));
 }
 
 /// From a value to its place.
-pub struct Scale {
-    step: f64,
-    steps: u32,
-}
-
-impl Scale {
-    /// A few round marks, the last one above `greatest`.
-    pub fn up_to(greatest: f64) -> Scale {
-        let rough = greatest / 6.0;
-        let power = 10f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0].into_iter().map(|s| s * power).find(|s| *s >= rough).unwrap_or(10.0 * power);
-        Scale { step, steps: (greatest / step).floor() as u32 + 1 }
-    }
-
-    /// All marks.
-    pub fn marks(&self) -> impl Iterator<Item = f64> {
-        (0..=self.steps).map(|n| f64::from(n) * self.step)
-    }
-
-    /// The last mark.
-    pub fn top(&self) -> f64 {
-        self.step * f64::from(self.steps)
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        TOP + HEIGHT * (1.0 - value / self.top())
-    }
+fn y(scale: &Scale, value: f64) -> f64 {
+    TOP + HEIGHT * (1.0 - value / scale.top())
 }
 
 #[cfg(test)]
@@ -133,11 +102,5 @@ mod tests {
             assert_eq!(svg.matches(&format!("fill=\"{colour}\"")).count(), 3, "two bars, and the legend\n{svg}");
         }
         assert!(svg.contains("A &amp; B &lt;C>") && !svg.contains("=\"-"), "{svg}");
-    }
-
-    #[test]
-    fn scales_are_round() {
-        let marks = |greatest| Scale::up_to(greatest).marks().last().unwrap();
-        assert_eq!([marks(33.0), marks(10.0), marks(0.9)], [40.0, 12.0, 1.0]);
     }
 }

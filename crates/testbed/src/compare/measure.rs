@@ -1,16 +1,14 @@
 //! One measurement: a switch and a load, from their start to their end.
 
-use super::hugepages::Pages;
-use super::interrupt::{Interrupt, Interrupted};
-use super::millrace::{Idle, Millrace, MillraceError};
+use super::millrace;
 use super::options::{Compare, LoadKind};
-use super::ovs::Ovs;
-use super::program::{Program, ProgramError};
 use super::results::{Counted, Run};
-use super::scenario::{Contestant, Ring, Scenario};
-use super::testpmd::{Lcores, Testpmd};
+use super::scenario::{Contestant, Scenario};
 use crate::latency::{self, Latency};
 use crate::load::{RUNNING, Report};
+use crate::programs::ovs::Ovs;
+use crate::programs::testpmd::{Lcores, Testpmd};
+use crate::programs::{Idle, Interrupt, Interrupted, Millrace, MillraceError, Pages, Program, ProgramError, Ring};
 use engine::stats::Snapshot;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -151,7 +149,7 @@ impl Bench<'_> {
         let cpu = self.compare.switch_cpu;
         let lcores = Lcores { forwarding: cpu, console: self.compare.load_cpu };
         Ok(match contestant {
-            Contestant::Millrace(forward) => Switch::Millrace(Box::new(Millrace::start(
+            Contestant::Millrace(forward) => Switch::Millrace(Box::new(millrace::start(
                 &self.millrace,
                 (directory, sockets),
                 (forward, wire),

@@ -1,120 +1,38 @@
-//! Millrace as the switch: a process with two vhost-user ports, and a line to its control socket.
+//! Millrace as the switch: two vhost-user ports, or one behind a wire, and one worker.
 
-use super::interrupt::Interrupt;
-use super::program::{Program, ProgramError};
-use super::scenario::{Forward, Ring};
-use clap::ValueEnum;
-use engine::stats::Snapshot;
-use millrace::control::{Client, ClientError};
-use serde::Serialize;
+use super::scenario::Forward;
+use crate::programs::{Idle, Interrupt, LIMIT, Millrace, MillraceError, Ring, beside};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
-
-/// How long it may take to start, and to get its ports up once a guest is there.
-const LIMIT: Duration = Duration::from_secs(15);
-
-/// What its worker does when there is nothing to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Idle {
-    /// Sleeps until a queue has something.
-    Sleep,
-    /// Polls ever more rarely.
-    Backoff,
-    /// Polls on.
-    Poll,
-}
-
-impl std::fmt::Display for Idle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Idle::Sleep => "sleep",
-            Idle::Backoff => "backoff",
-            Idle::Poll => "poll",
-        })
-    }
-}
-
-/// Millrace could not be used.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
-pub enum MillraceError {
-    #[error("there is no program at {}; build it by `cargo build --release -p millrace`, or name another by --millrace", path.display())]
-    Missing { path: PathBuf },
-    #[error("Millrace's configuration can't be written: {0}")]
-    Configuration(std::io::Error),
-    #[error(transparent)]
-    Program(#[from] ProgramError),
-    #[error("Millrace's control socket: {0}")]
-    Control(#[from] ClientError),
-    #[error("its flows can't be set by ovs-ofctl, of the Debian package openvswitch-common: {0}")]
-    Flows(std::io::Error),
-}
 
 /// The program to run: `given`, or else the one beside this one.
 pub fn program(given: Option<&Path>) -> Result<PathBuf, MillraceError> {
-    let beside = || std::env::current_exe().map(|own| own.with_file_name("millrace")).unwrap_or_default();
-    let path = given.map_or_else(beside, Path::to_owned);
-    if path.is_file() { Ok(path) } else { Err(MillraceError::Missing { path }) }
+    const HINT: &str = ", or name another by --millrace";
+    match given {
+        None => beside("millrace", "millrace", HINT),
+        Some(path) if path.is_file() => Ok(path.to_owned()),
+        Some(path) => Err(MillraceError::Missing { path: path.to_owned(), package: "millrace", hint: HINT }),
+    }
 }
 
-/// A running Millrace.
-pub struct Millrace {
-    program: Program,
-    client: Client,
-}
-
-impl Millrace {
-    /// Starts the program with a port on each socket and one worker on processor `cpu`, and waits until it answers.
-    /// Its files go to `directory`. Before a wire, the first port is the driver of the NIC there, with rings of this
-    /// format.
-    pub fn start(
-        path: &Path,
-        (directory, sockets): (&Path, &[PathBuf; 2]),
-        (forward, wire): (Forward, Option<Ring>),
-        (cpu, idle): (usize, Idle),
-        interrupt: &Interrupt,
-    ) -> Result<Millrace, MillraceError> {
-        let (file, control) = (directory.join("millrace.toml"), directory.join("control.sock"));
-        std::fs::write(&file, configuration(sockets, &control, (forward, wire), (cpu, idle)))
-            .map_err(MillraceError::Configuration)?;
-        let mut command = Command::new(path);
-        command.args(["run", "--log", "warn", "--config"]).arg(&file);
-        let mut program = Program::start("Millrace", command, interrupt)?;
-        let client = program.wait_for("its sockets", LIMIT, |_| {
-            // A wire makes its own.
-            if sockets.iter().all(|socket| socket.exists()) { Client::connect(&control).ok() } else { None }
-        })?;
-        if forward == Forward::Openflow {
-            set_flows(&directory.join(CHANNEL))?;
-        }
-        Ok(Millrace { program, client })
+/// Starts the program with a port on each socket and one worker on processor `cpu`, and waits until it answers. Its files go
+/// to `directory`. Before a wire, the first port is the driver of the NIC there, with rings of this format.
+pub fn start(
+    path: &Path,
+    (directory, sockets): (&Path, &[PathBuf; 2]),
+    (forward, wire): (Forward, Option<Ring>),
+    (cpu, idle): (usize, Idle),
+    interrupt: &Interrupt,
+) -> Result<Millrace, MillraceError> {
+    let text = configuration(sockets, (forward, wire), (cpu, idle));
+    let mut millrace = Millrace::start(path, (directory, "millrace"), &text, None, interrupt)?;
+    // A wire makes its own.
+    let there = || sockets.iter().all(|socket| socket.exists()).then_some(());
+    millrace.program().wait_for("its sockets", LIMIT, |_| there())?;
+    if forward == Forward::Openflow {
+        set_flows(&directory.join(CHANNEL))?;
     }
-
-    /// All that it counts.
-    pub fn snapshot(&mut self) -> Result<Snapshot, MillraceError> {
-        Ok(self.client.call_as("stats")?)
-    }
-
-    /// Waits until both ports can pass frames, as long as `guests` is fine.
-    pub fn wait_up(&mut self, mut guests: impl FnMut() -> Result<(), ProgramError>) -> Result<(), MillraceError> {
-        let Millrace { program, client } = self;
-        program.wait_for("its ports to be up", LIMIT, |_| {
-            if let Err(error) = guests() {
-                return Some(Err(error.into()));
-            }
-            match client.call_as::<Snapshot>("stats") {
-                Ok(snapshot) => snapshot.ports.iter().all(|port| port.up).then_some(Ok(())),
-                Err(error) => Some(Err(error.into())),
-            }
-        })?
-    }
-
-    /// The process.
-    pub fn program(&mut self) -> &mut Program {
-        &mut self.program
-    }
+    Ok(millrace)
 }
 
 /// Name of the socket that flows are set over.
@@ -137,7 +55,6 @@ fn set_flows(channel: &Path) -> Result<(), MillraceError> {
 
 fn configuration(
     sockets: &[PathBuf; 2],
-    control: &Path,
     (forward, wire): (Forward, Option<Ring>),
     (cpu, idle): (usize, Idle),
 ) -> String {
@@ -161,11 +78,7 @@ fn configuration(
         }
         Forward::BridgeMap => text = text + BRIDGE + "[[mapping]]\nfrom = \"a\"\nto = \"b\"\n\n",
     }
-    text += &format!(
-        "[[worker]]\ncpu = {cpu}\nidle = \"{idle}\"\n\n[control]\nsocket = {:?}\n",
-        control.display().to_string()
-    );
-    text
+    text + &format!("[[worker]]\ncpu = {cpu}\nidle = \"{idle}\"\n")
 }
 
 #[cfg(test)]
@@ -184,8 +97,7 @@ mod tests {
             (Forward::Openflow, Idle::Poll, None),
         ] {
             let sockets = ["0.sock", "1.sock"].map(|name| directory.path().join(name));
-            let control = directory.path().join("c.sock");
-            std::fs::write(&file, configuration(&sockets, &control, (forward, wire), (0, idle))).unwrap();
+            std::fs::write(&file, configuration(&sockets, (forward, wire), (0, idle))).unwrap();
             let read = millrace::config::Config::load(&file);
             assert!(read.is_ok(), "{read:?}");
         }

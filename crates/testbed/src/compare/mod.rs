@@ -4,35 +4,25 @@
 //! scenario, each alone on the machine, and what counts is the ratio within a round.
 
 mod chart;
-mod hugepages;
-mod interrupt;
 mod lone;
 mod measure;
 mod millrace;
 mod options;
-mod ovs;
-mod program;
 mod progress;
 mod results;
 mod rig;
 mod scenario;
 mod table;
-mod testpmd;
 
-pub use chart::{Scale, label};
-pub use interrupt::{Interrupt, Interrupted};
 pub use lone::{LoneFrames, run as run_lone_frames};
 pub use options::Compare;
-pub use program::{Program, ProgramError};
 pub use results::{Counted, Spread};
 pub use rig::Rig;
-pub use scenario::Ring;
 
 use crate::cpu::PinError;
+use crate::programs::{Interrupt, MillraceError, Pages, ovs, testpmd};
 use crate::transfer;
-use hugepages::Pages;
 use measure::{Bench, MeasureError};
-use millrace::MillraceError;
 use options::LoadKind;
 use progress::Progress;
 use results::{Outcome, Results, Run};

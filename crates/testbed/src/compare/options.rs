@@ -1,7 +1,8 @@
 //! What a comparison does, as told on the command line.
 
-use super::scenario::{Forward, Peer, Ring};
+use super::scenario::{Forward, Peer};
 use crate::load::TouchLevel;
+use crate::programs::Ring;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;

@@ -210,9 +210,10 @@ const BUSY: f64 = 0.95;
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::scenario::{Forward, Ring};
+    use super::super::scenario::Forward;
     use super::*;
     use crate::load::TouchLevel;
+    use crate::programs::Ring;
     use engine::stats::PortStats;
 
     pub const PAIR: [Contestant; 2] = [Contestant::Millrace(Forward::Patch), Contestant::Testpmd];

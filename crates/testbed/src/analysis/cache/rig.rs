@@ -4,8 +4,8 @@
 
 use super::super::pattern::Way;
 use super::super::setup::Setup;
-use crate::compare::Ring;
 use crate::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
+use crate::programs::Ring;
 use crate::wire::{Broken, Device, Function, FunctionError, Rings};
 use engine::port::lend::Mapped;
 use engine::port::vhost_user::{VhostReceive, VhostTransmit};

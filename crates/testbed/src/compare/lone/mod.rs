@@ -2,13 +2,12 @@
 
 mod guest;
 
-use super::interrupt::{Interrupt, Interrupted};
-use super::millrace::{self, Idle, Millrace, MillraceError};
-use super::program::ProgramError;
+use super::millrace;
 use super::rig::Rig;
-use super::scenario::{Forward, Ring};
+use super::scenario::Forward;
 use crate::cpu::{self, PinError};
 use crate::latency::{self, Latency};
+use crate::programs::{Idle, Interrupt, Interrupted, MillraceError, ProgramError, Ring};
 use clap::{Args, ValueEnum};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -153,7 +152,7 @@ fn measure(options: &LoneFrames, program: &Path, idle: Idle, interrupt: &Interru
     let directory = directory.map_err(|source| LoneError::System { action: "making a temporary directory", source })?;
     let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
     let (files, worker) = ((directory.path(), &sockets), (options.switch_cpu, idle));
-    let mut switch = Millrace::start(program, files, (Forward::Patch, None), worker, interrupt)?;
+    let mut switch = millrace::start(program, files, (Forward::Patch, None), worker, interrupt)?;
     let packed = options.ring == Ring::Packed;
     let mut guests = [Guest::connect(&sockets[0], packed)?, Guest::connect(&sockets[1], packed)?];
     switch.wait_up(|| Ok(()))?;

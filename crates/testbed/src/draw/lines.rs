@@ -1,7 +1,6 @@
 //! Lines over something that has a few values, in one or more panels side by side.
 
-use super::chart::Svg;
-use crate::compare::Scale;
+use super::{Scale, Svg};
 
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 52.0;

@@ -9,7 +9,7 @@ const FINE: u32 = 8;
 const POWERS: u32 = 32;
 
 /// Counts of values.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Histogram {
     counts: Box<[u64]>,
     total: u64,
@@ -57,6 +57,14 @@ impl Histogram {
         self.total += 1;
         self.sum += value;
         self.greatest = self.greatest.max(value);
+    }
+
+    /// Counts all values of another one, too.
+    pub fn merge(&mut self, other: &Histogram) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.total += other.total;
+        self.sum += other.sum;
+        self.greatest = self.greatest.max(other.greatest);
     }
 
     /// How many values were counted.
@@ -127,6 +135,9 @@ mod tests {
             assert!((0.995..1.005).contains(&error), "{share}: {error}");
         }
         assert_eq!((histogram.total(), histogram.greatest(), histogram.mean()), (100_000, 100_000, 50_000.5));
+        let mut twice = histogram.clone();
+        twice.merge(&histogram);
+        assert_eq!((twice.total(), twice.percentile(0.9)), (200_000, histogram.percentile(0.9)));
         assert!(Histogram::default().percentile(0.5).is_nan());
     }
 

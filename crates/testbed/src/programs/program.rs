@@ -2,7 +2,7 @@
 //! than its owner.
 
 use super::interrupt::{Interrupt, Interrupted};
-use rustix::process::{Signal, set_parent_process_death_signal, setsid};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal, setsid};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -77,6 +77,17 @@ impl Program {
         Ok(Program { name, child, input, output, errors, readers, interrupt: interrupt.clone() })
     }
 
+    /// The id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&self) -> Result<(), ProgramError> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM)
+            .map_err(|error| self.system("asking it to end", error.into()))
+    }
+
     /// Writes a line to its standard input.
     pub fn say(&mut self, line: &str) -> Result<(), ProgramError> {
         let Some(input) = &mut self.input else { return Ok(()) };
@@ -133,6 +144,12 @@ impl Program {
         let status = self.wait_end(limit)?;
         let text = self.output().join("\n");
         if text.is_empty() { Err(self.bad_end("its report", status)) } else { Ok(text) }
+    }
+
+    /// Waits until it ends; returns all that it wrote to standard error.
+    pub fn last_words(mut self, limit: Duration) -> Result<Vec<String>, ProgramError> {
+        self.wait_end(limit)?;
+        Ok(self.errors().clone())
     }
 
     /// Waits until it ends by itself, without a complaint: some say on standard error what they failed to do, and end
@@ -252,7 +269,7 @@ mod tests {
         program.say("hello").unwrap();
         program.wait_for("its echo", Duration::from_secs(10), |p| (p.output().len() == 2).then_some(())).unwrap();
         assert_eq!(*program.output(), ["ready", "hello"]);
-        let id = program.child.id();
+        let id = program.id();
         drop(program);
         assert!(!std::path::Path::new(&format!("/proc/{id}")).exists());
     }

@@ -10,7 +10,6 @@ mod sink;
 mod source;
 
 pub use histogram::{Class, Histogram};
-pub use packet::SIZE;
 pub use sink::Arrivals;
 
 use crate::cycles;
@@ -22,9 +21,6 @@ use paflow::Rules;
 use sink::Sink;
 use source::Source;
 use virtqueue::Fatal;
-
-/// The VLAN of all packets.
-pub const VLAN: u16 = 100;
 
 /// Microseconds between two looks at the clock after which this thread was kept from running.
 const STALL: f64 = 50.0;
@@ -172,14 +168,9 @@ impl Traffic {
 mod tests {
     use paflow::Rules;
 
-    /// Those of a source and sink at 192.0.2.2, before a node at 192.0.2.1.
+    /// Those of a source and sink.
     pub fn rules() -> Rules {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("a.toml");
-        let text = "[aggregation]\nmac = \"02:00:00:00:00:02\"\naddresses = [\"192.0.2.2\"]\n\
-                    [[aggregation.next-hop]]\nnfi = 1\nmac = \"02:00:00:00:00:01\"\nip = \"192.0.2.1\"\n\
-                    [[aggregation.flow]]\nsc = 100\nnfi = 1\n";
-        std::fs::write(&file, text).unwrap();
-        Rules::new(&settings::aggregation::load(&file, &[]).unwrap().spec(), std::iter::empty())
+        crate::aggregation::rig::Rules { own: 2, next: 1 }.load(&directory.path().join("a.toml")).unwrap()
     }
 }

@@ -3,7 +3,7 @@
 use super::hugepages::Pages;
 use super::interrupt::Interrupt;
 use super::program::{Program, ProgramError};
-use super::scenario::Ring;
+use super::ring::Ring;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;

@@ -39,7 +39,7 @@ impl Svg {
 
     /// Words.
     pub fn label(&mut self, at: (f64, f64), anchor: &str, size: u32, text: &str) {
-        crate::compare::label(&mut self.0, at, anchor, size, text);
+        label(&mut self.0, at, anchor, size, text);
     }
 
     /// A figure in the middle of something, in this colour.
@@ -53,4 +53,12 @@ impl Svg {
         self.0.push_str("</svg>\n");
         self.0
     }
+}
+
+/// Words in a picture.
+pub fn label(out: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, text: &str) {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    // Writing to a string does not fail.
+    let _ =
+        writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-size=\"{size}\">{text}</text>");
 }

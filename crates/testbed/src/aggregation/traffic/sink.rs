@@ -139,7 +139,7 @@ mod tests {
         sink.desk.take(&packet(0), 1500);
         // To somebody else.
         sink.desk.take(&frame, 1500);
-        // To 192.0.2.2, whom these rules are for.
+        // To the one whom these rules are for.
         frame[33] = 2;
         // The header's checksum is one's complement: one more there, one less here.
         let sum = u16::from_be_bytes([frame[24], frame[25]]) - 1;

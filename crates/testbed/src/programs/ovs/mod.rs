@@ -8,7 +8,7 @@ mod control;
 use super::hugepages::Pages;
 use super::interrupt::Interrupt;
 use super::program::{Program, ProgramError};
-use super::scenario::Ring;
+use super::ring::Ring;
 use super::testpmd::{Lcores, driver};
 use control::Control;
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
 //! The packets: Ethernet with a VLAN tag, a number, and the cycle at which they were sent.
 
-use super::VLAN;
+use crate::aggregation::rig::CHAIN;
 
 /// A type for local experiments (IEEE 802, 9.2.3.4).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
@@ -30,7 +30,7 @@ pub fn blank() -> [u8; SIZE] {
     packet[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
     packet[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     packet[12..14].copy_from_slice(&TAG);
-    packet[14..16].copy_from_slice(&VLAN.to_be_bytes());
+    packet[14..16].copy_from_slice(&CHAIN.to_be_bytes());
     packet[TYPE..TYPE + 2].copy_from_slice(&ETHERTYPE);
     packet
 }

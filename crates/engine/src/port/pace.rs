@@ -1,0 +1,83 @@
+//! When frames are made that come from nowhere: how many at a time, and how many a second.
+
+use super::Wait;
+use crate::spec::Pace;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+const SECOND: u128 = 1_000_000_000;
+
+/// Tells how many frames may be made.
+pub struct Pacer {
+    pace: Pace,
+    begun: Instant,
+    made: Cell<u64>,
+}
+
+impl Pacer {
+    /// Begins now.
+    pub fn new(pace: Pace) -> Pacer {
+        Pacer { pace, begun: Instant::now(), made: Cell::new(0) }
+    }
+
+    /// How many frames may be made now; those that are have to be told by [`Pacer::made`].
+    #[inline]
+    pub fn due(&self) -> u64 {
+        let Pace { rate, burst } = self.pace;
+        if rate == 0 {
+            return u64::MAX;
+        }
+        let due = (self.begun.elapsed().as_nanos() * u128::from(rate) / SECOND) as u64;
+        // Whoever was away for long does not make up for it in one go.
+        let behind = due.saturating_sub(self.made.get());
+        if behind > rate.max(1000) {
+            self.made.set(due - rate.min(due));
+        }
+        let burst = u64::from(burst.max(1));
+        (due / burst * burst).saturating_sub(self.made.get())
+    }
+
+    /// So many were made.
+    #[inline]
+    pub fn made(&self, count: u64) {
+        self.made.set(self.made.get() + count);
+    }
+
+    /// How long nothing is due for.
+    pub fn wait(&self) -> Wait {
+        let Pace { rate, burst } = self.pace;
+        if rate == 0 {
+            return Wait::Ready;
+        }
+        Wait::Time(Duration::from_nanos((SECOND * u128::from(burst.max(1)) / u128::from(rate)) as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_in_bursts_and_no_faster_than_told() {
+        let pacer = Pacer::new(Pace { rate: 10_000, burst: 32 });
+        let mut all = 0;
+        while pacer.begun.elapsed() < Duration::from_millis(50) {
+            let due = pacer.due();
+            assert_eq!(due % 32, 0);
+            // Taken in two steps, all the same.
+            pacer.made(due / 2);
+            assert!(pacer.due() >= due / 2);
+            pacer.made(due / 2);
+            all += due;
+        }
+        assert!(all <= (pacer.begun.elapsed().as_micros() / 100) as u64, "{all}");
+        assert!(all >= 32, "{all}");
+        assert_eq!(pacer.wait(), Wait::Time(Duration::from_micros(3200)));
+    }
+
+    #[test]
+    fn without_a_rate_there_is_no_limit() {
+        let pacer = Pacer::new(Pace::default());
+        assert_eq!((pacer.due(), pacer.wait()), (u64::MAX, Wait::Ready));
+    }
+}

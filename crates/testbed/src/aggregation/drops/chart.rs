@@ -1,0 +1,77 @@
+//! Losses by rate, and how many packets were lost in a row at the highest one.
+
+use super::Runs;
+use crate::aggregation::passage::{Results, Row};
+use crate::aggregation::rig::Between;
+use crate::draw::{self, Line, Lines};
+
+/// Longest runs of each class.
+const LENGTHS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/// Losses in percent.
+pub fn losses(results: &Results) -> String {
+    let rates = rates(results);
+    let line = |rows: &[&Row]| {
+        let lost = |rate: &f64| Some(rows.iter().find(|row| row.rate == *rate)?.spread(|s| s.lost_percent()).median);
+        rates.iter().map(lost).collect()
+    };
+    draw::svg(&Lines {
+        title: "Packets lost, %".into(),
+        axis: "packets sent, Mpps".into(),
+        marks: rates.iter().map(f64::to_string).collect(),
+        panels: panels(results, line),
+        limits: Vec::new(),
+        foot: results.rig.to_string(),
+    })
+}
+
+/// Lengths of runs at the highest rate.
+pub fn runs(results: &Results) -> String {
+    let classes = LENGTHS.iter().enumerate().map(|(at, &to)| at.checked_sub(1).map_or(0, |at| LENGTHS[at]) + 1..=to);
+    let beyond = LENGTHS[LENGTHS.len() - 1] + 1..=u64::MAX;
+    let classes: Vec<_> = classes.chain([beyond]).collect();
+    let highest = rates(results).into_iter().fold(0.0, f64::max);
+    let line = |rows: &[&Row]| {
+        let runs = rows.iter().find(|row| row.rate == highest).map(|row| Runs::of(row));
+        classes.iter().map(|class| runs.as_ref()?.percent(class.clone())).collect()
+    };
+    let mark = |class: &std::ops::RangeInclusive<u64>| match (*class.start(), *class.end()) {
+        (from, u64::MAX) => format!("{from}.."),
+        (from, to) if from == to => format!("{to}"),
+        (from, to) => format!("{from}..{to}"),
+    };
+    draw::svg(&Lines {
+        title: format!("Lost packets by how many were lost in a row, %, {highest} Mpps sent"),
+        axis: "packets lost in a row".into(),
+        marks: classes.iter().map(mark).collect(),
+        panels: panels(results, line),
+        limits: Vec::new(),
+        foot: results.rig.to_string(),
+    })
+}
+
+/// All rates, in the order in which they were measured.
+fn rates(results: &Results) -> Vec<f64> {
+    let mut rates: Vec<f64> = Vec::new();
+    for row in &results.rows {
+        if !rates.contains(&row.rate) {
+            rates.push(row.rate);
+        }
+    }
+    rates
+}
+
+/// A panel for each path, with a line for each placement.
+fn panels(results: &Results, line: impl Fn(&[&Row]) -> Vec<Option<f64>>) -> Vec<(String, Vec<Line>)> {
+    let mut paths: Vec<Between> = results.rows.iter().map(|row| row.case.path).collect();
+    paths.dedup();
+    let panel = |path: Between| {
+        let rows: Vec<&Row> = results.rows.iter().filter(|row| row.case.path == path).collect();
+        let cases = rows.chunk_by(|a, b| a.case == b.case);
+        (
+            path.to_string(),
+            cases.map(|rows| Line { name: rows[0].case.placement.to_string(), values: line(rows) }).collect(),
+        )
+    };
+    paths.into_iter().map(panel).collect()
+}

@@ -1,0 +1,131 @@
+//! How many packets are lost by rate, as in table 3 of the paper, and how many of them in a row, as in its figure 12.
+
+mod chart;
+
+use super::AggregationError;
+use super::passage::{self, Case, Measuring, Results, Row, Sample, millions};
+use super::rig::{Between, Placement};
+use clap::Args;
+use std::fmt::Write;
+
+/// How many packets are lost.
+#[derive(Clone, Debug, Args)]
+pub struct Drops {
+    /// By what packets leave the node: rings, af_packet or af_xdp
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["af_packet", "rings"])]
+    path: Vec<Between>,
+    /// Where packets are split and joined
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["none", "vhost", "nf", "native"])]
+    placement: Vec<Placement>,
+    /// Millions of packets a second
+    #[arg(long, value_delimiter = ',', default_values = ["0.5", "1", "2", "3", "4", "5", "8", "12"], value_parser = millions)]
+    rate: Vec<f64>,
+    /// Packets in a row; 1 is smooth traffic
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    train: u16,
+    /// Packets of a train are joined before they come to a node that aggregates
+    #[arg(long)]
+    joined: bool,
+    #[command(flatten)]
+    measuring: Measuring,
+}
+
+/// Measures, prints, and writes the results to files.
+pub fn run(options: &Drops) -> Result<(), AggregationError> {
+    let case = |path| {
+        move |&placement: &Placement| {
+            let joined = options.joined && placement != Placement::None;
+            Case { path, placement, train: options.train, joined }
+        }
+    };
+    let cases: Vec<Case> = options.path.iter().flat_map(|&path| options.placement.iter().map(case(path))).collect();
+    let (results, outcome) = passage::measure(&options.measuring, &cases, &options.rate)?;
+    if !results.rows.is_empty() {
+        let pictures = [("drops.svg", chart::losses(&results)), ("runs.svg", chart::runs(&results))];
+        passage::finish(&options.measuring, ("drops", &results), &table(&results), &pictures)?;
+    }
+    outcome
+}
+
+fn table(results: &Results) -> String {
+    let mut out = "| path | placement | sent, Mpps | through, Mpps | lost, % | lost a second | of these at the NIC, % | in a row: \
+                   median | longest | frames, % of packets | traffic busy |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for row in &results.rows {
+        out += &line(row);
+    }
+    out + &results.foot()
+}
+
+fn line(row: &Row) -> String {
+    let median = |figure: fn(&Sample) -> f64| row.spread(figure).median;
+    let lost = row.spread(|sample| sample.lost_percent());
+    let runs = Runs::of(row);
+    let mut out = format!("| {} | {} | {} |", row.case.path, row.case.placement, row.rate);
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        " {:.2} | {:.2} ({:.2}..{:.2}) | {:.0} | {:.0} | {} | {} | {:.1} | {:.0} % |",
+        median(Sample::mpps),
+        lost.median,
+        lost.min,
+        lost.max,
+        median(|s| s.lost as f64 / s.seconds),
+        median(|s| 100.0 * s.refused as f64 / s.lost.max(1) as f64),
+        runs.median(),
+        runs.0.last().map_or(0, |(length, _)| *length),
+        median(|s| s.frames_percent()),
+        100.0 * median(|s| s.traffic_busy),
+    );
+    out
+}
+
+/// Packets lost in runs, by length of the run, over all rounds.
+struct Runs(Vec<(u64, u64)>);
+
+impl Runs {
+    fn of(row: &Row) -> Runs {
+        let mut all = std::collections::BTreeMap::<u64, u64>::new();
+        for (length, count) in row.samples.iter().flat_map(|sample| &sample.runs) {
+            *all.entry(*length).or_default() += length * count;
+        }
+        Runs(all.into_iter().collect())
+    }
+
+    /// All of them.
+    fn lost(&self) -> u64 {
+        self.0.iter().map(|(_, packets)| packets).sum()
+    }
+
+    /// Half of the lost packets were lost in runs that are not longer.
+    fn median(&self) -> u64 {
+        let (half, mut before) = (self.lost().div_ceil(2), 0);
+        let mut middle = self.0.iter().skip_while(|(_, packets)| {
+            before += packets;
+            before < half
+        });
+        middle.next().map_or(0, |(length, _)| *length)
+    }
+
+    /// Percent of the lost packets that were lost in runs of these lengths.
+    fn percent(&self, lengths: std::ops::RangeInclusive<u64>) -> Option<f64> {
+        let within = self.0.iter().filter(|(length, _)| lengths.contains(length));
+        let packets: u64 = within.map(|(_, packets)| packets).sum();
+        (self.lost() > 0).then(|| 100.0 * packets as f64 / self.lost() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_count_by_the_packets_in_them() {
+        // Ten lone losses, and one run of 32.
+        let runs = Runs(vec![(1, 10), (32, 32)]);
+        assert_eq!((runs.lost(), runs.median()), (42, 32));
+        assert_eq!(runs.percent(2..=100).map(f64::round), Some(76.0));
+        let none = Runs(Vec::new());
+        assert_eq!((none.median(), none.percent(1..=1)), (0, None));
+    }
+}

@@ -1,0 +1,55 @@
+//! Packet aggregation, measured after the evaluation in Taguchi et al., "Fast Datapath Processing Based on Hop-by-Hop
+//! Packet Aggregation for Service Function Chaining": two nodes, what is between them, and a network function.
+
+mod drops;
+mod latency;
+mod passage;
+mod ratio;
+mod rig;
+mod throughput;
+mod traffic;
+
+use crate::cpu::PinError;
+use clap::Subcommand;
+use passage::PassageError;
+use rig::{Between, Placement, RigError};
+use std::path::PathBuf;
+
+/// What can be measured.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Aggregation {
+    /// How much gets through by packet size, with packets joined nowhere, in the switch, or in the network function
+    Throughput(throughput::Throughput),
+    /// How many frames packets leave in, by rate, for packets that come one by one and for trains
+    Ratio(ratio::Ratio),
+    /// How long packets take, with packets joined nowhere, in the switch, or in the network function
+    Latency(latency::Latency),
+    /// How many packets are lost by rate, and how many of them in a row
+    Drops(drops::Drops),
+}
+
+/// It could not be measured.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum AggregationError {
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    #[error("{path}, {size} B, {placement}: {source}")]
+    Measure { path: Between, size: u16, placement: Placement, source: RigError },
+    #[error("{path}, {placement}: {source}")]
+    Traffic { path: Between, placement: Placement, source: PassageError },
+    #[error("the results can't be written to {}: {source}", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
+}
+
+/// Measures.
+pub fn run(aggregation: &Aggregation) -> Result<(), AggregationError> {
+    match aggregation {
+        Aggregation::Throughput(throughput) => throughput::run(throughput),
+        Aggregation::Ratio(ratio) => ratio::run(ratio),
+        Aggregation::Latency(latency) => latency::run(latency),
+        Aggregation::Drops(drops) => drops::run(drops),
+    }
+}

@@ -1,0 +1,184 @@
+//! One node, with traffic through it that is known packet by packet. Source, network function and sink are one thread,
+//! which polls on a processor of its own, as the node's worker does: nothing waits for a scheduler, and times are on one
+//! clock.
+//!
+//! ```text
+//!   source ──── NIC ════ in ── left ════► network function, written with the library `nf`
+//!   sink ◄───── NIC ════ wan ◄─ right ◄══ in the same thread
+//!      or: ◄── cable ═══ wan
+//! ```
+//!
+//! The node drives the NICs over shared rings. What leaves it may take a cable of the kernel instead, which costs much
+//! more a frame; what comes to it never does, so that the source is not the limit.
+
+mod measure;
+mod results;
+mod sample;
+
+pub use measure::{Measuring, finish, measure, millions};
+pub use results::{Case, Results, Row};
+pub use sample::Sample;
+
+use super::rig::{Between, Link, Node, NodeConfig, Placement, Port, Rig, RigError, Rules};
+use super::traffic::{Exit, Load, Traffic};
+use crate::cpu::{self, PinError};
+use crate::programs::Idle;
+use crate::programs::testpmd::Lcores;
+use crate::wire::Nic;
+use engine::stats::Snapshot;
+use netdev::{PacketRx, RxConfig};
+use nf::{Aggregation, OpenError, Options, PortOptions, Ports};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use virtqueue::Fatal;
+
+/// Processors of the node, and of the traffic.
+pub const NODE_CPU: usize = 0;
+pub const TRAFFIC_CPU: usize = 1;
+
+/// Descriptors of all queues.
+const QUEUE: u16 = 256;
+/// How long the network function may take to connect.
+const LIMIT: Duration = Duration::from_secs(15);
+/// Seconds of traffic before each measurement.
+const WARMUP: f64 = 0.1;
+
+/// The node and the network function; and those that packets come from and go to.
+const NODE: Rules = Rules { own: 1, next: 2 };
+const ENDS: Rules = Rules { own: 2, next: 1 };
+
+/// Traffic could not be measured.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum PassageError {
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    #[error("a NIC for the node: {0}")]
+    Nic(#[from] vhost_user::backend::Error),
+    #[error("the network function: {0}")]
+    Function(#[from] OpenError),
+    #[error("the far end of the cable: {0}")]
+    Kernel(#[from] netdev::Error),
+    #[error("the node broke a ring: {0}")]
+    Broken(#[from] Fatal),
+    #[error("packets leave the node by rings, af_packet or af_xdp, not by {0}")]
+    Exit(Between),
+    #[error("no packet came through: is the node forwarding?")]
+    Nothing,
+}
+
+impl PassageError {
+    /// A signal ended it.
+    pub fn is_interrupt(&self) -> bool {
+        matches!(self, PassageError::Rig(error) if error.is_interrupt())
+    }
+}
+
+/// What packets pass through.
+#[derive(Clone, Copy, Debug)]
+pub struct PassageConfig {
+    /// Where they are split and joined.
+    pub placement: Placement,
+    /// By what they leave the node.
+    pub exit: Between,
+}
+
+/// A running node, with traffic.
+pub struct Passage {
+    // Whoever drives NICs ends before them.
+    node: Node,
+    traffic: Traffic,
+    _link: Option<Link>,
+}
+
+/// Starts a node, and does `work` with it on the traffic's processor.
+pub fn pass<T: Send>(
+    rig: &Rig,
+    (config, load): (PassageConfig, Load),
+    work: impl FnOnce(&mut Passage) -> Result<T, PassageError> + Send,
+) -> Result<T, PassageError> {
+    // A thread of its own: one that was tied to a processor stays there.
+    let all = || work(&mut Passage::start(rig, config, load)?);
+    std::thread::scope(|scope| scope.spawn(all).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+impl Passage {
+    fn start(rig: &Rig, config: PassageConfig, load: Load) -> Result<Passage, PassageError> {
+        let in_switch = config.placement.in_switch();
+        let entry = rig.file("entry.sock");
+        let nic = |name: &str, socket: &std::path::Path| {
+            Port::new(name, "virtio-user").with_text("socket", socket.display()).with("queue-size", QUEUE)
+        };
+        let (wan, exit, link) = match config.exit {
+            Between::Rings => {
+                let socket = rig.file("exit.sock");
+                (nic("wan", &socket), Exit::Nic(Nic::serve(&socket)?), None)
+            }
+            Between::AfPacket | Between::AfXdp => {
+                let link = Link::make(rig, config.exit, "wan", Lcores { forwarding: TRAFFIC_CPU, console: NODE_CPU })?;
+                let open = || PacketRx::open("up1", 1, &RxConfig::default());
+                let inside = link.namespace(1).map(|namespace| namespace.within(open));
+                let failed = |source| RigError::System { action: "the far end of the cable can't be entered", source };
+                let ring = inside.transpose().map_err(failed)?.transpose()?.and_then(|mut rings| rings.pop());
+                let ring = ring.ok_or(PassageError::Exit(config.exit))?;
+                (link.port(0), Exit::Kernel(ring), Some(link))
+            }
+            Between::Ovs | Between::Testpmd => return Err(PassageError::Exit(config.exit)),
+        };
+        let source = Nic::serve(&entry)?;
+        let node = NodeConfig {
+            name: "node",
+            ports: vec![
+                nic("in", &entry).aggregating(in_switch),
+                Port::guest("left", rig),
+                Port::guest("right", rig),
+                wan.aggregating(in_switch),
+            ],
+            patches: vec![["in", "left"], ["right", "wan"]],
+            cpu: NODE_CPU,
+            idle: Idle::Poll,
+            rules: in_switch.then_some(NODE),
+        };
+        let mut node = Node::start(rig, node, link.as_ref().and_then(|link| link.namespace(0)))?;
+        let function = function(rig, config.placement)?;
+        node.wait_up(|| Ok(()))?;
+        // Only now: threads of the links must not share the processor with the traffic.
+        cpu::pin(TRAFFIC_CPU)?;
+        let traffic = Traffic::new(source, exit, function, &load, ENDS.load(&rig.file("ends.toml"))?);
+        Ok(Passage { node, traffic, _link: link })
+    }
+
+    /// Sends packets for so many seconds, after a while of the same, and says what became of them.
+    pub fn measure(&mut self, load: &Load, seconds: f64, rig: &Rig) -> Result<Sample, PassageError> {
+        rig.interrupt().check().map_err(RigError::from)?;
+        self.traffic.run(load, WARMUP)?;
+        let before: Snapshot = self.node.look()?;
+        let passed = self.traffic.run(load, seconds)?;
+        let after = self.node.look()?;
+        if passed.arrivals.losses.received() == 0 {
+            return Err(PassageError::Nothing);
+        }
+        Ok(Sample::new(load, passed, (&before, &after), self.traffic.hz()))
+    }
+}
+
+/// A network function that passes packets on from `left` to `right`.
+fn function(rig: &Rig, placement: Placement) -> Result<Ports, PassageError> {
+    let aggregation = match placement {
+        Placement::None | Placement::Vhost => None,
+        Placement::Nf => Some(nf::Placement::Nf),
+        Placement::Native => Some(nf::Placement::Native),
+    };
+    let rules = Arc::new(NODE.load(&rig.file("function.toml"))?);
+    let aggregation = aggregation.map(|placement| Aggregation { rules, placement });
+    let port = |name: &str| PortOptions {
+        queue_size: QUEUE,
+        aggregation: aggregation.clone(),
+        ..PortOptions::new(rig.file(name))
+    };
+    let ports = ["left.sock", "right.sock"].map(port).into();
+    Ok(Ports::open(Options { timeout: Some(LIMIT), ..Options::new(ports) }, &AtomicBool::new(false))?)
+}

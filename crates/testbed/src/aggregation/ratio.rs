@@ -1,0 +1,88 @@
+//! How many frames packets leave in, as in table 2 of the paper: packets of a VLAN pass a network function, and the switch
+//! joins those that it finds together in the function's ring.
+
+use super::AggregationError;
+use super::passage::{self, Case, Measuring, Results, Row, millions};
+use super::rig::{Between, Placement};
+use crate::draw::{self, Line, Lines};
+use clap::Args;
+use std::fmt::Write;
+
+/// How many frames packets leave in.
+#[derive(Clone, Debug, Args)]
+pub struct Ratio {
+    /// By what packets leave the node: rings, af_packet or af_xdp
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["rings", "af_packet", "af_xdp"])]
+    path: Vec<Between>,
+    /// Millions of packets a second
+    #[arg(long, value_delimiter = ',', default_values = ["0.1", "1", "2", "4", "6", "8"], value_parser = millions)]
+    rate: Vec<f64>,
+    /// Packets in a row; 1 is smooth traffic
+    #[arg(long, value_delimiter = ',', default_values = ["1", "32"], value_parser = clap::value_parser!(u16).range(1..=256))]
+    train: Vec<u16>,
+    #[command(flatten)]
+    measuring: Measuring,
+}
+
+/// Measures, prints, and writes the results to files.
+pub fn run(options: &Ratio) -> Result<(), AggregationError> {
+    let case = |path| move |&train: &u16| Case { path, placement: Placement::Vhost, train, joined: false };
+    let cases: Vec<Case> = options.path.iter().flat_map(|&path| options.train.iter().map(case(path))).collect();
+    let (results, outcome) = passage::measure(&options.measuring, &cases, &options.rate)?;
+    if !results.rows.is_empty() {
+        let pictures = [("ratio.svg", picture(&results, options))];
+        passage::finish(&options.measuring, ("ratio", &results), &table(&results), &pictures)?;
+    }
+    outcome
+}
+
+/// Smooth, or how many in a row.
+fn shape(train: u16) -> String {
+    if train == 1 { "smooth".to_owned() } else { format!("{train} in a row") }
+}
+
+fn table(results: &Results) -> String {
+    let mut out =
+        "| path | traffic | sent, Mpps | frames, % of packets | lost, % | sent at once | node's cycles a packet | \
+                   traffic busy |\n|---|---|---|---|---|---|---|---|\n"
+            .to_owned();
+    for row in &results.rows {
+        let median = |figure: fn(&passage::Sample) -> f64| row.spread(figure).median;
+        let frames = row.spread(|sample| sample.frames_percent());
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {:.1} ({:.1}..{:.1}) | {:.2} | {:.1} | {:.0} | {:.0} % |",
+            row.case.path,
+            shape(row.case.train),
+            row.rate,
+            frames.median,
+            frames.min,
+            frames.max,
+            median(|sample| sample.lost_percent()),
+            median(|sample| sample.at_once),
+            median(|sample| sample.cycles),
+            100.0 * median(|sample| sample.traffic_busy),
+        );
+    }
+    out + &results.foot()
+}
+
+fn picture(results: &Results, options: &Ratio) -> String {
+    let value = |case: Case, rate: &f64| {
+        results.row(case, *rate).map(|row: &Row| row.spread(|sample| sample.frames_percent()).median)
+    };
+    let line = |path, train| {
+        let case = Case { path, placement: Placement::Vhost, train, joined: false };
+        Line { name: shape(train), values: options.rate.iter().map(|rate| value(case, rate)).collect() }
+    };
+    let panel = |&path: &Between| (path.to_string(), options.train.iter().map(|&train| line(path, train)).collect());
+    draw::svg(&Lines {
+        title: "Frames in percent of packets".into(),
+        axis: "packets sent, Mpps".into(),
+        marks: options.rate.iter().map(f64::to_string).collect(),
+        panels: options.path.iter().map(panel).collect(),
+        limits: Vec::new(),
+        foot: results.rig.to_string(),
+    })
+}

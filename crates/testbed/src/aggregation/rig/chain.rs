@@ -1,0 +1,152 @@
+//! A node that sends, a node that receives, what is between them, and a network function behind the second one.
+//!
+//! ```text
+//!   node a                          node b          function
+//!   near ── wan ══════ link ══════ wan ── left ────► ┐
+//!                                  out ◄── right ◄── ┘ nf-forward
+//! ```
+
+use super::function::{Function, Placement, Processed};
+use super::link::{Between, Link};
+use super::node::{Node, NodeConfig, Port, Rules};
+use super::{Rig, RigError};
+use crate::programs::Idle;
+use crate::programs::testpmd::Lcores;
+use serde::Serialize;
+
+/// Numbers of the two nodes; whoever comes after them has the next one. Where the network function joins and splits, it is
+/// what the second one's address stands for.
+const A: u8 = 1;
+const B: u8 = 2;
+
+/// What runs where, and what it does when there is nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cpus {
+    /// The node that sends.
+    pub a: (usize, Idle),
+    /// The node that receives.
+    pub b: (usize, Idle),
+    /// The network function.
+    pub function: (usize, Idle),
+    /// A program between the nodes, which polls.
+    pub link: usize,
+}
+
+impl Cpus {
+    /// For two processors. The node that sends has one to itself, and the other one is the second node's and the function's;
+    /// but a program between the nodes, which polls, leaves them all on the other one.
+    pub fn two(between: Between) -> Cpus {
+        let a = if between.is_program() { (0, Idle::Sleep) } else { (1, Idle::Poll) };
+        Cpus { a, b: (0, Idle::Sleep), function: (0, Idle::Sleep), link: 1 }
+    }
+}
+
+/// What a chain is like.
+#[derive(Clone, Debug)]
+pub struct ChainConfig {
+    /// What is between the nodes.
+    pub between: Between,
+    /// Where packets are split and joined. The first node joins them unless it is nowhere.
+    pub placement: Placement,
+    /// Where packets come from: a port `near` of the first node.
+    pub near: Port,
+    /// Where they go to behind the function: a port `out` of the second node.
+    pub out: Port,
+    /// Processors.
+    pub cpus: Cpus,
+}
+
+impl ChainConfig {
+    /// The two nodes, with these ports to what is between them.
+    fn nodes(&self, [wan_a, wan_b]: [Port; 2], rig: &Rig) -> [NodeConfig; 2] {
+        let placement = self.placement;
+        let joins = placement != Placement::None;
+        let ports = vec![self.near.clone(), wan_a.aggregating(joins)];
+        let a = NodeConfig {
+            name: "a",
+            ports,
+            patches: vec![["near", "wan"]],
+            cpu: self.cpus.a.0,
+            idle: self.cpus.a.1,
+            rules: joins.then_some(Rules { own: A, next: B }),
+        };
+        let splits = placement.in_switch();
+        let ports = vec![
+            wan_b.aggregating(splits),
+            Port::guest("left", rig),
+            Port::guest("right", rig),
+            self.out.clone().aggregating(splits),
+        ];
+        let b = NodeConfig {
+            name: "b",
+            ports,
+            patches: vec![["wan", "left"], ["right", "out"]],
+            cpu: self.cpus.b.0,
+            idle: self.cpus.b.1,
+            rules: splits.then_some(Rules { own: B, next: B + 1 }),
+        };
+        [a, b]
+    }
+}
+
+/// A running chain.
+pub struct Chain {
+    // Who sends ends first.
+    a: Node,
+    function: Option<Function>,
+    b: Node,
+    link: Link,
+    config: ChainConfig,
+}
+
+impl Chain {
+    /// Starts it, and waits until all ports are up.
+    pub fn start(rig: &Rig, config: ChainConfig) -> Result<Chain, RigError> {
+        let lcores = Lcores { forwarding: config.cpus.link, console: config.cpus.b.0 };
+        let link = Link::make(rig, config.between, "wan", lcores)?;
+        let [a, b] = config.nodes([link.port(0), link.port(1)], rig);
+        let mut b = Node::start(rig, b, link.namespace(1))?;
+        let mut function = start(rig, &config)?;
+        let mut a = Node::start(rig, a, link.namespace(0))?;
+        a.wait_up(|| function.program().check("the first node's ports"))?;
+        b.wait_up(|| function.program().check("the second node's ports"))?;
+        Ok(Chain { a, function: Some(function), b, link, config })
+    }
+
+    /// The node that sends.
+    pub fn a(&mut self) -> &mut Node {
+        &mut self.a
+    }
+
+    /// The node that receives.
+    pub fn b(&mut self) -> &mut Node {
+        &mut self.b
+    }
+
+    /// What is between them.
+    pub fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    /// The network function, unless it was stopped.
+    pub fn function(&mut self) -> Option<&mut Function> {
+        self.function.as_mut()
+    }
+
+    /// Ends the function, and has it say what it did.
+    pub fn stop_function(&mut self) -> Result<Processed, RigError> {
+        self.function.take().map_or(Ok(Processed::default()), Function::stop)
+    }
+
+    /// Starts the function anew, and waits until it is there.
+    pub fn start_function(&mut self, rig: &Rig) -> Result<(), RigError> {
+        let mut function = start(rig, &self.config)?;
+        self.b.wait_up(|| function.program().check("the second node's ports"))?;
+        self.function = Some(function);
+        Ok(())
+    }
+}
+
+fn start(rig: &Rig, config: &ChainConfig) -> Result<Function, RigError> {
+    Function::start(rig, config.placement, Rules { own: B, next: B + 1 }, config.cpus.function)
+}

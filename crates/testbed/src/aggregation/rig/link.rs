@@ -1,0 +1,148 @@
+//! What lies between two nodes.
+
+use super::node::Port;
+use super::{Rig, RigError};
+use crate::programs::ovs::{self, Ovs};
+use crate::programs::testpmd::{self, Lcores, Testpmd};
+use crate::programs::{Namespace, ProgramError, cable};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Descriptors of the queues between the nodes, where that can be told.
+const QUEUE: u16 = 1024;
+
+/// What a link is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum Between {
+    /// A cable of the kernel, with packet sockets at its ends
+    AfPacket,
+    /// A cable of the kernel, with AF_XDP sockets at its ends
+    AfXdp,
+    /// Shared rings: virtio-user to vhost-user
+    Rings,
+    /// Open vSwitch with DPDK, a vhost-user port for each node
+    Ovs,
+    /// DPDK's testpmd, a vhost-user port for each node
+    Testpmd,
+}
+
+impl Between {
+    /// Memory that it needs on huge pages, if it is a program.
+    pub fn megabytes(self) -> u64 {
+        match self {
+            Between::Ovs => ovs::MEGABYTES,
+            Between::Testpmd => testpmd::MEGABYTES,
+            Between::AfPacket | Between::AfXdp | Between::Rings => 0,
+        }
+    }
+
+    /// It is a program, which polls and has to have a processor.
+    pub fn is_program(self) -> bool {
+        self.megabytes() > 0
+    }
+}
+
+impl fmt::Display for Between {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Between::AfPacket => "af_packet",
+            Between::AfXdp => "af_xdp",
+            Between::Rings => "rings",
+            Between::Ovs => "ovs",
+            Between::Testpmd => "testpmd",
+        })
+    }
+}
+
+/// The program that forwards between the nodes, if it takes one.
+enum Forwarder {
+    Ovs(Box<Ovs>),
+    Testpmd(Box<Testpmd>),
+}
+
+impl Forwarder {
+    /// Starts it with a port on each socket; all its files are in `directory`.
+    fn start(
+        rig: &Rig,
+        between: Between,
+        (directory, sockets): (&Path, &[PathBuf; 2]),
+        lcores: Lcores,
+    ) -> Result<Forwarder, RigError> {
+        let (pages, interrupt) = (rig.pages, rig.interrupt());
+        if between == Between::Testpmd {
+            return Ok(Forwarder::Testpmd(Box::new(Testpmd::switch(sockets, None, lcores, pages, interrupt)?)));
+        }
+        ovs::available(pages)?;
+        Ok(Forwarder::Ovs(Box::new(Ovs::start(directory, sockets, None, lcores, interrupt)?)))
+    }
+}
+
+/// What joins two nodes.
+pub struct Link {
+    forwarder: Option<Forwarder>,
+    /// Of the first and the second node, if they have their own.
+    namespaces: Option<[Namespace; 2]>,
+    ports: [Port; 2],
+    _directory: TempDir,
+}
+
+impl Link {
+    /// Makes it. `name` is what its ports are called, one at either node; a program between them runs on `lcores`.
+    pub fn make(rig: &Rig, between: Between, name: &str, lcores: Lcores) -> Result<Link, RigError> {
+        let directory = tempfile::Builder::new().prefix("link-").tempdir_in(rig.directory.path());
+        let directory =
+            directory.map_err(|source| RigError::System { action: "a temporary directory can't be made", source })?;
+        let sockets = ["a.sock", "b.sock"].map(|socket| directory.path().join(socket));
+        let (mut forwarder, mut namespaces) = (None, None);
+        let ring = |driver, socket: &Path| Port::new(name, driver).with_text("socket", socket.display());
+        let ports = match between {
+            Between::AfPacket | Between::AfXdp => {
+                let names = ["up0", "up1"];
+                let both = [Namespace::create(rig.interrupt())?, Namespace::create(rig.interrupt())?];
+                cable([(&both[0], names[0]), (&both[1], names[1])])?;
+                namespaces = Some(both);
+                names.map(|interface| Port::new(name, &between.to_string()).with_text("interface", interface))
+            }
+            Between::Rings => {
+                [ring("virtio-user", &sockets[0]).with("queue-size", QUEUE), ring("vhost-user", &sockets[0])]
+            }
+            Between::Ovs | Between::Testpmd => {
+                forwarder = Some(Forwarder::start(rig, between, (directory.path(), &sockets), lcores)?);
+                sockets.each_ref().map(|socket| ring("virtio-user", socket).with("queue-size", QUEUE))
+            }
+        };
+        Ok(Link { forwarder, namespaces, ports, _directory: directory })
+    }
+
+    /// The port of the first (0) or the second node (1).
+    pub fn port(&self, node: usize) -> Port {
+        self.ports[node].clone()
+    }
+
+    /// Where the first (0) or the second node (1) has to run.
+    pub fn namespace(&self, node: usize) -> Option<&Namespace> {
+        self.namespaces.as_ref().map(|namespaces| &namespaces[node])
+    }
+
+    /// Cycles a frame of the program between the nodes since this was asked last, in rounds that moved frames.
+    pub fn take_cycles(&mut self) -> Result<Option<f64>, ProgramError> {
+        match &mut self.forwarder {
+            None => Ok(None),
+            Some(Forwarder::Ovs(ovs)) => ovs.take_cycles(),
+            Some(Forwarder::Testpmd(testpmd)) => testpmd.take_cycles(),
+        }
+    }
+
+    /// Version of the program between the nodes.
+    pub fn version(&self) -> Option<String> {
+        match self.forwarder.as_ref()? {
+            Forwarder::Ovs(ovs) => ovs.version(),
+            Forwarder::Testpmd(testpmd) => testpmd.version(),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What is set up to measure aggregation: one or two nodes with Millrace, what joins them, and a network function behind
+//! the second one. Everything ends with this program, however that ends.
+//!
+//! A [`Rig`] says where programs are, and has the directory for their files. On it are started, and held by whoever
+//! measures: a [`Link`], which is what lies between two nodes, [`Node`]s, and a [`Function`]. A [`Chain`] is the usual
+//! arrangement of all of them.
+
+mod capture;
+mod chain;
+mod function;
+mod link;
+mod node;
+
+pub use capture::{PACKETS, replay};
+pub use chain::{Chain, ChainConfig, Cpus};
+pub use function::{Function, Placement, Processed};
+pub use link::{Between, Link};
+pub use node::{CHAIN, Node, NodeConfig, Port, Rules, between};
+
+use crate::programs::{Interrupt, Interrupted, MillraceError, NamespaceError, Pages, ProgramError, beside, ovs};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Something could not be set up, or went wrong while it ran.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum RigError {
+    #[error(transparent)]
+    Millrace(#[from] MillraceError),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    #[error(transparent)]
+    Ovs(#[from] ovs::Unavailable),
+    #[error(transparent)]
+    Rules(#[from] settings::aggregation::LoadError),
+    #[error("{action}: {source}")]
+    System { action: &'static str, source: std::io::Error },
+}
+
+impl From<Interrupted> for RigError {
+    fn from(interrupted: Interrupted) -> Self {
+        ProgramError::from(interrupted).into()
+    }
+}
+
+impl RigError {
+    /// A signal ended it.
+    pub fn is_interrupt(&self) -> bool {
+        let program = match self {
+            RigError::Program(error)
+            | RigError::Millrace(MillraceError::Program(error))
+            | RigError::Namespace(NamespaceError::Program(error)) => error,
+            _ => return false,
+        };
+        matches!(program, ProgramError::Interrupted(_))
+    }
+}
+
+/// Where the programs are.
+#[derive(Clone, Debug, Args)]
+pub struct Programs {
+    /// Directory of `millrace` and `nf-forward` [default: that of this program]
+    #[arg(long, value_name = "DIR")]
+    pub programs: Option<PathBuf>,
+}
+
+impl Programs {
+    fn find(&self, name: &str, package: &'static str) -> Result<PathBuf, MillraceError> {
+        const HINT: &str = ", or name another directory by --programs";
+        let Some(directory) = &self.programs else { return beside(name, package, HINT) };
+        let path = directory.join(name);
+        if path.is_file() { Ok(path) } else { Err(MillraceError::Missing { path, package, hint: HINT }) }
+    }
+}
+
+/// What all parts have in common.
+pub struct Rig {
+    millrace: PathBuf,
+    function: PathBuf,
+    pages: Pages,
+    interrupt: Interrupt,
+    directory: TempDir,
+}
+
+impl Rig {
+    /// Finds the programs, and a place for their files. `megabytes` of huge pages are asked for, for DPDK
+    /// ([`Between::megabytes`]).
+    pub fn new(programs: &Programs, megabytes: u64) -> Result<Rig, RigError> {
+        let failed = |action| move |source| RigError::System { action, source };
+        Ok(Rig {
+            millrace: programs.find("millrace", "millrace")?,
+            function: programs.find("nf-forward", "millrace-nf")?,
+            pages: if megabytes > 0 { Pages::for_dpdk(megabytes) } else { Pages::Normal },
+            interrupt: Interrupt::install().map_err(failed("signals can't be caught"))?,
+            directory: tempfile::Builder::new()
+                .prefix("testbed-")
+                .tempdir()
+                .map_err(failed("a temporary directory can't be made"))?,
+        })
+    }
+
+    /// Ends what is waited for.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// The path of a file in the directory of the rig's.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The program of the nodes.
+    pub fn millrace(&self) -> &Path {
+        &self.millrace
+    }
+}

@@ -1,0 +1,196 @@
+//! A node: Millrace with ports, which are given, and one worker.
+
+use super::{Rig, RigError};
+use crate::programs::{Idle, Millrace, Namespace, ProgramError};
+use engine::stats::Snapshot;
+use std::fmt::{Display, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// The service chain whose packets are joined: a VLAN.
+pub const CHAIN: u16 = 100;
+
+/// A port of a node: a table `[[port]]`.
+#[derive(Clone, Debug)]
+pub struct Port {
+    name: String,
+    text: String,
+}
+
+impl Port {
+    /// A port of this driver.
+    pub fn new(name: &str, driver: &str) -> Port {
+        Port { name: name.to_owned(), text: format!("[[port]]\nname = \"{name}\"\ndriver = \"{driver}\"\n") }
+    }
+
+    /// With a number, or true or false.
+    pub fn with(mut self, key: &str, value: impl Display) -> Port {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.text, "{key} = {value}");
+        self
+    }
+
+    /// With words, or a path.
+    pub fn with_text(self, key: &str, value: impl Display) -> Port {
+        // What Rust takes for a string TOML does, too, as long as it is of letters, digits and signs.
+        self.with(key, format!("{:?}", value.to_string()))
+    }
+
+    /// A vhost-user port that makes the socket `NAME.sock` among the rig's files.
+    pub fn guest(name: &str, rig: &Rig) -> Port {
+        Port::new(name, "vhost-user").with_text("socket", rig.file(&format!("{name}.sock")).display())
+    }
+
+    /// Towards the network: packets are joined before they leave here, and split when they arrive.
+    pub fn aggregating(self, aggregating: bool) -> Port {
+        self.with("aggregate", aggregating)
+    }
+}
+
+/// Who a node or a network function is to others, and whom it sends packets of [`CHAIN`] to. All of them have numbers, from
+/// which their addresses are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Its own number.
+    pub own: u8,
+    /// The next hop's.
+    pub next: u8,
+}
+
+impl Display for Rules {
+    /// The section `[aggregation]`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Rules { own, next } = self;
+        write!(
+            f,
+            "[aggregation]\nmac = \"02:00:00:00:01:{own:02x}\"\naddresses = [\"192.0.2.{own}\"]\n\
+             [[aggregation.next-hop]]\nnfi = 7\nmac = \"02:00:00:00:01:{next:02x}\"\nip = \"192.0.2.{next}\"\n\
+             [[aggregation.flow]]\nsc = {CHAIN}\nnfi = 7\n"
+        )
+    }
+}
+
+impl Rules {
+    /// The rules, by way of a file that is written.
+    pub fn load(&self, file: &Path) -> Result<paflow::Rules, RigError> {
+        let failed = |source| RigError::System { action: "the rules can't be written", source };
+        std::fs::write(file, self.to_string()).map_err(failed)?;
+        let spec = settings::aggregation::load(file, &[])?.spec();
+        Ok(paflow::Rules::new(&spec, std::iter::empty()))
+    }
+}
+
+/// What a node is like.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Its name: that of its files.
+    pub name: &'static str,
+    /// Its ports.
+    pub ports: Vec<Port>,
+    /// Pairs of ports between which frames go as they are, by name.
+    pub patches: Vec<[&'static str; 2]>,
+    /// Processor of its worker.
+    pub cpu: usize,
+    /// What the worker does when there is nothing to do.
+    pub idle: Idle,
+    /// By which it joins and splits, at ports that do.
+    pub rules: Option<Rules>,
+}
+
+impl NodeConfig {
+    /// The configuration file, but for `[control]`.
+    pub fn text(&self) -> String {
+        let mut text: String = self.ports.iter().map(|port| port.text.clone() + "\n").collect();
+        // Writing to a string does not fail.
+        for [a, b] in &self.patches {
+            let _ = writeln!(text, "[[patch]]\nports = [\"{a}\", \"{b}\"]\n");
+        }
+        let _ = writeln!(text, "[[worker]]\ncpu = {}\nidle = \"{}\"\n", self.cpu, self.idle);
+        if let Some(rules) = &self.rules {
+            let _ = writeln!(text, "{rules}");
+        }
+        text
+    }
+
+    /// Puts `port` in the place of the one of its name.
+    pub fn replace(&mut self, port: Port) {
+        if let Some(old) = self.ports.iter_mut().find(|old| old.name == port.name) {
+            *old = port;
+        }
+    }
+}
+
+/// A running node.
+pub struct Node {
+    config: NodeConfig,
+    millrace: Millrace,
+}
+
+impl Node {
+    /// Starts a node, in `namespace` if there is one, and waits until it answers.
+    pub fn start(rig: &Rig, config: NodeConfig, namespace: Option<&Namespace>) -> Result<Node, RigError> {
+        let directory = rig.directory.path();
+        let millrace =
+            Millrace::start(rig.millrace(), (directory, config.name), &config.text(), namespace, rig.interrupt())?;
+        Ok(Node { config, millrace })
+    }
+
+    /// Waits until all its ports are up, as long as `others` are fine.
+    pub fn wait_up(&mut self, others: impl FnMut() -> Result<(), ProgramError>) -> Result<(), RigError> {
+        Ok(self.millrace.wait_up(others)?)
+    }
+
+    /// Goes on with `port` in the place of the one of its name. The other ports stay as they are.
+    pub fn replace(&mut self, port: Port) -> Result<(), RigError> {
+        self.config.replace(port);
+        Ok(self.millrace.reload(&self.config.text())?)
+    }
+
+    /// Processor time that it has used so far.
+    pub fn cpu_time(&mut self) -> Result<Duration, RigError> {
+        Ok(self.millrace.program().cpu_time()?)
+    }
+
+    /// All that it counts now.
+    pub fn look(&mut self) -> Result<Snapshot, RigError> {
+        self.millrace.program().check("the end of the measurement")?;
+        Ok(self.millrace.snapshot()?)
+    }
+}
+
+/// By how much a counter has grown. It starts again at zero where a port was opened again.
+pub fn between(before: &Snapshot, after: &Snapshot, counter: impl Fn(&Snapshot) -> u64) -> u64 {
+    counter(after).saturating_sub(counter(before))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn millrace_takes_the_configuration() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = NodeConfig {
+            name: "a",
+            ports: vec![
+                Port::new("near", "generator").with("size", 64),
+                Port::new("wan", "virtio-user").with_text("socket", directory.path().join("s").display()),
+            ],
+            patches: vec![["near", "wan"]],
+            cpu: 0,
+            idle: Idle::Sleep,
+            rules: None,
+        };
+        let check = |config: &NodeConfig| {
+            let file = directory.path().join("m.toml");
+            std::fs::write(&file, config.text()).unwrap();
+            let read = millrace::config::Config::load(&file);
+            assert!(read.is_ok(), "{read:?}");
+        };
+        check(&config);
+        config.rules = Some(Rules { own: 1, next: 2 });
+        config.replace(Port::new("wan", "sink").aggregating(true));
+        check(&config);
+        assert_eq!(config.text().matches("[[port]]").count(), 2);
+    }
+}

@@ -1,0 +1,125 @@
+//! One load on a chain.
+
+use super::results::{Load, Spent};
+use crate::aggregation::rig::{Chain, Rig, RigError, between, replay};
+use crate::aggregation::rig::{ChainConfig, Placement};
+use engine::stats::{Snapshot, WorkerStats};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// From a new load to the measurement: rings fill, and what sleeps wakes up.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// A moment of a node: what it counts, and the seconds of a processor that it has used.
+type Moment = (Snapshot, Duration);
+
+/// A chain that carries packets of one size.
+pub struct Loaded<'r> {
+    rig: &'r Rig,
+    chain: Chain,
+    placement: Placement,
+    size: u16,
+}
+
+impl<'r> Loaded<'r> {
+    /// Starts it.
+    pub fn start(rig: &'r Rig, config: ChainConfig, size: u16) -> Result<Loaded<'r>, RigError> {
+        let placement = config.placement;
+        Ok(Loaded { rig, chain: Chain::start(rig, config)?, placement, size })
+    }
+
+    /// Version of the program between the nodes, if there is one.
+    pub fn version(&mut self) -> Option<String> {
+        self.chain.link().version()
+    }
+
+    /// Puts a load on it, packets a second, and looks for so long what comes of it.
+    pub fn load(&mut self, rate: Option<u64>, seconds: f64) -> Result<Load, RigError> {
+        // A function that joins tells only at its end what it joined, so each load has its own.
+        if self.chain.function().is_none() {
+            self.chain.start_function(self.rig)?;
+        }
+        self.chain.a().replace(replay(self.rig, "near", self.size, rate)?)?;
+        let interrupt = self.rig.interrupt();
+        interrupt.sleep(SETTLE)?;
+        self.chain.link().take_cycles()?;
+        let before = self.look()?;
+        interrupt.sleep(Duration::from_secs_f64(seconds))?;
+        let after = self.look()?;
+        let link_cycles = self.chain.link().take_cycles()?;
+        let function = self.chain.stop_function()?;
+
+        let [a, b] = [0, 1].map(|node| (&before[node].0, &after[node].0));
+        let passed = b.1.uptime_seconds - b.0.uptime_seconds;
+        let out = between(b.0, b.1, |s| packets(s, "out").1);
+        // Aggregates that the function sends are counted as frames.
+        let packed = if self.placement.in_function() && function.frames > 0 {
+            function.packets as f64 / function.frames as f64
+        } else {
+            1.0
+        };
+        let through = out as f64 * packed;
+        let (sent, frames) = on_the_link(a);
+        let millions = |count: f64| count / passed / 1e6;
+        let spent = |node: usize| spent(&before[node], &after[node], through);
+        Ok(Load {
+            rate,
+            sent: millions(between(a.0, a.1, |s| packets(s, "near").0) as f64),
+            mpps: millions(through),
+            packets_a_frame: if frames > 0 { sent as f64 / frames as f64 } else { 1.0 },
+            frames: millions(frames as f64),
+            a: spent(0),
+            b: spent(1),
+            function,
+            link_cycles,
+            drops: drops("a", a).into_iter().chain(drops("b", b)).collect(),
+        })
+    }
+
+    fn look(&mut self) -> Result<[Moment; 2], RigError> {
+        let a = self.chain.a();
+        let a = (a.look()?, a.cpu_time()?);
+        let b = self.chain.b();
+        Ok([a, (b.look()?, b.cpu_time()?)])
+    }
+}
+
+/// Packets that a node received from a port and sent to it.
+fn packets(snapshot: &Snapshot, port: &str) -> (u64, u64) {
+    let queues = snapshot.ports.iter().filter(|p| p.name == port).flat_map(|p| &p.queues);
+    queues.fold((0, 0), |(rx, tx), queue| (rx + queue.rx_packets, tx + queue.tx_packets))
+}
+
+/// Packets that the first node sent to the second one, and the frames that they were in.
+fn on_the_link((before, after): (&Snapshot, &Snapshot)) -> (u64, u64) {
+    let sent = between(before, after, |s| packets(s, "wan").1);
+    let joined = |s: &Snapshot| Some(s.aggregation.as_ref()?.ports.first()?.sent.frames);
+    let frames = between(before, after, |s| joined(s).unwrap_or_else(|| packets(s, "wan").1));
+    (sent, frames)
+}
+
+fn spent(before: &Moment, after: &Moment, packets: f64) -> Spent {
+    let each = |amount: f64| if packets > 0.0 { amount / packets } else { 0.0 };
+    let busy = |s: &Snapshot| s.workers.iter().map(|w: &WorkerStats| w.busy_cycles).sum();
+    let stages = after.0.workers.first().map(|worker| worker.stage_cycles_per_packet.clone());
+    Spent {
+        cycles: each(between(&before.0, &after.0, busy) as f64),
+        nanoseconds: each(after.1.saturating_sub(before.1).as_nanos() as f64),
+        stages: stages.unwrap_or_default(),
+    }
+}
+
+/// What a node dropped, by port and reason.
+fn drops(node: &str, (before, after): (&Snapshot, &Snapshot)) -> BTreeMap<String, u64> {
+    let mut drops = BTreeMap::new();
+    for port in &after.ports {
+        for reason in port.drops.keys() {
+            let count = |s: &Snapshot| s.ports.iter().find(|p| p.name == port.name)?.drops.get(reason).copied();
+            let dropped = between(before, after, |s| count(s).unwrap_or(0));
+            if dropped > 0 {
+                drops.insert(format!("{node}.{}: {reason}", port.name), dropped);
+            }
+        }
+    }
+    drops
+}

@@ -1,0 +1,108 @@
+//! How much gets through by packet size, as in figures 8 and 10 of the paper: without aggregation, and with packets split
+//! and joined in one place or another.
+
+mod chart;
+mod measure;
+mod options;
+mod results;
+mod search;
+mod table;
+
+pub use options::Throughput;
+pub use results::{Load, Results, Row, Run};
+
+use super::AggregationError;
+use super::rig::{Between, ChainConfig, Cpus, Placement, Port, Rig, RigError, replay};
+use crate::compare::{Rig as Machine, free_directory};
+use crate::latency;
+use measure::Loaded;
+use std::path::Path;
+
+/// Measures, prints, and writes the results to files.
+pub fn run(options: &Throughput) -> Result<(), AggregationError> {
+    let megabytes = options.path.iter().map(|path| path.megabytes()).max().unwrap_or(0);
+    let rig = Rig::new(&options.programs, megabytes)?;
+    let mut results = Results {
+        rig: Machine::detect(rig.millrace()),
+        rounds: options.rounds,
+        seconds: options.seconds,
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    let outcome = run_all(&rig, options, &mut results);
+    // What was measured until something failed is not lost.
+    if !results.rows.is_empty() {
+        let text = table::markdown(&results);
+        let json = serde_json::to_string_pretty(&results).expect("numbers and strings") + "\n";
+        print!("{}", if options.json { &json } else { &text });
+        let directory = options.out.clone().unwrap_or_else(|| free_directory(&results.rig, "aggregation-throughput"));
+        write(&directory, &results, (&json, &text))
+            .map_err(|source| AggregationError::Write { path: directory.clone(), source })?;
+        eprintln!("results in {}", directory.display());
+    }
+    outcome
+}
+
+fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(), AggregationError> {
+    for &path in &options.path {
+        for &size in &options.sizes {
+            let cpus = Cpus::two(path);
+            let latency = latency::between(0, 1)?;
+            let mut row = Row { path, size, cpus, latency, runs: Vec::new() };
+            for round in 0..options.rounds {
+                for &placement in &options.placement {
+                    let failed = |source| AggregationError::Measure { path, size, placement, source };
+                    let earlier = row.runs.iter().find(|run| run.placement == placement);
+                    let once = || run_once(rig, options, (path, size, placement), (cpus, earlier));
+                    let loads = once().or_else(|error| {
+                        if error.is_interrupt() {
+                            return Err(error);
+                        }
+                        // Once more: minutes of measurements are not thrown away for one program that did not start.
+                        results.notes.push(format!("{path}, {size} B, {placement}: repeated, {error}"));
+                        once()
+                    });
+                    let (loads, version) = loads.map_err(failed)?;
+                    results.rig.dpdk = version.or(results.rig.dpdk.take());
+                    row.runs.push(Run { placement, round, loads });
+                }
+            }
+            let rates = options.placement.iter().filter_map(|&placement| {
+                Some(format!("{placement} {:.2}", row.spread(placement, |load| load.mpps)?.median))
+            });
+            eprintln!("{path}, {size} B: {} Mpps", rates.collect::<Vec<_>>().join(", "));
+            results.rows.push(row);
+        }
+    }
+    Ok(())
+}
+
+/// One placement in one round. The best load is searched for in the first one; after that, it and the ones next to it are
+/// tried again.
+fn run_once(
+    rig: &Rig,
+    options: &Throughput,
+    (path, size, placement): (Between, u16, Placement),
+    (cpus, earlier): (Cpus, Option<&Run>),
+) -> Result<(Vec<Load>, Option<String>), RigError> {
+    let near = replay(rig, "near", size, Some(1000))?;
+    let out = Port::new("out", "sink");
+    let mut loaded = Loaded::start(rig, ChainConfig { between: path, placement, near, out, cpus }, size)?;
+    let version = loaded.version();
+    let mut load = |rate| loaded.load(rate, options.seconds);
+    let loads = match earlier {
+        None => search::search(load)?,
+        Some(run) => run.around_best().into_iter().map(&mut load).collect::<Result<_, _>>()?,
+    };
+    Ok((loads, version))
+}
+
+fn write(directory: &Path, results: &Results, (json, table): (&str, &str)) -> std::io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    std::fs::write(directory.join("results.json"), json)?;
+    std::fs::write(directory.join("table.md"), table)?;
+    for (path, picture) in chart::svg(results) {
+        std::fs::write(directory.join(format!("{path}.svg")), picture)?;
+    }
+    Ok(())
+}

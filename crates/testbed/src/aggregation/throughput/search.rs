@@ -1,0 +1,99 @@
+//! The load under which most gets through. Under more than it can carry a node spends its time on what it drops, most of
+//! all where aggregates are split before they are dropped, so the greatest load is not the best one.
+
+/// Loads are halved so often at most.
+const HALVES: usize = 6;
+/// Steps between a load that was carried and twice as much.
+const BETWEEN: usize = 3;
+/// Whoever carries so much of a load carries it.
+pub const CARRIED: f64 = 0.97;
+
+/// What came of one load, in millions of packets a second.
+pub trait Tried {
+    /// Packets sent.
+    fn sent(&self) -> f64;
+    /// Packets that came out.
+    fn through(&self) -> f64;
+
+    /// All of them, or nearly.
+    fn is_carried(&self) -> bool {
+        self.through() >= CARRIED * self.sent()
+    }
+}
+
+/// Tries as much as can be sent, halves it until that is carried, and goes on in between. A load is in packets a second;
+/// `None` is all that can be sent.
+pub fn search<T: Tried, E>(mut load: impl FnMut(Option<u64>) -> Result<T, E>) -> Result<Vec<T>, E> {
+    let mut tried = vec![load(None)?];
+    let packets = |millions: f64| Some((millions * 1e6).max(1.0) as u64);
+    let mut too_much = tried[0].sent();
+    if tried[0].is_carried() {
+        return Ok(tried);
+    }
+    let mut carried = None;
+    for _ in 0..HALVES {
+        let step = load(packets(too_much / 2.0))?;
+        let is_carried = step.is_carried();
+        // Less than has come through cannot be more than that.
+        let best = best(&tried).map_or(0.0, Tried::through).max(step.through());
+        tried.push(step);
+        if is_carried || too_much / 2.0 < best {
+            carried = Some(too_much / 2.0);
+            break;
+        }
+        too_much /= 2.0;
+    }
+    if let Some(mut carried) = carried {
+        for _ in 0..BETWEEN {
+            let middle = (carried * too_much).sqrt();
+            let step = load(packets(middle))?;
+            *(if step.is_carried() { &mut carried } else { &mut too_much }) = middle;
+            tried.push(step);
+        }
+    }
+    Ok(tried)
+}
+
+/// That under which most came through.
+pub fn best<T: Tried>(tried: &[T]) -> Option<&T> {
+    tried.iter().max_by(|a, b| a.through().total_cmp(&b.through()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Tried for (f64, f64) {
+        fn sent(&self) -> f64 {
+            self.0
+        }
+
+        fn through(&self) -> f64 {
+            self.1
+        }
+    }
+
+    /// A node that carries `most`, and less the more is beyond that, of at most `sent`.
+    fn node(most: f64, sent: f64) -> Vec<(f64, f64)> {
+        let load = |rate: Option<u64>| {
+            let sent = rate.map_or(sent, |rate| rate as f64 / 1e6).min(sent);
+            Ok::<_, ()>((sent, if sent <= most { sent } else { (most - (sent - most) / 10.0).max(0.1) }))
+        };
+        search(load).unwrap()
+    }
+
+    #[test]
+    fn the_best_load_is_found_nearly() {
+        for (most, sent) in [(3.0, 50.0), (9.0, 13.0), (0.9, 40.0), (49.0, 50.0)] {
+            let tried = node(most, sent);
+            let found = best(&tried).unwrap().1;
+            assert!((0.9 * most..=most).contains(&found), "{found} of {most}: {tried:?}");
+            assert!(tried.len() <= 1 + HALVES + BETWEEN);
+        }
+    }
+
+    #[test]
+    fn who_carries_all_that_can_be_sent_is_not_asked_again() {
+        assert_eq!(node(60.0, 50.0), [(50.0, 50.0)]);
+    }
+}

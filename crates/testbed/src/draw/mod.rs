@@ -1,0 +1,9 @@
+//! Pictures of what was measured, in SVG.
+
+mod lines;
+mod scale;
+mod svg;
+
+pub use lines::{Line, Lines, svg};
+pub use scale::Scale;
+pub use svg::{Svg, label};

@@ -1,0 +1,123 @@
+//! Millrace: a process, and a line to its control socket.
+
+use super::interrupt::Interrupt;
+use super::namespace::{Namespace, command_in};
+use super::program::{Program, ProgramError};
+use clap::ValueEnum;
+use engine::stats::Snapshot;
+use millrace::control::{Client, ClientError};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long it may take to start, and to get its ports up once a guest is there.
+pub const LIMIT: Duration = Duration::from_secs(15);
+
+/// What its worker does when there is nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Idle {
+    /// Sleeps until a queue has something.
+    Sleep,
+    /// Polls ever more rarely.
+    Backoff,
+    /// Polls on.
+    Poll,
+}
+
+impl std::fmt::Display for Idle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Idle::Sleep => "sleep",
+            Idle::Backoff => "backoff",
+            Idle::Poll => "poll",
+        })
+    }
+}
+
+/// Millrace could not be used.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum MillraceError {
+    #[error("there is no program at {}; build it by `cargo build --release -p {package}`{hint}", path.display())]
+    Missing { path: PathBuf, package: &'static str, hint: &'static str },
+    #[error("Millrace's configuration can't be written: {0}")]
+    Configuration(std::io::Error),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error("Millrace's control socket: {0}")]
+    Control(#[from] ClientError),
+    #[error("its flows can't be set by ovs-ofctl, of the Debian package openvswitch-common: {0}")]
+    Flows(std::io::Error),
+}
+
+/// The program of this name beside this one, made of this package.
+pub fn beside(name: &str, package: &'static str, hint: &'static str) -> Result<PathBuf, MillraceError> {
+    let path = std::env::current_exe().map(|own| own.with_file_name(name)).unwrap_or_default();
+    if path.is_file() { Ok(path) } else { Err(MillraceError::Missing { path, package, hint }) }
+}
+
+/// A running Millrace.
+pub struct Millrace {
+    program: Program,
+    client: Client,
+    file: PathBuf,
+    control: PathBuf,
+}
+
+impl Millrace {
+    /// Starts the program at `path` with the configuration `text`, which has no section `[control]`, and waits until it
+    /// answers. It runs in `namespace`, if there is one, and its files are called `name` and are in `directory`.
+    pub fn start(
+        path: &Path,
+        (directory, name): (&Path, &str),
+        text: &str,
+        namespace: Option<&Namespace>,
+        interrupt: &Interrupt,
+    ) -> Result<Millrace, MillraceError> {
+        let file = directory.join(format!("{name}.toml"));
+        let control = directory.join(format!("{name}.ctl"));
+        write(&file, &control, text)?;
+        let mut command = command_in(namespace, path);
+        command.args(["run", "--log", "warn", "--config"]).arg(&file);
+        let mut program = Program::start("Millrace", command, interrupt)?;
+        let client = program.wait_for("its control socket", LIMIT, |_| Client::connect(&control).ok())?;
+        Ok(Millrace { program, client, file, control })
+    }
+
+    /// Has it go on with another configuration: ports that are as before stay as they are.
+    pub fn reload(&mut self, text: &str) -> Result<(), MillraceError> {
+        write(&self.file, &self.control, text)?;
+        self.client.call("reload")?;
+        Ok(())
+    }
+
+    /// All that it counts.
+    pub fn snapshot(&mut self) -> Result<Snapshot, MillraceError> {
+        Ok(self.client.call_as("stats")?)
+    }
+
+    /// Waits until all ports can pass frames, as long as `guests` are fine.
+    pub fn wait_up(&mut self, mut guests: impl FnMut() -> Result<(), ProgramError>) -> Result<(), MillraceError> {
+        let Millrace { program, client, .. } = self;
+        program.wait_for("its ports to be up", LIMIT, |_| {
+            if let Err(error) = guests() {
+                return Some(Err(error.into()));
+            }
+            match client.call_as::<Snapshot>("stats") {
+                Ok(snapshot) => snapshot.ports.iter().all(|port| port.up).then_some(Ok(())),
+                Err(error) => Some(Err(error.into())),
+            }
+        })?
+    }
+
+    /// The process.
+    pub fn program(&mut self) -> &mut Program {
+        &mut self.program
+    }
+}
+
+fn write(file: &Path, control: &Path, text: &str) -> Result<(), MillraceError> {
+    let text = format!("{text}\n[control]\nsocket = {:?}\n", control.display().to_string());
+    std::fs::write(file, text).map_err(MillraceError::Configuration)
+}
