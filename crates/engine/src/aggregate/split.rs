@@ -7,7 +7,7 @@ use paflow::Rules;
 use paflow::decode::{MOST, Piece, locate};
 use paflow::receive::Found;
 use std::cell::RefCell;
-use virtqueue::{Burst, BurstStorage, Frame, Frames, MAX_BURST};
+use virtqueue::{Burst, BurstStorage, Frame, Frames};
 
 /// What a worker keeps for splitting, for all its ports.
 pub(crate) struct SplitScratch {
@@ -61,20 +61,15 @@ impl Split {
         let rules = &**reader.value();
         let counters = &self.member.traffic[self.queue].received;
         let frames = burst.frames();
-        let mut kinds = [Kind::Packet; MAX_BURST];
-        let mut plain = true;
-        for (kind, frame) in kinds.iter_mut().zip(frames.as_slice()) {
-            *kind = look(rules, &frames, frame);
-            plain &= matches!(kind, Kind::Packet);
-        }
-        if plain {
+        // Most bursts have none, or begin with one.
+        if frames.as_slice().iter().all(|frame| matches!(look(rules, &frames, frame), Kind::Packet)) {
             // As it is, so that frames can still be sent from where they lie.
             counters.count(frames.as_slice().iter().map(|frame| (frame.len(), 1, false)));
             return forward(burst);
         }
         let mut out = scratch.storage.start();
-        for (kind, frame) in kinds.iter().zip(frames.as_slice()) {
-            match *kind {
+        for frame in frames.as_slice() {
+            match look(rules, &frames, frame) {
                 Kind::Packet => {
                     counters.count(std::iter::once((frame.len(), 1, false)));
                     add(&mut out, &frames, frame, 0, frame.len(), drops);

@@ -46,12 +46,14 @@ impl Split {
         let mut frames = 0;
         while frames < BURST && burst.len() - before < ENOUGH {
             counters.malformed += pair.receive(&mut self.wire, FRAMES)?;
-            if self.wire.is_empty() {
-                break;
-            }
-            frames += self.wire.len();
+            let taken = self.wire.len();
+            frames += taken;
             for packet in self.wire.drain(..) {
                 take(&self.rules, self.placement, &mut self.pieces[..], packet, pool, burst, counters);
+            }
+            // That was all: a look in vain asks the device whether it waits for buffers, which packets need not wait for.
+            if taken < FRAMES {
+                break;
             }
         }
         counters.received_frames += frames as u64;

@@ -99,12 +99,11 @@ impl Traffic {
             let moved = self.send(&pace, now)? | self.pass_on()?;
             let then = cycles::now();
             let took = then - now;
-            if moved {
-                busy += took;
-            }
             if took > stall {
                 pace.postpone(took);
                 (stalls, stalled) = (stalls + 1, stalled + took);
+            } else if moved {
+                busy += took;
             }
             now = then;
         }
@@ -117,7 +116,7 @@ impl Traffic {
             turns: self.source.turns() - turns,
             stalls,
             stalled: stalled as f64 / self.hz,
-            busy: busy as f64 / (now - begin) as f64,
+            busy: busy as f64 / (now - begin - stalled) as f64,
             arrivals: self.sink.restart(sent),
         })
     }

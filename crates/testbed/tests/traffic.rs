@@ -1,0 +1,107 @@
+//! Traffic through a node that aggregates, packet by packet: short measurements, of which only the shape is looked at. They
+//! need root and two processors.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// Directory of the programs, which cargo builds beside `testbed`.
+fn programs() -> PathBuf {
+    let testbed = Path::new(env!("CARGO_BIN_EXE_testbed"));
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--package", "millrace", "--package", "millrace-nf"]);
+    if testbed.parent().is_some_and(|directory| directory.ends_with("release")) {
+        build.arg("--release");
+    }
+    assert!(build.status().expect("cargo runs").success(), "Millrace does not build");
+    testbed.parent().expect("programs have a directory").to_owned()
+}
+
+/// What `testbed aggregation` finds, told by these words: its results, its table, and its pictures.
+fn measured(words: &[&str], pictures: &[&str]) -> (Value, String) {
+    // The processors are for one measurement at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let out = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
+    command.arg("aggregation").args(words).args(["--rounds", "1", "--seconds", "0.1", "--programs"]).arg(programs());
+    let output = command.arg("--out").arg(out.path()).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let read = |name: &str| std::fs::read_to_string(out.path().join(name)).unwrap();
+    for picture in pictures {
+        let picture = read(picture);
+        assert!(picture.ends_with("</svg>\n") && !picture.contains("NaN"), "{picture}");
+    }
+    (serde_json::from_str(&read("results.json")).unwrap(), read("table.md"))
+}
+
+/// The samples with the conditions `of` them, each of which must have every packet accounted for.
+fn samples<'r>(results: &'r Value, of: &[(&str, Value)]) -> Vec<&'r Value> {
+    let rows = results["rows"].as_array().unwrap().iter();
+    let rows = rows.filter(|row| of.iter().all(|(key, value)| row[key] == *value));
+    let samples: Vec<&Value> = rows.flat_map(|row| row["samples"].as_array().unwrap()).collect();
+    assert!(!samples.is_empty(), "{of:?}: {results}");
+    for sample in &samples {
+        let number = |key: &str| sample[key].as_u64().unwrap();
+        assert!(number("received") > 0 && number("strange") == 0, "{sample}");
+        assert_eq!(number("offered"), number("received") + number("lost"), "{sample}");
+        let runs = sample["runs"].as_object().into_iter().flatten();
+        let lost: u64 = runs.map(|(length, count)| length.parse::<u64>().unwrap() * count.as_u64().unwrap()).sum();
+        assert_eq!(lost, number("lost"), "{sample}");
+    }
+    samples
+}
+
+fn frames_a_packet(sample: &Value) -> f64 {
+    sample["frames"].as_f64().unwrap() / sample["received"].as_f64().unwrap()
+}
+
+#[test]
+fn packets_in_a_row_leave_in_few_frames() {
+    let words = ["ratio", "--path", "rings,af_packet,af_xdp", "--rate", "0.05", "--train", "1,32"];
+    let (results, table) = measured(&words, &["ratio.svg"]);
+    for path in ["rings", "af_packet", "af_xdp"] {
+        let of = |train: u64| frames_a_packet(samples(&results, &[("path", path.into()), ("train", train.into())])[0]);
+        let (smooth, bursty) = (of(1), of(32));
+        // Two frames of 32 packets at the MTU of a cable, at best.
+        assert!((0.06..0.3).contains(&bursty) && bursty < smooth && smooth <= 1.0, "{path}: {smooth}, {bursty}");
+        assert!(table.contains(&format!("| {path} | 32 in a row | 0.05 |")), "{table}");
+    }
+}
+
+#[test]
+fn every_placement_has_its_times() {
+    let (results, table) = measured(&["latency", "--rate", "0.02,0.1"], &["latency.svg"]);
+    for placement in ["none", "vhost", "nf", "native"] {
+        for sample in samples(&results, &[("placement", placement.into())]) {
+            let time = |key: &str| sample["times"][key].as_f64().unwrap();
+            assert!(0.0 < time("p50") && time("p50") <= time("p99") && time("p99") <= time("p999"), "{sample}");
+            assert!(time("p999") <= time("greatest") * 1.01, "{sample}");
+        }
+        assert!(table.contains(&format!("| 0.1 | {placement} |")), "{table}");
+    }
+    assert!(table.contains("1.000 (1.000..1.000)"), "{table}");
+}
+
+#[test]
+fn what_is_too_much_is_lost_and_counted_by_how_many_in_a_row() {
+    let words = ["drops", "--path", "rings", "--rate", "0.02,60", "--train", "22", "--joined"];
+    let (results, table) = measured(&words, &["drops.svg", "runs.svg"]);
+    for placement in ["none", "vhost", "nf", "native"] {
+        let of = |rate: f64| samples(&results, &[("placement", placement.into()), ("rate", rate.into())])[0];
+        let share = |sample: &Value| sample["lost"].as_f64().unwrap() / sample["offered"].as_f64().unwrap();
+        assert!(share(of(0.02)) < share(of(60.0)), "{placement}: {table}");
+        let longest = of(60.0)["runs"].as_object().unwrap().keys().map(|length| length.parse::<u64>().unwrap()).max();
+        assert!(longest > Some(1), "{placement}: {table}");
+    }
+}
+
+#[test]
+fn a_path_that_packets_cannot_be_followed_by_is_refused() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
+    command.args(["aggregation", "drops", "--path", "testpmd", "--rounds", "1", "--programs"]).arg(programs());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("rings, af_packet or af_xdp"), "{said}");
+}
