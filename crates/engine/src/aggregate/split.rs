@@ -6,7 +6,7 @@ use crate::octets::Bytes;
 use paflow::Rules;
 use paflow::decode::{MOST, Piece, locate};
 use paflow::receive::Found;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use virtqueue::{Burst, BurstStorage, Frame, Frames, MAX_BURST};
 
 /// What a worker keeps for splitting, for all its ports.
@@ -26,6 +26,8 @@ pub(crate) struct Split {
     member: Member,
     queue: usize,
     rules: RefCell<Reader<Rules>>,
+    /// Frames to take at once.
+    at_once: Cell<usize>,
 }
 
 /// What a frame is.
@@ -44,7 +46,15 @@ enum Kind {
 impl Split {
     pub(crate) fn new(member: Member, queue: usize) -> Split {
         let rules = RefCell::new(Reader::new(member.rules.clone()));
-        Split { member, queue, rules }
+        Split { member, queue, rules, at_once: Cell::new(MAX_BURST) }
+    }
+
+    /// How many frames to take at once: so many as hold about a burst of packets, going by those before. All packets of a
+    /// burst go on before another queue has its turn; with a burst of full aggregates, the queue that packets come back
+    /// by would get along only once every few hundred packets, and a network function lose all but a few of what it got.
+    #[inline(always)]
+    pub(crate) fn at_once(&self) -> usize {
+        self.at_once.get()
     }
 
     /// Hands the packets of `burst` to `forward`, a burst at a time and in order. Aggregates that are wrong are dropped.
@@ -70,12 +80,15 @@ impl Split {
         if plain {
             // As it is, so that frames can still be sent from where they lie.
             counters.count(frames.as_slice().iter().map(|frame| (frame.len(), 1, false)));
+            self.at_once.set(MAX_BURST);
             return forward(burst);
         }
+        let mut packets = 0;
         let mut out = scratch.storage.start();
         for (kind, frame) in kinds.iter().zip(frames.as_slice()) {
             match *kind {
                 Kind::Packet => {
+                    packets += 1;
                     counters.count(std::iter::once((frame.len(), 1, false)));
                     add(&mut out, &frames, frame, 0, frame.len(), drops);
                 }
@@ -92,6 +105,7 @@ impl Split {
                         }
                     };
                     counters.count(std::iter::once((frame.len(), number, true)));
+                    packets += number;
                     for piece in &scratch.pieces[..number] {
                         if out.room() == 0 {
                             forward(&out);
@@ -109,6 +123,8 @@ impl Split {
         if !out.is_empty() {
             forward(&out);
         }
+        let frames = frames.len();
+        self.at_once.set((MAX_BURST * frames).div_ceil(packets.max(frames)));
     }
 }
 

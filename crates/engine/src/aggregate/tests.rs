@@ -323,6 +323,21 @@ fn an_aggregate_may_hold_more_than_a_burst() {
 }
 
 #[test]
+fn a_queue_of_aggregates_takes_a_burst_of_packets_at_once() {
+    let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
+    assert_eq!(rig.split.at_once(), MAX_BURST);
+    rig.send(&vec![packet(64, Some(10), 1); MAX_BURST], usize::MAX);
+    let wire = rig.taken();
+    assert_eq!(wire.len(), 2);
+    rig.receive(&wire, usize::MAX);
+    assert_eq!(rig.split.at_once(), 2);
+    rig.receive(&wire[..1], usize::MAX);
+    assert_eq!(rig.split.at_once(), 2);
+    rig.receive(&[packet(64, Some(10), 1)], usize::MAX);
+    assert_eq!(rig.split.at_once(), MAX_BURST);
+}
+
+#[test]
 fn rules_change_between_two_bursts() {
     let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
     let packets = [packet(64, Some(10), 1), packet(64, Some(10), 2), packet(64, Some(40), 3)];

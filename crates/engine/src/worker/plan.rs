@@ -109,6 +109,9 @@ impl Plan {
             let sample = self.bursts.is_multiple_of(SAMPLE);
             let mut timer = Timer::start(sample, &self.cycles);
             let mut burst = self.storage.start();
+            if let Some(split) = &input.split {
+                burst.limit(split.at_once());
+            }
             let lent = input.lent(half, &self.outputs);
             let returned = input.take_returned(half, &self.outputs);
             let any = match lent {
