@@ -9,6 +9,10 @@ use paflow::receive::Found;
 use std::cell::{Cell, RefCell};
 use virtqueue::{Burst, BurstStorage, Frame, Frames, MAX_BURST};
 
+/// Bursts of packets that are taken at once. More than one, as whoever gets them is woken once; and so few that a guest's
+/// usual ring of 256 buffers has room for them.
+const TURN: usize = 4;
+
 /// What a worker keeps for splitting, for all its ports.
 pub(crate) struct SplitScratch {
     storage: Box<BurstStorage>,
@@ -28,6 +32,8 @@ pub(crate) struct Split {
     rules: RefCell<Reader<Rules>>,
     /// Frames to take at once.
     at_once: Cell<usize>,
+    /// Rounds that others have their turn in before it has one.
+    sits_out: Cell<usize>,
 }
 
 /// What a frame is.
@@ -46,15 +52,21 @@ enum Kind {
 impl Split {
     pub(crate) fn new(member: Member, queue: usize) -> Split {
         let rules = RefCell::new(Reader::new(member.rules.clone()));
-        Split { member, queue, rules, at_once: Cell::new(MAX_BURST) }
+        Split { member, queue, rules, at_once: Cell::new(MAX_BURST), sits_out: Cell::new(0) }
     }
 
-    /// How many frames to take at once: so many as hold about a burst of packets, going by those before. All packets of a
-    /// burst go on before another queue has its turn; with a burst of full aggregates, the queue that packets come back
-    /// by would get along only once every few hundred packets, and a network function lose all but a few of what it got.
+    /// How many frames to take in this round, so that they hold about [`TURN`] bursts of packets, going by those before; none
+    /// if it is the others' turn. All packets of a burst go on before another queue has its turn: with a burst of full
+    /// aggregates, the queue that packets come back by would get along once every few hundred packets, and a network
+    /// function lose all but a few of what it got.
     #[inline(always)]
-    pub(crate) fn at_once(&self) -> usize {
-        self.at_once.get()
+    pub(crate) fn turn(&self) -> Option<usize> {
+        let left = self.sits_out.get();
+        if left > 0 {
+            self.sits_out.set(left - 1);
+            return None;
+        }
+        Some(self.at_once.get())
     }
 
     /// Hands the packets of `burst` to `forward`, a burst at a time and in order. Aggregates that are wrong are dropped.
@@ -124,7 +136,9 @@ impl Split {
             forward(&out);
         }
         let frames = frames.len();
-        self.at_once.set((MAX_BURST * frames).div_ceil(packets.max(frames)));
+        self.at_once.set((TURN * MAX_BURST * frames).div_ceil(packets.max(frames)).min(MAX_BURST));
+        // The others have had none of the bursts that this one was longer.
+        self.sits_out.set(packets.div_ceil(MAX_BURST).saturating_sub(1));
     }
 }
 

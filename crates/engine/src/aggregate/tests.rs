@@ -323,18 +323,19 @@ fn an_aggregate_may_hold_more_than_a_burst() {
 }
 
 #[test]
-fn a_queue_of_aggregates_takes_a_burst_of_packets_at_once() {
+fn a_queue_of_aggregates_leaves_others_their_turn() {
     let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
-    assert_eq!(rig.split.at_once(), MAX_BURST);
+    assert_eq!(rig.split.turn(), Some(MAX_BURST));
     rig.send(&vec![packet(64, Some(10), 1); MAX_BURST], usize::MAX);
     let wire = rig.taken();
     assert_eq!(wire.len(), 2);
+    // Two frames with 32 packets: it is its turn again at once, and it takes four such bursts.
     rig.receive(&wire, usize::MAX);
-    assert_eq!(rig.split.at_once(), 2);
-    rig.receive(&wire[..1], usize::MAX);
-    assert_eq!(rig.split.at_once(), 2);
+    assert_eq!(rig.split.turn(), Some(8));
+    rig.receive(&[&wire[..], &wire, &wire, &wire].concat(), usize::MAX);
+    assert_eq!([0; 4].map(|_| rig.split.turn()), [None, None, None, Some(8)]);
     rig.receive(&[packet(64, Some(10), 1)], usize::MAX);
-    assert_eq!(rig.split.at_once(), MAX_BURST);
+    assert_eq!(rig.split.turn(), Some(MAX_BURST));
 }
 
 #[test]

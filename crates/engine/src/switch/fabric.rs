@@ -198,11 +198,11 @@ impl State {
 
     /// Ends workers that are no longer wanted and starts those that are.
     fn staff(&mut self, wanted: &[WorkerSpec]) -> std::io::Result<()> {
-        let same = |a: &WorkerSpec, b: &WorkerSpec| a.cpu == b.cpu && a.idle == b.idle;
+        let same = |a: &WorkerSpec, b: &WorkerSpec| (a.cpu, a.idle, a.patience) == (b.cpu, b.idle, b.patience);
         let kept = self.workers.iter().zip(wanted).take_while(|((had, _), want)| same(had, want)).count();
         self.workers.truncate(kept);
         for (index, spec) in wanted.iter().enumerate().skip(kept) {
-            self.workers.push((spec.clone(), Worker::spawn(index, spec.cpu, spec.idle)?));
+            self.workers.push((spec.clone(), Worker::spawn(index, spec)?));
         }
         Ok(())
     }

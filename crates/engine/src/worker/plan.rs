@@ -110,7 +110,8 @@ impl Plan {
             let mut timer = Timer::start(sample, &self.cycles);
             let mut burst = self.storage.start();
             if let Some(split) = &input.split {
-                burst.limit(split.at_once());
+                let Some(frames) = split.turn() else { continue };
+                burst.limit(frames);
             }
             let lent = input.lent(half, &self.outputs);
             let returned = input.take_returned(half, &self.outputs);

@@ -93,7 +93,11 @@ impl NodeConfig {
         for [a, b] in &self.patches {
             let _ = writeln!(text, "[[patch]]\nports = [\"{a}\", \"{b}\"]\n");
         }
-        let _ = writeln!(text, "[[worker]]\ncpu = {}\nidle = \"{}\"\n", self.place.cpu, self.place.idle);
+        let _ = writeln!(text, "[[worker]]\ncpu = {}\nidle = \"{}\"", self.place.cpu, self.place.idle);
+        if self.place.priority.is_some() {
+            // Whom it goes before waits for it to sleep.
+            text += "patience = \"0s\"\n";
+        }
         if let Some(rules) = &self.rules {
             let _ = writeln!(text, "{rules}");
         }
