@@ -217,10 +217,9 @@ impl AroundTransmit for Join {
 
     fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent {
         let state = &mut *self.state.borrow_mut();
-        if state.rules.is_outdated() {
-            return self.take_rules(state).and(self.transmit_with(frames, more, state));
-        }
-        self.transmit_with(frames, more, state)
+        let before = state.rules.is_outdated().then(|| self.take_rules(state));
+        let sent = self.transmit_with(frames, more, state);
+        before.map_or(sent, |before| before.and(sent))
     }
 
     fn flush_through(&self) -> Sent {
