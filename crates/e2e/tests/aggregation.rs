@@ -8,6 +8,7 @@ use std::process::Command;
 
 use e2e::virtio::Options;
 use e2e::{Result, cpu};
+use rustix::process::Signal;
 use support::stream::{aggregation, cable, exchange, ip, mac, network, packet, patch, uplink, within_mtu};
 use support::{Home, Millrace, wait_for};
 
@@ -269,6 +270,48 @@ fn packets_are_joined_on_a_cable_between_kernels() -> Result<()> {
         within_mtu(&sent);
         switch.stop();
     }
+    Ok(())
+}
+
+/// What several guests sent meanwhile leaves together, and what one of them sends alone as it is.
+#[test]
+fn packets_of_several_guests_are_joined_in_a_round() -> Result<()> {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let names = ["n0", "n1", "n2", "n3"];
+    let ports: String = names.iter().map(|name| support::port(name) + "trunk = \"all\"\n").collect();
+    let wan = "[[port]]\nname = \"wan\"\ndriver = \"sink\"\naggregate = true\ntrunk = [100]\n";
+    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"n0\", \"n1\", \"n2\", \"n3\", \"wan\"]\n";
+    let mut switch = home.start(&[&ports, wan, bridge, &aggregation(0, &[(100, 1)], ""), support::SLEEPER].concat());
+    let mut guests = names.map(|name| Options::new(home.socket(name)).connect().unwrap());
+    switch.wait_up(&names);
+    // Short enough that those of three guests fill less than half a frame, and are held for those of the fourth.
+    let packets: Vec<_> = (0..).map(|number| packet(0, number, &[100])).filter(|p| p.len() < 70).take(12).collect();
+    let frames_of = |switch: &Millrace, packets: u64| {
+        wait_for("the packets to leave", || {
+            let [_, sent] = switch.sides("wan");
+            (sent.packets == packets).then_some(sent.frames)
+        })
+    };
+    guests[0].send(&[&packets[0]], 1)?;
+    guests[0].flush();
+    assert_eq!(frames_of(&switch, 1), 1);
+    // Stopped in its sleep, it finds everything in one round; but it may be stopped just before.
+    let (mut frames, mut sent) = (1, 1);
+    let joined = (0..20).any(|_| {
+        switch.daemon.signal(Signal::STOP).unwrap();
+        for (guest, packets) in guests.iter_mut().zip(packets.chunks(3)) {
+            guest.reap().unwrap();
+            packets.iter().for_each(|packet| assert!(guest.send(&[packet], 1).unwrap()));
+            guest.flush();
+        }
+        switch.daemon.signal(Signal::CONT).unwrap();
+        sent += packets.len() as u64;
+        let before = std::mem::replace(&mut frames, frames_of(&switch, sent));
+        frames - before == 1
+    });
+    assert!(joined, "{:?}", switch.sides("wan"));
+    switch.stop();
     Ok(())
 }
 

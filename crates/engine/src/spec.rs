@@ -237,6 +237,8 @@ pub struct WorkerSpec {
     pub cpu: Option<usize>,
     /// What to do when there is nothing to do.
     pub idle: Idle,
+    /// How long it polls on before that, if not as long as is usual.
+    pub patience: Option<Duration>,
     /// Queues it polls: port name and queue, all queues of the port if none. What no worker names is spread evenly.
     pub queues: Vec<(String, Option<usize>)>,
 }

@@ -22,6 +22,7 @@ pub fn spec(config: &Config) -> spec::Spec {
             Idle::Backoff => spec::Idle::Backoff,
             Idle::Sleep => spec::Idle::Sleep,
         },
+        patience: w.patience,
         queues: w.queues.iter().map(|q| (q.port.clone(), Some(q.queue.into()))).collect(),
     });
     spec::Spec {

@@ -3,6 +3,9 @@
 //! Packets to one next hop leave in the order in which they came: a packet that does not fit ends the open group of its
 //! next hop and opens another one (next-fit). A later packet never goes into an earlier group, even if it would fit, and
 //! one that can't be joined at all ends the open group too. Nothing waits: after the burst, all groups are ready.
+//!
+//! Whoever gets several bursts before it has to send may hold an open group back ([`Plan::is_open`]), and tell for the next
+//! burst what it holds ([`Room::held`]): the group then goes on with what was held in front.
 
 use crate::encode::Parts;
 use crate::header::{MIN_PACKET, entry_size};
@@ -14,6 +17,25 @@ pub const MAX_BURST: usize = 256;
 /// Slots to find the open group of a next hop in: at most half full, so that probing ends.
 const SLOTS: usize = 2 * MAX_BURST;
 
+/// The most groups of a burst: a packet that does not fit behind what is held makes two.
+const MAX_GROUPS: usize = 2 * MAX_BURST;
+
+/// What an aggregate to a next hop has room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes for packets, lengths and padding ([`crate::Template::room`]).
+    pub bytes: u32,
+    /// How many of them are taken by packets of earlier bursts, which have to leave first.
+    pub held: u32,
+}
+
+impl From<u32> for Room {
+    /// All of these bytes are free.
+    fn from(bytes: u32) -> Room {
+        Room { bytes, held: 0 }
+    }
+}
+
 /// Packets that leave together.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
@@ -22,12 +44,14 @@ pub struct Group {
     last: u8,
     count: u16,
     size: u32,
+    held: u32,
     room: u32,
     slot: u16,
 }
 
 impl Group {
-    const EMPTY: Group = Group { next_hop: None, first: 0, last: 0, count: 0, size: 0, room: 0, slot: SLOTS as u16 };
+    const EMPTY: Group =
+        Group { next_hop: None, first: 0, last: 0, count: 0, size: 0, held: 0, room: 0, slot: SLOTS as u16 };
 
     /// Where the packets go; `None` if the table doesn't know.
     #[inline(always)]
@@ -35,7 +59,7 @@ impl Group {
         self.next_hop
     }
 
-    /// How many packets there are.
+    /// How many packets of this burst there are; none if only what was held leaves.
     #[inline(always)]
     pub fn count(&self) -> u16 {
         self.count
@@ -50,7 +74,7 @@ impl Group {
     /// The one packet of the group goes as it is: it is alone, too long to be joined, or without next hop.
     #[inline(always)]
     pub fn goes_as_it_is(&self) -> bool {
-        self.count == 1
+        self.count == 1 && self.held == 0
     }
 
     /// Bytes that the packets take in an aggregate, with lengths and padding, without the aggregate's header.
@@ -58,12 +82,24 @@ impl Group {
     pub fn size(&self) -> u32 {
         self.size
     }
+
+    /// How many of them are taken by what was held, which goes in front.
+    #[inline(always)]
+    pub fn held(&self) -> u32 {
+        self.held
+    }
+
+    /// How many bytes there are in an aggregate to its next hop; none if its packets can't be joined.
+    #[inline(always)]
+    pub fn room(&self) -> u32 {
+        self.room
+    }
 }
 
 /// Memory for planning bursts. Made once, and used for one burst after the other.
 #[derive(Debug)]
 pub struct Planner {
-    groups: [Group; MAX_BURST],
+    groups: [Group; MAX_GROUPS],
     /// The packet after this one in the same group.
     next: [u8; MAX_BURST],
     /// By hash of the next hop: the number of its open group plus one, or zero.
@@ -74,20 +110,20 @@ pub struct Planner {
 impl Planner {
     /// Memory for bursts.
     pub const fn new() -> Planner {
-        Planner { groups: [Group::EMPTY; MAX_BURST], next: [0; MAX_BURST], open: [0; SLOTS], used: 0 }
+        Planner { groups: [Group::EMPTY; MAX_GROUPS], next: [0; MAX_BURST], open: [0; SLOTS], used: 0 }
     }
 
-    /// Groups a burst. `lengths` and `next_hops` have one element per packet; `room` says how many bytes an aggregate to
-    /// a next hop has for packets, lengths and padding ([`crate::Template::room`]), and is asked once for each group.
+    /// Groups a burst. `lengths` and `next_hops` have one element per packet; `room` says what an aggregate to a next hop
+    /// has room for, and is asked once for each group. What is held counts for the first one.
     ///
     /// # Panics
     /// If the two are not equally long, or longer than [`MAX_BURST`].
     #[inline]
-    pub fn plan<'a>(
+    pub fn plan<'a, R: Into<Room>>(
         &'a mut self,
         lengths: &'a [u16],
         next_hops: &[Option<Nfi>],
-        mut room: impl FnMut(Nfi) -> u32,
+        mut room: impl FnMut(Nfi) -> R,
     ) -> Plan<'a> {
         assert!(lengths.len() == next_hops.len() && lengths.len() <= MAX_BURST, "a burst of {} packets", lengths.len());
         self.forget();
@@ -95,7 +131,7 @@ impl Planner {
         let mut recent = (None, 0);
         for (index, (&len, &next_hop)) in lengths.iter().zip(next_hops).enumerate() {
             let Some(hop) = next_hop else {
-                self.start(index, None, entry_size(len), 0, SLOTS);
+                self.start(index, None, entry_size(len), Room::default(), SLOTS);
                 continue;
             };
             let size = entry_size(len);
@@ -105,11 +141,24 @@ impl Planner {
                 recent = (next_hop, group);
                 continue;
             }
-            let room = if len < MIN_PACKET { 0 } else { room(hop) };
-            let slot = known.map_or_else(|| self.slot(hop), |group| self.groups[group].slot as usize);
+            let mut room = room(hop).into();
+            if len < MIN_PACKET {
+                room.bytes = 0;
+            }
+            let slot = match known {
+                Some(group) => {
+                    room.held = 0;
+                    self.groups[group].slot as usize
+                }
+                None => self.slot(hop),
+            };
+            if room.held > 0 && room.held + size > room.bytes {
+                self.start_held(next_hop, room.held);
+                room.held = 0;
+            }
             recent = (next_hop, self.start(index, next_hop, size, room, slot));
         }
-        Plan { groups: &self.groups[..self.used], next: &self.next, lengths }
+        Plan { groups: &self.groups[..self.used], next: &self.next, open: &self.open, lengths }
     }
 
     /// Closes all groups of the burst before: only the slots that it used.
@@ -131,7 +180,7 @@ impl Planner {
         loop {
             match self.open[at % SLOTS] {
                 0 => return at % SLOTS,
-                group if self.groups[(group - 1) as usize % MAX_BURST].next_hop == Some(hop) => return at % SLOTS,
+                group if self.groups[(group - 1) as usize % MAX_GROUPS].next_hop == Some(hop) => return at % SLOTS,
                 _ => at += 1,
             }
         }
@@ -158,15 +207,24 @@ impl Planner {
     }
 
     #[inline(always)]
-    fn start(&mut self, index: usize, next_hop: Option<Nfi>, size: u32, room: u32, slot: usize) -> usize {
+    fn start(&mut self, index: usize, next_hop: Option<Nfi>, size: u32, room: Room, slot: usize) -> usize {
         let group = self.used;
         let at = index as u8;
-        self.groups[group] = Group { next_hop, first: at, last: at, count: 1, size, room, slot: slot as u16 };
+        let Room { bytes, held } = room;
+        self.groups[group] =
+            Group { next_hop, first: at, last: at, count: 1, size: held + size, held, room: bytes, slot: slot as u16 };
         self.used += 1;
         if let Some(slot) = self.open.get_mut(slot) {
             *slot = self.used as u16;
         }
         group
+    }
+
+    /// A group of what was held alone, closed: the next packet does not fit behind it.
+    #[cold]
+    fn start_held(&mut self, next_hop: Option<Nfi>, held: u32) {
+        self.groups[self.used] = Group { next_hop, size: held, held, ..Group::EMPTY };
+        self.used += 1;
     }
 }
 
@@ -181,6 +239,7 @@ impl Default for Planner {
 pub struct Plan<'a> {
     groups: &'a [Group],
     next: &'a [u8; MAX_BURST],
+    open: &'a [u16; SLOTS],
     lengths: &'a [u16],
 }
 
@@ -189,6 +248,13 @@ impl<'a> Plan<'a> {
     #[inline(always)]
     pub fn groups(&self) -> &'a [Group] {
         self.groups
+    }
+
+    /// The group of this number is the last one to its next hop: packets of a later burst could join it.
+    #[inline(always)]
+    pub fn is_open(&self, index: usize) -> bool {
+        let slot = self.groups[index].slot as usize;
+        self.open.get(slot).is_some_and(|&open| open as usize == index + 1)
     }
 
     /// The packets of `group`, as indices into the burst, in the order in which they came.

@@ -1,7 +1,7 @@
 //! Grouping: everything once, in order per next hop, never beyond the room, and joined where it can be.
 
 use paflow::header::entry_size;
-use paflow::plan::MAX_BURST;
+use paflow::plan::{MAX_BURST, Room};
 use paflow::{Nfi, Planner};
 use proptest::prelude::*;
 
@@ -84,4 +84,39 @@ fn rooms_differ_between_next_hops() {
     let plan = planner.plan(&[100; 6], &hops, |hop| if hop.get() == 1 { 204 } else { 306 });
     let groups: Vec<Vec<_>> = plan.groups().iter().map(|group| plan.members(group).collect()).collect();
     assert_eq!(groups, [vec![0, 2], vec![1, 3, 5], vec![4]]);
+}
+
+/// Bursts of one round: what is open after one of them is held, and leaves with the next one.
+#[test]
+fn what_is_held_goes_first() {
+    let (one, two) = (Nfi::new(1), Nfi::new(2));
+    let held = |hop: Nfi| Room { bytes: 400, held: if hop.get() == 1 { 200 } else { 0 } };
+    let mut planner = Planner::new();
+    // 102 bytes each behind 200: one fits, the other opens a group of its own.
+    let plan = planner.plan(&[100, 100, 100], &[one, two, one], held);
+    let groups = plan.groups();
+    let told: Vec<_> = groups.iter().map(|group| (group.held(), group.count(), group.size())).collect();
+    assert_eq!(told, [(200, 1, 302), (0, 1, 102), (0, 1, 102)]);
+    assert!(!groups[0].goes_as_it_is() && groups[1].goes_as_it_is() && groups[2].goes_as_it_is());
+    assert_eq!([0, 1, 2].map(|index| plan.is_open(index)), [false, true, true]);
+    // What does not fit behind it, or can't be joined, lets it go alone, and first.
+    for len in [300, 13, 2000] {
+        let lengths = [len, 100];
+        let plan = planner.plan(&lengths, &[one, two], held);
+        let told: Vec<_> = plan.groups().iter().map(|group| (group.held(), group.count())).collect();
+        assert_eq!(told, [(200, 0), (0, 1), (0, 1)], "{len}");
+        assert_eq!(plan.members(&plan.groups()[0]).count(), 0);
+        assert!(!plan.is_open(0) && plan.is_open(1));
+    }
+}
+
+#[test]
+fn every_packet_of_a_burst_may_push_something_held_out() {
+    let mut planner = Planner::new();
+    let hops: Vec<_> = (1..=256).map(|id| Nfi::new(id * 255)).collect();
+    for _ in 0..2 {
+        let plan = planner.plan(&[1000; 256], &hops, |_| Room { bytes: 1400, held: 700 });
+        assert_eq!(plan.groups().len(), 512);
+        assert!(plan.groups().iter().enumerate().all(|(index, group)| plan.is_open(index) == (group.count() == 1)));
+    }
 }

@@ -156,13 +156,24 @@ impl BurstStorage {
     /// Starts an empty burst of frames that live for `'q`, which is the borrow of the queue they come from.
     #[inline(always)]
     pub fn start<'s, 'q>(&'s mut self) -> Burst<'s, 'q> {
-        Burst { storage: self, frames: 0, segments: 0, bytes: 0, lender: 0, kept: Cell::new(0), lent: PhantomData }
+        Burst {
+            storage: self,
+            most: MAX_BURST,
+            frames: 0,
+            segments: 0,
+            bytes: 0,
+            lender: 0,
+            kept: Cell::new(0),
+            lent: PhantomData,
+        }
     }
 }
 
 /// Frames taken from one queue, until they are given back to it.
 pub struct Burst<'s, 'q> {
     storage: &'s mut BurstStorage,
+    /// Frames that it takes, at most [`MAX_BURST`].
+    most: usize,
     frames: usize,
     segments: usize,
     bytes: u64,
@@ -189,7 +200,13 @@ impl<'q> Burst<'_, 'q> {
     /// How many more frames fit.
     #[inline(always)]
     pub fn room(&self) -> usize {
-        MAX_BURST - self.frames
+        self.most - self.frames
+    }
+
+    /// Takes at most so many frames, besides those that it has; none beyond [`MAX_BURST`].
+    #[inline(always)]
+    pub fn limit(&mut self, most: usize) {
+        self.most = (self.frames + most).min(MAX_BURST);
     }
 
     /// Length of all frames together, in bytes.
@@ -472,6 +489,10 @@ mod tests {
         let (a, b) = Segment::from(&bytes[20..60]).split_at(3);
         assert!(burst.push_segments([a, b, Segment::from(&bytes[60..61])]));
         assert_eq!((burst.len(), burst.bytes(), burst.room()), (2, 61, MAX_BURST - 2));
+        burst.limit(3);
+        assert_eq!(burst.room(), 3);
+        burst.limit(MAX_BURST);
+        assert_eq!(burst.room(), MAX_BURST - 2);
         let frames = burst.frames();
         let [one, two] = frames.as_slice() else { panic!() };
         assert!(one.is_contiguous() && !two.is_contiguous());

@@ -2,28 +2,33 @@
 //!
 //! The frame consists of many segments: headers and lengths from a small arena here, and the packets from where they
 //! lie. What gathers them into the output's buffer is the one copy.
+//!
+//! If more bursts may come in the round, what does not fill half of a frame is held until then, or until the end of the
+//! round: copied, as what it lies in goes back before. Nothing waits any longer.
 
+use super::count::{Count, Leaving};
 use super::counters::HopCounters;
+use super::gather::{Gather, put, sum_of};
+use super::held::Held;
 use super::{Member, Reader};
 use crate::drops::{Drops, Reason};
 use crate::octets::Bytes;
 use crate::port::around::AroundTransmit;
 use crate::port::{Sent, Transmit};
 use paflow::checksum::Sum;
-use paflow::encode::{Framing, Part, Parts};
 use paflow::header::entry_size;
-use paflow::plan::{Group, Plan};
-use paflow::{Nfi, Octets, Planner, Rules};
+use paflow::plan::{Plan, Room};
+use paflow::{Nfi, Planner, Rules};
 use std::cell::RefCell;
 use std::sync::Arc;
-use virtqueue::{Burst, BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
+use virtqueue::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 
-/// Bytes for headers and lengths: at most half as many headers of 88 bytes as packets, and a word for each packet and for
-/// the end of each group.
-const ARENA: usize = MAX_BURST / 2 * 88 + MAX_BURST * 4 + MAX_BURST / 2 * 4;
+/// Bytes for headers and lengths: at most as many headers of 88 bytes as frames, and a word for each packet and for the
+/// end of each group.
+const ARENA: usize = MAX_BURST * 88 + MAX_BURST * 4 + MAX_BURST * 4;
 
-/// Segments that joining adds at most: headers, lengths and the last padding.
-const ADDED: usize = MAX_BURST / 2 + 2 * MAX_BURST + MAX_BURST / 2;
+/// Segments that joining adds at most: to each frame headers, what was held and the last padding, and lengths.
+const ADDED: usize = 3 * MAX_BURST + 2 * MAX_BURST;
 
 /// Sends to a port that aggregates.
 pub(crate) struct Join {
@@ -45,6 +50,8 @@ struct State {
     planner: Box<Planner>,
     storage: Box<BurstStorage>,
     arena: Box<[u8; ARENA]>,
+    /// Under the rules that are in force here.
+    held: Held,
 }
 
 impl Join {
@@ -57,23 +64,43 @@ impl Join {
             planner: Box::default(),
             storage: Box::default(),
             arena: Box::new([0; ARENA]),
+            held: Held::new(),
         };
         Join { inner, member, queue, drops, state: RefCell::new(state) }
     }
 
-    /// What has to be known of each next hop, when the rules have changed.
+    /// Takes new rules: sends what was held under the old ones, and finds out what has to be known of each next hop.
     #[cold]
-    fn know(&self, state: &mut State) {
+    fn take_rules(&self, state: &mut State) -> Sent {
+        let sent = self.flush_held(state);
+        state.rules.has_changed();
         let rules = state.rules.value();
         let traffic = &self.member.traffic[self.queue];
         state.hops.clear();
         state.hops.extend(rules.hops.iter().map(|hop| (hop.room(&self.member.port), traffic.hop(hop.nfi))));
         state.most = state.hops.iter().map(|hop| hop.0).max().unwrap_or(0);
+        sent
+    }
+
+    #[inline(always)]
+    fn transmit_with(&self, frames: Frames<'_>, more: bool, state: &mut State) -> Sent {
+        let rules = &**state.rules.value();
+        let mut next_hops = [None; MAX_BURST];
+        let mut known = true;
+        for (hop, frame) in next_hops.iter_mut().zip(frames.as_slice()) {
+            *hop = rules.table.next_hop(&Bytes::new(&frames, frame));
+            known &= hop.is_some();
+        }
+        let next_hops = &next_hops[..frames.len()];
+        if rules.drop_unknown && !known {
+            return self.transmit_known(frames, next_hops, more, state);
+        }
+        self.transmit_planned(frames, next_hops, more, state)
     }
 
     /// Sends what is of a known chain, and drops the rest.
     #[cold]
-    fn transmit_known(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], state: &mut State) -> Sent {
+    fn transmit_known(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], more: bool, state: &mut State) -> Sent {
         let all = frames.as_slice();
         let Some(&first) = all.first() else { return Sent::default() };
         let (mut known, mut hops, mut count) = ([first; MAX_BURST], [None; MAX_BURST], 0);
@@ -83,48 +110,99 @@ impl Join {
         }
         let unknown = (all.len() - count) as u32;
         self.drops.add(Reason::UnknownChain, unknown.into());
-        let sent = self.transmit_planned(frames.select(&known[..count]), &hops[..count], state);
+        let sent = self.transmit_planned(frames.select(&known[..count]), &hops[..count], more, state);
         Sent { counted: sent.counted + unknown, ..sent }
     }
 
     #[inline(always)]
-    fn transmit_planned(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], state: &mut State) -> Sent {
-        let State { rules, hops, most, planner, storage, arena } = state;
+    fn transmit_planned(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], more: bool, state: &mut State) -> Sent {
+        let State { rules, hops, most, planner, storage, arena, held } = state;
         let rules = &**rules.value();
         let mut lengths = [0; MAX_BURST];
         lengths.iter_mut().zip(frames.as_slice()).for_each(|(length, frame)| *length = frame.len() as u16);
         let lengths = &lengths[..frames.len()];
         let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
-        if are_too_long(lengths, *most) {
+        if held.is_empty() && are_too_long(lengths, *most, more) {
             return count.single(lengths, next_hops, self.inner.transmit(frames));
         }
-        let plan = planner.plan(lengths, next_hops, |nfi| rules.hop(nfi).map_or(0, |hop| hops[hop].0));
-        if plan.groups().len() == frames.len() || has_many_segments(&frames) {
+        let room = |nfi| match rules.hop(nfi) {
+            Some(hop) => Room { bytes: hops[hop].0, held: held.of(nfi).map_or(0, |slab| slab.entries().len() as u32) },
+            None => Room::default(),
+        };
+        let plan = planner.plan(lengths, next_hops, room);
+        if plan.groups().len() > MAX_BURST || has_many_segments(&frames) {
+            if held.is_empty() {
+                return count.single(lengths, next_hops, self.inner.transmit(frames));
+            }
+            return self.transmit_after(frames, next_hops, more, state);
+        }
+        let holds = if more { groups_to_hold(&plan, held) } else { 0 };
+        if holds == 0 && held.is_empty() && plan.groups().len() == frames.len() {
             return count.single(lengths, next_hops, self.inner.transmit(frames));
         }
+        let leaving = Leaving { plan: &plan, holds, held, lengths };
         let mut burst = storage.start();
         let mut arena = &mut arena[..];
-        for group in plan.groups() {
-            let added = match group.next_hop().and_then(|nfi| rules.hop(nfi)).filter(|_| !group.goes_as_it_is()) {
-                None => burst.push_frame(&frames, &frames.as_slice()[group.first()]),
-                Some(hop) => {
+        for group in leaving.groups() {
+            let slab = if group.held() == 0 { None } else { group.next_hop().and_then(|nfi| held.of(nfi)) };
+            let alone = slab.filter(|_| group.count() == 0).and_then(|slab| slab.single());
+            let added = match (alone, group.next_hop().and_then(|nfi| rules.hop(nfi))) {
+                (Some(packet), _) => burst.push_segments([Segment::from(packet)]),
+                (None, Some(hop)) if !group.goes_as_it_is() => {
+                    let entries = slab.map_or(&[][..], |slab| slab.entries());
+                    let packets = group.count() + slab.map_or(0, |slab| slab.count);
                     let template = &rules.hops[hop].template;
-                    let sum = if template.wants_sum() { sum_of(&plan, group, &frames) } else { Sum::new() };
-                    let headers = put(&mut arena, &template.headers(group.count(), group.size(), sum));
-                    burst.push_segments(Gather {
-                        headers: Some(headers),
-                        parts: plan.parts(group),
-                        frames: &frames,
-                        arena: &mut arena,
-                        packet: None,
-                    })
+                    let sum = if template.wants_sum() { sum_of(entries, &plan, group, &frames) } else { Sum::new() };
+                    let headers = put(&mut arena, &template.headers(packets, group.size(), sum));
+                    let entries = slab.map(|_| Segment::from(entries));
+                    burst.push_segments(Gather::new(headers, entries, plan.parts(group), &frames, &mut arena))
                 }
+                _ => burst.push_frame(&frames, &frames.as_slice()[group.first()]),
             };
             debug_assert!(added, "segments were counted");
         }
-        let sent = self.inner.transmit(burst.frames());
+        let sent = if burst.is_empty() { Sent::default() } else { self.inner.transmit(burst.frames()) };
         frames.keep_places(burst.kept());
-        count.joined(&plan, lengths, &burst, sent)
+        let sent = count.joined(&leaving, &burst, sent);
+        if holds == 0 && held.is_empty() { sent } else { hold(held, &plan, holds, &frames, sent) }
+    }
+    /// The same, after nothing is held any more.
+    #[cold]
+    fn transmit_after(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], more: bool, state: &mut State) -> Sent {
+        let before = self.flush_held(state);
+        before.and(self.transmit_planned(frames, next_hops, more, state))
+    }
+
+    /// Sends what is held.
+    fn flush_held(&self, state: &mut State) -> Sent {
+        let State { rules, hops, storage, arena, held, .. } = state;
+        if held.is_empty() {
+            return Sent::default();
+        }
+        let rules = &**rules.value();
+        let mut burst = storage.start();
+        let mut arena = &mut arena[..];
+        for (next_hop, slab) in held.iter() {
+            let entries = Segment::from(slab.entries());
+            let added = match (slab.single(), rules.hop(next_hop)) {
+                (None, Some(hop)) => {
+                    let template = &rules.hops[hop].template;
+                    let mut sum = Sum::new();
+                    if template.wants_sum() {
+                        sum.add(slab.entries());
+                    }
+                    let headers = template.headers(slab.count, slab.entries().len() as u32, sum);
+                    burst.push_segments([put(&mut arena, &headers), entries])
+                }
+                (single, _) => burst.push_segments(single.map(Segment::from)),
+            };
+            debug_assert!(added, "held under these rules");
+        }
+        let sent = self.inner.transmit(burst.frames());
+        let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
+        let told = held.iter().map(|(next_hop, slab)| (Some(next_hop), slab.count, slab.bytes.into()));
+        let sent = count.those(told, &burst, sent);
+        Sent { held: -held.clear(), ..sent }
     }
 }
 
@@ -137,34 +215,67 @@ impl AroundTransmit for Join {
         &mut *self.inner
     }
 
-    fn transmit_through(&self, frames: Frames<'_>) -> Sent {
+    fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent {
         let state = &mut *self.state.borrow_mut();
-        if state.rules.has_changed() {
-            self.know(state);
-        }
-        let rules = &**state.rules.value();
-        let mut next_hops = [None; MAX_BURST];
-        let mut known = true;
-        for (hop, frame) in next_hops.iter_mut().zip(frames.as_slice()) {
-            *hop = rules.table.next_hop(&Bytes::new(&frames, frame));
-            known &= hop.is_some();
-        }
-        let next_hops = &next_hops[..frames.len()];
-        if rules.drop_unknown && !known {
-            return self.transmit_known(frames, next_hops, state);
-        }
-        self.transmit_planned(frames, next_hops, state)
+        let before = state.rules.is_outdated().then(|| self.take_rules(state));
+        let sent = self.transmit_with(frames, more, state);
+        before.map_or(sent, |before| before.and(sent))
+    }
+
+    fn flush_through(&self) -> Sent {
+        self.flush_held(&mut self.state.borrow_mut())
     }
 }
 
-/// No two of these packets fit into `most` bytes: there is nothing to plan.
+impl Drop for Join {
+    /// The queue went down in the middle of another worker's round.
+    fn drop(&mut self) {
+        let held = self.state.get_mut().held.clear();
+        if held > 0 {
+            self.drops.add(Reason::Down, held as u64);
+        }
+    }
+}
+
+/// The groups that are held, a bit for each.
+fn groups_to_hold(plan: &Plan<'_>, held: &Held) -> u64 {
+    let (mut free, mut holds) = (held.free(), 0);
+    for (index, group) in plan.groups().iter().enumerate() {
+        let new = usize::from(group.held() == 0);
+        if plan.is_open(index) && Held::takes(group) && new <= free {
+            free -= new;
+            holds |= 1 << index;
+        }
+    }
+    holds
+}
+
+/// Lets go of what was held and has been sent, and holds these groups.
+fn hold(held: &mut Held, plan: &Plan<'_>, holds: u64, frames: &Frames<'_>, sent: Sent) -> Sent {
+    let mut change = 0;
+    let is_held = |index: usize| holds >> index & 1 == 1;
+    let known = || plan.groups().iter().enumerate().filter_map(|(i, group)| Some((i, group, group.next_hop()?)));
+    for (_, _, next_hop) in known().filter(|(index, group, _)| !is_held(*index) && group.held() > 0) {
+        change -= held.release(next_hop);
+    }
+    for (_, group, next_hop) in known().filter(|(index, ..)| is_held(*index)) {
+        let slab = held.slab(next_hop);
+        plan.members(group).for_each(|member| slab.push(frames, &frames.as_slice()[member]));
+        change += i32::from(group.count());
+    }
+    Sent { held: change, ..sent }
+}
+
+/// No two of these packets fit into `most` bytes, and if there may be `more`, none fits into half of them: there is nothing
+/// to plan.
 #[inline(always)]
-fn are_too_long(lengths: &[u16], most: u32) -> bool {
+fn are_too_long(lengths: &[u16], most: u32, more: bool) -> bool {
     let (mut shortest, mut second) = (u16::MAX, u16::MAX);
     for &len in lengths {
         second = second.min(shortest.max(len));
         shortest = shortest.min(len);
     }
+    let second = if more { shortest } else { second };
     entry_size(shortest) + entry_size(second) > most
 }
 
@@ -173,171 +284,6 @@ fn are_too_long(lengths: &[u16], most: u32) -> bool {
 fn has_many_segments(frames: &Frames<'_>) -> bool {
     let cut = frames.as_slice().iter().filter(|frame| !frame.is_contiguous());
     cut.map(|frame| frames.segments(frame).count()).sum::<usize>() > MAX_SEGMENTS - ADDED
-}
-
-/// Writes `bytes` to the front of the arena, which is used up by that.
-#[inline]
-fn put<'q>(arena: &mut &'q mut [u8], bytes: &[u8]) -> Segment<'q> {
-    let (now, rest) = std::mem::take(arena).split_at_mut(bytes.len());
-    now.copy_from_slice(bytes);
-    *arena = rest;
-    Segment::from(&*now)
-}
-
-/// The same for the few bytes between two packets, without a call to copy them.
-#[inline(always)]
-fn put_framing<'q>(arena: &mut &'q mut [u8], bytes: &Framing) -> Option<Segment<'q>> {
-    let (now, rest) = std::mem::take(arena).split_first_chunk_mut()?;
-    let (word, used) = bytes.word();
-    *now = word;
-    *arena = rest;
-    Some(Segment::from(&now[used]))
-}
-
-/// The segments of an aggregate.
-struct Gather<'x, 'q> {
-    headers: Option<Segment<'q>>,
-    parts: Parts<'x>,
-    frames: &'x Frames<'q>,
-    arena: &'x mut &'q mut [u8],
-    /// A packet of several segments: index of its frame, and how many segments have gone.
-    packet: Option<(usize, usize)>,
-}
-
-impl<'q> Iterator for Gather<'_, 'q> {
-    type Item = Segment<'q>;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<Segment<'q>> {
-        if let Some(headers) = self.headers.take() {
-            return Some(headers);
-        }
-        if let Some((index, gone)) = self.packet {
-            let frame = &self.frames.as_slice()[index];
-            self.packet = Some((index, gone + 1));
-            if let Some(segment) = self.frames.segments(frame).nth(gone) {
-                return Some(segment);
-            }
-            self.packet = None;
-        }
-        match self.parts.next()? {
-            Part::Framing(bytes) => put_framing(self.arena, &bytes),
-            Part::Packet(index) => {
-                let frame = &self.frames.as_slice()[index];
-                if !frame.is_contiguous() {
-                    self.packet = Some((index, 1));
-                }
-                Some(frame.first())
-            }
-        }
-    }
-}
-
-/// The sum of an aggregate behind its headers.
-fn sum_of(plan: &Plan<'_>, group: &Group, frames: &Frames<'_>) -> Sum {
-    let mut sum = Sum::new();
-    for part in plan.parts(group) {
-        match part {
-            Part::Framing(bytes) => sum.add(&bytes),
-            Part::Packet(index) => {
-                let bytes = Bytes::new(frames, &frames.as_slice()[index]);
-                let mut at = 0;
-                while let Some(block) = bytes.read::<64>(at) {
-                    sum.add(&block);
-                    at += 64;
-                }
-                while let Some(byte) = bytes.byte(at) {
-                    sum.add(&[byte]);
-                    at += 1;
-                }
-            }
-        }
-    }
-    sum
-}
-
-/// What is counted when a burst has been sent. The worker counts packets, and here are the frames that they went in.
-struct Count<'x> {
-    rules: &'x Rules,
-    hops: &'x [(u32, Arc<HopCounters>)],
-    traffic: &'x super::Traffic,
-}
-
-impl Count<'_> {
-    /// Frames: next hop, length, packets. Frames to one next hop come in runs, and a run is counted at once.
-    #[inline(always)]
-    fn frames(&self, frames: impl Iterator<Item = (Option<Nfi>, u32, u16)> + Clone) {
-        self.traffic.sent.count(frames.clone().map(|(_, len, packets)| (len, packets.into(), packets > 1)));
-        let (mut to, mut run) = (None, [0; 3]);
-        for (next_hop, _, packets) in frames {
-            if next_hop != to {
-                self.hop(to, run);
-                (to, run) = (next_hop, [0; 3]);
-            }
-            run = [run[0] + u64::from(packets), run[1] + 1, run[2] + u64::from(packets > 1)];
-        }
-        self.hop(to, run);
-    }
-
-    #[inline(always)]
-    fn hop(&self, next_hop: Option<Nfi>, [packets, frames, aggregates]: [u64; 3]) {
-        if let Some(hop) = next_hop.and_then(|nfi| self.rules.hop(nfi)) {
-            let counters = &self.hops[hop].1;
-            counters.packets.add(packets);
-            counters.frames.add(frames);
-            counters.aggregates.add(aggregates);
-        }
-    }
-
-    /// Every packet went as it was. If some were dropped, those at the end are taken to be.
-    #[inline(always)]
-    fn single(&self, lengths: &[u16], next_hops: &[Option<Nfi>], sent: Sent) -> Sent {
-        let all = next_hops.iter().zip(lengths).map(|(&hop, &len)| (hop, u32::from(len), 1));
-        self.frames(all.take(sent.frames as usize));
-        sent
-    }
-
-    /// Each group was a frame: turns frames into packets.
-    #[inline(always)]
-    fn joined(&self, plan: &Plan<'_>, lengths: &[u16], burst: &Burst<'_, '_>, sent: Sent) -> Sent {
-        let groups = plan.groups();
-        if sent.frames as usize != groups.len() {
-            return self.some(plan, lengths, burst, sent);
-        }
-        let frames = burst.frames();
-        let all = groups.iter().zip(frames.as_slice());
-        self.frames(all.map(|(group, frame)| (group.next_hop(), frame.len(), group.count())));
-        let bytes = lengths.iter().map(|&len| u64::from(len)).sum();
-        Sent { frames: lengths.len() as u32, bytes, ..sent }
-    }
-
-    /// Not all were sent. They went in order up to some frame, and of those before it the longest were too long.
-    #[cold]
-    fn some(&self, plan: &Plan<'_>, lengths: &[u16], burst: &Burst<'_, '_>, sent: Sent) -> Sent {
-        let frames = burst.frames();
-        let tried = ((sent.frames + sent.too_long + sent.refused) as usize).min(frames.len());
-        let mut by_length: [usize; MAX_BURST] = std::array::from_fn(|index| index);
-        by_length[..tried].sort_unstable_by_key(|&index| std::cmp::Reverse(frames.as_slice()[index].len()));
-        let too_long = &by_length[..(sent.too_long as usize).min(tried)];
-        let mut packets = Sent { rest: sent.rest, counted: sent.counted, ..Sent::default() };
-        let mut gone = 0;
-        for (index, (group, frame)) in plan.groups().iter().zip(frames.as_slice()).enumerate() {
-            let count = u32::from(group.count());
-            if too_long.contains(&index) {
-                packets.too_long += count;
-                continue;
-            }
-            gone += 1;
-            if gone <= sent.frames {
-                self.frames(std::iter::once((group.next_hop(), frame.len(), group.count())));
-                packets.frames += count;
-                packets.bytes += plan.members(group).map(|member| u64::from(lengths[member])).sum::<u64>();
-            } else if gone <= sent.frames + sent.refused {
-                packets.refused += count;
-            }
-        }
-        packets
-    }
 }
 
 const _: fn() = || {

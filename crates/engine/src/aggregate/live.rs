@@ -43,6 +43,12 @@ impl<T> Reader<T> {
         Reader { live, seen: 0, value }
     }
 
+    /// Whether the value has changed since [`Reader::has_changed`] was asked last, which alone takes the new one.
+    #[inline(always)]
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.live.version.load(Ordering::Acquire) != self.seen
+    }
+
     /// Whether the value has changed since this was asked last. If so, [`Reader::value`] is the new one.
     #[inline(always)]
     pub(crate) fn has_changed(&mut self) -> bool {

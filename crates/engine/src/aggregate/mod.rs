@@ -5,7 +5,10 @@
 //! - [`Split`] is what a worker does with a burst of such a port between receiving and look-up;
 //! - [`Rules`] are what both go by, and [`Live`] is how they are changed while workers run.
 
+mod count;
 mod counters;
+mod gather;
+mod held;
 mod join;
 mod live;
 mod relay;

@@ -29,25 +29,45 @@ pub(crate) struct TransmitQueue {
     pub(crate) counters: Arc<QueueCounters>,
     /// Something was sent since the peer was notified last.
     touched: Cell<bool>,
+    /// Something is held until the round ends.
+    holds: Cell<bool>,
 }
 
 impl TransmitQueue {
     pub(crate) fn new(half: Half, counters: Arc<QueueCounters>) -> Self {
-        TransmitQueue { half, counters, touched: Cell::new(false) }
+        TransmitQueue { half, counters, touched: Cell::new(false), holds: Cell::new(false) }
     }
 
-    /// Sends `frames` if the queue is up.
+    /// Sends `frames` if the queue is up. There may be `more` in this round.
     #[inline(always)]
-    fn transmit(&self, frames: Frames<'_>) -> Option<Sent> {
+    fn transmit(&self, frames: Frames<'_>, more: bool) -> Option<Sent> {
+        let send = |half: &dyn Transmit| {
+            let sent = if more { half.transmit_more(frames) } else { half.transmit(frames) };
+            self.holds.set(self.holds.get() | (sent.held > 0));
+            self.count(sent)
+        };
         match &self.half {
-            Half::Own(half) => half.as_deref().map(|h| self.send(h, frames)),
-            Half::Shared(half) => half.lock().unwrap().as_deref().map(|h| self.send(h, frames)),
+            Half::Own(half) => half.as_deref().map(send),
+            Half::Shared(half) => half.lock().unwrap().as_deref().map(send),
         }
     }
 
+    /// Sends what is held.
     #[inline(always)]
-    fn send(&self, half: &dyn Transmit, frames: Frames<'_>) -> Sent {
-        let sent = half.transmit(frames);
+    fn flush(&self) -> Sent {
+        if !self.holds.take() {
+            return Sent::default();
+        }
+        let flush = |half: &dyn Transmit| self.count(half.flush());
+        match &self.half {
+            Half::Own(half) => half.as_deref().map(flush),
+            Half::Shared(half) => half.lock().unwrap().as_deref().map(flush),
+        }
+        .unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn count(&self, sent: Sent) -> Sent {
         if sent.frames > 0 {
             self.counters.sent.packets.add(sent.frames.into());
             self.counters.sent.bytes.add(sent.bytes);
@@ -72,6 +92,11 @@ pub(crate) struct Output {
     pub(crate) port: u64,
     pub(crate) queues: Vec<TransmitQueue>,
     pub(crate) drops: Arc<Drops>,
+    /// The queue that everything goes through, so that all of it can be joined; otherwise each goes through the queue of
+    /// the number of the one that it came from.
+    pub(crate) one: Option<usize>,
+    /// Several bursts of a round may come here, and it is worth while to join them.
+    pub(crate) joins: bool,
 }
 
 impl Output {
@@ -79,17 +104,25 @@ impl Output {
     /// that one. What can't be sent is dropped here, at the port that it was meant for.
     #[inline(always)]
     pub(crate) fn transmit(&self, queue: usize, frames: Frames<'_>) {
-        let first = if self.queues.len() == 1 { 0 } else { queue % self.queues.len() };
-        let sent = match self.queues[first].transmit(frames) {
+        let first = if self.queues.len() == 1 { 0 } else { self.one.unwrap_or(queue) % self.queues.len() };
+        let sent = match self.queues[first].transmit(frames, self.joins) {
             Some(sent) => sent,
             None => self.transmit_elsewhere(frames),
         };
         sent.count_drops(frames.len(), &self.drops);
     }
 
+    /// Sends what is held for the end of the round.
+    #[inline(always)]
+    pub(crate) fn flush(&self) {
+        if self.joins {
+            self.queues.iter().for_each(|queue| queue.flush().count_drops(0, &self.drops));
+        }
+    }
+
     #[cold]
     fn transmit_elsewhere(&self, frames: Frames<'_>) -> Sent {
-        self.queues.iter().find_map(|q| q.transmit(frames)).unwrap_or(Sent::none(Reason::Down))
+        self.queues.iter().find_map(|q| q.transmit(frames, self.joins)).unwrap_or(Sent::none(Reason::Down))
     }
 
     /// Hands chains that were kept by `queue` and are not needed any more to `release`.

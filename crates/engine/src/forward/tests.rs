@@ -32,6 +32,8 @@ pub(super) fn remembering(count: usize) -> (Vec<Output>, Vec<Delivered>) {
         port: port as u64,
         queues: vec![TransmitQueue::new(Half::Own(Some(Box::new(Remember(delivered.clone())))), Arc::default())],
         drops: Arc::default(),
+        one: None,
+        joins: false,
     };
     (delivered.iter().enumerate().map(output).collect(), delivered)
 }

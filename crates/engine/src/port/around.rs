@@ -82,8 +82,18 @@ pub(crate) trait AroundTransmit: Send {
     /// See above.
     fn inner_mut(&mut self) -> &mut dyn Transmit;
 
-    /// As [`Transmit::transmit`].
-    fn transmit_through(&self, frames: Frames<'_>) -> Sent;
+    /// As [`Transmit::transmit`], or as [`Transmit::transmit_more`] if there may be more.
+    fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent;
+
+    /// Sends by the one inside.
+    fn pass(&self, frames: Frames<'_>, more: bool) -> Sent {
+        if more { self.inner().transmit_more(frames) } else { self.inner().transmit(frames) }
+    }
+
+    /// As [`Transmit::flush`].
+    fn flush_through(&self) -> Sent {
+        self.inner().flush()
+    }
 
     /// As [`Transmit::guest`].
     fn guest_through(&self) -> Option<&VhostTransmit> {
@@ -93,7 +103,15 @@ pub(crate) trait AroundTransmit: Send {
 
 impl<A: AroundTransmit> Transmit for A {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
-        self.transmit_through(frames)
+        self.transmit_through(frames, false)
+    }
+
+    fn transmit_more(&self, frames: Frames<'_>) -> Sent {
+        self.transmit_through(frames, true)
+    }
+
+    fn flush(&self) -> Sent {
+        self.flush_through()
     }
 
     fn notify(&self) {

@@ -93,6 +93,17 @@ pub trait Transmit: Send {
     /// Sends as many of `frames` as possible, in order. What is not sent is dropped, and counted by the caller.
     fn transmit(&self, frames: Frames<'_>) -> Sent;
 
+    /// As [`Transmit::transmit`], if more may come in the same round: some may be held until then, but not beyond
+    /// [`Transmit::flush`], with which the round ends.
+    fn transmit_more(&self, frames: Frames<'_>) -> Sent {
+        self.transmit(frames)
+    }
+
+    /// Sends what was held.
+    fn flush(&self) -> Sent {
+        Sent::default()
+    }
+
     /// As [`Receive::notify`].
     fn notify(&self) {}
 
@@ -134,6 +145,8 @@ pub struct Sent {
     pub refused: u32,
     /// Frames that were dropped and counted already.
     pub counted: u32,
+    /// Frames that are held until the queue is flushed, less those that were held before and of which this tells.
+    pub held: i32,
     /// Why the remaining ones were dropped, if there are any.
     pub rest: Option<Reason>,
 }
@@ -147,8 +160,22 @@ impl Sent {
     /// Counts what was dropped out of `wanted` frames.
     #[inline(always)]
     pub fn count_drops(&self, wanted: usize, drops: &Drops) {
-        if self.frames as usize != wanted {
+        let wanted = wanted as i64 - i64::from(self.held);
+        if i64::from(self.frames) != wanted {
             self.count_some(wanted as u64, drops);
+        }
+    }
+
+    /// What became of these frames and of others that were sent after them.
+    pub(crate) fn and(self, after: Sent) -> Sent {
+        Sent {
+            frames: self.frames + after.frames,
+            bytes: self.bytes + after.bytes,
+            too_long: self.too_long + after.too_long,
+            refused: self.refused + after.refused,
+            counted: self.counted + after.counted,
+            held: self.held + after.held,
+            rest: after.rest.or(self.rest),
         }
     }
 

@@ -94,9 +94,9 @@ impl AroundTransmit for RecordTransmit {
         &mut *self.inner
     }
 
-    fn transmit_through(&self, frames: Frames<'_>) -> Sent {
+    fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent {
         self.recorder.write(frames);
-        self.inner.transmit(frames)
+        self.pass(frames, more)
     }
 
     /// Who records wants to see frames that a guest lends its buffers for, too: they are copied.

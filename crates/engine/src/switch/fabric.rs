@@ -135,6 +135,17 @@ fn output(plan: &mut Plan, (port, queue): QueueKey) -> Option<&mut Option<Transm
     }
 }
 
+/// Whether an input may send to the output of this index.
+fn sends(input: &Input, output: usize, (_, outputs, bridges): &Pieces) -> bool {
+    match input.target {
+        Target::Patch(to) => to == output,
+        Target::Bridge { bridge, .. } => {
+            input.port != outputs[output].port && bridges[bridge].outputs.contains(&output)
+        }
+        Target::Nowhere => false,
+    }
+}
+
 /// Halves on their way from old plans to new ones.
 struct Halves {
     receive: HashMap<QueueKey, ReceiveHalf>,
@@ -198,11 +209,11 @@ impl State {
 
     /// Ends workers that are no longer wanted and starts those that are.
     fn staff(&mut self, wanted: &[WorkerSpec]) -> std::io::Result<()> {
-        let same = |a: &WorkerSpec, b: &WorkerSpec| a.cpu == b.cpu && a.idle == b.idle;
+        let same = |a: &WorkerSpec, b: &WorkerSpec| (a.cpu, a.idle, a.patience) == (b.cpu, b.idle, b.patience);
         let kept = self.workers.iter().zip(wanted).take_while(|((had, _), want)| same(had, want)).count();
         self.workers.truncate(kept);
         for (index, spec) in wanted.iter().enumerate().skip(kept) {
-            self.workers.push((spec.clone(), Worker::spawn(index, spec.cpu, spec.idle)?));
+            self.workers.push((spec.clone(), Worker::spawn(index, spec)?));
         }
         Ok(())
     }
@@ -216,12 +227,13 @@ impl State {
             let target = match layout.domain_of(port) {
                 Some(Domain::Patch(pair)) => {
                     let other = if pair[0] == port { pair[1] } else { pair[0] };
-                    Target::Patch(self.output(layout, other, &mut pieces.1, halves))
+                    Target::Patch(self.output((layout, worker), other, &mut pieces.1, halves))
                 }
                 Some(Domain::Bridge { bridge, members }) => {
                     let known = pieces.2.iter().position(|b: &BridgePlan| Arc::ptr_eq(&b.bridge, bridge));
                     let index = known.unwrap_or_else(|| {
-                        let outputs = members.iter().map(|&m| self.output(layout, m, &mut pieces.1, halves)).collect();
+                        let outputs =
+                            members.iter().map(|&m| self.output((layout, worker), m, &mut pieces.1, halves)).collect();
                         let flows = bridge.flows.as_ref().map(|numbered| numbered.plan(worker));
                         pieces.2.push(BridgePlan { bridge: bridge.clone(), outputs, flows });
                         pieces.2.len() - 1
@@ -238,17 +250,33 @@ impl State {
                 target,
                 tunnel: shared.tunnel().cloned(),
                 split: shared.split(queue).map(Box::new),
-                lender: layout.lender(port).map(|guest| (self.output(layout, guest, &mut pieces.1, halves), queue)),
-                keeper: layout.keeper(port).map(|out| (self.output(layout, out, &mut pieces.1, halves), queue)),
+                lender: layout
+                    .lender(port)
+                    .map(|guest| (self.output((layout, worker), guest, &mut pieces.1, halves), queue)),
+                keeper: layout
+                    .keeper(port)
+                    .map(|out| (self.output((layout, worker), out, &mut pieces.1, halves), queue)),
                 counters: shared.queues[queue].clone(),
                 drops: shared.drops.clone(),
             });
+        }
+        for index in 0..pieces.1.len() {
+            // What is split is several bursts of its own.
+            let bursts = |input: &Input| if input.split.is_some() { 2 } else { 1 };
+            let bursts: usize = pieces.0.iter().filter(|input| sends(input, index, &pieces)).map(bursts).sum();
+            pieces.1[index].joins &= bursts > 1;
         }
         pieces
     }
 
     /// The index in `outputs` of the one to `port`, which is made if it is not there.
-    fn output(&mut self, layout: &Layout, port: usize, outputs: &mut Vec<Output>, halves: &mut Halves) -> usize {
+    fn output(
+        &mut self,
+        (layout, worker): (&Layout, usize),
+        port: usize,
+        outputs: &mut Vec<Output>,
+        halves: &mut Halves,
+    ) -> usize {
         let shared: &Arc<PortShared> = &layout.ports[port];
         if let Some(index) = outputs.iter().position(|o| o.port == shared.id) {
             return index;
@@ -264,7 +292,11 @@ impl State {
             };
             TransmitQueue::new(half, counters.clone())
         });
-        outputs.push(Output { port: shared.id, queues: queues.collect(), drops: shared.drops.clone() });
+        // A mapped port sends chains from where they lie, and has them returned by the queue that they came from.
+        let joins = shared.member().is_some();
+        let one = (joins && shared.mapping().is_none()).then_some(worker);
+        let (queues, drops) = (queues.collect(), shared.drops.clone());
+        outputs.push(Output { port: shared.id, queues, drops, one, joins });
         outputs.len() - 1
     }
 }

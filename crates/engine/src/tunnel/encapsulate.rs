@@ -30,6 +30,11 @@ impl Encapsulate {
         let state = State { storage: Box::default(), headers: Box::new([end.headers(); MAX_BURST]) };
         Encapsulate { inner, end, state: RefCell::new(state) }
     }
+
+    /// Counts bytes without headers.
+    fn unwrapped(&self, sent: Sent) -> Sent {
+        Sent { bytes: sent.bytes - u64::from(sent.frames) * u64::from(self.end.overhead()), ..sent }
+    }
 }
 
 impl AroundTransmit for Encapsulate {
@@ -41,7 +46,7 @@ impl AroundTransmit for Encapsulate {
         &mut *self.inner
     }
 
-    fn transmit_through(&self, frames: Frames<'_>) -> Sent {
+    fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent {
         let State { storage, headers } = &mut *self.state.borrow_mut();
         let fits = |len: u32| len <= self.end.room();
         // All at once: waiting for one after the other would cost more than everything else here.
@@ -56,8 +61,11 @@ impl AroundTransmit for Encapsulate {
             let _ = burst.push_segments(std::iter::once(headers).chain(frames.segments(frame)));
         }
         let too_long = (frames.len() - burst.len()) as u32;
-        let sent = self.inner.transmit(burst.frames());
-        let bytes = sent.bytes - u64::from(sent.frames) * u64::from(self.end.overhead());
-        Sent { bytes, too_long: sent.too_long + too_long, ..sent }
+        let sent = self.unwrapped(self.pass(burst.frames(), more));
+        Sent { too_long: sent.too_long + too_long, ..sent }
+    }
+
+    fn flush_through(&self) -> Sent {
+        self.unwrapped(self.inner.flush())
     }
 }

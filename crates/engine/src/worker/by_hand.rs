@@ -33,7 +33,7 @@ impl ByHand {
             drops: Arc::default(),
         });
         let queue = TransmitQueue::new(Half::Own(Some(output)), Arc::default());
-        plan.outputs.push(Output { port: 1, queues: vec![queue], drops: Arc::default() });
+        plan.outputs.push(Output { port: 1, queues: vec![queue], drops: Arc::default(), one: None, joins: false });
         ByHand { plan, cycles }
     }
 

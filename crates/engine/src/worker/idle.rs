@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Polling goes on for so long after the last frame before a worker rests. Waking up costs several microseconds, so
+/// Polling goes on for so long after the last frame before a worker rests, if nobody says otherwise. Waking up costs several microseconds, so
 /// giving up earlier would lose more than it saves.
 const PATIENCE: Duration = Duration::from_micros(50);
 
@@ -28,8 +28,8 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    pub(super) fn new(idle: Idle, cycles: &Cycles) -> Rest {
-        let patience = if idle == Idle::Poll { u64::MAX } else { cycles.per(PATIENCE) };
+    pub(super) fn new(idle: Idle, patience: Option<Duration>, cycles: &Cycles) -> Rest {
+        let patience = if idle == Idle::Poll { u64::MAX } else { cycles.per(patience.unwrap_or(PATIENCE)) };
         Rest { patience, since: cycles.now(), pause: PAUSES.0 }
     }
 

@@ -10,13 +10,14 @@ pub(crate) use plan::{Input, Plan};
 use crate::clock::Cycles;
 use crate::counters::Counter;
 use crate::handover::Mailbox;
-use crate::spec::Idle;
+use crate::spec::{Idle, WorkerSpec};
 use idle::{Rest, Sleeper};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Stages of a burst's life whose cycles are sampled.
 pub const STAGES: [&str; 3] = ["receive", "forward", "recycle"];
@@ -53,7 +54,8 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Starts a worker on `cpu` with an empty plan. Says what it could not do: without its CPU it runs anywhere.
-    pub(crate) fn spawn(index: usize, cpu: Option<usize>, idle: Idle) -> std::io::Result<Worker> {
+    pub(crate) fn spawn(index: usize, spec: &WorkerSpec) -> std::io::Result<Worker> {
+        let WorkerSpec { cpu, idle, patience, .. } = *spec;
         let mailbox = Arc::new(Mailbox::new());
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let counters = Arc::new(WorkerCounters::default());
@@ -63,6 +65,7 @@ impl Worker {
             sleeper: Sleeper::new(wake.clone())?,
             cycles: Cycles::new(),
             idle,
+            patience,
         };
         let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
             if let Some(cpu) = cpu {
@@ -109,12 +112,13 @@ struct Run {
     sleeper: Sleeper,
     cycles: Cycles,
     idle: Idle,
+    patience: Option<Duration>,
 }
 
 impl Run {
     fn run(&mut self) {
         let mut plan = Plan::new(self.counters.clone(), self.cycles.clone());
-        let mut rest = Rest::new(self.idle, &self.cycles);
+        let mut rest = Rest::new(self.idle, self.patience, &self.cycles);
         let mut last = self.cycles.now();
         loop {
             if self.mailbox.is_waiting() {

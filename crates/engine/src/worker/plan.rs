@@ -109,6 +109,10 @@ impl Plan {
             let sample = self.bursts.is_multiple_of(SAMPLE);
             let mut timer = Timer::start(sample, &self.cycles);
             let mut burst = self.storage.start();
+            if let Some(split) = &input.split {
+                let Some(frames) = split.turn() else { continue };
+                burst.limit(frames);
+            }
             let lent = input.lent(half, &self.outputs);
             let returned = input.take_returned(half, &self.outputs);
             let any = match lent {
@@ -158,6 +162,7 @@ impl Plan {
             }
         }
         if moved {
+            self.outputs.iter().for_each(Output::flush);
             // One fence for all rings of the round: it costs about as much as a frame.
             ordering::before_asking();
             self.inputs.iter().filter_map(|i| i.half.as_deref()).for_each(|h| h.notify());
@@ -173,6 +178,7 @@ impl Plan {
             return Some(emissions);
         };
         flows.inject(bridge, (&self.outputs, drops, clock::seconds()), &emissions, &mut self.scratch);
+        self.outputs.iter().for_each(Output::flush);
         ordering::before_asking();
         self.outputs.iter().for_each(Output::notify);
         None

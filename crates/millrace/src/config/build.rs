@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut, Range};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// `sun_path` holds 108 bytes, the last of which is the terminating NUL (unix(7)).
 const SOCKET_PATH_LIMIT: usize = 107;
@@ -60,7 +61,24 @@ impl DerefMut for Check<'_> {
     }
 }
 
+/// Longest time that can be told. A frame that is held keeps a guest's buffer: more than this is a mistake.
+const LONGEST: Duration = Duration::from_secs(10);
+
 impl Check<'_> {
+    /// A time, if it is one.
+    pub(super) fn time(&mut self, key: &str, at: &At<String>) -> Option<Duration> {
+        match humantime::parse_duration(at) {
+            Ok(time) if time <= LONGEST => return Some(time),
+            Ok(_) => self.error(&at.span, format!("`{key}` cannot be {}", at.value), "give at most \"10s\""),
+            Err(_) => self.error(
+                &at.span,
+                format!("`{}` is not a time", at.value),
+                "give a number and a unit: \"5ms\", \"250us\" or \"1s\"",
+            ),
+        }
+        None
+    }
+
     fn config(&mut self, file: &RawFile) -> Config {
         let ports = ports::build(self, &file.ports);
         let (mut patches, bridges) = forwarding::build(self, file, &ports);
@@ -198,7 +216,7 @@ impl Check<'_> {
 }
 
 fn default_worker() -> Worker {
-    Worker { cpu: None, idle: Idle::default(), queues: Vec::new() }
+    Worker { cpu: None, idle: Idle::default(), patience: None, queues: Vec::new() }
 }
 
 /// The ports that were built, with what judging the rest needs of them.

@@ -307,6 +307,8 @@ pub struct Worker {
     pub cpu: Option<usize>,
     /// What it does when there is nothing to do.
     pub idle: Idle,
+    /// How long it polls on before that, if the file says so.
+    pub patience: Option<Duration>,
     /// Queues that only it may poll; see [`Config::assignment`] for all that it polls.
     pub queues: Vec<QueueId>,
 }

@@ -9,10 +9,6 @@ use super::{Driver, Fault, Mac, Mode, Pace, Port, Vlan, vxlan};
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::time::Duration;
-
-/// A held frame keeps a guest's buffer: longer than this is a mistake.
-const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
 /// Builds all ports.
 pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>]) -> BuiltPorts {
@@ -313,17 +309,6 @@ fn fault(check: &mut Check, raw: &RawFault) -> Fault {
         at.value
     };
     let (drop, corrupt) = (probability("drop", &raw.drop), probability("corrupt", &raw.corrupt));
-    let mut delay = Duration::ZERO;
-    if let Some(at) = raw.delay.as_ref() {
-        match humantime::parse_duration(at) {
-            Ok(time) if time <= LONGEST_DELAY => delay = time,
-            Ok(_) => check.error(&at.span, format!("`delay` cannot be {}", at.value), "give at most \"10s\""),
-            Err(_) => check.error(
-                &at.span,
-                format!("`{}` is not a time", at.value),
-                "give a number and a unit: \"5ms\", \"250us\" or \"1s\"",
-            ),
-        }
-    }
+    let delay = raw.delay.as_ref().and_then(|at| check.time("delay", at)).unwrap_or_default();
     Fault { drop, corrupt, delay, seed: check.number("seed", &raw.seed, &(0..i64::MAX), 1) as u64 }
 }

@@ -285,6 +285,11 @@ pub struct RawWorker {
     /// What the worker does when there is nothing to do.
     #[schemars(extend("default" = "backoff"))]
     pub idle: Field<Idle>,
+    /// How long the worker polls on after the last frame before it backs off or sleeps, e.g. `"0s"`; at most 10 seconds. To
+    /// wake up costs microseconds, so the default suits a worker that has its CPU to itself; where others wait for the
+    /// CPU, less is better.
+    #[schemars(extend("default" = "50us"))]
+    pub patience: Field<String>,
     /// Ports (`"a"`) or single queues (`"a.1"`) that this worker polls. Queues that no worker names are spread
     /// evenly.
     pub ports: Field<Vec<At<String>>>,

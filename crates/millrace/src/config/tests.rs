@@ -60,7 +60,7 @@ fn a_small_file_gets_all_defaults() {
     };
     assert_eq!(config.ports, [port("a", a), port("b", b)]);
     assert_eq!(config.patches, [Patch { ports: ["a".into(), "b".into()] }]);
-    assert_eq!(config.workers, [Worker { cpu: None, idle: Idle::Backoff, queues: vec![] }]);
+    assert_eq!(config.workers, [Worker { cpu: None, idle: Idle::Backoff, patience: None, queues: vec![] }]);
     assert_eq!(config.control, Path::new("/etc/c.sock"));
     assert_eq!(config.metrics, None);
 }
@@ -366,6 +366,7 @@ fn workers_are_judged_and_queues_spread() {
     let cases = [
         ("worker = [{cpu=1}, {cpu=1}]", "2:25: CPU 1 already has a worker; "),
         ("worker = [{cpu=-1}]", "2:16: `cpu` cannot be -1; "),
+        ("worker = [{patience='long'}]", "2:21: `long` is not a time; "),
         ("worker = [{idle='spin'}]", "2:17: unknown value `spin`; known here: poll, backoff, sleep"),
         ("worker = [{ports=['a.4']}]", "2:19: port `a` has no queue `4`; its queues are `a.0` to `a.3`"),
         ("worker = [{ports=['b.x']}]", "2:19: port `b` has no queue `x`; its only queue is `b.0`"),
@@ -377,7 +378,8 @@ fn workers_are_judged_and_queues_spread() {
         assert!(found.iter().any(|line| line.starts_with(expected)), "{text}: {found:#?}");
     }
 
-    let config = valid(&format!("{ports}worker = [{{ports=['a.1', 'c']}}, {{idle='sleep'}}]"));
+    let config = valid(&format!("{ports}worker = [{{ports=['a.1', 'c']}}, {{idle='sleep', patience='5us'}}]"));
+    assert_eq!(config.workers[1].patience, Some(Duration::from_micros(5)));
     let plan: Vec<Vec<String>> =
         config.assignment().iter().map(|queues| queues.iter().map(QueueId::to_string).collect()).collect();
     assert_eq!(plan, [vec!["a.1", "c.0", "a.3"], vec!["a.0", "a.2", "b.0"]]);

@@ -38,7 +38,9 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &Built
                 queues.push(queue);
             }
         }
-        workers.push(Worker { cpu, idle: raw.idle.as_ref().map(|at| at.value).unwrap_or_default(), queues });
+        let idle = raw.idle.as_ref().map(|at| at.value).unwrap_or_default();
+        let patience = raw.patience.as_ref().and_then(|at| check.time("patience", at));
+        workers.push(Worker { cpu, idle, patience, queues });
     }
     workers
 }

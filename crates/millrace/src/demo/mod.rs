@@ -169,7 +169,7 @@ impl Rig<'_> {
             mappings: Vec::new(),
             bridges: vec![],
             aggregation: None,
-            workers: vec![WorkerSpec { cpu: Some(0), idle, queues: vec![] }],
+            workers: vec![WorkerSpec { cpu: Some(0), idle, ..WorkerSpec::default() }],
         }
     }
 }

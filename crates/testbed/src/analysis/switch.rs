@@ -80,7 +80,7 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
         ports: vec![port("nic", nic, receive, transmit), port("nf", guest, transmit, receive)],
         patches: vec![["nic".into(), "nf".into()]],
         mappings: mapped.then_some(mapping).into_iter().collect(),
-        workers: vec![WorkerSpec { cpu: switch.cpu, idle: Idle::Poll, queues: vec![] }],
+        workers: vec![WorkerSpec { cpu: switch.cpu, idle: Idle::Poll, ..WorkerSpec::default() }],
         ..Spec::default()
     }
 }

@@ -25,7 +25,7 @@ pub fn start(
     interrupt: &Interrupt,
 ) -> Result<Millrace, MillraceError> {
     let text = configuration(sockets, (forward, wire), (cpu, idle));
-    let mut millrace = Millrace::start(path, (directory, "millrace"), &text, None, interrupt)?;
+    let mut millrace = Millrace::start(path, (directory, "millrace"), &text, (None, None), interrupt)?;
     // A wire makes its own.
     let there = || sockets.iter().all(|socket| socket.exists()).then_some(());
     millrace.program().wait_for("its sockets", LIMIT, |_| there())?;

@@ -1,7 +1,7 @@
 //! Millrace: a process, and a line to its control socket.
 
 use super::interrupt::Interrupt;
-use super::namespace::{Namespace, command_in};
+use super::namespace::{Namespace, command_before};
 use super::program::{Program, ProgramError};
 use clap::ValueEnum;
 use engine::stats::Snapshot;
@@ -67,18 +67,19 @@ pub struct Millrace {
 
 impl Millrace {
     /// Starts the program at `path` with the configuration `text`, which has no section `[control]`, and waits until it
-    /// answers. It runs in `namespace`, if there is one, and its files are called `name` and are in `directory`.
+    /// answers. It runs in `namespace` and with `priority`, if there are any ([`command_before`]), and its files are called
+    /// `name` and are in `directory`.
     pub fn start(
         path: &Path,
         (directory, name): (&Path, &str),
         text: &str,
-        namespace: Option<&Namespace>,
+        (namespace, priority): (Option<&Namespace>, Option<u8>),
         interrupt: &Interrupt,
     ) -> Result<Millrace, MillraceError> {
         let file = directory.join(format!("{name}.toml"));
         let control = directory.join(format!("{name}.ctl"));
         write(&file, &control, text)?;
-        let mut command = command_in(namespace, path);
+        let mut command = command_before(namespace, priority, path);
         command.args(["run", "--log", "warn", "--config"]).arg(&file);
         let mut program = Program::start("Millrace", command, interrupt)?;
         let client = program.wait_for("its control socket", LIMIT, |_| Client::connect(&control).ok())?;

@@ -13,6 +13,6 @@ pub mod testpmd;
 pub use hugepages::Pages;
 pub use interrupt::{Interrupt, Interrupted};
 pub use millrace::{Idle, LIMIT, Millrace, MillraceError, beside};
-pub use namespace::{Namespace, NamespaceError, cable};
+pub use namespace::{Namespace, NamespaceError, cable, command_before};
 pub use program::{Program, ProgramError};
 pub use ring::Ring;

@@ -74,6 +74,15 @@ pub fn command_in(namespace: Option<&Namespace>, program: &Path) -> Command {
     namespace.map_or_else(|| Command::new(program), |namespace| namespace.command(program))
 }
 
+/// The same, of a program that shares its processor with others: it goes before those of a lower priority whenever it has
+/// something to do (SCHED_FIFO, which only root can ask for).
+pub fn command_before(namespace: Option<&Namespace>, priority: Option<u8>, program: &Path) -> Command {
+    let Some(priority) = priority else { return command_in(namespace, program) };
+    let mut command = command_in(namespace, Path::new("chrt"));
+    command.args(["--fifo", &priority.to_string()]).arg(program);
+    command
+}
+
 /// Joins two namespaces by a pair of interfaces of these names, which are up. The kernel says nothing on them by itself.
 pub fn cable(ends: [(&Namespace, &str); 2]) -> Result<(), NamespaceError> {
     let [(a, here), (b, there)] = ends;

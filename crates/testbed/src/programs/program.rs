@@ -113,10 +113,12 @@ impl Program {
     ) -> Result<T, ProgramError> {
         let deadline = Instant::now() + limit;
         loop {
+            // Looked for once more after its end was seen: it may have said everything in between, and ended well.
+            let alive = self.check(what);
             if let Some(found) = look(self) {
                 return Ok(found);
             }
-            self.check(what)?;
+            alive?;
             if Instant::now() > deadline {
                 return Err(ProgramError::Late {
                     name: self.name.clone(),
@@ -253,6 +255,16 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         (Program::start("the shell", command, &interrupt).unwrap(), interrupt)
+    }
+
+    #[test]
+    fn what_a_program_said_before_it_ended_counts() {
+        let (mut program, _) = shell("echo ready >&2");
+        while program.ended().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        let said = |program: &Program| program.errors().iter().any(|line| line == "ready").then_some(());
+        program.wait_for("it to be ready", Duration::from_secs(10), said).unwrap();
     }
 
     #[test]

@@ -9,37 +9,14 @@
 use super::function::{Function, Placement, Processed};
 use super::link::{Between, Link};
 use super::node::{Node, NodeConfig, Port, Rules};
+use super::place::Cpus;
 use super::{Rig, RigError};
-use crate::programs::Idle;
 use crate::programs::testpmd::Lcores;
-use serde::Serialize;
 
 /// Numbers of the two nodes; whoever comes after them has the next one. Where the network function joins and splits, it is
 /// what the second one's address stands for.
 const A: u8 = 1;
 const B: u8 = 2;
-
-/// What runs where, and what it does when there is nothing to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Cpus {
-    /// The node that sends.
-    pub a: (usize, Idle),
-    /// The node that receives.
-    pub b: (usize, Idle),
-    /// The network function.
-    pub function: (usize, Idle),
-    /// A program between the nodes, which polls.
-    pub link: usize,
-}
-
-impl Cpus {
-    /// For two processors. The node that sends has one to itself, and the other one is the second node's and the function's;
-    /// but a program between the nodes, which polls, leaves them all on the other one.
-    pub fn two(between: Between) -> Cpus {
-        let a = if between.is_program() { (0, Idle::Sleep) } else { (1, Idle::Poll) };
-        Cpus { a, b: (0, Idle::Sleep), function: (0, Idle::Sleep), link: 1 }
-    }
-}
 
 /// What a chain is like.
 #[derive(Clone, Debug)]
@@ -66,8 +43,7 @@ impl ChainConfig {
             name: "a",
             ports,
             patches: vec![["near", "wan"]],
-            cpu: self.cpus.a.0,
-            idle: self.cpus.a.1,
+            place: self.cpus.a,
             rules: joins.then_some(Rules { own: A, next: B }),
         };
         let splits = placement.in_switch();
@@ -81,8 +57,7 @@ impl ChainConfig {
             name: "b",
             ports,
             patches: vec![["wan", "left"], ["right", "out"]],
-            cpu: self.cpus.b.0,
-            idle: self.cpus.b.1,
+            place: self.cpus.b,
             rules: splits.then_some(Rules { own: B, next: B + 1 }),
         };
         [a, b]
@@ -102,7 +77,8 @@ pub struct Chain {
 impl Chain {
     /// Starts it, and waits until all ports are up.
     pub fn start(rig: &Rig, config: ChainConfig) -> Result<Chain, RigError> {
-        let lcores = Lcores { forwarding: config.cpus.link, console: config.cpus.b.0 };
+        // Beside nodes that go before everything else, it would never read a command.
+        let lcores = Lcores { forwarding: config.cpus.link, console: config.cpus.link };
         let link = Link::make(rig, config.between, "wan", lcores)?;
         let [a, b] = config.nodes([link.port(0), link.port(1)], rig);
         let mut b = Node::start(rig, b, link.namespace(1))?;

@@ -1,12 +1,13 @@
 //! The network function: nf-forward, with two ports, and packets joined in one place or another.
 
 use super::node::Rules;
+use super::place::Place;
 use super::{Rig, RigError};
-use crate::programs::{Idle, Program};
+use crate::programs::{Idle, Program, command_before};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long it may take to connect, and to end.
@@ -74,16 +75,11 @@ pub struct Function {
 
 impl Function {
     /// Starts it between the ports `left` and `right` of a node ([`super::Port::guest`]), and waits until it is connected.
-    pub fn start(
-        rig: &Rig,
-        placement: Placement,
-        rules: Rules,
-        (cpu, idle): (usize, Idle),
-    ) -> Result<Function, RigError> {
-        let mut command = Command::new("taskset");
-        command.args(["--cpu-list", &cpu.to_string()]).arg(&rig.function);
+    pub fn start(rig: &Rig, placement: Placement, rules: Rules, place: Place) -> Result<Function, RigError> {
+        let mut command = command_before(None, place.priority, Path::new("taskset"));
+        command.args(["--cpu-list", &place.cpu.to_string()]).arg(&rig.function);
         command.args([rig.file("left.sock"), rig.file("right.sock")]).args(["--queue-size", &QUEUE.to_string()]);
-        if idle == Idle::Poll {
+        if place.idle == Idle::Poll {
             command.arg("--poll");
         }
         if placement.in_function() {

@@ -10,12 +10,14 @@ mod chain;
 mod function;
 mod link;
 mod node;
+mod place;
 
 pub use capture::{PACKETS, replay};
-pub use chain::{Chain, ChainConfig, Cpus};
+pub use chain::{Chain, ChainConfig};
 pub use function::{Function, Placement, Processed};
 pub use link::{Between, Link};
 pub use node::{CHAIN, Node, NodeConfig, Port, Rules, between};
+pub use place::{Cpus, Place};
 
 use crate::programs::{Interrupt, Interrupted, MillraceError, NamespaceError, Pages, ProgramError, beside, ovs};
 use clap::Args;

@@ -1,7 +1,8 @@
 //! A node: Millrace with ports, which are given, and one worker.
 
+use super::place::Place;
 use super::{Rig, RigError};
-use crate::programs::{Idle, Millrace, Namespace, ProgramError};
+use crate::programs::{Millrace, Namespace, ProgramError};
 use engine::stats::Snapshot;
 use std::fmt::{Display, Write};
 use std::path::Path;
@@ -89,10 +90,8 @@ pub struct NodeConfig {
     pub ports: Vec<Port>,
     /// Pairs of ports between which frames go as they are, by name.
     pub patches: Vec<[&'static str; 2]>,
-    /// Processor of its worker.
-    pub cpu: usize,
-    /// What the worker does when there is nothing to do.
-    pub idle: Idle,
+    /// Where its worker runs.
+    pub place: Place,
     /// By which it joins and splits, at ports that do.
     pub rules: Option<Rules>,
 }
@@ -105,7 +104,11 @@ impl NodeConfig {
         for [a, b] in &self.patches {
             let _ = writeln!(text, "[[patch]]\nports = [\"{a}\", \"{b}\"]\n");
         }
-        let _ = writeln!(text, "[[worker]]\ncpu = {}\nidle = \"{}\"\n", self.cpu, self.idle);
+        let _ = writeln!(text, "[[worker]]\ncpu = {}\nidle = \"{}\"", self.place.cpu, self.place.idle);
+        if self.place.priority.is_some() {
+            // Whom it goes before waits for it to sleep.
+            text += "patience = \"0s\"\n";
+        }
         if let Some(rules) = &self.rules {
             let _ = writeln!(text, "{rules}");
         }
@@ -129,9 +132,8 @@ pub struct Node {
 impl Node {
     /// Starts a node, in `namespace` if there is one, and waits until it answers.
     pub fn start(rig: &Rig, config: NodeConfig, namespace: Option<&Namespace>) -> Result<Node, RigError> {
-        let directory = rig.directory.path();
-        let millrace =
-            Millrace::start(rig.millrace(), (directory, config.name), &config.text(), namespace, rig.interrupt())?;
+        let (files, surroundings) = ((rig.directory.path(), config.name), (namespace, config.place.priority));
+        let millrace = Millrace::start(rig.millrace(), files, &config.text(), surroundings, rig.interrupt())?;
         Ok(Node { config, millrace })
     }
 
@@ -166,6 +168,7 @@ pub fn between(before: &Snapshot, after: &Snapshot, counter: impl Fn(&Snapshot) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::programs::Idle;
 
     #[test]
     fn millrace_takes_the_configuration() {
@@ -177,8 +180,7 @@ mod tests {
                 Port::new("wan", "virtio-user").with_text("socket", directory.path().join("s").display()),
             ],
             patches: vec![["near", "wan"]],
-            cpu: 0,
-            idle: Idle::Sleep,
+            place: Place { cpu: 0, idle: Idle::Sleep, priority: None },
             rules: None,
         };
         let check = |config: &NodeConfig| {

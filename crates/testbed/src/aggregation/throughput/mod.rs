@@ -46,8 +46,8 @@ pub fn run(options: &Throughput) -> Result<(), AggregationError> {
 fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(), AggregationError> {
     for &path in &options.path {
         for &size in &options.sizes {
-            let cpus = Cpus::two(path);
-            let latency = latency::between(0, 1)?;
+            let cpus = options.cpus(path);
+            let latency = latency::between(cpus.b.cpu, if path.is_program() { cpus.link } else { cpus.a.cpu })?;
             let mut row = Row { path, size, cpus, latency, runs: Vec::new() };
             for round in 0..options.rounds {
                 for &placement in &options.placement {

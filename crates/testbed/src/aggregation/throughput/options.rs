@@ -1,6 +1,6 @@
 //! What is measured, as told on the command line.
 
-use crate::aggregation::rig::{Between, Placement, Programs};
+use crate::aggregation::rig::{Between, Cpus, Placement, Programs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -23,6 +23,10 @@ pub struct Throughput {
     /// Seconds of each measurement at one load
     #[arg(long, default_value_t = 0.25, value_parser = seconds)]
     pub seconds: f64,
+    /// Processors of the two nodes, the network function, and a program between the nodes [default: 1,0,0,1; with a program
+    /// between the nodes 0,0,0,1]
+    #[arg(long, value_name = "A,B,FUNCTION,LINK", value_parser = cpus)]
+    pub cpus: Option<[usize; 4]>,
     #[command(flatten)]
     pub programs: Programs,
     /// Directory for the results [default: bench/results/DATE-aggregation-throughput]
@@ -31,6 +35,18 @@ pub struct Throughput {
     /// Print the results as JSON, and not as a table
     #[arg(long)]
     pub json: bool,
+}
+
+impl Throughput {
+    /// What runs where: by default for two processors, of which a program between the nodes, as it polls, has one to itself.
+    pub fn cpus(&self, path: Between) -> Cpus {
+        Cpus::on(self.cpus.unwrap_or(if path.is_program() { [0, 0, 0, 1] } else { [1, 0, 0, 1] }))
+    }
+}
+
+fn cpus(text: &str) -> Result<[usize; 4], String> {
+    let numbers: Option<Vec<usize>> = text.split(',').map(|number| number.parse().ok()).collect();
+    numbers.and_then(|numbers| numbers.try_into().ok()).ok_or_else(|| "give four numbers of processors".to_owned())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -166,7 +166,7 @@ pub mod tests {
         Row {
             path,
             size,
-            cpus: Cpus::two(path),
+            cpus: Cpus::on([1, 0, 0, 1]),
             latency: Latency { nanoseconds: 40.0, distance: Distance::Near },
             runs: runs.collect(),
         }

@@ -1,0 +1,143 @@
+//! What is counted when a burst has been sent. The worker counts packets, and here are the frames that they went in.
+
+use super::Traffic;
+use super::counters::HopCounters;
+use super::held::Held;
+use crate::port::Sent;
+use paflow::plan::{Group, Plan};
+use paflow::{Nfi, Rules};
+use std::cmp::Reverse;
+use std::sync::Arc;
+use virtqueue::{Burst, MAX_BURST};
+
+/// The groups of a burst that leave, each as one frame.
+pub(super) struct Leaving<'x> {
+    pub(super) plan: &'x Plan<'x>,
+    /// A bit for each group that is held instead.
+    pub(super) holds: u64,
+    /// What was held before, and leaves with groups that say so.
+    pub(super) held: &'x Held,
+    pub(super) lengths: &'x [u16],
+}
+
+impl<'x> Leaving<'x> {
+    pub(super) fn groups(&self) -> impl Iterator<Item = &'x Group> + Clone {
+        let (holds, groups) = (self.holds, self.plan.groups().iter().enumerate());
+        groups.filter(move |(index, _)| holds >> index & 1 == 0).map(|(_, group)| group)
+    }
+
+    fn held_of(&self, group: &Group) -> (u16, u32) {
+        let slab = group.next_hop().filter(|_| group.held() > 0).and_then(|nfi| self.held.of(nfi));
+        slab.map_or((0, 0), |slab| (slab.count, slab.bytes))
+    }
+
+    #[inline(always)]
+    fn packets(&self, group: &Group) -> u16 {
+        group.count() + if group.held() == 0 { 0 } else { self.held_of(group).0 }
+    }
+
+    fn bytes(&self, group: &Group) -> u64 {
+        let own: u64 = self.plan.members(group).map(|member| u64::from(self.lengths[member])).sum();
+        own + u64::from(self.held_of(group).1)
+    }
+}
+
+/// Counts frames by next hop.
+pub(super) struct Count<'x> {
+    pub(super) rules: &'x Rules,
+    pub(super) hops: &'x [(u32, Arc<HopCounters>)],
+    pub(super) traffic: &'x Traffic,
+}
+
+impl Count<'_> {
+    /// Frames: next hop, length, packets. Frames to one next hop come in runs, and a run is counted at once.
+    #[inline(always)]
+    pub(super) fn frames(&self, frames: impl Iterator<Item = (Option<Nfi>, u32, u16)> + Clone) {
+        self.traffic.sent.count(frames.clone().map(|(_, len, packets)| (len, packets.into(), packets > 1)));
+        let (mut to, mut run) = (None, [0; 3]);
+        for (next_hop, _, packets) in frames {
+            if next_hop != to {
+                self.hop(to, run);
+                (to, run) = (next_hop, [0; 3]);
+            }
+            run = [run[0] + u64::from(packets), run[1] + 1, run[2] + u64::from(packets > 1)];
+        }
+        self.hop(to, run);
+    }
+
+    #[inline(always)]
+    fn hop(&self, next_hop: Option<Nfi>, [packets, frames, aggregates]: [u64; 3]) {
+        if let Some(hop) = next_hop.and_then(|nfi| self.rules.hop(nfi)) {
+            let counters = &self.hops[hop].1;
+            counters.packets.add(packets);
+            counters.frames.add(frames);
+            counters.aggregates.add(aggregates);
+        }
+    }
+
+    /// Every packet went as it was. If some were dropped, those at the end are taken to be.
+    #[inline(always)]
+    pub(super) fn single(&self, lengths: &[u16], next_hops: &[Option<Nfi>], sent: Sent) -> Sent {
+        let all = next_hops.iter().zip(lengths).map(|(&hop, &len)| (hop, u32::from(len), 1));
+        self.frames(all.take(sent.frames as usize));
+        sent
+    }
+
+    /// Each group was a frame: turns frames into packets.
+    #[inline(always)]
+    pub(super) fn joined(&self, leaving: &Leaving<'_>, burst: &Burst<'_, '_>, sent: Sent) -> Sent {
+        if sent.frames as usize != burst.len() {
+            return self.some(leaving, burst, sent);
+        }
+        let frames = burst.frames();
+        let all = leaving.groups().zip(frames.as_slice());
+        self.frames(all.map(|(group, frame)| (group.next_hop(), frame.len(), leaving.packets(group))));
+        if leaving.holds == 0 && leaving.held.is_empty() {
+            let bytes = leaving.lengths.iter().map(|&len| u64::from(len)).sum();
+            return Sent { frames: leaving.lengths.len() as u32, bytes, ..sent };
+        }
+        let told = leaving.groups().map(|group| (u32::from(leaving.packets(group)), leaving.bytes(group)));
+        let (frames, bytes) = told.fold((0, 0), |sum, group| (sum.0 + group.0, sum.1 + group.1));
+        Sent { frames, bytes, ..sent }
+    }
+
+    /// Not all were sent. They went in order up to some frame, and of those before it the longest were too long.
+    #[cold]
+    fn some(&self, leaving: &Leaving<'_>, burst: &Burst<'_, '_>, sent: Sent) -> Sent {
+        let groups = leaving.groups().map(|group| (group.next_hop(), leaving.packets(group), leaving.bytes(group)));
+        self.those(groups, burst, sent)
+    }
+
+    /// The same for frames of which next hop, packets and bytes of packets are known.
+    pub(super) fn those(
+        &self,
+        groups: impl Iterator<Item = (Option<Nfi>, u16, u64)>,
+        burst: &Burst<'_, '_>,
+        sent: Sent,
+    ) -> Sent {
+        let frames = burst.frames();
+        let tried = ((sent.frames + sent.too_long + sent.refused) as usize).min(frames.len());
+        let mut by_length: [usize; MAX_BURST] = std::array::from_fn(|index| index);
+        if sent.too_long > 0 {
+            by_length[..tried].sort_unstable_by_key(|&index| Reverse(frames.as_slice()[index].len()));
+        }
+        let too_long = &by_length[..(sent.too_long as usize).min(tried)];
+        let mut packets = Sent { rest: sent.rest, counted: sent.counted, ..Sent::default() };
+        let mut gone = 0;
+        for (index, ((next_hop, count, bytes), frame)) in groups.zip(frames.as_slice()).enumerate() {
+            if too_long.contains(&index) {
+                packets.too_long += u32::from(count);
+                continue;
+            }
+            gone += 1;
+            if gone <= sent.frames {
+                self.frames(std::iter::once((next_hop, frame.len(), count)));
+                packets.frames += u32::from(count);
+                packets.bytes += bytes;
+            } else if gone <= sent.frames + sent.refused {
+                packets.refused += u32::from(count);
+            }
+        }
+        packets
+    }
+}

@@ -1,0 +1,109 @@
+//! The segments of an aggregate: headers and lengths from a small arena, and the packets from where they lie.
+
+use crate::octets::Bytes;
+use paflow::Octets;
+use paflow::checksum::Sum;
+use paflow::encode::{Framing, Part, Parts};
+use paflow::plan::{Group, Plan};
+use virtqueue::{Frames, Segment};
+
+/// Writes `bytes` to the front of the arena, which is used up by that.
+#[inline]
+pub(super) fn put<'q>(arena: &mut &'q mut [u8], bytes: &[u8]) -> Segment<'q> {
+    let (now, rest) = std::mem::take(arena).split_at_mut(bytes.len());
+    now.copy_from_slice(bytes);
+    *arena = rest;
+    Segment::from(&*now)
+}
+
+/// The same for the few bytes between two packets, without a call to copy them.
+#[inline(always)]
+fn put_framing<'q>(arena: &mut &'q mut [u8], bytes: &Framing) -> Option<Segment<'q>> {
+    let (now, rest) = std::mem::take(arena).split_first_chunk_mut()?;
+    let (word, used) = bytes.word();
+    *now = word;
+    *arena = rest;
+    Some(Segment::from(&now[used]))
+}
+
+/// The segments of an aggregate.
+pub(super) struct Gather<'x, 'q> {
+    headers: Option<Segment<'q>>,
+    /// Packets that were held, with their framing.
+    held: Option<Segment<'q>>,
+    parts: Parts<'x>,
+    frames: &'x Frames<'q>,
+    arena: &'x mut &'q mut [u8],
+    /// A packet of several segments: index of its frame, and how many segments have gone.
+    packet: Option<(usize, usize)>,
+}
+
+impl<'x, 'q> Gather<'x, 'q> {
+    /// What was held comes first, then the packets of a group.
+    #[inline(always)]
+    pub(super) fn new(
+        headers: Segment<'q>,
+        held: Option<Segment<'q>>,
+        parts: Parts<'x>,
+        frames: &'x Frames<'q>,
+        arena: &'x mut &'q mut [u8],
+    ) -> Self {
+        Gather { headers: Some(headers), held, parts, frames, arena, packet: None }
+    }
+}
+
+impl<'q> Iterator for Gather<'_, 'q> {
+    type Item = Segment<'q>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Segment<'q>> {
+        if let Some(headers) = self.headers.take() {
+            return Some(headers);
+        }
+        if let Some(held) = self.held.take() {
+            return Some(held);
+        }
+        if let Some((index, gone)) = self.packet {
+            let frame = &self.frames.as_slice()[index];
+            self.packet = Some((index, gone + 1));
+            if let Some(segment) = self.frames.segments(frame).nth(gone) {
+                return Some(segment);
+            }
+            self.packet = None;
+        }
+        match self.parts.next()? {
+            Part::Framing(bytes) => put_framing(self.arena, &bytes),
+            Part::Packet(index) => {
+                let frame = &self.frames.as_slice()[index];
+                if !frame.is_contiguous() {
+                    self.packet = Some((index, 1));
+                }
+                Some(frame.first())
+            }
+        }
+    }
+}
+
+/// The sum of an aggregate behind its headers: what was held, and the packets of a group.
+pub(super) fn sum_of(held: &[u8], plan: &Plan<'_>, group: &Group, frames: &Frames<'_>) -> Sum {
+    let mut sum = Sum::new();
+    sum.add(held);
+    for part in plan.parts(group) {
+        match part {
+            Part::Framing(bytes) => sum.add(&bytes),
+            Part::Packet(index) => {
+                let bytes = Bytes::new(frames, &frames.as_slice()[index]);
+                let mut at = 0;
+                while let Some(block) = bytes.read::<64>(at) {
+                    sum.add(&block);
+                    at += 64;
+                }
+                while let Some(byte) = bytes.byte(at) {
+                    sum.add(&[byte]);
+                    at += 1;
+                }
+            }
+        }
+    }
+    sum
+}

@@ -1,0 +1,133 @@
+//! Short measurements of aggregation, whose figures nobody looks at. They need root, two processors, iproute2 and
+//! util-linux, and those with a program between the nodes DPDK's testpmd, Debian's package openvswitch-switch-dpdk and huge
+//! pages. They fail without, saying what lacks.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long anything may take that takes no time.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Processors and huge pages are for one measurement at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where `millrace` and `nf-forward` are: where the environment variable MILLRACE says that the first one is, or where cargo
+/// builds them, beside `testbed`.
+fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let directory = |program: &Path| program.parent().expect("it is in a directory").to_owned();
+        if let Some(millrace) = std::env::var_os("MILLRACE") {
+            return directory(Path::new(&millrace));
+        }
+        let words = ["build", "--quiet", "--package", "millrace", "--package", "millrace-nf", "--bins"];
+        let build = Command::new(env!("CARGO")).args(words).status();
+        assert!(build.expect("cargo runs").success(), "Millrace does not build");
+        directory(Path::new(env!("CARGO_BIN_EXE_testbed")))
+    })
+}
+
+fn throughput(words: &[&str], scratch: &Path, results: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
+    command.args(["aggregation", "throughput", "--rounds", "1", "--seconds", "0.05"]).args(words);
+    command.arg("--programs").arg(programs()).arg("--out").arg(results).env("TMPDIR", scratch);
+    command
+}
+
+/// Measures; packets came through with every placement, as many in a frame as there should be, and nothing is left.
+fn measured(path: &str, size: u16, placements: &[(&str, f64)]) {
+    let _alone = alone();
+    let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let names: Vec<&str> = placements.iter().map(|(name, _)| *name).collect();
+    let words = ["--path", path, "--sizes", &size.to_string(), "--placement", &names.join(",")];
+    let output = throughput(&words, scratch.path(), results.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(results.path().join("results.json")).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let row = &json["rows"][0];
+    assert_eq!((row["path"].as_str(), row["size"].as_u64()), (Some(path), Some(size.into())), "{row}");
+    assert_eq!(row["runs"].as_array().unwrap().len(), placements.len(), "{row}");
+    for (run, (name, most)) in row["runs"].as_array().unwrap().iter().zip(placements) {
+        assert_eq!(run["placement"], *name, "{run}");
+        let loads = run["loads"].as_array().unwrap();
+        assert!(loads.iter().any(|load| load["mpps"].as_f64().unwrap() > 0.0), "{run}");
+        for load in loads {
+            let held = load["packets_a_frame"].as_f64().unwrap();
+            assert!((1.0..=*most).contains(&held), "{load}");
+            assert!(load["function"]["packets"].as_u64() >= load["function"]["frames"].as_u64(), "{load}");
+        }
+        assert!(loads.iter().any(|load| load["packets_a_frame"].as_f64().unwrap() > most / 2.0), "{run}");
+    }
+    let files = [("table.md", "| bytes |"), (&format!("{path}.svg"), "</svg>")];
+    for (file, expected) in files {
+        assert!(std::fs::read_to_string(results.path().join(file)).unwrap().contains(expected), "{file}");
+    }
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "files are left");
+}
+
+#[test]
+fn packets_come_through_rings() {
+    measured("rings", 64, &[("none", 1.0), ("vhost", 22.0), ("nf", 22.0)]);
+}
+
+#[test]
+fn packets_come_through_a_cable() {
+    measured("af_packet", 256, &[("vhost", 5.0)]);
+    measured("af_xdp", 1024, &[("native", 1.0)]);
+}
+
+#[test]
+fn packets_come_through_programs() {
+    measured("ovs", 64, &[("native", 22.0)]);
+    measured("testpmd", 64, &[("nf", 22.0)]);
+}
+
+/// Ids of the processes that this one has started, and of those that they have.
+fn descendants(of: u32) -> Vec<u32> {
+    let parent = |id: u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+    };
+    let ids = std::fs::read_dir("/proc").unwrap().flatten();
+    let ids: Vec<u32> = ids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let children = ids.into_iter().filter(|id| parent(*id) == Some(of));
+    children.flat_map(|id| [vec![id], descendants(id)].concat()).collect()
+}
+
+fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
+    let deadline = Instant::now() + SOON;
+    while !look() {
+        assert!(Instant::now() < deadline, "not within {SOON:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn nothing_is_left_of_one_that_was_stopped() {
+    let _alone = alone();
+    for signal in [Signal::INT, Signal::KILL] {
+        let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let mut command = throughput(&["--path", "af_packet", "--sizes", "64"], scratch.path(), results.path());
+        let mut testbed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let id = testbed.id();
+        // Two that hold namespaces, two nodes, and the function.
+        wait_for("the start of all programs", || descendants(id).len() >= 5);
+        let all = descendants(id);
+        kill_process(Pid::from_child(&testbed), signal).unwrap();
+        assert!(!testbed.wait().unwrap().success());
+        let is_there = |id: &u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            // Those that have ended and that nobody has asked about are no longer there.
+            stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z"))
+        };
+        wait_for("the end of all that it started", || !all.iter().any(is_there));
+    }
+}
