@@ -4,18 +4,22 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Directory of the programs, which cargo builds beside `testbed`.
-fn programs() -> PathBuf {
-    let testbed = Path::new(env!("CARGO_BIN_EXE_testbed"));
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--package", "millrace", "--package", "millrace-nf"]);
-    if testbed.parent().is_some_and(|directory| directory.ends_with("release")) {
-        build.arg("--release");
-    }
-    assert!(build.status().expect("cargo runs").success(), "Millrace does not build");
-    testbed.parent().expect("programs have a directory").to_owned()
+/// Where `millrace` and `nf-forward` are: where the environment variable MILLRACE says that the first one is, or where cargo
+/// builds them, beside `testbed`.
+fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let directory = |program: &Path| program.parent().expect("it is in a directory").to_owned();
+        if let Some(millrace) = std::env::var_os("MILLRACE") {
+            return directory(Path::new(&millrace));
+        }
+        let words = ["build", "--quiet", "--package", "millrace", "--package", "millrace-nf", "--bins"];
+        let build = Command::new(env!("CARGO")).args(words).status();
+        assert!(build.expect("cargo runs").success(), "Millrace does not build");
+        directory(Path::new(env!("CARGO_BIN_EXE_testbed")))
+    })
 }
 
 /// What `testbed aggregation` finds, told by these words: its results, its table, and its pictures.

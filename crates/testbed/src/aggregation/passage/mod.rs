@@ -19,7 +19,7 @@ pub use measure::{Measuring, finish, measure, millions};
 pub use results::{Case, Results, Row};
 pub use sample::Sample;
 
-use super::rig::{Between, Link, Node, NodeConfig, Placement, Port, Rig, RigError, Rules};
+use super::rig::{Between, Link, Node, NodeConfig, Place, Placement, Port, Rig, RigError, Rules};
 use super::traffic::{Exit, Load, Traffic};
 use crate::cpu::{self, PinError};
 use crate::programs::Idle;
@@ -138,8 +138,7 @@ impl Passage {
                 wan.aggregating(in_switch),
             ],
             patches: vec![["in", "left"], ["right", "wan"]],
-            cpu: NODE_CPU,
-            idle: Idle::Poll,
+            place: Place { cpu: NODE_CPU, idle: Idle::Poll, priority: None },
             rules: in_switch.then_some(NODE),
         };
         let mut node = Node::start(rig, node, link.as_ref().and_then(|link| link.namespace(0)))?;
