@@ -24,11 +24,16 @@ pub struct Ratio {
     measuring: Measuring,
 }
 
+impl Ratio {
+    fn cases(&self) -> Vec<Case> {
+        let case = |path| move |&train: &u16| Case { path, placement: Placement::Vhost, train, joined: false };
+        self.path.iter().flat_map(|&path| self.train.iter().map(case(path))).collect()
+    }
+}
+
 /// Measures, prints, and writes the results to files.
 pub fn run(options: &Ratio) -> Result<(), AggregationError> {
-    let case = |path| move |&train: &u16| Case { path, placement: Placement::Vhost, train, joined: false };
-    let cases: Vec<Case> = options.path.iter().flat_map(|&path| options.train.iter().map(case(path))).collect();
-    let (results, outcome) = passage::measure(&options.measuring, &cases, &options.rate)?;
+    let (results, outcome) = passage::measure(&options.measuring, &options.cases(), &options.rate)?;
     if !results.rows.is_empty() {
         let pictures = [("ratio.svg", picture(&results, options))];
         passage::finish(&options.measuring, ("ratio", &results), &table(&results), &pictures)?;
@@ -85,4 +90,34 @@ fn picture(results: &Results, options: &Ratio) -> String {
         limits: Vec::new(),
         foot: results.rig.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::passage::tests::results;
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn every_path_and_shape_has_its_line() {
+        let words = ["ratio", "--path", "rings,af_xdp", "--train", "1,32", "--rate", "0.1,2"];
+        let options = Options::parse_from(words).ratio;
+        let cases = options.cases();
+        let results = results(&cases, &options.rate);
+        let text = table(&results);
+        for expected in
+            ["| rings | smooth | 0.1 | 10.0 (10.0..10.0) | 10.00 |", "| af_xdp | 32 in a row | 2 |", "beware"]
+        {
+            assert!(text.contains(expected), "{expected} in\n{text}");
+        }
+        let picture = picture(&results, &options);
+        assert_eq!(picture.matches("<circle").count(), 8);
+        assert!(picture.contains("af_xdp") && picture.contains("smooth"), "{picture}");
+    }
+
+    #[derive(clap::Parser)]
+    struct Options {
+        #[command(flatten)]
+        ratio: Ratio,
+    }
 }

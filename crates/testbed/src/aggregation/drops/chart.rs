@@ -75,3 +75,27 @@ fn panels(results: &Results, line: impl Fn(&[&Row]) -> Vec<Option<f64>>) -> Vec<
     };
     paths.into_iter().map(panel).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregation::passage::tests::{case, results};
+    use crate::aggregation::rig::Placement;
+
+    #[test]
+    fn every_path_has_its_panel() {
+        let all = [
+            (Between::AfPacket, Placement::None),
+            (Between::AfPacket, Placement::Vhost),
+            (Between::Rings, Placement::None),
+        ];
+        let results = results(&all.map(|(path, placement)| case(path, placement)), &[1.0, 5.0]);
+        let losses = losses(&results);
+        assert_eq!(losses.matches("<circle").count(), 6);
+        let runs = runs(&results);
+        assert_eq!(runs.matches("<circle").count(), 30);
+        for text in ["5 Mpps", "5..8", "257..", "af_packet", "rings", "vhost"] {
+            assert!(runs.contains(text), "{text} in\n{runs}");
+        }
+    }
+}

@@ -117,7 +117,18 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
+    use super::passage::tests::{case, results};
     use super::*;
+
+    #[test]
+    fn losses_have_their_line() {
+        let results = results(&[case(Between::AfPacket, Placement::Vhost)], &[5.0]);
+        let text = table(&results);
+        assert!(
+            text.contains("| af_packet | vhost | 5 | 0.00 | 10.00 (10.00..10.00) | 100 | 100 | 6 | 6 | 10.0 |"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn runs_count_by_the_packets_in_them() {

@@ -79,3 +79,26 @@ fn line(results: &Results, row: &Row) -> String {
     );
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::passage::tests::{case, results};
+    use super::*;
+
+    #[test]
+    fn every_placement_is_compared_with_none() {
+        let cases = [Placement::None, Placement::Nf].map(|placement| case(Between::Rings, placement));
+        let results = results(&cases, &[0.05, 1.0]);
+        let text = table(&results, &[0.05, 1.0]);
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("| nf |")).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        // One microsecond, and two.
+        assert!(lines[0].starts_with("| 0.05 | nf | 2.04") && lines[0].contains("| 1.95"), "{text}");
+        let picture = chart::svg(&results, &[0.05, 1.0]);
+        assert_eq!(picture.matches("stroke-width=\"1.5\"").count(), 4);
+        assert!(
+            picture.contains("1 Mpps") && picture.contains("nf: median 2.0") && !picture.contains("NaN"),
+            "{picture}"
+        );
+    }
+}

@@ -19,6 +19,9 @@ pub use measure::{Measuring, finish, measure, millions};
 pub use results::{Case, Results, Row};
 pub use sample::Sample;
 
+#[cfg(test)]
+pub use results::tests;
+
 use super::rig::{Between, Link, Node, NodeConfig, Place, Placement, Port, Rig, RigError, Rules};
 use super::traffic::{Exit, Load, Traffic};
 use crate::cpu::{self, PinError};

@@ -96,3 +96,77 @@ impl Results {
         foot
     }
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::super::sample::Times;
+    use super::*;
+    use crate::latency::Distance;
+    use std::collections::BTreeMap;
+
+    /// A sample of so many packets, each of which took so many cycles, which are nanoseconds; one in ten was lost.
+    fn sample(rate: f64, cycles: u64) -> Sample {
+        let mut histogram = Histogram::default();
+        (0..90).for_each(|n| histogram.add(cycles + n));
+        Sample {
+            rate,
+            seconds: 0.1,
+            offered: 100,
+            refused: 10,
+            received: 90,
+            frames: 9,
+            lost: 10,
+            strange: 0,
+            at_once: 1.0,
+            stalls: 0,
+            stalled: 0.0,
+            traffic_busy: 0.5,
+            cycles: 300.0,
+            stages: BTreeMap::new(),
+            drops: BTreeMap::new(),
+            times: Times::of(&histogram, 1e9),
+            runs: [(1, 4), (6, 1)].into(),
+            histogram,
+        }
+    }
+
+    /// Results of two rounds with all these cases, each of which takes a microsecond more than the one before.
+    pub fn results(cases: &[Case], rates: &[f64]) -> Results {
+        let mut rig = Machine::detect(std::path::Path::new("/"));
+        rig.tsc_ghz = 1.0;
+        let rows = cases.iter().zip(1..).flat_map(|(&case, microseconds)| {
+            rates.iter().map(move |&rate| {
+                let samples = vec![sample(rate, 1000 * microseconds), sample(rate, 1000 * microseconds)];
+                Row { case, rate, samples, times: Vec::new() }
+            })
+        });
+        Results {
+            rig,
+            cores: Latency { nanoseconds: 40.0, distance: Distance::Near },
+            rounds: 2,
+            seconds: 0.1,
+            rows: rows.collect(),
+            notes: vec!["beware".to_owned()],
+        }
+    }
+
+    /// Smooth traffic.
+    pub fn case(path: Between, placement: Placement) -> Case {
+        Case { path, placement, train: 1, joined: false }
+    }
+
+    #[test]
+    fn ratios_are_against_the_same_conditions_without_aggregation() {
+        let cases = [Between::Rings, Between::AfXdp]
+            .map(|path| [Placement::None, Placement::Vhost].map(|placement| case(path, placement)));
+        let results = results(&cases.concat(), &[0.1, 1.0]);
+        let row = results.row(case(Between::AfXdp, Placement::Vhost), 1.0).unwrap();
+        let none = results.without(row).unwrap();
+        assert_eq!((none.case, none.rate), (case(Between::AfXdp, Placement::None), 1.0));
+        let ratio = row.ratio(none, |sample| sample.times.p50).unwrap();
+        assert!((1.30..1.34).contains(&ratio.median), "{ratio:?}");
+        assert_eq!(row.histogram().total(), 180);
+        assert_eq!(row.spread(|sample| sample.frames_percent()).median, 10.0);
+        assert!(results.foot().contains("beware"));
+    }
+}
