@@ -1,6 +1,7 @@
 //! Packet aggregation, measured after the evaluation in Taguchi et al., "Fast Datapath Processing Based on Hop-by-Hop
 //! Packet Aggregation for Service Function Chaining": two nodes, what is between them, and a network function.
 
+mod break_even;
 mod rig;
 mod throughput;
 
@@ -14,6 +15,8 @@ use std::path::PathBuf;
 pub enum Aggregation {
     /// How much gets through by packet size, with packets joined nowhere, in the switch, or in the network function
     Throughput(throughput::Throughput),
+    /// Draw from which cost of a hop on joining packets pays
+    BreakEven(break_even::BreakEven),
 }
 
 /// It could not be measured.
@@ -26,6 +29,8 @@ pub enum AggregationError {
     Pin(#[from] PinError),
     #[error("{path}, {size} B, {placement}: {source}")]
     Measure { path: Between, size: u16, placement: Placement, source: RigError },
+    #[error("{} can't be read: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
     #[error("the results can't be written to {}: {source}", path.display())]
     Write { path: PathBuf, source: std::io::Error },
 }
@@ -34,5 +39,6 @@ pub enum AggregationError {
 pub fn run(aggregation: &Aggregation) -> Result<(), AggregationError> {
     match aggregation {
         Aggregation::Throughput(throughput) => throughput::run(throughput),
+        Aggregation::BreakEven(options) => break_even::run(options),
     }
 }
