@@ -1,6 +1,7 @@
 //! Packet aggregation, measured after the evaluation in Taguchi et al., "Fast Datapath Processing Based on Hop-by-Hop
 //! Packet Aggregation for Service Function Chaining": two nodes, what is between them, and a network function.
 
+mod break_even;
 mod drops;
 mod latency;
 mod passage;
@@ -26,6 +27,8 @@ pub enum Aggregation {
     Latency(latency::Latency),
     /// How many packets are lost by rate, and how many of them in a row
     Drops(drops::Drops),
+    /// Draw from which cost of a hop on joining packets pays
+    BreakEven(break_even::BreakEven),
 }
 
 /// It could not be measured.
@@ -40,6 +43,8 @@ pub enum AggregationError {
     Measure { path: Between, size: u16, placement: Placement, source: RigError },
     #[error("{path}, {placement}: {source}")]
     Traffic { path: Between, placement: Placement, source: PassageError },
+    #[error("{} can't be read: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
     #[error("the results can't be written to {}: {source}", path.display())]
     Write { path: PathBuf, source: std::io::Error },
 }
@@ -51,5 +56,6 @@ pub fn run(aggregation: &Aggregation) -> Result<(), AggregationError> {
         Aggregation::Ratio(ratio) => ratio::run(ratio),
         Aggregation::Latency(latency) => latency::run(latency),
         Aggregation::Drops(drops) => drops::run(drops),
+        Aggregation::BreakEven(options) => break_even::run(options),
     }
 }

@@ -4,7 +4,7 @@ use super::node::{CHAIN, Port};
 use super::{Rig, RigError};
 
 /// Packets in the file: as many as are received at once.
-pub const PACKETS: u32 = 32;
+const PACKETS: u32 = 32;
 
 /// A port `name` that replays packets of `size` bytes of [`CHAIN`] over and over, at so many a second, 32 at once; or as fast
 /// as they are taken.

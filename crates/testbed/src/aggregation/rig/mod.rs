@@ -2,7 +2,7 @@
 //! the second one. Everything ends with this program, however that ends.
 //!
 //! A [`Rig`] says where programs are, and has the directory for their files. On it are started, and held by whoever
-//! measures: a [`Link`], which is what lies between two nodes, [`Node`]s, and a [`Function`]. A [`Chain`] is the usual
+//! measures: a [`Link`], which is what lies between two nodes, [`Node`]s, and a network function. A [`Chain`] is the usual
 //! arrangement of all of them.
 
 mod capture;
@@ -12,9 +12,9 @@ mod link;
 mod node;
 mod place;
 
-pub use capture::{PACKETS, replay};
+pub use capture::replay;
 pub use chain::{Chain, ChainConfig};
-pub use function::{Function, Placement, Processed};
+pub use function::{Placement, Processed};
 pub use link::{Between, Link};
 pub use node::{CHAIN, Node, NodeConfig, Port, Rules, between};
 pub use place::{Cpus, Place};

@@ -47,7 +47,9 @@ fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(),
     for &path in &options.path {
         for &size in &options.sizes {
             let cpus = options.cpus(path);
-            let latency = latency::between(cpus.b.cpu, if path.is_program() { cpus.link } else { cpus.a.cpu })?;
+            let other = if path.is_program() { cpus.link } else { cpus.a.cpu };
+            // One is at no distance from itself.
+            let latency = (other != cpus.b.cpu).then(|| latency::between(cpus.b.cpu, other)).transpose()?;
             let mut row = Row { path, size, cpus, latency, runs: Vec::new() };
             for round in 0..options.rounds {
                 for &placement in &options.placement {

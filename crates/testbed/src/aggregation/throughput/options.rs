@@ -11,7 +11,7 @@ pub struct Throughput {
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["af_packet", "af_xdp", "rings", "ovs", "testpmd"])]
     pub path: Vec<Between>,
     /// Bytes of a packet, without its checksum
-    #[arg(long, value_delimiter = ',', default_values = ["64", "128", "256", "512", "1024", "1498"],
+    #[arg(long, value_delimiter = ',', default_values = ["64", "256", "512", "1024", "1498"],
         value_parser = clap::value_parser!(u16).range(60..=1514))]
     pub sizes: Vec<u16>,
     /// Where packets are split and joined
@@ -21,7 +21,7 @@ pub struct Throughput {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
     /// Seconds of each measurement at one load
-    #[arg(long, default_value_t = 0.25, value_parser = seconds)]
+    #[arg(long, default_value_t = 0.2, value_parser = seconds)]
     pub seconds: f64,
     /// Processors of the two nodes, the network function, and a program between the nodes [default: 1,0,0,1; with a program
     /// between the nodes 0,0,0,1]

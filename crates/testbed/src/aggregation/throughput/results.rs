@@ -31,8 +31,8 @@ pub struct Row {
     pub size: u16,
     /// What ran where.
     pub cpus: Cpus,
-    /// How far apart the processors were before the first measurement.
-    pub latency: Latency,
+    /// How far apart the two nodes were before the first measurement, or the second one and the program between them.
+    pub latency: Option<Latency>,
     /// Measurements in the order in which they were made: each placement in turn, round by round.
     pub runs: Vec<Run>,
 }
@@ -167,7 +167,7 @@ pub mod tests {
             path,
             size,
             cpus: Cpus::on([1, 0, 0, 1]),
-            latency: Latency { nanoseconds: 40.0, distance: Distance::Near },
+            latency: Some(Latency { nanoseconds: 40.0, distance: Distance::Near }),
             runs: runs.collect(),
         }
     }
