@@ -85,6 +85,17 @@ impl Join {
     #[inline(always)]
     fn transmit_with(&self, frames: Frames<'_>, more: bool, state: &mut State) -> Sent {
         let rules = &**state.rules.value();
+        if let [frame] = frames.as_slice()
+            && !more
+            && state.held.is_empty()
+            && !rules.drop_unknown
+        {
+            // Nobody to be joined with: it goes first, and is looked up for the counters alone.
+            let sent = self.inner.transmit(frames);
+            let next_hop = rules.table.next_hop(&Bytes::new(&frames, frame));
+            let count = Count { rules, hops: &state.hops, traffic: &self.member.traffic[self.queue] };
+            return count.single(&[frame.len() as u16], &[next_hop], sent);
+        }
         let mut next_hops = [None; MAX_BURST];
         let mut known = true;
         for (hop, frame) in next_hops.iter_mut().zip(frames.as_slice()) {

@@ -86,9 +86,9 @@ impl Split {
         // Most bursts have none, or begin with one.
         if frames.as_slice().iter().all(|frame| matches!(look(rules, &frames, frame), Kind::Packet)) {
             // As it is, so that frames can still be sent from where they lie.
+            forward(burst);
             counters.count(frames.as_slice().iter().map(|frame| (frame.len(), 1, false)));
-            self.at_once.set(MAX_BURST);
-            return forward(burst);
+            return self.at_once.set(MAX_BURST);
         }
         let mut packets = 0;
         let mut out = scratch.storage.start();

@@ -47,6 +47,13 @@ impl Join {
     /// Sends a burst.
     #[inline]
     pub(crate) fn transmit(&mut self, port: &mut Port, burst: &mut Vec<Packet>) {
+        if let [packet] = &burst[..]
+            && packet.inside().is_none()
+            && !self.rules.drop_unknown
+        {
+            // Nobody to be joined with.
+            return burst.drain(..).for_each(|packet| port.send(packet, 1));
+        }
         for mut packet in burst.drain(..) {
             match packet.inside() {
                 None => self.wait(port, packet),
@@ -120,10 +127,6 @@ impl Join {
     fn send_waiting(&mut self, port: &mut Port) {
         let Join { rules, rooms, planner, waiting, lengths, next_hops, .. } = self;
         let count = waiting.len();
-        if count == 1 {
-            // Nobody to be joined with.
-            return waiting.drain(..).flatten().for_each(|packet| port.send(packet, 1));
-        }
         let room = |nfi| rules.hop(nfi).map_or(0, |hop| rooms[hop]);
         let plan = planner.plan(&lengths[..count], &next_hops[..count], room);
         for group in plan.groups() {

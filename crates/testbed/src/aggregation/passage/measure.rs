@@ -18,6 +18,9 @@ pub struct Measuring {
     /// Seconds of each measurement at one rate
     #[arg(long, default_value_t = 0.5, value_parser = seconds)]
     pub seconds: f64,
+    /// The network function passes packets on without looking at them, instead of swapping their MAC addresses
+    #[arg(long)]
+    pub unseen: bool,
     #[command(flatten)]
     pub programs: Programs,
     /// Directory for the results [default: bench/results/DATE-aggregation-NAME]
@@ -57,6 +60,7 @@ pub fn measure(
         cores: latency::between(NODE_CPU, TRAFFIC_CPU)?,
         rounds: measuring.rounds,
         seconds: measuring.seconds,
+        unseen: measuring.unseen,
         rows: Vec::new(),
         notes: Vec::new(),
     };
@@ -84,13 +88,13 @@ fn rounds(
         for (case, rows) in cases.iter().zip(0..) {
             let Case { path, placement, .. } = *case;
             let failed = |source| AggregationError::Traffic { path, placement, source };
-            let samples = once(rig, case, rates, measuring.seconds).or_else(|error| {
+            let samples = once(rig, case, rates, measuring).or_else(|error| {
                 if error.is_interrupt() {
                     return Err(error);
                 }
                 // Once more: minutes of measurements are not thrown away for one program that did not start.
                 results.notes.push(format!("{path}, {placement}, round {round}: repeated, {error}"));
-                once(rig, case, rates, measuring.seconds)
+                once(rig, case, rates, measuring)
             });
             let samples = samples.map_err(failed)?;
             let own = results.rows.iter_mut().skip(rows * rates.len());
@@ -101,12 +105,14 @@ fn rounds(
     Ok(())
 }
 
-fn once(rig: &Rig, case: &Case, rates: &[f64], seconds: f64) -> Result<Vec<Sample>, PassageError> {
+fn once(rig: &Rig, case: &Case, rates: &[f64], measuring: &Measuring) -> Result<Vec<Sample>, PassageError> {
     let Case { path: exit, placement, train, joined } = *case;
     let load = |rate: f64| Load { rate: rate * 1e6, train, joined };
-    let config = PassageConfig { placement, exit };
+    let config = PassageConfig { placement, exit, unseen: measuring.unseen };
     let first = load(rates.first().copied().unwrap_or(1.0));
-    pass(rig, (config, first), |passage| rates.iter().map(|&rate| passage.measure(&load(rate), seconds, rig)).collect())
+    pass(rig, (config, first), |passage| {
+        rates.iter().map(|&rate| passage.measure(&load(rate), measuring.seconds, rig)).collect()
+    })
 }
 
 /// Prints the table, and writes everything to files; `name` is what is measured.

@@ -23,7 +23,7 @@ pub use sample::Sample;
 pub use results::tests;
 
 use super::rig::{Between, Link, Node, NodeConfig, Place, Placement, Port, Rig, RigError, Rules};
-use super::traffic::{Exit, Load, Traffic};
+use super::traffic::{Exit, Function, Load, Traffic};
 use crate::cpu::{self, PinError};
 use crate::programs::Idle;
 use crate::programs::testpmd::Lcores;
@@ -87,6 +87,8 @@ pub struct PassageConfig {
     pub placement: Placement,
     /// By what they leave the node.
     pub exit: Between,
+    /// The network function passes them on unseen.
+    pub unseen: bool,
 }
 
 /// A running node, with traffic.
@@ -145,7 +147,7 @@ impl Passage {
             rules: in_switch.then_some(NODE),
         };
         let mut node = Node::start(rig, node, link.as_ref().and_then(|link| link.namespace(0)))?;
-        let function = function(rig, config.placement)?;
+        let function = Function { ports: function(rig, config.placement)?, swaps: !config.unseen };
         node.wait_up(|| Ok(()))?;
         // Only now: threads of the links must not share the processor with the traffic.
         cpu::pin(TRAFFIC_CPU)?;

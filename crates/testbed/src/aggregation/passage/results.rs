@@ -18,6 +18,8 @@ pub struct Results {
     pub rounds: u32,
     /// Seconds of each measurement.
     pub seconds: f64,
+    /// The network function passed packets on without looking at them, instead of swapping their MAC addresses.
+    pub unseen: bool,
     /// One entry for each case and rate.
     pub rows: Vec<Row>,
     /// What a reader should know.
@@ -145,6 +147,7 @@ pub mod tests {
             cores: Latency { nanoseconds: 40.0, distance: Distance::Near },
             rounds: 2,
             seconds: 0.1,
+            unseen: false,
             rows: rows.collect(),
             notes: vec!["beware".to_owned()],
         }

@@ -15,6 +15,7 @@ pub use sink::Arrivals;
 use crate::cycles;
 use crate::wire::Nic;
 use netdev::PacketRx;
+use nf::wire::ethernet;
 use nf::{Packet, Ports};
 use pace::Pace;
 use paflow::Rules;
@@ -66,12 +67,19 @@ pub struct Passed {
     pub arrivals: Arrivals,
 }
 
+/// A network function.
+pub struct Function {
+    /// By the first one packets reach it, by the second one they leave.
+    pub ports: Ports,
+    /// It swaps the addresses of every packet, and doesn't pass them on unseen.
+    pub swaps: bool,
+}
+
 /// Source, network function and sink.
 pub struct Traffic {
     entry: Nic,
     exit: Exit,
-    /// The ports by which packets reach the network function and leave it.
-    function: Ports,
+    function: Function,
     burst: Vec<Packet>,
     source: Source,
     sink: Sink,
@@ -80,7 +88,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Between a NIC and an exit; the aggregates that come and go there are by these rules.
-    pub fn new(entry: Nic, exit: Exit, function: Ports, load: &Load, rules: Rules) -> Traffic {
+    pub fn new(entry: Nic, exit: Exit, function: Function, load: &Load, rules: Rules) -> Traffic {
         let source = Source::new(load.train, load.joined.then_some(&rules));
         let (sink, hz) = (Sink::new(rules), cycles::frequency());
         Traffic { entry, exit, function, burst: Vec::new(), source, sink, hz }
@@ -137,9 +145,13 @@ impl Traffic {
     /// One turn of the network function, and of the sink.
     #[inline(always)]
     fn pass_on(&mut self) -> Result<bool, Fatal> {
-        let passed = self.function[0].receive(&mut self.burst) > 0;
+        let Function { ports, swaps } = &mut self.function;
+        let passed = ports[0].receive(&mut self.burst) > 0;
         if passed {
-            self.function[1].transmit_all(&mut self.burst);
+            if *swaps {
+                self.burst.iter_mut().flat_map(Packet::embedded).for_each(ethernet::swap_addresses);
+            }
+            ports[1].transmit_all(&mut self.burst);
         }
         let arrived = match &mut self.exit {
             Exit::Nic(nic) => match nic.rings().both() {
