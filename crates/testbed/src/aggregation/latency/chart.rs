@@ -57,9 +57,11 @@ pub fn svg(results: &Results, rates: &[f64]) -> String {
 fn panel(svg: &mut Svg, left: f64, rows: &[&Row], cycles: f64) {
     let Some(first) = rows.first() else { return };
     let histograms: Vec<Histogram> = rows.iter().map(|row| row.histogram()).collect();
-    let times = |share: f64| histograms.iter().map(move |histogram| histogram.percentile(share) / cycles);
-    let from = times(0.0005).fold(f64::INFINITY, f64::min).max(0.01);
-    let to = times(0.999).fold(from, f64::max) * 1.15;
+    // Of a round in the middle: in some the machine stood still for milliseconds.
+    let most = |row: &Row| row.spread(|sample| sample.times.p999).median;
+    let from = histograms.iter().map(|histogram| histogram.percentile(0.0005) / cycles);
+    let from = from.fold(f64::INFINITY, f64::min).max(0.01);
+    let to = rows.iter().map(|row| most(row)).fold(from, f64::max) * 1.15;
     let shares: Vec<Shares> = histograms.iter().map(|histogram| Shares::of(histogram, (from, to), cycles)).collect();
     let scale = Scale::up_to(shares.iter().flat_map(|shares| &shares.percent).copied().fold(0.1, f64::max));
     let classes = shares.iter().map(|shares| shares.percent.len()).max().unwrap_or(1).max(1) as f64;
@@ -78,14 +80,14 @@ fn panel(svg: &mut Svg, left: f64, rows: &[&Row], cycles: f64) {
         12,
         "microseconds; dotted: 99.9 % of packets took less",
     );
-    for (index, ((row, shares), histogram)) in rows.iter().zip(&shares).zip(&histograms).enumerate() {
+    for (index, (row, shares)) in rows.iter().zip(&shares).enumerate() {
         let colour = COLOURS[index % COLOURS.len()];
         let steps =
             shares.percent.iter().zip(shares.first..).flat_map(|(&percent, class)| {
                 [(x(f64::from(class)), y(percent)), (x(f64::from(class + 1)), y(percent))]
             });
         svg.line(&steps.collect::<Vec<_>>(), colour, "stroke-width=\"1.5\"");
-        let [half, most] = [0.5, 0.999].map(|share| histogram.percentile(share) / cycles);
+        let (half, most) = (row.spread(|sample| sample.times.p50).median, most(row));
         let at = x(most.log2() * STEPS);
         svg.line(&[(at, TOP), (at, TOP + HEIGHT)], colour, "stroke-dasharray=\"2 4\"");
         let place = (left, 68.0 + 17.0 * index as f64);
@@ -98,7 +100,7 @@ fn panel(svg: &mut Svg, left: f64, rows: &[&Row], cycles: f64) {
 /// Round times between two.
 fn marks(from: f64, to: f64) -> impl Iterator<Item = f64> {
     let powers = (-3..7).map(|power| 10f64.powi(power));
-    let all = powers.flat_map(|power| [1.0, 1.5, 2.0, 3.0, 5.0, 7.0].map(|factor| factor * power));
+    let all = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|factor| (factor * power * 1e3).round() / 1e3));
     all.filter(move |time| (from..=to).contains(time))
 }
 

@@ -91,8 +91,10 @@ impl Results {
     /// What is beneath every table.
     pub fn foot(&self) -> String {
         let Results { rig, cores, rounds, seconds, notes, .. } = self;
+        let does = if self.unseen { "passes packets on unseen" } else { "swaps MAC addresses" };
         let mut foot = format!(
-            "\n{rig}. Cores {cores}. Medians of {rounds} rounds of {seconds} s, cases in turn, with min..max.\n"
+            "\n{rig}. Cores {cores}. The function {does}. Medians of {rounds} rounds of {seconds} s, cases in turn, with \
+             min..max.\n"
         );
         notes.iter().for_each(|note| foot += &format!("\nNote: {note}.\n"));
         foot
