@@ -14,8 +14,8 @@ pub struct BreakEven {
     #[arg(value_name = "COST")]
     pub cost: PathBuf,
     /// Results of `testbed aggregation throughput`
-    #[arg(value_name = "RESULTS.json")]
-    pub results: PathBuf,
+    #[arg(value_name = "RESULTS.json", required = true)]
+    pub results: Vec<PathBuf>,
     /// The picture
     #[arg(long, value_name = "SVG", default_value = "break-even.svg")]
     pub out: PathBuf,
@@ -26,9 +26,13 @@ pub fn run(options: &BreakEven) -> Result<(), AggregationError> {
     let read = |path: &PathBuf| {
         std::fs::read_to_string(path).map_err(|source| AggregationError::Read { path: path.clone(), source })
     };
-    let results = serde_json::from_str(&read(&options.results)?)
-        .map_err(|source| AggregationError::Read { path: options.results.clone(), source: source.into() })?;
-    let picture = picture(&points(&read(&options.cost)?), &hops(&results));
+    let mut all = Vec::new();
+    for path in &options.results {
+        let results = serde_json::from_str(&read(path)?)
+            .map_err(|source| AggregationError::Read { path: path.clone(), source: source.into() })?;
+        all.extend(hops(&results));
+    }
+    let picture = picture(&points(&read(&options.cost)?), &all);
     std::fs::write(&options.out, picture)
         .map_err(|source| AggregationError::Write { path: options.out.clone(), source })
 }

@@ -15,9 +15,9 @@ mod place;
 pub use capture::replay;
 pub use chain::{Chain, ChainConfig};
 pub use function::{Placement, Processed};
-pub use link::{Between, Link};
-pub use node::{CHAIN, Node, NodeConfig, Port, Rules, between};
-pub use place::{Cpus, Place};
+pub use link::*;
+pub use node::*;
+pub use place::*;
 
 use crate::programs::{Interrupt, Interrupted, MillraceError, NamespaceError, Pages, ProgramError, beside, ovs};
 use clap::Args;
