@@ -1,6 +1,6 @@
 //! What became of the packets of one measurement.
 
-use crate::aggregation::rig::between;
+use crate::aggregation::rig::{between, drops};
 use crate::aggregation::traffic::{Histogram, Load, Passed};
 use engine::stats::{Snapshot, WorkerStats};
 use serde::Serialize;
@@ -104,7 +104,7 @@ impl Sample {
             traffic_busy: passed.busy,
             cycles: between(before, after, busy) as f64 / received.max(1) as f64,
             stages: stages.unwrap_or_default(),
-            drops: drops(before, after),
+            drops: drops("", (before, after)),
             times: Times::of(&arrivals.times, hz),
             runs: arrivals.losses.runs().clone(),
             histogram: arrivals.times,
@@ -125,18 +125,4 @@ impl Sample {
     pub fn mpps(&self) -> f64 {
         self.received as f64 / self.seconds / 1e6
     }
-}
-
-fn drops(before: &Snapshot, after: &Snapshot) -> BTreeMap<String, u64> {
-    let mut drops = BTreeMap::new();
-    for port in &after.ports {
-        for reason in port.drops.keys() {
-            let count = |s: &Snapshot| s.ports.iter().find(|p| p.name == port.name)?.drops.get(reason).copied();
-            let dropped = between(before, after, |s| count(s).unwrap_or(0));
-            if dropped > 0 {
-                drops.insert(format!("{}: {reason}", port.name), dropped);
-            }
-        }
-    }
-    drops
 }

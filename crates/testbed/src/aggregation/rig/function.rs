@@ -116,7 +116,7 @@ fn processed(lines: &[String]) -> Processed {
     let mut found = Processed::default();
     let mut port = "";
     for line in lines {
-        let before = |word: &str| -> Option<u64> { line.split(word).next()?.rsplit([' ', ',']).next()?.parse().ok() };
+        let before = |word: &str| -> Option<u64> { line.split_once(word)?.0.rsplit([' ', ',']).next()?.parse().ok() };
         let socket = |name: &str| line.contains(&format!("{name}.sock: "));
         if socket("left") || socket("right") {
             port = if socket("left") { "left" } else { "right" };

@@ -4,6 +4,7 @@ use super::place::Place;
 use super::{Rig, RigError};
 use crate::programs::{Millrace, Namespace, ProgramError};
 use engine::stats::Snapshot;
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -163,6 +164,21 @@ impl Node {
 /// By how much a counter has grown. It starts again at zero where a port was opened again.
 pub fn between(before: &Snapshot, after: &Snapshot, counter: impl Fn(&Snapshot) -> u64) -> u64 {
     counter(after).saturating_sub(counter(before))
+}
+
+/// What a node dropped, by port and reason, with `prefix` in front.
+pub fn drops(prefix: &str, (before, after): (&Snapshot, &Snapshot)) -> BTreeMap<String, u64> {
+    let mut drops = BTreeMap::new();
+    for port in &after.ports {
+        for reason in port.drops.keys() {
+            let count = |s: &Snapshot| s.ports.iter().find(|p| p.name == port.name)?.drops.get(reason).copied();
+            let dropped = between(before, after, |s| count(s).unwrap_or(0));
+            if dropped > 0 {
+                drops.insert(format!("{prefix}{}: {reason}", port.name), dropped);
+            }
+        }
+    }
+    drops
 }
 
 #[cfg(test)]

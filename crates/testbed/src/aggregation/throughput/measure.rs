@@ -1,10 +1,9 @@
 //! One load on a chain.
 
 use super::results::{Load, Spent};
-use crate::aggregation::rig::{Chain, Rig, RigError, between, replay};
+use crate::aggregation::rig::{Chain, Rig, RigError, between, drops, replay};
 use crate::aggregation::rig::{ChainConfig, Placement};
 use engine::stats::{Snapshot, WorkerStats};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// From a new load to the measurement: rings fill, and what sleeps wakes up.
@@ -72,7 +71,7 @@ impl<'r> Loaded<'r> {
             b: spent(1),
             function,
             link_cycles,
-            drops: drops("a", a).into_iter().chain(drops("b", b)).collect(),
+            drops: drops("a.", a).into_iter().chain(drops("b.", b)).collect(),
         })
     }
 
@@ -107,19 +106,4 @@ fn spent(before: &Moment, after: &Moment, packets: f64) -> Spent {
         nanoseconds: each(after.1.saturating_sub(before.1).as_nanos() as f64),
         stages: stages.unwrap_or_default(),
     }
-}
-
-/// What a node dropped, by port and reason.
-fn drops(node: &str, (before, after): (&Snapshot, &Snapshot)) -> BTreeMap<String, u64> {
-    let mut drops = BTreeMap::new();
-    for port in &after.ports {
-        for reason in port.drops.keys() {
-            let count = |s: &Snapshot| s.ports.iter().find(|p| p.name == port.name)?.drops.get(reason).copied();
-            let dropped = between(before, after, |s| count(s).unwrap_or(0));
-            if dropped > 0 {
-                drops.insert(format!("{node}.{}: {reason}", port.name), dropped);
-            }
-        }
-    }
-    drops
 }
