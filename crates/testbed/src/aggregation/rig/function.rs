@@ -85,7 +85,7 @@ impl Function {
         if placement.in_function() {
             let file = rig.file("function.toml");
             let failed = |source| RigError::System { action: "the function's rules can't be written", source };
-            std::fs::write(&file, rules.to_string()).map_err(failed)?;
+            std::fs::write(&file, rules.section(Some("right"))).map_err(failed)?;
             command.arg("--aggregation").arg(file);
         }
         if placement == Placement::Native {
@@ -116,7 +116,7 @@ fn processed(lines: &[String]) -> Processed {
     let mut found = Processed::default();
     let mut port = "";
     for line in lines {
-        let before = |word: &str| -> Option<u64> { line.split(word).next()?.rsplit([' ', ',']).next()?.parse().ok() };
+        let before = |word: &str| -> Option<u64> { line.split_once(word)?.0.rsplit([' ', ',']).next()?.parse().ok() };
         let socket = |name: &str| line.contains(&format!("{name}.sock: "));
         if socket("left") || socket("right") {
             port = if socket("left") { "left" } else { "right" };
