@@ -17,15 +17,16 @@ use crate::port::around::AroundTransmit;
 use crate::port::{Sent, Transmit};
 use paflow::checksum::Sum;
 use paflow::header::entry_size;
+use paflow::outer::MAX_HEADERS;
 use paflow::plan::{Plan, Room};
 use paflow::{Nfi, Planner, Rules};
 use std::cell::RefCell;
 use std::sync::Arc;
 use virtqueue::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 
-/// Bytes for headers and lengths: at most as many headers of 88 bytes as frames, and a word for each packet and for the
+/// Bytes for headers and lengths: at most as many headers as frames, and a word for each packet and for the
 /// end of each group.
-const ARENA: usize = MAX_BURST * 88 + MAX_BURST * 4 + MAX_BURST * 4;
+const ARENA: usize = MAX_BURST * MAX_HEADERS + MAX_BURST * 4 + MAX_BURST * 4;
 
 /// Segments that joining adds at most: to each frame headers, what was held and the last padding, and lengths.
 const ADDED: usize = 3 * MAX_BURST + 2 * MAX_BURST;
