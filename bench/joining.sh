@@ -2,8 +2,9 @@
 # How many packets are joined at which rate, and how long a packet takes that is alone. Prints one line of JSON a run.
 #
 # ratio: a port makes packets of 64 bytes of VLAN 100 at a steady rate; they leave by af_packet, joined.
-# latency: ping from one kernel to another, 500 a second, through a switch and nf-forward behind it, both asleep in
-#          between; aggregation as in bench/placement.sh, towards the kernel that pings. The switch puts on tags.
+# latency: ping from one kernel to another, 500 a second, through a switch, a second one, and nf-forward behind that; all
+#          of them sleep in between. Aggregates travel between the first switch, which puts on tags, and the second or the
+#          function, as bench/placement.sh says; they have a tag as well, as the bridges beside the function want one.
 #
 # Needs root, iproute2, iputils-ping, jq, and `cargo build --release`.
 # usage: bench/joining.sh [ROUNDS [PINGS]] > runs.json
@@ -12,7 +13,7 @@ cd "$(dirname "$0")/.."
 programs=${PROGRAMS:-$PWD/target/release}
 rounds=${1:-2} pings=${2:-1500}
 work=$(mktemp -d)
-namespaces=("joining-$$-a" "joining-$$-b" "joining-$$-c")
+namespaces=("joining-$$-p" "joining-$$-b" "joining-$$-c" "joining-$$-a")
 pids=()
 clean() {
     for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
@@ -22,9 +23,10 @@ clean() {
 }
 trap 'clean; rm -rf "$work"' EXIT
 
+# rules OWN PEER LINES: the section [aggregation] of a node with one next hop, of which LINES say more.
 rules() {
-    printf '[aggregation]\nmac = "02:00:00:00:01:01"\naddresses = ["192.0.2.1"]\n'
-    printf '[[aggregation.next-hop]]\nnfi = 7\nmac = "02:00:00:00:01:02"\nip = "192.0.2.2"\n'
+    printf '[aggregation]\nmac = "02:00:00:00:01:0%s"\naddresses = ["192.0.2.%s"]\n' "$1" "$1"
+    printf '[[aggregation.next-hop]]\nnfi = 7\nmac = "02:00:00:00:01:0%s"\nip = "192.0.2.%s"\n%b' "$2" "$2" "$3"
     printf '[[aggregation.flow]]\nsc = 100\nnfi = 7\n'
 }
 
@@ -35,11 +37,15 @@ cable() {
     ip -n "$3" link set "$4" up
 }
 
+# switch NAMESPACE FILE
 switch() {
-    ip netns exec "${namespaces[1]}" "$programs/millrace" run --log warn --config "$1" 2>>"$work/log" &
+    ip netns exec "${namespaces[$1]}" "$programs/millrace" run --log warn --config "$2" 2>>"$work/log" &
     pids+=($!)
     sleep 0.3
 }
+
+# port NAME LINES: a port of a switch.
+port() { printf '[[port]]\nname = "%s"\n%b\n' "$1" "$2"; }
 
 ratio() {
     local rate=$1
@@ -50,9 +56,9 @@ ratio() {
         printf '[[port]]\nname = "wan"\ndriver = "af_packet"\ninterface = "up1"\naggregate = true\ntrunk = [100]\n'
         printf '[[bridge]]\nname = "br0"\nports = ["near", "wan"]\n[[worker]]\ncpu = 0\nidle = "poll"\n'
         printf '[control]\nsocket = "%s/b.ctl"\n' "$work"
-        rules
+        rules 1 2 ''
     } >"$work/b.toml"
-    switch "$work/b.toml"
+    switch 1 "$work/b.toml"
     sleep 0.5
     "$programs/millrace" ctl --socket "$work/b.ctl" --json stats | jq -c --argjson rate "$rate" \
         '.aggregation.ports[0].sent | {what: "ratio", $rate, packets, frames, percent: (100 * .frames / .packets)}'
@@ -60,31 +66,41 @@ ratio() {
 }
 
 latency() {
-    local placement=$1 here=false function=("$programs/nf-forward")
+    local placement=$1 here=false there=true function=("$programs/nf-forward")
     [ "$placement" = vhost ] && here=true
+    [ "$placement" = none ] && there=false
     for name in "${namespaces[@]}"; do ip netns add "$name"; done
-    cable "${namespaces[0]}" up0 "${namespaces[1]}" up1
+    cable "${namespaces[0]}" up0 "${namespaces[3]}" up4
+    cable "${namespaces[3]}" up5 "${namespaces[1]}" up1
     cable "${namespaces[2]}" up2 "${namespaces[1]}" up3
     for end in 0 2; do
         ip -n "${namespaces[$end]}" address add "198.51.100.$((end + 1))/24" dev "up$end"
     done
     {
-        printf '[[port]]\nname = "wan"\ndriver = "af_packet"\ninterface = "up1"\naggregate = %s\nvlan = 100\n' "$here"
-        printf '[[port]]\nname = "lan"\ndriver = "af_packet"\ninterface = "up3"\nvlan = 100\n'
-        for port in left right; do
-            printf '[[port]]\nname = "%s"\ndriver = "vhost-user"\nsocket = "%s/%s.sock"\ntrunk = [100]\n' $port "$work" $port
+        port lan 'driver = "af_packet"\ninterface = "up4"\nvlan = 100'
+        port wan "driver = \"af_packet\"\ninterface = \"up5\"\ntrunk = [100]\naggregate = $there"
+        printf '[[bridge]]\nname = "a"\nports = ["lan", "wan"]\n[[worker]]\nidle = "sleep"\n'
+        printf '[control]\nsocket = "%s/a.ctl"\n' "$work"
+        if [ "$there" = true ]; then rules 2 1 'vlan = 100\n'; fi
+    } >"$work/a.toml"
+    {
+        port wan "driver = \"af_packet\"\ninterface = \"up1\"\ntrunk = [100]\naggregate = $here"
+        port lan 'driver = "af_packet"\ninterface = "up3"\nvlan = 100'
+        for side in left right; do
+            port $side "driver = \"vhost-user\"\nsocket = \"$work/$side.sock\"\ntrunk = [100]"
         done
         printf '[[bridge]]\nname = "a"\nports = ["wan", "left"]\n[[bridge]]\nname = "c"\nports = ["right", "lan"]\n'
         printf '[[worker]]\nidle = "sleep"\n'
         printf '[control]\nsocket = "%s/b.ctl"\n' "$work"
-        if [ "$here" = true ]; then rules; fi
+        if [ "$here" = true ]; then rules 1 2 'vlan = 100\n'; fi
     } >"$work/b.toml"
-    rules >"$work/nf.toml"
+    rules 1 2 'vlan = 100\nport = "left"\n' >"$work/nf.toml"
     case $placement in
     nf) function+=(--aggregation "$work/nf.toml") ;;
     native) function+=(--aggregation "$work/nf.toml" --native) ;;
     esac
-    switch "$work/b.toml"
+    switch 3 "$work/a.toml"
+    switch 1 "$work/b.toml"
     "${function[@]}" "$work/left.sock" "$work/right.sock" 2>"$work/nf.log" &
     pids+=($!)
     sleep 0.5

@@ -72,9 +72,10 @@ capture() {
     done
 }
 
+# rules PORT: the section [aggregation]; the next hop is behind this port.
 rules() {
     printf '[aggregation]\nmac = "02:00:00:00:01:01"\naddresses = ["192.0.2.1"]\n'
-    printf '[[aggregation.next-hop]]\nnfi = 7\nmac = "02:00:00:00:01:02"\nip = "192.0.2.2"\n'
+    printf '[[aggregation.next-hop]]\nnfi = 7\nmac = "02:00:00:00:01:02"\nip = "192.0.2.2"\nport = "%s"\n' "$1"
     printf '[[aggregation.flow]]\nsc = 100\nnfi = 7\n'
 }
 
@@ -118,9 +119,9 @@ socket = \"$work/right.sock\""
         port out "$here" 'driver = "sink"'
         printf '[[patch]]\nports = ["wan", "left"]\n[[patch]]\nports = ["right", "out"]\n'
         printf '[[worker]]\ncpu = 0\nidle = "%s"\n[control]\nsocket = "%s/b.ctl"\n' "$idle" "$work"
-        if [ "$here" = true ]; then rules; fi
+        if [ "$here" = true ]; then rules out; fi
     } >"$work/b.toml"
-    rules >"$work/nf.toml"
+    rules right >"$work/nf.toml"
     case $placement in
     nf) function+=(--aggregation "$work/nf.toml") ;;
     native) function+=(--aggregation "$work/nf.toml" --native) ;;

@@ -111,6 +111,46 @@ fn a_native_network_function_on_a_cable() -> Result<()> {
     on_a_cable(true)
 }
 
+/// Beside the function are bridges that carry two VLANs and nothing without a tag: aggregates have one as well.
+fn on_trunks(native: bool) -> Result<()> {
+    let _alone = cpu::alone();
+    let homes = [Home::new(), Home::new()];
+    let vids = [100, 101];
+    let tagged = |rules: &str| rules.replace("[[aggregation.next-hop]]\n", "[[aggregation.next-hop]]\nvlan = 101\n");
+    let flows = |to| [(100, to), (101, to)];
+    let trunk = |port: String| port + "trunk = [100, 101]\n";
+    let near = [network("wan"), support::port("nf"), patch("nf", "wan"), tagged(&aggregation(0, &flows(1), ""))];
+    let wan = uplink("wan", &homes[0].socket("wan")).replace("aggregate = true\n", "");
+    let sides = ["left", "right", "guest"].map(|name| trunk(support::port(name))).concat();
+    let bridges = "[[bridge]]\nname = \"west\"\nports = [\"wan\", \"left\"]\n\
+                   [[bridge]]\nname = \"east\"\nports = [\"right\", \"guest\"]\n";
+    let far = [trunk(wan), sides, bridges.into()];
+    let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + support::SLEEPER));
+    let (first, second) = (start(&homes[0], &near), start(&homes[1], &far));
+    let rules = behind(&tagged(&aggregation(1, &flows(0), "")), "left");
+    let function = Function::start(&homes[1], None, &rules, native);
+    second.wait_up(&["wan", "left", "right"]);
+    let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
+    exchange(&mut ends, PACKETS, &vids)?;
+    let [received, sent] = first.sides("wan");
+    assert_eq!((received.packets, sent.packets), (PACKETS, PACKETS));
+    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
+    within_mtu(&received);
+    within_mtu(&sent);
+    first.none_dropped();
+    second.none_dropped();
+    function.stop(PACKETS);
+    first.stop();
+    second.stop();
+    Ok(())
+}
+
+#[test]
+fn aggregates_with_a_tag_cross_bridges_that_want_one() -> Result<()> {
+    on_trunks(false)?;
+    on_trunks(true)
+}
+
 /// Between two switches that aggregate: VLAN 100 is joined on its way there, 200 on its way back, and 300 not at all.
 fn in_the_middle(native: bool, more: &str) -> Result<()> {
     let _alone = cpu::alone();

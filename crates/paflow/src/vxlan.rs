@@ -72,13 +72,13 @@ impl End {
     pub fn new(endpoints: &Endpoints, mtu: u16) -> Result<End, RouteError> {
         let &Endpoints { source, destination, addresses, port, vni, hop_limit, checksum } = endpoints;
         let tunnel = Tunnel { addresses, source_port: DYNAMIC_PORTS, destination_port: port, hop_limit, checksum };
-        let mut outer = Outer::new(source, destination, Some(&tunnel))?;
+        let mut outer = Outer::new([source, destination], None, Some(&tunnel))?;
         outer.vxlan(vni)?;
         let (from, to) = match addresses {
             Addresses::V4 { source, destination } => (destination.into(), source.into()),
             Addresses::V6 { source, destination } => (destination.into(), source.into()),
         };
-        let room = (u32::from(mtu) + ETHERNET_LEN as u32).saturating_sub(outer.len() as u32);
+        let room = (u32::from(mtu) + outer.link() as u32).saturating_sub(outer.len() as u32);
         Ok(End { outer, from, to, port, vni, room })
     }
 

@@ -54,7 +54,7 @@ fn route(nfi: u16, vxlan: bool, checksum: Checksum) -> Route {
     let tunnel = Tunnel { addresses, source_port: 50_000 + nfi, destination_port: port, hop_limit: 64, checksum };
     let (source, destination) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 1, nfi as u8]);
     let carrier = if vxlan { Carrier::Vxlan { tunnel, vni: 77, source, destination } } else { Carrier::Udp(tunnel) };
-    Route { source, destination, carrier }
+    Route { source, destination, vlan: None, carrier }
 }
 
 fn spec(vxlan: bool, checksum: Checksum) -> AggregationSpec {
