@@ -226,6 +226,10 @@ impl AroundTransmit for Join {
     fn flush_through(&self) -> Sent {
         self.flush_held(&mut self.state.borrow_mut())
     }
+
+    fn transmit_bare_through(&self, frames: Frames<'_>) -> Sent {
+        self.inner.transmit(frames)
+    }
 }
 
 impl Drop for Join {
