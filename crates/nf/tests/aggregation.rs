@@ -55,6 +55,7 @@ fn spec(vxlan: bool, v6: bool, checksum: Checksum) -> Spec {
         mtu: 1500,
         chains: Chains::Vlan,
         receiver: Receiver::default(),
+        mac: [2, 0, 0, 0, 0, 9],
         addresses: next_hops.iter().map(own).collect(),
         drop_unknown: false,
         relay: None,

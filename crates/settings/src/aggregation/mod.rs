@@ -88,6 +88,7 @@ impl Aggregation {
                 ServiceChainId::Vni => Chains::Vni,
             },
             receiver: self.receiver(),
+            mac: self.mac.0,
             addresses: self.addresses.clone(),
             drop_unknown: self.unknown_chains == UnknownChains::Drop,
             relay: None,

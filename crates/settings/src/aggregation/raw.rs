@@ -37,7 +37,7 @@ pub struct RawAggregation {
     /// Source address of the Ethernet headers around aggregates; unicast.
     pub mac: Field<String>,
     /// IP addresses of this switch, at most one of each version: source of the aggregates that it sends. Those to other
-    /// addresses are not split, but forwarded like any frame.
+    /// addresses are not split, but forwarded like any frame. Ports with `aggregate` answer who asks for them.
     pub addresses: Field<Vec<At<String>>>,
     /// UDP checksum of aggregates that are sent. With `zero`, aggregates over IPv6 that have none are taken, too.
     #[schemars(extend("x-default" = "`\"zero\"` over IPv4, `\"computed\"` over IPv6"))]
