@@ -37,6 +37,8 @@ enum Kind {
     Aggregate(Found),
     /// Flows that another switch relays.
     Relayed,
+    /// Somebody asked for an address of the switch, and is answered.
+    Answered,
     /// It claims to be an aggregate, and is wrong.
     Wrong(Reason),
 }
@@ -64,7 +66,7 @@ impl Split {
         let mut kinds = [Kind::Packet; MAX_BURST];
         let mut plain = true;
         for (kind, frame) in kinds.iter_mut().zip(frames.as_slice()) {
-            *kind = look(rules, &frames, frame);
+            *kind = self.look(rules, &frames, frame);
             plain &= matches!(kind, Kind::Packet);
         }
         if plain {
@@ -80,6 +82,7 @@ impl Split {
                     add(&mut out, &frames, frame, 0, frame.len(), drops);
                 }
                 Kind::Wrong(reason) => drops.add(reason, 1),
+                Kind::Answered => {}
                 Kind::Relayed if self.member.relay.take(self.queue, &frames, frame) => {}
                 Kind::Relayed => drops.add(Reason::ControllerBusy, 1),
                 Kind::Aggregate(found) => {
@@ -110,17 +113,24 @@ impl Split {
             forward(&out);
         }
     }
-}
 
-/// Looks whether a frame is an aggregate for this switch.
-#[inline(always)]
-fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
-    let bytes = Bytes::new(frames, frame);
-    match rules.find(&bytes) {
-        Ok(Some(found)) => Kind::Aggregate(found),
-        Ok(None) if rules.relay.is_some_and(|own| Relay::is_meant(own, &bytes)) => Kind::Relayed,
-        Ok(None) => Kind::Packet,
-        Err(reject) => Kind::Wrong(reject.into()),
+    /// Looks whether a frame is an aggregate for this switch, or for this switch at all.
+    #[inline(always)]
+    fn look(&self, rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
+        let bytes = Bytes::new(frames, frame);
+        match rules.find(&bytes) {
+            Ok(Some(found)) => Kind::Aggregate(found),
+            Ok(None) if rules.relay.is_some_and(|own| Relay::is_meant(own, &bytes)) => Kind::Relayed,
+            Ok(None) if rules.station.may_be_asked(&bytes) => {
+                match self.member.neighbours.answer(&rules.station, self.queue, &bytes) {
+                    None => Kind::Packet,
+                    Some(Ok(())) => Kind::Answered,
+                    Some(Err(reason)) => Kind::Wrong(reason),
+                }
+            }
+            Ok(None) => Kind::Packet,
+            Err(reject) => Kind::Wrong(reject.into()),
+        }
     }
 }
 
