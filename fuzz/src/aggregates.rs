@@ -2,8 +2,10 @@
 
 use arbitrary::Arbitrary;
 use paflow::decode::{Piece, Tail, locate};
+use paflow::neighbour::Station;
 use paflow::table::{Table, VlanTable, key};
 use paflow::{Aggregate, Receiver};
+use std::net::Ipv6Addr;
 
 /// A frame, and what the switch takes for an aggregate.
 #[derive(Arbitrary, Debug)]
@@ -19,6 +21,8 @@ enum Outer {
     None,
     Ethernet,
     Udp,
+    Arp,
+    Solicitation,
 }
 
 /// Looks for an aggregate, and at all that is found.
@@ -27,6 +31,8 @@ pub fn run(input: &Input) {
         Outer::None => Vec::new(),
         Outer::Ethernet => ethernet(paflow::header::ETHERTYPE),
         Outer::Udp => udp(input.frame.len()),
+        Outer::Arp => [ethernet(0x0806), vec![0, 1, 8, 0, 6, 4, 0, 1]].concat(),
+        Outer::Solicitation => solicitation(&input.frame),
     };
     frame.extend_from_slice(&input.frame);
     let receiver = Receiver { verify: input.verify, ..Receiver::default() };
@@ -42,6 +48,12 @@ pub fn run(input: &Input) {
     let _ = Table::Vlan(Box::new(VlanTable::new())).next_hop(bytes);
     let _ = key::vni(bytes, key::VXLAN_PORT);
     let _ = paflow::receive::destination(bytes);
+    let addresses = vec![[192, 0, 2, 1].into(), [0xfe80, 0, 0, 0, 0, 0, 0, 1].into()];
+    let station = Station { mac: [2, 0, 0, 0, 0, 1], addresses, vlans: vec![None, Some(7)] };
+    if let Some(answer) = station.answer(bytes) {
+        assert!((60..=90).contains(&answer.len()) && answer[6..12] == station.mac, "{:?}", &answer[..]);
+        assert!(answer[0] & 1 == 0 || answer[..6] == [0x33, 0x33, 0, 0, 0, 1], "{:?}", &answer[..]);
+    }
 }
 
 fn check(bytes: &[u8], (start, end): (usize, usize), tail: Tail) {
@@ -75,5 +87,23 @@ fn udp(len: usize) -> Vec<u8> {
     for word in [50261, paflow::header::UDP_PORT, 8 + len, 0] {
         frame.extend(word.to_be_bytes());
     }
+    frame
+}
+
+/// Headers of a neighbour solicitation from fe80::9 for fe80::1, whose options are `options`; the checksum is right.
+fn solicitation(options: &[u8]) -> Vec<u8> {
+    let mut frame = ethernet(0x86dd);
+    let address = |last| Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, last).octets();
+    let len = (24 + options.len() as u16).to_be_bytes();
+    let mut sum = paflow::checksum::Sum::new();
+    for part in [&address(9), &address(1), &len[..], &[0, 58, 135, 0, 0, 0], &[0; 4], &address(1), options] {
+        sum.add(part);
+    }
+    let checksum = sum.finish().to_be_bytes();
+    frame.extend([0x60, 0, 0, 0, len[0], len[1], 58, 255]);
+    frame.extend(address(9));
+    frame.extend(address(1));
+    frame.extend([135, 0, checksum[0], checksum[1], 0, 0, 0, 0]);
+    frame.extend(address(1));
     frame
 }

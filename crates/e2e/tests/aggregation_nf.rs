@@ -9,7 +9,7 @@ use e2e::netns::Namespace;
 use e2e::process::Daemon;
 use e2e::virtio::Options;
 use e2e::{Result, cpu};
-use support::stream::{aggregation, cable, exchange, ip, mac, network, patch, uplink, within_mtu};
+use support::stream::{aggregation, cable, exchange, lay_cable, network, patch, uplink, within_mtu};
 use support::{Home, SOON};
 
 const PACKETS: u64 = 10_000;
@@ -33,12 +33,12 @@ impl Function {
         Function(daemon)
     }
 
-    /// Ends it; what each of its ports counted has to be all packets, and none dropped.
-    fn stop(mut self) {
+    /// Ends it; what each of its ports counted has to be all `packets`, and none dropped.
+    fn stop(mut self, packets: u64) {
         let status = self.0.terminate(SOON).unwrap();
         let said = self.0.log().tail(20);
         assert!(status.success(), "{status}: {said}");
-        let all = format!("{PACKETS} received, {PACKETS} sent, 0 dropped as the queue was full, 0 malformed");
+        let all = format!("{packets} received, {packets} sent, 0 dropped as the queue was full, 0 malformed");
         assert_eq!(said.matches(&all).count(), 2, "{said}");
         assert!(!said.contains("dropped, "), "{said}");
     }
@@ -47,6 +47,15 @@ impl Function {
 /// The next hop of `rules` is behind `port`.
 fn behind(rules: &str, port: &str) -> String {
     rules.replace("[[aggregation.next-hop]]\n", &format!("[[aggregation.next-hop]]\nport = \"{port}\"\n"))
+}
+
+/// Of the two next hops of `rules`, the first is behind port `left` and the second behind `right`.
+fn between(rules: &str) -> String {
+    let [head, first, second] = rules.splitn(3, "[[aggregation.next-hop]]\n").collect::<Vec<_>>()[..] else {
+        panic!("not two next hops: {rules}")
+    };
+    let hop = |port: &str, rest: &str| format!("[[aggregation.next-hop]]\nport = \"{port}\"\n{rest}");
+    [head, &hop("left", first), &hop("right", second)].concat()
 }
 
 /// A switch that aggregates, a cable, and a switch that doesn't, with a network function that does.
@@ -86,7 +95,7 @@ fn on_a_cable(native: bool) -> Result<()> {
     assert_eq!((guest.rx(), guest.tx()), (PACKETS, PACKETS));
     first.none_dropped();
     second.none_dropped();
-    function.stop();
+    function.stop(PACKETS);
     first.stop();
     second.stop();
     Ok(())
@@ -100,6 +109,46 @@ fn a_network_function_splits_and_joins_what_a_cable_brings() -> Result<()> {
 #[test]
 fn a_native_network_function_on_a_cable() -> Result<()> {
     on_a_cable(true)
+}
+
+/// Beside the function are bridges that carry two VLANs and nothing without a tag: aggregates have one as well.
+fn on_trunks(native: bool) -> Result<()> {
+    let _alone = cpu::alone();
+    let homes = [Home::new(), Home::new()];
+    let vids = [100, 101];
+    let tagged = |rules: &str| rules.replace("[[aggregation.next-hop]]\n", "[[aggregation.next-hop]]\nvlan = 101\n");
+    let flows = |to| [(100, to), (101, to)];
+    let trunk = |port: String| port + "trunk = [100, 101]\n";
+    let near = [network("wan"), support::port("nf"), patch("nf", "wan"), tagged(&aggregation(0, &flows(1), ""))];
+    let wan = uplink("wan", &homes[0].socket("wan")).replace("aggregate = true\n", "");
+    let sides = ["left", "right", "guest"].map(|name| trunk(support::port(name))).concat();
+    let bridges = "[[bridge]]\nname = \"west\"\nports = [\"wan\", \"left\"]\n\
+                   [[bridge]]\nname = \"east\"\nports = [\"right\", \"guest\"]\n";
+    let far = [trunk(wan), sides, bridges.into()];
+    let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + support::SLEEPER));
+    let (first, second) = (start(&homes[0], &near), start(&homes[1], &far));
+    let rules = behind(&tagged(&aggregation(1, &flows(0), "")), "left");
+    let function = Function::start(&homes[1], None, &rules, native);
+    second.wait_up(&["wan", "left", "right"]);
+    let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
+    exchange(&mut ends, PACKETS, &vids)?;
+    let [received, sent] = first.sides("wan");
+    assert_eq!((received.packets, sent.packets), (PACKETS, PACKETS));
+    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
+    within_mtu(&received);
+    within_mtu(&sent);
+    first.none_dropped();
+    second.none_dropped();
+    function.stop(PACKETS);
+    first.stop();
+    second.stop();
+    Ok(())
+}
+
+#[test]
+fn aggregates_with_a_tag_cross_bridges_that_want_one() -> Result<()> {
+    on_trunks(false)?;
+    on_trunks(true)
 }
 
 /// Between two switches that aggregate: VLAN 100 is joined on its way there, 200 on its way back, and 300 not at all.
@@ -121,13 +170,7 @@ fn in_the_middle(native: bool, more: &str) -> Result<()> {
     let last = [east, support::port("nf"), patch("nf", "wan"), aggregation(2, &[(200, 1)], more)];
     let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + support::SLEEPER));
     let switches = [start(&homes[0], &first), start(&homes[1], &middle), start(&homes[2], &last)];
-    let vni = if more.contains("vxlan") { "vni = 77\n" } else { "" };
-    let hop = |nfi: usize, port: &str| {
-        let (mac, ip) = (mac(nfi - 1), ip(nfi - 1));
-        format!("[[aggregation.next-hop]]\nnfi = {nfi}\nmac = \"{mac}\"\nip = \"{ip}\"\nport = \"{port}\"\n{vni}")
-    };
-    let flows = "[[aggregation.flow]]\nsc = 100\nnfi = 3\n[[aggregation.flow]]\nsc = 200\nnfi = 1\n";
-    let rules = [aggregation(1, &[], more), hop(1, "left"), hop(3, "right"), flows.into()].concat();
+    let rules = between(&aggregation(1, &[(200, 0), (100, 2)], more));
     let function = Function::start(&homes[1], None, &rules, native);
     switches[1].wait_up(&["west", "east", "left", "right"]);
     switches[2].wait_up(&["wan"]);
@@ -139,7 +182,7 @@ fn in_the_middle(native: bool, more: &str) -> Result<()> {
         assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
         within_mtu(&received);
     }
-    function.stop();
+    function.stop(PACKETS);
     for switch in switches {
         switch.none_dropped();
         switch.stop();
@@ -156,4 +199,80 @@ fn a_network_function_between_two_switches() -> Result<()> {
 fn a_native_network_function_between_two_switches() -> Result<()> {
     in_the_middle(true, "")?;
     in_the_middle(true, "transport = \"vxlan\"\nchecksum = \"computed\"")
+}
+
+/// Three switches in namespaces, joined by cables. The first one aggregates; beside the others are network functions that
+/// do, each in its own placement. Mixes of sizes and VLANs pass: each VLAN is joined on its way east, west or nowhere, and
+/// other ones between other nodes.
+fn chain_of_three(native: [bool; 2]) -> Result<()> {
+    let _alone = cpu::alone();
+    let (far, near) = (100..104, 200..204);
+    let homes = [Home::new(), Home::new(), Home::new()];
+    let namespaces = [support::quiet_namespace()?, support::quiet_namespace()?, support::quiet_namespace()?];
+    lay_cable([&namespaces[0], &namespaces[1]], ["up0", "up1"])?;
+    lay_cable([&namespaces[1], &namespaces[2]], ["up2", "up3"])?;
+    let wan = |name: &str, interface: &str| {
+        format!("[[port]]\nname = \"{name}\"\ndriver = \"af_packet\"\ninterface = \"{interface}\"\n")
+    };
+    let to = |vids: &std::ops::Range<u16>, node: usize| vids.clone().map(move |vid| (vid, node));
+    let eastwards: Vec<_> = to(&far, 1).collect();
+    let first = [
+        wan("wan", "up0") + "aggregate = true\n",
+        patch("nf", "wan"),
+        support::port("nf"),
+        aggregation(0, &eastwards, ""),
+    ];
+    let sides = [support::port("left"), support::port("right")].concat();
+    let middle = [wan("west", "up1"), wan("east", "up2"), sides.clone(), patch("west", "left"), patch("right", "east")];
+    let last = [wan("west", "up3"), sides, support::port("guest"), patch("west", "left"), patch("right", "guest")];
+    let start = |node: usize, parts: &[String]| {
+        homes[node].start_inside(&namespaces[node], &(parts.concat() + support::SLEEPER))
+    };
+    let switches = [start(0, &first), start(1, &middle), start(2, &last)];
+    // What goes east is of the one half of the VLANs, what goes west of the other.
+    let onwards: Vec<_> = to(&near, 0).chain(to(&far, 2)).collect();
+    let westwards: Vec<_> = to(&near, 1).collect();
+    let rules = [between(&aggregation(1, &onwards, "")), behind(&aggregation(2, &westwards, ""), "left")];
+    let functions =
+        [1, 2].map(|node| Function::start(&homes[node], Some(&namespaces[node]), &rules[node - 1], native[node - 1]));
+    switches[1].wait_up(&["left", "right"]);
+    switches[2].wait_up(&["left", "right"]);
+    let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[2].socket("guest")).connect()?];
+    // 300 is in no flow.
+    let mixes = [far.clone().chain(near.clone()).chain([300]).collect(), vec![100, 200], vec![103], vec![201, 300]];
+    for vids in &mixes {
+        exchange(&mut ends, PACKETS, vids)?;
+    }
+    let all = PACKETS * mixes.len() as u64;
+    let [received, sent] = switches[0].sides("wan");
+    assert_eq!((received.packets, sent.packets), (all, all));
+    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
+    within_mtu(&received);
+    within_mtu(&sent);
+    // The switches in between see frames. Fewer than there are packets: both functions joined, too.
+    assert!(switches[1].port("east").tx() < all && switches[2].port("west").tx() < all);
+    assert_eq!(switches[1].port("east").tx(), switches[2].port("west").rx());
+    functions.into_iter().for_each(|function| function.stop(all));
+    for switch in switches {
+        // A cable refuses what is longer than its MTU.
+        switch.none_dropped();
+        switch.stop();
+    }
+    Ok(())
+}
+
+#[test]
+fn network_functions_between_three_switches() -> Result<()> {
+    chain_of_three([false, false])
+}
+
+#[test]
+fn native_network_functions_between_three_switches() -> Result<()> {
+    chain_of_three([true, true])
+}
+
+#[test]
+fn network_functions_of_both_placements_between_three_switches() -> Result<()> {
+    chain_of_three([false, true])?;
+    chain_of_three([true, false])
 }

@@ -87,7 +87,6 @@ fn linux_end(there: &Namespace, ips: [&str; 2]) -> Result<()> {
     } else {
         ip(format!("address add {its}/24 dev up1"))?;
     }
-    ip(format!("neigh replace {ours} lladdr {} dev up1 nud permanent", MACS[0]))?;
     for vni in [100, 101] {
         let name = if vni == 100 { "vx0" } else { "vx1" };
         ip(format!("link add {name} type vxlan id {vni} local {its} remote {ours} dstport 4789 dev up1"))?;
@@ -122,6 +121,9 @@ fn linux_to_guest(driver: &str, ips: [&str; 2], mapped: bool) -> Result<()> {
     for size in [56, 1000, 1500 - overhead - 28] {
         ping(&there, size, "10.1.0.1")?;
     }
+    // Nobody told the kernel who the switch is.
+    let neighbour = there.run("ip", &["neigh", "show", ips[0], "dev", "up1"])?;
+    assert!(neighbour.contains(MACS[0]) && millrace.port("wan").0.neighbours_answered > 0, "{neighbour}");
     let seen = millrace.port("fw");
     assert!(seen.tx() >= 15 && seen.rx() >= 15, "{seen:?}");
     if mapped {

@@ -80,6 +80,8 @@ reasons! {
     NotTunnel = "not-tunnel",
     /// The frame is of another VXLAN network than the port's.
     OtherVni = "other-vni",
+    /// More neighbours ask for the switch's addresses than are answered at a time.
+    NeighbourFlood = "neighbour-flood",
     /// Dropped on purpose by fault injection.
     Injected = "injected",
     /// The kernel lost frames before the switch could take them, or they are longer than the buffers it has for them.

@@ -7,6 +7,7 @@
 //! - `switch`: the control side; owns the ports, builds plans, hands them to workers;
 //! - `aggregate`: joins and splits packets at ports towards the network;
 //! - `tunnel`: takes frames out of VXLAN at such ports, and puts them in;
+//! - `neighbour`: answers who asks for the switch's addresses there;
 //! - [`worker`]: pinned threads that run a plan to completion, round after round;
 //! - [`forward`]: where a frame goes: patch, bridge, flows of a controller;
 //! - [`port`]: where frames come from and go to.
@@ -18,6 +19,7 @@ pub mod counters;
 pub mod drops;
 pub mod forward;
 mod handover;
+mod neighbour;
 mod octets;
 pub mod port;
 mod punt;

@@ -181,6 +181,9 @@ pub struct PortStats {
     pub queues: Vec<QueueStats>,
     /// Frames that ended at this port without being sent, by reason; only reasons that occurred.
     pub drops: BTreeMap<String, u64>,
+    /// ARP requests and neighbour solicitations for the switch's addresses that were answered.
+    #[serde(default)]
+    pub neighbours_answered: u64,
 }
 
 /// One queue pair of a port. Received means: the switch took it from the port.

@@ -37,7 +37,7 @@ fn route(nfi: u16, vxlan: bool, v6: bool, checksum: Checksum) -> Route {
         true => Carrier::Vxlan { tunnel, vni: 7, source, destination },
         false => Carrier::Udp(tunnel),
     };
-    Route { source, destination, carrier }
+    Route { source, destination, vlan: None, carrier }
 }
 
 /// VLAN 100 goes to next hop 1 and VLAN 200 to next hop 2.
@@ -55,6 +55,7 @@ fn spec(vxlan: bool, v6: bool, checksum: Checksum) -> Spec {
         mtu: 1500,
         chains: Chains::Vlan,
         receiver: Receiver::default(),
+        mac: [2, 0, 0, 0, 0, 9],
         addresses: next_hops.iter().map(own).collect(),
         drop_unknown: false,
         relay: None,

@@ -7,6 +7,8 @@
 //! writes the headers of a group, and [`encode`] the bytes between its packets. The packets' own bytes are never
 //! touched: the data path gathers them.
 //!
+//! Both ends have addresses that others ask for on the link; [`neighbour`] answers them.
+//!
 //! Frames that are not aggregated go through a tunnel by [`vxlan`], which has the same headers.
 //!
 //! In: [`receive::Receiver`] finds the aggregate in a frame, and [`decode`] says where the packets in it are, after it
@@ -20,6 +22,7 @@ mod datagram;
 pub mod decode;
 pub mod encode;
 pub mod header;
+pub mod neighbour;
 pub mod octets;
 pub mod outer;
 pub mod plan;

@@ -2,17 +2,18 @@
 
 use crate::checksum::Sum;
 use crate::header::{ETHERTYPE, HEADER_LEN, Header, entry_size};
-use crate::table::key::{IPV4, IPV6, UDP, VXLAN_VALID};
+use crate::table::key::{C_TAG, IPV4, IPV6, UDP, VXLAN_VALID};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A MAC address.
 pub type Mac = [u8; 6];
 
 const ETHERNET_LEN: usize = 14;
+const TAG_LEN: usize = 4;
 const UDP_LEN: usize = 8;
 const VXLAN_LEN: usize = 8;
-/// Ethernet, IPv6, UDP, VXLAN, Ethernet, and the aggregate's own.
-const MAX_HEADERS: usize = ETHERNET_LEN + 40 + UDP_LEN + VXLAN_LEN + ETHERNET_LEN + HEADER_LEN;
+/// The most bytes that headers take: Ethernet, tag, IPv6, UDP, VXLAN, Ethernet, and the aggregate's own.
+pub const MAX_HEADERS: usize = ETHERNET_LEN + TAG_LEN + 40 + UDP_LEN + VXLAN_LEN + ETHERNET_LEN + HEADER_LEN;
 
 /// Where to a next hop is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Route {
     pub source: Mac,
     /// Destination of the outer Ethernet header: the next hop itself, or the router before it.
     pub destination: Mac,
+    /// The VID of an 802.1Q tag in the outer Ethernet header.
+    pub vlan: Option<u16>,
     /// What carries the aggregate.
     pub carrier: Carrier,
 }
@@ -117,6 +120,8 @@ impl std::ops::Deref for Headers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outer {
     headers: Headers,
+    /// Bytes of the outer Ethernet header, with its tag.
+    link: u8,
     ip: Ip,
     checksum: Checksum,
 }
@@ -144,16 +149,28 @@ enum Ip {
 }
 
 impl Outer {
-    /// An Ethernet header, and IP and UDP headers behind it if there is a tunnel.
-    pub(crate) fn new(source: Mac, destination: Mac, tunnel: Option<&Tunnel>) -> Result<Outer, RouteError> {
+    /// An Ethernet header, with a tag if there is a VLAN, and IP and UDP headers behind it if there is a tunnel.
+    pub(crate) fn new(
+        [source, destination]: [Mac; 2],
+        vlan: Option<u16>,
+        tunnel: Option<&Tunnel>,
+    ) -> Result<Outer, RouteError> {
         let headers = Headers { bytes: [0; MAX_HEADERS], len: 0 };
-        let mut outer = Outer { headers, ip: Ip::None, checksum: Checksum::Zero };
+        let mut outer = Outer { headers, link: 0, ip: Ip::None, checksum: Checksum::Zero };
         let ethertype = match tunnel.map(|tunnel| tunnel.addresses) {
             None => ETHERTYPE,
             Some(Addresses::V4 { .. }) => IPV4,
             Some(Addresses::V6 { .. }) => IPV6,
         };
-        outer.ethernet(destination, source, ethertype);
+        match vlan {
+            Some(vid) => {
+                outer.ethernet(destination, source, C_TAG);
+                outer.put(&vid.to_be_bytes());
+                outer.put(&ethertype.to_be_bytes());
+            }
+            None => outer.ethernet(destination, source, ethertype),
+        }
+        outer.link = outer.headers.len;
         if let Some(tunnel) = tunnel {
             if tunnel.source_port == 0 || tunnel.destination_port == 0 {
                 return Err(RouteError::Port);
@@ -220,13 +237,19 @@ impl Outer {
         self.headers.len as usize
     }
 
+    /// Where the outer Ethernet header ends.
+    #[inline(always)]
+    pub(crate) fn link(&self) -> usize {
+        self.link as usize
+    }
+
     /// Where the UDP header begins, if there is one.
     #[inline(always)]
     fn udp(&self) -> Option<usize> {
         match self.ip {
             Ip::None => None,
-            Ip::V4 { .. } => Some(ETHERNET_LEN + 20),
-            Ip::V6 { .. } => Some(ETHERNET_LEN + 40),
+            Ip::V4 { .. } => Some(self.link() + 20),
+            Ip::V6 { .. } => Some(self.link() + 40),
         }
     }
 
@@ -247,6 +270,7 @@ impl Outer {
     pub(crate) fn complete(&self, out: &mut Headers, source_port: Option<u16>, size: u32, sum: Sum) {
         let len = self.len();
         let Some(udp) = self.udp() else { return };
+        let ip = self.link();
         if let Some(port) = source_port {
             out.bytes[udp..udp + 2].copy_from_slice(&port.to_be_bytes());
         }
@@ -256,12 +280,12 @@ impl Outer {
             Ip::V4 { mut header, pseudo } => {
                 let total = udp_len + 20;
                 header.add_word(total);
-                out.bytes[16..18].copy_from_slice(&total.to_be_bytes());
-                out.bytes[24..26].copy_from_slice(&header.finish().to_be_bytes());
+                out.bytes[ip + 2..ip + 4].copy_from_slice(&total.to_be_bytes());
+                out.bytes[ip + 10..ip + 12].copy_from_slice(&header.finish().to_be_bytes());
                 pseudo
             }
             Ip::V6 { pseudo } => {
-                out.bytes[18..20].copy_from_slice(&udp_len.to_be_bytes());
+                out.bytes[ip + 4..ip + 6].copy_from_slice(&udp_len.to_be_bytes());
                 pseudo
             }
             Ip::None => Sum::new(),
@@ -282,19 +306,20 @@ impl Outer {
 }
 
 impl Template {
-    /// Headers to a next hop along `route`. `mtu` is the longest payload of an outer Ethernet frame, IP header included.
+    /// Headers to a next hop along `route`. `mtu` is the longest payload of an outer Ethernet frame, IP header included; a
+    /// tag is no part of it.
     pub fn new(route: &Route, mtu: u16) -> Result<Template, RouteError> {
         let tunnel = match &route.carrier {
             Carrier::Ethernet => None,
             Carrier::Udp(tunnel) | Carrier::Vxlan { tunnel, .. } => Some(tunnel),
         };
-        let mut outer = Outer::new(route.source, route.destination, tunnel)?;
+        let mut outer = Outer::new([route.source, route.destination], route.vlan, tunnel)?;
         if let Carrier::Vxlan { vni, source, destination, .. } = route.carrier {
             outer.vxlan(vni)?;
             outer.ethernet(destination, source, ETHERTYPE);
         }
         outer.put(&Header { number: 0 }.to_bytes());
-        let taken = (outer.len() - ETHERNET_LEN) as u32;
+        let taken = (outer.len() - outer.link()) as u32;
         let room = u32::from(mtu).saturating_sub(taken);
         let least = 2 * entry_size(60);
         if room < least {

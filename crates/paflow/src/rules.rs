@@ -1,5 +1,6 @@
 //! What whoever aggregates goes by: next hops, the aggregation table, and what is taken for an aggregate.
 
+use crate::neighbour::Station;
 use crate::octets::Octets;
 use crate::outer::{Mac, Route, Template};
 use crate::receive::{Found, Receiver, destination};
@@ -20,6 +21,8 @@ pub struct Spec {
     pub chains: Chains,
     /// What is taken for an aggregate.
     pub receiver: Receiver,
+    /// The MAC address that belongs to the addresses.
+    pub mac: Mac,
     /// Aggregates to these addresses are split, and to no others.
     pub addresses: Vec<IpAddr>,
     /// Packets of chains that are in no flow are dropped, instead of going as they are.
@@ -91,7 +94,8 @@ pub struct Rules {
     /// By number: the index in `hops` plus one, or zero. As long as the largest number needs.
     by_nfi: Box<[u16]>,
     receiver: Receiver,
-    addresses: Vec<IpAddr>,
+    /// Who sends the aggregates, and takes those to its addresses.
+    pub station: Station,
     /// Packets of chains that are in no flow are dropped.
     pub drop_unknown: bool,
     /// The address that relayed flows are taken at, if they are.
@@ -126,8 +130,14 @@ impl Rules {
         for (index, hop) in hops.iter().enumerate() {
             by_nfi[usize::from(hop.nfi.get())] = index as u16 + 1;
         }
-        let (receiver, addresses) = (spec.receiver, spec.addresses.clone());
-        Rules { table, hops, by_nfi, receiver, addresses, drop_unknown: spec.drop_unknown, relay: spec.relay }
+        // Who sends aggregates here does so on the links that they are sent back on.
+        let mut vlans: Vec<_> = spec.next_hops.iter().map(|hop| hop.route.vlan).collect();
+        if vlans.is_empty() {
+            vlans.push(None);
+        }
+        let station = Station { mac: spec.mac, addresses: spec.addresses.clone(), vlans };
+        let &Spec { receiver, drop_unknown, relay, .. } = spec;
+        Rules { table, hops, by_nfi, receiver, station, drop_unknown, relay }
     }
 
     /// No rules: nothing is joined or taken for an aggregate.
@@ -138,7 +148,7 @@ impl Rules {
             hops: Vec::new(),
             by_nfi: Box::default(),
             receiver,
-            addresses: Vec::new(),
+            station: Station::default(),
             drop_unknown: false,
             relay: None,
         }
@@ -164,6 +174,6 @@ impl Rules {
 
     #[inline(always)]
     fn is_own(&self, address: IpAddr) -> bool {
-        self.addresses.contains(&address)
+        self.station.addresses.contains(&address)
     }
 }

@@ -3,6 +3,7 @@
 use crate::checksum::Sum;
 use crate::datagram::{Datagram, UDP_LEN, sum_of};
 use crate::header::MIN_PACKET;
+use crate::neighbour::Station;
 use crate::octets::Octets;
 use crate::outer::{Addresses, Checksum, Headers, Mac, Outer, RouteError, Tunnel};
 use crate::reject::Reject;
@@ -57,6 +58,8 @@ impl From<Reject> for Stray {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     outer: Outer,
+    /// Its own MAC address.
+    mac: Mac,
     /// Addresses of the other end and of this one: as they arrive.
     from: IpAddr,
     to: IpAddr,
@@ -72,14 +75,14 @@ impl End {
     pub fn new(endpoints: &Endpoints, mtu: u16) -> Result<End, RouteError> {
         let &Endpoints { source, destination, addresses, port, vni, hop_limit, checksum } = endpoints;
         let tunnel = Tunnel { addresses, source_port: DYNAMIC_PORTS, destination_port: port, hop_limit, checksum };
-        let mut outer = Outer::new(source, destination, Some(&tunnel))?;
+        let mut outer = Outer::new([source, destination], None, Some(&tunnel))?;
         outer.vxlan(vni)?;
         let (from, to) = match addresses {
             Addresses::V4 { source, destination } => (destination.into(), source.into()),
             Addresses::V6 { source, destination } => (destination.into(), source.into()),
         };
-        let room = (u32::from(mtu) + ETHERNET_LEN as u32).saturating_sub(outer.len() as u32);
-        Ok(End { outer, from, to, port, vni, room })
+        let room = (u32::from(mtu) + outer.link() as u32).saturating_sub(outer.len() as u32);
+        Ok(End { outer, mac: source, from, to, port, vni, room })
     }
 
     /// Bytes in front of the frame inside, when this end sends, and also when it receives from an end that adds no options.
@@ -92,6 +95,11 @@ impl End {
     #[inline(always)]
     pub fn room(&self) -> u32 {
         self.room
+    }
+
+    /// Whom the network knows this end by.
+    pub fn station(&self) -> Station {
+        Station { mac: self.mac, addresses: vec![self.to], vlans: vec![None] }
     }
 
     /// Where the frame inside of `frame` begins and ends.

@@ -45,6 +45,13 @@ fn check_outer(frame: &[u8], tunnel: &Tunnel) {
     }
 }
 
+/// The frame without its tag, which is that of `route`.
+fn untagged(frame: &[u8], route: &Route) -> Vec<u8> {
+    let Some(vid) = route.vlan else { return frame.to_vec() };
+    assert_eq!(frame[12..16], [0x81, 0, (vid >> 8) as u8, vid as u8]);
+    [&frame[..12], &frame[16..]].concat()
+}
+
 /// An aggregate and its packets.
 type Split<'a> = (Found, Vec<&'a [u8]>);
 
@@ -65,16 +72,17 @@ proptest! {
     fn what_is_written_is_read(route in routes(), mtu in 300u16..9000, packets in packets()) {
         let mut seen = 0;
         for (frame, members) in aggregates(&route, mtu, &packets) {
-            prop_assert!(frame.len() <= mtu as usize + 14, "MTU");
+            let plain = untagged(&frame, &route);
+            prop_assert!(plain.len() <= mtu as usize + 14, "MTU");
             prop_assert_eq!((&frame[..6], &frame[6..12]), (&route.destination[..], &route.source[..]));
             let (found, split) = split(&frame).unwrap().unwrap();
             prop_assert!(split.iter().copied().eq(members.iter().map(|&index| &packets[index][..])));
             seen += members.len();
             match route.carrier {
                 Carrier::Ethernet => prop_assert_eq!(found.addresses, None),
-                Carrier::Udp(tunnel) => check_outer(&frame, &tunnel),
+                Carrier::Udp(tunnel) => check_outer(&plain, &tunnel),
                 Carrier::Vxlan { tunnel, vni, .. } => {
-                    check_outer(&frame, &tunnel);
+                    check_outer(&plain, &tunnel);
                     prop_assert_eq!(found.vni, Some(vni));
                     prop_assert_eq!(paflow::table::key::vni(&frame[..], 4789), Some(vni));
                 }
@@ -93,7 +101,7 @@ proptest! {
 
     #[test]
     fn lies_about_numbers_and_lengths_are_refused(packets in packets(), lie in 1u16..40) {
-        let route = Route { source: [0; 6], destination: [0; 6], carrier: Carrier::Ethernet };
+        let route = Route { source: [0; 6], destination: [0; 6], vlan: None, carrier: Carrier::Ethernet };
         let (frame, members) = aggregates(&route, 9000, &packets).remove(0);
         let exact = |bytes: &[u8]| Aggregate::parse(bytes, Tail::Exact).map(|aggregate| aggregate.number());
         let honest = &frame[14..];
@@ -159,7 +167,7 @@ proptest! {
         tunnel in common::tunnels(), packets in packets(), bit in any::<prop::sample::Index>()
     ) {
         let tunnel = Tunnel { checksum: Checksum::Computed, ..tunnel };
-        let route = Route { source: [0; 6], destination: [0; 6], carrier: Carrier::Udp(tunnel) };
+        let route = Route { source: [0; 6], destination: [0; 6], vlan: None, carrier: Carrier::Udp(tunnel) };
         let (mut frame, _) = aggregates(&route, 1500, &packets).remove(0);
         let payload = if let Addresses::V4 { .. } = tunnel.addresses { 42 } else { 62 };
         let bit = bit.index((frame.len() - payload) * 8);
@@ -171,7 +179,7 @@ proptest! {
 fn v4(checksum: Checksum) -> Route {
     let addresses = Addresses::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let tunnel = Tunnel { addresses, source_port: 49_152, destination_port: 50_261, hop_limit: 64, checksum };
-    Route { source: [2, 0, 0, 0, 0, 1], destination: [2, 0, 0, 0, 0, 2], carrier: Carrier::Udp(tunnel) }
+    Route { source: [2, 0, 0, 0, 0, 1], destination: [2, 0, 0, 0, 0, 2], vlan: None, carrier: Carrier::Udp(tunnel) }
 }
 
 #[test]
@@ -248,7 +256,7 @@ fn ipv6_without_checksum_is_a_choice_of_the_receiver() {
 
 #[test]
 fn short_ethernet_frames_may_be_padded_with_zeros_only() {
-    let route = Route { source: [0; 6], destination: [0; 6], carrier: Carrier::Ethernet };
+    let route = Route { source: [0; 6], destination: [0; 6], vlan: None, carrier: Carrier::Ethernet };
     let (mut frame, _) = aggregates(&route, 1500, &[vec![0x33; 16]]).remove(0);
     frame.resize(60, 0);
     assert_eq!(split(&frame).unwrap().unwrap().1, [&[0x33; 16]]);

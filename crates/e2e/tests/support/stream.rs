@@ -73,8 +73,8 @@ pub fn mix(seed: u64) -> u64 {
 /// Packet `number` of a stream: its size, VLAN and bytes are random, but always the same.
 pub fn packet(stream: u64, number: u64, vids: &[u16]) -> Vec<u8> {
     let random = mix(stream << 40 ^ number);
-    // Mostly short, as packets are that are worth joining.
-    let span = if random.is_multiple_of(4) { 1400 } else { 140 };
+    // Mostly short, as packets are that are worth joining; the longest are as long as a cable carries.
+    let span = if random.is_multiple_of(4) { MTU as usize + HEAD - 60 + 1 } else { 140 };
     let len = 60 + (random >> 8) as usize % span;
     let vid = vids[(random >> 32) as usize % vids.len()];
     let mut bytes = vec![0; len];
@@ -167,14 +167,17 @@ pub fn within_mtu(side: &AggregationSide) {
 
 /// Two namespaces joined by a cable, `up0` here and `up1` there, where nobody speaks unasked.
 pub fn cable() -> Result<[Namespace; 2]> {
-    let (here, there) = (Namespace::create()?, Namespace::create()?);
-    for namespace in [&here, &there] {
-        let off = "for scope in all default; do echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done";
-        namespace.run("sh", &["-c", off])?;
-    }
-    let add = ["link", "add", "up0", "mtu", "1500", "type", "veth", "peer", "name", "up1", "mtu", "1500", "netns"];
+    let ends = [super::quiet_namespace()?, super::quiet_namespace()?];
+    lay_cable([&ends[0], &ends[1]], ["up0", "up1"])?;
+    Ok(ends)
+}
+
+/// Joins two namespaces by a cable whose ends have these names, and which carries no frame beyond [`MTU`].
+pub fn lay_cable([here, there]: [&Namespace; 2], [near, far]: [&str; 2]) -> Result<()> {
+    let add = ["link", "add", near, "mtu", "1500", "type", "veth", "peer", "name", far, "mtu", "1500", "netns"];
     here.run("ip", &[&add[..], &[there.name()]].concat())?;
-    here.run("ip", &["link", "set", "up0", "arp", "off", "up"])?;
-    there.run("ip", &["link", "set", "up1", "arp", "off", "up"])?;
-    Ok([here, there])
+    for (namespace, end) in [(here, near), (there, far)] {
+        namespace.run("ip", &["link", "set", end, "arp", "off", "up"])?;
+    }
+    Ok(())
 }

@@ -42,6 +42,11 @@ impl<'x> Leaving<'x> {
     }
 }
 
+#[inline(always)]
+fn are_all<T: Copy + PartialEq>(all: &[T], one: T) -> bool {
+    all.iter().fold(true, |alike, other| alike & (*other == one))
+}
+
 /// Counts frames by next hop.
 pub(super) struct Count<'x> {
     pub(super) rules: &'x Rules,
@@ -78,8 +83,16 @@ impl Count<'_> {
     /// Every packet went as it was. If some were dropped, those at the end are taken to be.
     #[inline(always)]
     pub(super) fn single(&self, lengths: &[u16], next_hops: &[Option<Nfi>], sent: Sent) -> Sent {
-        let all = next_hops.iter().zip(lengths).map(|(&hop, &len)| (hop, u32::from(len), 1));
-        self.frames(all.take(sent.frames as usize));
+        let count = sent.frames as usize;
+        let (next_hops, lengths) = (&next_hops[..count], &lengths[..count]);
+        match (next_hops.first(), lengths.first()) {
+            // Bursts of one kind are common, and comparing all at once is quick.
+            (Some(&hop), Some(&len)) if are_all(next_hops, hop) && are_all(lengths, len) => {
+                self.traffic.sent.count_alike(count as u64, len.into());
+                self.hop(hop, [count as u64, count as u64, 0]);
+            }
+            _ => self.frames(next_hops.iter().zip(lengths).map(|(&hop, &len)| (hop, u32::from(len), 1))),
+        }
         sent
     }
 

@@ -48,6 +48,15 @@ impl Side {
         self.aggregates.add(aggregates);
     }
 
+    /// The same for `count` frames of one length, each a packet.
+    #[inline(always)]
+    pub(crate) fn count_alike(&self, count: u64, len: u32) {
+        self.packets.add(count);
+        self.frames.add(count);
+        self.bytes.add(count * u64::from(len));
+        self.classify((len, 1), count);
+    }
+
     /// Adds a run to the histograms.
     #[inline(always)]
     fn classify(&self, (len, held): (u32, usize), run: u64) {

@@ -17,15 +17,16 @@ use crate::port::around::AroundTransmit;
 use crate::port::{Sent, Transmit};
 use paflow::checksum::Sum;
 use paflow::header::entry_size;
+use paflow::outer::MAX_HEADERS;
 use paflow::plan::{Plan, Room};
 use paflow::{Nfi, Planner, Rules};
 use std::cell::RefCell;
 use std::sync::Arc;
 use virtqueue::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 
-/// Bytes for headers and lengths: at most as many headers of 88 bytes as frames, and a word for each packet and for the
+/// Bytes for headers and lengths: at most as many headers as frames, and a word for each packet and for the
 /// end of each group.
-const ARENA: usize = MAX_BURST * 88 + MAX_BURST * 4 + MAX_BURST * 4;
+const ARENA: usize = MAX_BURST * MAX_HEADERS + MAX_BURST * 4 + MAX_BURST * 4;
 
 /// Segments that joining adds at most: to each frame headers, what was held and the last padding, and lengths.
 const ADDED: usize = 3 * MAX_BURST + 2 * MAX_BURST;
@@ -85,28 +86,30 @@ impl Join {
     #[inline(always)]
     fn transmit_with(&self, frames: Frames<'_>, more: bool, state: &mut State) -> Sent {
         let rules = &**state.rules.value();
-        if let [frame] = frames.as_slice()
-            && !more
-            && state.held.is_empty()
-            && !rules.drop_unknown
-        {
-            // Nobody to be joined with: it goes first, and is looked up for the counters alone.
-            let sent = self.inner.transmit(frames);
-            let next_hop = rules.table.next_hop(&Bytes::new(&frames, frame));
-            let count = Count { rules, hops: &state.hops, traffic: &self.member.traffic[self.queue] };
-            return count.single(&[frame.len() as u16], &[next_hop], sent);
+        let lengths = lengths(&frames);
+        let lengths = &lengths[..frames.len()];
+        if !rules.drop_unknown && state.held.is_empty() && are_too_long(lengths, state.most, more) {
+            return self.transmit_single(frames, lengths, state);
         }
         let mut next_hops = [None; MAX_BURST];
-        let mut known = true;
-        for (hop, frame) in next_hops.iter_mut().zip(frames.as_slice()) {
-            *hop = rules.table.next_hop(&Bytes::new(&frames, frame));
-            known &= hop.is_some();
-        }
+        look_up(rules, &frames, &mut next_hops);
         let next_hops = &next_hops[..frames.len()];
-        if rules.drop_unknown && !known {
+        if rules.drop_unknown && next_hops.contains(&None) {
             return self.transmit_known(frames, next_hops, more, state);
         }
         self.transmit_planned(frames, next_hops, more, state)
+    }
+
+    /// Sends what can't be joined. Next hops are only counted, and finding them out is cheaper when the bytes were copied
+    /// just now.
+    #[inline(always)]
+    fn transmit_single(&self, frames: Frames<'_>, lengths: &[u16], state: &State) -> Sent {
+        let sent = self.inner.transmit(frames);
+        let rules = &**state.rules.value();
+        let mut next_hops = [None; MAX_BURST];
+        look_up(rules, &frames, &mut next_hops);
+        let count = Count { rules, hops: &state.hops, traffic: &self.member.traffic[self.queue] };
+        count.single(lengths, &next_hops[..frames.len()], sent)
     }
 
     /// Sends what is of a known chain, and drops the rest.
@@ -127,15 +130,10 @@ impl Join {
 
     #[inline(always)]
     fn transmit_planned(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], more: bool, state: &mut State) -> Sent {
-        let State { rules, hops, most, planner, storage, arena, held } = state;
+        let State { rules, hops, planner, storage, arena, held, .. } = state;
         let rules = &**rules.value();
-        let mut lengths = [0; MAX_BURST];
-        lengths.iter_mut().zip(frames.as_slice()).for_each(|(length, frame)| *length = frame.len() as u16);
-        let lengths = &lengths[..frames.len()];
+        let lengths = &lengths(&frames)[..frames.len()];
         let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
-        if held.is_empty() && are_too_long(lengths, *most, more) {
-            return count.single(lengths, next_hops, self.inner.transmit(frames));
-        }
         let room = |nfi| match rules.hop(nfi) {
             Some(hop) => Room { bytes: hops[hop].0, held: held.of(nfi).map_or(0, |slab| slab.entries().len() as u32) },
             None => Room::default(),
@@ -177,6 +175,7 @@ impl Join {
         let sent = count.joined(&leaving, &burst, sent);
         if holds == 0 && held.is_empty() { sent } else { hold(held, &plan, holds, &frames, sent) }
     }
+
     /// The same, after nothing is held any more.
     #[cold]
     fn transmit_after(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], more: bool, state: &mut State) -> Sent {
@@ -236,6 +235,10 @@ impl AroundTransmit for Join {
     fn flush_through(&self) -> Sent {
         self.flush_held(&mut self.state.borrow_mut())
     }
+
+    fn transmit_bare_through(&self, frames: Frames<'_>) -> Sent {
+        self.inner.transmit(frames)
+    }
 }
 
 impl Drop for Join {
@@ -277,10 +280,26 @@ fn hold(held: &mut Held, plan: &Plan<'_>, holds: u64, frames: &Frames<'_>, sent:
     Sent { held: change, ..sent }
 }
 
+#[inline(always)]
+fn lengths(frames: &Frames<'_>) -> [u16; MAX_BURST] {
+    let mut lengths = [0; MAX_BURST];
+    lengths.iter_mut().zip(frames.as_slice()).for_each(|(length, frame)| *length = frame.len() as u16);
+    lengths
+}
+
+#[inline(always)]
+fn look_up(rules: &Rules, frames: &Frames<'_>, next_hops: &mut [Option<Nfi>; MAX_BURST]) {
+    rules.table.next_hops(frames.as_slice().iter().map(|frame| Bytes::new(frames, frame)), next_hops);
+}
+
 /// No two of these packets fit into `most` bytes, and if there may be `more`, none fits into half of them: there is nothing
 /// to plan.
 #[inline(always)]
 fn are_too_long(lengths: &[u16], most: u32, more: bool) -> bool {
+    // Comparing all at once is quick, and often enough.
+    if 2 * entry_size(lengths.iter().fold(u16::MAX, |shortest, &len| shortest.min(len))) > most {
+        return true;
+    }
     let (mut shortest, mut second) = (u16::MAX, u16::MAX);
     for &len in lengths {
         second = second.min(shortest.max(len));

@@ -22,6 +22,7 @@ pub(crate) use live::{Live, Reader};
 pub(crate) use relay::Relay;
 pub(crate) use split::{Split, SplitScratch};
 
+use crate::neighbour::Neighbours;
 use crate::spec::AggregationSpec;
 use crate::stats::AggregationFlow;
 use paflow::Rules;
@@ -43,4 +44,6 @@ pub(crate) struct Member {
     pub(crate) traffic: Arc<[Traffic]>,
     /// What takes flows that other switches relay.
     pub(crate) relay: Arc<Relay>,
+    /// What answers who asks for the switch's addresses.
+    pub(crate) neighbours: Arc<Neighbours>,
 }

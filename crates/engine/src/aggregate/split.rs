@@ -45,6 +45,10 @@ enum Kind {
     Aggregate(Found),
     /// Flows that another switch relays.
     Relayed,
+    /// Somebody may ask for an address of the switch.
+    Question,
+    /// That was so.
+    Answered,
     /// It claims to be an aggregate, and is wrong.
     Wrong(Reason),
 }
@@ -93,12 +97,17 @@ impl Split {
         let mut packets = 0;
         let mut out = scratch.storage.start();
         for frame in frames.as_slice() {
-            match look(rules, &frames, frame) {
-                Kind::Packet => {
+            let kind = match look(rules, &frames, frame) {
+                Kind::Question => self.answer(rules, &Bytes::new(&frames, frame)),
+                kind => kind,
+            };
+            match kind {
+                Kind::Packet | Kind::Question => {
                     packets += 1;
                     counters.count(std::iter::once((frame.len(), 1, false)));
                     add(&mut out, &frames, frame, 0, frame.len(), drops);
                 }
+                Kind::Answered => {}
                 Kind::Wrong(reason) => drops.add(reason, 1),
                 Kind::Relayed if self.member.relay.take(self.queue, &frames, frame) => {}
                 Kind::Relayed => drops.add(Reason::ControllerBusy, 1),
@@ -135,15 +144,26 @@ impl Split {
         // The others have had none of the bursts that this one was longer.
         self.sits_out.set(packets.div_ceil(MAX_BURST).saturating_sub(1));
     }
+
+    /// Answers a question, or finds that it is for others: then it is a packet like any other.
+    #[cold]
+    fn answer(&self, rules: &Rules, frame: &Bytes<'_, '_>) -> Kind {
+        match self.member.neighbours.answer(&rules.station, self.queue, frame) {
+            None => Kind::Packet,
+            Some(Ok(())) => Kind::Answered,
+            Some(Err(reason)) => Kind::Wrong(reason),
+        }
+    }
 }
 
-/// Looks whether a frame is an aggregate for this switch.
+/// Looks whether a frame is an aggregate for this switch, or for this switch at all.
 #[inline(always)]
 fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
     let bytes = Bytes::new(frames, frame);
     match rules.find(&bytes) {
         Ok(Some(found)) => Kind::Aggregate(found),
         Ok(None) if rules.relay.is_some_and(|own| Relay::is_meant(own, &bytes)) => Kind::Relayed,
+        Ok(None) if rules.station.may_be_asked(&bytes) => Kind::Question,
         Ok(None) => Kind::Packet,
         Err(reject) => Kind::Wrong(reject.into()),
     }

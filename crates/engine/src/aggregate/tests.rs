@@ -2,6 +2,7 @@
 
 use super::{Join, Live, Member, Relay, Split, SplitScratch, rules};
 use crate::drops::Drops;
+use crate::neighbour::Neighbours;
 use crate::port::{Sent, Transmit};
 use crate::punt::Bell;
 use crate::spec::{AggregationSpec, Chains, NextHopSpec};
@@ -54,7 +55,7 @@ fn route(nfi: u16, vxlan: bool, checksum: Checksum) -> Route {
     let tunnel = Tunnel { addresses, source_port: 50_000 + nfi, destination_port: port, hop_limit: 64, checksum };
     let (source, destination) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 1, nfi as u8]);
     let carrier = if vxlan { Carrier::Vxlan { tunnel, vni: 77, source, destination } } else { Carrier::Udp(tunnel) };
-    Route { source, destination, carrier }
+    Route { source, destination, vlan: None, carrier }
 }
 
 fn spec(vxlan: bool, checksum: Checksum) -> AggregationSpec {
@@ -67,6 +68,7 @@ fn spec(vxlan: bool, checksum: Checksum) -> AggregationSpec {
         mtu: MTU,
         chains: Chains::Vlan,
         receiver: Receiver { ethernet: false, ..Receiver::default() },
+        mac: [2, 0, 0, 0, 0, 1],
         addresses: (0..4).map(|nfi| [192, 0, 2, 10 + nfi].into()).collect(),
         drop_unknown: false,
         relay: None,
@@ -88,9 +90,16 @@ struct Rig {
 impl Rig {
     fn new(spec: &AggregationSpec, longest: u32, most: usize) -> Rig {
         let rules = Arc::new(Live::new(rules(Some(spec), &[])));
-        let relay = Arc::new(Relay::new(1, Arc::new(Bell::new().unwrap())));
-        let member =
-            Member { port: "wan".into(), rules: rules.clone(), traffic: Arc::new([Default::default()]), relay };
+        let bell = Arc::new(Bell::new().unwrap());
+        let relay = Arc::new(Relay::new(1, bell.clone()));
+        let neighbours = Arc::new(Neighbours::new(1, bell));
+        let member = Member {
+            port: "wan".into(),
+            rules: rules.clone(),
+            traffic: Arc::new([Default::default()]),
+            relay,
+            neighbours,
+        };
         let (wire, drops) = (Wire::default(), <[Arc<Drops>; 2]>::default());
         let link = Box::new(Link { wire: wire.clone(), longest, most });
         let join = Join::new(link, member.clone(), 0, drops[0].clone());
@@ -407,6 +416,46 @@ fn rules_change_between_two_bursts() {
     assert_eq!(rig.taken(), packets);
     let hop = rig.member.traffic[0].hop(paflow::Nfi::new(1).unwrap());
     assert_eq!((hop.packets.get(), hop.frames.get(), hop.aggregates.get()), (4, 2, 2));
+}
+
+/// An ARP request for `target`.
+fn asks(target: [u8; 4]) -> Vec<u8> {
+    let (asker, request) = ([2, 0, 0, 0, 0, 9], [8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    [&[0xff; 6][..], &asker, &request, &asker, &[192, 0, 2, 9], &[0; 6], &target].concat()
+}
+
+#[test]
+fn who_asks_for_the_switch_is_answered_and_not_forwarded() {
+    let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
+    let packets = [packet(64, Some(10), 1), asks([192, 0, 2, 10]), asks([192, 0, 2, 99]), packet(64, None, 2)];
+    for cut in [usize::MAX, 5] {
+        let (arrived, sizes) = rig.receive(&packets, cut);
+        assert_eq!(arrived, [&packets[0], &packets[2], &packets[3]].map(Clone::clone));
+        assert_eq!(sizes, [3]);
+        let answers: Vec<_> = rig.member.neighbours.drain().collect();
+        assert_eq!((answers.len(), answers[0].0, answers[0].1.len()), (1, 0, 1));
+        let answer = &answers[0].1[0];
+        assert_eq!((answer.len(), &answer[20..32]), (60, &[0, 2, 2, 0, 0, 0, 0, 1, 192, 0, 2, 10][..]));
+    }
+    assert!(rig.drops[1].named().is_empty());
+    // Nobody sends what waits: the ring fills up, and the rest is named.
+    let (arrived, _) = rig.receive(&vec![asks([192, 0, 2, 10]); 100], usize::MAX);
+    assert!(arrived.is_empty());
+    let waiting: usize = rig.member.neighbours.drain().map(|(_, answers)| answers.len()).sum();
+    assert!(waiting > 20, "{waiting}");
+    assert_eq!(rig.drops[1].named(), [("neighbour-flood".to_owned(), 100 - waiting as u64)].into());
+    assert_eq!(rig.member.neighbours.answered(), waiting as u64 + 2);
+}
+
+#[test]
+fn answers_are_not_joined() {
+    let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
+    let packets = [packet(64, Some(10), 1), packet(64, Some(10), 2)];
+    let mut storage = Box::<BurstStorage>::default();
+    let mut burst = storage.start();
+    packets.iter().for_each(|bytes| burst.push(Segment::from(&bytes[..])));
+    assert_eq!(rig.join.transmit_bare(burst.frames()).frames, 2);
+    assert_eq!(rig.taken(), packets);
 }
 
 #[test]

@@ -95,6 +95,11 @@ pub(crate) trait AroundTransmit: Send {
         self.inner().flush()
     }
 
+    /// As [`Transmit::transmit_bare`].
+    fn transmit_bare_through(&self, frames: Frames<'_>) -> Sent {
+        self.transmit_through(frames, false)
+    }
+
     /// As [`Transmit::guest`].
     fn guest_through(&self) -> Option<&VhostTransmit> {
         self.inner().guest()
@@ -112,6 +117,10 @@ impl<A: AroundTransmit> Transmit for A {
 
     fn flush(&self) -> Sent {
         self.flush_through()
+    }
+
+    fn transmit_bare(&self, frames: Frames<'_>) -> Sent {
+        self.transmit_bare_through(frames)
     }
 
     fn notify(&self) {

@@ -104,6 +104,11 @@ pub trait Transmit: Send {
         Sent::default()
     }
 
+    /// As [`Transmit::transmit`], for frames that are neither to be joined nor for a tunnel.
+    fn transmit_bare(&self, frames: Frames<'_>) -> Sent {
+        self.transmit(frames)
+    }
+
     /// As [`Receive::notify`].
     fn notify(&self) {}
 

@@ -5,6 +5,7 @@
 
 use super::layout::{Domain, Layout};
 use super::shared::PortShared;
+use crate::drops::Reason;
 use crate::forward::bridge::BridgePlan;
 use crate::forward::flows::{Datapath, Emission};
 use crate::forward::{Half, Output, Target, TransmitQueue};
@@ -13,6 +14,7 @@ use crate::spec::WorkerSpec;
 use crate::worker::{Input, Plan, Worker};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use virtqueue::{BurstStorage, MAX_BURST, Segment, ordering};
 
 /// Names a queue pair of a port: the port's id and the queue's index.
 pub(super) type QueueKey = (u64, usize);
@@ -114,6 +116,44 @@ impl Fabric {
         let datapath = datapath.clone();
         let left = state.visit(emissions, move |plan, emissions| plan.inject(emissions, &datapath.drops));
         left.map_or(0, |left| left.len())
+    }
+
+    /// Sends frames by a queue of `port` as they are: not joined, and in no tunnel.
+    pub(super) fn send(&self, port: &PortShared, queue: usize, frames: Vec<Vec<u8>>) {
+        let key = (port.id, queue);
+        let (counters, drops) = (port.queues[queue].clone(), port.drops.clone());
+        let send = move |half: &dyn Transmit, frames: &[Vec<u8>]| {
+            let mut storage = Box::<BurstStorage>::default();
+            for some in frames.chunks(MAX_BURST) {
+                let mut burst = storage.start();
+                some.iter().for_each(|frame| burst.push(Segment::from(&frame[..])));
+                let sent = half.transmit_bare(burst.frames());
+                counters.sent.packets.add(sent.frames.into());
+                counters.sent.bytes.add(sent.bytes);
+                sent.count_drops(some.len(), &drops);
+            }
+            ordering::before_asking();
+            half.notify();
+        };
+        let state = self.state.lock().unwrap();
+        let left = if let Some(shared) = state.shared.get(&key) {
+            let half = shared.lock().unwrap();
+            half.as_deref().map(|half| send(half, &frames)).map_or(Some(frames), |()| None)
+        } else if let Some(half) = state.parked_transmit.get(&key) {
+            send(&**half, &frames);
+            None
+        } else {
+            state.visit(frames, move |plan, frames| match output(plan, key) {
+                Some(Some(half)) => {
+                    send(&**half, &frames);
+                    None
+                }
+                _ => Some(frames),
+            })
+        };
+        if let Some(left) = left {
+            port.drops.add(Reason::Down, left.len() as u64);
+        }
     }
 
     /// Looks at all workers.
@@ -248,7 +288,7 @@ impl State {
                 queue,
                 half: halves.receive.remove(&key),
                 target,
-                tunnel: shared.tunnel().cloned(),
+                tunnel: shared.decapsulate(queue).map(Box::new),
                 split: shared.split(queue).map(Box::new),
                 lender: layout
                     .lender(port)

@@ -122,7 +122,8 @@ mod tests {
         let driver = Driver::Tap { interface: None, mtu: None, queues };
         let spec = PortSpec::new(name, driver);
         let rules = Arc::new(Live::new(Rules::none()));
-        Arc::new(PortShared::new(id, &spec, None, None, (&rules, &Arc::new(Bell::new().unwrap()))))
+        let bell = Arc::new(Bell::new().unwrap());
+        Arc::new(PortShared::new(id, &spec, None, None, (&rules, [&bell, &bell])))
     }
 
     #[test]

@@ -28,6 +28,7 @@ use layout::{Domain, Layout};
 use mapping::Mapping;
 use open::Connection;
 use paflow::Rules;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use shared::PortShared;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -39,6 +40,9 @@ pub use open::OpenError;
 
 /// How often guests are looked after: faults that workers raised, addresses that grew old.
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
+
+/// How long neighbours wait for an answer if others were answered just now: more than a ring holds in that time goes without.
+const BREATH: Duration = Duration::from_millis(10);
 
 /// Why the switch can't do what it was told.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +79,8 @@ struct Inner {
     datapath: Arc<Datapath>,
     /// Rings when workers have something for controllers, or from them.
     bell: Arc<Bell>,
+    /// Rings when neighbours have asked for the switch's addresses.
+    asked: Arc<Bell>,
     started: Instant,
     stop: AtomicBool,
 }
@@ -98,7 +104,7 @@ impl Switch {
             next_id: 1,
         };
         clock::start();
-        let bell = Arc::new(Bell::new().map_err(Error::Worker)?);
+        let [bell, asked] = [Bell::new().map_err(Error::Worker)?, Bell::new().map_err(Error::Worker)?].map(Arc::new);
         let inner = Arc::new(Inner {
             fabric: Arc::default(),
             topology: Mutex::new(nothing),
@@ -106,6 +112,7 @@ impl Switch {
             laid: Mutex::default(),
             datapath: Arc::new(Datapath::new(bell.clone())),
             bell,
+            asked,
             started: Instant::now(),
             stop: AtomicBool::new(false),
         });
@@ -212,6 +219,7 @@ impl Topology {
             forwarding: self.forwarding(index),
             queues: queues.collect(),
             drops: port.drops.named(),
+            neighbours_answered: port.neighbours().answered(),
         }
     }
 
@@ -261,7 +269,8 @@ impl Inner {
                         failed.push(error);
                         None
                     });
-                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), (&self.rules, &self.bell)))
+                    let bells = [&self.bell, &self.asked];
+                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), (&self.rules, bells)))
                 }
             });
         }
@@ -295,12 +304,19 @@ impl Inner {
         Ok(failed)
     }
 
-    /// Ends connections whose queues had to stop, and forgets old addresses.
+    /// Answers neighbours, ends connections whose queues had to stop, and forgets old addresses.
     fn keep_house(&self) {
         let mut swept = 0;
         while !self.stop.load(Ordering::Relaxed) {
-            std::thread::sleep(HOUSEKEEPING);
+            self.wait_to_be_asked();
             let topology = self.topology();
+            let mut answered = false;
+            for port in &topology.layout.ports {
+                for (queue, answers) in port.neighbours().drain() {
+                    self.fabric.send(port, queue, answers);
+                    answered = true;
+                }
+            }
             for (port, connection) in topology.layout.ports.iter().zip(&topology.connections) {
                 if let (Some(why), Connection::Backend(service)) = (port.fault.take(), connection) {
                     tracing::error!("port \"{}\": {why}", port.name);
@@ -315,6 +331,19 @@ impl Inner {
                     bridge.table.sweep(now, down);
                 }
             }
+            drop(topology);
+            if answered {
+                std::thread::sleep(BREATH);
+            }
+        }
+    }
+
+    /// Sleeps until neighbours ask, at most as long as guests may go without being looked after.
+    fn wait_to_be_asked(&self) {
+        let mut fds = [PollFd::new(self.asked.fd(), PollFlags::IN)];
+        let longest = Timespec { tv_sec: 0, tv_nsec: HOUSEKEEPING.as_nanos() as i64 };
+        if poll(&mut fds, Some(&longest)).is_ok_and(|ready| ready > 0) {
+            self.asked.answer();
         }
     }
 }

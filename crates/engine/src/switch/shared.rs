@@ -4,6 +4,7 @@ use super::mapping::Mapping;
 use crate::aggregate::{Join, Live, Member, Relay, Split};
 use crate::counters::QueueCounters;
 use crate::drops::Drops;
+use crate::neighbour::Neighbours;
 use crate::port::fault::FaultReceive;
 use crate::port::record::{RecordReceive, RecordTransmit, Recorder};
 use crate::port::staged::Staged;
@@ -11,7 +12,7 @@ use crate::port::vhost_user::Fault;
 use crate::port::{Receive, Transmit};
 use crate::punt::Bell;
 use crate::spec::{Analysis, Faults, PortSpec};
-use crate::tunnel::Encapsulate;
+use crate::tunnel::{Decapsulate, Encapsulate};
 use paflow::Rules;
 use paflow::vxlan::End;
 use std::sync::{Arc, Mutex};
@@ -33,6 +34,8 @@ pub(super) struct PortShared {
     member: Option<Member>,
     /// The tunnel that ends here, if one does.
     tunnel: Option<Arc<End>>,
+    /// What answers who asks for the switch's addresses here; nobody asks where it has none.
+    neighbours: Arc<Neighbours>,
 }
 
 /// What people are told of a port.
@@ -48,18 +51,21 @@ impl PortShared {
         spec: &PortSpec,
         recorder: Option<Recorder>,
         mapping: Option<Arc<Mapping>>,
-        (rules, bell): (&Arc<Live<Rules>>, &Arc<Bell>),
+        (rules, [relayed, asked]): (&Arc<Live<Rules>>, [&Arc<Bell>; 2]),
     ) -> PortShared {
+        let queues = spec.driver.queues();
+        let neighbours = Arc::new(Neighbours::new(queues, asked.clone()));
         let member = spec.aggregate.then(|| Member {
             port: spec.name.as_str().into(),
             rules: rules.clone(),
-            traffic: (0..spec.driver.queues()).map(|_| Default::default()).collect(),
-            relay: Arc::new(Relay::new(spec.driver.queues(), bell.clone())),
+            traffic: (0..queues).map(|_| Default::default()).collect(),
+            relay: Arc::new(Relay::new(queues, relayed.clone())),
+            neighbours: neighbours.clone(),
         });
         PortShared {
             id,
             name: spec.name.clone(),
-            queues: (0..spec.driver.queues()).map(|_| Arc::default()).collect(),
+            queues: (0..queues).map(|_| Arc::default()).collect(),
             drops: Arc::default(),
             fault: Arc::default(),
             state: Mutex::default(),
@@ -69,6 +75,7 @@ impl PortShared {
             mapping,
             member,
             tunnel: spec.vxlan.clone().map(Arc::new),
+            neighbours,
         }
     }
 
@@ -90,6 +97,16 @@ impl PortShared {
     /// The tunnel that ends here, if one does.
     pub(super) fn tunnel(&self) -> Option<&Arc<End>> {
         self.tunnel.as_ref()
+    }
+
+    /// What takes what a queue receives out of the tunnel that ends here, if one does.
+    pub(super) fn decapsulate(&self, queue: usize) -> Option<Decapsulate> {
+        self.tunnel.clone().map(|end| Decapsulate::new(end, self.neighbours.clone(), queue))
+    }
+
+    /// What answers who asks for the switch's addresses here.
+    pub(super) fn neighbours(&self) -> &Neighbours {
+        &self.neighbours
     }
 
     /// What splits the aggregates that a queue receives, if the port aggregates.

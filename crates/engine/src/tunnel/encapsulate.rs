@@ -68,4 +68,8 @@ impl AroundTransmit for Encapsulate {
     fn flush_through(&self) -> Sent {
         self.unwrapped(self.inner.flush())
     }
+
+    fn transmit_bare_through(&self, frames: Frames<'_>) -> Sent {
+        self.inner.transmit(frames)
+    }
 }

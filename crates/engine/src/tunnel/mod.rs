@@ -2,12 +2,12 @@
 //! headers are paflow's; here is what joins them with bursts.
 //!
 //! - [`Encapsulate`] wraps the transmit half of such a port;
-//! - [`decapsulate`] is what a worker does with a burst of it before anything else.
+//! - [`Decapsulate`] is what a worker does with a burst of it before anything else.
 
 mod decapsulate;
 mod encapsulate;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use decapsulate::decapsulate;
+pub(crate) use decapsulate::Decapsulate;
 pub(crate) use encapsulate::Encapsulate;

@@ -1,8 +1,10 @@
 //! What goes in at one end comes out at the other, however it is cut.
 
-use super::{Encapsulate, decapsulate};
+use super::{Decapsulate, Encapsulate};
 use crate::drops::Drops;
+use crate::neighbour::Neighbours;
 use crate::port::{Sent, Transmit};
+use crate::punt::Bell;
 use paflow::outer::{Addresses, Checksum};
 use paflow::vxlan::{End, Endpoints};
 use proptest::prelude::*;
@@ -51,12 +53,17 @@ fn send(mtu: u16, checksum: Checksum, most: usize, frames: &[Vec<u8>], cut: usiz
 
 /// What comes out of these frames, cut likewise.
 fn receive(frames: &[Vec<u8>], cut: usize, drops: &Drops) -> Vec<Vec<u8>> {
+    let neighbours = Arc::new(Neighbours::new(1, Arc::new(Bell::new().unwrap())));
+    receive_by(&neighbours, frames, cut, drops)
+}
+
+fn receive_by(neighbours: &Arc<Neighbours>, frames: &[Vec<u8>], cut: usize, drops: &Drops) -> Vec<Vec<u8>> {
     let mut storage = Box::<BurstStorage>::default();
     let mut burst = storage.start();
     for frame in frames {
         assert!(burst.push_segments(frame.chunks(cut).map(Segment::from)));
     }
-    decapsulate(&end(2, 1, 1500, Checksum::Zero), &mut burst, drops);
+    Decapsulate::new(Arc::new(end(2, 1, 1500, Checksum::Zero)), neighbours.clone(), 0).decapsulate(&mut burst, drops);
     let frames = burst.frames();
     let copy = |frame: &virtqueue::Frame<'_>| {
         let mut bytes = vec![0; frame.len() as usize];
@@ -126,4 +133,19 @@ fn what_is_not_of_the_tunnel_is_dropped_with_its_reason() {
     assert_eq!(receive(&wire, 5000, &drops), [vec![7; 60]]);
     let reasons = ["not-tunnel", "other-vni", "bad-ip-checksum", "truncated"];
     assert_eq!(drops.named(), reasons.map(|reason| (reason.to_owned(), 1)).into());
+}
+
+#[test]
+fn who_asks_for_this_end_is_answered() {
+    let asks = |target: u8| {
+        let (asker, request) = ([2, 0, 0, 0, 0, 9], [8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+        [&[0xff; 6][..], &asker, &request, &asker, &[192, 0, 2, 9], &[0; 6], &[192, 0, 2, target]].concat()
+    };
+    let (neighbours, drops) = (Arc::new(Neighbours::new(1, Arc::new(Bell::new().unwrap()))), Drops::default());
+    // The one that is asked for is the end with address 2; 1 is the other end.
+    assert!(receive_by(&neighbours, &[asks(2), asks(1)], 5000, &drops).is_empty());
+    assert_eq!(drops.named(), [("not-tunnel".to_owned(), 1)].into());
+    let answers: Vec<_> = neighbours.drain().flat_map(|(_, answers)| answers).collect();
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0][20..32], [0, 2, 2, 0, 0, 0, 0, 2, 192, 0, 2, 2]);
 }

@@ -11,8 +11,7 @@ use crate::forward::{Output, Target};
 use crate::port::Receive;
 use crate::port::lend::Lend;
 use crate::port::vhost_user::VhostTransmit;
-use crate::tunnel::decapsulate;
-use paflow::vxlan::End;
+use crate::tunnel::Decapsulate;
 use std::sync::Arc;
 use virtqueue::{Burst, BurstStorage, ordering};
 
@@ -27,7 +26,7 @@ pub(crate) struct Input {
     pub(crate) half: Option<Box<dyn Receive>>,
     pub(crate) target: Target,
     /// The tunnel that ends at the port, if one does.
-    pub(crate) tunnel: Option<Arc<End>>,
+    pub(crate) tunnel: Option<Box<Decapsulate>>,
     /// What splits aggregates, if the port aggregates.
     pub(crate) split: Option<Box<Split>>,
     /// The output whose guest lends its buffers to this queue, and its queue there, if it is mapped.
@@ -136,8 +135,8 @@ impl Plan {
             moved = true;
             self.bursts = self.bursts.wrapping_add(1);
             timer.lap();
-            if let Some(end) = &input.tunnel {
-                decapsulate(end, &mut burst, &input.drops);
+            if let Some(tunnel) = &input.tunnel {
+                tunnel.decapsulate(&mut burst, &input.drops);
             }
             let work =
                 Work { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };

@@ -11,6 +11,7 @@ pub(super) fn build(
     ports: &BuiltPorts,
 ) -> Option<Aggregation> {
     let aggregating = ports.list.iter().filter_map(|built| built.aggregate_span.as_ref());
+    let count = aggregating.clone().count();
     let Some(raw) = raw else {
         if !check.is_unread(&(0..0), "aggregation") {
             for span in aggregating {
@@ -19,7 +20,7 @@ pub(super) fn build(
         }
         return None;
     };
-    if aggregating.count() == 0 {
+    if count == 0 {
         check.warn(&raw.span, "no port aggregates", "add `aggregate = true` to a [[port]] towards the network");
     }
     for at in raw.next_hops.iter().filter_map(|hop| hop.port.as_ref()) {
@@ -30,6 +31,10 @@ pub(super) fn build(
                 "add `aggregate = true` to it, or name a port that does",
             );
         }
+    }
+    for hop in raw.next_hops.iter().filter(|hop| count > 1 && hop.port.as_ref().is_none()) {
+        let message = "several ports aggregate, and packets that leave by any of them are joined for this next hop";
+        check.warn(&hop.span, message, "say `port = ` which one it is behind, unless it is behind all of them");
     }
     Some(aggregation::build(check, raw))
 }

@@ -456,6 +456,7 @@ fn aggregation_is_judged() {
         (format!("{own}next-hop=[{hop}, {hop}]"), "6:66: there are two next hops 7; "),
         (format!("{own}next-hop=[{{ip='192.0.2.1'}}]"), "6:15: this is the switch's own address; "),
         (format!("{own}next-hop=[{{ip='2001:db8::2'}}]"), "6:15: the switch has no IPv6 address to send from; "),
+        (format!("{own}next-hop=[{{vlan=4095}}]"), "6:17: `vlan` cannot be 4095; give a number from 1 to 4094"),
         (format!("{own}next-hop=[{{vni=1}}]"), "6:16: `vni` means nothing to transport udp; "),
         (format!("{own}transport='vxlan'\nnext-hop=[{hop}]"), "7:11: `vni` is missing; "),
         (format!("{own}next-hop=[{{port='b'}}]"), "6:17: port `b` does not aggregate; "),
@@ -473,6 +474,9 @@ fn aggregation_is_judged() {
     }
     let found = problems(&format!("{}[aggregation]\n{own}", NETWORK.replace(", aggregate=true", "")));
     assert!(found[0].starts_with("3:1: no port aggregates; "), "{found:#?}");
+    let two = NETWORK.replace("driver='sink'}]", "driver='sink', aggregate=true}]");
+    let found = problems(&format!("{two}[aggregation]\n{own}next-hop=[{hop}]"));
+    assert!(found[0].starts_with("6:11: several ports aggregate, and packets that leave by any of them"), "{found:#?}");
     let chains =
         format!("{NETWORK}[aggregation]\n{own}service-chain-id='vni'\nnext-hop=[{hop}]\nflow=[{{sc=70000, nfi=7}}]");
     assert_eq!(valid(&chains).aggregation.unwrap().flows[0].sc, 70_000);

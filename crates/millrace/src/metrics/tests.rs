@@ -25,6 +25,7 @@ impl Handler for Switch {
             up: true,
             queues: vec![QueueStats::default(), queue],
             drops: [("no_buffer".to_owned(), 7)].into(),
+            neighbours_answered: 6,
             ..PortStats::default()
         };
         let worker = WorkerStats {
@@ -77,6 +78,7 @@ fn the_page_has_every_metric_and_ends_as_it_must() {
         "millrace_queue_rx_bytes_total{port=\"a\",queue=\"1\"} 2880",
         "millrace_queue_tx_packets_total{port=\"a\",queue=\"1\"} 3",
         "millrace_queue_tx_bytes_total{port=\"a\",queue=\"0\"} 0",
+        "millrace_port_neighbours_answered_total{port=\"a\",driver=\"tap\"} 6",
         "millrace_port_up{port=\"a\",driver=\"tap\"} 1",
         "millrace_port_drops_total{port=\"a\",reason=\"no_buffer\"} 7",
         "# TYPE millrace_queue_rx_burst_packets histogram",

@@ -84,6 +84,10 @@ fn ports(encoder: &mut DescriptorEncoder<'_>, ports: &[PortStats]) -> fmt::Resul
     let labels = |port: &&PortStats| [("port", port.name.clone()), ("driver", port.driver.clone())];
     family(encoder, up, ports, labels, |port, sample| sample.encode_gauge(&u32::from(port.up)))?;
 
+    let help = "ARP requests and neighbour solicitations for the switch's addresses that were answered";
+    let answered = ("port_neighbours_answered", help, MetricType::Counter);
+    family(encoder, answered, ports, labels, |port, sample| count(sample, port.neighbours_answered))?;
+
     let drops = ("port_drops", "Frames that ended at the port without being sent", MetricType::Counter);
     let reasons = ports.iter().flat_map(|port| port.drops.iter().map(move |(reason, frames)| (port, reason, *frames)));
     let labels =

@@ -20,7 +20,12 @@ pub(crate) const VXLAN_VALID: u8 = 0x08;
 /// The VID of the outermost VLAN tag. `None` without a tag, and for VID 0, which stands for none (IEEE 802.1Q 9.6).
 #[inline(always)]
 pub fn vid<S: Octets + ?Sized>(packet: &S) -> Option<u16> {
-    let [e0, e1, t0, t1] = packet.read::<4>(12)?;
+    vid_of(packet.read::<4>(12)?)
+}
+
+/// The same, of the bytes behind the addresses.
+#[inline(always)]
+pub(crate) fn vid_of([e0, e1, t0, t1]: [u8; 4]) -> Option<u16> {
     let tagged = matches!(u16::from_be_bytes([e0, e1]), C_TAG | S_TAG);
     let vid = u16::from_be_bytes([t0, t1]) & 0xfff;
     (tagged && vid != 0).then_some(vid)

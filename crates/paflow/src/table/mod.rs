@@ -57,4 +57,24 @@ impl Table {
             Table::Vni(table, port) => table.get(key::vni(packet, *port)?),
         }
     }
+
+    /// The same for a burst of at most `N` packets, in two passes: whoever reads what a guest may change may keep nothing in
+    /// registers from one packet to the next, so the second pass reads nothing of them.
+    #[inline]
+    pub fn next_hops<S: Octets, const N: usize>(&self, packets: impl Iterator<Item = S>, out: &mut [Option<Nfi>; N]) {
+        match self {
+            Table::Vlan(table) => {
+                let mut tags = [[0; 4]; N];
+                let mut count = 0;
+                for (tag, packet) in tags.iter_mut().zip(packets) {
+                    *tag = packet.read(12).unwrap_or_default();
+                    count += 1;
+                }
+                for (hop, tag) in out.iter_mut().zip(&tags[..count]) {
+                    *hop = key::vid_of(*tag).and_then(|vid| table.get(vid));
+                }
+            }
+            Table::Vni(..) => out.iter_mut().zip(packets).for_each(|(hop, packet)| *hop = self.next_hop(&packet)),
+        }
+    }
 }

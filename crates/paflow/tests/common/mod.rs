@@ -32,9 +32,11 @@ pub fn routes() -> impl Strategy<Value = Route> {
             }
         ),
     ];
-    (any::<[u8; 6]>(), any::<[u8; 6]>(), carrier).prop_map(|(source, destination, carrier)| Route {
+    let vlan = prop::option::of(1u16..4095);
+    (any::<[u8; 6]>(), any::<[u8; 6]>(), vlan, carrier).prop_map(|(source, destination, vlan, carrier)| Route {
         source,
         destination,
+        vlan,
         carrier,
     })
 }
@@ -50,7 +52,7 @@ pub fn aggregates(route: &Route, mtu: u16, packets: &[Vec<u8>]) -> Vec<(Vec<u8>,
     let lengths: Vec<u16> = packets.iter().map(|packet| packet.len() as u16).collect();
     let mut planner = Planner::new();
     let plan = planner.plan(&lengths, &vec![Nfi::new(1); packets.len()], |_| template.room());
-    let mut out = vec![0xaa; mtu as usize + 14];
+    let mut out = vec![0xaa; mtu as usize + 18];
     plan.groups()
         .iter()
         .map(|group| {

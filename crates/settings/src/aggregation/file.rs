@@ -51,6 +51,7 @@ pub fn load(path: &Path, ports: &[String]) -> Result<Aggregation, LoadError> {
                     format!("name a port by the file name of its socket, without extension: {}", ports.join(", "));
                 judge.problems.push(Problem::error(&at.span, message, help));
             }
+            ambiguous(&mut judge, raw, ports);
             Some(build(&mut judge, raw))
         }
     };
@@ -58,6 +59,18 @@ pub fn load(path: &Path, ports: &[String]) -> Result<Aggregation, LoadError> {
     match built {
         Some(built) if !report.has_errors() => Ok(built),
         _ => Err(LoadError::Invalid(report)),
+    }
+}
+
+/// Reports next hops that could be behind any of several ports. All of these join, and what one of them sends to the wrong
+/// side nobody reads.
+fn ambiguous(judge: &mut Judge, raw: &RawAggregation, ports: &[String]) {
+    if ports.len() < 2 {
+        return;
+    }
+    for hop in raw.next_hops.iter().filter(|hop| hop.port.as_ref().is_none()) {
+        let message = "there are several ports, and this next hop is behind one of them";
+        judge.error(&hop.span, message, format!("say `port = ` which: {}", ports.join(", ")));
     }
 }
 
@@ -97,6 +110,11 @@ mod tests {
         assert!(wrong[0].starts_with("a.toml:5:7: `nfi` cannot be 0; "), "{wrong:?}");
         assert!(wrong[1].starts_with("a.toml:8:8: there is no port `van`; name a port by the file name"), "{wrong:?}");
         assert!(wrong[2].starts_with("a.toml:11:7: there is no next hop 7; "), "{wrong:?}");
+        let either = judge(&RIGHT.replace("port = 'wan'\n", "")).unwrap_err();
+        assert!(
+            either[0].starts_with("a.toml:4:1: there are several ports, and this next hop is behind one of them; ")
+        );
+        assert!(either[0].ends_with("which: lan, wan"), "{either:?}");
         let unknown = judge(&RIGHT.replace("mac =", "mak =")).unwrap_err();
         assert!(unknown[1].starts_with("a.toml:2:1: unknown key `mak`; did you mean `mac`?"), "{unknown:?}");
         assert!(judge("").unwrap_err()[0].contains("there is no section [aggregation]; "));

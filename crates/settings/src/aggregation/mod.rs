@@ -60,6 +60,8 @@ pub struct NextHop {
     pub ip: IpAddr,
     /// The port that it is behind, if that is given.
     pub port: Option<String>,
+    /// The VLAN that aggregates to it are tagged with, if they are.
+    pub vlan: Option<u16>,
     /// The VXLAN network that aggregates to it are in.
     pub vni: u32,
     /// UDP source port of aggregates to it.
@@ -86,6 +88,7 @@ impl Aggregation {
                 ServiceChainId::Vni => Chains::Vni,
             },
             receiver: self.receiver(),
+            mac: self.mac.0,
             addresses: self.addresses.clone(),
             drop_unknown: self.unknown_chains == UnknownChains::Drop,
             relay: None,
@@ -131,7 +134,7 @@ impl Aggregation {
             Transport::Udp => Carrier::Udp(tunnel),
             Transport::Vxlan => Carrier::Vxlan { tunnel, vni: hop.vni, source, destination },
         };
-        Route { source, destination, carrier }
+        Route { source, destination, vlan: hop.vlan, carrier }
     }
 }
 
@@ -250,6 +253,7 @@ fn next_hop<'a>(
     let ip = check.required(&raw.span, "ip", &raw.ip, "ip = \"192.0.2.2\"");
     let ip = ip.and_then(|at| peer(check, at, built));
     let port = raw.port.as_ref().map(|at| at.value.clone());
+    let vlan = raw.vlan.as_ref().map(|_| check.number("vlan", &raw.vlan, &raw::VIDS, raw::VIDS.start) as u16);
     if built.transport == Transport::Vxlan {
         check.required(&raw.span, "vni", &raw.vni, "vni = 100");
     } else if let Some(at) = raw.vni.as_ref() {
@@ -258,7 +262,7 @@ fn next_hop<'a>(
     let vni = check.number("vni", &raw.vni, &raw::VNIS, 0) as u32;
     let made_up = DYNAMIC_PORTS | nfi.unwrap_or(0) & !DYNAMIC_PORTS;
     let source_port = check.number("source-port", &raw.source_port, &raw::UDP_PORTS, made_up.into()) as u16;
-    Some(NextHop { nfi: nfi?, mac: mac?, ip: ip?, port, vni, source_port })
+    Some(NextHop { nfi: nfi?, mac: mac?, ip: ip?, port, vlan, vni, source_port })
 }
 
 /// The address of another station at `at`, which is reached from an own one; reports if it is none.

@@ -37,7 +37,7 @@ pub struct RawAggregation {
     /// Source address of the Ethernet headers around aggregates; unicast.
     pub mac: Field<String>,
     /// IP addresses of this switch, at most one of each version: source of the aggregates that it sends. Those to other
-    /// addresses are not split, but forwarded like any frame.
+    /// addresses are not split, but forwarded like any frame. Ports with `aggregate` answer who asks for them.
     pub addresses: Field<Vec<At<String>>>,
     /// UDP checksum of aggregates that are sent. With `zero`, aggregates over IPv6 that have none are taken, too.
     #[schemars(extend("x-default" = "`\"zero\"` over IPv4, `\"computed\"` over IPv6"))]
@@ -65,9 +65,13 @@ pub struct RawNextHop {
     pub mac: Field<String>,
     /// IP address of the next hop.
     pub ip: Field<String>,
-    /// The port that it is behind. Packets that leave by another port are not joined for it.
+    /// The port that it is behind. Packets that leave by another port are not joined for it. Required in a network function
+    /// with several ports.
     #[schemars(extend("x-default" = "any port with `aggregate`"))]
     pub port: Field<String>,
+    /// VLAN of the link to it: aggregates get a tag around everything. Those of the packets in them are no part of it.
+    #[schemars(range(min = VIDS.start, max = VIDS.end - 1), extend("x-default" = "no tag"))]
+    pub vlan: Field<i64>,
     /// VXLAN network that aggregates to it are in. Required for transport `vxlan`.
     #[schemars(range(min = VNIS.start, max = VNIS.end - 1))]
     pub vni: Field<i64>,

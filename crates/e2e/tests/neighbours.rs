@@ -1,0 +1,155 @@
+//! The switch's own addresses, asked for by a kernel, and by somebody who asks too much.
+
+mod support;
+
+use e2e::netns::Namespace;
+use e2e::virtio::Options;
+use e2e::{Result, cpu};
+use support::stream::{aggregation, exchange, mac, network, patch, uplink};
+use support::{Home, wait_for};
+
+const V4: &str = "192.0.2.1";
+const V6: &str = "2001:db8::1";
+/// The MAC address of somebody who asks by hand.
+const ASKER: [u8; 6] = [2, 0, 0, 0, 0, 9];
+
+/// `[aggregation]` with an address of each version, and the next hop in this VLAN.
+fn both(vlan: &str) -> String {
+    aggregation(0, &[(100, 1)], "")
+        .replace(&format!("[\"{V4}\"]"), &format!("[\"{V4}\", \"{V6}\"]"))
+        .replace("[[aggregation.next-hop]]\n", &format!("[[aggregation.next-hop]]\n{vlan}"))
+}
+
+/// The kernel's end of the cable has addresses at `device`.
+fn addresses(there: &Namespace, device: &str) -> Result<()> {
+    let on = format!("echo 0 >/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
+    there.run("sh", &["-c", &on])?;
+    there.run("ip", &["address", "add", "192.0.2.9/24", "dev", device])?;
+    there.run("ip", &["address", "add", "2001:db8::9/64", "dev", device, "nodad"])?;
+    Ok(())
+}
+
+/// The kernel finds out who has the addresses, and finds it confirmed.
+fn finds(there: &Namespace, device: &str) {
+    for address in [V4, V6] {
+        let entry = || there.run("ip", &["neigh", "show", address, "dev", device]).unwrap();
+        // Nobody answers to the ping itself.
+        assert!(there.run("ping", &["-c", "1", "-W", "1", address]).is_err());
+        wait_for("an answer", || entry().contains(&format!("lladdr {} ", mac(0))).then_some(()));
+        // Who knows the address asks it alone whether it is there still.
+        there.run("ip", &["neigh", "change", address, "dev", device, "nud", "probe"]).unwrap();
+        wait_for("an answer to a probe", || entry().contains("REACHABLE").then_some(()));
+    }
+}
+
+fn a_kernel_asks(driver: &str) -> Result<()> {
+    let _alone = cpu::alone();
+    let (here, there) = support::two_namespaces()?;
+    addresses(&there, "up1")?;
+    let home = Home::new();
+    let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"{driver}\"\ninterface = \"up0\"\naggregate = true\n");
+    let config = [wan, support::port("nf"), patch("nf", "wan"), both(""), support::SLEEPER.into()];
+    let millrace = home.start_inside(&here, &config.concat());
+    millrace.wait_up(&["wan"]);
+    finds(&there, "up1");
+    // Who wants to have the address itself hears that it is taken (RFC 4862).
+    there.run("ip", &["address", "add", &format!("{V6}/64"), "dev", "up1"])?;
+    wait_for("the kernel to give it up", || {
+        there.run("ip", &["-6", "address", "show", "dev", "up1"]).unwrap().contains("dadfailed").then_some(())
+    });
+    assert!(millrace.port("wan").0.neighbours_answered >= 5);
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn a_kernel_asks_over_packet_sockets() -> Result<()> {
+    a_kernel_asks("af_packet")
+}
+
+#[test]
+fn a_kernel_asks_over_af_xdp() -> Result<()> {
+    a_kernel_asks("af_xdp")
+}
+
+/// An ARP request for the switch's address.
+fn question() -> Vec<u8> {
+    let request = [8, 6, 0, 1, 8, 0, 6, 4, 0, 1];
+    [&[0xff; 6][..], &ASKER, &request, &ASKER, &[192, 0, 2, 9], &[0; 6], &[192, 0, 2, 1], &[0; 18]].concat()
+}
+
+/// In the VLAN of the next hop the switch has its addresses, and in no other; what it does not answer it forwards.
+#[test]
+fn answers_are_in_the_vlan_of_the_next_hop() -> Result<()> {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let config = [network("wan"), support::port("nf"), patch("nf", "wan"), both("vlan = 7\n"), support::SLEEPER.into()];
+    let millrace = home.start(&config.concat());
+    let [mut wan, mut nf] = ["wan", "nf"].map(|port| Options::new(home.socket(port)).connect().unwrap());
+    millrace.wait_up(&["wan", "nf"]);
+    let tagged = |vid: u8| [&question()[..12], &[0x81, 0, 0, vid], &question()[12..]].concat();
+    for frame in [tagged(8), tagged(7), question()] {
+        assert!(wan.send(&[&frame], 1)?);
+    }
+    wan.flush();
+    let mut answers = Vec::new();
+    let mut passed = Vec::new();
+    wait_for("one answer, and two frames that pass", || {
+        for (guest, taken) in [(&mut wan, &mut answers), (&mut nf, &mut passed)] {
+            guest
+                .receive(64, |bytes| {
+                    taken.push(bytes.to_vec());
+                    Ok(())
+                })
+                .unwrap();
+        }
+        (answers.len() == 1 && passed.len() == 2).then_some(())
+    });
+    assert_eq!((&answers[0][..6], &answers[0][12..18]), (&ASKER[..], &[0x81, 0, 0, 7, 8, 6][..]));
+    assert_eq!(passed, [tagged(8), question()]);
+    millrace.none_dropped();
+    millrace.stop();
+    Ok(())
+}
+
+/// Far more questions than the switch answers are dropped by name, and packets pass all the while.
+#[test]
+fn who_asks_too_much_disturbs_nobody() -> Result<()> {
+    let _alone = cpu::alone();
+    let homes = [Home::new(), Home::new()];
+    // Both the other switch and the one who asks are at ports that aggregate.
+    let asker = [network("asker"), support::port("idle"), patch("asker", "idle")];
+    let near = [network("wan"), support::port("nf"), patch("nf", "wan"), both("port = \"wan\"\n")];
+    let far = [uplink("wan", &homes[0].socket("wan")), support::port("nf"), patch("nf", "wan")];
+    let first = homes[0].start(&([asker.concat(), near.concat(), support::SLEEPER.into()].concat()));
+    let second = homes[1].start(&[far.concat(), aggregation(1, &[(100, 0)], ""), support::SLEEPER.into()].concat());
+    second.wait_up(&["wan"]);
+    let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
+    let mut asker = Options::new(homes[0].socket("asker")).connect()?;
+    first.wait_up(&["wan", "nf", "asker"]);
+    let question = question();
+    let (mut asked, mut answers) = (0, 0);
+    for _ in 0..50 {
+        for _ in 0..100 {
+            asker.reap()?;
+            asked += u64::from(asker.send(&[&question], 1)?);
+        }
+        asker.flush();
+        exchange(&mut ends, 200, &[100])?;
+        asker.receive(256, |bytes| {
+            answers += 1;
+            assert_eq!((&bytes[..6], &bytes[28..32]), (&ASKER[..], &[192, 0, 2, 1][..]));
+            Ok(())
+        })?;
+    }
+    let flood = || first.port("asker").drops().get("neighbour-flood").copied().unwrap_or_default();
+    wait_for("all questions to be counted", || {
+        (first.port("asker").0.neighbours_answered + flood() == asked).then_some(())
+    });
+    assert!(flood() > 0 && answers > 0, "{asked} asked, {answers} answered");
+    second.none_dropped();
+    assert_eq!(first.port("wan").dropped() + first.port("nf").dropped(), 0);
+    first.stop();
+    second.stop();
+    Ok(())
+}
