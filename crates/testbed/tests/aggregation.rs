@@ -61,7 +61,8 @@ fn measured(path: &str, size: u16, placements: &[(&str, f64)]) {
         assert!(loads.iter().any(|load| load["mpps"].as_f64().unwrap() > 0.0), "{run}");
         for load in loads {
             let held = load["packets_a_frame"].as_f64().unwrap();
-            assert!((1.0..=*most).contains(&held), "{load}");
+            // Packets and frames are read one after the other, while both of them grow.
+            assert!((0.9..1.5 * most).contains(&held), "{load}");
             assert!(load["function"]["packets"].as_u64() >= load["function"]["frames"].as_u64(), "{load}");
         }
         assert!(loads.iter().any(|load| load["packets_a_frame"].as_f64().unwrap() > most / 2.0), "{run}");

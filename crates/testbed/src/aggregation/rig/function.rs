@@ -85,7 +85,7 @@ impl Function {
         if placement.in_function() {
             let file = rig.file("function.toml");
             let failed = |source| RigError::System { action: "the function's rules can't be written", source };
-            std::fs::write(&file, rules.to_string()).map_err(failed)?;
+            std::fs::write(&file, rules.section(Some("right"))).map_err(failed)?;
             command.arg("--aggregation").arg(file);
         }
         if placement == Placement::Native {

@@ -59,16 +59,23 @@ pub struct Rules {
     pub next: u8,
 }
 
+impl Rules {
+    /// The section `[aggregation]`, with the next hop behind this port, if it is to be told.
+    pub fn section(self, port: Option<&str>) -> String {
+        let Rules { own, next } = self;
+        let port = port.map_or(String::new(), |port| format!("port = \"{port}\"\n"));
+        format!(
+            "[aggregation]\nmac = \"02:00:00:00:01:{own:02x}\"\naddresses = [\"192.0.2.{own}\"]\n\
+             [[aggregation.next-hop]]\nnfi = 7\nmac = \"02:00:00:00:01:{next:02x}\"\nip = \"192.0.2.{next}\"\n{port}\
+             [[aggregation.flow]]\nsc = {CHAIN}\nnfi = 7\n"
+        )
+    }
+}
+
 impl Display for Rules {
     /// The section `[aggregation]`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Rules { own, next } = self;
-        write!(
-            f,
-            "[aggregation]\nmac = \"02:00:00:00:01:{own:02x}\"\naddresses = [\"192.0.2.{own}\"]\n\
-             [[aggregation.next-hop]]\nnfi = 7\nmac = \"02:00:00:00:01:{next:02x}\"\nip = \"192.0.2.{next}\"\n\
-             [[aggregation.flow]]\nsc = {CHAIN}\nnfi = 7\n"
-        )
+        f.write_str(&self.section(None))
     }
 }
 

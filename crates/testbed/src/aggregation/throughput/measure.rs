@@ -91,10 +91,12 @@ fn packets(snapshot: &Snapshot, port: &str) -> (u64, u64) {
 
 /// Packets that the first node sent to the second one, and the frames that they were in.
 fn on_the_link((before, after): (&Snapshot, &Snapshot)) -> (u64, u64) {
-    let sent = between(before, after, |s| packets(s, "wan").1);
-    let joined = |s: &Snapshot| Some(s.aggregation.as_ref()?.ports.first()?.sent.frames);
-    let frames = between(before, after, |s| joined(s).unwrap_or_else(|| packets(s, "wan").1));
-    (sent, frames)
+    let joined = |s: &Snapshot| {
+        let sent = &s.aggregation.as_ref()?.ports.first()?.sent;
+        Some((sent.packets, sent.frames))
+    };
+    let both = |s: &Snapshot| joined(s).unwrap_or_else(|| (packets(s, "wan").1, packets(s, "wan").1));
+    (between(before, after, |s| both(s).0), between(before, after, |s| both(s).1))
 }
 
 fn spent(before: &Moment, after: &Moment, packets: f64) -> Spent {
