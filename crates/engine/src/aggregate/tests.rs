@@ -478,6 +478,19 @@ fn service_chains_by_vni() {
     assert_eq!(arrived, [&packets[0], &packets[2], &packets[1]].map(Clone::clone));
 }
 
+#[test]
+fn a_packet_alone_goes_as_it_is_and_is_counted_to_its_next_hop() {
+    let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, 1);
+    let lone = [packet(60, Some(21), 7)];
+    let sent = rig.send(&lone, usize::MAX);
+    assert_eq!((sent.frames, sent.bytes), (1, 60));
+    assert_eq!(rig.taken(), lone);
+    let [out, _] = rig.counted();
+    assert_eq!((out.packets, out.frames, out.aggregates), (1, 1, 0));
+    let hop = rig.member.traffic[0].hop(paflow::Nfi::new(2).unwrap());
+    assert_eq!((hop.packets.get(), hop.frames.get()), (1, 1));
+}
+
 /// Four queues with eight packets each fill the same frames as one with 32.
 #[test]
 fn what_is_left_of_one_burst_goes_with_the_next() {
