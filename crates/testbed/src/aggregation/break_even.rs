@@ -111,9 +111,15 @@ fn picture(points: &[(f64, f64)], hops: &[(String, f64)]) -> String {
         svg.line(&across(ns), "#d8d8d8", "");
         svg.label((LEFT - 6.0, y(ns) + 4.0), "end", 12, &format!("{ns}"));
     }
+    let mut hops: Vec<_> = hops.iter().collect();
+    hops.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut free = 0.0;
     for (path, ns) in hops {
         svg.line(&across(*ns), "#1f4e79", "stroke-dasharray=\"5 3\"");
-        svg.label((LEFT + PLOT + 6.0, y(*ns) + 4.0), "start", 12, &format!("{path}, {ns:.0} ns"));
+        // Names of lines that are close to each other go below each other.
+        let at = (y(*ns) + 4.0).max(free);
+        free = at + 14.0;
+        svg.label((LEFT + PLOT + 6.0, at), "start", 12, &format!("{path}, {ns:.0} ns"));
     }
     let line: Vec<_> = points.iter().map(|&(size, ns)| (x(size), y(ns))).collect();
     svg.line(&line, "#b02030", "stroke-width=\"2\"");
