@@ -96,12 +96,11 @@ fn answers_are_in_the_vlan_of_the_next_hop() -> Result<()> {
     let mut passed = Vec::new();
     wait_for("one answer, and two frames that pass", || {
         for (guest, taken) in [(&mut wan, &mut answers), (&mut nf, &mut passed)] {
-            guest
-                .receive(64, |bytes| {
-                    taken.push(bytes.to_vec());
-                    Ok(())
-                })
-                .unwrap();
+            let take = |bytes: &[u8]| {
+                taken.push(bytes.to_vec());
+                Ok(())
+            };
+            guest.receive(64, take).unwrap();
         }
         (answers.len() == 1 && passed.len() == 2).then_some(())
     });

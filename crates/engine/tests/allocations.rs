@@ -4,7 +4,7 @@
 
 use engine::Switch;
 use engine::spec::{
-    AggregationSpec, BridgeSpec, Chains, Driver, FailMode, Idle, Mode, NextHopSpec, PortSpec, Spec, Vlan, WorkerSpec,
+    AggregationSpec, BridgeSpec, Chains, Driver, FailMode, Idle, Mode, NextHopSpec, Pace, PortSpec, Spec, Vlan, WorkerSpec,
 };
 use engine::stats::Snapshot;
 use openflow::ofp::port;
@@ -92,7 +92,7 @@ fn replay(home: &Path, name: &str, frames: &[Vec<u8>]) -> PortSpec {
     }
     let path = home.join(name);
     std::fs::write(&path, file).unwrap();
-    PortSpec::new(name, Driver::Pcap { replay: Some(path), record: None, repeat: true })
+    PortSpec::new(name, Driver::Pcap { replay: Some(path), record: None, repeat: true, pace: Pace::default() })
 }
 
 fn sink(name: &str) -> PortSpec {
@@ -132,7 +132,7 @@ fn patch(a: &str, b: &str) -> [String; 2] {
 }
 
 fn poller() -> WorkerSpec {
-    WorkerSpec { cpu: None, idle: Idle::Poll, queues: Vec::new() }
+    WorkerSpec { idle: Idle::Poll, ..WorkerSpec::default() }
 }
 
 /// The switch that joins; it has all else as well.
