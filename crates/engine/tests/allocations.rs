@@ -4,7 +4,8 @@
 
 use engine::Switch;
 use engine::spec::{
-    AggregationSpec, BridgeSpec, Chains, Driver, FailMode, Idle, Mode, NextHopSpec, Pace, PortSpec, Spec, Vlan, WorkerSpec,
+    AggregationSpec, BridgeSpec, Chains, Driver, FailMode, Idle, Mode, NextHopSpec, Pace, PortSpec, Spec, Vlan,
+    WorkerSpec,
 };
 use engine::stats::Snapshot;
 use openflow::ofp::port;
