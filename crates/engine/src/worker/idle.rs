@@ -10,8 +10,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Polling goes on for so long after the last frame before a worker rests, if nobody says otherwise. Waking up costs several microseconds, so
-/// giving up earlier would lose more than it saves.
+/// Polling goes on for so long after the last frame before a worker rests, if nobody says otherwise. Waking up costs several
+/// microseconds, so giving up earlier would lose more than it saves.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// First and longest pause of the backoff policy.
