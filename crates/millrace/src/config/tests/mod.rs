@@ -1,5 +1,9 @@
 //! What the judge says, and where.
 
+mod aggregation;
+mod openflow;
+mod vxlan;
+
 use super::*;
 
 fn parse(text: &str) -> Result<(Config, Report), Report> {
@@ -410,120 +414,6 @@ patch = [{ports=['a', 'b']}]
 ";
 
 #[test]
-fn aggregation_gets_its_defaults() {
-    let config = valid(&format!(
-        "{NETWORK}[aggregation]
-mac = '02:00:00:00:00:01'
-addresses = ['192.0.2.1', '2001:db8::1']
-next-hop = [{{nfi=7, mac='02:00:00:00:00:02', ip='192.0.2.2'}},
-            {{nfi=20000, mac='02:00:00:00:00:03', ip='2001:db8::2', port='a', source-port=1000}}]
-flow = [{{sc=100, nfi=7}}, {{sc=4094, nfi=20000}}]
-"
-    ));
-    let aggregation = config.aggregation.unwrap();
-    assert_eq!((aggregation.mtu, aggregation.udp_port), (1500, 50_261));
-    assert_eq!(aggregation.transport, Transport::Udp);
-    let ports: Vec<u16> = aggregation.next_hops.iter().map(|hop| hop.source_port).collect();
-    assert_eq!(ports, [49_159, 1000]);
-    assert_eq!(aggregation.flows, [Flow { sc: 100, nfi: 7 }, Flow { sc: 4094, nfi: 20_000 }]);
-    let checksums = aggregation.next_hops.iter().map(|hop| match aggregation.route(hop).carrier {
-        paflow::outer::Carrier::Udp(tunnel) => tunnel.checksum,
-        other => panic!("{other:?}"),
-    });
-    assert!(checksums.eq([paflow::outer::Checksum::Zero, paflow::outer::Checksum::Computed]));
-    assert!(config.ports[0].aggregate && !config.ports[1].aggregate);
-}
-
-#[test]
-fn aggregation_is_judged() {
-    let found = problems(NETWORK);
-    assert_eq!(found, ["1:45: there is nothing to aggregate for; add an [aggregation] section"]);
-    let own = "mac='02:00:00:00:00:01'\naddresses=['192.0.2.1']\n";
-    let hop = "{nfi=7, mac='02:00:00:00:00:02', ip='192.0.2.2'}";
-    let cases = [
-        (String::new(), "3:1: `mac` is missing; "),
-        (String::new(), "3:1: `addresses` is missing; "),
-        ("mac='01:00:00:00:00:01'".into(), "4:5: 01:00:00:00:00:01 is not the address of a single station; "),
-        ("addresses=[]".into(), "4:11: the switch has no address; "),
-        ("addresses=['x']".into(), "4:12: `x` is not an IP address; "),
-        ("addresses=['224.0.0.1']".into(), "4:12: 224.0.0.1 is not the address of a single station; "),
-        ("addresses=['192.0.2.1', '192.0.2.2']".into(), "4:25: there are two addresses of this version of IP; "),
-        ("mtu=100".into(), "4:5: `mtu` cannot be 100; give a number from 256 to 9000"),
-        ("udp-port=0".into(), "4:10: `udp-port` cannot be 0; "),
-        ("transport='tcp'".into(), "4:11: unknown value `tcp`; known here: udp, vxlan"),
-        ("next-hop=[{}]".into(), "4:11: `nfi` is missing; "),
-        ("next-hop=[{nfi=0}]".into(), "4:16: `nfi` cannot be 0; "),
-        (format!("{own}next-hop=[{hop}, {hop}]"), "6:66: there are two next hops 7; "),
-        (format!("{own}next-hop=[{{ip='192.0.2.1'}}]"), "6:15: this is the switch's own address; "),
-        (format!("{own}next-hop=[{{ip='2001:db8::2'}}]"), "6:15: the switch has no IPv6 address to send from; "),
-        (format!("{own}next-hop=[{{vlan=4095}}]"), "6:17: `vlan` cannot be 4095; give a number from 1 to 4094"),
-        (format!("{own}next-hop=[{{vni=1}}]"), "6:16: `vni` means nothing to transport udp; "),
-        (format!("{own}transport='vxlan'\nnext-hop=[{hop}]"), "7:11: `vni` is missing; "),
-        (format!("{own}next-hop=[{{port='b'}}]"), "6:17: port `b` does not aggregate; "),
-        (format!("{own}next-hop=[{{port='c'}}]"), "6:17: there is no port `c`; "),
-        (format!("{own}next-hop=[{hop}]\nflow=[{{sc=1, nfi=8}}]"), "7:18: there is no next hop 8; "),
-        (format!("{own}next-hop=[{hop}]\nflow=[{{sc=4095, nfi=7}}]"), "7:11: `sc` cannot be 4095; "),
-        (
-            format!("{own}next-hop=[{hop}]\nflow=[{{sc=1, nfi=7}}, {{sc=1, nfi=7}}]"),
-            "7:26: service chain 1 has two flows; ",
-        ),
-    ];
-    for (text, expected) in cases {
-        let found = problems(&format!("{NETWORK}[aggregation]\n{text}\n"));
-        assert!(found.iter().any(|line| line.starts_with(expected)), "{text}: {expected}: {found:#?}");
-    }
-    let found = problems(&format!("{}[aggregation]\n{own}", NETWORK.replace(", aggregate=true", "")));
-    assert!(found[0].starts_with("3:1: no port aggregates; "), "{found:#?}");
-    let two = NETWORK.replace("driver='sink'}]", "driver='sink', aggregate=true}]");
-    let found = problems(&format!("{two}[aggregation]\n{own}next-hop=[{hop}]"));
-    assert!(found[0].starts_with("6:11: several ports aggregate, and packets that leave by any of them"), "{found:#?}");
-    let chains =
-        format!("{NETWORK}[aggregation]\n{own}service-chain-id='vni'\nnext-hop=[{hop}]\nflow=[{{sc=70000, nfi=7}}]");
-    assert_eq!(valid(&chains).aggregation.unwrap().flows[0].sc, 70_000);
-}
-
-#[test]
-fn openflow_listens_on_loopback_only() {
-    let openflow =
-        valid("[openflow]\nlisten = ['127.0.0.1:6653', 'unix:of.sock']\ndatapath-id = 5\n").openflow.unwrap();
-    let wanted = [ListenAddress::Tcp("127.0.0.1:6653".parse().unwrap()), ListenAddress::Unix("/etc/of.sock".into())];
-    assert_eq!((&openflow.listen[..], openflow.datapath_id), (&wanted[..], 5));
-    assert!(valid("[openflow]\nlisten = ['[::1]:1']\n").openflow.unwrap().datapath_id > 0);
-    for (text, expected) in [
-        ("listen = ['192.0.2.1:6653']", "2:11: 192.0.2.1 is not a loopback address; "),
-        ("listen = []", "2:10: controllers have no way to the switch; "),
-        ("controllers = ['192.0.2.1:6653']", "2:16: `192.0.2.1:6653` is not the address of a controller; "),
-        ("controllers = ['tcp:192.0.2.1:0']", "2:16: `tcp:192.0.2.1:0` is not the address of a controller; "),
-        ("listen = ['[::1]:1']\nfail-mode = 'open'", "3:13: unknown value `open`"),
-        ("listen = ['[::1]:1']\nrelay = true", "3:9: there is no aggregation table to relay flows for; "),
-        ("datapath-id = 0", "2:15: `datapath-id` cannot be 0; give 1 or more"),
-        ("", "1:1: controllers have no way to the switch; "),
-    ] {
-        let found = problems(&format!("[openflow]\n{text}\n"));
-        assert!(found.iter().any(|line| line.starts_with(expected)), "{text}: {found:#?}");
-    }
-}
-
-#[test]
-fn one_bridge_goes_by_flows() {
-    const PORTS: &str = "port = [{name='a', driver='sink'}, {name='b', driver='sink'}, {name='c', driver='sink'},
-                                 {name='d', driver='sink'}]\n";
-    let one = "bridge = [{name='x', ports=['a', 'b'], openflow=true}, {name='y', ports=['c', 'd']}]\n";
-    let channel = "[openflow]\ncontrollers = ['tcp:192.0.2.1:6653', 'unix:c.sock']\nfail-mode = 'secure'";
-    let config = valid(&format!("{PORTS}{one}{channel}"));
-    assert_eq!(config.bridges.iter().map(|bridge| bridge.openflow).collect::<Vec<_>>(), [true, false]);
-    let openflow = config.openflow.unwrap();
-    let wanted = [ListenAddress::Tcp("192.0.2.1:6653".parse().unwrap()), ListenAddress::Unix("/etc/c.sock".into())];
-    assert_eq!((&openflow.controllers[..], openflow.fail_mode), (&wanted[..], FailMode::Secure));
-    assert!(openflow.listen.is_empty() && !openflow.relay);
-    let found = problems(&format!("{PORTS}{one}"));
-    assert!(found[0].contains("nobody can set this bridge's flows"), "{found:#?}");
-    let two = one.replace("'d']", "'d'], openflow=true");
-    let found = problems(&format!("{PORTS}{two}{channel}"));
-    assert!(found[0].contains("bridge `y` cannot have `openflow` as well"), "{found:#?}");
-}
-
-#[test]
 fn confinement_is_on_unless_it_is_switched_off() {
     let confinement = |text: &str| valid(text).confinement;
     assert!(confinement("").enabled && !confinement("confinement.enabled = false").enabled);
@@ -548,7 +438,7 @@ fn positions_count_characters() {
 
 #[test]
 fn no_damage_to_a_file_makes_the_judge_fail() {
-    let example = include_str!("example.toml");
+    let example = include_str!("../example.toml");
     let damaged = (0..example.len()).filter(|&at| example.is_char_boundary(at)).flat_map(|at| {
         let (before, after) = example.split_at(at);
         let rest: String = after.chars().skip(1).collect();
@@ -563,62 +453,3 @@ fn no_damage_to_a_file_makes_the_judge_fail() {
 }
 
 const ENDS: &str = "local={mac='02:00:00:00:01:01', ip='192.0.2.1'}, remote={mac='02:00:00:00:01:02', ip='192.0.2.2'}";
-
-fn tunnel(driver: &str, vxlan: &str) -> String {
-    format!("port = [{{name='a', driver='{driver}', interface='eth1', vxlan={{{vxlan}}}}}]")
-}
-
-#[test]
-fn a_tunnel_gets_its_defaults() {
-    use paflow::outer::{Addresses, Checksum};
-    use paflow::vxlan::{End, Endpoints};
-    let config = valid(&tunnel("af_packet", &format!("vni=100, {ENDS}")));
-    let endpoints = Endpoints {
-        source: [2, 0, 0, 0, 1, 1],
-        destination: [2, 0, 0, 0, 1, 2],
-        addresses: Addresses::V4 { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 2].into() },
-        port: 4789,
-        vni: 100,
-        hop_limit: 64,
-        checksum: Checksum::Zero,
-    };
-    assert_eq!(config.ports[0].vxlan, End::new(&endpoints, 1500).ok());
-    let ends = ENDS.replace("192.0.2.", "2001:db8::");
-    let config = valid(&tunnel("tap", &format!("vni=0, udp-port=8472, mtu=9000, {ends}")));
-    let addresses = Addresses::V6 {
-        source: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
-        destination: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 2].into(),
-    };
-    let endpoints = Endpoints { addresses, port: 8472, vni: 0, checksum: Checksum::Computed, ..endpoints };
-    assert_eq!(config.ports[0].vxlan, End::new(&endpoints, 9000).ok());
-}
-
-#[test]
-fn a_tunnel_is_judged() {
-    for (text, wanted) in [
-        (tunnel("af_packet", ENDS), "`vni` is missing; "),
-        (tunnel("af_packet", &format!("vni=16777216, {ENDS}")), "`vni` cannot be 16777216; "),
-        (tunnel("af_packet", "vni=1"), "`local` is missing; "),
-        (
-            tunnel("af_packet", &format!("vni=1, {}", ENDS.replace("ip='192.0.2.2'", "ip='192.0.2.1'"))),
-            "both ends have",
-        ),
-        (tunnel("af_packet", &format!("vni=1, {}", ENDS.replace("192.0.2.2", "2001:db8::2"))), "there is no path from"),
-        (tunnel("af_packet", &format!("vni=1, {}", ENDS.replace("192.0.2.2", "224.0.0.1"))), "224.0.0.1 is not the"),
-        (
-            tunnel("af_packet", &format!("vni=1, {}", ENDS.replace("02:00:00:00:01:02", "ff:ff:ff:ff:ff:ff"))),
-            "ff:ff:ff",
-        ),
-        (
-            tunnel("af_packet", &format!("vni=1, {ENDS}")).replace("eth1'", "eth1', aggregate=true"),
-            "a port can't both aggregate and be the end of a tunnel; ",
-        ),
-        (
-            tunnel("sink", &format!("vni=1, {ENDS}")).replace("interface='eth1', ", ""),
-            "no tunnel can end at a port of driver sink; end it at a port towards the network: af_xdp, af_packet, ",
-        ),
-    ] {
-        let found = problems(&text);
-        assert!(found.iter().any(|problem| problem.contains(wanted)), "{wanted}: {found:#?}");
-    }
-}
