@@ -21,7 +21,7 @@ fn alone() -> MutexGuard<'static, ()> {
 /// The program that the environment variable MILLRACE names, or the one that cargo builds beside `testbed`.
 fn millrace() -> PathBuf {
     let build = || {
-        let build = Command::new(env!("CARGO")).args(["build", "--quiet", "--package", "millrace"]).status();
+        let build = Command::new(env!("CARGO")).args(["build", "--quiet", "--workspace", "--bins"]).status();
         assert!(build.expect("cargo runs").success(), "Millrace does not build");
         Path::new(env!("CARGO_BIN_EXE_testbed")).with_file_name("millrace")
     };

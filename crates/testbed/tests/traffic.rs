@@ -15,7 +15,7 @@ fn programs() -> &'static Path {
         if let Some(millrace) = std::env::var_os("MILLRACE") {
             return directory(Path::new(&millrace));
         }
-        let words = ["build", "--quiet", "--package", "millrace", "--package", "millrace-nf", "--bins"];
+        let words = ["build", "--quiet", "--workspace", "--bins"];
         let build = Command::new(env!("CARGO")).args(words).status();
         assert!(build.expect("cargo runs").success(), "Millrace does not build");
         directory(Path::new(env!("CARGO_BIN_EXE_testbed")))

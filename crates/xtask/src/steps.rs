@@ -6,7 +6,7 @@ use crate::{fuzz, instructions};
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find what is broken outright.
-const FUZZ_SECONDS: u32 = 15;
+const FUZZ_SECONDS: u32 = 10;
 
 struct Step {
     name: &'static str,

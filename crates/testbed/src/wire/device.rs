@@ -89,7 +89,7 @@ impl Device {
             }
             from.recycle();
         }
-        let room = window.saturating_sub(self.sent.saturating_sub(self.sequence.next())).min(MAX_BURST as u64);
+        let room = window.saturating_sub(self.under_way()).min(MAX_BURST as u64);
         if room == 0 {
             return Ok(received);
         }
@@ -114,6 +114,12 @@ impl Device {
     /// What was counted so far.
     pub fn counts(&self) -> Counts {
         self.sequence.counts()
+    }
+
+    /// Frames that were sent and have not come back, as far as it knows.
+    #[inline(always)]
+    pub fn under_way(&self) -> u64 {
+        self.sent.saturating_sub(self.sequence.next())
     }
 
     /// Gives up on everything that is on its way.

@@ -23,8 +23,10 @@ use std::time::{Duration, Instant};
 
 /// Rounds without a frame after which sleeping peers are woken.
 const KICK_ROUNDS: u64 = 64;
-/// Seconds in which every frame that is on its way arrives.
+/// Seconds after which what is on its way is looked at: if nobody takes the switch's processor away, all has arrived.
 const DRAIN: f64 = 0.005;
+/// How often, until the rest is given up.
+const DRAINS: usize = 40;
 /// How long the switch may take until the first frame is back.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -89,7 +91,12 @@ fn measure<T: Touch>(wire: &Wire, mut device: Device, mut connected: Connected) 
 
 /// Takes in what is on its way, and gives up on what does not come: with frames that are not compared nothing else tells.
 fn drain<T: Touch>(device: &mut Device, function: &mut Function, hz: f64) -> Result<(), WireError> {
-    pump::<T>(0, device, function, (DRAIN * hz) as u64, &mut Tally::default())?;
+    for _ in 0..DRAINS {
+        pump::<T>(0, device, function, (DRAIN * hz) as u64, &mut Tally::default())?;
+        if device.under_way() == 0 {
+            break;
+        }
+    }
     device.give_up();
     Ok(())
 }
