@@ -16,15 +16,16 @@ const SLAB: usize = 4608;
 
 /// What is held.
 pub(super) struct Held {
-    slabs: Box<[Slab; SLABS]>,
+    /// Whom each slab is for, if it is in use. Apart from the slabs, so that looking for one takes one line of the cache and
+    /// not one of each slab.
+    next_hops: [Option<Nfi>; SLABS],
     /// How many are in use.
     used: usize,
+    slabs: Box<[Slab; SLABS]>,
 }
 
 /// Where it is held for one next hop.
 pub(super) struct Slab {
-    /// Whom for, if it is in use.
-    next_hop: Option<Nfi>,
     /// Packets.
     pub(super) count: u16,
     /// Their own bytes.
@@ -37,8 +38,8 @@ pub(super) struct Slab {
 impl Held {
     /// Nothing.
     pub(super) fn new() -> Held {
-        let slab = |_| Slab { next_hop: None, count: 0, bytes: 0, size: 0, entries: [0; SLAB] };
-        Held { slabs: Box::new(from_fn(slab)), used: 0 }
+        let slab = |_| Slab { count: 0, bytes: 0, size: 0, entries: [0; SLAB] };
+        Held { next_hops: [None; SLABS], used: 0, slabs: Box::new(from_fn(slab)) }
     }
 
     #[inline(always)]
@@ -48,13 +49,19 @@ impl Held {
 
     /// What is held, and for whom.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Nfi, &Slab)> {
-        self.slabs.iter().filter_map(|slab| Some((slab.next_hop?, slab)))
+        self.next_hops.iter().zip(&self.slabs[..]).filter_map(|(next_hop, slab)| Some(((*next_hop)?, slab)))
     }
 
     /// What is held for this next hop.
     #[inline(always)]
     pub(super) fn of(&self, next_hop: Nfi) -> Option<&Slab> {
-        if self.is_empty() { None } else { self.iter().find(|(held, _)| *held == next_hop).map(|(_, slab)| slab) }
+        if self.is_empty() { None } else { self.place(Some(next_hop)).map(|index| &self.slabs[index]) }
+    }
+
+    /// The first slab that is for this next hop, or that is free.
+    #[inline(always)]
+    fn place(&self, next_hop: Option<Nfi>) -> Option<usize> {
+        self.next_hops.iter().position(|&other| other == next_hop)
     }
 
     /// Next hops for which nothing is held, and something could be.
@@ -72,36 +79,40 @@ impl Held {
     /// Where to hold what goes to this next hop: behind what is held for it, or in a free slab, of which there has to be
     /// one.
     pub(super) fn slab(&mut self, next_hop: Nfi) -> &mut Slab {
-        let known = self.slabs.iter().position(|slab| slab.next_hop == Some(next_hop));
-        let free = || self.slabs.iter().position(|slab| slab.next_hop.is_none()).expect("free slabs were counted");
-        let index = known.unwrap_or_else(free);
+        let known = self.place(Some(next_hop));
+        let index = known.unwrap_or_else(|| self.place(None).expect("free slabs were counted"));
         self.used += usize::from(known.is_none());
-        let slab = &mut self.slabs[index];
-        slab.next_hop = Some(next_hop);
-        slab
+        self.next_hops[index] = Some(next_hop);
+        &mut self.slabs[index]
     }
 
     /// What was held for this next hop has gone: how many packets.
     pub(super) fn release(&mut self, next_hop: Nfi) -> i32 {
-        let slab = self.slabs.iter_mut().find(|slab| slab.next_hop == Some(next_hop));
-        self.used -= usize::from(slab.is_some());
-        slab.map_or(0, Slab::empty)
+        self.place(Some(next_hop)).map_or(0, |index| self.empty(index))
     }
 
     /// All of it has gone: how many packets.
     pub(super) fn clear(&mut self) -> i32 {
-        self.used = 0;
-        self.slabs.iter_mut().map(Slab::empty).sum()
+        let mut packets = 0;
+        for index in 0..SLABS {
+            if self.next_hops[index].is_some() {
+                packets += self.empty(index);
+            }
+        }
+        packets
+    }
+
+    fn empty(&mut self, index: usize) -> i32 {
+        let slab = &mut self.slabs[index];
+        let packets = slab.count;
+        (slab.count, slab.bytes, slab.size) = (0, 0, 0);
+        self.next_hops[index] = None;
+        self.used -= 1;
+        packets.into()
     }
 }
 
 impl Slab {
-    fn empty(&mut self) -> i32 {
-        let packets = self.count;
-        (self.next_hop, self.count, self.bytes, self.size) = (None, 0, 0, 0);
-        packets.into()
-    }
-
     /// Adds a packet: it has room, as its group was one that [`Held::takes`].
     pub(super) fn push(&mut self, frames: &Frames<'_>, frame: &Frame<'_>) {
         let len = frame.len() as u16;

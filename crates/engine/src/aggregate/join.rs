@@ -97,7 +97,7 @@ impl Join {
         if rules.drop_unknown && next_hops.contains(&None) {
             return self.transmit_known(frames, next_hops, more, state);
         }
-        self.transmit_planned(frames, next_hops, more, state)
+        self.transmit_planned(frames, (lengths, next_hops), more, state)
     }
 
     /// Sends what can't be joined. Next hops are only counted, and finding them out is cheaper when the bytes were copied
@@ -124,15 +124,22 @@ impl Join {
         }
         let unknown = (all.len() - count) as u32;
         self.drops.add(Reason::UnknownChain, unknown.into());
-        let sent = self.transmit_planned(frames.select(&known[..count]), &hops[..count], more, state);
+        let frames = frames.select(&known[..count]);
+        let sent = self.transmit_planned(frames, (&lengths(&frames)[..count], &hops[..count]), more, state);
         Sent { counted: sent.counted + unknown, ..sent }
     }
 
+    /// Sends a burst of which the lengths and next hops are known.
     #[inline(always)]
-    fn transmit_planned(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], more: bool, state: &mut State) -> Sent {
+    fn transmit_planned(
+        &self,
+        frames: Frames<'_>,
+        of: (&[u16], &[Option<Nfi>]),
+        more: bool,
+        state: &mut State,
+    ) -> Sent {
         let State { rules, hops, planner, storage, arena, held, .. } = state;
-        let rules = &**rules.value();
-        let lengths = &lengths(&frames)[..frames.len()];
+        let (rules, (lengths, next_hops)) = (&**rules.value(), of);
         let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
         let room = |nfi| match rules.hop(nfi) {
             Some(hop) => Room { bytes: hops[hop].0, held: held.of(nfi).map_or(0, |slab| slab.entries().len() as u32) },
@@ -143,7 +150,7 @@ impl Join {
             if held.is_empty() {
                 return count.single(lengths, next_hops, self.inner.transmit(frames));
             }
-            return self.transmit_after(frames, next_hops, more, state);
+            return self.transmit_after(frames, of, more, state);
         }
         let holds = if more { groups_to_hold(&plan, held) } else { 0 };
         if holds == 0 && held.is_empty() && plan.groups().len() == frames.len() {
@@ -178,9 +185,9 @@ impl Join {
 
     /// The same, after nothing is held any more.
     #[cold]
-    fn transmit_after(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], more: bool, state: &mut State) -> Sent {
+    fn transmit_after(&self, frames: Frames<'_>, of: (&[u16], &[Option<Nfi>]), more: bool, state: &mut State) -> Sent {
         let before = self.flush_held(state);
-        before.and(self.transmit_planned(frames, next_hops, more, state))
+        before.and(self.transmit_planned(frames, of, more, state))
     }
 
     /// Sends what is held.
