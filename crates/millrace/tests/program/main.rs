@@ -1,5 +1,6 @@
 //! The program as its users meet it: as a process.
 
+mod capabilities;
 mod confinement;
 
 use millrace::control::{Client, ReloadReport};
