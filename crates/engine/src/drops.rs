@@ -38,7 +38,7 @@ reasons! {
     Hairpin = "hairpin",
     /// The frame's VLAN is not one that the port carries.
     Vlan = "vlan",
-    /// There is no other port in the bridge to send it to.
+    /// There is no other port in the bridge to send it to, or none that carries its VLAN.
     NoPort = "no-port",
     /// No flow of the bridge's table matches the frame.
     NoFlow = "no-flow",

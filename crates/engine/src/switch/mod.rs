@@ -21,10 +21,10 @@ use crate::aggregate::{Live, rules};
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
-use crate::forward::mac_table::Key;
+use crate::forward::mac_table::{Key, Learning, TooManyStatics};
 use crate::punt::Bell;
 use crate::spec::{AggregationSpec, BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan, WorkerSpec};
-use crate::stats::{AggregationFlow, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
+use crate::stats::{AggregationFlow, LearningStats, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 use crate::worker::{Pulse, STAGES, Unresponsive};
 use fabric::Fabric;
 use layout::{Domain, Layout};
@@ -65,6 +65,9 @@ pub enum Error {
         /// Where it is.
         place: String,
     },
+    /// A bridge has more static addresses than it has room for.
+    #[error("bridge \"{0}\": {1}")]
+    Statics(String, TooManyStatics),
 }
 
 /// What a reload did.
@@ -268,7 +271,15 @@ impl Topology {
             queues: queues.collect(),
             drops: port.drops.named(),
             neighbours_answered: port.neighbours().answered(),
+            learning: self.learning(index),
         }
+    }
+
+    fn learning(&self, port: usize) -> Option<LearningStats> {
+        let Some(Domain::Bridge { bridge, members }) = self.layout.domain_of(port) else { return None };
+        let (learning, flooded) = bridge.learning(members.iter().position(|&member| member == port)? as u16);
+        let Learning { learned, limit, over_limit, no_room } = learning;
+        Some(LearningStats { learned, limit, over_limit, no_room, flooded })
     }
 
     fn forwarding(&self, port: usize) -> String {
@@ -303,6 +314,7 @@ impl Inner {
         let old = self.topology();
         // VLANs belong to the bridge: a port that differs in them only stays open.
         let opens_like = |a: &PortSpec, b: &PortSpec| *a == PortSpec { vlan: a.vlan.clone(), ..b.clone() };
+        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec, &self.datapath)).collect::<Result<_, _>>()?;
         if old.spec.aggregation != spec.aggregation {
             let mut laid = self.laid.lock().unwrap();
             laid.spec.clone_from(&spec.aggregation);
@@ -333,7 +345,6 @@ impl Inner {
                 }
             });
         }
-        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec, &self.datapath)).collect();
         let layout = Layout::new(&spec, ports, bridges);
         let standalone = spec.bridges.iter().any(|b| b.flows == Some(FailMode::Standalone));
         self.datapath.prepare(layout.workers.len(), standalone);
@@ -464,7 +475,7 @@ impl Topology {
     }
 
     /// The bridge that `wanted` describes, with what it has learned if it is the same as before.
-    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Arc<Bridge> {
+    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Result<Arc<Bridge>, Error> {
         let vlans = |bridge: &BridgeSpec, spec: &Spec| -> Vec<Vlan> {
             let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
             bridge.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect()
@@ -476,16 +487,15 @@ impl Topology {
         };
         let had = self.bridges().find(|(had, _, _)| same(had) && vlans(had, &self.spec) == vlans(wanted, spec));
         if let Some((_, bridge, _)) = had {
-            return bridge.clone();
+            return Ok(bridge.clone());
         }
         let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
-        let mut bridge = Bridge::new(&vlans(wanted, spec), seconds);
+        let port = |name: &String| wanted.ports.iter().position(|port| port == name).map(|index| index as u16);
+        let statics = wanted.statics.iter().filter_map(|(mac, vlan, name)| Some((Key::of(*mac, *vlan), port(name)?)));
+        let statics: Vec<_> = statics.collect();
+        let mut bridge = Bridge::new(&vlans(wanted, spec), wanted.learned_limit, seconds, &statics)
+            .map_err(|error| Error::Statics(wanted.name.clone(), error))?;
         bridge.flows = wanted.flows.map(|_| datapath.number(&wanted.ports));
-        for (mac, vlan, port) in &wanted.statics {
-            if let Some(index) = wanted.ports.iter().position(|p| p == port) {
-                bridge.table.fix(Key::of(*mac, *vlan), index as u16);
-            }
-        }
-        Arc::new(bridge)
+        Ok(Arc::new(bridge))
     }
 }

@@ -266,6 +266,7 @@ fn a_worker_that_hangs_where_others_send_does_not_hold_them_up() {
             name: "br".into(),
             ports: ["g", "h", "s", "t"].map(String::from).to_vec(),
             ageing: Duration::from_secs(300),
+            learned_limit: 4096,
             statics: vec![],
             flows: None,
         }],

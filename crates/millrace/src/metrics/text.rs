@@ -1,6 +1,6 @@
 //! A snapshot as OpenMetrics text.
 
-use super::{aggregation, datapath};
+use super::{aggregation, datapath, learning};
 use engine::stats::{BURST_BOUNDS, PortStats, QueueStats, Snapshot, WorkerStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -47,6 +47,7 @@ impl Collector for Page {
             datapath::encode(&mut encoder, stats)?;
         }
         ports(&mut encoder, &snapshot.ports)?;
+        learning::encode(&mut encoder, &snapshot.ports)?;
         queues(&mut encoder, &snapshot.ports)?;
         workers(&mut encoder, &snapshot.workers)
     }
@@ -146,7 +147,7 @@ fn workers(encoder: &mut DescriptorEncoder<'_>, workers: &[WorkerStats]) -> fmt:
     }
     let hung = ("worker_hung_seconds", "How long the worker has made no round, if it hangs", MetricType::Gauge);
     family(encoder, hung, workers, labels, |worker, sample| {
-        sample.encode_gauge(worker.hung_seconds.unwrap_or_default())
+        sample.encode_gauge(&worker.hung_seconds.unwrap_or_default())
     })?;
     let stages = workers.iter().flat_map(|worker| {
         worker.stage_cycles_per_packet.iter().map(move |(stage, cycles)| (worker.index, stage, *cycles))

@@ -26,7 +26,7 @@ impl Rig {
     fn new(standalone: bool) -> Rig {
         let datapath = Arc::new(Datapath::new(Arc::new(Bell::new().unwrap())));
         datapath.prepare(1, standalone);
-        let mut bridge = Bridge::new(&[const { Vlan::Ignore }; 4], 300);
+        let mut bridge = Bridge::new(&[const { Vlan::Ignore }; 4], 4096, 300, &[]).unwrap();
         let numbered = datapath.number(&["a", "b", "c", "d"].map(String::from));
         let flows = Some(numbered.plan(0));
         bridge.flows = Some(numbered);
