@@ -129,7 +129,7 @@ fn bad_chains_are_given_back_up_to_the_budget() {
         (0..RING - 1).for_each(|_| guest.offer(&chain));
         let mut before = 0;
         while before < u64::from(RING) - 1 {
-            let done = transmit(&enqueue, &[&[0; 60]; 2]).unwrap();
+            let done = transmit(&enqueue, &[&[0; 60][..]; 2]).unwrap();
             assert_eq!(done.frames, 0);
             let now = enqueue.dropped().bad_buffer;
             assert!(now > before && (now - before) * 64 <= 2 * BUDGET, "{} in one call", now - before);
