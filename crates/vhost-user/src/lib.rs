@@ -16,7 +16,7 @@ mod mode;
 mod socket;
 mod wait;
 
-pub use event::{clear, notify};
+pub use event::Event;
 pub use mode::Mode;
 pub use socket::SocketError;
 

@@ -3,9 +3,10 @@
 use super::{Receive, Sent, Transmit, Wait};
 use crate::drops::{Drops, Reason};
 use std::cell::Cell;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use vhost_user::Event;
 use virtqueue::device::{Dequeue, DropCounts, Enqueue, Loan};
 use virtqueue::memory::Memory;
 use virtqueue::{Burst, Fatal, Frames, ordering};
@@ -73,14 +74,14 @@ impl Fault {
 
 /// What both halves have of the connection they belong to.
 struct Common {
-    call: Option<Arc<OwnedFd>>,
+    call: Option<Arc<Event>>,
     fault: Arc<Fault>,
     drops: Arc<Drops>,
     counted: Cell<DropCounts>,
 }
 
 impl Common {
-    fn new(call: Option<Arc<OwnedFd>>, fault: Arc<Fault>, drops: Arc<Drops>) -> Common {
+    fn new(call: Option<Arc<Event>>, fault: Arc<Fault>, drops: Arc<Drops>) -> Common {
         let common = Common { call, fault, drops, counted: Cell::default() };
         // The device before us may have died between publishing buffers and saying so.
         common.notify();
@@ -89,8 +90,7 @@ impl Common {
 
     fn notify(&self) {
         if let Some(call) = &self.call {
-            // A full counter means that the guest has a notification waiting; anything else ends with the session.
-            let _ = rustix::io::write(call, &1u64.to_ne_bytes());
+            call.notify();
         }
     }
 
@@ -110,7 +110,7 @@ impl Common {
 /// A guest's transmit queue.
 pub struct VhostReceive {
     ring: Dequeue,
-    kick: Option<OwnedFd>,
+    kick: Option<Event>,
     common: Common,
 }
 
@@ -124,8 +124,8 @@ impl VhostReceive {
     /// Frames come out of `ring`; `kick` is readable when the guest was asked to kick and did.
     pub fn new(
         ring: Dequeue,
-        kick: Option<OwnedFd>,
-        call: Option<Arc<OwnedFd>>,
+        kick: Option<Event>,
+        call: Option<Arc<Event>>,
         fault: Arc<Fault>,
         drops: Arc<Drops>,
     ) -> Self {
@@ -205,7 +205,7 @@ impl Receive for VhostReceive {
 
 impl VhostTransmit {
     /// Frames go into `ring`.
-    pub fn new(ring: Enqueue, call: Option<Arc<OwnedFd>>, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
+    pub fn new(ring: Enqueue, call: Option<Arc<Event>>, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
         ring.set_kicks(false);
         VhostTransmit { ring, common: Common::new(call, fault, drops) }
     }

@@ -6,7 +6,7 @@
 use super::Queues;
 use super::ring::{Ring, StartError};
 use super::slots::Repeats;
-use crate::event::NotAnEventFd;
+use crate::event::EventError;
 use crate::journal::Journal;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) enum Refused {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     #[error(transparent)]
-    EventFd(#[from] NotAnEventFd),
+    Event(#[from] EventError),
     #[error("the message has a body of {0} bytes, not 8")]
     Length(u32),
     #[error("this device does not support it, and did not offer it")]
@@ -211,7 +211,7 @@ impl Device {
                 ring.refused = None;
                 // Whatever was used between the guest's last look and the stop may not have been notified of.
                 if let (true, Some(call)) = (ring.resumed, &ring.call) {
-                    crate::notify(call);
+                    call.notify();
                     ring.resumed = false;
                 }
             }

@@ -3,7 +3,7 @@
 use super::device::{Device, Refused};
 use super::ring::{Addresses, Kick};
 use super::slots::Place;
-use crate::event;
+use crate::Event;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     fn set_vring_kick(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let at = self.index(index.into())?;
         let kick = match fd {
-            Some(file) => Kick::Event(event::from_peer(file).map_err(Refused::from)?),
+            Some(file) => Kick::Event(Event::take(file.into()).map_err(Refused::from)?),
             None => Kick::Polled,
         };
         self.change(at, |ring| ring.kick = kick)?;
@@ -121,7 +121,7 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let at = self.index(index.into())?;
-        let call = fd.map(event::from_peer).transpose().map_err(Refused::from)?.map(Arc::new);
+        let call = fd.map(|file| Event::take(file.into())).transpose().map_err(Refused::from)?.map(Arc::new);
         self.change(at, |ring| ring.call = call)?;
         Ok(())
     }

@@ -9,8 +9,7 @@ mod service;
 mod session;
 mod slots;
 
-use crate::{Mode, SocketError};
-use rustix::fd::OwnedFd;
+use crate::{Event, Mode, SocketError};
 use std::path::PathBuf;
 use std::sync::Arc;
 use virtqueue::memory::Memory;
@@ -75,8 +74,8 @@ pub struct QueueSetup {
     pub memory: Arc<Memory>,
     /// Where the rings are, and what was negotiated.
     pub config: QueueConfig,
-    /// Becomes readable when the guest kicks; `None` if the guest wants to be polled. Non-blocking.
-    pub kick: Option<OwnedFd>,
-    /// What [`crate::notify`] notifies the guest by; `None` if the guest polls. Non-blocking.
-    pub call: Option<Arc<OwnedFd>>,
+    /// Becomes readable when the guest kicks; `None` if the guest wants to be polled.
+    pub kick: Option<Event>,
+    /// Notifies the guest; `None` if the guest polls.
+    pub call: Option<Arc<Event>>,
 }
