@@ -89,7 +89,7 @@ fn it_is_kicked_for_buffers_though_no_frame_comes() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
     let device = Arc::new(Device::default());
-    let options = backend::Options { socket: home.socket("wan"), mode: Mode::Server, queue_pairs: 1, withheld: 0 };
+    let options = backend::Options::new(home.socket("wan"), Mode::Server, 1);
     let service = Service::spawn(options, device.clone()).expect("a socket");
     let wan = "[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"wan.sock\"\n";
     let millrace = home.start(&[wan, &support::port("fw"), PASS_THROUGH, &support::poller()].concat());

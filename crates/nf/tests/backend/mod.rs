@@ -93,7 +93,7 @@ pub struct Echo {
 impl Echo {
     pub fn new(socket: &Path, mode: Mode, queue_pairs: u16) -> Echo {
         let state = Arc::new(State::default());
-        let options = Options { socket: socket.to_owned(), mode, queue_pairs, withheld: 0 };
+        let options = Options::new(socket, mode, queue_pairs);
         let service = Service::spawn(options, state.clone()).unwrap();
         let worker = state.clone();
         let thread = std::thread::spawn(move || {

@@ -73,7 +73,7 @@ impl Nic {
     /// One at `socket`, which is created.
     pub fn serve(socket: &Path) -> Result<Nic, Error> {
         let mut nic = Nic::of(Rings::default());
-        let options = Options { socket: socket.to_owned(), mode: Mode::Server, queue_pairs: 1, withheld: 0 };
+        let options = Options::new(socket, Mode::Server, 1);
         nic._service = Some(Service::spawn(options, nic.state.clone())?);
         Ok(nic)
     }

@@ -3,15 +3,16 @@
 //! Messages come in any order, so each one only changes what is known; then the queues that it concerns are looked at
 //! again. A queue that runs is stopped before anything about it changes, and goes on where it stopped.
 
-use super::Queues;
 use super::ring::{Ring, StartError};
 use super::slots::Repeats;
+use super::{Options, Queues};
+use crate::descriptors::Exhausted;
 use crate::event::EventError;
 use crate::journal::Journal;
 use std::fmt::Write;
 use std::sync::Arc;
 use vhost::vhost_user::VhostUserProtocolFeatures;
-use virtqueue::memory::{MAX_REGIONS, Memory, MemoryError};
+use virtqueue::memory::{MAX_REGIONS, Memory, MemoryError, Region};
 use virtqueue::{Format, MAX_QUEUE_SIZE, Negotiated, features};
 
 /// A message that a frontend must not send. It ends the session.
@@ -31,6 +32,8 @@ pub(super) enum Refused {
     Memory(#[from] MemoryError),
     #[error(transparent)]
     Event(#[from] EventError),
+    #[error(transparent)]
+    Descriptors(#[from] Exhausted),
     #[error("the message has a body of {0} bytes, not 8")]
     Length(u32),
     #[error("this device does not support it, and did not offer it")]
@@ -47,6 +50,7 @@ pub(super) struct Device {
     journal: Arc<Journal>,
     pub(super) rings: Vec<Ring>,
     withheld: u64,
+    any_memory: bool,
     memory: Option<Arc<Memory>>,
     pub(super) repeats: Repeats,
     /// What the frontend accepted.
@@ -56,13 +60,14 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(queue_pairs: u16, withheld: u64, queues: Arc<dyn Queues>, journal: Arc<Journal>) -> Device {
-        let rings = (0..2 * queue_pairs).map(|_| Ring::default()).collect();
+    pub(super) fn new(options: &Options, queues: Arc<dyn Queues>, journal: Arc<Journal>) -> Device {
+        let rings = (0..2 * options.queue_pairs).map(|_| Ring::default()).collect();
         Device {
             queues,
             journal,
             rings,
-            withheld,
+            withheld: options.withheld,
+            any_memory: options.any_memory,
             memory: None,
             repeats: Repeats::default(),
             features: None,
@@ -132,6 +137,14 @@ impl Device {
 
     pub(super) fn memory(&self) -> Option<&Memory> {
         self.memory.as_deref()
+    }
+
+    /// Memory that may be mapped: a worker that reads it must not wait for whoever is behind the file.
+    pub(super) fn check_memory(&self, regions: &[Region]) -> Result<(), Refused> {
+        match regions.iter().find(|region| !self.any_memory && !region.is_memory()) {
+            Some(region) => Err(MemoryError::NotMemory { guest_addr: region.guest_addr }.into()),
+            None => Ok(()),
+        }
     }
 
     /// Replaces all memory by what `build` makes of the present one.

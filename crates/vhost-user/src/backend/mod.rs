@@ -9,7 +9,7 @@ mod service;
 mod session;
 mod slots;
 
-use crate::{Event, Mode, SocketError};
+use crate::{Access, Event, Mode, SocketError};
 use std::path::PathBuf;
 use std::sync::Arc;
 use virtqueue::memory::Memory;
@@ -26,8 +26,19 @@ pub struct Options {
     pub mode: Mode,
     /// Most queue pairs that a frontend may use, at least one, at most [`crate::MAX_QUEUE_PAIRS`].
     pub queue_pairs: u16,
+    /// Who may connect, if this side listens.
+    pub access: Access,
+    /// Takes memory that lies in any file. Reading files of other processes may take for ever: these are believed not to.
+    pub any_memory: bool,
     /// virtio features that are not offered, of those that the device has.
     pub withheld: u64,
+}
+
+impl Options {
+    /// A device with all features, for guests that share memory.
+    pub fn new(socket: impl Into<PathBuf>, mode: Mode, queue_pairs: u16) -> Options {
+        Options { socket: socket.into(), mode, queue_pairs, access: Access::default(), any_memory: false, withheld: 0 }
+    }
 }
 
 /// A service can't start.
