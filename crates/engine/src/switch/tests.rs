@@ -237,6 +237,7 @@ fn packets_of_controllers_wait_in_a_bounded_room() {
             name: "br".into(),
             ports: ["a", "b"].map(String::from).to_vec(),
             ageing: Duration::from_secs(300),
+            learned_limit: 4096,
             statics: vec![],
             flows: Some(FailMode::Secure),
         }],

@@ -291,6 +291,15 @@ mod tests {
     }
 
     #[test]
+    fn what_a_bridge_does_not_learn_is_shown() {
+        let learning = LearningStats { learned: 3, limit: 4, over_limit: 5, no_room: 6, flooded: 7 };
+        let port = PortStats { name: "a".into(), learning: Some(learning), ..PortStats::default() };
+        let shown = stats(&Snapshot { ports: vec![port], ..Snapshot::default() });
+        let last: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(last, ["a", "3", "4", "5", "6", "7"], "{shown}");
+    }
+
+    #[test]
     fn a_worker_that_hangs_is_shown_where_it_does() {
         let place = "port \"a\" queue 0 (transmit)".to_owned();
         let hangs = WorkerStats { place: place.clone(), hung_seconds: Some(1.24), ..WorkerStats::default() };
@@ -298,15 +307,6 @@ mod tests {
         let rows: Vec<&str> = shown.lines().collect();
         assert!(rows[1].contains("runs") && !rows[1].contains("transmit"), "{shown}");
         assert!(rows[2].contains("hangs for 1.2 s at port \"a\" queue 0 (transmit)"), "{shown}");
-    }
-
-    #[test]
-    fn what_a_bridge_does_not_learn_is_shown() {
-        let learning = LearningStats { learned: 3, limit: 4, over_limit: 5, no_room: 6, flooded: 7 };
-        let port = PortStats { name: "a".into(), learning: Some(learning), ..PortStats::default() };
-        let shown = stats(&Snapshot { ports: vec![port], ..Snapshot::default() });
-        let last: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
-        assert_eq!(last, ["a", "3", "4", "5", "6", "7"], "{shown}");
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Guest {
             FrontendOptions { socket: socket.to_owned(), mode, queue_pairs: pairs, queue_sizes: SIZE.into(), features };
         let mut arena = Arena::new(4 << 20, false).unwrap();
         let stop = AtomicBool::new(false);
-        let (link, ends) = Link::establish(&options, &mut arena, Some(Duration::from_secs(20)), &stop).unwrap();
+        let (link, ends) = Link::establish(&options, &mut arena, Some(Duration::from_secs(120)), &stop).unwrap();
         assert!(link.negotiated().has(features), "everything wanted is offered");
         let end = |e: vhost_user::frontend::QueueEnd| (e.queue, e.kick, e.call);
         let ends = ends.into_iter().flat_map(|pair| [end(pair.receive), end(pair.transmit)]).collect();
@@ -142,7 +142,7 @@ impl Guest {
 
     /// Sends `frames` on every pair and waits until all of them are back, in order and whole.
     pub fn exchange(&mut self, frames: u32) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         let goals: Vec<u32> = self.pairs.iter().map(|p| p.sent + frames).collect();
         while self.pairs.iter().zip(&goals).any(|(p, &goal)| p.received < goal) {
             for (number, goal) in goals.iter().enumerate() {
