@@ -118,13 +118,9 @@ impl Worker {
         Answer { pulse: self.pulse.clone(), result }
     }
 
-    /// As [`Worker::ask`], for a job of which nobody waits to hear. A worker that was given up does not get it.
-    pub(crate) fn tell(&self, job: impl FnOnce(&mut Plan) + Send + 'static) -> Result<(), Unresponsive> {
-        if self.pulse.is_given_up() {
-            return Err(Unresponsive(self.pulse.index));
-        }
-        drop(self.ask(job));
-        Ok(())
+    /// As [`Worker::ask`], for a job that a worker which was given up does not get.
+    pub(crate) fn offer(&self, job: impl FnOnce(&mut Plan) + Send + 'static) -> Result<Answer<()>, Unresponsive> {
+        if self.pulse.is_given_up() { Err(Unresponsive(self.pulse.index)) } else { Ok(self.ask(job)) }
     }
 
     /// Has the worker send a packet of a controller, soon; false if too many wait already.
