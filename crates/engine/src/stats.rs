@@ -253,6 +253,12 @@ pub struct WorkerStats {
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
     /// Queues it polls, as `port.queue`.
     pub queues: Vec<String>,
+    /// Where it is, e.g. `port "a" queue 0 (transmit)` or `asleep`.
+    #[serde(default)]
+    pub place: String,
+    /// How long it has made no round, if it hangs.
+    #[serde(default)]
+    pub hung_seconds: Option<f64>,
 }
 
 /// One entry of a bridge's MAC table.

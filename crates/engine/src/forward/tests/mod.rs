@@ -36,6 +36,7 @@ pub(super) fn remembering(count: usize) -> (Vec<Output>, Vec<Delivered>) {
         drops: Arc::default(),
         one: None,
         joins: false,
+        worker: Arc::default(),
     };
     (delivered.iter().enumerate().map(output).collect(), delivered)
 }
