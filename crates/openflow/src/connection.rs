@@ -1,11 +1,17 @@
 //! One controller's channel: framing, version negotiation, role, and which notices it wants.
 
+use crate::answer::Answer;
 use crate::error::Error;
 use crate::ofp::{HEADER_LEN, VERSION, message};
+use crate::switch::BACKLOG;
 use crate::wire::{self, Message, Put, Reader};
+use std::collections::BTreeMap;
 
 /// Bytes of the offending message in an error: the least that the specification asks for.
 const ERROR_DATA: usize = 64;
+
+/// Bytes of output with which no request is looked at.
+const UNREAD: usize = 64 << 10;
 
 /// A controller's role (Section 6.3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +35,16 @@ pub(crate) enum Notice {
 pub(crate) struct Connection {
     pub input: Vec<u8>,
     pub output: Vec<u8>,
+    /// What is to be sent behind the output, piece by piece.
+    pub answer: Option<Answer>,
     pub negotiated: bool,
     pub role: Role,
     /// By notice: wanted reasons as master or equal, and as slave.
     pub wanted: [[u32; 2]; 3],
     /// As set, for those who ask: packets are never buffered, so they are always sent whole.
     pub miss_send_len: u16,
+    /// Bytes of packets in the output, by the port that they came in at.
+    shown: BTreeMap<u32, usize>,
     /// Notices that were dropped because the controller doesn't read.
     pub lost: u64,
 }
@@ -48,19 +58,40 @@ impl Connection {
         Connection {
             input: Vec::new(),
             output,
+            answer: None,
             negotiated: false,
             role: Role::Equal,
             // Section 7.3.10 asks for a default: everything for masters, the ports' state for slaves.
             wanted: [[0b11, 0], [0b111, 0b111], [0b1111, 0]],
             miss_send_len: 128,
+            shown: BTreeMap::new(),
             lost: 0,
         }
+    }
+
+    /// Nothing more is done for the controller until it has read what there is for it.
+    pub fn is_blocked(&self) -> bool {
+        self.answer.is_some() || self.output.len() >= UNREAD
     }
 
     /// Notices of this kind and reason are wanted.
     pub fn wants(&self, notice: Notice, reason: u8) -> bool {
         let role = usize::from(self.role == Role::Slave);
         self.negotiated && self.wanted[notice as usize][role] & 1 << reason != 0
+    }
+
+    /// There is room for a notice of so many bytes. A port that packets come in at has at most as much of it as is left
+    /// free: what floods in at one does not keep those of others out.
+    pub fn has_room(&mut self, in_port: Option<u32>, len: usize) -> bool {
+        if self.output.is_empty() {
+            self.shown.clear();
+        }
+        let free = BACKLOG.saturating_sub(self.output.len());
+        let Some(port) = in_port else { return free > 0 };
+        let shown = self.shown.entry(port).or_default();
+        let has = *shown + len <= free;
+        *shown += if has { len } else { 0 };
+        has
     }
 
     /// Answers with an error.
