@@ -80,18 +80,22 @@ impl Connection {
         self.negotiated && self.wanted[notice as usize][role] & 1 << reason != 0
     }
 
-    /// There is room for a notice of so many bytes. A port that packets come in at has at most as much of it as is left
-    /// free: what floods in at one does not keep those of others out.
-    pub fn has_room(&mut self, in_port: Option<u32>, len: usize) -> bool {
+    /// There is room for one more notice.
+    pub fn has_room(&self) -> bool {
+        self.output.len() < 2 * BACKLOG
+    }
+
+    /// There is room to show `len` bytes of what came in at a port, one of so many, and it is taken. What floods in at one
+    /// keeps neither packets of others out, nor other notices.
+    pub fn takes_room(&mut self, in_port: u32, len: usize, ports: usize) -> bool {
         if self.output.is_empty() {
             self.shown.clear();
         }
-        let free = BACKLOG.saturating_sub(self.output.len());
-        let Some(port) = in_port else { return free > 0 };
-        let shown = self.shown.entry(port).or_default();
-        let has = *shown + len <= free;
-        *shown += if has { len } else { 0 };
-        has
+        let has_room = self.has_room();
+        let shown = self.shown.entry(in_port).or_default();
+        let takes = has_room && (*shown == 0 || *shown + len <= BACKLOG / (ports + 1));
+        *shown += if takes { len } else { 0 };
+        takes
     }
 
     /// Answers with an error.

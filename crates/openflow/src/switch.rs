@@ -12,7 +12,8 @@ use crate::wire::{self, Message, Put};
 use crate::{Field, Match};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of output that a controller may leave unread before notices to it are dropped.
+/// Bytes of packets that a controller may leave unread before more are dropped, from all ports. Other notices are dropped
+/// beyond twice as much.
 pub const BACKLOG: usize = 1 << 20;
 
 /// Bytes of a PACKET_IN without its packet: about so many, and not less.
@@ -93,7 +94,7 @@ pub struct PacketIn<'a> {
 ///
 /// A controller is answered as fast as it reads, and no faster: a request that comes while much output is there, or a long
 /// answer is not over, is left where it is. As long as [`Self::is_busy`], send output, call [`Self::receive`] without new
-/// bytes, and read none from the controller: then what is kept for it stays below some [`BACKLOG`].
+/// bytes, and read none from the controller: then what is kept for it stays little more than twice [`BACKLOG`].
 ///
 /// After [`Self::receive`], first let the data path take what has changed ([`FlowTable::version`]) and do the events, and
 /// only then send [`Self::output`]: so a barrier's answer means what it says.
@@ -202,7 +203,8 @@ impl Switch {
     /// What is to be sent to a controller, with the next piece of a long answer. Whoever sends it removes it from the front.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
         let connection = self.connections.get_mut(&id)?;
-        if let Some(answer) = connection.answer.as_mut().filter(|_| connection.output.len() <= BACKLOG)
+        let has_room = connection.has_room();
+        if let Some(answer) = connection.answer.as_mut().filter(|_| has_room)
             && !answer.write(&self.tables, &mut connection.output)
         {
             connection.answer = None;
@@ -322,8 +324,10 @@ impl Switch {
             matches = matches.with(Field::TunnelId, packet.tunnel_id.into(), u128::MAX);
         }
         let data = &packet.data[..packet.data.len().min(65_000)];
-        let from = Some((packet.in_port, data.len()));
-        self.notify((Notice::PacketIn, packet.reason as u8), from, message::PACKET_IN, |body| {
+        let len = data.len() + PACKET_IN_HEAD;
+        let ports = self.ports.len();
+        let room = |connection: &mut Connection| connection.takes_room(packet.in_port, len, ports);
+        self.notify(Notice::PacketIn, packet.reason as u8, room, message::PACKET_IN, |body| {
             body.u32(NO_BUFFER);
             body.u16(packet.total_len.min(0xffff) as u16);
             body.put(&[packet.reason as u8, 0]);
@@ -335,41 +339,53 @@ impl Switch {
     }
 
     fn port_status(&mut self, reason: u8, port: &Port) {
-        self.notify((Notice::PortStatus, reason), None, message::PORT_STATUS, |body| {
-            body.u8(reason);
-            body.zeros(7);
-            port.write(body);
-        });
+        self.notify(
+            Notice::PortStatus,
+            reason,
+            |connection| connection.has_room(),
+            message::PORT_STATUS,
+            |body| {
+                body.u8(reason);
+                body.zeros(7);
+                port.write(body);
+            },
+        );
     }
 
     fn flow_removed(&mut self, table: u8, flow: &Flow, reason: Removal, now: Millis) {
         if flow.flags & flag::SEND_FLOW_REM == 0 {
             return;
         }
-        self.notify((Notice::FlowRemoved, reason as u8), None, message::FLOW_REMOVED, |body| {
-            body.u64(flow.cookie);
-            body.u16(flow.priority);
-            body.put(&[reason as u8, table]);
-            write_duration(body, now.saturating_sub(flow.created));
-            body.u16(flow.idle_timeout);
-            body.u16(flow.hard_timeout);
-            body.u64(flow.packets);
-            body.u64(flow.bytes);
-            flow.matches.write(body);
-        });
+        self.notify(
+            Notice::FlowRemoved,
+            reason as u8,
+            |connection| connection.has_room(),
+            message::FLOW_REMOVED,
+            |body| {
+                body.u64(flow.cookie);
+                body.u16(flow.priority);
+                body.put(&[reason as u8, table]);
+                write_duration(body, now.saturating_sub(flow.created));
+                body.u16(flow.idle_timeout);
+                body.u16(flow.hard_timeout);
+                body.u64(flow.packets);
+                body.u64(flow.bytes);
+                flow.matches.write(body);
+            },
+        );
     }
 
-    /// Sends a notice to all who want it and still read; of a packet, with its port and length.
+    /// Sends a notice to all who want it and have room for it.
     fn notify(
         &mut self,
-        (notice, reason): (Notice, u8),
-        packet: Option<(u32, usize)>,
+        notice: Notice,
+        reason: u8,
+        room: impl Fn(&mut Connection) -> bool,
         kind: u8,
         body: impl Fn(&mut Vec<u8>),
     ) {
         for connection in self.connections.values_mut().filter(|connection| connection.wants(notice, reason)) {
-            let (port, len) = packet.unzip();
-            if connection.has_room(port, len.unwrap_or(0) + PACKET_IN_HEAD) {
+            if room(connection) {
                 wire::message(&mut connection.output, kind, 0, &body);
             } else {
                 connection.lost += 1;

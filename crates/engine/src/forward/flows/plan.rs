@@ -70,7 +70,7 @@ impl FlowPlan {
             masks: vec![0; numbers.len()].into(),
             storage: BurstStorage::default(),
             packet: Vec::with_capacity(virtqueue::MAX_FRAME as usize + 64),
-            shares: Shares::new(&ring, largest),
+            shares: Shares::new(&ring, &numbers),
         };
         FlowPlan {
             numbers,
