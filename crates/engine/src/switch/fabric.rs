@@ -9,6 +9,7 @@ use crate::drops::Reason;
 use crate::forward::bridge::BridgePlan;
 use crate::forward::flows::{Datapath, Emission};
 use crate::forward::{Half, Output, Target, TransmitQueue};
+use crate::port::record::{Recorder, record_received, record_sent};
 use crate::port::{Receive, Transmit};
 use crate::spec::WorkerSpec;
 use crate::worker::{Input, Plan, Worker};
@@ -36,12 +37,15 @@ struct State {
     /// Halves that no worker uses at present.
     parked_receive: HashMap<QueueKey, ReceiveHalf>,
     parked_transmit: HashMap<QueueKey, TransmitHalf>,
+    /// What records the frames of ports, by id.
+    recorders: HashMap<u64, Recorder>,
 }
 
 impl Fabric {
     /// Lets a worker poll a queue that is up.
-    pub(super) fn attach_receive(&self, key: QueueKey, half: ReceiveHalf) {
+    pub(super) fn attach_receive(&self, key: QueueKey, mut half: ReceiveHalf) {
         let mut state = self.state.lock().unwrap();
+        record_received(&mut half, state.recorders.get(&key.0));
         if let Some(half) = state.visit(half, move |plan, half| match input(plan, key) {
             Some(input) => {
                 input.half = Some(half);
@@ -61,8 +65,9 @@ impl Fabric {
     }
 
     /// Lets workers send to a queue that is up.
-    pub(super) fn attach_transmit(&self, key: QueueKey, half: TransmitHalf) {
+    pub(super) fn attach_transmit(&self, key: QueueKey, mut half: TransmitHalf) {
         let mut state = self.state.lock().unwrap();
+        record_sent(&mut half, state.recorders.get(&key.0));
         if let Some(shared) = state.shared.get(&key) {
             *shared.lock().unwrap() = Some(half);
             return;
@@ -89,12 +94,65 @@ impl Fabric {
         parked.or_else(|| state.search(move |plan| output(plan, key)?.take()))
     }
 
+    /// Has the frames of a port recorded from now on, or no longer; returns what recorded them until now. Workers go on
+    /// meanwhile.
+    pub(super) fn record(&self, port: u64, recorder: Option<Recorder>) -> Option<Recorder> {
+        let state = &mut *self.state.lock().unwrap();
+        let ended = match recorder.clone() {
+            Some(recorder) => state.recorders.insert(port, recorder),
+            None => state.recorders.remove(&port),
+        };
+        let of_port = |key: &QueueKey| key.0 == port;
+        for (_, half) in state.parked_receive.iter_mut().filter(|(key, _)| of_port(key)) {
+            record_received(half, recorder.as_ref());
+        }
+        for (_, half) in state.parked_transmit.iter_mut().filter(|(key, _)| of_port(key)) {
+            record_sent(half, recorder.as_ref());
+        }
+        for (_, shared) in state.shared.iter().filter(|(key, _)| of_port(key)) {
+            shared.lock().unwrap().iter_mut().for_each(|half| record_sent(half, recorder.as_ref()));
+        }
+        for (_, worker) in &state.workers {
+            let recorder = recorder.clone();
+            worker.call(move |plan| {
+                for input in plan.inputs.iter_mut().filter(|input| input.port == port) {
+                    input.half.iter_mut().for_each(|half| record_received(half, recorder.as_ref()));
+                }
+                for queue in plan.outputs.iter_mut().filter(|output| output.port == port).flat_map(|o| &mut o.queues) {
+                    if let Half::Own(Some(half)) = &mut queue.half {
+                        record_sent(half, recorder.as_ref());
+                    }
+                }
+            });
+        }
+        ended
+    }
+
+    /// What records at present.
+    pub(super) fn recorders(&self) -> Vec<Recorder> {
+        self.state.lock().unwrap().recorders.values().cloned().collect()
+    }
+
+    /// Starts those of the `wanted` workers that are not there yet. They have nothing to do until
+    /// [`Fabric::arrange`] is given them.
+    pub(super) fn hire(&self, wanted: &[WorkerSpec]) -> std::io::Result<Vec<Option<Worker>>> {
+        let state = self.state.lock().unwrap();
+        let there =
+            |index: usize, spec: &WorkerSpec| state.workers.get(index).is_some_and(|(had, _)| had.runs_like(spec));
+        let hire = |(index, spec)| {
+            if there(index, spec) { Ok(None) } else { Worker::spawn(index, spec).map(Some) }
+        };
+        wanted.iter().enumerate().map(hire).collect()
+    }
+
     /// Makes the workers do what `layout` says, with the halves that they have; queues of ports that are not in it
-    /// are dropped. Frames wait in their queues meanwhile.
-    pub(super) fn arrange(&self, layout: &Layout) -> std::io::Result<()> {
+    /// are dropped. `hired` is what [`Fabric::hire`] says of the layout's workers. Frames wait in their queues meanwhile,
+    /// and nobody forwards while `pause` runs.
+    pub(super) fn arrange(&self, layout: &Layout, hired: Vec<Option<Worker>>, pause: impl FnOnce()) {
         let mut state = self.state.lock().unwrap();
         let mut halves = state.collect();
-        state.staff(&layout.workers)?;
+        pause();
+        state.staff(&layout.workers, hired);
         halves.keep(|id| layout.ports.iter().any(|p| p.id == id));
         let plans: Vec<_> =
             (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves)).collect();
@@ -107,7 +165,6 @@ impl Fabric {
                 plan.bridges = bridges;
             });
         }
-        Ok(())
     }
 
     /// Sends packets of controllers, by any worker of the bridge; how many there was no worker for.
@@ -247,15 +304,13 @@ impl State {
         halves
     }
 
-    /// Ends workers that are no longer wanted and starts those that are.
-    fn staff(&mut self, wanted: &[WorkerSpec]) -> std::io::Result<()> {
-        let same = |a: &WorkerSpec, b: &WorkerSpec| (a.cpu, a.idle, a.patience) == (b.cpu, b.idle, b.patience);
-        let kept = self.workers.iter().zip(wanted).take_while(|((had, _), want)| same(had, want)).count();
-        self.workers.truncate(kept);
-        for (index, spec) in wanted.iter().enumerate().skip(kept) {
-            self.workers.push((spec.clone(), Worker::spawn(index, spec)?));
+    /// Ends workers that are no longer wanted, and takes on those that were hired.
+    fn staff(&mut self, wanted: &[WorkerSpec], hired: Vec<Option<Worker>>) {
+        let mut had = std::mem::take(&mut self.workers).into_iter().map(|(_, worker)| Some(worker)).collect::<Vec<_>>();
+        for ((index, spec), hired) in wanted.iter().enumerate().zip(hired) {
+            let worker = hired.or_else(|| had.get_mut(index)?.take());
+            self.workers.extend(worker.map(|worker| (spec.clone(), worker)));
         }
-        Ok(())
     }
 
     /// Puts together what `worker` does.

@@ -1,5 +1,6 @@
 //! The control side: owns the ports, follows the specification, reads the counters.
 
+mod actions;
 mod aggregation;
 mod datapath;
 mod fabric;
@@ -8,24 +9,24 @@ mod link;
 mod mapping;
 mod open;
 mod physical;
+mod reload;
 mod shared;
 mod tags;
 mod tenancy;
 mod vhost;
 mod xdp;
 
-use crate::aggregate::{Live, rules};
+use crate::aggregate::Live;
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
-use crate::forward::mac_table::Key;
 use crate::punt::Bell;
-use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan};
+use crate::reload::Action;
+use crate::spec::{BridgeSpec, PortSpec, Spec};
 use crate::stats::{AggregationFlow, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 use crate::worker::STAGES;
 use fabric::Fabric;
 use layout::{Domain, Layout};
-use mapping::Mapping;
 use open::Connection;
 use paflow::Rules;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -34,7 +35,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tenancy::Verdict;
 
 pub use open::OpenError;
 
@@ -53,13 +53,6 @@ pub enum Error {
     /// A worker could not be started.
     #[error("cannot start a worker: {0}")]
     Worker(std::io::Error),
-}
-
-/// What a reload did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReloadReport {
-    /// Ports that could not be opened, and why; they stay down.
-    pub failed: Vec<String>,
 }
 
 /// A running switch; dropping it stops it.
@@ -116,7 +109,7 @@ impl Switch {
             started: Instant::now(),
             stop: AtomicBool::new(false),
         });
-        if let Some(error) = inner.apply(spec)?.into_iter().next() {
+        if let Some(error) = inner.apply(spec)?.failed.into_iter().next() {
             inner.apply(Spec::default())?;
             return Err(error.into());
         }
@@ -125,10 +118,10 @@ impl Switch {
         Ok(Switch { inner, housekeeper: Some(housekeeper.map_err(Error::Worker)?) })
     }
 
-    /// Makes the running switch what `spec` describes. Ports that are the same in both go on without losing a frame.
-    pub fn reload(&self, spec: Spec) -> Result<ReloadReport, Error> {
-        let failed = self.inner.apply(spec)?.iter().map(OpenError::to_string).collect();
-        Ok(ReloadReport { failed })
+    /// Makes the running switch what `spec` describes; what that took. What is the same in both goes on without losing a
+    /// frame. An error says that nothing was done.
+    pub fn reload(&self, spec: Spec) -> Result<Vec<Action>, Error> {
+        Ok(self.inner.apply(spec)?.actions)
     }
 
     /// Everything that is counted, now.
@@ -240,73 +233,9 @@ impl Inner {
         self.topology.lock().unwrap()
     }
 
-    /// Turns the present topology into `spec`; the ports that could not be opened.
-    fn apply(&self, spec: Spec) -> Result<Vec<OpenError>, Error> {
-        let mut topology = self.topology();
-        let old = &mut *topology;
-        // VLANs belong to the bridge: a port that differs in them only stays open.
-        let opens_like = |a: &PortSpec, b: &PortSpec| *a == PortSpec { vlan: a.vlan.clone(), ..b.clone() };
-        if old.spec.aggregation != spec.aggregation {
-            self.rules.set(rules(spec.aggregation.as_ref(), &self.laid.lock().unwrap()));
-        }
-        let mut failed = Vec::new();
-        let mut ports = Vec::new();
-        let mut connections: Vec<Option<Connection>> = Vec::new();
-        let mut had: Vec<_> = old.connections.drain(..).map(Some).collect();
-        let mappings = old.mappings(&spec, opens_like, &self.fabric);
-        mappings.iter().for_each(|mapping| mapping.expect_growth(tags::growth(&spec, mapping.spec())));
-        for port in &spec.ports {
-            let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
-            let same = |i: &usize| old.layout.ports[*i].mapping().map(Arc::as_ptr) == mapping.map(Arc::as_ptr);
-            let kept =
-                old.spec.ports.iter().position(|p| opens_like(p, port)).filter(|&i| had[i].is_some()).filter(same);
-            connections.push(kept.and_then(|i| had[i].take()));
-            ports.push(match kept {
-                Some(index) => old.layout.ports[index].clone(),
-                None => {
-                    old.next_id += 1;
-                    let recorder = open::recorder(port).unwrap_or_else(|error| {
-                        failed.push(error);
-                        None
-                    });
-                    let bells = [&self.bell, &self.asked];
-                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), (&self.rules, bells)))
-                }
-            });
-        }
-        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec, &self.datapath)).collect();
-        let layout = Layout::new(&spec, ports, bridges);
-        let standalone = spec.bridges.iter().any(|b| b.flows == Some(FailMode::Standalone));
-        self.datapath.prepare(layout.workers.len(), standalone);
-        // What goes, goes before what comes: both may want the same socket. Its sessions drain by themselves.
-        drop(had);
-        // Frames of guests that come must not land where they may not, and those of guests that are there as little.
-        let verdicts: Vec<_> = spec.mappings.iter().map(|wanted| tenancy::judge(&spec, wanted)).collect();
-        let reviewed = || mappings.iter().zip(verdicts.clone());
-        let stricter = reviewed().filter(|(_, verdict)| *verdict != Verdict::InPlace);
-        stricter.for_each(|(mapping, verdict)| mapping.review(verdict));
-        for (index, (port, connection)) in spec.ports.iter().zip(&mut connections).enumerate() {
-            if connection.is_none() {
-                let shared = &layout.ports[index];
-                let opened = open::open(port, shared, &self.fabric).unwrap_or_else(|error| {
-                    shared.set_state(false, error.to_string());
-                    failed.push(error);
-                    Connection::None
-                });
-                *connection = Some(opened);
-            }
-        }
-        // Only now do workers look at the new ports: every one of them has somewhere to send to.
-        self.fabric.arrange(&layout).map_err(Error::Worker)?;
-        reviewed().for_each(|(mapping, verdict)| mapping.review(verdict));
-        *old =
-            Topology { spec, layout, connections: connections.into_iter().flatten().collect(), next_id: old.next_id };
-        Ok(failed)
-    }
-
     /// Answers neighbours, ends connections whose queues had to stop, and forgets old addresses.
     fn keep_house(&self) {
-        let mut swept = 0;
+        let (mut swept, mut files) = (0, Vec::new());
         while !self.stop.load(Ordering::Relaxed) {
             self.wait_to_be_asked();
             let topology = self.topology();
@@ -330,8 +259,12 @@ impl Inner {
                     let down = |port: u16| !topology.layout.ports[members[usize::from(port)]].state().up;
                     bridge.table.sweep(now, down);
                 }
+                files = topology.layout.ports.iter().filter_map(|port| port.file().cloned()).collect();
+                files.extend(self.fabric.recorders());
             }
             drop(topology);
+            // Disks may take their time.
+            files.drain(..).for_each(|file| file.keep());
             if answered {
                 std::thread::sleep(BREATH);
             }
@@ -349,30 +282,6 @@ impl Inner {
 }
 
 impl Topology {
-    /// The mappings that `spec` names: as before if neither end changes, as both ends must have the same.
-    fn mappings(
-        &self,
-        spec: &Spec,
-        opens_like: impl Fn(&PortSpec, &PortSpec) -> bool,
-        fabric: &Arc<Fabric>,
-    ) -> Vec<Arc<Mapping>> {
-        let port = |spec: &Spec, name: &String| spec.ports.iter().find(|p| p.name == *name).cloned();
-        let unchanged = |name: &String| match (port(&self.spec, name), port(spec, name)) {
-            (Some(had), Some(wanted)) => opens_like(&had, &wanted),
-            _ => false,
-        };
-        let had = |wanted: &MappingSpec| {
-            let known = self.layout.ports.iter().filter_map(|p| p.mapping()).find(|m| m.spec().joins_like(wanted));
-            known.filter(|_| unchanged(&wanted.from) && unchanged(&wanted.to)).cloned()
-        };
-        let queues = |name: &String| port(spec, name).map_or(0, |p| p.driver.queues());
-        let make = |wanted: &MappingSpec| {
-            let queues = queues(&wanted.from).min(queues(&wanted.to));
-            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues, fabric.clone()))
-        };
-        spec.mappings.iter().map(|wanted| had(wanted).unwrap_or_else(|| make(wanted))).collect()
-    }
-
     fn mapping_stats(&self) -> Vec<MappingStats> {
         let mut stats = Vec::new();
         for (from, port) in self.layout.ports.iter().enumerate() {
@@ -401,31 +310,5 @@ impl Topology {
             }
         }
         Ok(())
-    }
-
-    /// The bridge that `wanted` describes, with what it has learned if it is the same as before.
-    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Arc<Bridge> {
-        let vlans = |bridge: &BridgeSpec, spec: &Spec| -> Vec<Vlan> {
-            let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
-            bridge.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect()
-        };
-        // What is done while there are no flows, the bridge itself does not know.
-        let same = |had: &BridgeSpec| {
-            let has = had.flows.is_some() == wanted.flows.is_some();
-            has && *wanted == BridgeSpec { flows: wanted.flows, ..had.clone() }
-        };
-        let had = self.bridges().find(|(had, _, _)| same(had) && vlans(had, &self.spec) == vlans(wanted, spec));
-        if let Some((_, bridge, _)) = had {
-            return bridge.clone();
-        }
-        let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
-        let mut bridge = Bridge::new(&vlans(wanted, spec), seconds);
-        bridge.flows = wanted.flows.map(|_| datapath.number(&wanted.ports));
-        for (mac, vlan, port) in &wanted.statics {
-            if let Some(index) = wanted.ports.iter().position(|p| p == port) {
-                bridge.table.fix(Key::of(*mac, *vlan), index as u16);
-            }
-        }
-        Arc::new(bridge)
     }
 }

@@ -24,7 +24,6 @@ mod vxlan;
 mod workers;
 
 pub use assignment::QueueId;
-pub use changes::ReloadReport;
 pub use confinement::Confinement;
 pub use raw::{FailMode, Idle, Mode};
 pub use reach::{Grant, Purpose, Reach, ReachError};

@@ -83,7 +83,7 @@ impl Bench {
         let spec = PortSpec::new("wan", Driver::Sink);
         let rules = Arc::new(Live::new(Rules::none()));
         let bell = Arc::new(crate::punt::Bell::new().unwrap());
-        let wan = Arc::new(PortShared::new(WAN.0, &spec, None, None, (&rules, [&bell, &bell])));
+        let wan = Arc::new(PortShared::new(WAN.0, &spec, None, (&rules, [&bell, &bell])));
         let tenancy = Tenancy::Trust(Vec::new());
         let spec =
             MappingSpec { from: "wan".into(), to: "fw".into(), pass_through: true, tenancy, copy_break: Some(0) };
