@@ -158,6 +158,7 @@ fn near(home: &Path, socket: &Path) -> Spec {
         name: name.into(),
         ports: ports.iter().map(|port| (*port).to_owned()).collect(),
         ageing: Duration::from_secs(300),
+        learned_limit: 4096,
         statics: Vec::new(),
         flows,
     };

@@ -5,10 +5,9 @@ use super::generator::{Nothing, Sink};
 use super::vhost_user::VhostTransmit;
 use super::{Receive, Sent, Transmit};
 use crate::port::frames::to_vec;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-use pcap_file::{DataLink, TsResolution};
+use capture::Writer;
 use std::fs::File;
-use std::io::{BufWriter, Result, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,40 +23,18 @@ struct Recording {
 }
 
 struct Capture {
-    writer: PcapWriter<Buffered>,
-    file: Buffered,
+    writer: Writer<BufWriter<File>>,
     /// Why frames are missing. None is written after the first that could not be: it would be out of place.
     broken: Option<String>,
     /// That was said.
     told: bool,
 }
 
-/// The file, which the writer writes to; others see to it that it is whole.
-#[derive(Clone)]
-struct Buffered(Arc<Mutex<BufWriter<File>>>);
-
-impl Write for Buffered {
-    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.0.lock().unwrap().flush()
-    }
-}
-
 impl Recorder {
     /// Starts a new file at `path`.
-    pub fn create(path: &Path) -> Result<Recorder> {
-        let header = PcapHeader {
-            snaplen: virtqueue::MAX_FRAME,
-            datalink: DataLink::ETHERNET,
-            ts_resolution: TsResolution::NanoSecond,
-            ..PcapHeader::default()
-        };
-        let file = Buffered(Arc::new(Mutex::new(BufWriter::new(File::create(path)?))));
-        let writer = PcapWriter::with_header(file.clone(), header).map_err(std::io::Error::other)?;
-        let capture = Mutex::new(Capture { writer, file, broken: None, told: false });
+    pub fn create(path: &Path) -> std::io::Result<Recorder> {
+        let writer = Writer::new(BufWriter::new(File::create(path)?), virtqueue::MAX_FRAME)?;
+        let capture = Mutex::new(Capture { writer, broken: None, told: false });
         Ok(Recorder(Arc::new(Recording { path: path.to_owned(), capture })))
     }
 
@@ -72,8 +49,8 @@ impl Recorder {
         let capture = &mut *self.0.capture.lock().unwrap();
         let written = frames.as_slice().iter().take_while(|frame| {
             if capture.broken.is_none() {
-                let packet = PcapPacket::new_owned(now, frame.len(), to_vec(&frames, frame));
-                capture.broken = capture.writer.write_packet(&packet).err().map(|error| error.to_string());
+                let taken = capture.writer.write(now, &to_vec(&frames, frame));
+                capture.broken = taken.err().map(|error| error.to_string());
             }
             capture.broken.is_none()
         });
@@ -84,7 +61,7 @@ impl Recorder {
     /// take them.
     pub(crate) fn keep(&self) {
         let capture = &mut *self.0.capture.lock().unwrap();
-        if let Err(error) = capture.file.flush() {
+        if let Err(error) = capture.writer.flush() {
             capture.broken.get_or_insert(error.to_string());
         }
         if let Some(why) = capture.broken.as_ref().filter(|_| !capture.told) {

@@ -13,18 +13,22 @@ mod reload;
 mod shared;
 mod tags;
 mod tenancy;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod vhost;
+mod watchdog;
 mod xdp;
 
 use crate::aggregate::Live;
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
+use crate::forward::mac_table::{Learning, TooManyStatics};
 use crate::punt::Bell;
 use crate::reload::Action;
-use crate::spec::{BridgeSpec, PortSpec, Spec};
-use crate::stats::{AggregationFlow, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
-use crate::worker::STAGES;
+use crate::spec::{AggregationSpec, BridgeSpec, PortSpec, Spec, WorkerSpec};
+use crate::stats::{AggregationFlow, LearningStats, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
+use crate::worker::{Pulse, STAGES, Unresponsive};
 use fabric::Fabric;
 use layout::{Domain, Layout};
 use open::Connection;
@@ -32,9 +36,10 @@ use paflow::Rules;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use shared::PortShared;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use vhost_user::backend::Hangup;
 
 pub use open::OpenError;
 
@@ -53,21 +58,35 @@ pub enum Error {
     /// A worker could not be started.
     #[error("cannot start a worker: {0}")]
     Worker(std::io::Error),
+    /// A worker hangs, so that nothing can be changed that it has.
+    #[error("worker {worker} does not respond: it is at {place}; nothing was changed, see `millrace ctl workers`")]
+    Unresponsive {
+        /// Its index.
+        worker: usize,
+        /// Where it is.
+        place: String,
+    },
+    /// A bridge has more static addresses than it has room for.
+    #[error("bridge \"{0}\": {1}")]
+    Statics(String, TooManyStatics),
 }
 
 /// A running switch; dropping it stops it.
 pub struct Switch {
     inner: Arc<Inner>,
     housekeeper: Option<JoinHandle<()>>,
+    watchdog: Option<JoinHandle<()>>,
 }
 
 struct Inner {
     fabric: Arc<Fabric>,
-    topology: Mutex<Topology>,
+    /// Locked while the specification changes, which may take long: workers and guests have a say.
+    open: Mutex<Open>,
+    topology: Live<Topology>,
     /// What ports that aggregate go by.
     rules: Arc<Live<Rules>>,
-    /// Flows that were laid over those of the specification. Locked after the topology.
-    laid: Mutex<Vec<AggregationFlow>>,
+    /// What these are made of.
+    laid: Mutex<Laid>,
     /// The flows of the bridge that goes by them.
     datapath: Arc<Datapath>,
     /// Rings when workers have something for controllers, or from them.
@@ -76,15 +95,31 @@ struct Inner {
     asked: Arc<Bell>,
     started: Instant,
     stop: AtomicBool,
+    /// Nothing is left to be watched.
+    is_over: AtomicBool,
 }
 
-/// The specification come to life.
-struct Topology {
-    spec: Spec,
-    layout: Layout,
+/// What is joined, and flows that were laid over those of the specification.
+#[derive(Default)]
+struct Laid {
+    spec: Option<AggregationSpec>,
+    flows: Vec<AggregationFlow>,
+}
+
+/// What the switch holds open.
+struct Open {
     /// In the order of the specification.
     connections: Vec<Connection>,
     next_id: u64,
+}
+
+/// The specification come to life, for everybody to look at: it is replaced as a whole.
+struct Topology {
+    spec: Spec,
+    layout: Layout,
+    workers: Vec<Arc<Pulse>>,
+    /// By port: what ends the session of its guest.
+    hangups: Vec<Option<Hangup>>,
 }
 
 impl Switch {
@@ -93,34 +128,44 @@ impl Switch {
         let nothing = Topology {
             spec: Spec::default(),
             layout: Layout::new(&Spec::default(), vec![], vec![]),
-            connections: vec![],
-            next_id: 1,
+            workers: vec![],
+            hangups: vec![],
         };
         clock::start();
         let [bell, asked] = [Bell::new().map_err(Error::Worker)?, Bell::new().map_err(Error::Worker)?].map(Arc::new);
+        let datapath = Arc::new(Datapath::new(bell.clone()));
         let inner = Arc::new(Inner {
-            fabric: Arc::default(),
-            topology: Mutex::new(nothing),
+            fabric: Arc::new(Fabric::new(datapath.drops.clone())),
+            open: Mutex::new(Open { connections: vec![], next_id: 1 }),
+            topology: Live::new(nothing),
             rules: Arc::new(Live::new(Rules::none())),
             laid: Mutex::default(),
-            datapath: Arc::new(Datapath::new(bell.clone())),
+            datapath,
             bell,
             asked,
             started: Instant::now(),
             stop: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
         });
         if let Some(error) = inner.apply(spec)?.failed.into_iter().next() {
             inner.apply(Spec::default())?;
             return Err(error.into());
         }
-        let keeper = inner.clone();
-        let housekeeper = std::thread::Builder::new().name("housekeeper".into()).spawn(move || keeper.keep_house());
-        Ok(Switch { inner, housekeeper: Some(housekeeper.map_err(Error::Worker)?) })
+        let mut switch = Switch { inner, housekeeper: None, watchdog: None };
+        let thread = |name: &str, run: fn(&Inner)| {
+            let inner = switch.inner.clone();
+            std::thread::Builder::new().name(name.into()).spawn(move || run(&inner)).map_err(Error::Worker)
+        };
+        let (housekeeper, watchdog) = (thread("housekeeper", Inner::keep_house), thread("watchdog", Inner::watch));
+        switch.housekeeper = Some(housekeeper?);
+        switch.watchdog = Some(watchdog?);
+        Ok(switch)
     }
 
     /// Makes the running switch what `spec` describes; what that took. What is the same in both goes on without losing a
     /// frame. An error says that nothing was done.
     pub fn reload(&self, spec: Spec) -> Result<Vec<Action>, Error> {
+        self.inner.respond()?;
         Ok(self.inner.apply(spec)?.actions)
     }
 
@@ -129,13 +174,12 @@ impl Switch {
         let topology = self.inner.topology();
         let layout = &topology.layout;
         let ports = layout.ports.iter().zip(&topology.spec.ports).enumerate();
-        let mut workers = Vec::new();
-        self.inner.fabric.each_worker(|index, spec, worker| {
-            let counters = &worker.counters;
+        let worker = |(pulse, spec): (&Arc<Pulse>, &WorkerSpec)| {
+            let (index, counters) = (pulse.index, &pulse.counters);
             let sampled = counters.sampled.get().max(1) as f64;
             let stages = STAGES.iter().zip(&counters.stages);
             let polled = layout.polled_by(index);
-            workers.push(WorkerStats {
+            WorkerStats {
                 index,
                 cpu: spec.cpu,
                 idle: spec.idle.name().into(),
@@ -146,13 +190,15 @@ impl Switch {
                 packets: counters.packets.get(),
                 stage_cycles_per_packet: stages.map(|(n, c)| ((*n).into(), c.get() as f64 / sampled)).collect(),
                 queues: polled.map(|(port, queue)| format!("{}.{queue}", layout.ports[port].name)).collect(),
-            });
-        });
+                place: topology.place(pulse),
+                hung_seconds: watchdog::hung(pulse),
+            }
+        };
         Snapshot {
             uptime_seconds: self.inner.started.elapsed().as_secs_f64(),
             cycles_hz: Cycles::new().hz(),
             ports: ports.map(|(index, (port, spec))| topology.port_stats(index, port, spec)).collect(),
-            workers,
+            workers: topology.workers.iter().zip(&layout.workers).map(worker).collect(),
             mappings: topology.mapping_stats(),
             aggregation: topology.aggregation_stats(&self.inner.rules.get()),
             datapath: topology.datapath_stats(&self.inner.datapath),
@@ -185,6 +231,12 @@ impl Drop for Switch {
         }
         // Sessions end first, so that guests get their buffers back; then the workers.
         let _ = self.inner.apply(Spec::default());
+        self.inner.fabric.end();
+        self.inner.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.watchdog.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
     }
 }
 
@@ -213,7 +265,15 @@ impl Topology {
             queues: queues.collect(),
             drops: port.drops.named(),
             neighbours_answered: port.neighbours().answered(),
+            learning: self.learning(index),
         }
+    }
+
+    fn learning(&self, port: usize) -> Option<LearningStats> {
+        let Some(Domain::Bridge { bridge, members }) = self.layout.domain_of(port) else { return None };
+        let (learning, flooded) = bridge.learning(members.iter().position(|&member| member == port)? as u16);
+        let Learning { learned, limit, over_limit, no_room } = learning;
+        Some(LearningStats { learned, limit, over_limit, no_room, flooded })
     }
 
     fn forwarding(&self, port: usize) -> String {
@@ -229,8 +289,17 @@ impl Topology {
 }
 
 impl Inner {
-    fn topology(&self) -> MutexGuard<'_, Topology> {
-        self.topology.lock().unwrap()
+    fn topology(&self) -> Arc<Topology> {
+        self.topology.get()
+    }
+
+    /// All workers can be told to do something else.
+    fn respond(&self) -> Result<(), Error> {
+        self.fabric.respond().map_err(|Unresponsive(worker)| {
+            let topology = self.topology();
+            let place = topology.workers.get(worker).map(|pulse| topology.place(pulse));
+            Error::Unresponsive { worker, place: place.unwrap_or_default() }
+        })
     }
 
     /// Answers neighbours, ends connections whose queues had to stop, and forgets old addresses.
@@ -246,10 +315,10 @@ impl Inner {
                     answered = true;
                 }
             }
-            for (port, connection) in topology.layout.ports.iter().zip(&topology.connections) {
-                if let (Some(why), Connection::Backend(service)) = (port.fault.take(), connection) {
+            for (port, hangup) in topology.layout.ports.iter().zip(&topology.hangups) {
+                if let (Some(why), Some(hangup)) = (port.fault.take(), hangup) {
                     tracing::error!("port \"{}\": {why}", port.name);
-                    service.disconnect();
+                    hangup.disconnect();
                 }
             }
             let now = clock::seconds();
@@ -263,7 +332,6 @@ impl Inner {
                 files.extend(self.fabric.recorders());
             }
             drop(topology);
-            // Disks may take their time.
             files.drain(..).for_each(|file| file.keep());
             if answered {
                 std::thread::sleep(BREATH);

@@ -1,6 +1,6 @@
 //! From one specification to the next: does what `actions` lists, and nothing else.
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use super::actions::{actions, mapping_name, step};
@@ -14,7 +14,7 @@ use super::{Error, Inner, Topology, tags};
 use crate::aggregate::rules;
 use crate::clock;
 use crate::forward::bridge::Bridge;
-use crate::forward::mac_table::{Key, Learned};
+use crate::forward::mac_table::Key;
 use crate::port::record::Recorder;
 use crate::reload::{Action, Step, Subject};
 use crate::spec::{BridgeSpec, FailMode, PortSpec, Spec, Vlan};
@@ -40,19 +40,25 @@ impl Applied {
 impl Inner {
     /// Turns the present topology into `spec`. An error says that nothing was done.
     pub(super) fn apply(&self, spec: Spec) -> Result<Applied, Error> {
-        let mut topology = self.topology();
-        let old = &mut *topology;
+        let open = &mut *self.open.lock().unwrap();
+        let old = self.topology();
+        let actions = actions(&old.spec, &spec);
         // All that can fail as a whole comes before anything is changed.
+        let bridges: Vec<_> =
+            spec.bridges.iter().map(|wanted| self.bridge(&old, wanted, &spec, &actions)).collect::<Result<_, _>>()?;
         let hired = self.fabric.hire(&spec.staff()).map_err(Error::Worker)?;
-        let mut done = Applied { actions: actions(&old.spec, &spec), failed: Vec::new() };
+        let mut done = Applied { actions, failed: Vec::new() };
         if old.spec.aggregation != spec.aggregation {
-            self.rules.set(rules(spec.aggregation.as_ref(), &self.laid.lock().unwrap()));
+            let mut laid = self.laid.lock().unwrap();
+            laid.spec.clone_from(&spec.aggregation);
+            self.rules.set(rules(laid.spec.as_ref(), &laid.flows));
         }
         let mappings = old.mappings(&spec, &done.actions, &self.fabric);
         mappings.iter().for_each(|mapping| mapping.expect_growth(tags::growth(&spec, mapping.spec())));
-        let ports = self.ports(old, &spec, &mappings, &done.actions);
+        let ports = self.ports(&old, &mut open.next_id, &spec, &mappings, &done.actions);
         let stay = |port: &Arc<PortShared>| ports.iter().any(|other| Arc::ptr_eq(port, other));
-        let (kept, gone): (Vec<_>, Vec<_>) = old.take_ports().partition(|(port, _)| stay(port));
+        let had = old.layout.ports.iter().cloned().zip(open.connections.drain(..));
+        let (kept, gone): (Vec<_>, Vec<_>) = had.partition(|(port, _)| stay(port));
         // What goes, goes before what comes: both may want the same socket or interface. Its sessions drain by themselves.
         gone.into_iter().for_each(|(port, connection)| self.close(&port, connection));
         // Frames of guests that come must not land where they may not, and those of guests that are there as little.
@@ -68,11 +74,10 @@ impl Inner {
             }
         }
         let mut kept: Vec<_> = kept.into_iter().map(Some).collect();
-        let mut connections = Vec::new();
         for (port, shared) in spec.ports.iter().zip(&ports) {
             let is = |had: &&mut Option<_>| matches!(had, Some((other, _)) if Arc::ptr_eq(shared, other));
             let connection = kept.iter_mut().find(is).and_then(Option::take).map(|(_, connection)| connection);
-            connections.push(connection.unwrap_or_else(|| {
+            open.connections.push(connection.unwrap_or_else(|| {
                 open::open(port, shared, &self.fabric).unwrap_or_else(|error| {
                     shared.set_state(false, error.to_string());
                     done.fail(&port.name, error);
@@ -80,23 +85,24 @@ impl Inner {
                 })
             }));
         }
-        let bridges: Vec<_> =
-            spec.bridges.iter().map(|wanted| self.bridge(old, wanted, &spec, &done.actions)).collect();
         let layout = Layout::new(&spec, ports, bridges);
         let standalone = spec.bridges.iter().any(|b| b.flows == Some(FailMode::Standalone));
         self.datapath.prepare(layout.workers.len(), standalone);
-        let new = Topology { spec, layout, connections, next_id: old.next_id };
+        let hangups = open.connections.iter().map(Connection::hangup).collect();
+        let mut new = Topology { spec, layout, workers: Vec::new(), hangups };
         // Only now do workers look at the new ports: every one of them has somewhere to send to.
-        self.fabric.arrange(&new.layout, hired, || new.remember(old));
+        self.fabric.arrange(&new.layout, hired, || new.remember(&old));
         reviewed().for_each(|(mapping, verdict)| mapping.review(verdict));
-        *old = new;
+        new.workers = self.fabric.pulses();
+        self.topology.set(new);
         Ok(done)
     }
 
     /// What the ports of `spec` share: as before for those that stay.
     fn ports(
         &self,
-        old: &mut Topology,
+        old: &Topology,
+        next_id: &mut u64,
         spec: &Spec,
         mappings: &[Arc<Mapping>],
         actions: &[Action],
@@ -106,10 +112,10 @@ impl Inner {
                 let known = old.layout.ports.iter().find(|shared| shared.name == port.name);
                 return known.cloned().expect("it was there before");
             }
-            old.next_id += 1;
+            *next_id += 1;
             let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
             let bells = [&self.bell, &self.asked];
-            Arc::new(PortShared::new(old.next_id, port, mapping.cloned(), (&self.rules, bells)))
+            Arc::new(PortShared::new(*next_id, port, mapping.cloned(), (&self.rules, bells)))
         };
         spec.ports.iter().map(&mut share).collect()
     }
@@ -117,10 +123,7 @@ impl Inner {
     /// Ends what keeps a port's peer connected, and lets go of all that is open.
     fn close(&self, port: &PortShared, connection: Connection) {
         drop(connection);
-        for queue in 0..port.queues.len() {
-            drop(self.fabric.detach_receive((port.id, queue)));
-            drop(self.fabric.detach_transmit((port.id, queue)));
-        }
+        self.fabric.clear(port.id, 0..port.queues.len());
         port.file().into_iter().chain(&self.fabric.record(port.id, None)).for_each(Recorder::keep);
     }
 
@@ -137,32 +140,31 @@ impl Inner {
     }
 
     /// The bridge that `wanted` describes.
-    fn bridge(&self, old: &Topology, wanted: &BridgeSpec, spec: &Spec, actions: &[Action]) -> Arc<Bridge> {
+    fn bridge(
+        &self,
+        old: &Topology,
+        wanted: &BridgeSpec,
+        spec: &Spec,
+        actions: &[Action],
+    ) -> Result<Arc<Bridge>, Error> {
         let known = old.bridges().find(|(had, ..)| had.name == wanted.name);
         if let (Some(Step::Kept), Some((_, bridge, _))) = (step(actions, Subject::Bridge, &wanted.name), known) {
-            return bridge.clone();
+            return Ok(bridge.clone());
         }
         let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
         let vlans: Vec<Vlan> = wanted.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect();
         let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
-        let mut bridge = Bridge::new(&vlans, seconds);
+        let port = |name: &String| wanted.ports.iter().position(|port| port == name).map(|index| index as u16);
+        let statics = wanted.statics.iter().filter_map(|(mac, vlan, name)| Some((Key::of(*mac, *vlan), port(name)?)));
+        let statics: Vec<_> = statics.collect();
+        let mut bridge = Bridge::new(&vlans, wanted.learned_limit, seconds, &statics)
+            .map_err(|error| Error::Statics(wanted.name.clone(), error))?;
         bridge.flows = wanted.flows.map(|_| self.datapath.number(&wanted.ports));
-        for (mac, vlan, port) in &wanted.statics {
-            if let Some(index) = wanted.ports.iter().position(|p| p == port) {
-                bridge.table.fix(Key::of(*mac, *vlan), index as u16);
-            }
-        }
-        Arc::new(bridge)
+        Ok(Arc::new(bridge))
     }
 }
 
 impl Topology {
-    /// The ports and what keeps them connected, which goes to the caller.
-    fn take_ports(&mut self) -> impl Iterator<Item = (Arc<PortShared>, Connection)> {
-        let connections = std::mem::take(&mut self.connections);
-        self.layout.ports.clone().into_iter().zip(connections)
-    }
-
     /// The mappings of `spec`: as before for those that stay.
     fn mappings(&self, spec: &Spec, actions: &[Action], fabric: &Arc<Fabric>) -> Vec<Arc<Mapping>> {
         let queues = |name: &String| spec.ports.iter().find(|p| p.name == *name).map_or(0, |p| p.driver.queues());
@@ -184,20 +186,16 @@ impl Topology {
         for (spec, bridge, members) in self.bridges() {
             let Some((_, known, had)) = old.bridges().find(|(other, ..)| other.name == spec.name) else { continue };
             // The port of this bridge that a port of the other one is now, if it is still the same in the same VLANs.
-            let place = |port: usize| {
-                let port = had[port];
+            let place = |port: u16| {
+                let port = had[usize::from(port)];
                 let is = |&member: &usize| Arc::ptr_eq(&self.layout.ports[member], &old.layout.ports[port]);
                 let place = members.iter().position(is)?;
-                (self.spec.ports[members[place]].vlan == old.spec.ports[port].vlan).then_some(place)
+                (self.spec.ports[members[place]].vlan == old.spec.ports[port].vlan).then_some(place as u16)
             };
             if Arc::ptr_eq(bridge, known) {
-                bridge.table.sweep(now, |port| place(port.into()).is_none());
-                continue;
-            }
-            for Learned { mac, vlan, port, seen } in known.table.entries(now) {
-                if let (Some(place), Some(seen)) = (place(port.into()), seen) {
-                    bridge.table.learn(Key::of(mac, vlan), place as u16, seen);
-                }
+                bridge.table.sweep(now, |port| place(port).is_none());
+            } else {
+                bridge.remember(known, now, place);
             }
         }
     }

@@ -41,7 +41,7 @@ struct Parts {
     ports: HashMap<String, Arc<PortShared>>,
     bridges: HashMap<String, Arc<Bridge>>,
     mappings: HashMap<String, Arc<Mapping>>,
-    workers: Vec<Arc<crate::worker::WorkerCounters>>,
+    workers: Vec<Arc<crate::worker::Pulse>>,
     queues: Vec<Vec<String>>,
     recorded: Vec<std::path::PathBuf>,
 }
@@ -49,8 +49,7 @@ struct Parts {
 impl Parts {
     fn of(switch: &Switch) -> Parts {
         let topology = switch.inner.topology();
-        let mut workers = Vec::new();
-        switch.inner.fabric.each_worker(|_, _, worker| workers.push(worker.counters.clone()));
+        let workers = topology.workers.clone();
         let ports = &topology.layout.ports;
         let polled = |worker| {
             let queues = topology.layout.polled_by(worker);
@@ -166,13 +165,7 @@ proptest! {
 
 /// The frames of a capture, which has to be whole.
 fn frames(path: &Path) -> usize {
-    let mut reader = pcap_file::pcap::PcapReader::new(std::fs::File::open(path).unwrap()).unwrap();
-    let mut frames = 0;
-    while let Some(packet) = reader.next_packet() {
-        packet.unwrap();
-        frames += 1;
-    }
-    frames
+    capture::Reader::open(path).unwrap().collect::<Result<Vec<_>, _>>().unwrap().len()
 }
 
 #[test]

@@ -192,6 +192,7 @@ impl World {
                 ports: bridge,
                 ageing: Duration::from_secs(3000),
                 statics: vec![known("listener")],
+                learned_limit: 100,
                 flows: None,
             },
             BridgeSpec {
@@ -199,6 +200,7 @@ impl World {
                 ports: other,
                 ageing: Duration::from_secs(300 + u64::from(outsiders.ageing)),
                 statics: vec![],
+                learned_limit: 100,
                 flows: None,
             },
         ];
