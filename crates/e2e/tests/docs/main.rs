@@ -143,6 +143,7 @@ pages! {
     mapping: "docs/mapping.md",
     openflow: "docs/openflow.md",
     performance: "docs/performance.md",
+    reload: "docs/reload.md",
     security: "docs/security.md",
     troubleshooting: "docs/troubleshooting.md",
     vxlan: "docs/vxlan.md",
