@@ -94,12 +94,13 @@ struct Common {
     fault: Arc<Fault>,
     drops: Arc<Drops>,
     counted: Cell<DropCounts>,
+    cut_short: Cell<u64>,
 }
 
 impl Common {
     fn new(call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Common {
         let call = RefCell::new(Reader::new(call.0));
-        let common = Common { call, fault, drops, counted: Cell::default() };
+        let common = Common { call, fault, drops, counted: Cell::default(), cut_short: Cell::new(0) };
         // The device before us may have died between publishing buffers and saying so.
         common.notify();
         common
@@ -124,6 +125,12 @@ impl Common {
             (Reason::TooLong, now.too_long - before.too_long),
         ];
         reasons.into_iter().filter(|r| r.1 > 0).for_each(|(reason, n)| self.drops.add(reason, n));
+    }
+
+    /// Counts bursts that the ring cut short.
+    #[cold]
+    fn count_cut_short(&self, now: u64) {
+        self.drops.add_cut_short(now - self.cut_short.replace(now));
     }
 }
 
@@ -158,6 +165,9 @@ impl Receive for VhostReceive {
             Ok(taken) => {
                 if taken != burst.len() {
                     self.common.count_dropped(self.ring.dropped());
+                }
+                if self.ring.cut_short() != self.common.cut_short.get() {
+                    self.common.count_cut_short(self.ring.cut_short());
                 }
                 taken > 0
             }
@@ -268,10 +278,14 @@ impl Transmit for VhostTransmit {
                 if self.ring.dropped() != self.common.counted.get() {
                     self.common.count_dropped(self.ring.dropped());
                 }
+                if done.over_budget > 0 {
+                    self.common.drops.add(Reason::Budget, done.over_budget.into());
+                }
                 Sent {
                     frames: done.frames,
                     bytes: done.bytes,
                     too_long: done.too_long,
+                    counted: done.over_budget,
                     rest: Some(Reason::NoBuffers),
                     ..Sent::default()
                 }

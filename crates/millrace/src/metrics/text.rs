@@ -89,6 +89,10 @@ fn ports(encoder: &mut DescriptorEncoder<'_>, ports: &[PortStats]) -> fmt::Resul
     let answered = ("port_neighbours_answered", help, MetricType::Counter);
     family(encoder, answered, ports, labels, |port, sample| count(sample, port.neighbours_answered))?;
 
+    let help = "Bursts from the port's guest that ended early, as they had cost enough";
+    let cut_short = ("port_cut_short", help, MetricType::Counter);
+    family(encoder, cut_short, ports, labels, |port, sample| count(sample, port.cut_short))?;
+
     let drops = ("port_drops", "Frames that ended at the port without being sent", MetricType::Counter);
     let reasons = ports.iter().flat_map(|port| port.drops.iter().map(move |(reason, frames)| (port, reason, *frames)));
     let labels =

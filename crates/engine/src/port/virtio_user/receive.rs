@@ -117,7 +117,12 @@ impl VirtioReceive {
             // num_buffers, the last field of the header (virtio 1.2 §5.1.6). All parts are published together.
             let header = self.arena.segment(end.buffer(buffers[0].0), NET_HEADER)?.read::<12>()?;
             for _ in 1..u16::from_le_bytes([header[10], header[11]]) {
-                buffers.push(self.pop_own(end)?);
+                let Some(part) = self.pop_own(end) else {
+                    // A device that promises more parts than it has published has broken the ring.
+                    end.give_up();
+                    return None;
+                };
+                buffers.push(part);
             }
         }
         Some(())
