@@ -182,7 +182,12 @@ impl Fabric {
         ended
     }
 
-    /// What records at present.
+    /// What records a port at present.
+    pub(super) fn recorder(&self, port: u64) -> Option<Recorder> {
+        self.state().recorders.get(&port).cloned()
+    }
+
+    /// All that record at present.
     pub(super) fn recorders(&self) -> Vec<Recorder> {
         self.state().recorders.values().cloned().collect()
     }

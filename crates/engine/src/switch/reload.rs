@@ -28,9 +28,19 @@ pub(super) struct Applied {
 }
 
 impl Applied {
+    fn port(&mut self, name: &str) -> Option<&mut Action> {
+        self.actions.iter_mut().find(|action| action.subject == Subject::Port && action.name == name)
+    }
+
+    /// What could not be done before is tried again, though the port is specified as it was.
+    fn change(&mut self, port: &str, what: &str) {
+        if let Some(action) = self.port(port).filter(|action| action.step == Step::Kept) {
+            (action.step, action.why) = (Step::Changed, vec![what.to_owned()]);
+        }
+    }
+
     fn fail(&mut self, port: &str, error: OpenError) {
-        let of_port = |action: &&mut Action| action.subject == Subject::Port && action.name == port;
-        if let Some(action) = self.actions.iter_mut().find(of_port) {
+        if let Some(action) = self.port(port) {
             action.error = Some(error.to_string());
         }
         self.failed.push(error);
@@ -67,9 +77,8 @@ impl Inner {
         let stricter = reviewed().filter(|(_, verdict)| *verdict != Verdict::InPlace);
         stricter.for_each(|(mapping, verdict)| mapping.review(verdict));
         for (port, shared) in spec.ports.iter().zip(&ports) {
-            let stayed = kept.iter().any(|(other, _)| Arc::ptr_eq(shared, other));
-            let before = old.spec.ports.iter().find(|had| stayed && had.name == port.name);
-            if before.and_then(|had| had.record.as_ref()) != port.record.as_ref() {
+            if self.fabric.recorder(shared.id).as_ref().map(Recorder::path) != port.record.as_deref() {
+                done.change(&port.name, "record-to");
                 self.record(port, shared).unwrap_or_else(|error| done.fail(&port.name, error));
             }
         }

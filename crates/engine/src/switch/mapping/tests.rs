@@ -154,6 +154,16 @@ fn a_queue_that_stops_gives_everything_back() {
 }
 
 #[test]
+fn nothing_is_lent_while_a_change_is_made() {
+    let bench = Bench::new();
+    let mapped = bench.mapping.queue(0).unwrap();
+    bench.mapping.at_rest(|| assert!(mapped.on_loan.get() == 0 && !mapped.is_reachable()));
+    assert!(mapped.is_reachable());
+    bench.lend();
+    assert_eq!((bench.fault.take(), bench.reason()), (None, String::new()));
+}
+
+#[test]
 fn a_queue_that_does_not_stop_gives_nothing_back() {
     let mut bench = Bench::new();
     bench.holds.store(true, Ordering::Relaxed);
