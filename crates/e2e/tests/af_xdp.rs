@@ -11,6 +11,7 @@ use e2e::dpdk::{self, Testpmd};
 use e2e::process::Daemon;
 use e2e::virtio::{Exchange, Guest, Options};
 use e2e::{Result, cpu};
+use engine::reload::Step;
 use support::mapped::{self, BRIDGE, PASS_THROUGH};
 use support::wire::{Cable, af_xdp as wan};
 use support::{Home, Millrace, wait_for};
@@ -107,10 +108,10 @@ fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
     let config = [&wan(""), PATCH, &guest].concat();
     for _ in 0..3 {
         home.configure(&config);
-        assert_eq!(millrace.reload().added, ["wan"]);
+        assert_eq!(millrace.reload().ports(Step::Added), ["wan"]);
         millrace.wait_up(&["wan"]);
         home.configure(&guest);
-        assert_eq!(millrace.reload().removed, ["wan"]);
+        assert_eq!(millrace.reload().ports(Step::Removed), ["wan"]);
     }
     home.configure(&config);
     millrace.reload();

@@ -79,7 +79,7 @@ fn driver(driver: &Driver) -> spec::Driver {
         Driver::VhostUser { socket, mode: m, queues } => {
             spec::Driver::VhostUser { socket: socket.clone(), mode: mode(m), queues: *queues }
         }
-        Driver::VirtioUser { socket, mode: m, queues, queue_size, packed, .. } => spec::Driver::VirtioUser {
+        Driver::VirtioUser { socket, mode: m, queues, queue_size, packed } => spec::Driver::VirtioUser {
             socket: socket.clone(),
             mode: mode(m),
             queues: *queues,

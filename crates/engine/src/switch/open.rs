@@ -108,7 +108,9 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
             };
             let transmit: Box<dyn Transmit> = match record {
                 Some(path) => {
-                    Box::new(Record(Recorder::create(path).map_err(|e| failed(format!("{}: {e}", path.display())))?))
+                    let file = Recorder::create(path).map_err(|e| failed(format!("{}: {e}", path.display())))?;
+                    shared.write_to(file.clone());
+                    Box::new(Record(file))
                 }
                 None => Box::new(Sink),
             };
@@ -127,7 +129,7 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
     Ok(Connection::None)
 }
 
-/// The recorder that `spec` asks for.
+/// Starts the file that `spec` wants frames recorded to.
 pub(super) fn recorder(spec: &PortSpec) -> Result<Option<Recorder>, OpenError> {
     let Some(path) = &spec.record else { return Ok(None) };
     Recorder::create(path).map(Some).map_err(|error| OpenError {

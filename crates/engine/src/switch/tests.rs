@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::port::{Receive, Sent, Transmit, Wait};
-use crate::spec::{Driver, Idle, Mode, Pace, QueueSizes};
+use crate::spec::{Driver, FailMode, Idle, Mode, Pace, QueueSizes};
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Condvar, PoisonError};

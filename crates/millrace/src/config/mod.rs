@@ -24,7 +24,6 @@ mod vxlan;
 mod workers;
 
 pub use assignment::QueueId;
-pub use changes::ReloadReport;
 pub use confinement::Confinement;
 pub use raw::{FailMode, Idle, Mode};
 pub use reach::{Grant, Purpose, Reach, ReachError};
@@ -148,8 +147,6 @@ pub enum Driver {
         queue_size: u16,
         /// Offer the packed ring format.
         packed: bool,
-        /// Address of the device.
-        mac: Mac,
     },
     /// A tap interface.
     Tap {

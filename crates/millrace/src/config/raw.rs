@@ -139,7 +139,7 @@ pub struct RawPort {
     /// Frames to generate before falling silent; 0 is no limit.
     #[schemars(range(min = 0), extend("default" = 0))]
     pub frames: Field<i64>,
-    /// Source address of generated frames, or address of the virtio device. Made up from the port's name if absent.
+    /// Source address of generated frames. Made up from the port's name if absent.
     pub mac: Field<String>,
     /// Access port of a bridge: frames are untagged here and belong to this VLAN. Excludes `trunk`.
     #[schemars(range(min = VIDS.start, max = VIDS.end - 1))]
