@@ -4,6 +4,7 @@ mod control;
 mod device;
 mod handler;
 mod inbox;
+mod pace;
 mod ring;
 mod service;
 mod session;

@@ -2,15 +2,17 @@
 
 use super::control::Control;
 use super::device::Device;
-use super::{Error, Options, Queues, session};
+use super::pace::Pace;
+use super::session::{self, Ending};
+use super::{Error, Options, Queues};
 use crate::journal::Journal;
 use crate::socket::{Listener, connect};
-use crate::{MAX_QUEUE_PAIRS, Mode};
+use crate::{MAX_QUEUE_PAIRS, Mode, wait};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Pauses between attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -38,7 +40,7 @@ impl Service {
         let thread = Thread { control: control.clone(), options, queues, journal };
         let thread = Builder::new()
             .name("vhost-user".into())
-            .spawn(move || thread.run(source))
+            .spawn(move || thread.run(source, Pace::default()))
             .map_err(|source| Error::System { action: "start a thread", source })?;
         Ok(Service { control, thread: Some(thread) })
     }
@@ -77,23 +79,30 @@ struct Thread {
 }
 
 impl Thread {
-    fn run(&self, mut source: Source) {
+    fn run(&self, mut source: Source, mut pace: Pace) {
         while let Some(stream) = self.next(&mut source) {
-            self.serve(stream);
+            if pace.is_calm() {
+                self.journal.info(format_args!("a vhost-user frontend connected"));
+            }
+            let began = Instant::now();
+            let ending = self.serve(stream);
+            let noted = pace.ended(began.elapsed(), &ending);
+            if let Some(line) = noted {
+                self.journal.info(format_args!("{line}"));
+            }
+            self.queues.disconnected(&ending.reason);
+            self.control.sleep(pace.pause());
         }
     }
 
-    fn serve(&self, stream: UnixStream) {
+    fn serve(&self, stream: UnixStream) -> Ending {
         let stream = Arc::new(stream);
         self.control.begin(stream.clone());
         self.queues.connected();
-        self.journal.info(format_args!("a vhost-user frontend connected"));
         let device = Device::new(&self.options, self.queues.clone(), self.journal.clone());
-        let reason = session::serve(&stream, &self.control, device);
+        let ending = session::serve(&stream, &self.control, device);
         self.control.end();
-        drop(stream);
-        self.journal.info(format_args!("the vhost-user session ended: {reason}"));
-        self.queues.disconnected(&reason);
+        ending
     }
 
     /// The next connection, or `None` if the service stops.
@@ -104,6 +113,8 @@ impl Thread {
             }
             match source {
                 Source::Listener(listener) => match listener.accept() {
+                    // Whoever left before its turn came has no session, and makes nobody wait.
+                    Ok(Some(stream)) if wait::is_over(&stream) => {}
                     Ok(Some(stream)) => return Some(stream),
                     Ok(None) => self.control.wait_for(listener),
                     Err(e) => {
