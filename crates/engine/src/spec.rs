@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use paflow::rules::{Chains, NextHop as NextHopSpec, Spec as AggregationSpec};
-pub use vhost_user::Mode;
 pub use vhost_user::frontend::QueueSizes;
+pub use vhost_user::{Access, Mode};
 pub use xsk::Mode as XdpMode;
 
 /// A whole switch.
@@ -134,7 +134,7 @@ pub struct Analysis {
 #[allow(missing_docs)] // The fields are named after their configuration keys.
 pub enum Driver {
     /// A guest's virtio-net device: the switch is the device.
-    VhostUser { socket: PathBuf, mode: Mode, queues: u16 },
+    VhostUser { socket: PathBuf, mode: Mode, access: Access, queues: u16, any_memory: bool },
     /// Somebody else's vhost-user backend: the switch is the driver.
     VirtioUser { socket: PathBuf, mode: Mode, queues: u16, queue_sizes: QueueSizes, packed: bool },
     /// A kernel tap device.

@@ -3,10 +3,12 @@
 use crate::config::{Config, LoadError, Reach, ReachError};
 use crate::confine::{Confined, PrivilegeError, confine};
 use crate::control::{Flow, Handler, ReloadReport, Server};
+use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Book, Datapath, Service};
 use crate::plan;
 use crate::serve::{BindError, ListenError, Stop};
+use crate::sockets;
 use engine::Switch;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
 use openflow::{Action, Classifier, FlowId, PacketIn, Rule};
@@ -18,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use vhost_user::SocketError;
 
 /// Why the switch does not run.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +43,9 @@ pub enum DaemonError {
     /// A port or a worker could not be started.
     #[error(transparent)]
     Switch(#[from] engine::Error),
+    /// A socket could not be given to whom it should belong.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
     /// The system refused something.
     #[error("cannot {action}: {source}")]
     System {
@@ -61,6 +67,8 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
     let control = Server::bind(&config.control)?;
     let metrics = config.metrics.as_ref().map(Exporter::bind).transpose()?;
     let openflow = config.openflow.as_ref().map(Service::bind).transpose()?;
+    sockets::claim_all(&config)?;
+    descriptors::raise();
     let reach = Reach::of(&config, path)?;
     // Before there is a second thread: it would keep what this one gives up.
     let confined = confine(&config.confinement, &reach)?;

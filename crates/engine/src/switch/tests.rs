@@ -116,7 +116,16 @@ fn worker(ports: &[&str], idle: Idle) -> WorkerSpec {
 fn switch(home: &Path) -> Switch {
     let guest = |name: &str| {
         let socket = home.join(name);
-        PortSpec::new(name, Driver::VhostUser { socket, mode: Mode::Server, queues: 1 })
+        PortSpec::new(
+            name,
+            Driver::VhostUser {
+                socket,
+                mode: Mode::Server,
+                access: vhost_user::Access::default(),
+                queues: 1,
+                any_memory: false,
+            },
+        )
     };
     let spec = Spec {
         ports: vec![guest("a"), sink("b"), guest("c"), sink("d")],

@@ -105,7 +105,13 @@ impl World {
         let queue_sizes = QueueSizes { receive: 256, transmit: 256 };
         let driver =
             Driver::VirtioUser { socket: self.socket(), mode: Mode::Client, queues: 1, queue_sizes, packed: false };
-        let device = Driver::VhostUser { socket: self.socket(), mode: Mode::Server, queues: 1 };
+        let device = Driver::VhostUser {
+            socket: self.socket(),
+            mode: Mode::Server,
+            access: vhost_user::Access::default(),
+            queues: 1,
+            any_memory: false,
+        };
         // In the order in which they are to come.
         let drivers = [
             ("device", device),
@@ -124,7 +130,13 @@ impl World {
         let queue_sizes = QueueSizes { receive: 64, transmit: 64 };
         let driver = match of.driver {
             0 => Driver::Sink,
-            1 => Driver::VhostUser { socket: path("sock"), mode: Mode::Server, queues: 1 + u16::from(of.record) },
+            1 => Driver::VhostUser {
+                socket: path("sock"),
+                mode: Mode::Server,
+                access: vhost_user::Access::default(),
+                queues: 1 + u16::from(of.record),
+                any_memory: false,
+            },
             2 => Driver::VirtioUser {
                 socket: path("gone"),
                 mode: Mode::Client,
