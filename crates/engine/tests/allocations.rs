@@ -225,8 +225,8 @@ fn workers_allocate_nothing_once_they_are_warm() {
     const RECEIVING: [&str; 6] = ["chains", "one", "three", "flows", "inside", "outside"];
     let home = tempfile::tempdir().unwrap();
     let socket = home.path().join("uplink.sock");
-    let far = Switch::start(far(&socket)).unwrap();
-    let near = Switch::start(near(home.path(), &socket)).unwrap();
+    let far = Switch::start(far(&socket), Strictness::Strict).unwrap();
+    let near = Switch::start(near(home.path(), &socket), Strictness::Strict).unwrap();
     near.set_flows(flows());
     let passes = |least: u64| {
         let began = Instant::now();

@@ -3,6 +3,7 @@
 mod aggregation;
 mod datapath;
 mod fabric;
+mod kernel;
 mod layout;
 mod link;
 mod mapping;
@@ -47,18 +48,32 @@ const BREATH: Duration = Duration::from_millis(10);
 /// Why the switch can't do what it was told.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A port could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    /// Ports could not be opened.
+    #[error("{}", lines(.0))]
+    Open(Vec<OpenError>),
     /// A worker could not be started.
     #[error("cannot start a worker: {0}")]
     Worker(std::io::Error),
 }
 
+/// What becomes of a start at which ports can't be opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    /// They are down, and tried again.
+    #[default]
+    Lenient,
+    /// Nothing is started.
+    Strict,
+}
+
+fn lines(errors: &[OpenError]) -> String {
+    errors.iter().map(OpenError::to_string).collect::<Vec<_>>().join("\n")
+}
+
 /// What a reload did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReloadReport {
-    /// Ports that could not be opened, and why; they stay down.
+    /// Ports that could not be opened, and why; they are down, and tried again.
     pub failed: Vec<String>,
 }
 
@@ -95,8 +110,8 @@ struct Topology {
 }
 
 impl Switch {
-    /// Starts what `spec` describes. If a port can't be opened, nothing is left running.
-    pub fn start(spec: Spec) -> Result<Switch, Error> {
+    /// Starts what `spec` describes.
+    pub fn start(spec: Spec, strictness: Strictness) -> Result<Switch, Error> {
         let nothing = Topology {
             spec: Spec::default(),
             layout: Layout::new(&Spec::default(), vec![], vec![]),
@@ -116,9 +131,10 @@ impl Switch {
             started: Instant::now(),
             stop: AtomicBool::new(false),
         });
-        if let Some(error) = inner.apply(spec)?.into_iter().next() {
+        let failed = inner.apply(spec)?;
+        if strictness == Strictness::Strict && !failed.is_empty() {
             inner.apply(Spec::default())?;
-            return Err(error.into());
+            return Err(Error::Open(failed));
         }
         let keeper = inner.clone();
         let housekeeper = std::thread::Builder::new().name("housekeeper".into()).spawn(move || keeper.keep_house());
@@ -196,6 +212,14 @@ impl Drop for Switch {
 }
 
 impl Topology {
+    /// Opens ports that could not be.
+    fn retry(&mut self, fabric: &Arc<Fabric>) {
+        let ports = self.spec.ports.iter().zip(&self.layout.ports);
+        for ((spec, shared), connection) in ports.zip(&mut self.connections) {
+            open::retry(connection, spec, shared, fabric);
+        }
+    }
+
     fn bridges(&self) -> impl Iterator<Item = (&BridgeSpec, &Arc<Bridge>, &Vec<usize>)> {
         let domains = self.layout.domains.iter().filter_map(|domain| match domain {
             Domain::Bridge { bridge, members } => Some((bridge, members)),
@@ -266,6 +290,7 @@ impl Inner {
                 None => {
                     old.next_id += 1;
                     let recorder = open::recorder(port).unwrap_or_else(|error| {
+                        tracing::warn!("{error}");
                         failed.push(error);
                         None
                     });
@@ -286,13 +311,9 @@ impl Inner {
         let stricter = reviewed().filter(|(_, verdict)| *verdict != Verdict::InPlace);
         stricter.for_each(|(mapping, verdict)| mapping.review(verdict));
         for (index, (port, connection)) in spec.ports.iter().zip(&mut connections).enumerate() {
-            if connection.is_none() {
-                let shared = &layout.ports[index];
-                let opened = open::open(port, shared, &self.fabric).unwrap_or_else(|error| {
-                    shared.set_state(false, error.to_string());
-                    failed.push(error);
-                    Connection::None
-                });
+            if !connection.as_ref().is_some_and(Connection::is_settled) {
+                let (opened, trouble) = open::open(port, &layout.ports[index], &self.fabric);
+                failed.extend(trouble);
                 *connection = Some(opened);
             }
         }
@@ -309,7 +330,8 @@ impl Inner {
         let mut swept = 0;
         while !self.stop.load(Ordering::Relaxed) {
             self.wait_to_be_asked();
-            let topology = self.topology();
+            let mut topology = self.topology();
+            topology.retry(&self.fabric);
             let mut answered = false;
             for port in &topology.layout.ports {
                 for (queue, answers) in port.neighbours().drain() {

@@ -3,7 +3,7 @@
 use super::mapping::Mapping;
 use crate::aggregate::{Join, Live, Member, Relay, Split};
 use crate::counters::QueueCounters;
-use crate::drops::Drops;
+use crate::drops::{Drops, Reason};
 use crate::neighbour::Neighbours;
 use crate::port::fault::FaultReceive;
 use crate::port::record::{RecordReceive, RecordTransmit, Recorder};
@@ -13,6 +13,7 @@ use crate::port::{Receive, Transmit};
 use crate::punt::Bell;
 use crate::spec::{Analysis, Faults, PortSpec};
 use crate::tunnel::{Decapsulate, Encapsulate};
+use netdev::RxMonitor;
 use paflow::Rules;
 use paflow::vxlan::End;
 use std::sync::{Arc, Mutex};
@@ -121,6 +122,15 @@ impl PortShared {
     pub(super) fn set_state(&self, up: bool, detail: impl Into<String>) {
         let detail = detail.into();
         *self.state.lock().unwrap() = State { up, detail };
+    }
+
+    /// Counts what the kernel has lost since this was last asked, before a ring had room for it.
+    pub(super) fn count_losses(&self, ring: &RxMonitor) {
+        if let Some(Ok(counted)) = ring.take()
+            && counted.drops > 0
+        {
+            self.drops.add(Reason::KernelLoss, counted.drops);
+        }
     }
 
     /// Puts the port's wrappers around a receive half.

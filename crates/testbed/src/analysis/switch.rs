@@ -43,7 +43,7 @@ pub enum SwitchError {
 
 /// Runs until its input ends.
 pub fn run(switch: &AnalysisSwitch) -> Result<(), SwitchError> {
-    let running = Switch::start(spec(switch))?;
+    let running = Switch::start(spec(switch), Strictness::Strict)?;
     for line in io::stdin().lock().lines() {
         line?;
         let mut out = io::stdout().lock();
