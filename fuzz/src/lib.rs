@@ -4,6 +4,7 @@
 //! peer does: bursts stay bounded, and what the queues lend lies in the memory that the peer shared.
 
 pub mod aggregates;
+pub mod captures;
 pub mod controller;
 pub mod device;
 pub mod driver;

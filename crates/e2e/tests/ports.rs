@@ -179,6 +179,12 @@ fn frames_are_generated_recorded_and_replayed() {
     let size = 24 + 1000 * (16 + 128);
     for name in ["out.pcap", "seen.pcap"] {
         assert_eq!(std::fs::metadata(home.path(name)).unwrap().len(), size, "{name}");
+    }
+    let mut editcap = Command::new("editcap");
+    editcap.args(["-F", "pcapng"]).args([home.path("out.pcap"), home.path("out.pcapng")]).env("HOME", home.path("."));
+    let converted = editcap.status().expect("editcap runs; it is in the Debian package wireshark-common");
+    assert!(converted.success(), "editcap: {converted}");
+    for name in ["out.pcap", "seen.pcap", "out.pcapng"] {
         let replay = format!("[[port]]\nname = \"from\"\ndriver = \"pcap\"\nreplay = \"{name}\"\n");
         run_to_end(&home, &[SINK, &replay], 1000);
     }

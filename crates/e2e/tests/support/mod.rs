@@ -6,7 +6,9 @@
 
 pub mod crafted;
 pub mod files;
+pub mod live;
 pub mod mapped;
+pub mod rogue;
 pub mod stream;
 pub mod wire;
 

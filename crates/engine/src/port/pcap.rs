@@ -5,9 +5,8 @@ use super::record::Recorder;
 use super::{Receive, Sent, Transmit, Wait};
 use crate::drops::Reason;
 use crate::spec::Pace;
-use pcap_file::pcap::PcapReader;
+use capture::{Captured, Reader};
 use std::cell::Cell;
-use std::fs::File;
 use std::path::Path;
 use virtqueue::{Burst, Frames, MAX_FRAME, MIN_FRAME, Segment};
 
@@ -20,15 +19,14 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads the whole file, so that there is no reading on the path of a frame. Packets that are no frames, being
-    /// too short or too long, are left out.
-    pub fn open(path: &Path, repeat: bool, pace: Pace) -> std::io::Result<Replay> {
-        let mut reader = PcapReader::new(File::open(path)?).map_err(std::io::Error::other)?;
+    /// Reads the whole file, pcap or pcapng, so that there is no reading on the path of a frame. Packets that are no frames,
+    /// being too short or too long, are left out.
+    pub fn open(path: &Path, repeat: bool, pace: Pace) -> Result<Replay, capture::Error> {
         let mut frames = Vec::new();
-        while let Some(packet) = reader.next_packet() {
-            let packet = packet.map_err(std::io::Error::other)?;
-            if (MIN_FRAME as usize..=MAX_FRAME as usize).contains(&packet.data.len()) {
-                frames.push(packet.data.into_owned());
+        for frame in Reader::open(path)? {
+            let Captured { bytes, .. } = frame?;
+            if (MIN_FRAME as usize..=MAX_FRAME as usize).contains(&bytes.len()) {
+                frames.push(bytes);
             }
         }
         Ok(Replay { frames, next: Cell::new(0), repeat, pacer: Pacer::new(pace) })

@@ -4,8 +4,7 @@ use super::around::{AroundReceive, AroundTransmit};
 use super::vhost_user::VhostTransmit;
 use super::{Receive, Sent, Transmit};
 use crate::port::frames::to_vec;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-use pcap_file::{DataLink, TsResolution};
+use capture::Writer;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -15,19 +14,13 @@ use virtqueue::{Burst, Frames};
 
 /// A pcap file that several halves write to.
 #[derive(Clone)]
-pub struct Recorder(Arc<Mutex<PcapWriter<BufWriter<File>>>>);
+pub struct Recorder(Arc<Mutex<Writer<BufWriter<File>>>>);
 
 impl Recorder {
     /// Starts a new file at `path`.
     pub fn create(path: &Path) -> std::io::Result<Recorder> {
-        let header = PcapHeader {
-            snaplen: virtqueue::MAX_FRAME,
-            datalink: DataLink::ETHERNET,
-            ts_resolution: TsResolution::NanoSecond,
-            ..PcapHeader::default()
-        };
         let file = BufWriter::new(File::create(path)?);
-        let writer = PcapWriter::with_header(file, header).map_err(std::io::Error::other)?;
+        let writer = Writer::new(file, virtqueue::MAX_FRAME)?;
         Ok(Recorder(Arc::new(Mutex::new(writer))))
     }
 
@@ -35,10 +28,7 @@ impl Recorder {
     pub(super) fn write(&self, frames: Frames<'_>) -> usize {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut writer = self.0.lock().unwrap();
-        let written = frames.as_slice().iter().take_while(|frame| {
-            let packet = PcapPacket::new_owned(now, frame.len(), to_vec(&frames, frame));
-            writer.write_packet(&packet).is_ok()
-        });
+        let written = frames.as_slice().iter().take_while(|frame| writer.write(now, &to_vec(&frames, frame)).is_ok());
         written.count()
     }
 }

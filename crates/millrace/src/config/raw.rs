@@ -115,9 +115,9 @@ pub struct RawPort {
     /// MTU that the tap interface is given.
     #[schemars(range(min = MTUS.start, max = MTUS.end - 1), extend("default" = DEFAULT_MTU))]
     pub mtu: Field<i64>,
-    /// Capture file whose frames the port receives. At least one of `replay` and `record` is required.
+    /// Capture file, pcap or pcapng, whose frames the port receives. At least one of `replay` and `record` is required.
     pub replay: Field<String>,
-    /// Capture file that the frames transmitted to the port are written to.
+    /// Capture file, pcap, that the frames transmitted to the port are written to.
     pub record: Field<String>,
     /// Replay again from the start at the end of the file.
     #[serde(rename = "loop")]

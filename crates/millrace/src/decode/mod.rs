@@ -1,10 +1,9 @@
 //! `millrace decode`: the aggregates in a capture file, and what they hold.
 
-mod capture;
 mod show;
 
 use crate::cli::DecodeOptions;
-use capture::Frames;
+use capture::Reader;
 use paflow::decode::{Piece, locate};
 use paflow::receive::Found;
 use paflow::{Receiver, Reject};
@@ -24,7 +23,8 @@ pub enum DecodeError {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        problem: String,
+        #[source]
+        problem: capture::Error,
     },
     /// The result could not be written.
     #[error("cannot write to standard output: {0}")]
@@ -98,7 +98,7 @@ pub fn run(options: &DecodeOptions, out: &mut dyn Write) -> Result<(), DecodeErr
 }
 
 fn decode(options: &DecodeOptions, out: &mut dyn Write) -> Result<(), DecodeError> {
-    let failed = |problem: String| DecodeError::Capture { path: options.file.clone(), problem };
+    let failed = |problem| DecodeError::Capture { path: options.file.clone(), problem };
     let receiver = Receiver {
         udp_port: Some(options.udp_port),
         vxlan_port: Some(options.vxlan_port),
@@ -106,11 +106,12 @@ fn decode(options: &DecodeOptions, out: &mut dyn Write) -> Result<(), DecodeErro
         zero_checksum_over_ipv6: true,
         verify: true,
     };
-    let mut frames = Frames::open(&options.file).map_err(failed)?;
     let mut sum = Sum::default();
-    while let Some(frame) = frames.next_frame().map_err(failed)? {
+    for frame in Reader::open(&options.file).map_err(failed)? {
+        let frame = frame.map_err(failed)?;
         sum.frames += 1;
-        let Some(decoded) = look(&receiver, sum.frames, frame.time, &frame.bytes) else { continue };
+        let time = frame.time.as_secs_f64();
+        let Some(decoded) = look(&receiver, sum.frames, time, &frame.bytes) else { continue };
         sum.aggregates += 1;
         sum.packets += decoded.packets.len() as u64;
         sum.rejected += u64::from(decoded.rejected.is_some());

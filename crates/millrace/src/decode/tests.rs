@@ -1,8 +1,8 @@
 use super::*;
+use capture::Writer;
 use clap::Parser;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::{Nfi, Planner, Template, encode};
-use pcap_file::pcap::{PcapPacket, PcapWriter};
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
@@ -42,10 +42,9 @@ fn capture(path: &Path) {
         later,
         vec![0x88; 100],
     ];
-    let mut writer = PcapWriter::new(File::create(path).unwrap()).unwrap();
+    let mut writer = Writer::new(File::create(path).unwrap(), 1514).unwrap();
     for (number, frame) in frames.iter().enumerate() {
-        let packet = PcapPacket::new(Duration::from_secs(number as u64), frame.len() as u32, frame);
-        writer.write_packet(&packet).unwrap();
+        writer.write(Duration::from_secs(number as u64), frame).unwrap();
     }
 }
 

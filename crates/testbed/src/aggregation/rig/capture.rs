@@ -2,6 +2,8 @@
 
 use super::node::{CHAIN, Port};
 use super::{Rig, RigError};
+use capture::Writer;
+use std::time::Duration;
 
 /// Packets in the file: as many as are received at once.
 const PACKETS: u32 = 32;
@@ -12,7 +14,7 @@ pub fn replay(rig: &Rig, name: &str, size: u16, rate: Option<u64>) -> Result<Por
     let path = rig.file(&format!("{size}.pcap"));
     if !path.exists() {
         let failed = |source| RigError::System { action: "packets can't be written to a file", source };
-        std::fs::write(&path, capture(size)).map_err(failed)?;
+        file(size).and_then(|file| std::fs::write(&path, file)).map_err(failed)?;
     }
     let port = Port::new(name, "pcap").with_text("replay", path.display()).with("loop", true);
     Ok(match rate {
@@ -21,19 +23,14 @@ pub fn replay(rig: &Rig, name: &str, size: u16, rate: Option<u64>) -> Result<Por
     })
 }
 
-/// Packets in the format of libpcap (draft-ietf-opsawg-pcap): little-endian, microseconds, Ethernet.
-fn capture(size: u16) -> Vec<u8> {
-    let mut out = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
-    out.extend([0; 8]);
-    out.extend(65_535u32.to_le_bytes());
-    out.extend(1u32.to_le_bytes());
+/// A capture file of these packets.
+fn file(size: u16) -> std::io::Result<Vec<u8>> {
+    let mut file = Vec::new();
+    let mut writer = Writer::new(&mut file, size.into())?;
     for _ in 0..PACKETS {
-        out.extend([0; 8]);
-        out.extend(u32::from(size).to_le_bytes());
-        out.extend(u32::from(size).to_le_bytes());
-        out.extend(packet(size));
+        writer.write(Duration::ZERO, &packet(size))?;
     }
-    out
+    Ok(file)
 }
 
 /// A tagged packet of an EtherType for experiments (IEEE 802), with nothing in it.
@@ -51,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_file_has_whole_packets() {
-        let bytes = capture(64);
+        let bytes = file(64).unwrap();
         assert_eq!(bytes.len(), 24 + 32 * (16 + 64));
         assert_eq!(packet(64)[12..18], [0x81, 0, 0, 100, 0x88, 0xb5]);
     }

@@ -1,0 +1,68 @@
+//! The interfaces of a section of a pcapng file, by which its packets are understood.
+
+use crate::Captured;
+use crate::reader::{Error, ethernet};
+use pcap_parser::traits::PcapNGPacketBlock;
+use pcap_parser::{Block, InterfaceDescriptionBlock};
+use std::time::Duration;
+
+/// The interfaces that the section has described so far.
+#[derive(Default)]
+pub(crate) struct Section(Vec<Interface>);
+
+struct Interface {
+    /// Most bytes of a packet that are captured; 0: all.
+    longest: u32,
+    /// Units of a timestamp in a second.
+    resolution: u128,
+    /// Seconds to add to timestamps.
+    offset: i64,
+}
+
+impl Section {
+    /// Takes in a block; the frame that it holds, if it is one of a packet.
+    pub(crate) fn take(&mut self, block: &Block<'_>) -> Result<Option<Captured>, Error> {
+        match block {
+            Block::SectionHeader(_) => self.0.clear(),
+            Block::InterfaceDescription(block) => self.0.push(Interface::new(block)?),
+            Block::EnhancedPacket(packet) => {
+                let interface = self.interface(packet.if_id)?;
+                let time = interface.time(u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low));
+                return Ok(Some(Captured { time, bytes: packet.packet_data().to_vec() }));
+            }
+            Block::SimplePacket(packet) => {
+                let bytes = packet.packet_data();
+                let longest = match self.interface(0)?.longest {
+                    0 => bytes.len(),
+                    longest => bytes.len().min(longest as usize),
+                };
+                return Ok(Some(Captured { time: Duration::ZERO, bytes: bytes[..longest].to_vec() }));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn interface(&self, number: u32) -> Result<&Interface, Error> {
+        self.0.get(number as usize).ok_or(Error::Interface(number))
+    }
+}
+
+impl Interface {
+    fn new(block: &InterfaceDescriptionBlock<'_>) -> Result<Interface, Error> {
+        ethernet(block.linktype.0)?;
+        // draft-ietf-opsawg-pcapng, if_tsresol: a negative power of 2 if the highest bit is set, otherwise of 10.
+        let exponent = u32::from(block.if_tsresol & 0x7f);
+        let base: u128 = if block.if_tsresol & 0x80 == 0 { 10 } else { 2 };
+        let resolution = base.checked_pow(exponent).ok_or(Error::Resolution(block.if_tsresol))?;
+        Ok(Interface { longest: block.snaplen, resolution, offset: block.if_tsoffset })
+    }
+
+    fn time(&self, timestamp: u64) -> Duration {
+        let timestamp = u128::from(timestamp);
+        let seconds = (timestamp / self.resolution) as u64;
+        // Of a finer resolution than 10^-29 s no timestamp of 64 bits has anything left at nanoseconds.
+        let nanoseconds = (timestamp % self.resolution).saturating_mul(1_000_000_000) / self.resolution;
+        Duration::new(seconds.saturating_add_signed(self.offset), nanoseconds as u32)
+    }
+}

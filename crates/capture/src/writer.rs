@@ -1,0 +1,45 @@
+//! Writing the classic format.
+
+use crate::ETHERNET;
+use std::io::{Result, Write};
+use std::time::Duration;
+
+/// Timestamps of this file are nanoseconds, and its numbers little-endian.
+const MAGIC: u32 = 0xa1b2_3c4d;
+
+/// A pcap file of Ethernet frames.
+#[derive(Debug)]
+pub struct Writer<W: Write>(W);
+
+impl<W: Write> Writer<W> {
+    /// Begins a file in which no frame is longer than `longest` bytes.
+    pub fn new(mut file: W, longest: u32) -> Result<Writer<W>> {
+        let mut header = Vec::with_capacity(24);
+        header.extend(MAGIC.to_le_bytes());
+        header.extend([2, 0, 4, 0]);
+        // Two words that are reserved.
+        header.extend([0; 8]);
+        header.extend(longest.to_le_bytes());
+        header.extend(u32::from(ETHERNET).to_le_bytes());
+        file.write_all(&header)?;
+        Ok(Writer(file))
+    }
+
+    /// Adds a frame that was seen at `time` since 1970.
+    pub fn write(&mut self, time: Duration, frame: &[u8]) -> Result<()> {
+        let len = frame.len() as u32;
+        // The format has 32 bits for seconds, which last until 2106.
+        let words = [time.as_secs() as u32, time.subsec_nanos(), len, len];
+        let mut header = [0; 16];
+        for (place, word) in header.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        self.0.write_all(&header)?;
+        self.0.write_all(frame)
+    }
+
+    /// Hands all that was written to the file.
+    pub fn flush(&mut self) -> Result<()> {
+        self.0.flush()
+    }
+}

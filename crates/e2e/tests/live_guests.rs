@@ -1,0 +1,35 @@
+//! Guests that attack the switch through their rings, beside two honest ones: the switch is judged during the attack.
+
+mod support;
+
+use e2e::cpu;
+use support::live::Live;
+use support::rogue::{Rogue, SIZE, TX};
+
+/// Every chain is wrong in itself, and is offered again as soon as it came back.
+#[test]
+fn bad_buffers_without_end() {
+    let _alone = cpu::alone();
+    let live = Live::new(&support::patch("a", "b"));
+    let mut rogue = Rogue::connect(&live.home);
+    live.millrace.wait_up(&["a"]);
+    for slot in 0..SIZE {
+        rogue.describe(TX, slot, 0x1000, 100, 0, 0);
+    }
+    live.during(|attack| {
+        while attack.goes_on() {
+            while rogue.next[TX].wrapping_sub(rogue.used_index(TX)) < SIZE {
+                rogue.offer(TX, rogue.next[TX] % SIZE);
+            }
+            let used = rogue.used_index(TX);
+            rogue.publish(TX, rogue.next[TX]);
+            support::wait_for("chains to come back", || {
+                (rogue.used_index(TX) != used || !attack.goes_on()).then_some(())
+            });
+            attack.strike();
+        }
+    });
+    drop(rogue);
+    live.millrace.wait_down("a");
+    live.finish();
+}

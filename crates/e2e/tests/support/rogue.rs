@@ -1,0 +1,168 @@
+//! A guest that writes its rings by hand: what it says there need not be true.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Home, wait_for};
+use e2e::virtio::Guest;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use vhost::vhost_user::{Frontend, VhostUserFrontend};
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
+use virtqueue::features;
+use virtqueue::memory::{Memory, Region};
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+pub const F_NEXT: u16 = 1;
+pub const F_WRITE: u16 = 2;
+
+/// Queue numbers, as vhost-user has them.
+pub const RX: usize = 0;
+pub const TX: usize = 1;
+
+pub const SIZE: u16 = 256;
+pub const HEADER: u32 = 12;
+
+/// The guest's memory: two rings in the first pages, then buffers.
+pub const START: u64 = 0x10_0000;
+pub const LENGTH: u64 = 0x20_0000;
+pub const BUFFERS: u64 = START + 0x1_0000;
+
+/// The areas of a queue.
+pub fn descriptors(queue: usize) -> u64 {
+    START + queue as u64 * 0x4000
+}
+
+pub fn available(queue: usize) -> u64 {
+    descriptors(queue) + 0x1000
+}
+
+pub fn used(queue: usize) -> u64 {
+    descriptors(queue) + 0x2000
+}
+
+/// A guest with split rings that it writes by hand, in memory that it may shrink.
+pub struct Rogue {
+    pub frontend: Frontend,
+    memory: Memory,
+    pub file: Arc<OwnedFd>,
+    /// Next available index of each queue.
+    pub next: [u16; 2],
+    /// The transmit buffers hold good frames.
+    filled: bool,
+    _events: Vec<EventFd>,
+}
+
+impl Rogue {
+    pub fn connect(home: &Home) -> Rogue {
+        let stream = UnixStream::connect(home.socket("a")).unwrap();
+        let mut frontend = Frontend::from_stream(stream, 2);
+        let file = Arc::new(memfd_create("rogue", MemfdFlags::CLOEXEC).unwrap());
+        ftruncate(&*file, LENGTH).unwrap();
+        let region = Region { guest_addr: START, user_addr: START, len: LENGTH, offset: 0, file: file.clone() };
+        let memory = Memory::map(vec![region]).unwrap();
+        frontend.set_owner().unwrap();
+        let wanted = features::VERSION_1 | features::MRG_RXBUF | features::PROTOCOL_FEATURES;
+        assert_eq!(frontend.get_features().unwrap() & wanted, wanted);
+        frontend.set_features(wanted).unwrap();
+        frontend.get_protocol_features().unwrap();
+        let table = VhostUserMemoryRegionInfo {
+            guest_phys_addr: START,
+            memory_size: LENGTH,
+            userspace_addr: START,
+            mmap_offset: 0,
+            mmap_handle: file.as_raw_fd(),
+        };
+        frontend.set_mem_table(&[table]).unwrap();
+        let mut events = Vec::new();
+        for queue in [RX, TX] {
+            let (kick, call) = (EventFd::new(EFD_NONBLOCK).unwrap(), EventFd::new(EFD_NONBLOCK).unwrap());
+            let rings = VringConfigData {
+                queue_max_size: SIZE,
+                queue_size: SIZE,
+                flags: 0,
+                desc_table_addr: descriptors(queue),
+                used_ring_addr: used(queue),
+                avail_ring_addr: available(queue),
+                log_addr: None,
+            };
+            frontend.set_vring_call(queue, &call).unwrap();
+            frontend.set_vring_num(queue, SIZE).unwrap();
+            frontend.set_vring_base(queue, 0).unwrap();
+            frontend.set_vring_addr(queue, &rings).unwrap();
+            frontend.set_vring_kick(queue, &kick).unwrap();
+            frontend.set_vring_enable(queue, true).unwrap();
+            events.extend([kick, call]);
+        }
+        Rogue { frontend, memory, file, next: [0; 2], filled: false, _events: events }
+    }
+
+    pub fn write(&self, addr: u64, bytes: &[u8]) {
+        let to = self.memory.translate(addr, bytes.len() as u64).expect("an address of the guest");
+        // SAFETY: as many bytes are mapped there; Millrace may read them meanwhile, and gets what it gets.
+        unsafe { to.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    pub fn write_u16(&self, addr: u64, value: u16) {
+        let to = self.memory.translate(addr, 2).expect("an address of the guest").as_ptr().cast::<u16>();
+        // SAFETY: mapped, and all addresses here are even. Volatile, so that it is written now and at once.
+        unsafe { to.write_volatile(value) };
+    }
+
+    /// The index up to which Millrace gave chains back.
+    pub fn used_index(&self, queue: usize) -> u16 {
+        let from = self.memory.translate(used(queue) + 2, 2).expect("an address of the guest").as_ptr().cast::<u16>();
+        // SAFETY: as above.
+        unsafe { from.read_volatile() }
+    }
+
+    pub fn describe(&self, queue: usize, slot: u16, addr: u64, len: u32, flags: u16, next: u16) {
+        let at = descriptors(queue) + u64::from(slot) * 16;
+        self.write(at, &addr.to_le_bytes());
+        self.write(at + 8, &len.to_le_bytes());
+        self.write(at + 12, &[flags.to_le_bytes(), next.to_le_bytes()].concat());
+    }
+
+    /// Makes the chain that starts with `head` available.
+    pub fn offer(&mut self, queue: usize, head: u16) {
+        let next = self.next[queue];
+        self.write_u16(available(queue) + 4 + u64::from(next % SIZE) * 2, head);
+        self.next[queue] = next.wrapping_add(1);
+    }
+
+    /// Tells of what was made available, or of anything else.
+    pub fn publish(&mut self, queue: usize, index: u16) {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        self.next[queue] = index;
+        self.write_u16(available(queue) + 2, index);
+    }
+
+    /// Offers chains and waits until they are given back.
+    pub fn offer_all(&mut self, queue: usize, heads: &[u16]) {
+        heads.iter().for_each(|&head| self.offer(queue, head));
+        let goal = self.next[queue];
+        self.publish(queue, goal);
+        wait_for("the chains to come back", || (self.used_index(queue) == goal).then_some(()));
+    }
+
+    /// Keeps the transmit queue full of good frames for a while; `b` takes them. After the first time, this touches
+    /// no buffer.
+    pub fn blast(&mut self, b: &mut Guest, time: Duration) {
+        if !std::mem::replace(&mut self.filled, true) {
+            for slot in 0..SIZE {
+                let addr = BUFFERS + u64::from(slot) * 2048;
+                self.write(addr, &[0; 2048]);
+                self.describe(TX, slot, addr, HEADER + 1500, 0, 0);
+            }
+        }
+        let began = Instant::now();
+        while began.elapsed() < time {
+            while self.next[TX].wrapping_sub(self.used_index(TX)) < SIZE {
+                self.offer(TX, self.next[TX] % SIZE);
+            }
+            self.publish(TX, self.next[TX]);
+            b.receive(64, |_| Ok(())).unwrap();
+        }
+    }
+}
