@@ -2,12 +2,12 @@
 //! through rings, while an allocator counts what they ask it for.
 #![allow(unsafe_code)] // An allocator is.
 
-use engine::Switch;
 use engine::spec::{
     AggregationSpec, BridgeSpec, Chains, Driver, FailMode, Idle, Mode, NextHopSpec, Pace, PortSpec, Spec, Vlan,
     WorkerSpec,
 };
 use engine::stats::Snapshot;
+use engine::{Strictness, Switch};
 use openflow::ofp::port;
 use openflow::{Action, Classifier, Field, FlowId, Match, Rule};
 use paflow::Receiver;

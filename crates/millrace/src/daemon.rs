@@ -7,8 +7,8 @@ use crate::metrics::Exporter;
 use crate::openflow::{Book, Datapath, Service};
 use crate::plan;
 use crate::serve::{BindError, ListenError, Stop};
-use engine::Switch;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
+use engine::{Strictness, Switch};
 use openflow::{Action, Classifier, FlowId, PacketIn, Rule};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
@@ -37,7 +37,7 @@ pub enum DaemonError {
     /// Privileges could not be given up.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
-    /// A port or a worker could not be started.
+    /// A worker could not be started, or a port in a strict start.
     #[error(transparent)]
     Switch(#[from] engine::Error),
     /// The system refused something.
@@ -51,7 +51,7 @@ pub enum DaemonError {
 }
 
 /// Runs the switch that the file at `path` describes, until SIGINT, SIGTERM or a request to stop.
-pub fn run(path: &Path) -> Result<(), DaemonError> {
+pub fn run(path: &Path, strictness: Strictness) -> Result<(), DaemonError> {
     let (config, warnings) = Config::load(path)?;
     for warning in warnings.lines() {
         tracing::warn!("{warning}");
@@ -66,7 +66,7 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
     let confined = confine(&config.confinement, &reach)?;
     tracing::info!("{confined}");
     confined.missing().for_each(|missing| tracing::warn!("{missing}"));
-    let switch = Switch::start(plan::spec(&config))?;
+    let switch = Switch::start(plan::spec(&config), strictness)?;
     tracing::info!(control = %config.control.display(), ports = config.ports.len(), "started");
 
     let daemon = Arc::new(Daemon {

@@ -8,6 +8,7 @@ pub mod ctl;
 pub mod daemon;
 pub mod decode;
 pub mod demo;
+pub mod machine;
 pub mod metrics;
 pub mod openflow;
 pub mod plan;

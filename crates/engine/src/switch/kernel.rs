@@ -92,7 +92,8 @@ impl Keeper {
         let opened = upkeep.open();
         let trouble = opened.as_ref().err().cloned();
         let thread = std::thread::Builder::new().name(format!("netdev-{}", upkeep.shared.name));
-        let thread = thread.spawn(move || upkeep.run(opened)).map_err(|error| format!("cannot start a thread: {error}"))?;
+        let thread =
+            thread.spawn(move || upkeep.run(opened)).map_err(|error| format!("cannot start a thread: {error}"))?;
         Ok((Keeper { stop, thread: Some(thread) }, trouble))
     }
 }
@@ -246,8 +247,10 @@ impl Upkeep {
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let left = left.and_then(|left| Timespec::try_from(left).ok());
-            let mut fds =
-                [PollFd::from_borrowed_fd(self.stop.fd().as_fd(), PollFlags::IN), PollFd::new(&self.monitor, PollFlags::IN)];
+            let mut fds = [
+                PollFd::from_borrowed_fd(self.stop.fd().as_fd(), PollFlags::IN),
+                PollFd::new(&self.monitor, PollFlags::IN),
+            ];
             let ready = poll(&mut fds, left.as_ref());
             if !fds[0].revents().is_empty() {
                 return Woken::Stop;

@@ -48,11 +48,7 @@ impl Connection {
 
 /// Opens what `spec` names and attaches its halves to `fabric`, now or when a peer connects. A port that can't be opened
 /// is down, with the reason that is returned, and will be tried again.
-pub(super) fn open(
-    spec: &PortSpec,
-    shared: &Arc<PortShared>,
-    fabric: &Arc<Fabric>,
-) -> (Connection, Option<OpenError>) {
+pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> (Connection, Option<OpenError>) {
     match attempt(spec, shared, fabric) {
         Ok((connection, trouble)) => (connection, trouble.map(|problem| OpenError::of(spec, problem))),
         Err(problem) => {
@@ -137,9 +133,7 @@ fn attempt(
                 None => Box::new(Nothing),
             };
             let transmit: Box<dyn Transmit> = match record {
-                Some(path) => {
-                    Box::new(Record(Recorder::create(path).map_err(|e| format!("{}: {e}", path.display()))?))
-                }
+                Some(path) => Box::new(Record(Recorder::create(path).map_err(|e| format!("{}: {e}", path.display()))?)),
                 None => Box::new(Sink),
             };
             attach(0, receive, transmit);

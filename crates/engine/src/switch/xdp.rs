@@ -17,8 +17,8 @@ use virtqueue::NET_HEADER;
 use virtqueue::memory::{Arena, Memory};
 use watched::Watched;
 use xsk::{
-    Attach, Attached, Bound, Chunks, Completion, Fill, Interface, Mode, Queue, QueueConfig, Redirect, RedirectConfig, Rx,
-    Steering, Tx,
+    Attach, Attached, Bound, Chunks, Completion, Fill, Interface, Mode, Queue, QueueConfig, Redirect, RedirectConfig,
+    Rx, Steering, Tx,
 };
 
 /// How often the interface is looked after.
@@ -78,7 +78,9 @@ impl kernel::Session for Open {
 
     fn attached(&mut self) {
         // A port that is not mapped needs nothing more of it than that it lives.
-        if let Some((mapping, session)) = self.shared.mapping().and_then(|mapping| Some((mapping, self.session.take()?))) {
+        if let Some((mapping, session)) =
+            self.shared.mapping().and_then(|mapping| Some((mapping, self.session.take()?)))
+        {
             mapping.physical_up(self.shared.clone(), Box::new(session));
         }
     }

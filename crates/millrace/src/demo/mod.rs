@@ -6,9 +6,9 @@ mod sandbox;
 
 pub use function::{FunctionOptions, run as run_function};
 
-use engine::Switch;
 use engine::spec::{Analysis, Driver, Idle, Mode, PortSpec, Spec, WorkerSpec};
 use engine::stats::Snapshot;
+use engine::{Strictness, Switch};
 use function::{Role, Tally};
 use report::{Measured, Report};
 use sandbox::{Function, Sandbox};

@@ -4,8 +4,8 @@
 use super::pattern::{Pattern, Way};
 use crate::wire::queue_sizes;
 use clap::Args;
-use engine::Switch;
 use engine::spec::{Analysis, Driver, Idle, MappingSpec, Mode, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec};
+use engine::{Strictness, Switch};
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 

@@ -35,7 +35,11 @@ impl Kind for Taps {
             link = links.set_mtu(&link, mtu as usize).map_err(text)?;
         }
         let link = links.bring_up(&link).map_err(text)?;
-        Ok(Box::new(Open { shared: shared.clone(), link, queues: queues.into_iter().map(Arc::new).map(Some).collect() }))
+        Ok(Box::new(Open {
+            shared: shared.clone(),
+            link,
+            queues: queues.into_iter().map(Arc::new).map(Some).collect(),
+        }))
     }
 }
 
