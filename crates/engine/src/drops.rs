@@ -26,6 +26,8 @@ reasons! {
     Down = "down",
     /// The destination's kernel queue was full.
     Busy = "busy",
+    /// Another worker that sends to the destination hangs there.
+    Stuck = "stuck",
     /// The kernel refused the frame at the destination.
     Refused = "refused",
     /// The guest offered a descriptor chain with a buffer outside its memory or of the wrong direction.
@@ -36,7 +38,7 @@ reasons! {
     Hairpin = "hairpin",
     /// The frame's VLAN is not one that the port carries.
     Vlan = "vlan",
-    /// There is no other port in the bridge to send it to.
+    /// There is no other port in the bridge to send it to, or none that carries its VLAN.
     NoPort = "no-port",
     /// No flow of the bridge's table matches the frame.
     NoFlow = "no-flow",
@@ -46,6 +48,8 @@ reasons! {
     UnknownPort = "unknown-port",
     /// Controllers take packets more slowly than flows send them.
     ControllerBusy = "controller-busy",
+    /// Controllers send packets faster than a worker sends them on beside its queues.
+    ControllerFlood = "controller-flood",
     /// The port is in no patch and no bridge.
     Unconnected = "unconnected",
     /// The packet's service chain is in no flow, and the configuration says that such packets are dropped.
@@ -90,8 +94,10 @@ reasons! {
 
 /// A reason of this name is counted where frames go to, and all others where they come from.
 pub fn is_at_destination(name: &str) -> bool {
-    use Reason::{Busy, Down, NoBuffers, Refused, TooLong, UnknownChain};
-    [NoBuffers, TooLong, Down, Busy, Refused, UnknownChain].into_iter().any(|reason| REASONS[reason as usize].0 == name)
+    use Reason::{Busy, Down, NoBuffers, Refused, Stuck, TooLong, UnknownChain};
+    [NoBuffers, TooLong, Down, Busy, Stuck, Refused, UnknownChain]
+        .into_iter()
+        .any(|reason| REASONS[reason as usize].0 == name)
 }
 
 impl From<paflow::Reject> for Reason {

@@ -29,4 +29,4 @@ mod switch;
 mod tunnel;
 pub mod worker;
 
-pub use switch::{Error, ReloadReport, Strictness, Switch};
+pub use switch::{Error, ReloadReport, Switch};

@@ -215,6 +215,8 @@ pub struct BridgeSpec {
     pub ports: Vec<String>,
     /// After so long without a frame from it, a learned address is forgotten.
     pub ageing: Duration,
+    /// Most addresses that are learned behind each of its ports.
+    pub learned_limit: u32,
     /// Addresses that are never learned or forgotten: (address, VLAN, port).
     pub statics: Vec<([u8; 6], u16, String)>,
     /// Controllers say where frames go, by flows. One bridge at most.

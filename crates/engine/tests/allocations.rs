@@ -2,12 +2,12 @@
 //! through rings, while an allocator counts what they ask it for.
 #![allow(unsafe_code)] // An allocator is.
 
+use engine::Switch;
 use engine::spec::{
     AggregationSpec, BridgeSpec, Chains, Driver, FailMode, Idle, Mode, NextHopSpec, Pace, PortSpec, Spec, Vlan,
     WorkerSpec,
 };
 use engine::stats::Snapshot;
-use engine::{Strictness, Switch};
 use openflow::ofp::port;
 use openflow::{Action, Classifier, Field, FlowId, Match, Rule};
 use paflow::Receiver;
@@ -158,6 +158,7 @@ fn near(home: &Path, socket: &Path) -> Spec {
         name: name.into(),
         ports: ports.iter().map(|port| (*port).to_owned()).collect(),
         ageing: Duration::from_secs(300),
+        learned_limit: 4096,
         statics: Vec::new(),
         flows,
     };
@@ -225,8 +226,8 @@ fn workers_allocate_nothing_once_they_are_warm() {
     const RECEIVING: [&str; 6] = ["chains", "one", "three", "flows", "inside", "outside"];
     let home = tempfile::tempdir().unwrap();
     let socket = home.path().join("uplink.sock");
-    let far = Switch::start(far(&socket), Strictness::Strict).unwrap();
-    let near = Switch::start(near(home.path(), &socket), Strictness::Strict).unwrap();
+    let far = Switch::start(far(&socket)).unwrap();
+    let near = Switch::start(near(home.path(), &socket)).unwrap();
     near.set_flows(flows());
     let passes = |least: u64| {
         let began = Instant::now();

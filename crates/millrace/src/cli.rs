@@ -2,7 +2,6 @@
 
 use crate::demo::FunctionOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use engine::Strictness;
 use std::path::PathBuf;
 
 /// A software data plane for NFV nodes: a vhost-user switch.
@@ -97,13 +96,6 @@ pub struct RunOptions {
     /// Refuse to start if a port can't be opened, rather than try again until it can
     #[arg(long)]
     pub strict: bool,
-}
-
-impl RunOptions {
-    /// What becomes of the start if ports can't be opened.
-    pub fn strictness(&self) -> Strictness {
-        if self.strict { Strictness::Strict } else { Strictness::Lenient }
-    }
 }
 
 /// How much to say.

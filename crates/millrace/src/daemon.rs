@@ -7,8 +7,8 @@ use crate::metrics::Exporter;
 use crate::openflow::{Book, Datapath, Service};
 use crate::plan;
 use crate::serve::{BindError, ListenError, Stop};
+use engine::Switch;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
-use engine::{Strictness, Switch};
 use openflow::{Action, Classifier, FlowId, PacketIn, Rule};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
@@ -50,8 +50,9 @@ pub enum DaemonError {
     },
 }
 
-/// Runs the switch that the file at `path` describes, until SIGINT, SIGTERM or a request to stop.
-pub fn run(path: &Path, strictness: Strictness) -> Result<(), DaemonError> {
+/// Runs the switch that the file at `path` describes, until SIGINT, SIGTERM or a request to stop. A `strict` start is
+/// refused if a port can't be opened.
+pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     let (config, warnings) = Config::load(path)?;
     for warning in warnings.lines() {
         tracing::warn!("{warning}");
@@ -66,7 +67,7 @@ pub fn run(path: &Path, strictness: Strictness) -> Result<(), DaemonError> {
     let confined = confine(&config.confinement, &reach)?;
     tracing::info!("{confined}");
     confined.missing().for_each(|missing| tracing::warn!("{missing}"));
-    let switch = Switch::start(plan::spec(&config), strictness)?;
+    let switch = if strict { Switch::start(plan::spec(&config)) } else { Switch::start_lenient(plan::spec(&config)) }?;
     tracing::info!(control = %config.control.display(), ports = config.ports.len(), "started");
 
     let daemon = Arc::new(Daemon {

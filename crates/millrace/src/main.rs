@@ -38,7 +38,7 @@ fn run(options: &RunOptions) -> Result<(), Box<dyn Error>> {
         .with_writer(io::stderr)
         .with_ansi(false)
         .init();
-    daemon::run(&options.config, options.strictness()).map_err(|error| match error {
+    daemon::run(&options.config, options.strict).map_err(|error| match error {
         daemon::DaemonError::Config(error) => error.into(),
         other => other.into(),
     })

@@ -9,6 +9,7 @@ pub fn spec(config: &Config) -> spec::Spec {
         name: b.name.clone(),
         ports: b.ports.clone(),
         ageing: b.ageing,
+        learned_limit: b.learned_limit,
         statics: b.statics.iter().map(|s| (s.mac.0, s.vlan, s.port.clone())).collect(),
         flows: config.openflow.as_ref().filter(|_| b.openflow).map(|openflow| match openflow.fail_mode {
             FailMode::Standalone => spec::FailMode::Standalone,

@@ -88,7 +88,7 @@ fn disconnecting_lets_the_guest_come_back() {
     let bench = Bench::new(Mode::Server, 1);
     let mut guest = bench.guest(PACKED);
     guest.exchange(10);
-    bench.service.as_ref().unwrap().disconnect();
+    bench.service.as_ref().unwrap().hangup().disconnect();
     bench.ended("disconnected by this side");
     assert!(!guest.link.as_ref().unwrap().is_connected());
 }

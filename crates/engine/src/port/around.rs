@@ -4,7 +4,7 @@
 use super::lend::Lend;
 use super::vhost_user::VhostTransmit;
 use super::{Receive, Sent, Transmit, Wait};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use virtqueue::{Burst, Frames};
 
 /// A receive half around another.
@@ -51,6 +51,10 @@ impl<A: AroundReceive> Receive for A {
 
     fn disarm(&self) {
         self.inner().disarm();
+    }
+
+    fn rewire(&mut self, kick: Option<OwnedFd>) {
+        self.inner_mut().rewire(kick);
     }
 
     fn base(&self) -> Option<u32> {

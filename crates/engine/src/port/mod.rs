@@ -21,7 +21,7 @@ pub mod virtio_user;
 
 use crate::drops::{Drops, Reason};
 use lend::Lend;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 use vhost_user::VhostTransmit;
 use virtqueue::{Burst, Frames};
@@ -63,6 +63,9 @@ pub trait Receive: Send {
 
     /// No longer asks to be woken.
     fn disarm(&self) {}
+
+    /// [`Receive::wake_fd`] is this from now on. Of a half that no worker polls at the time.
+    fn rewire(&mut self, _kick: Option<OwnedFd>) {}
 
     /// Where a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.
     fn base(&self) -> Option<u32> {

@@ -1,8 +1,9 @@
 //! vhost-user ports, device role: rings in guest memory, handed over by a session and driven by workers.
 
 use super::{Receive, Sent, Transmit, Wait};
+use crate::aggregate::{Live, Reader};
 use crate::drops::{Drops, Reason};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -71,16 +72,33 @@ impl Fault {
     }
 }
 
+/// What a guest is notified by, which may change while the queue runs; `None` if the guest polls.
+#[derive(Clone)]
+pub struct Call(Arc<Live<Option<Arc<OwnedFd>>>>);
+
+impl Call {
+    /// Notifies by this.
+    pub fn new(fd: Option<Arc<OwnedFd>>) -> Call {
+        Call(Arc::new(Live::new(fd)))
+    }
+
+    /// Notifies by this from now on.
+    pub fn set(&self, fd: Option<Arc<OwnedFd>>) {
+        self.0.set(fd);
+    }
+}
+
 /// What both halves have of the connection they belong to.
 struct Common {
-    call: Option<Arc<OwnedFd>>,
+    call: RefCell<Reader<Option<Arc<OwnedFd>>>>,
     fault: Arc<Fault>,
     drops: Arc<Drops>,
     counted: Cell<DropCounts>,
 }
 
 impl Common {
-    fn new(call: Option<Arc<OwnedFd>>, fault: Arc<Fault>, drops: Arc<Drops>) -> Common {
+    fn new(call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Common {
+        let call = RefCell::new(Reader::new(call.0));
         let common = Common { call, fault, drops, counted: Cell::default() };
         // The device before us may have died between publishing buffers and saying so.
         common.notify();
@@ -88,7 +106,9 @@ impl Common {
     }
 
     fn notify(&self) {
-        if let Some(call) = &self.call {
+        let mut call = self.call.borrow_mut();
+        call.has_changed();
+        if let Some(call) = &**call.value() {
             // A full counter means that the guest has a notification waiting; anything else ends with the session.
             let _ = rustix::io::write(call, &1u64.to_ne_bytes());
         }
@@ -122,13 +142,7 @@ pub struct VhostTransmit {
 
 impl VhostReceive {
     /// Frames come out of `ring`; `kick` is readable when the guest was asked to kick and did.
-    pub fn new(
-        ring: Dequeue,
-        kick: Option<OwnedFd>,
-        call: Option<Arc<OwnedFd>>,
-        fault: Arc<Fault>,
-        drops: Arc<Drops>,
-    ) -> Self {
+    pub fn new(ring: Dequeue, kick: Option<OwnedFd>, call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
         ring.set_kicks(false);
         VhostReceive { ring, kick, common: Common::new(call, fault, drops) }
     }
@@ -181,6 +195,10 @@ impl Receive for VhostReceive {
         self.kick.as_ref().map(AsFd::as_fd)
     }
 
+    fn rewire(&mut self, kick: Option<OwnedFd>) {
+        self.kick = kick;
+    }
+
     fn arm(&self) -> Wait {
         if self.common.fault.is_raised() {
             return Wait::Event;
@@ -205,7 +223,7 @@ impl Receive for VhostReceive {
 
 impl VhostTransmit {
     /// Frames go into `ring`.
-    pub fn new(ring: Enqueue, call: Option<Arc<OwnedFd>>, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
+    pub fn new(ring: Enqueue, call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
         ring.set_kicks(false);
         VhostTransmit { ring, common: Common::new(call, fault, drops) }
     }

@@ -169,8 +169,7 @@ impl Upkeep {
     fn attach(&self, session: &mut dyn Session) -> Result<(), String> {
         for queue in 0..self.shared.queues.len() {
             let (receive, transmit) = session.halves(queue)?;
-            self.fabric.attach_receive((self.shared.id, queue), receive);
-            self.fabric.attach_transmit((self.shared.id, queue), transmit);
+            self.fabric.attach((self.shared.id, queue), receive, transmit).map_err(|why| why.to_string())?;
         }
         session.attached();
         Ok(())
@@ -178,10 +177,7 @@ impl Upkeep {
 
     fn close(&self, session: &mut dyn Session) {
         session.detaching();
-        for queue in 0..self.shared.queues.len() {
-            self.fabric.detach_receive((self.shared.id, queue));
-            self.fabric.detach_transmit((self.shared.id, queue));
-        }
+        self.fabric.clear(self.shared.id, 0..self.shared.queues.len());
     }
 
     /// Looks after the port until it can't go on, and says why; `None` if it is to be closed.

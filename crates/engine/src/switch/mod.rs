@@ -12,18 +12,21 @@ mod physical;
 mod shared;
 mod tags;
 mod tenancy;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod vhost;
+mod watchdog;
 mod xdp;
 
 use crate::aggregate::{Live, rules};
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
-use crate::forward::mac_table::Key;
+use crate::forward::mac_table::{Key, Learning, TooManyStatics};
 use crate::punt::Bell;
-use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan};
-use crate::stats::{AggregationFlow, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
-use crate::worker::STAGES;
+use crate::spec::{AggregationSpec, BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan, WorkerSpec};
+use crate::stats::{AggregationFlow, LearningStats, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
+use crate::worker::{Pulse, STAGES, Unresponsive};
 use fabric::Fabric;
 use layout::{Domain, Layout};
 use mapping::Mapping;
@@ -32,7 +35,7 @@ use paflow::Rules;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use shared::PortShared;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tenancy::Verdict;
@@ -54,16 +57,17 @@ pub enum Error {
     /// A worker could not be started.
     #[error("cannot start a worker: {0}")]
     Worker(std::io::Error),
-}
-
-/// What becomes of a start at which ports can't be opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strictness {
-    /// They are down, and tried again.
-    #[default]
-    Lenient,
-    /// Nothing is started.
-    Strict,
+    /// A worker hangs, so that nothing can be changed that it has.
+    #[error("worker {worker} does not respond: it is at {place}; nothing was changed, see `millrace ctl workers`")]
+    Unresponsive {
+        /// Its index.
+        worker: usize,
+        /// Where it is.
+        place: String,
+    },
+    /// A bridge has more static addresses than it has room for.
+    #[error("bridge \"{0}\": {1}")]
+    Statics(String, TooManyStatics),
 }
 
 fn lines(errors: &[OpenError]) -> String {
@@ -81,15 +85,18 @@ pub struct ReloadReport {
 pub struct Switch {
     inner: Arc<Inner>,
     housekeeper: Option<JoinHandle<()>>,
+    watchdog: Option<JoinHandle<()>>,
 }
 
 struct Inner {
     fabric: Arc<Fabric>,
-    topology: Mutex<Topology>,
+    /// Locked while the specification changes, which may take long: workers and guests have a say.
+    open: Mutex<Open>,
+    topology: Live<Topology>,
     /// What ports that aggregate go by.
     rules: Arc<Live<Rules>>,
-    /// Flows that were laid over those of the specification. Locked after the topology.
-    laid: Mutex<Vec<AggregationFlow>>,
+    /// What these are made of.
+    laid: Mutex<Laid>,
     /// The flows of the bridge that goes by them.
     datapath: Arc<Datapath>,
     /// Rings when workers have something for controllers, or from them.
@@ -98,51 +105,78 @@ struct Inner {
     asked: Arc<Bell>,
     started: Instant,
     stop: AtomicBool,
+    /// Nothing is left to be watched.
+    is_over: AtomicBool,
 }
 
-/// The specification come to life.
-struct Topology {
-    spec: Spec,
-    layout: Layout,
+/// What is joined, and flows that were laid over those of the specification.
+#[derive(Default)]
+struct Laid {
+    spec: Option<AggregationSpec>,
+    flows: Vec<AggregationFlow>,
+}
+
+/// What the switch holds open.
+struct Open {
     /// In the order of the specification.
     connections: Vec<Connection>,
     next_id: u64,
 }
 
+/// The specification come to life, for everybody to look at: it is replaced as a whole.
+struct Topology {
+    spec: Spec,
+    layout: Layout,
+    workers: Vec<Arc<Pulse>>,
+}
+
 impl Switch {
-    /// Starts what `spec` describes.
-    pub fn start(spec: Spec, strictness: Strictness) -> Result<Switch, Error> {
-        let nothing = Topology {
-            spec: Spec::default(),
-            layout: Layout::new(&Spec::default(), vec![], vec![]),
-            connections: vec![],
-            next_id: 1,
-        };
+    /// Starts what `spec` describes. If a port can't be opened, nothing is left running.
+    pub fn start(spec: Spec) -> Result<Switch, Error> {
+        let (switch, failed) = Switch::launch(spec)?;
+        if failed.is_empty() { Ok(switch) } else { Err(Error::Open(failed)) }
+    }
+
+    /// Starts what `spec` describes. Ports that can't be opened are down, and tried again.
+    pub fn start_lenient(spec: Spec) -> Result<Switch, Error> {
+        Switch::launch(spec).map(|(switch, _)| switch)
+    }
+
+    /// Starts a switch; the ports that could not be opened.
+    fn launch(spec: Spec) -> Result<(Switch, Vec<OpenError>), Error> {
+        let nothing =
+            Topology { spec: Spec::default(), layout: Layout::new(&Spec::default(), vec![], vec![]), workers: vec![] };
         clock::start();
         let [bell, asked] = [Bell::new().map_err(Error::Worker)?, Bell::new().map_err(Error::Worker)?].map(Arc::new);
+        let datapath = Arc::new(Datapath::new(bell.clone()));
         let inner = Arc::new(Inner {
-            fabric: Arc::default(),
-            topology: Mutex::new(nothing),
+            fabric: Arc::new(Fabric::new(datapath.drops.clone())),
+            open: Mutex::new(Open { connections: vec![], next_id: 1 }),
+            topology: Live::new(nothing),
             rules: Arc::new(Live::new(Rules::none())),
             laid: Mutex::default(),
-            datapath: Arc::new(Datapath::new(bell.clone())),
+            datapath,
             bell,
             asked,
             started: Instant::now(),
             stop: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
         });
         let failed = inner.apply(spec)?;
-        if strictness == Strictness::Strict && !failed.is_empty() {
-            inner.apply(Spec::default())?;
-            return Err(Error::Open(failed));
-        }
-        let keeper = inner.clone();
-        let housekeeper = std::thread::Builder::new().name("housekeeper".into()).spawn(move || keeper.keep_house());
-        Ok(Switch { inner, housekeeper: Some(housekeeper.map_err(Error::Worker)?) })
+        let mut switch = Switch { inner, housekeeper: None, watchdog: None };
+        let thread = |name: &str, run: fn(&Inner)| {
+            let inner = switch.inner.clone();
+            std::thread::Builder::new().name(name.into()).spawn(move || run(&inner)).map_err(Error::Worker)
+        };
+        let (housekeeper, watchdog) = (thread("housekeeper", Inner::keep_house), thread("watchdog", Inner::watch));
+        switch.housekeeper = Some(housekeeper?);
+        switch.watchdog = Some(watchdog?);
+        Ok((switch, failed))
     }
 
     /// Makes the running switch what `spec` describes. Ports that are the same in both go on without losing a frame.
     pub fn reload(&self, spec: Spec) -> Result<ReloadReport, Error> {
+        self.inner.respond()?;
         let failed = self.inner.apply(spec)?.iter().map(OpenError::to_string).collect();
         Ok(ReloadReport { failed })
     }
@@ -152,13 +186,12 @@ impl Switch {
         let topology = self.inner.topology();
         let layout = &topology.layout;
         let ports = layout.ports.iter().zip(&topology.spec.ports).enumerate();
-        let mut workers = Vec::new();
-        self.inner.fabric.each_worker(|index, spec, worker| {
-            let counters = &worker.counters;
+        let worker = |(pulse, spec): (&Arc<Pulse>, &WorkerSpec)| {
+            let (index, counters) = (pulse.index, &pulse.counters);
             let sampled = counters.sampled.get().max(1) as f64;
             let stages = STAGES.iter().zip(&counters.stages);
             let polled = layout.polled_by(index);
-            workers.push(WorkerStats {
+            WorkerStats {
                 index,
                 cpu: spec.cpu,
                 idle: spec.idle.name().into(),
@@ -169,13 +202,15 @@ impl Switch {
                 packets: counters.packets.get(),
                 stage_cycles_per_packet: stages.map(|(n, c)| ((*n).into(), c.get() as f64 / sampled)).collect(),
                 queues: polled.map(|(port, queue)| format!("{}.{queue}", layout.ports[port].name)).collect(),
-            });
-        });
+                place: topology.place(pulse),
+                hung_seconds: watchdog::hung(pulse),
+            }
+        };
         Snapshot {
             uptime_seconds: self.inner.started.elapsed().as_secs_f64(),
             cycles_hz: Cycles::new().hz(),
             ports: ports.map(|(index, (port, spec))| topology.port_stats(index, port, spec)).collect(),
-            workers,
+            workers: topology.workers.iter().zip(&layout.workers).map(worker).collect(),
             mappings: topology.mapping_stats(),
             aggregation: topology.aggregation_stats(&self.inner.rules.get()),
             datapath: topology.datapath_stats(&self.inner.datapath),
@@ -208,18 +243,16 @@ impl Drop for Switch {
         }
         // Sessions end first, so that guests get their buffers back; then the workers.
         let _ = self.inner.apply(Spec::default());
+        self.inner.fabric.end();
+        self.inner.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.watchdog.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
     }
 }
 
 impl Topology {
-    /// Opens ports that could not be.
-    fn retry(&mut self, fabric: &Arc<Fabric>) {
-        let ports = self.spec.ports.iter().zip(&self.layout.ports);
-        for ((spec, shared), connection) in ports.zip(&mut self.connections) {
-            open::retry(connection, spec, shared, fabric);
-        }
-    }
-
     fn bridges(&self) -> impl Iterator<Item = (&BridgeSpec, &Arc<Bridge>, &Vec<usize>)> {
         let domains = self.layout.domains.iter().filter_map(|domain| match domain {
             Domain::Bridge { bridge, members } => Some((bridge, members)),
@@ -244,7 +277,15 @@ impl Topology {
             queues: queues.collect(),
             drops: port.drops.named(),
             neighbours_answered: port.neighbours().answered(),
+            learning: self.learning(index),
         }
+    }
+
+    fn learning(&self, port: usize) -> Option<LearningStats> {
+        let Some(Domain::Bridge { bridge, members }) = self.layout.domain_of(port) else { return None };
+        let (learning, flooded) = bridge.learning(members.iter().position(|&member| member == port)? as u16);
+        let Learning { learned, limit, over_limit, no_room } = learning;
+        Some(LearningStats { learned, limit, over_limit, no_room, flooded })
     }
 
     fn forwarding(&self, port: usize) -> String {
@@ -260,23 +301,35 @@ impl Topology {
 }
 
 impl Inner {
-    fn topology(&self) -> MutexGuard<'_, Topology> {
-        self.topology.lock().unwrap()
+    fn topology(&self) -> Arc<Topology> {
+        self.topology.get()
+    }
+
+    /// All workers can be told to do something else.
+    fn respond(&self) -> Result<(), Error> {
+        self.fabric.respond().map_err(|Unresponsive(worker)| {
+            let topology = self.topology();
+            let place = topology.workers.get(worker).map(|pulse| topology.place(pulse));
+            Error::Unresponsive { worker, place: place.unwrap_or_default() }
+        })
     }
 
     /// Turns the present topology into `spec`; the ports that could not be opened.
     fn apply(&self, spec: Spec) -> Result<Vec<OpenError>, Error> {
-        let mut topology = self.topology();
-        let old = &mut *topology;
+        let mut open = self.open.lock().unwrap();
+        let old = self.topology();
         // VLANs belong to the bridge: a port that differs in them only stays open.
         let opens_like = |a: &PortSpec, b: &PortSpec| *a == PortSpec { vlan: a.vlan.clone(), ..b.clone() };
+        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec, &self.datapath)).collect::<Result<_, _>>()?;
         if old.spec.aggregation != spec.aggregation {
-            self.rules.set(rules(spec.aggregation.as_ref(), &self.laid.lock().unwrap()));
+            let mut laid = self.laid.lock().unwrap();
+            laid.spec.clone_from(&spec.aggregation);
+            self.rules.set(rules(laid.spec.as_ref(), &laid.flows));
         }
         let mut failed = Vec::new();
         let mut ports = Vec::new();
         let mut connections: Vec<Option<Connection>> = Vec::new();
-        let mut had: Vec<_> = old.connections.drain(..).map(Some).collect();
+        let mut had: Vec<_> = open.connections.drain(..).map(Some).collect();
         let mappings = old.mappings(&spec, opens_like, &self.fabric);
         mappings.iter().for_each(|mapping| mapping.expect_growth(tags::growth(&spec, mapping.spec())));
         for port in &spec.ports {
@@ -288,18 +341,17 @@ impl Inner {
             ports.push(match kept {
                 Some(index) => old.layout.ports[index].clone(),
                 None => {
-                    old.next_id += 1;
+                    open.next_id += 1;
                     let recorder = open::recorder(port).unwrap_or_else(|error| {
                         tracing::warn!("{error}");
                         failed.push(error);
                         None
                     });
                     let bells = [&self.bell, &self.asked];
-                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), (&self.rules, bells)))
+                    Arc::new(PortShared::new(open.next_id, port, recorder, mapping.cloned(), (&self.rules, bells)))
                 }
             });
         }
-        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec, &self.datapath)).collect();
         let layout = Layout::new(&spec, ports, bridges);
         let standalone = spec.bridges.iter().any(|b| b.flows == Some(FailMode::Standalone));
         self.datapath.prepare(layout.workers.len(), standalone);
@@ -320,8 +372,8 @@ impl Inner {
         // Only now do workers look at the new ports: every one of them has somewhere to send to.
         self.fabric.arrange(&layout).map_err(Error::Worker)?;
         reviewed().for_each(|(mapping, verdict)| mapping.review(verdict));
-        *old =
-            Topology { spec, layout, connections: connections.into_iter().flatten().collect(), next_id: old.next_id };
+        open.connections = connections.into_iter().flatten().collect();
+        self.topology.set(Topology { spec, layout, workers: self.fabric.pulses() });
         Ok(failed)
     }
 
@@ -330,8 +382,8 @@ impl Inner {
         let mut swept = 0;
         while !self.stop.load(Ordering::Relaxed) {
             self.wait_to_be_asked();
-            let mut topology = self.topology();
-            topology.retry(&self.fabric);
+            self.retry();
+            let topology = self.topology();
             let mut answered = false;
             for port in &topology.layout.ports {
                 for (queue, answers) in port.neighbours().drain() {
@@ -339,10 +391,10 @@ impl Inner {
                     answered = true;
                 }
             }
-            for (port, connection) in topology.layout.ports.iter().zip(&topology.connections) {
-                if let (Some(why), Connection::Backend(service)) = (port.fault.take(), connection) {
+            for port in &topology.layout.ports {
+                if let Some(why) = port.fault.take() {
                     tracing::error!("port \"{}\": {why}", port.name);
-                    service.disconnect();
+                    port.hang_up();
                 }
             }
             let now = clock::seconds();
@@ -357,6 +409,16 @@ impl Inner {
             if answered {
                 std::thread::sleep(BREATH);
             }
+        }
+    }
+
+    /// Opens ports that could not be, unless the specification is being changed.
+    fn retry(&self) {
+        let Ok(mut open) = self.open.try_lock() else { return };
+        let topology = self.topology();
+        let ports = topology.spec.ports.iter().zip(&topology.layout.ports);
+        for ((spec, shared), connection) in ports.zip(&mut open.connections) {
+            open::retry(connection, spec, shared, &self.fabric);
         }
     }
 
@@ -426,7 +488,7 @@ impl Topology {
     }
 
     /// The bridge that `wanted` describes, with what it has learned if it is the same as before.
-    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Arc<Bridge> {
+    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Result<Arc<Bridge>, Error> {
         let vlans = |bridge: &BridgeSpec, spec: &Spec| -> Vec<Vlan> {
             let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
             bridge.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect()
@@ -438,16 +500,15 @@ impl Topology {
         };
         let had = self.bridges().find(|(had, _, _)| same(had) && vlans(had, &self.spec) == vlans(wanted, spec));
         if let Some((_, bridge, _)) = had {
-            return bridge.clone();
+            return Ok(bridge.clone());
         }
         let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
-        let mut bridge = Bridge::new(&vlans(wanted, spec), seconds);
+        let port = |name: &String| wanted.ports.iter().position(|port| port == name).map(|index| index as u16);
+        let statics = wanted.statics.iter().filter_map(|(mac, vlan, name)| Some((Key::of(*mac, *vlan), port(name)?)));
+        let statics: Vec<_> = statics.collect();
+        let mut bridge = Bridge::new(&vlans(wanted, spec), wanted.learned_limit, seconds, &statics)
+            .map_err(|error| Error::Statics(wanted.name.clone(), error))?;
         bridge.flows = wanted.flows.map(|_| datapath.number(&wanted.ports));
-        for (mac, vlan, port) in &wanted.statics {
-            if let Some(index) = wanted.ports.iter().position(|p| p == port) {
-                bridge.table.fix(Key::of(*mac, *vlan), index as u16);
-            }
-        }
-        Arc::new(bridge)
+        Ok(Arc::new(bridge))
     }
 }

@@ -19,7 +19,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from
 /// What keeps a port's peer connected; dropping it ends that.
 pub(super) enum Connection {
     /// A vhost-user backend that serves frontends.
-    Backend(vhost_user::backend::Service),
+    Backend { _service: vhost_user::backend::Service },
     /// A thread that keeps a link to a backend.
     Link { _link: link::LinkThread },
     /// A thread that looks after an interface.
@@ -92,8 +92,9 @@ fn attempt(
     fabric: &Arc<Fabric>,
 ) -> Result<(Connection, Option<String>), String> {
     let attach = |queue: usize, receive: Box<dyn Receive>, transmit: Box<dyn Transmit>| {
-        fabric.attach_receive((shared.id, queue), shared.wrap_receive(receive));
-        fabric.attach_transmit((shared.id, queue), shared.wrap_transmit(queue, transmit));
+        let (receive, transmit) = (shared.wrap_receive(receive), shared.wrap_transmit(queue, transmit));
+        let attached = fabric.attach((shared.id, queue), receive, transmit);
+        attached.map_err(|why| why.to_string())
     };
     let kept = |(keeper, trouble)| (Connection::Interface { _keeper: keeper }, trouble);
     match &spec.driver {
@@ -104,7 +105,8 @@ fn attempt(
             let options = vhost_user::backend::Options { socket, mode, queue_pairs, withheld };
             let port = Arc::new(vhost::VhostPort::new(shared.clone(), fabric.clone()));
             let service = vhost_user::backend::Service::spawn(options, port).map_err(|e| e.to_string())?;
-            return Ok((Connection::Backend(service), None));
+            shared.set_hangup(service.hangup());
+            return Ok((Connection::Backend { _service: service }, None));
         }
         Driver::VirtioUser { socket, mode, queues, queue_sizes, packed } => {
             let options = link::options(socket, *mode, (*queues, *queue_sizes), *packed, shared.mapping().is_some());
@@ -136,15 +138,15 @@ fn attempt(
                 Some(path) => Box::new(Record(Recorder::create(path).map_err(|e| format!("{}: {e}", path.display()))?)),
                 None => Box::new(Sink),
             };
-            attach(0, receive, transmit);
+            attach(0, receive, transmit)?;
             shared.set_state(true, "file open");
         }
         Driver::Generator { size, pace, frames, mac } => {
-            attach(0, Box::new(Generator::new(*size, *pace, *frames, *mac)), Box::new(Sink));
+            attach(0, Box::new(Generator::new(*size, *pace, *frames, *mac)), Box::new(Sink))?;
             shared.set_state(true, format!("frames of {size} bytes"));
         }
         Driver::Sink => {
-            attach(0, Box::new(Nothing), Box::new(Sink));
+            attach(0, Box::new(Nothing), Box::new(Sink))?;
             shared.set_state(true, "takes everything");
         }
     }

@@ -17,6 +17,7 @@ use netdev::RxMonitor;
 use paflow::Rules;
 use paflow::vxlan::End;
 use std::sync::{Arc, Mutex};
+use vhost_user::backend::Hangup;
 
 /// What everything that belongs to one port shares.
 pub(super) struct PortShared {
@@ -27,6 +28,8 @@ pub(super) struct PortShared {
     pub(super) drops: Arc<Drops>,
     pub(super) fault: Arc<Fault>,
     state: Mutex<State>,
+    /// Ends the present session, of a port that serves guests.
+    hangup: Mutex<Option<Hangup>>,
     faults: Option<Faults>,
     analysis: Analysis,
     recorder: Option<Recorder>,
@@ -70,6 +73,7 @@ impl PortShared {
             drops: Arc::default(),
             fault: Arc::default(),
             state: Mutex::default(),
+            hangup: Mutex::default(),
             faults: spec.fault.clone(),
             analysis: spec.analysis,
             recorder,
@@ -122,6 +126,16 @@ impl PortShared {
     pub(super) fn set_state(&self, up: bool, detail: impl Into<String>) {
         let detail = detail.into();
         *self.state.lock().unwrap() = State { up, detail };
+    }
+
+    /// This ends the present session from now on.
+    pub(super) fn set_hangup(&self, hangup: Hangup) {
+        *self.hangup.lock().unwrap() = Some(hangup);
+    }
+
+    /// Ends the present session, if the port serves guests.
+    pub(super) fn hang_up(&self) {
+        self.hangup.lock().unwrap().iter().for_each(Hangup::disconnect);
     }
 
     /// Counts what the kernel has lost since this was last asked, before a ring had room for it.

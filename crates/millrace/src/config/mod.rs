@@ -283,6 +283,8 @@ pub struct Bridge {
     pub ports: Vec<String>,
     /// Time after which an address that was not seen again is forgotten.
     pub ageing: Duration,
+    /// Most addresses that are learned behind each port.
+    pub learned_limit: u32,
     /// Addresses that are fixed.
     pub statics: Vec<StaticEntry>,
     /// It forwards by controllers' flows. One bridge at most, and only with an OpenFlow channel.

@@ -5,7 +5,7 @@ use crate::confine::Confined;
 use crate::control::{Drops, PortSummary, ReloadReport, Version};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use engine::stats::{MacEntry, MappingStats, Snapshot, WorkerStats};
+use engine::stats::{MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 
 /// A table whose columns from `numbers` on are numbers.
 pub(super) fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
@@ -59,7 +59,19 @@ pub(super) fn stats(snapshot: &Snapshot) -> String {
             ]);
         }
     }
-    format!("Up for {:.0} s.\n{}", snapshot.uptime_seconds, text(&out))
+    let learning = learning(&snapshot.ports).map(|table| format!("\n\n{}", text(&table))).unwrap_or_default();
+    format!("Up for {:.0} s.\n{}{learning}", snapshot.uptime_seconds, text(&out))
+}
+
+/// What bridges learn from ports, if any port is in one.
+fn learning(ports: &[PortStats]) -> Option<Table> {
+    let mut out = table(&["PORT", "LEARNED", "LIMIT", "OVER LIMIT", "NO ROOM", "FLOODED"], 1..6);
+    for (port, learning) in ports.iter().filter_map(|port| Some((port, port.learning.as_ref()?))) {
+        let counts = [learning.over_limit, learning.no_room, learning.flooded].map(|frames| frames.to_string());
+        let addresses = [learning.learned, learning.limit].map(|addresses| addresses.to_string());
+        out.add_row([port.name.clone()].into_iter().chain(addresses).chain(counts));
+    }
+    (out.row_count() > 0).then_some(out)
 }
 
 pub(super) fn rates(rates: &Rates) -> String {
@@ -254,7 +266,7 @@ fn scaled(number: f64) -> String {
 mod tests {
     use super::*;
     use crate::confine::Place;
-    use engine::stats::{PortStats, QueueStats};
+    use engine::stats::{LearningStats, QueueStats};
 
     #[test]
     fn numbers_are_scaled_to_three_digits() {
@@ -274,6 +286,15 @@ mod tests {
         assert_eq!(rows[0], ["Up", "for", "3", "s."]);
         assert_eq!(rows[2], ["a", "0", "1", "12", "0", "0", "0", "9"]);
         assert_eq!(rows[3], ["a", "1", "1", "12", "0", "0", "0"]);
+    }
+
+    #[test]
+    fn what_a_bridge_does_not_learn_is_shown() {
+        let learning = LearningStats { learned: 3, limit: 4, over_limit: 5, no_room: 6, flooded: 7 };
+        let port = PortStats { name: "a".into(), learning: Some(learning), ..PortStats::default() };
+        let shown = stats(&Snapshot { ports: vec![port], ..Snapshot::default() });
+        let last: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(last, ["a", "3", "4", "5", "6", "7"], "{shown}");
     }
 
     #[test]

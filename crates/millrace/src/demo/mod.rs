@@ -6,9 +6,9 @@ mod sandbox;
 
 pub use function::{FunctionOptions, run as run_function};
 
+use engine::Switch;
 use engine::spec::{Analysis, Driver, Idle, Mode, PortSpec, Spec, WorkerSpec};
 use engine::stats::Snapshot;
-use engine::{Strictness, Switch};
 use function::{Role, Tally};
 use report::{Measured, Report};
 use sandbox::{Function, Sandbox};
@@ -121,7 +121,7 @@ impl Rig<'_> {
         let system = |action| move |source| DemoError::System { action, source };
         let directory = tempfile::tempdir().map_err(system("make a temporary directory"))?;
         let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
-        let switch = Switch::start(self.spec(&sockets, staged), Strictness::Strict)?;
+        let switch = Switch::start(self.spec(&sockets, staged))?;
         let mut functions = Vec::new();
         // Both share what the switch leaves: with two processors, one.
         for (role, socket) in [Role::Echo, Role::Source].into_iter().zip(&sockets) {

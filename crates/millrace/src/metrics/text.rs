@@ -1,6 +1,6 @@
 //! A snapshot as OpenMetrics text.
 
-use super::{aggregation, datapath};
+use super::{aggregation, datapath, learning};
 use engine::stats::{BURST_BOUNDS, PortStats, QueueStats, Snapshot, WorkerStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -47,6 +47,7 @@ impl Collector for Page {
             datapath::encode(&mut encoder, stats)?;
         }
         ports(&mut encoder, &snapshot.ports)?;
+        learning::encode(&mut encoder, &snapshot.ports)?;
         queues(&mut encoder, &snapshot.ports)?;
         workers(&mut encoder, &snapshot.workers)
     }

@@ -4,8 +4,8 @@
 use super::pattern::{Pattern, Way};
 use crate::wire::queue_sizes;
 use clap::Args;
+use engine::Switch;
 use engine::spec::{Analysis, Driver, Idle, MappingSpec, Mode, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec};
-use engine::{Strictness, Switch};
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ pub enum SwitchError {
 
 /// Runs until its input ends.
 pub fn run(switch: &AnalysisSwitch) -> Result<(), SwitchError> {
-    let running = Switch::start(spec(switch), Strictness::Strict)?;
+    let running = Switch::start(spec(switch))?;
     for line in io::stdin().lock().lines() {
         line?;
         let mut out = io::stdout().lock();

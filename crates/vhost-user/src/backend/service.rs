@@ -2,6 +2,7 @@
 
 use super::control::Control;
 use super::device::Device;
+use super::pace::Pace;
 use super::{Error, Options, Queues, session};
 use crate::journal::Journal;
 use crate::socket::{Listener, connect};
@@ -10,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Pauses between attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -47,10 +48,21 @@ impl Service {
     /// Stops all queues, disconnects and returns when that is done. Dropping it does the same.
     pub fn stop(self) {}
 
+    /// What drops its connections.
+    pub fn hangup(&self) -> Hangup {
+        Hangup(self.control.clone())
+    }
+}
+
+/// Drops the connections of a service, also while that is being stopped.
+#[derive(Clone)]
+pub struct Hangup(Arc<Control>);
+
+impl Hangup {
     /// Drops the present connection, if there is one, for instance because the frontend broke a queue. It may connect
     /// again. Does not wait until it is done.
     pub fn disconnect(&self) {
-        self.control.disconnect();
+        self.0.disconnect();
     }
 }
 
@@ -80,18 +92,19 @@ struct Thread {
 
 impl Thread {
     fn run(&self, mut source: Source) {
+        let mut pace = Pace::new(Instant::now());
         while let Some(stream) = self.next(&mut source) {
-            self.serve(stream);
+            self.serve(stream, &mut pace);
         }
     }
 
-    fn serve(&self, stream: UnixStream) {
+    fn serve(&self, stream: UnixStream, pace: &mut Pace) {
         let stream = Arc::new(stream);
         self.control.begin(stream.clone());
         self.queues.connected();
         self.journal.info(format_args!("a vhost-user frontend connected"));
         let device = Device::new(self.queue_pairs, self.withheld, self.queues.clone(), self.journal.clone());
-        let reason = session::serve(&stream, &self.control, device);
+        let reason = session::serve(&stream, &self.control, device, (pace, &self.journal));
         self.control.end();
         drop(stream);
         self.journal.info(format_args!("the vhost-user session ended: {reason}"));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::aggregate::Live;
-use crate::port::vhost_user::Ending;
+use crate::port::vhost_user::{Call, Ending};
 use crate::port::virtio_user::{End, STRIDE, VirtioReceive};
 use crate::spec::{Driver, PortSpec, Tenancy};
 use paflow::Rules;
@@ -99,7 +99,7 @@ impl Bench {
 
     fn nic_comes(&self) {
         let nic = Nic { holds: self.holds.clone(), mapped: self.mapping.queue(0).unwrap() };
-        self.fabric.attach_receive(WAN, nic.half());
+        self.fabric.attach_receive(WAN, nic.half()).unwrap();
         self.mapping.physical_up(self.wan.clone(), Box::new(nic));
     }
 
@@ -113,8 +113,8 @@ impl Bench {
         self.fault.clear();
         let memory = Arc::new(Memory::map(arena.memory().regions().to_vec()).unwrap());
         let ring = Enqueue::new(memory.clone(), &config).unwrap();
-        let half = VhostTransmit::new(ring, None, self.fault.clone(), Arc::default());
-        self.fabric.attach_transmit(FW, Box::new(half));
+        let half = VhostTransmit::new(ring, Call::new(None), self.fault.clone(), Arc::default());
+        self.fabric.attach_transmit(FW, Box::new(half)).unwrap();
         self.memory = Arc::downgrade(&memory);
         self.mapping.guest_up(0, Guest::new(FW, memory, 0, self.fault.clone()));
         self.guest = guest;
@@ -122,11 +122,11 @@ impl Bench {
 
     /// What a worker does.
     fn lend(&self) {
-        let half = self.fabric.detach_receive(WAN).expect("it runs");
-        let lender = self.fabric.detach_transmit(FW).expect("it runs");
+        let half = self.fabric.detach_receive(WAN).unwrap().expect("it runs");
+        let lender = self.fabric.detach_transmit(FW).unwrap().expect("it runs");
         half.lends().expect("it is mapped").relend(lender.guest().expect("it is a guest's"));
-        self.fabric.attach_receive(WAN, half);
-        self.fabric.attach_transmit(FW, lender);
+        self.fabric.attach_receive(WAN, half).unwrap();
+        self.fabric.attach_transmit(FW, lender).unwrap();
         assert_eq!(self.mapping.queue(0).unwrap().on_loan.get(), u64::from(SIZE));
     }
 
