@@ -204,11 +204,15 @@ impl Transmit for PacketTransmit {
         self.segments.set(segments);
         match self.ring.flush() {
             Ok(flushed) => {
-                let failed = (flushed.wrong_format + flushed.refused + flushed.link_down) as u32;
                 // Those may be of earlier bursts; what counts is that they are counted.
-                let failed = failed.min(sent.frames);
+                let failed = ((flushed.wrong_format + flushed.refused) as u32).min(sent.frames);
                 sent.frames -= failed;
                 sent.refused += failed;
+                let lost = (flushed.link_down as u32).min(sent.frames);
+                if lost > 0 {
+                    sent.frames -= lost;
+                    sent.rest = Some(Reason::Down);
+                }
             }
             Err(_) => return Sent::none(Reason::Down),
         }

@@ -184,24 +184,31 @@ impl Upkeep {
     fn serve(&mut self, session: &mut dyn Session) -> Option<String> {
         loop {
             let had = session.link();
-            let link = match self.links.find(&had.name) {
-                Ok(Some(link)) if link.index == had.index => link,
-                Ok(_) => return Some(format!("interface {} has gone", had.name)),
-                Err(error) => return Some(error.to_string()),
-            };
-            if let Err(why) = session.changed(&link) {
-                return Some(why);
+            let index = had.index;
+            // When to look again, whatever happens.
+            let mut again = None;
+            match self.links.get(&had.name) {
+                Ok(link) if link.index == index => {
+                    if let Err(why) = session.changed(&link) {
+                        return Some(why);
+                    }
+                    self.show(session, &link);
+                }
+                Ok(link) => return Some(format!("interface {} is another one now", link.name)),
+                Err(error @ netdev::Error::Missing { .. }) => return Some(error.to_string()),
+                // That it can't be seen does not mean that it has gone.
+                Err(_) => again = Some(PAUSES.0),
             }
-            self.show(session, &link);
             loop {
-                let woken = self.wait(session.interval().map(|interval| Instant::now() + interval), Some(link.index));
+                let interval = session.interval().into_iter().chain(again).min();
+                let woken = self.wait(interval.map(|interval| Instant::now() + interval), Some(index));
                 if woken == Woken::Stop {
                     return None;
                 }
                 if let Err(why) = session.look_after() {
                     return Some(why);
                 }
-                if woken == Woken::Event {
+                if woken == Woken::Event || again.is_some() {
                     break;
                 }
             }
@@ -211,8 +218,12 @@ impl Upkeep {
     /// Waits until there is a point in opening the port again; whether it is to be.
     fn wait_to_try(&mut self) -> bool {
         let seen = self.look();
-        let absent = seen.is_none() && self.kind.needs_interface();
-        let until = (!absent).then(|| Instant::now() + self.pause);
+        let mut until = Some(Instant::now() + self.pause);
+        if let (None, true, Some(name)) = (&seen, self.kind.needs_interface(), self.kind.interface()) {
+            // Whatever the reason was before.
+            self.set_down(netdev::Error::Missing { interface: name.to_owned() }.to_string());
+            until = None;
+        }
         loop {
             match self.wait(until, None) {
                 Woken::Stop => return false,
