@@ -1,6 +1,7 @@
 //! What is done to the workspace from the outside: `cargo xtask test` is the whole check.
 
 mod command;
+mod dependencies;
 mod fuzz;
 mod instructions;
 mod steps;

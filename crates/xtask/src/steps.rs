@@ -2,7 +2,7 @@
 
 use crate::command::{Context, Failure};
 use crate::tools::{Need, prepare};
-use crate::{fuzz, instructions};
+use crate::{dependencies, fuzz, instructions};
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find what is broken outright.
@@ -17,6 +17,12 @@ struct Step {
 
 const STEPS: &[Step] = &[
     Step { name: "fmt", about: "formatting", needs: &[], run: fmt },
+    Step {
+        name: "dependencies",
+        about: "licences, duplicates, sources and advisories of what is depended on",
+        needs: &[Need::Deny],
+        run: dependencies::check,
+    },
     Step { name: "clippy", about: "lints, all targets, warnings denied", needs: &[], run: clippy },
     Step { name: "doc", about: "documentation builds, warnings denied", needs: &[], run: doc },
     Step {

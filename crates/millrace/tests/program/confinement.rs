@@ -31,7 +31,7 @@ fn ready(daemon: Daemon) -> Daemon {
     daemon
 }
 
-fn require_root() {
+pub(super) fn require_root() {
     assert!(rustix::process::geteuid().is_root(), "this test needs root: privileges are what it looks at");
 }
 
