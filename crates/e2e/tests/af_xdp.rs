@@ -40,7 +40,7 @@ fn every_frame_passes_both_ways() -> Result<()> {
         let millrace = cable.switch(&home, options, &[PATCH, &support::poller()].concat());
         let said = millrace.port("wan").0.detail;
         assert!(said.starts_with("interface up0, copied by the kernel") && said.contains(detail), "{said}");
-        assert!(said.ends_with("native XDP"), "{said}");
+        assert!(said.ends_with("native XDP, MTU 1500"), "{said}");
         let guest = Options::new(home.socket("fw")).connect()?;
         let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 32);
         exchange.run(FRAMES, support::SOON)?;
@@ -56,7 +56,7 @@ fn a_driver_that_can_not_is_named() -> Result<()> {
     for (options, says) in [("mode = \"zero-copy\"", "zero-copy"), ("queues = 2", "lower `queues`")] {
         let file = home.configure(&wan(options));
         let mut command = cable.here.command(support::program().to_str().expect("a path in UTF-8"));
-        command.args(["run", "--config"]).arg(file);
+        command.args(["run", "--strict", "--config"]).arg(file);
         let mut daemon = Daemon::spawn("millrace", command)?;
         assert!(!daemon.wait(support::SOON)?.success());
         daemon

@@ -40,7 +40,7 @@ pub enum DaemonError {
     /// Privileges could not be given up.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
-    /// A port or a worker could not be started.
+    /// A worker could not be started, or a port in a strict start.
     #[error(transparent)]
     Switch(#[from] engine::Error),
     /// A socket could not be given to whom it should belong.
@@ -56,8 +56,9 @@ pub enum DaemonError {
     },
 }
 
-/// Runs the switch that the file at `path` describes, until SIGINT, SIGTERM or a request to stop.
-pub fn run(path: &Path) -> Result<(), DaemonError> {
+/// Runs the switch that the file at `path` describes, until SIGINT, SIGTERM or a request to stop. A `strict` start is
+/// refused if a port can't be opened.
+pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     let (config, warnings) = Config::load(path)?;
     for warning in warnings.lines() {
         tracing::warn!("{warning}");
@@ -74,7 +75,7 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
     let confined = confine(&config.confinement, &reach)?;
     tracing::info!("{confined}");
     confined.missing().for_each(|missing| tracing::warn!("{missing}"));
-    let switch = Switch::start(plan::spec(&config))?;
+    let switch = if strict { Switch::start(plan::spec(&config)) } else { Switch::start_lenient(plan::spec(&config)) }?;
     tracing::info!(control = %config.control.display(), ports = config.ports.len(), "started");
 
     let daemon = Arc::new(Daemon {

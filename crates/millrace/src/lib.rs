@@ -9,6 +9,7 @@ pub mod daemon;
 pub mod decode;
 pub mod demo;
 mod descriptors;
+pub mod machine;
 pub mod metrics;
 pub mod openflow;
 pub mod plan;

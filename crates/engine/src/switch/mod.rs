@@ -4,6 +4,7 @@ mod actions;
 mod aggregation;
 mod datapath;
 mod fabric;
+mod kernel;
 mod layout;
 mod link;
 mod mapping;
@@ -39,7 +40,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use vhost_user::backend::Hangup;
 
 pub use open::OpenError;
 
@@ -52,9 +52,9 @@ const BREATH: Duration = Duration::from_millis(10);
 /// Why the switch can't do what it was told.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A port could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    /// Ports could not be opened.
+    #[error("{}", lines(.0))]
+    Open(Vec<OpenError>),
     /// A worker could not be started.
     #[error("cannot start a worker: {0}")]
     Worker(std::io::Error),
@@ -69,6 +69,10 @@ pub enum Error {
     /// A bridge has more static addresses than it has room for.
     #[error("bridge \"{0}\": {1}")]
     Statics(String, TooManyStatics),
+}
+
+fn lines(errors: &[OpenError]) -> String {
+    errors.iter().map(OpenError::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// A running switch; dropping it stops it.
@@ -118,19 +122,24 @@ struct Topology {
     spec: Spec,
     layout: Layout,
     workers: Vec<Arc<Pulse>>,
-    /// By port: what ends the session of its guest.
-    hangups: Vec<Option<Hangup>>,
 }
 
 impl Switch {
     /// Starts what `spec` describes. If a port can't be opened, nothing is left running.
     pub fn start(spec: Spec) -> Result<Switch, Error> {
-        let nothing = Topology {
-            spec: Spec::default(),
-            layout: Layout::new(&Spec::default(), vec![], vec![]),
-            workers: vec![],
-            hangups: vec![],
-        };
+        let (switch, failed) = Switch::launch(spec)?;
+        if failed.is_empty() { Ok(switch) } else { Err(Error::Open(failed)) }
+    }
+
+    /// Starts what `spec` describes. Ports that can't be opened are down, and tried again.
+    pub fn start_lenient(spec: Spec) -> Result<Switch, Error> {
+        Switch::launch(spec).map(|(switch, _)| switch)
+    }
+
+    /// Starts a switch; the ports that could not be opened.
+    fn launch(spec: Spec) -> Result<(Switch, Vec<OpenError>), Error> {
+        let nothing =
+            Topology { spec: Spec::default(), layout: Layout::new(&Spec::default(), vec![], vec![]), workers: vec![] };
         clock::start();
         let [bell, asked] = [Bell::new().map_err(Error::Worker)?, Bell::new().map_err(Error::Worker)?].map(Arc::new);
         let datapath = Arc::new(Datapath::new(bell.clone()));
@@ -147,10 +156,7 @@ impl Switch {
             stop: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         });
-        if let Some(error) = inner.apply(spec)?.failed.into_iter().next() {
-            inner.apply(Spec::default())?;
-            return Err(error.into());
-        }
+        let failed = inner.apply(spec)?.failed;
         let mut switch = Switch { inner, housekeeper: None, watchdog: None };
         let thread = |name: &str, run: fn(&Inner)| {
             let inner = switch.inner.clone();
@@ -159,7 +165,7 @@ impl Switch {
         let (housekeeper, watchdog) = (thread("housekeeper", Inner::keep_house), thread("watchdog", Inner::watch));
         switch.housekeeper = Some(housekeeper?);
         switch.watchdog = Some(watchdog?);
-        Ok(switch)
+        Ok((switch, failed))
     }
 
     /// Makes the running switch what `spec` describes; what that took. What is the same in both goes on without losing a
@@ -308,6 +314,7 @@ impl Inner {
         let (mut swept, mut files) = (0, Vec::new());
         while !self.stop.load(Ordering::Relaxed) {
             self.wait_to_be_asked();
+            self.retry();
             let topology = self.topology();
             let mut answered = false;
             for port in &topology.layout.ports {
@@ -316,10 +323,10 @@ impl Inner {
                     answered = true;
                 }
             }
-            for (port, hangup) in topology.layout.ports.iter().zip(&topology.hangups) {
-                if let (Some(why), Some(hangup)) = (port.fault.take(), hangup) {
+            for port in &topology.layout.ports {
+                if let Some(why) = port.fault.take() {
                     tracing::error!("port \"{}\": {why}", port.name);
-                    hangup.disconnect();
+                    port.hang_up();
                 }
             }
             let now = clock::seconds();
@@ -337,6 +344,16 @@ impl Inner {
             if answered {
                 std::thread::sleep(BREATH);
             }
+        }
+    }
+
+    /// Opens ports that could not be, unless the specification is being changed.
+    fn retry(&self) {
+        let Ok(mut open) = self.open.try_lock() else { return };
+        let topology = self.topology();
+        let ports = topology.spec.ports.iter().zip(&topology.layout.ports);
+        for ((spec, shared), connection) in ports.zip(&mut open.connections) {
+            open::retry(connection, spec, shared, &self.fabric);
         }
     }
 

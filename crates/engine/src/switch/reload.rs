@@ -85,20 +85,21 @@ impl Inner {
         let mut kept: Vec<_> = kept.into_iter().map(Some).collect();
         for (port, shared) in spec.ports.iter().zip(&ports) {
             let is = |had: &&mut Option<_>| matches!(had, Some((other, _)) if Arc::ptr_eq(shared, other));
-            let connection = kept.iter_mut().find(is).and_then(Option::take).map(|(_, connection)| connection);
-            open.connections.push(connection.unwrap_or_else(|| {
-                open::open(port, shared, &self.fabric).unwrap_or_else(|error| {
-                    shared.set_state(false, error.to_string());
-                    done.fail(&port.name, error);
-                    Connection::None
-                })
-            }));
+            let had = kept.iter_mut().find(is).and_then(Option::take).map(|(_, connection)| connection);
+            open.connections.push(match had.filter(Connection::is_settled) {
+                Some(connection) => connection,
+                None => {
+                    done.change(&port.name, "opened again");
+                    let (opened, trouble) = open::open(port, shared, &self.fabric);
+                    trouble.into_iter().for_each(|error| done.fail(&port.name, error));
+                    opened
+                }
+            });
         }
         let layout = Layout::new(&spec, ports, bridges);
         let standalone = spec.bridges.iter().any(|b| b.flows == Some(FailMode::Standalone));
         self.datapath.prepare(layout.workers.len(), standalone);
-        let hangups = open.connections.iter().map(Connection::hangup).collect();
-        let mut new = Topology { spec, layout, workers: Vec::new(), hangups };
+        let mut new = Topology { spec, layout, workers: Vec::new() };
         // Only now do workers look at the new ports: every one of them has somewhere to send to.
         self.fabric.arrange(&new.layout, hired, || new.remember(&old));
         reviewed().for_each(|(mapping, verdict)| mapping.review(verdict));

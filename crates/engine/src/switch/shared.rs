@@ -3,7 +3,7 @@
 use super::mapping::Mapping;
 use crate::aggregate::{Join, Live, Member, Relay, Split};
 use crate::counters::QueueCounters;
-use crate::drops::Drops;
+use crate::drops::{Drops, Reason};
 use crate::neighbour::Neighbours;
 use crate::port::fault::FaultReceive;
 use crate::port::record::Recorder;
@@ -13,9 +13,11 @@ use crate::port::{Receive, Transmit};
 use crate::punt::Bell;
 use crate::spec::{Analysis, Faults, PortSpec};
 use crate::tunnel::{Decapsulate, Encapsulate};
+use netdev::RxMonitor;
 use paflow::Rules;
 use paflow::vxlan::End;
 use std::sync::{Arc, Mutex, OnceLock};
+use vhost_user::backend::Hangup;
 
 /// What everything that belongs to one port shares.
 pub(super) struct PortShared {
@@ -26,6 +28,8 @@ pub(super) struct PortShared {
     pub(super) drops: Arc<Drops>,
     pub(super) fault: Arc<Fault>,
     state: Mutex<State>,
+    /// Ends the present session, of a port that serves guests.
+    hangup: Mutex<Option<Hangup>>,
     faults: Option<Faults>,
     analysis: Analysis,
     /// The file that the port writes to, if that is what it is for.
@@ -69,6 +73,7 @@ impl PortShared {
             drops: Arc::default(),
             fault: Arc::default(),
             state: Mutex::default(),
+            hangup: Mutex::default(),
             faults: spec.fault.clone(),
             analysis: spec.analysis,
             file: OnceLock::new(),
@@ -131,6 +136,25 @@ impl PortShared {
     /// The file that frames to the port go into.
     pub(super) fn file(&self) -> Option<&Recorder> {
         self.file.get()
+    }
+
+    /// This ends the present session from now on.
+    pub(super) fn set_hangup(&self, hangup: Hangup) {
+        *self.hangup.lock().unwrap() = Some(hangup);
+    }
+
+    /// Ends the present session, if the port serves guests.
+    pub(super) fn hang_up(&self) {
+        self.hangup.lock().unwrap().iter().for_each(Hangup::disconnect);
+    }
+
+    /// Counts what the kernel has lost since this was last asked, before a ring had room for it.
+    pub(super) fn count_losses(&self, ring: &RxMonitor) {
+        if let Some(Ok(counted)) = ring.take()
+            && counted.drops > 0
+        {
+            self.drops.add(Reason::KernelLoss, counted.drops);
+        }
     }
 
     /// Puts the port's wrappers around a receive half.

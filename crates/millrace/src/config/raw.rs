@@ -127,7 +127,8 @@ pub struct RawPort {
     /// Offer the packed ring format.
     #[schemars(extend("default" = false))]
     pub packed: Field<bool>,
-    /// Network interface. Required for `af_packet` and `af_xdp`; for `tap` the kernel picks a name if there is none.
+    /// Network interface. Required for `af_packet` and `af_xdp`, whose port is down while there is no such interface; for
+    /// `tap` the kernel picks a name if there is none.
     pub interface: Field<String>,
     /// MTU that the tap interface is given.
     #[schemars(range(min = MTUS.start, max = MTUS.end - 1), extend("default" = DEFAULT_MTU))]
