@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::port::{Receive, Sent, Transmit, Wait};
-use crate::spec::{Driver, Idle, Mode, Pace, QueueSizes};
+use crate::spec::{Driver, FailMode, Idle, Mode, Pace, QueueSizes};
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Condvar, PoisonError};
@@ -116,7 +116,16 @@ fn worker(ports: &[&str], idle: Idle) -> WorkerSpec {
 fn switch(home: &Path) -> Switch {
     let guest = |name: &str| {
         let socket = home.join(name);
-        PortSpec::new(name, Driver::VhostUser { socket, mode: Mode::Server, queues: 1 })
+        PortSpec::new(
+            name,
+            Driver::VhostUser {
+                socket,
+                mode: Mode::Server,
+                access: vhost_user::Access::default(),
+                queues: 1,
+                any_memory: false,
+            },
+        )
     };
     let spec = Spec {
         ports: vec![guest("a"), sink("b"), guest("c"), sink("d")],
@@ -225,6 +234,37 @@ fn a_worker_that_goes_on_serves_its_guests_again() {
     switch.reload(Spec::default()).unwrap();
     is_dropped.recv_timeout(END).unwrap();
     drop(guests);
+}
+
+#[test]
+fn packets_of_controllers_wait_in_a_bounded_room() {
+    const ROOM: u64 = 512;
+    const MORE: u64 = 100;
+    let spec = Spec {
+        ports: vec![sink("a"), sink("b")],
+        bridges: vec![BridgeSpec {
+            name: "br".into(),
+            ports: ["a", "b"].map(String::from).to_vec(),
+            ageing: Duration::from_secs(300),
+            learned_limit: 4096,
+            statics: vec![],
+            flows: Some(FailMode::Secure),
+        }],
+        workers: vec![worker(&["a", "b"], Idle::Sleep)],
+        ..Spec::default()
+    };
+    let switch = Switch::start(spec).unwrap();
+    let (trap, _) = switch.set_trap("a");
+    let to = openflow::Action::Output { port: 2, max_len: 0 };
+    for _ in 0..(ROOM + MORE) / 2 {
+        // One message may ask for several.
+        switch.packet_out(openflow::ofp::port::CONTROLLER, &[to, to], &[0xff; 100]);
+    }
+    let drops = || switch.snapshot().datapath.unwrap().packet_out_drops;
+    assert_eq!(drops().into_iter().collect::<Vec<_>>(), [("controller-flood".into(), MORE)]);
+    trap.open();
+    wait_for("the rest to be sent", || (switch.port("b").queues[0].tx_packets == ROOM).then_some(()));
+    assert_eq!(drops().values().sum::<u64>(), MORE);
 }
 
 #[test]

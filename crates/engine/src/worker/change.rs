@@ -7,8 +7,9 @@ use crate::drops::Drops;
 use crate::forward::bridge::BridgePlan;
 use crate::forward::flows::Emission;
 use crate::forward::{Half, Output};
+use crate::port::record::{Recorder, record_received, record_sent};
 use crate::port::{Receive, Transmit};
-use std::os::fd::OwnedFd;
+use vhost_user::Event;
 use virtqueue::ordering;
 
 /// What a plan is made of.
@@ -32,7 +33,7 @@ impl Plan {
     }
 
     /// A queue that is polled has another kick descriptor.
-    pub(crate) fn rewire(&mut self, key: (u64, usize), kick: Option<OwnedFd>) {
+    pub(crate) fn rewire(&mut self, key: (u64, usize), kick: Option<Event>) {
         if let Some(mut half) = self.detach_receive(key) {
             half.rewire(kick);
             self.attach_receive(key, half);
@@ -45,6 +46,19 @@ impl Plan {
         match &mut output.queues.get_mut(queue)?.half {
             Half::Own(half) => Some(half),
             Half::Shared(_) => None,
+        }
+    }
+
+    /// Records a port from now on, or no longer, as far as its queues are this worker's alone.
+    pub(crate) fn record(&mut self, port: u64, recorder: Option<&Recorder>) {
+        for input in self.inputs.iter_mut().filter(|input| input.port == port) {
+            input.half.iter_mut().for_each(|half| record_received(half, recorder));
+        }
+        for queue in self.outputs.iter_mut().filter(|output| output.port == port).flat_map(|output| &mut output.queues)
+        {
+            if let Half::Own(Some(half)) = &mut queue.half {
+                record_sent(half, recorder);
+            }
         }
     }
 

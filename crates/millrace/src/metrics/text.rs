@@ -149,6 +149,10 @@ fn workers(encoder: &mut DescriptorEncoder<'_>, workers: &[WorkerStats]) -> fmt:
             count(sample, read(worker))
         })?;
     }
+    let hung = ("worker_hung_seconds", "How long the worker has made no round, if it hangs", MetricType::Gauge);
+    family(encoder, hung, workers, labels, |worker, sample| {
+        sample.encode_gauge(&worker.hung_seconds.unwrap_or_default())
+    })?;
     let stages = workers.iter().flat_map(|worker| {
         worker.stage_cycles_per_packet.iter().map(move |(stage, cycles)| (worker.index, stage, *cycles))
     });

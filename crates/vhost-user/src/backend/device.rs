@@ -5,20 +5,24 @@
 
 use super::ring::{Kick, Ring, StartError};
 use super::slots::Repeats;
-use super::{Queues, Wire};
-use crate::event::NotAnEventFd;
+use super::{Options, Queues, Wire};
+use crate::descriptors::Exhausted;
+use crate::event::{Event, EventError};
 use crate::journal::Journal;
-use rustix::fd::OwnedFd;
 use std::fmt::Write;
 use std::sync::Arc;
 use vhost::vhost_user::VhostUserProtocolFeatures;
-use virtqueue::memory::{MAX_REGIONS, Memory, MemoryError};
+use virtqueue::memory::{MAX_REGIONS, Memory, MemoryError, Region};
 use virtqueue::{Format, MAX_QUEUE_SIZE, Negotiated, features};
 
 /// A message that a frontend must not send. It ends the session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
-    #[error("there is no queue {index}; there are {queues}")]
+    #[error(
+        "there is no queue {index}: this port has {pairs} queue pair{s}, {queues} queues; give the guest no more (QEMU's \
+         `queues=`), or set `queues` of the port to {wanted}",
+        pairs = .queues / 2, s = if *.queues == 2 { "" } else { "s" }, wanted = .index / 2 + 1
+    )]
     NoSuchQueue { index: u32, queues: usize },
     #[error("queue {index} cannot have {size} descriptors: 1 to {MAX_QUEUE_SIZE}, a power of two for split rings")]
     QueueSize { index: u32, size: u32 },
@@ -31,7 +35,9 @@ pub(super) enum Refused {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     #[error(transparent)]
-    EventFd(#[from] NotAnEventFd),
+    Event(#[from] EventError),
+    #[error(transparent)]
+    Descriptors(#[from] Exhausted),
     #[error("the message has a body of {0} bytes, not 8")]
     Length(u32),
     #[error("this device does not support it, and did not offer it")]
@@ -48,28 +54,33 @@ pub(super) struct Device {
     journal: Arc<Journal>,
     pub(super) rings: Vec<Ring>,
     withheld: u64,
+    any_memory: bool,
     memory: Option<Arc<Memory>>,
     pub(super) repeats: Repeats,
     /// What the frontend accepted.
     features: Option<u64>,
     pub(super) protocol_features: u64,
+    /// The frontend asked how many queue pairs there are.
+    pub(super) counted: bool,
     described: String,
     /// What others notice of what was done since this was asked for last, see [`super::pace`].
     effort: u32,
 }
 
 impl Device {
-    pub(super) fn new(queue_pairs: u16, withheld: u64, queues: Arc<dyn Queues>, journal: Arc<Journal>) -> Device {
-        let rings = (0..2 * queue_pairs).map(|_| Ring::default()).collect();
+    pub(super) fn new(options: &Options, queues: Arc<dyn Queues>, journal: Arc<Journal>) -> Device {
+        let rings = (0..2 * options.queue_pairs).map(|_| Ring::default()).collect();
         Device {
             queues,
             journal,
             rings,
-            withheld,
+            withheld: options.withheld,
+            any_memory: options.any_memory,
             memory: None,
             repeats: Repeats::default(),
             features: None,
             protocol_features: 0,
+            counted: false,
             described: String::new(),
             effort: 0,
         }
@@ -143,6 +154,14 @@ impl Device {
         self.memory.as_deref()
     }
 
+    /// Memory that may be mapped: a worker that reads it must not wait for whoever is behind the file.
+    pub(super) fn check_memory(&self, regions: &[Region]) -> Result<(), Refused> {
+        match regions.iter().find(|region| !self.any_memory && !region.is_memory()) {
+            Some(region) => Err(MemoryError::NotMemory { guest_addr: region.guest_addr }.into()),
+            None => Ok(()),
+        }
+    }
+
     /// Replaces all memory by what `build` makes of the present one.
     pub(super) fn set_memory(
         &mut self,
@@ -162,6 +181,19 @@ impl Device {
         self.rings.iter_mut().for_each(|ring| *ring = Ring::default());
         self.features = None;
         Ok(())
+    }
+
+    /// What to say if the frontend leaves now. A QEMU whose guest is to have more queues than there are asks for their
+    /// number, leaves without a word, and comes back at once.
+    pub(super) fn too_few_queues(&self) -> Option<String> {
+        let pairs = self.rings.len() / 2;
+        let plural = if pairs == 1 { "" } else { "s" };
+        (self.counted && self.features.is_none()).then(|| {
+            format!(
+                "it was told that this port has {pairs} queue pair{plural}, and may want more: give the guest no more \
+                 (QEMU's `queues=`), or raise `queues` of the port"
+            )
+        })
     }
 
     pub(super) fn index(&self, index: u32) -> Result<usize, Refused> {
@@ -188,11 +220,11 @@ impl Device {
     }
 
     /// The guest is called by this from now on. A ring that runs goes on.
-    pub(super) fn set_call(&mut self, at: usize, call: Option<Arc<OwnedFd>>) -> Result<(), Refused> {
+    pub(super) fn set_call(&mut self, at: usize, call: Option<Arc<Event>>) -> Result<(), Refused> {
         let ring = &mut self.rings[at];
         if ring.running && self.queues.rewire(at, Wire::Call(call.clone())).is_ok() {
             // What was used until now, the guest may have been told of by the descriptor that it had before.
-            call.iter().for_each(crate::notify);
+            call.iter().for_each(|call| call.notify());
             ring.call = call;
             return Ok(());
         }
@@ -260,7 +292,7 @@ impl Device {
                 ring.refused = None;
                 // Whatever was used between the guest's last look and the stop may not have been notified of.
                 if let (true, Some(call)) = (ring.resumed, &ring.call) {
-                    crate::notify(call);
+                    call.notify();
                     ring.resumed = false;
                 }
             }

@@ -5,8 +5,9 @@ use super::super::vhost_user::VhostTransmit;
 use super::super::{Receive, Wait};
 use super::{End, ROOM};
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use vhost_user::Event;
 use virtqueue::device::{Landing, Loan};
 use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
@@ -28,7 +29,7 @@ pub struct VirtioReceive {
     arena: Arc<Arena>,
     mergeable: bool,
     /// Readable when the device notifies.
-    call: OwnedFd,
+    call: Event,
     /// What the device has, by the id of its chain.
     held: RefCell<Box<[Held]>>,
     /// Own buffers that the present burst's frames are in, and those that nobody has.
@@ -47,7 +48,7 @@ pub struct VirtioReceive {
 impl VirtioReceive {
     /// Offers its buffers and takes frames. If a guest's buffers can be had, those are preferred, from the first round on;
     /// the first `outer` bytes of frames don't go there.
-    pub fn new(end: End, call: OwnedFd, mergeable: bool, mapped: Option<Arc<Mapped>>, outer: u32) -> VirtioReceive {
+    pub fn new(end: End, call: Event, mergeable: bool, mapped: Option<Arc<Mapped>>, outer: u32) -> VirtioReceive {
         let size = end.size;
         let arena = end.arena.clone();
         let capacity = usize::from(size);
