@@ -29,7 +29,7 @@ use crate::programs::Idle;
 use crate::programs::testpmd::Lcores;
 use crate::wire::Nic;
 use engine::stats::Snapshot;
-use netdev::{Link, PacketRx, RxConfig};
+use netdev::{PacketRx, RxConfig};
 use nf::{Aggregation, OpenError, Options, PortOptions, Ports};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -124,7 +124,7 @@ impl Passage {
             }
             Between::AfPacket | Between::AfXdp => {
                 let link = Link::make(rig, config.exit, "wan", Lcores { forwarding: TRAFFIC_CPU, console: NODE_CPU })?;
-                let open = || PacketRx::open(&Link::named("up1")?, 1, &RxConfig::default());
+                let open = || PacketRx::open(&netdev::Link::named("up1")?, 1, &RxConfig::default());
                 let inside = link.namespace(1).map(|namespace| namespace.within(open));
                 let failed = |source| RigError::System { action: "the far end of the cable can't be entered", source };
                 let ring = inside.transpose().map_err(failed)?.transpose()?.and_then(|mut rings| rings.pop());
