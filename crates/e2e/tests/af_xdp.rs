@@ -11,6 +11,7 @@ use e2e::dpdk::{self, Testpmd};
 use e2e::process::Daemon;
 use e2e::virtio::{Exchange, Guest, Options};
 use e2e::{Result, cpu};
+use engine::reload::Step;
 use support::mapped::{self, BRIDGE, PASS_THROUGH};
 use support::wire::{Cable, af_xdp as wan};
 use support::{Home, Millrace, wait_for};
@@ -39,7 +40,7 @@ fn every_frame_passes_both_ways() -> Result<()> {
         let millrace = cable.switch(&home, options, &[PATCH, &support::poller()].concat());
         let said = millrace.port("wan").0.detail;
         assert!(said.starts_with("interface up0, copied by the kernel") && said.contains(detail), "{said}");
-        assert!(said.ends_with("native XDP"), "{said}");
+        assert!(said.ends_with("native XDP, MTU 1500"), "{said}");
         let guest = Options::new(home.socket("fw")).connect()?;
         let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 32);
         exchange.run(FRAMES, support::SOON)?;
@@ -55,7 +56,7 @@ fn a_driver_that_can_not_is_named() -> Result<()> {
     for (options, says) in [("mode = \"zero-copy\"", "zero-copy"), ("queues = 2", "lower `queues`")] {
         let file = home.configure(&wan(options));
         let mut command = cable.here.command(support::program().to_str().expect("a path in UTF-8"));
-        command.args(["run", "--config"]).arg(file);
+        command.args(["run", "--strict", "--config"]).arg(file);
         let mut daemon = Daemon::spawn("millrace", command)?;
         assert!(!daemon.wait(support::SOON)?.success());
         daemon
@@ -107,10 +108,10 @@ fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
     let config = [&wan(""), PATCH, &guest].concat();
     for _ in 0..3 {
         home.configure(&config);
-        assert_eq!(millrace.reload().added, ["wan"]);
+        assert_eq!(millrace.reload().ports(Step::Added), ["wan"]);
         millrace.wait_up(&["wan"]);
         home.configure(&guest);
-        assert_eq!(millrace.reload().removed, ["wan"]);
+        assert_eq!(millrace.reload().ports(Step::Removed), ["wan"]);
     }
     home.configure(&config);
     millrace.reload();

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use paflow::rules::{Chains, NextHop as NextHopSpec, Spec as AggregationSpec};
-pub use vhost_user::Mode;
 pub use vhost_user::frontend::QueueSizes;
+pub use vhost_user::{Access, Mode};
 pub use xsk::Mode as XdpMode;
 
 /// A whole switch.
@@ -23,6 +23,13 @@ pub struct Spec {
     pub aggregation: Option<AggregationSpec>,
     /// Workers; at least one.
     pub workers: Vec<WorkerSpec>,
+}
+
+impl Spec {
+    /// Its workers: one that does as workers usually do if it names none.
+    pub(crate) fn staff(&self) -> Vec<WorkerSpec> {
+        if self.workers.is_empty() { vec![WorkerSpec::default()] } else { self.workers.clone() }
+    }
 }
 
 /// Receive queue mapping: queue by queue, the one port receives into buffers that the other one's guest posted. A port
@@ -127,7 +134,7 @@ pub struct Analysis {
 #[allow(missing_docs)] // The fields are named after their configuration keys.
 pub enum Driver {
     /// A guest's virtio-net device: the switch is the device.
-    VhostUser { socket: PathBuf, mode: Mode, queues: u16 },
+    VhostUser { socket: PathBuf, mode: Mode, access: Access, queues: u16, any_memory: bool },
     /// Somebody else's vhost-user backend: the switch is the driver.
     VirtioUser { socket: PathBuf, mode: Mode, queues: u16, queue_sizes: QueueSizes, packed: bool },
     /// A kernel tap device.
@@ -243,6 +250,13 @@ pub struct WorkerSpec {
     pub patience: Option<Duration>,
     /// Queues it polls: port name and queue, all queues of the port if none. What no worker names is spread evenly.
     pub queues: Vec<(String, Option<usize>)>,
+}
+
+impl WorkerSpec {
+    /// Whether the thread of the one is as good as the thread of the other; what it polls can be changed while it runs.
+    pub(crate) fn runs_like(&self, other: &WorkerSpec) -> bool {
+        *self == WorkerSpec { queues: self.queues.clone(), ..other.clone() }
+    }
 }
 
 /// Idle policy.

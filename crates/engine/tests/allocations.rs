@@ -4,7 +4,7 @@
 
 use engine::Switch;
 use engine::spec::{
-    AggregationSpec, BridgeSpec, Chains, Driver, FailMode, Idle, Mode, NextHopSpec, Pace, PortSpec, Spec, Vlan,
+    Access, AggregationSpec, BridgeSpec, Chains, Driver, FailMode, Idle, Mode, NextHopSpec, Pace, PortSpec, Spec, Vlan,
     WorkerSpec,
 };
 use engine::stats::Snapshot;
@@ -191,7 +191,13 @@ fn near(home: &Path, socket: &Path) -> Spec {
 
 /// The switch that splits, and joins again.
 fn far(socket: &Path) -> Spec {
-    let guest = Driver::VhostUser { socket: socket.into(), mode: Mode::Server, queues: 1 };
+    let guest = Driver::VhostUser {
+        socket: socket.into(),
+        mode: Mode::Server,
+        access: Access::default(),
+        queues: 1,
+        any_memory: false,
+    };
     let joined = |port: PortSpec| PortSpec { aggregate: true, ..port };
     Spec {
         ports: vec![joined(PortSpec::new("near", guest)), joined(sink("out"))],

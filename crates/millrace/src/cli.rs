@@ -27,6 +27,7 @@ pub struct Cli {
 pub enum Command {
     /// Start the switch and run it until SIGINT or SIGTERM
     #[command(after_help = "\
+A port that can't be opened, say because its interface is not there yet, is down until it can; see `millrace ctl ports`.
 SIGHUP, and `millrace ctl reload`, apply a changed configuration; ports that did not change keep passing frames.
 A second SIGINT or SIGTERM ends the switch at once, without draining its ports.
 
@@ -36,7 +37,7 @@ Example:
     /// Judge a configuration without starting anything
     #[command(after_help = "\
 Reports all that is wrong with the file at once, each problem with its line and what to do.
-Exit status: 0 if `run` would take the file (there may be warnings), 1 if not.
+Exit status: 0 if `run` would take the file (there may be warnings, such as for interfaces that are not there), 1 if not.
 
 Examples:
   millrace check switch.toml
@@ -44,6 +45,7 @@ Examples:
     Check(CheckOptions),
     /// Ask a running switch, or tell it what to do
     #[command(after_help = "\
+Exit status: 0 if the switch did what it was asked; 1 if not, also if a reload could not do all that it was to.
 Without --socket, the switch is looked for where it listens by default: $XDG_RUNTIME_DIR/millrace.sock,
 /run/millrace.sock, or millrace.sock in this directory.
 
@@ -56,7 +58,8 @@ Examples:
   millrace ctl flows                   flows that controllers have set over OpenFlow
   millrace ctl confinement             what the switch denies itself
   millrace ctl --json stats            everything that is counted, for scripts
-  millrace ctl --socket /run/b.sock reload")]
+  millrace ctl reload                  apply the changed configuration, and say what that took; --json for scripts
+  millrace ctl --socket /run/b.sock shutdown")]
     Ctl(CtlOptions),
     /// Print the aggregated packets in a capture file, and what they hold
     #[command(after_help = "\
@@ -92,6 +95,9 @@ pub struct RunOptions {
     /// How much to say on standard error
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub log: LogLevel,
+    /// Refuse to start if a port can't be opened, rather than try again until it can
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// How much to say.

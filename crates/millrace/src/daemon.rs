@@ -1,12 +1,14 @@
 //! The switch as a process: what is opened in which order, and what signals do.
 
-use crate::config::{Config, LoadError, Reach, ReachError, ReloadReport};
+use crate::config::{Config, LoadError, Reach, ReachError};
 use crate::confine::{Confined, PrivilegeError, confine};
-use crate::control::{Flow, Handler, Server};
+use crate::control::{Flow, Handler, ReloadReport, Server};
+use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Book, Datapath, Service};
 use crate::plan;
 use crate::serve::{BindError, ListenError, Stop};
+use crate::sockets;
 use engine::Switch;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
 use openflow::{Action, Classifier, FlowId, PacketIn, Rule};
@@ -18,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use vhost_user::SocketError;
 
 /// Why the switch does not run.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +40,12 @@ pub enum DaemonError {
     /// Privileges could not be given up.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
-    /// A port or a worker could not be started.
+    /// A worker could not be started, or a port in a strict start.
     #[error(transparent)]
     Switch(#[from] engine::Error),
+    /// A socket could not be given to whom it should belong.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
     /// The system refused something.
     #[error("cannot {action}: {source}")]
     System {
@@ -50,8 +56,9 @@ pub enum DaemonError {
     },
 }
 
-/// Runs the switch that the file at `path` describes, until SIGINT, SIGTERM or a request to stop.
-pub fn run(path: &Path) -> Result<(), DaemonError> {
+/// Runs the switch that the file at `path` describes, until SIGINT, SIGTERM or a request to stop. A `strict` start is
+/// refused if a port can't be opened.
+pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     let (config, warnings) = Config::load(path)?;
     for warning in warnings.lines() {
         tracing::warn!("{warning}");
@@ -61,12 +68,14 @@ pub fn run(path: &Path) -> Result<(), DaemonError> {
     let control = Server::bind(&config.control)?;
     let metrics = config.metrics.as_ref().map(Exporter::bind).transpose()?;
     let openflow = config.openflow.as_ref().map(Service::bind).transpose()?;
+    sockets::claim_all(&config)?;
+    descriptors::raise();
     let reach = Reach::of(&config, path)?;
     // Before there is a second thread: it would keep what this one gives up.
     let confined = confine(&config.confinement, &reach)?;
     tracing::info!("{confined}");
     confined.missing().for_each(|missing| tracing::warn!("{missing}"));
-    let switch = Switch::start(plan::spec(&config))?;
+    let switch = if strict { Switch::start(plan::spec(&config)) } else { Switch::start_lenient(plan::spec(&config)) }?;
     tracing::info!(control = %config.control.display(), ports = config.ports.len(), "started");
 
     let daemon = Arc::new(Daemon {
@@ -130,10 +139,8 @@ impl Daemon {
                 tracing::info!("stopping on signal {signal}");
                 return;
             }
-            match self.reload() {
-                Ok(report) => tracing::info!(?report, "reloaded"),
-                Err(error) => tracing::error!("not reloaded, nothing changed:\n{error}"),
-            }
+            // What came of it is in the log.
+            let _ = self.reload();
         }
     }
 }
@@ -212,16 +219,13 @@ impl Handler for Daemon {
     }
 
     fn reload(&self) -> Result<ReloadReport, String> {
-        let (new, warnings) =
-            Config::load_within(&self.path, self.reach.as_ref()).map_err(|error| self.explain(&error))?;
-        // Held to the end: two reloads at a time go one after the other.
-        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut report = new.changes_from(&config);
-        report.warnings = warnings.lines().collect();
-        let done = self.switch.reload(plan::spec(&new)).map_err(|error| error.to_string())?;
-        report.warnings.extend(done.failed);
-        *config = new;
-        Ok(report)
+        let outcome = self.apply();
+        match &outcome {
+            Ok(report) if report.failed() > 0 => tracing::error!("reloaded, but not all of it: {report}"),
+            Ok(report) => tracing::info!("reloaded: {report}"),
+            Err(error) => tracing::error!("not reloaded, nothing changed:\n{error}"),
+        }
+        outcome
     }
 
     fn confinement(&self) -> Confined {
@@ -231,5 +235,19 @@ impl Handler for Daemon {
     fn shutdown(&self) {
         tracing::info!("stopping on request");
         self.signals.close();
+    }
+}
+
+impl Daemon {
+    /// Reads the configuration again and becomes what it says; an error says that nothing changed.
+    fn apply(&self) -> Result<ReloadReport, String> {
+        let (new, warnings) =
+            Config::load_within(&self.path, self.reach.as_ref()).map_err(|error| self.explain(&error))?;
+        // Held to the end: two reloads at a time go one after the other.
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let needs_restart = new.needs_restart_since(&config);
+        let actions = self.switch.reload(plan::spec(&new)).map_err(|error| error.to_string())?;
+        *config = new;
+        Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect() })
     }
 }

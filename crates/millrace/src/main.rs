@@ -3,7 +3,7 @@
 use clap::Parser;
 use millrace::cli::{Cli, Command, RunOptions};
 use millrace::config::{Config, LoadError, Report};
-use millrace::{config, ctl, daemon, decode, demo};
+use millrace::{config, ctl, daemon, decode, demo, machine};
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -38,7 +38,7 @@ fn run(options: &RunOptions) -> Result<(), Box<dyn Error>> {
         .with_writer(io::stderr)
         .with_ansi(false)
         .init();
-    daemon::run(&options.config).map_err(|error| match error {
+    daemon::run(&options.config, options.strict).map_err(|error| match error {
         daemon::DaemonError::Config(error) => error.into(),
         other => other.into(),
     })
@@ -49,6 +49,7 @@ fn check(path: &Path) -> Result<(), Box<dyn Error>> {
     if !warnings.is_empty() {
         eprintln!("{}\n", show(&warnings));
     }
+    machine::absent(&config)?.iter().for_each(|absent| eprintln!("warning: {absent}"));
     print(format!(
         "{}: good, with {} ports, {} patches, {} bridges and {} workers\n",
         path.display(),

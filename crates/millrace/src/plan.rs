@@ -76,10 +76,14 @@ fn driver(driver: &Driver) -> spec::Driver {
         _ => spec::Mode::Client,
     };
     match driver {
-        Driver::VhostUser { socket, mode: m, queues } => {
-            spec::Driver::VhostUser { socket: socket.clone(), mode: mode(m), queues: *queues }
-        }
-        Driver::VirtioUser { socket, mode: m, queues, queue_size, packed, .. } => spec::Driver::VirtioUser {
+        Driver::VhostUser { socket, mode: m, access, queues, any_memory } => spec::Driver::VhostUser {
+            socket: socket.clone(),
+            mode: mode(m),
+            access: *access,
+            queues: *queues,
+            any_memory: *any_memory,
+        },
+        Driver::VirtioUser { socket, mode: m, queues, queue_size, packed } => spec::Driver::VirtioUser {
             socket: socket.clone(),
             mode: mode(m),
             queues: *queues,

@@ -17,6 +17,35 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// There is no interface of this name.
+    #[error("interface {interface:?} does not exist in this network namespace; see `ip link`")]
+    Missing {
+        /// The name that was looked up.
+        interface: String,
+    },
+    /// The process lacks a right.
+    #[error(
+        "interface {interface:?}: cannot {action}: {source}; the process needs {capability}: it was started without, or \
+         has given it up"
+    )]
+    Denied {
+        /// The interface that was to be opened or configured.
+        interface: String,
+        /// What was tried.
+        action: &'static str,
+        /// The capability that it takes.
+        capability: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The kernel can't be asked for interfaces at all.
+    #[error("cannot {action}: {source}; check the limit on open files")]
+    Netlink {
+        /// What was tried.
+        action: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// The configuration asks for something that does not exist or does not fit.
     #[error("interface {interface:?}: {problem}")]
     Config {
@@ -47,5 +76,26 @@ impl Error {
         help: &'static str,
     ) -> impl FnOnce(E) -> Self {
         move |source| Self::System { interface: interface.to_owned(), action, help, source: source.into() }
+    }
+
+    /// As [`Self::system`], for what takes a capability.
+    pub(crate) fn refused<E: Into<io::Error>>(
+        interface: &str,
+        action: &'static str,
+        capability: &'static str,
+        help: &'static str,
+    ) -> impl FnOnce(E) -> Self {
+        move |source| {
+            let (interface, source) = (interface.to_owned(), source.into());
+            if matches!(source.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
+                return Self::Denied { interface, action, capability, source };
+            }
+            Self::System { interface, action, help, source }
+        }
+    }
+
+    /// As [`Self::system`], for what is of no interface.
+    pub(crate) fn netlink(action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Netlink { action, source }
     }
 }

@@ -3,7 +3,8 @@
 //! Ground floor: this crate moves Ethernet frames between memory and the kernel and knows nothing of who owns that
 //! memory. Everything that needs `unsafe` for these interfaces lives here.
 //!
-//! - [`Interface`]: what a port needs to know or set about a network interface (index, MAC, MTU, up), by ioctl.
+//! - [`Link`], [`Links`] and [`Monitor`]: how interfaces are, setting what a port needs (MTU, up), and hearing of changes,
+//!   by netlink; [`ethtool`]: what only drivers tell.
 //! - [`Tap`] and [`TapQueue`]: a tap device with one or more queues.
 //! - [`PacketRx`]: a `TPACKET_V3` receive ring; frames are lent straight out of the ring until they are released.
 //! - [`PacketTx`]: a `TPACKET_V2` transmit ring; a frame is gathered into its slot (one copy) and a burst goes out
@@ -16,15 +17,18 @@
 //! Sockets and devices are created in the network namespace of the calling thread and stay there.
 
 mod error;
-mod interface;
+pub mod ethtool;
+mod ifreq;
+mod link;
 mod packet;
 mod segment;
 mod tap;
 
 pub use error::{Error, Result};
-pub use interface::Interface;
+pub use link::{Event, Link, Links, Monitor};
 pub use packet::{
-    Flushed, PacketRx, PacketTx, Promiscuous, PushError, RxConfig, RxFrame, RxStatistics, TxConfig, Vlan,
+    Flushed, PacketRx, PacketTx, Promiscuous, PushError, RxConfig, RxFrame, RxMonitor, RxStatistics, TxConfig, TxState,
+    Vlan,
 };
 pub use segment::RawSegment;
 pub use tap::{Tap, TapQueue, TapWrite};

@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, open};
 
-use crate::interface::{check_name, request};
+use crate::ifreq::request;
+use crate::link::check_name;
 use crate::{Error, RawSegment, Result};
 
 /// `MAX_TAP_QUEUES` of the kernel.
@@ -23,7 +24,7 @@ impl Tap {
     /// Creates the tap device, or attaches to an existing persistent one, with `queues` queues.
     ///
     /// A `%d` in the name is replaced by the kernel with the first free number; [`TapQueue::name`] tells the result.
-    /// The interface is down at first: see [`Interface::bring_up`](crate::Interface::bring_up). With more than one
+    /// The interface is down at first: see [`Links::bring_up`](crate::Links::bring_up). With more than one
     /// queue the host's stack spreads its flows over them by hash.
     pub fn open(name_template: &str, queues: usize) -> Result<Vec<TapQueue>> {
         check_name(name_template)?;
@@ -81,11 +82,12 @@ impl TapQueue {
         request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | queue_flag) as i16;
         // SAFETY: TUNSETIFF takes a pointer to an ifreq, which lives until the call returns.
         if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
-            return Err(Error::system(
+            return Err(Error::refused(
                 name,
                 "create or attach to the tap device",
-                "check for CAP_NET_ADMIN, for another user of the name, and that an existing device is a tap with the \
-                 same choice of multi_queue",
+                "CAP_NET_ADMIN",
+                "check for another user of the name, and that an existing device is a tap with the same choice of \
+                 multi_queue",
             )(io::Error::last_os_error()));
         }
         let name = request.ifr_name.iter().map(|&byte| byte.cast_unsigned()).take_while(|&byte| byte != 0).collect();

@@ -5,23 +5,28 @@ mod common;
 use std::io::IoSlice;
 
 use common::{Netns, SIZES, frame, readable, tagged, udp_frame, wait_for};
-use netdev::{Interface, PacketRx, PacketTx, RawSegment, RxConfig, Tap, TapQueue, TapWrite, TxConfig, Vlan};
+use netdev::{Link, Links, PacketRx, PacketTx, RawSegment, RxConfig, Tap, TapQueue, TapWrite, TxConfig, Vlan};
 
 const MTU: usize = 9000;
+
+/// Brings an interface up.
+fn up(name: &str) -> Link {
+    let links = Links::open().unwrap();
+    links.bring_up(&links.get(name).unwrap()).unwrap()
+}
 
 /// A tap device that is up.
 fn open(template: &str, queues: usize) -> Vec<TapQueue> {
     let queues = Tap::open(template, queues).unwrap();
-    let interface = Interface::open(queues[0].name()).unwrap();
-    interface.set_mtu(MTU).unwrap();
-    interface.bring_up().unwrap();
-    assert!(interface.is_up().unwrap());
-    assert_eq!(interface.mtu().unwrap(), MTU);
+    let links = Links::open().unwrap();
+    let link = links.set_mtu(&up(queues[0].name()), MTU).unwrap();
+    assert!(link.is_up && link.has_carrier);
+    assert_eq!(link.mtu, MTU);
     queues
 }
 
 fn receiver(name: &str) -> PacketRx {
-    PacketRx::open(name, 1, &RxConfig::default()).unwrap().remove(0)
+    PacketRx::open(&Link::named(name).unwrap(), 1, &RxConfig::default()).unwrap().remove(0)
 }
 
 #[test]
@@ -53,7 +58,7 @@ fn frames_to_the_host() {
 fn frames_from_the_host() {
     Netns::new().run(|| {
         let tap = open("from%d", 1).remove(0);
-        let tx = PacketTx::open(tap.name(), &TxConfig::default()).unwrap();
+        let tx = PacketTx::open(&Link::named(tap.name()).unwrap(), &TxConfig::default()).unwrap();
         let mut buffer = vec![0; MTU + 18];
         assert_eq!(tap.read(&mut buffer).unwrap(), None);
         for (seed, size) in SIZES.into_iter().enumerate() {
@@ -93,7 +98,7 @@ fn a_frame_that_can_not_be_written_says_why() {
         let tap = Tap::open("down", 1).unwrap().remove(0);
         let good = frame(60, 0);
         assert_eq!(tap.write_vectored(&[IoSlice::new(&good)]).unwrap(), TapWrite::Down);
-        Interface::open("down").unwrap().bring_up().unwrap();
+        up("down");
         assert_eq!(tap.write_vectored(&[IoSlice::new(&good)]).unwrap(), TapWrite::Sent);
         assert_eq!(tap.write_vectored(&[IoSlice::new(&good[..13])]).unwrap(), TapWrite::Malformed);
         let nowhere = RawSegment::new(std::ptr::null(), 60);
@@ -117,7 +122,7 @@ fn several_queues_share_one_device() {
         rx.release();
 
         // From the host, every frame comes out of one queue, and the flows spread.
-        let tx = PacketTx::open("mq0", &TxConfig::default()).unwrap();
+        let tx = PacketTx::open(&Link::named("mq0").unwrap(), &TxConfig::default()).unwrap();
         let flows = 64;
         for port in 0..flows {
             tx.push(&[&udp_frame(port)]).unwrap();

@@ -21,3 +21,19 @@ pub(crate) fn spare(fd: impl AsFd) -> Result<(), Exhausted> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if number < limit - limit / 4 { Ok(()) } else { Err(Exhausted { number, limit }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::fcntl_dupfd_cloexec;
+
+    #[test]
+    fn high_numbers_are_not_for_peers() {
+        let limit = getrlimit(Resource::Nofile).current.unwrap() as i32;
+        let low = rustix::pipe::pipe().unwrap().0;
+        spare(&low).unwrap();
+        let high = fcntl_dupfd_cloexec(&low, limit - limit / 4).unwrap();
+        let refused = spare(&high).unwrap_err().to_string();
+        assert!(refused.contains(&format!("number {}", high.as_raw_fd())), "{refused}");
+    }
+}

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// A socket can't be had.
 #[derive(Debug, thiserror::Error)]
@@ -56,10 +56,34 @@ pub(crate) struct Listener {
     identity: Option<(u64, u64)>,
 }
 
+/// Sockets that wait for whoever listens on them.
+static CLAIMED: Mutex<Vec<(Listener, Access)>> = Mutex::new(Vec::new());
+
+/// Makes a socket for a service that will listen at `path`, while this process may still give files away: a confined one
+/// may not.
+pub fn claim(path: &Path, access: &Access) -> Result<(), SocketError> {
+    let listener = Listener::claim(path, access)?;
+    CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).push((listener, *access));
+    Ok(())
+}
+
 impl Listener {
-    /// Listens at `path`. Takes the place of a socket that nobody listens on any more, and of nothing else. Nobody can
-    /// connect who may not: it is listened on only when the file belongs to whom it should.
+    /// Listens at `path`, also if that was [`claim`]ed before. Nobody can connect who may not: it is listened on only when
+    /// the file belongs to whom it should.
     pub(crate) fn bind(path: &Path, access: &Access) -> Result<Listener, SocketError> {
+        let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = claimed.iter().position(|(known, by)| known.path == path && by == access);
+        let listener = match own {
+            Some(at) => claimed.swap_remove(at).0,
+            None => Listener::claim(path, access)?,
+        };
+        let failed = |e: Errno| SocketError::Failed { action: "listen on", path: path.to_owned(), source: e.into() };
+        listen(&listener.socket, BACKLOG).map_err(failed)?;
+        Ok(listener)
+    }
+
+    /// Takes the place of a socket that nobody listens on any more, and of nothing else. Nobody can connect yet.
+    fn claim(path: &Path, access: &Access) -> Result<Listener, SocketError> {
         let failed = |action| move |source| SocketError::Failed { action, path: path.to_owned(), source };
         let socket = match named(path, access) {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
@@ -72,7 +96,6 @@ impl Listener {
         // From here on it is removed if it can't be used.
         let listener = Listener { socket: socket.into(), path: path.to_owned(), identity: identity(path) };
         give(path, access).map_err(|source| SocketError::Access { access: *access, path: path.to_owned(), source })?;
-        listen(&listener.socket, BACKLOG).map_err(|e| failed("listen on")(e.into()))?;
         Ok(listener)
     }
 
@@ -112,7 +135,7 @@ fn named(path: &Path, access: &Access) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    let _one_at_a_time = MASK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _one_at_a_time = MASK.lock().unwrap_or_else(PoisonError::into_inner);
     // The confinement leaves no other way: a file's mode can't be changed, but be right from the start.
     let before = access.mode.map(|mode| umask(Mode::from_raw_mode(!mode & 0o777)));
     let bound = bind(&socket, &address);
@@ -222,6 +245,19 @@ mod tests {
                 assert!(!path.exists());
             }
         }
+    }
+
+    #[test]
+    fn a_claimed_one_is_listened_on_later_by_its_own_service() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let access = Access { mode: Some(0o600), ..Access::default() };
+        claim(&path, &access).unwrap();
+        assert_eq!(connect(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        let listener = Listener::bind(&path, &access).unwrap();
+        connect(&path).unwrap();
+        drop(listener);
+        assert!(!path.exists());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
+use rustix::net::{RecvFlags, recv};
 use std::time::Duration;
 
 /// Waits until one of `fds` is readable or hung up, at most for `timeout`; what holds of each is in the flags.
@@ -14,6 +15,11 @@ pub(crate) fn readable<const N: usize>(fds: [&dyn AsFd; N], timeout: Option<Dura
         return [PollFlags::empty(); N];
     }
     polled.map(|p| p.revents())
+}
+
+/// The other end of a connection is gone, and there is nothing left to read.
+pub(crate) fn is_over(fd: impl AsFd) -> bool {
+    matches!(recv(fd, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT), Ok((_, 0)))
 }
 
 /// The other end of a connection is gone. What it sent before may still be there to be read.

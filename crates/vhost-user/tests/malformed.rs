@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use support::{Bench, Event, Guest, PACKED, SPLIT, Witness, memfd, words};
 use vhost::vhost_user::message::FrontendReq as Request;
 use vhost_user::Mode;
+use vhost_user::backend::{Options, Service};
 use virtqueue::features::{PROTOCOL_FEATURES, VERSION_1};
 
 const FEATURES: u64 = SPLIT | VERSION_1;
@@ -248,7 +249,7 @@ fn headers_that_are_none() {
 
 #[test]
 fn noise() {
-    let bench = bench();
+    let mut bench = bench();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut random = move || {
         state ^= state << 13;
@@ -257,7 +258,11 @@ fn noise() {
         state
     };
     let witness = Witness::new();
-    for _ in 0..2000 {
+    for session in 0..2000 {
+        if session % 4 == 0 {
+            // Who is refused again and again has to wait.
+            bench = self::bench();
+        }
         let raw = bench.raw();
         for _ in 0..random() % 8 {
             // Well-formed enough to get past the header most of the time.
@@ -280,4 +285,70 @@ fn noise() {
     bench.echo.wait_disconnected();
     witness.all_closed();
     bench.still_works();
+}
+
+#[test]
+fn who_is_refused_again_and_again_has_to_wait_and_is_told_why() {
+    let bench = bench();
+    let began = Instant::now();
+    for _ in 0..11 {
+        let raw = bench.raw();
+        raw.negotiate(FEATURES);
+        raw.send_state(Request::SET_VRING_NUM, 8, 64);
+        assert!(raw.is_closed());
+        let said = bench.echo.wait_disconnected();
+        assert!(said.contains("there is no queue 8: this port has 1 queue pair, 2 queues"), "{said}");
+        assert!(said.contains("set `queues` of the port to 5"), "{said}");
+    }
+    // 1 ms after the first of them, 2 ms after the second one, and so on.
+    assert!(began.elapsed() >= Duration::from_millis(1023), "{:?}", began.elapsed());
+    bench.still_works();
+}
+
+#[test]
+fn who_counts_queues_and_leaves_is_told_of_them() {
+    let bench = bench();
+    let raw = bench.raw();
+    raw.send(Request::GET_FEATURES, &[], &[]);
+    raw.reply_u64();
+    raw.send_u64(Request::SET_PROTOCOL_FEATURES, 1);
+    raw.send(Request::GET_QUEUE_NUM, &[], &[]);
+    assert_eq!(raw.reply_u64(), 1);
+    drop(raw);
+    bench.ended("closed the connection; it was told that this port has 1 queue pair, and may want more");
+}
+
+#[test]
+fn files_that_are_no_memory() {
+    let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+    let add = |raw: &support::Raw| {
+        let body: Vec<u8> = [0, 0x1000, 0x1000, USER, 0].iter().flat_map(|v: &u64| v.to_ne_bytes()).collect();
+        raw.send_u64(Request::SET_PROTOCOL_FEATURES, PROTOCOL);
+        raw.send(Request::ADD_MEM_REG, &body, &[file.as_fd()]);
+    };
+    let table = |raw: &support::Raw| raw.send_table(&[[0x1000, 0x1000, USER, 0]], &[file.as_fd()]);
+    for share in [&table as &dyn Fn(&support::Raw), &add] {
+        let bench = bench();
+        let raw = bench.raw();
+        raw.negotiate(FEATURES);
+        share(&raw);
+        assert!(raw.is_closed());
+        bench.ended("memory region at guest address 0x1000 is not memory");
+    }
+}
+
+#[test]
+fn any_file_will_do_if_the_owner_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create_new(dir.path().join("file")).unwrap();
+    file.set_len(0x1000).unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(dir.path().join("file")).unwrap();
+    let echo = support::Echo::new(1);
+    let options = Options { any_memory: true, ..Options::new(dir.path().join("s"), Mode::Server, 1) };
+    let _service = Service::spawn(options, echo).unwrap();
+    let raw = support::Raw::connect(&dir.path().join("s"));
+    raw.negotiate(FEATURES);
+    raw.send_table(&[[0x1000, 0x1000, USER, 0]], &[file.as_fd()]);
+    raw.send(Request::GET_FEATURES, &[], &[]);
+    raw.reply_u64();
 }

@@ -9,7 +9,7 @@
 //! - [`Queue`]: a socket bound to one queue of an interface. It comes apart into four halves that go to any thread:
 //!   [`Fill`], [`Rx`], [`Tx`], [`Completion`].
 //! - [`Redirect`]: the XDP program that brings frames to the sockets, for all destinations or some.
-//! - [`Interface`]: what a port needs to know about an interface.
+//! - [`Interface`]: what the caller has to know about the interface.
 //!
 //! # The way of a frame
 //!
@@ -26,12 +26,13 @@
 //! # use std::{ptr::NonNull, sync::Arc};
 //! # use xsk::*;
 //! # fn of(base: NonNull<u8>, len: usize, owner: Arc<dyn Send + Sync>, buffers: Vec<u64>) -> Result<()> {
-//! let redirect = Redirect::attach("eth0", &RedirectConfig::default())?;
+//! let interface = Interface { name: "eth0".into(), index: 2, queues: 1 };
+//! let redirect = Redirect::attach(&interface, &RedirectConfig::default())?;
 //! // Buffers of 1536 bytes anywhere, with 12 bytes for a header before the frame.
 //! let chunks = Chunks::limited(2048, 1524).expect("fits");
 //! // SAFETY: `owner` keeps the memory mapped, and no references are made to it.
 //! let umem = unsafe { Umem::new(base, len, vec![], chunks, owner)? };
-//! let mut queue = Queue::open(&umem, "eth0", 0, &QueueConfig::default())?;
+//! let mut queue = Queue::open(&umem, &interface, 0, &QueueConfig::default())?;
 //! redirect.insert(&queue.rx)?;
 //!
 //! let zero_copy = queue.bound().zero_copy;

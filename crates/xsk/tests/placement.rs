@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Memory, Netns, PacketSocket, Station, copy_mode, frame, redirect, wait_for};
+use common::{Memory, Netns, PacketSocket, Station, copy_mode, frame, interface, redirect, wait_for};
 use xsk::{Attach, Attached, Chunks, Queue, QueueConfig, Redirect, RedirectConfig};
 
 /// Bytes of `virtio_net_hdr_v1`, which a guest's buffer begins with.
@@ -74,7 +74,7 @@ fn regions_from_several_files() {
         let memory = Memory::new(&[8192, 4096, 16384]);
         let umem = memory.umem(Chunks::limited(4096, 1524).unwrap());
         let redirect = redirect("b", Attach::Native);
-        let mut queue = Queue::open(&umem, "b", 0, &copy_mode()).unwrap();
+        let mut queue = Queue::open(&umem, &interface("b"), 0, &copy_mode()).unwrap();
         redirect.insert(&queue.rx).unwrap();
         let kernel = PacketSocket::open("a");
         for seed in 0..3 {
@@ -115,7 +115,7 @@ fn jumbo_frames_come_in_parts() {
     for attach in [Attach::Native, Attach::Generic] {
         Netns::with_veth(9000).run(|| {
             let config = RedirectConfig { attach, multi_buffer: true, ..RedirectConfig::default() };
-            let redirect = Redirect::attach("b", &config).unwrap();
+            let redirect = Redirect::attach(&interface("b"), &config).unwrap();
             let config = QueueConfig { multi_buffer: true, ..copy_mode() };
             let mut b = Station::open("b", 0, Chunks::aligned(4096), 32 * 4096, &config);
             let mut a = Station::open("a", 0, Chunks::aligned(4096), 32 * 4096, &config);
@@ -152,7 +152,7 @@ fn jumbo_frames_come_in_parts() {
 #[test]
 fn a_jumbo_interface_falls_back_to_the_kernel_without_parts() {
     Netns::with_veth(9000).run(|| {
-        let redirect = Redirect::attach("b", &RedirectConfig::default()).unwrap();
+        let redirect = Redirect::attach(&interface("b"), &RedirectConfig::default()).unwrap();
         assert_eq!(redirect.attached(), Attached::Generic);
         assert!(redirect.native_refused().is_some());
     });

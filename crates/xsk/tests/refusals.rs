@@ -5,7 +5,7 @@ mod common;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Memory, Netns, Station, copy_mode, redirect, steering};
+use common::{Memory, Netns, Station, copy_mode, interface, redirect, steering};
 use xsk::{Attach, Chunks, Error, Groups, Mode, Queue, QueueConfig, Redirect, RedirectConfig};
 
 #[test]
@@ -16,7 +16,7 @@ fn a_taken_queue() {
         // By other memory, and by the same.
         for umem in [&Memory::new(&[1 << 16]).umem(Chunks::aligned(2048)), &a.umem] {
             let start = Instant::now();
-            let error = Queue::open(umem, "a", 0, &config).unwrap_err();
+            let error = Queue::open(umem, &interface("a"), 0, &config).unwrap_err();
             assert!(matches!(&error, Error::QueueBusy { interface, queue: 0, .. } if interface == "a"), "{error}");
             assert!(start.elapsed() >= config.busy_wait, "it did not wait");
             assert!(error.to_string().contains("another AF_XDP socket"), "{error}");
@@ -52,7 +52,7 @@ fn a_queue_that_is_freed_meanwhile() {
                 drop(a);
             });
             let config = QueueConfig { busy_wait: Duration::from_secs(60), ..copy_mode() };
-            Queue::open(&umem, "a", 0, &config).unwrap();
+            Queue::open(&umem, &interface("a"), 0, &config).unwrap();
         });
     });
 }
@@ -62,7 +62,8 @@ fn a_second_program() {
     Netns::with_veth(1500).run(|| {
         let _first = redirect("a", Attach::Native);
         for attach in [Attach::Auto, Attach::Native, Attach::Generic] {
-            let error = Redirect::attach("a", &RedirectConfig { attach, ..RedirectConfig::default() }).unwrap_err();
+            let error =
+                Redirect::attach(&interface("a"), &RedirectConfig { attach, ..RedirectConfig::default() }).unwrap_err();
             assert!(matches!(&error, Error::ProgramBusy { .. }), "{error}");
             assert!(error.to_string().contains("ip link show dev a"), "{error}");
         }
@@ -75,9 +76,9 @@ fn no_rights() {
         let umem = Memory::new(&[1 << 16]).umem(Chunks::aligned(2048));
         // SAFETY: without memory; the bare system call changes this thread only, which ends with the test.
         assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0, "this test needs to be root");
-        let error = Queue::open(&umem, "a", 0, &copy_mode()).unwrap_err();
+        let error = Queue::open(&umem, &interface("a"), 0, &copy_mode()).unwrap_err();
         assert!(matches!(&error, Error::Permission { capability: "CAP_NET_RAW", .. }), "{error}");
-        let error = Redirect::attach("a", &RedirectConfig::default()).unwrap_err();
+        let error = Redirect::attach(&interface("a"), &RedirectConfig::default()).unwrap_err();
         assert!(matches!(&error, Error::Permission { capability, .. } if capability.contains("CAP_BPF")), "{error}");
     });
 }
@@ -86,21 +87,20 @@ fn no_rights() {
 fn what_is_not_there() {
     Netns::with_veth(1500).run(|| {
         let umem = Memory::new(&[1 << 16]).umem(Chunks::aligned(2048));
-        let error = Queue::open(&umem, "c", 0, &copy_mode()).unwrap_err();
+        let error = Queue::open(&umem, &interface("c"), 0, &copy_mode()).unwrap_err();
         assert!(matches!(&error, Error::NoInterface { interface } if interface == "c"), "{error}");
-        let error = Redirect::attach("c", &RedirectConfig::default()).unwrap_err();
-        assert!(matches!(&error, Error::NoInterface { interface } if interface == "c"), "{error}");
-        let error = Queue::open(&umem, "a", 3, &copy_mode()).unwrap_err();
+        let error = Queue::open(&umem, &interface("a"), 3, &copy_mode()).unwrap_err();
         assert!(error.to_string().contains("no queue 3"), "{error}");
         let zero_copy = QueueConfig { mode: Mode::ZeroCopy, ..copy_mode() };
-        let error = Queue::open(&umem, "a", 0, &zero_copy).unwrap_err();
+        let error = Queue::open(&umem, &interface("a"), 0, &zero_copy).unwrap_err();
         assert!(matches!(&error, Error::Unsupported { .. }), "{error}");
         for config in [QueueConfig { rx: 100, ..copy_mode() }, QueueConfig { fill: 0, ..copy_mode() }] {
-            let error = Queue::open(&umem, "a", 0, &config).unwrap_err();
+            let error = Queue::open(&umem, &interface("a"), 0, &config).unwrap_err();
             assert!(error.to_string().contains("power of two"), "{error}");
         }
         let steering = steering(&[[2; 6]; 65], Groups::None);
-        let error = Redirect::attach("a", &RedirectConfig { steering, ..RedirectConfig::default() }).unwrap_err();
+        let error =
+            Redirect::attach(&interface("a"), &RedirectConfig { steering, ..RedirectConfig::default() }).unwrap_err();
         assert!(error.to_string().contains("64 MAC addresses"), "{error}");
     });
 }
@@ -109,9 +109,9 @@ fn what_is_not_there() {
 fn an_interface_that_is_too_much_for_its_driver() {
     Netns::with_veth(9000).run(|| {
         let config = RedirectConfig { attach: Attach::Native, ..RedirectConfig::default() };
-        let error = Redirect::attach("a", &config).unwrap_err();
+        let error = Redirect::attach(&interface("a"), &config).unwrap_err();
         assert!(error.to_string().contains("multi_buffer"), "{error}");
-        let lo = Redirect::attach("lo", &config).unwrap_err();
+        let lo = Redirect::attach(&interface("lo"), &config).unwrap_err();
         assert!(lo.to_string().contains("generically"), "{lo}");
     });
 }
@@ -134,15 +134,7 @@ fn memory_that_the_kernel_does_not_take() {
             let guard = memory.base().as_ptr().add(memory.len() - Memory::GUARD);
             rustix::mm::mprotect(guard.cast(), Memory::GUARD, rustix::mm::MprotectFlags::READ).unwrap();
         }
-        let error = Queue::open(&memory.umem(Chunks::unaligned(2048)), "a", 0, &copy_mode()).unwrap_err();
+        let error = Queue::open(&memory.umem(Chunks::unaligned(2048)), &interface("a"), 0, &copy_mode()).unwrap_err();
         assert!(error.to_string().contains("writable"), "{error}");
-    });
-}
-
-#[test]
-fn the_driver_is_named() {
-    Netns::with_queues(1400, 3).run(|| {
-        let a = xsk::Interface::open("a").unwrap();
-        assert_eq!((a.driver().as_deref(), a.rx_queues().unwrap(), a.mtu().unwrap()), (Some("veth"), 3, 1400));
     });
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{Memory, Netns, PacketSocket, copy_mode, frame, redirect, wait_for};
+use common::{Memory, Netns, PacketSocket, copy_mode, frame, interface, redirect, wait_for};
 use xsk::{Attach, Chunks, Queue};
 
 /// Open files, and mappings of sockets' rings or of the test's memory.
@@ -23,7 +23,7 @@ fn opened_a_hundred_times() {
         for round in 0..100 {
             let memory = Memory::new(&[32 * 2048]);
             let umem = memory.umem(Chunks::aligned(2048));
-            let mut queue = Queue::open(&umem, "b", 0, &copy_mode()).unwrap();
+            let mut queue = Queue::open(&umem, &interface("b"), 0, &copy_mode()).unwrap();
             redirect.insert(&queue.rx).unwrap();
             queue.fill.push(&[4096]);
             kernel.send(&frame(60, round));

@@ -5,17 +5,16 @@ mod common;
 use std::sync::Arc;
 use std::thread;
 
-use common::{Memory, Netns, PacketSocket, copy_mode, frame, redirect, wait_for};
+use common::{Memory, Netns, PacketSocket, copy_mode, frame, interface, redirect, wait_for};
 use xsk::{Attach, Chunks, Descriptor, Error, Queue, QueueConfig};
 
 #[test]
 fn two_queues_with_one_memory() {
     Netns::with_queues(1500, 2).run(|| {
         let redirect = redirect("b", Attach::Native);
-        assert_eq!(redirect.interface().rx_queues().unwrap(), 2);
         let (from, to) = (Memory::new(&[1 << 16]), Memory::new(&[1 << 16]));
         let (umem_a, umem_b) = (from.umem(Chunks::unaligned(2048)), to.umem(Chunks::unaligned(2048)));
-        let open = |umem, interface| [0, 1].map(|queue| Queue::open(umem, interface, queue, &copy_mode()).unwrap());
+        let open = |umem, name| [0, 1].map(|queue| Queue::open(umem, &interface(name), queue, &copy_mode()).unwrap());
         let (mut senders, mut receivers) = (open(&umem_a, "a"), open(&umem_b, "b"));
         for (queue, receiver) in receivers.iter_mut().enumerate() {
             redirect.insert(&receiver.rx).unwrap();
@@ -45,7 +44,7 @@ fn the_first_of_several_queues_may_go() {
     Netns::with_queues(1500, 2).run(|| {
         let memory = Memory::new(&[1 << 16]);
         let umem = memory.umem(Chunks::aligned(2048));
-        let open = |interface, queue| Queue::open(&umem, interface, queue, &copy_mode()).unwrap();
+        let open = |name, queue| Queue::open(&umem, &interface(name), queue, &copy_mode()).unwrap();
         let first = open("a", 0);
         let second = open("a", 1);
         drop(first);
@@ -61,17 +60,17 @@ fn the_first_of_several_queues_may_go() {
 fn queues_that_share_must_agree() {
     Netns::with_queues(1500, 2).run(|| {
         let umem = Memory::new(&[1 << 16]).umem(Chunks::aligned(2048));
-        let _first = Queue::open(&umem, "a", 0, &copy_mode()).unwrap();
+        let _first = Queue::open(&umem, &interface("a"), 0, &copy_mode()).unwrap();
         for config in [
             QueueConfig { mode: xsk::Mode::ZeroCopy, ..copy_mode() },
             QueueConfig { need_wakeup: false, ..copy_mode() },
             QueueConfig { multi_buffer: true, ..copy_mode() },
         ] {
-            let error = Queue::open(&umem, "a", 1, &config).unwrap_err();
+            let error = Queue::open(&umem, &interface("a"), 1, &config).unwrap_err();
             assert!(matches!(error, Error::Config { .. }), "{error}");
         }
         let auto = QueueConfig { mode: xsk::Mode::Auto, ..copy_mode() };
-        assert!(!Queue::open(&umem, "a", 1, &auto).unwrap().bound().zero_copy);
+        assert!(!Queue::open(&umem, &interface("a"), 1, &auto).unwrap().bound().zero_copy);
     });
 }
 
@@ -82,7 +81,7 @@ fn halves_work_and_end_on_four_threads() {
         let redirect = redirect("b", Attach::Native);
         let memory = Memory::new(&[64 * 2048]);
         let umem = memory.umem(Chunks::aligned(2048));
-        let queue = Queue::open(&umem, "b", 0, &copy_mode()).unwrap();
+        let queue = Queue::open(&umem, &interface("b"), 0, &copy_mode()).unwrap();
         redirect.insert(&queue.rx).unwrap();
         let Queue { mut fill, mut rx, mut tx, mut completion } = queue;
         let kernel = PacketSocket::open("a");
@@ -123,7 +122,7 @@ fn halves_work_and_end_on_four_threads() {
         });
         // Each thread has dropped its half: the queue is free, and only this thread holds the memory.
         assert_eq!(Arc::strong_count(&umem), 1);
-        Queue::open(&umem, "b", 0, &copy_mode()).unwrap();
+        Queue::open(&umem, &interface("b"), 0, &copy_mode()).unwrap();
         drop(umem);
         assert_eq!(Arc::strong_count(&memory), 1);
     });

@@ -5,7 +5,7 @@ mod common;
 use std::thread;
 use std::time::Duration;
 
-use common::{Netns, PacketSocket, Station, TO, frame, frame_to, redirect, steering, wait_for};
+use common::{Netns, PacketSocket, Station, TO, frame, frame_to, interface, redirect, steering, wait_for};
 use xsk::{Attach, Groups, Redirect, RedirectConfig, Steering};
 
 const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 0x99];
@@ -42,7 +42,7 @@ fn only_chosen_destinations_are_taken() {
             let choice = |macs: &[[u8; 6]], groups| steering(macs, groups);
             let config =
                 RedirectConfig { attach, steering: choice(&[TO], Groups::Broadcast), ..RedirectConfig::default() };
-            let redirect = Redirect::attach("b", &config).unwrap();
+            let redirect = Redirect::attach(&interface("b"), &config).unwrap();
             let mut b = Station::pool("b", 0);
             redirect.insert(&b.queue.rx).unwrap();
             let (from, at) = (PacketSocket::open("a"), PacketSocket::open("b"));

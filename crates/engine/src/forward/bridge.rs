@@ -41,6 +41,16 @@ impl Bridge {
         })
     }
 
+    /// Takes over what another bridge knows of ports that have a `place` here. While nobody forwards.
+    pub(crate) fn remember(&self, other: &Bridge, now: u32, place: impl Fn(u16) -> Option<u16>) {
+        for (port, flooded) in (0..).zip(&other.flooded) {
+            if let Some(place) = place(port) {
+                self.flooded[usize::from(place)].store(flooded.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        self.table.remember(&other.table, now, place);
+    }
+
     /// What was learned behind a port, and how many frames from there went to all others because nobody knew their
     /// destination.
     pub fn learning(&self, port: u16) -> (Learning, u64) {

@@ -7,6 +7,7 @@
 use super::{Receive, Sent, Transmit, Wait};
 use crate::drops::{Drops, Reason};
 use netdev::{PacketRx, PacketTx, PushError, RawSegment, TapQueue, TapWrite};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -59,13 +60,14 @@ impl Receive for TapReceive {
     }
 }
 
-/// Something can be read from `fd` now: epoll would only tell of what comes later.
+/// Something can be read from `fd` now: epoll would only tell of what comes later. That its interface has gone or went
+/// down, which poll tells of from then on, is nothing to read: who looks after the port sees to that.
 fn readable(fd: BorrowedFd<'_>) -> Wait {
-    let mut poll = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    match rustix::event::poll(&mut poll, Some(&now)) {
-        Ok(0) | Err(_) => Wait::Event,
-        Ok(_) => Wait::Ready,
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut fds, Some(&now)) {
+        Ok(_) if fds[0].revents().contains(PollFlags::IN) => Wait::Ready,
+        _ => Wait::Event,
     }
 }
 
@@ -113,21 +115,13 @@ impl Transmit for TapTransmit {
 pub struct PacketReceive {
     ring: PacketRx,
     tags: Buffers,
-    losses: Cell<u64>,
     drops: Arc<Drops>,
 }
 
 impl PacketReceive {
     /// Takes frames out of `ring`.
     pub fn new(ring: PacketRx, drops: Arc<Drops>) -> PacketReceive {
-        PacketReceive { ring, tags: Buffers::new(MAX_BURST, netdev::VLAN_TAG), losses: Cell::new(0), drops }
-    }
-
-    #[cold]
-    fn count_losses(&self) {
-        if let Ok(now) = self.ring.statistics() {
-            self.drops.add(Reason::KernelLoss, now.drops - self.losses.replace(now.drops));
-        }
+        PacketReceive { ring, tags: Buffers::new(MAX_BURST, netdev::VLAN_TAG), drops }
     }
 }
 
@@ -136,9 +130,6 @@ impl Receive for PacketReceive {
         let mut any = false;
         for frame in self.ring.burst(burst.room()) {
             any = true;
-            if frame.is_losing() {
-                self.count_losses();
-            }
             let bytes = Segment::from(frame.bytes());
             if frame.is_truncated() || bytes.len() < MIN_FRAME {
                 self.drops.add(Reason::TooLong, 1);
@@ -213,11 +204,15 @@ impl Transmit for PacketTransmit {
         self.segments.set(segments);
         match self.ring.flush() {
             Ok(flushed) => {
-                let failed = (flushed.wrong_format + flushed.refused + flushed.link_down) as u32;
                 // Those may be of earlier bursts; what counts is that they are counted.
-                let failed = failed.min(sent.frames);
+                let failed = ((flushed.wrong_format + flushed.refused) as u32).min(sent.frames);
                 sent.frames -= failed;
                 sent.refused += failed;
+                let lost = (flushed.link_down as u32).min(sent.frames);
+                if lost > 0 {
+                    sent.frames -= lost;
+                    sent.rest = Some(Reason::Down);
+                }
             }
             Err(_) => return Sent::none(Reason::Down),
         }

@@ -85,6 +85,11 @@ pub trait Receive: Send {
         0
     }
 
+    /// The half inside, if this one does nothing but record. It is taken out, and this one is of no use any more.
+    fn unrecorded(&mut self) -> Option<Box<dyn Receive>> {
+        None
+    }
+
     /// The same half, if it can receive into a guest's buffers now.
     fn lends(&self) -> Option<&dyn Lend> {
         None
@@ -133,6 +138,16 @@ pub trait Transmit: Send {
 
     /// As [`Receive::stop`]: lets go of what sends.
     fn stop(&mut self) {}
+
+    /// The half that this one is around.
+    fn inside(&mut self) -> Option<&mut Box<dyn Transmit>> {
+        None
+    }
+
+    /// As [`Receive::unrecorded`].
+    fn unrecorded(&mut self) -> Option<Box<dyn Transmit>> {
+        None
+    }
 
     /// The same half, if a guest's buffers can be borrowed from it now.
     fn guest(&self) -> Option<&VhostTransmit> {

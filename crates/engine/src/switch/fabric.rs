@@ -10,6 +10,7 @@ use crate::drops::{Drops, Reason};
 use crate::forward::bridge::BridgePlan;
 use crate::forward::flows::Emission;
 use crate::forward::{Half, Output, Shared, Target, TransmitQueue};
+use crate::port::record::{Recorder, record_received, record_sent};
 use crate::port::{Receive, Transmit};
 use crate::spec::WorkerSpec;
 use crate::worker::{Answer, Input, Pieces, Pulse, Unresponsive, Worker};
@@ -44,6 +45,8 @@ struct State {
     /// Halves that no worker uses at present.
     parked_receive: HashMap<QueueKey, ReceiveHalf>,
     parked_transmit: HashMap<QueueKey, TransmitHalf>,
+    /// What records the frames of ports, by id.
+    recorders: HashMap<u64, Recorder>,
 }
 
 /// Why a half can't be had, or given to a worker.
@@ -66,9 +69,10 @@ impl Fabric {
     }
 
     /// Lets a worker poll a queue that is up: when this returns, it does. One that does not respond drops the half.
-    pub(super) fn attach_receive(&self, key: QueueKey, half: ReceiveHalf) -> Result<(), Kept> {
+    pub(super) fn attach_receive(&self, key: QueueKey, mut half: ReceiveHalf) -> Result<(), Kept> {
         let attached = {
             let mut state = self.state();
+            record_received(&mut half, state.recorders.get(&key.0));
             match state.poller(key) {
                 Some(worker) => worker.offer(move |plan| plan.attach_receive(key, half))?,
                 None => {
@@ -108,9 +112,10 @@ impl Fabric {
     }
 
     /// As [`Fabric::attach_receive`], for the other half.
-    pub(super) fn attach_transmit(&self, key: QueueKey, half: TransmitHalf) -> Result<(), Kept> {
+    pub(super) fn attach_transmit(&self, key: QueueKey, mut half: TransmitHalf) -> Result<(), Kept> {
         let attached = {
             let mut state = self.state();
+            record_sent(&mut half, state.recorders.get(&key.0));
             if let Some(shared) = state.shared.get(&key) {
                 *shared.lock()? = Some(half);
                 return Ok(());
@@ -166,13 +171,58 @@ impl Fabric {
         asked.into_iter().try_for_each(Answer::wait)
     }
 
+    /// Has the frames of a port recorded from now on, or no longer; returns what recorded them until now, which gets no
+    /// more of them. Queues go on meanwhile. A worker that does not respond records until it does.
+    pub(super) fn record(&self, port: u64, recorder: Option<Recorder>) -> Option<Recorder> {
+        let mut state = self.state();
+        let ended = match recorder.clone() {
+            Some(recorder) => state.recorders.insert(port, recorder),
+            None => state.recorders.remove(&port),
+        };
+        state.parked_record(port, recorder.as_ref());
+        let record = |worker: &Worker| {
+            let recorder = recorder.clone();
+            worker.ask(move |plan| plan.record(port, recorder.as_ref()))
+        };
+        let asked: Vec<_> = state.workers.iter().map(|(_, worker)| record(worker)).collect();
+        drop(state);
+        for unresponsive in asked.into_iter().filter_map(|answer| answer.wait().err()) {
+            tracing::error!("a recording is not what it should be: {unresponsive}");
+        }
+        ended
+    }
+
+    /// What records a port at present.
+    pub(super) fn recorder(&self, port: u64) -> Option<Recorder> {
+        self.state().recorders.get(&port).cloned()
+    }
+
+    /// All that record at present.
+    pub(super) fn recorders(&self) -> Vec<Recorder> {
+        self.state().recorders.values().cloned().collect()
+    }
+
+    /// Starts those of the `wanted` workers that are not there yet. They have nothing to do until [`Fabric::arrange`] is
+    /// given them.
+    pub(super) fn hire(&self, wanted: &[WorkerSpec]) -> std::io::Result<Vec<Option<Worker>>> {
+        let state = self.state();
+        let is_there = |index: usize, spec| state.workers.get(index).is_some_and(|(had, _)| had.runs_like(spec));
+        let hire = |(index, spec)| match is_there(index, spec) {
+            true => Ok(None),
+            false => Worker::spawn(index, spec, &self.unsent).map(Some),
+        };
+        wanted.iter().enumerate().map(hire).collect()
+    }
+
     /// Makes the workers do what `layout` says, with the halves that they have; queues of ports that are not in it
-    /// are dropped. Frames wait in their queues meanwhile. A worker that does not respond does so when it does, and its
-    /// guests lose their queues.
-    pub(super) fn arrange(&self, layout: &Layout) -> std::io::Result<()> {
+    /// are dropped. `hired` is what [`Fabric::hire`] says of the layout's workers. Frames wait in their queues meanwhile,
+    /// and nobody forwards while `pause` runs. A worker that does not respond does so when it does, and its guests lose
+    /// their queues.
+    pub(super) fn arrange(&self, layout: &Layout, hired: Vec<Option<Worker>>, pause: impl FnOnce()) {
         let mut state = self.state();
         let mut halves = state.collect(layout);
-        state.staff(&layout.workers, &self.unsent)?;
+        pause();
+        state.staff(&layout.workers, hired);
         halves.keep(|id| layout.ports.iter().any(|p| p.id == id));
         (state.pollers, state.senders) = Default::default();
         let plans: Vec<_> =
@@ -186,7 +236,6 @@ impl Fabric {
         for unresponsive in asked.into_iter().filter_map(|answer| answer.wait().err()) {
             tracing::error!("{unresponsive}: what it should do has changed");
         }
-        Ok(())
     }
 
     /// Has a packet of a controller sent by a worker of the bridge that goes by flows, or counts it as dropped.
@@ -311,15 +360,26 @@ impl State {
         halves
     }
 
-    /// Ends workers that are no longer wanted and starts those that are.
-    fn staff(&mut self, wanted: &[WorkerSpec], unsent: &Arc<Drops>) -> std::io::Result<()> {
-        let same = |a: &WorkerSpec, b: &WorkerSpec| (a.cpu, a.idle, a.patience) == (b.cpu, b.idle, b.patience);
-        let kept = self.workers.iter().zip(wanted).take_while(|((had, _), want)| same(had, want)).count();
-        self.workers.truncate(kept);
-        for (index, spec) in wanted.iter().enumerate().skip(kept) {
-            self.workers.push((spec.clone(), Worker::spawn(index, spec, unsent)?));
+    /// Has a port recorded where no worker alone has its queues.
+    fn parked_record(&mut self, port: u64, recorder: Option<&Recorder>) {
+        for (_, half) in self.parked_receive.iter_mut().filter(|(key, _)| key.0 == port) {
+            record_received(half, recorder);
         }
-        Ok(())
+        for (_, half) in self.parked_transmit.iter_mut().filter(|(key, _)| key.0 == port) {
+            record_sent(half, recorder);
+        }
+        for mut half in self.shared.iter().filter(|(key, _)| key.0 == port).filter_map(|(_, half)| half.lock().ok()) {
+            half.iter_mut().for_each(|half| record_sent(half, recorder));
+        }
+    }
+
+    /// Ends workers that are no longer wanted, and takes on those that were hired.
+    fn staff(&mut self, wanted: &[WorkerSpec], hired: Vec<Option<Worker>>) {
+        let mut had: Vec<_> = self.workers.drain(..).map(|(_, worker)| Some(worker)).collect();
+        for ((index, spec), hired) in wanted.iter().enumerate().zip(hired) {
+            let worker = hired.or_else(|| had.get_mut(index)?.take());
+            self.workers.extend(worker.map(|worker| (spec.clone(), worker)));
+        }
     }
 
     /// Puts together what `worker` does.

@@ -140,6 +140,17 @@ impl Mapping {
         });
     }
 
+    /// Does `change`, after which halves of either end may lend or borrow that did not before, or no longer: nothing is lent
+    /// meanwhile, and the queues that were in it start afresh.
+    pub(super) fn at_rest(&self, change: impl FnOnce()) {
+        self.change(|state| {
+            let joined = (0..state.guests.len()).filter(|&index| self.is_joined(index)).collect();
+            let rested = self.rest(state, joined);
+            change();
+            self.join(state, rested);
+        });
+    }
+
     /// The physical port is there; its halves are attached.
     pub(super) fn physical_up(&self, port: Arc<PortShared>, physical: Box<dyn Physical>) {
         self.change(|state| {

@@ -1,13 +1,16 @@
 //! The control side: owns the ports, follows the specification, reads the counters.
 
+mod actions;
 mod aggregation;
 mod datapath;
 mod fabric;
+mod kernel;
 mod layout;
 mod link;
 mod mapping;
 mod open;
 mod physical;
+mod reload;
 mod shared;
 mod tags;
 mod tenancy;
@@ -17,18 +20,18 @@ mod vhost;
 mod watchdog;
 mod xdp;
 
-use crate::aggregate::{Live, rules};
+use crate::aggregate::Live;
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
-use crate::forward::mac_table::{Key, Learning, TooManyStatics};
+use crate::forward::mac_table::{Learning, TooManyStatics};
 use crate::punt::Bell;
-use crate::spec::{AggregationSpec, BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan, WorkerSpec};
+use crate::reload::Action;
+use crate::spec::{AggregationSpec, BridgeSpec, PortSpec, Spec, WorkerSpec};
 use crate::stats::{AggregationFlow, LearningStats, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 use crate::worker::{Pulse, STAGES, Unresponsive};
 use fabric::Fabric;
 use layout::{Domain, Layout};
-use mapping::Mapping;
 use open::Connection;
 use paflow::Rules;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,8 +40,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tenancy::Verdict;
-use vhost_user::backend::Hangup;
 
 pub use open::OpenError;
 
@@ -51,9 +52,9 @@ const BREATH: Duration = Duration::from_millis(10);
 /// Why the switch can't do what it was told.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A port could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    /// Ports could not be opened.
+    #[error("{}", lines(.0))]
+    Open(Vec<OpenError>),
     /// A worker could not be started.
     #[error("cannot start a worker: {0}")]
     Worker(std::io::Error),
@@ -70,11 +71,8 @@ pub enum Error {
     Statics(String, TooManyStatics),
 }
 
-/// What a reload did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReloadReport {
-    /// Ports that could not be opened, and why; they stay down.
-    pub failed: Vec<String>,
+fn lines(errors: &[OpenError]) -> String {
+    errors.iter().map(OpenError::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// A running switch; dropping it stops it.
@@ -124,19 +122,24 @@ struct Topology {
     spec: Spec,
     layout: Layout,
     workers: Vec<Arc<Pulse>>,
-    /// By port: what ends the session of its guest.
-    hangups: Vec<Option<Hangup>>,
 }
 
 impl Switch {
     /// Starts what `spec` describes. If a port can't be opened, nothing is left running.
     pub fn start(spec: Spec) -> Result<Switch, Error> {
-        let nothing = Topology {
-            spec: Spec::default(),
-            layout: Layout::new(&Spec::default(), vec![], vec![]),
-            workers: vec![],
-            hangups: vec![],
-        };
+        let (switch, failed) = Switch::launch(spec)?;
+        if failed.is_empty() { Ok(switch) } else { Err(Error::Open(failed)) }
+    }
+
+    /// Starts what `spec` describes. Ports that can't be opened are down, and tried again.
+    pub fn start_lenient(spec: Spec) -> Result<Switch, Error> {
+        Switch::launch(spec).map(|(switch, _)| switch)
+    }
+
+    /// Starts a switch; the ports that could not be opened.
+    fn launch(spec: Spec) -> Result<(Switch, Vec<OpenError>), Error> {
+        let nothing =
+            Topology { spec: Spec::default(), layout: Layout::new(&Spec::default(), vec![], vec![]), workers: vec![] };
         clock::start();
         let [bell, asked] = [Bell::new().map_err(Error::Worker)?, Bell::new().map_err(Error::Worker)?].map(Arc::new);
         let datapath = Arc::new(Datapath::new(bell.clone()));
@@ -153,10 +156,7 @@ impl Switch {
             stop: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         });
-        if let Some(error) = inner.apply(spec)?.into_iter().next() {
-            inner.apply(Spec::default())?;
-            return Err(error.into());
-        }
+        let failed = inner.apply(spec)?.failed;
         let mut switch = Switch { inner, housekeeper: None, watchdog: None };
         let thread = |name: &str, run: fn(&Inner)| {
             let inner = switch.inner.clone();
@@ -165,14 +165,14 @@ impl Switch {
         let (housekeeper, watchdog) = (thread("housekeeper", Inner::keep_house), thread("watchdog", Inner::watch));
         switch.housekeeper = Some(housekeeper?);
         switch.watchdog = Some(watchdog?);
-        Ok(switch)
+        Ok((switch, failed))
     }
 
-    /// Makes the running switch what `spec` describes. Ports that are the same in both go on without losing a frame.
-    pub fn reload(&self, spec: Spec) -> Result<ReloadReport, Error> {
+    /// Makes the running switch what `spec` describes; what that took. What is the same in both goes on without losing a
+    /// frame. An error says that nothing was done.
+    pub fn reload(&self, spec: Spec) -> Result<Vec<Action>, Error> {
         self.inner.respond()?;
-        let failed = self.inner.apply(spec)?.iter().map(OpenError::to_string).collect();
-        Ok(ReloadReport { failed })
+        Ok(self.inner.apply(spec)?.actions)
     }
 
     /// Everything that is counted, now.
@@ -309,78 +309,12 @@ impl Inner {
         })
     }
 
-    /// Turns the present topology into `spec`; the ports that could not be opened.
-    fn apply(&self, spec: Spec) -> Result<Vec<OpenError>, Error> {
-        let mut open = self.open.lock().unwrap();
-        let old = self.topology();
-        // VLANs belong to the bridge: a port that differs in them only stays open.
-        let opens_like = |a: &PortSpec, b: &PortSpec| *a == PortSpec { vlan: a.vlan.clone(), ..b.clone() };
-        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec, &self.datapath)).collect::<Result<_, _>>()?;
-        if old.spec.aggregation != spec.aggregation {
-            let mut laid = self.laid.lock().unwrap();
-            laid.spec.clone_from(&spec.aggregation);
-            self.rules.set(rules(laid.spec.as_ref(), &laid.flows));
-        }
-        let mut failed = Vec::new();
-        let mut ports = Vec::new();
-        let mut connections: Vec<Option<Connection>> = Vec::new();
-        let mut had: Vec<_> = open.connections.drain(..).map(Some).collect();
-        let mappings = old.mappings(&spec, opens_like, &self.fabric);
-        mappings.iter().for_each(|mapping| mapping.expect_growth(tags::growth(&spec, mapping.spec())));
-        for port in &spec.ports {
-            let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
-            let same = |i: &usize| old.layout.ports[*i].mapping().map(Arc::as_ptr) == mapping.map(Arc::as_ptr);
-            let kept =
-                old.spec.ports.iter().position(|p| opens_like(p, port)).filter(|&i| had[i].is_some()).filter(same);
-            connections.push(kept.and_then(|i| had[i].take()));
-            ports.push(match kept {
-                Some(index) => old.layout.ports[index].clone(),
-                None => {
-                    open.next_id += 1;
-                    let recorder = open::recorder(port).unwrap_or_else(|error| {
-                        failed.push(error);
-                        None
-                    });
-                    let bells = [&self.bell, &self.asked];
-                    Arc::new(PortShared::new(open.next_id, port, recorder, mapping.cloned(), (&self.rules, bells)))
-                }
-            });
-        }
-        let layout = Layout::new(&spec, ports, bridges);
-        let standalone = spec.bridges.iter().any(|b| b.flows == Some(FailMode::Standalone));
-        self.datapath.prepare(layout.workers.len(), standalone);
-        // What goes, goes before what comes: both may want the same socket. Its sessions drain by themselves.
-        drop(had);
-        // Frames of guests that come must not land where they may not, and those of guests that are there as little.
-        let verdicts: Vec<_> = spec.mappings.iter().map(|wanted| tenancy::judge(&spec, wanted)).collect();
-        let reviewed = || mappings.iter().zip(verdicts.clone());
-        let stricter = reviewed().filter(|(_, verdict)| *verdict != Verdict::InPlace);
-        stricter.for_each(|(mapping, verdict)| mapping.review(verdict));
-        for (index, (port, connection)) in spec.ports.iter().zip(&mut connections).enumerate() {
-            if connection.is_none() {
-                let shared = &layout.ports[index];
-                let opened = open::open(port, shared, &self.fabric).unwrap_or_else(|error| {
-                    shared.set_state(false, error.to_string());
-                    failed.push(error);
-                    Connection::None
-                });
-                *connection = Some(opened);
-            }
-        }
-        // Only now do workers look at the new ports: every one of them has somewhere to send to.
-        self.fabric.arrange(&layout).map_err(Error::Worker)?;
-        reviewed().for_each(|(mapping, verdict)| mapping.review(verdict));
-        open.connections = connections.into_iter().flatten().collect();
-        let hangups = open.connections.iter().map(Connection::hangup).collect();
-        self.topology.set(Topology { spec, layout, workers: self.fabric.pulses(), hangups });
-        Ok(failed)
-    }
-
     /// Answers neighbours, ends connections whose queues had to stop, and forgets old addresses.
     fn keep_house(&self) {
-        let mut swept = 0;
+        let (mut swept, mut files) = (0, Vec::new());
         while !self.stop.load(Ordering::Relaxed) {
             self.wait_to_be_asked();
+            self.retry();
             let topology = self.topology();
             let mut answered = false;
             for port in &topology.layout.ports {
@@ -389,10 +323,10 @@ impl Inner {
                     answered = true;
                 }
             }
-            for (port, hangup) in topology.layout.ports.iter().zip(&topology.hangups) {
-                if let (Some(why), Some(hangup)) = (port.fault.take(), hangup) {
+            for port in &topology.layout.ports {
+                if let Some(why) = port.fault.take() {
                     tracing::error!("port \"{}\": {why}", port.name);
-                    hangup.disconnect();
+                    port.hang_up();
                 }
             }
             let now = clock::seconds();
@@ -402,11 +336,24 @@ impl Inner {
                     let down = |port: u16| !topology.layout.ports[members[usize::from(port)]].state().up;
                     bridge.table.sweep(now, down);
                 }
+                files = topology.layout.ports.iter().filter_map(|port| port.file().cloned()).collect();
+                files.extend(self.fabric.recorders());
             }
             drop(topology);
+            files.drain(..).for_each(|file| file.keep());
             if answered {
                 std::thread::sleep(BREATH);
             }
+        }
+    }
+
+    /// Opens ports that could not be, unless the specification is being changed.
+    fn retry(&self) {
+        let Ok(mut open) = self.open.try_lock() else { return };
+        let topology = self.topology();
+        let ports = topology.spec.ports.iter().zip(&topology.layout.ports);
+        for ((spec, shared), connection) in ports.zip(&mut open.connections) {
+            open::retry(connection, spec, shared, &self.fabric);
         }
     }
 
@@ -421,30 +368,6 @@ impl Inner {
 }
 
 impl Topology {
-    /// The mappings that `spec` names: as before if neither end changes, as both ends must have the same.
-    fn mappings(
-        &self,
-        spec: &Spec,
-        opens_like: impl Fn(&PortSpec, &PortSpec) -> bool,
-        fabric: &Arc<Fabric>,
-    ) -> Vec<Arc<Mapping>> {
-        let port = |spec: &Spec, name: &String| spec.ports.iter().find(|p| p.name == *name).cloned();
-        let unchanged = |name: &String| match (port(&self.spec, name), port(spec, name)) {
-            (Some(had), Some(wanted)) => opens_like(&had, &wanted),
-            _ => false,
-        };
-        let had = |wanted: &MappingSpec| {
-            let known = self.layout.ports.iter().filter_map(|p| p.mapping()).find(|m| m.spec().joins_like(wanted));
-            known.filter(|_| unchanged(&wanted.from) && unchanged(&wanted.to)).cloned()
-        };
-        let queues = |name: &String| port(spec, name).map_or(0, |p| p.driver.queues());
-        let make = |wanted: &MappingSpec| {
-            let queues = queues(&wanted.from).min(queues(&wanted.to));
-            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues, fabric.clone()))
-        };
-        spec.mappings.iter().map(|wanted| had(wanted).unwrap_or_else(|| make(wanted))).collect()
-    }
-
     fn mapping_stats(&self) -> Vec<MappingStats> {
         let mut stats = Vec::new();
         for (from, port) in self.layout.ports.iter().enumerate() {
@@ -473,30 +396,5 @@ impl Topology {
             }
         }
         Ok(())
-    }
-
-    /// The bridge that `wanted` describes, with what it has learned if it is the same as before.
-    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Result<Arc<Bridge>, Error> {
-        let vlans = |bridge: &BridgeSpec, spec: &Spec| -> Vec<Vlan> {
-            let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
-            bridge.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect()
-        };
-        // What is done while there are no flows, the bridge itself does not know.
-        let same = |had: &BridgeSpec| {
-            let has = had.flows.is_some() == wanted.flows.is_some();
-            has && *wanted == BridgeSpec { flows: wanted.flows, ..had.clone() }
-        };
-        let had = self.bridges().find(|(had, _, _)| same(had) && vlans(had, &self.spec) == vlans(wanted, spec));
-        if let Some((_, bridge, _)) = had {
-            return Ok(bridge.clone());
-        }
-        let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
-        let port = |name: &String| wanted.ports.iter().position(|port| port == name).map(|index| index as u16);
-        let statics = wanted.statics.iter().filter_map(|(mac, vlan, name)| Some((Key::of(*mac, *vlan), port(name)?)));
-        let statics: Vec<_> = statics.collect();
-        let mut bridge = Bridge::new(&vlans(wanted, spec), wanted.learned_limit, seconds, &statics)
-            .map_err(|error| Error::Statics(wanted.name.clone(), error))?;
-        bridge.flows = wanted.flows.map(|_| datapath.number(&wanted.ports));
-        Ok(Arc::new(bridge))
     }
 }

@@ -1,35 +1,33 @@
 //! Opening ports: from what a specification names to halves that workers drive.
 
 use super::fabric::Fabric;
+use super::kernel::{Keeper, Packet, Taps};
 use super::shared::PortShared;
 use super::{link, vhost, xdp};
 use crate::port::generator::{Generator, Nothing, Sink};
-use crate::port::kernel::{PacketReceive, PacketTransmit, TapReceive, TapTransmit};
 use crate::port::pcap::{Record, Replay};
 use crate::port::record::Recorder;
 use crate::port::{Receive, Transmit};
 use crate::spec::{Driver, PortSpec};
-use netdev::{Interface, PacketRx, PacketTx, RxConfig, Tap, TxConfig};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use virtqueue::features;
+
+/// Pauses before a port is opened again that could not be: the first and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
 /// What keeps a port's peer connected; dropping it ends that.
 pub(super) enum Connection {
     /// A vhost-user backend that serves frontends.
-    Backend(vhost_user::backend::Service),
+    Backend { _service: vhost_user::backend::Service },
     /// A thread that keeps a link to a backend.
     Link { _link: link::LinkThread },
-    /// A thread that looks after sockets of an interface.
-    Xdp { _thread: xdp::XdpThread },
+    /// A thread that looks after an interface.
+    Interface { _keeper: Keeper },
     /// Nothing: the halves hold all there is.
     None,
-}
-
-impl Connection {
-    /// What ends the present session, of a port that serves guests.
-    pub(super) fn hangup(&self) -> Option<vhost_user::backend::Hangup> {
-        if let Connection::Backend(service) = self { Some(service.hangup()) } else { None }
-    }
+    /// The port could not be opened; when it is tried again, and the pause before that.
+    Failed { again: Instant, pause: Duration },
 }
 
 /// A port cannot be opened.
@@ -41,74 +39,112 @@ pub struct OpenError {
     problem: String,
 }
 
-/// Opens what `spec` names and attaches its halves to `fabric`, now or when a peer connects.
-pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> Result<Connection, OpenError> {
-    let failed = |problem: String| OpenError { port: spec.name.clone(), driver: spec.driver.name(), problem };
+impl Connection {
+    /// The port was opened, or somebody sees to it that it will be.
+    pub(super) fn is_settled(&self) -> bool {
+        !matches!(self, Connection::Failed { .. })
+    }
+}
+
+/// Opens what `spec` names and attaches its halves to `fabric`, now or when a peer connects. A port that can't be opened
+/// is down, with the reason that is returned, and will be tried again.
+pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> (Connection, Option<OpenError>) {
+    match attempt(spec, shared, fabric) {
+        Ok((connection, trouble)) => (connection, trouble.map(|problem| OpenError::of(spec, problem))),
+        Err(problem) => {
+            tracing::warn!("port \"{}\" is down: {problem}", spec.name);
+            shared.set_state(false, problem.clone());
+            let failed = Connection::Failed { again: Instant::now() + PAUSES.0, pause: PAUSES.0 };
+            (failed, Some(OpenError::of(spec, problem)))
+        }
+    }
+}
+
+/// Opens a port that could not be, if its time has come.
+pub(super) fn retry(connection: &mut Connection, spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) {
+    let Connection::Failed { again, pause } = connection else { return };
+    if Instant::now() < *again {
+        return;
+    }
+    match attempt(spec, shared, fabric) {
+        Ok((opened, _)) => {
+            tracing::info!("port \"{}\" could be opened", spec.name);
+            *connection = opened;
+        }
+        Err(problem) => {
+            shared.set_state(false, problem);
+            *pause = (*pause * 2).min(PAUSES.1);
+            *again = Instant::now() + *pause;
+        }
+    }
+}
+
+impl OpenError {
+    fn of(spec: &PortSpec, problem: String) -> OpenError {
+        OpenError { port: spec.name.clone(), driver: spec.driver.name(), problem }
+    }
+}
+
+/// Opens a port. An error, if it has to be tried again from here; otherwise, why it is down at first, if so.
+fn attempt(
+    spec: &PortSpec,
+    shared: &Arc<PortShared>,
+    fabric: &Arc<Fabric>,
+) -> Result<(Connection, Option<String>), String> {
     let attach = |queue: usize, receive: Box<dyn Receive>, transmit: Box<dyn Transmit>| {
         let (receive, transmit) = (shared.wrap_receive(receive), shared.wrap_transmit(queue, transmit));
         let attached = fabric.attach((shared.id, queue), receive, transmit);
-        attached.map_err(|why| failed(why.to_string()))
+        attached.map_err(|why| why.to_string())
     };
+    let kept = |(keeper, trouble)| (Connection::Interface { _keeper: keeper }, trouble);
     match &spec.driver {
-        Driver::VhostUser { socket, mode, queues } => {
+        Driver::VhostUser { socket, mode, access, queues, any_memory } => {
             // Buffers that were lent come back in another order than they were posted in.
             let withheld = if shared.mapping().is_some() { features::IN_ORDER } else { 0 };
-            let (socket, mode, queue_pairs) = (socket.clone(), *mode, *queues);
             let options = vhost_user::backend::Options {
+                socket: socket.clone(),
+                mode: *mode,
+                access: *access,
+                queue_pairs: *queues,
+                any_memory: *any_memory,
                 withheld,
-                ..vhost_user::backend::Options::new(socket, mode, queue_pairs)
             };
             let port = Arc::new(vhost::VhostPort::new(shared.clone(), fabric.clone()));
-            let service = vhost_user::backend::Service::spawn(options, port).map_err(|e| failed(e.to_string()))?;
-            return Ok(Connection::Backend(service));
+            let service = vhost_user::backend::Service::spawn(options, port).map_err(|e| e.to_string())?;
+            shared.set_hangup(service.hangup());
+            return Ok((Connection::Backend { _service: service }, None));
         }
         Driver::VirtioUser { socket, mode, queues, queue_sizes, packed } => {
             let options = link::options(socket, *mode, (*queues, *queue_sizes), *packed, shared.mapping().is_some());
             let link = link::LinkThread::spawn(options, shared.clone(), fabric.clone())
-                .map_err(|e| failed(format!("cannot start a thread: {e}")))?;
-            return Ok(Connection::Link { _link: link });
+                .map_err(|e| format!("cannot start a thread: {e}"))?;
+            return Ok((Connection::Link { _link: link }, None));
         }
         Driver::Tap { interface, mtu, queues } => {
-            let name = interface.as_deref().unwrap_or("millrace%d");
-            let taps = Tap::open(name, usize::from(*queues)).map_err(|e| failed(e.to_string()))?;
-            let name = taps[0].name().to_owned();
-            let device = Interface::open(&name).map_err(|e| failed(e.to_string()))?;
-            if let Some(mtu) = mtu {
-                device.set_mtu(*mtu as usize).map_err(|e| failed(e.to_string()))?;
-            }
-            device.bring_up().map_err(|e| failed(e.to_string()))?;
-            for (queue, tap) in taps.into_iter().map(Arc::new).enumerate() {
-                attach(queue, Box::new(TapReceive::new(tap.clone())), Box::new(TapTransmit::new(tap)))?;
-            }
-            shared.set_state(true, format!("interface {name}"));
+            let taps = Taps { interface: interface.clone(), mtu: *mtu, queues: *queues };
+            return Keeper::spawn(taps, shared.clone(), fabric.clone()).map(kept);
         }
         Driver::AfPacket { interface, queues } => {
-            let device = Interface::open(interface).map_err(|e| failed(e.to_string()))?;
-            device.bring_up().map_err(|e| failed(e.to_string()))?;
-            let rings = PacketRx::open(interface, usize::from(*queues), &RxConfig::default());
-            for (queue, ring) in rings.map_err(|e| failed(e.to_string()))?.into_iter().enumerate() {
-                let transmit = PacketTx::open(interface, &TxConfig::default()).map_err(|e| failed(e.to_string()))?;
-                let receive = PacketReceive::new(ring, shared.drops.clone());
-                attach(queue, Box::new(receive), Box::new(PacketTransmit::new(transmit)))?;
-            }
-            shared.set_state(true, format!("interface {interface}, copied by the kernel"));
+            let packet = Packet { interface: interface.clone(), queues: *queues };
+            return Keeper::spawn(packet, shared.clone(), fabric.clone()).map(kept);
         }
         Driver::AfXdp { interface, queues, mode, queue_size } => {
             let options =
                 xdp::Options { interface: interface.clone(), queues: *queues, mode: *mode, queue_size: *queue_size };
-            let thread = xdp::XdpThread::spawn(options, shared.clone(), fabric.clone()).map_err(failed)?;
-            return Ok(Connection::Xdp { _thread: thread });
+            return Keeper::spawn(options, shared.clone(), fabric.clone()).map(kept);
         }
         Driver::Pcap { replay, record, repeat, pace } => {
             let receive: Box<dyn Receive> = match replay {
-                Some(path) => Box::new(
-                    Replay::open(path, *repeat, *pace).map_err(|e| failed(format!("{}: {e}", path.display())))?,
-                ),
+                Some(path) => {
+                    Box::new(Replay::open(path, *repeat, *pace).map_err(|e| format!("{}: {e}", path.display()))?)
+                }
                 None => Box::new(Nothing),
             };
             let transmit: Box<dyn Transmit> = match record {
                 Some(path) => {
-                    Box::new(Record(Recorder::create(path).map_err(|e| failed(format!("{}: {e}", path.display())))?))
+                    let file = Recorder::create(path).map_err(|e| format!("{}: {e}", path.display()))?;
+                    shared.write_to(file.clone());
+                    Box::new(Record(file))
                 }
                 None => Box::new(Sink),
             };
@@ -124,15 +160,13 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
             shared.set_state(true, "takes everything");
         }
     }
-    Ok(Connection::None)
+    Ok((Connection::None, None))
 }
 
-/// The recorder that `spec` asks for.
+/// Starts the file that `spec` wants frames recorded to.
 pub(super) fn recorder(spec: &PortSpec) -> Result<Option<Recorder>, OpenError> {
     let Some(path) = &spec.record else { return Ok(None) };
-    Recorder::create(path).map(Some).map_err(|error| OpenError {
-        port: spec.name.clone(),
-        driver: spec.driver.name(),
-        problem: format!("cannot record to {}: {error}", path.display()),
-    })
+    Recorder::create(path)
+        .map(Some)
+        .map_err(|error| OpenError::of(spec, format!("cannot record to {}: {error}", path.display())))
 }

@@ -55,11 +55,20 @@ fn has_somebody(driver: &Driver) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{BridgeSpec, Mode, PortSpec};
+    use crate::spec::{Access, BridgeSpec, Mode, PortSpec};
     use std::time::Duration;
 
     fn guest(name: &str) -> PortSpec {
-        PortSpec::new(name, Driver::VhostUser { socket: name.into(), mode: Mode::Server, queues: 1 })
+        PortSpec::new(
+            name,
+            Driver::VhostUser {
+                socket: name.into(),
+                mode: Mode::Server,
+                access: Access::default(),
+                queues: 1,
+                any_memory: false,
+            },
+        )
     }
 
     /// `wan` is mapped to `fw`, and in a bridge with it and `others`.

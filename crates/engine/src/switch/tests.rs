@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::port::{Receive, Sent, Transmit, Wait};
-use crate::spec::{Driver, Idle, Mode, Pace, QueueSizes};
+use crate::spec::{Driver, FailMode, Idle, Mode, Pace, QueueSizes};
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Condvar, PoisonError};
@@ -116,7 +116,16 @@ fn worker(ports: &[&str], idle: Idle) -> WorkerSpec {
 fn switch(home: &Path) -> Switch {
     let guest = |name: &str| {
         let socket = home.join(name);
-        PortSpec::new(name, Driver::VhostUser { socket, mode: Mode::Server, queues: 1 })
+        PortSpec::new(
+            name,
+            Driver::VhostUser {
+                socket,
+                mode: Mode::Server,
+                access: vhost_user::Access::default(),
+                queues: 1,
+                any_memory: false,
+            },
+        )
     };
     let spec = Spec {
         ports: vec![guest("a"), sink("b"), guest("c"), sink("d")],

@@ -3,22 +3,22 @@
 mod steering;
 mod watched;
 
-use super::fabric::Fabric;
+use super::kernel::{self, Kind};
 use super::physical::Physical;
 use super::shared::PortShared;
 use crate::port::af_xdp::{Pool, Reach, Stuck, XdpReceive, XdpTransmit};
 use crate::port::lend::{LEND_ROOM, Mapped};
 use crate::port::{Receive, Transmit};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use netdev::{Link, Links, ethtool};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use virtqueue::NET_HEADER;
 use virtqueue::memory::{Arena, Memory};
 use watched::Watched;
 use xsk::{
-    Attach, Attached, Bound, Chunks, Completion, Fill, Mode, Queue, QueueConfig, Redirect, RedirectConfig, Rx,
-    Steering, Tx,
+    Attach, Attached, Bound, Chunks, Completion, Fill, Interface, Mode, Queue, QueueConfig, Redirect, RedirectConfig,
+    Rx, Steering, Tx,
 };
 
 /// How often the interface is looked after.
@@ -45,89 +45,75 @@ pub(super) struct Options {
     pub(super) queue_size: u16,
 }
 
-/// Looks after the interface, and ends when dropped.
-pub(super) struct XdpThread {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
+impl Kind for Options {
+    fn interface(&self) -> Option<&str> {
+        Some(&self.interface)
+    }
 
-impl XdpThread {
-    /// Opens the port, which must be possible now; should the interface go away later, it is waited for.
-    pub(super) fn spawn(options: Options, shared: Arc<PortShared>, fabric: Arc<Fabric>) -> Result<XdpThread, String> {
-        let mut session = Some(Session::open(&options, &shared)?);
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopping = stop.clone();
-        let thread = std::thread::Builder::new().name(format!("xdp-{}", shared.name)).spawn(move || {
-            while !stopping.load(Ordering::Relaxed) {
-                let opened = session.take().map_or_else(|| Session::open(&options, &shared), Ok);
-                let why = opened.map_or_else(|why| why, |session| serve(session, &shared, &fabric, &stopping));
-                shared.set_state(false, why);
-                std::thread::sleep(CHECK);
-            }
-        });
-        Ok(XdpThread { stop, thread: Some(thread.map_err(|e| format!("cannot start a thread: {e}"))?) })
+    fn open(&self, links: &Links, shared: &Arc<PortShared>) -> Result<Box<dyn kernel::Session>, String> {
+        let session = Session::open(self, links, shared)?;
+        let (watched, detail) = (session.watched.clone(), session.describe());
+        Ok(Box::new(Open { shared: shared.clone(), watched, detail, session: Some(session) }))
     }
 }
 
-impl Drop for XdpThread {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+/// An open port, to who looks after it.
+struct Open {
+    shared: Arc<PortShared>,
+    watched: Arc<Watched>,
+    detail: String,
+    /// Unless a mapping has it.
+    session: Option<Session>,
 }
 
-/// Serves the port until its interface is gone; why it ended.
-fn serve(mut session: Session, shared: &Arc<PortShared>, fabric: &Fabric, stop: &AtomicBool) -> String {
-    let (watched, detail, queues) = (session.watched.clone(), session.describe(), usize::from(session.queues));
-    let device = match netdev::Interface::open(&watched.interface) {
-        Ok(device) => device,
-        Err(error) => return error.to_string(),
-    };
-    for queue in 0..queues {
-        let attached = match (session.start_receive(queue), session.start_transmit(queue)) {
-            (Ok(receive), Ok(transmit)) => {
-                fabric.attach((shared.id, queue), receive, transmit).map_err(|why| why.to_string())
-            }
-            (Err(why), _) | (_, Err(why)) => Err(why),
-        };
-        if let Err(why) = attached {
-            fabric.clear(shared.id, 0..queues);
-            return why;
+impl kernel::Session for Open {
+    fn link(&self) -> &Link {
+        &self.watched.link
+    }
+
+    fn halves(&mut self, queue: usize) -> Result<(Box<dyn Receive>, Box<dyn Transmit>), String> {
+        let session = self.session.as_mut().ok_or("a mapping has it already")?;
+        Ok((session.start_receive(queue)?, session.start_transmit(queue)?))
+    }
+
+    fn attached(&mut self) {
+        // A port that is not mapped needs nothing more of it than that it lives.
+        if let Some((mapping, session)) =
+            self.shared.mapping().and_then(|mapping| Some((mapping, self.session.take()?)))
+        {
+            mapping.physical_up(self.shared.clone(), Box::new(session));
         }
     }
-    // A port that is not mapped needs nothing more of it than that it lives.
-    let mut alone = Some(session);
-    if let Some((mapping, session)) = shared.mapping().and_then(|mapping| Some((mapping, alone.take()?))) {
-        mapping.physical_up(shared.clone(), Box::new(session));
+
+    fn detaching(&mut self) {
+        self.watched.count(&self.shared);
+        if let Some(mapping) = self.shared.mapping() {
+            mapping.physical_down();
+        }
     }
-    let why = loop {
-        if stop.load(Ordering::Relaxed) {
-            break "it is being closed".to_owned();
+
+    fn changed(&mut self, link: &Link) -> Result<(), String> {
+        if link.mtu != self.watched.link.mtu {
+            return Err(format!("the MTU of {} changes to {}", link.name, link.mtu));
         }
-        match device.index() {
-            Ok(index) if index == watched.index => {}
-            _ => break format!("interface {} has gone", watched.interface),
-        }
-        if device.mtu().is_ok_and(|mtu| mtu != watched.mtu) {
-            break format!("the MTU of {} changes", watched.interface);
-        }
-        if watched.failed.load(Ordering::Relaxed) {
-            break "its sockets could not be opened again".to_owned();
-        }
-        match device.is_up() {
-            Ok(true) => shared.set_state(true, detail.clone()),
-            _ => shared.set_state(false, format!("interface {} is down", watched.interface)),
-        }
-        watched.count(shared);
-        std::thread::sleep(CHECK);
-    };
-    if let Some(mapping) = shared.mapping() {
-        mapping.physical_down();
+        Ok(())
     }
-    fabric.clear(shared.id, 0..queues);
-    why
+
+    fn interval(&self) -> Option<Duration> {
+        Some(CHECK)
+    }
+
+    fn look_after(&mut self) -> Result<(), String> {
+        self.watched.count(&self.shared);
+        if self.watched.failed.load(Ordering::Relaxed) {
+            return Err("its sockets could not be opened again".to_owned());
+        }
+        Ok(())
+    }
+
+    fn describe(&self, link: &Link) -> String {
+        format!("{}, MTU {}", self.detail, link.mtu)
+    }
 }
 
 /// Both directions of a queue, before workers have them.
@@ -164,25 +150,23 @@ struct Session {
 }
 
 impl Session {
-    fn open(options: &Options, shared: &Arc<PortShared>) -> Result<Session, String> {
+    fn open(options: &Options, links: &Links, shared: &Arc<PortShared>) -> Result<Session, String> {
         let name = &options.interface;
         let text = |error: netdev::Error| error.to_string();
         let failed = |error: xsk::Error| error.to_string();
-        let device = netdev::Interface::open(name).map_err(text)?;
-        device.bring_up().map_err(text)?;
-        let interface = xsk::Interface::open(name).map_err(failed)?;
-        let there = interface.rx_queues().map_err(failed)?;
+        let link = links.get(name).and_then(|link| links.bring_up(&link)).map_err(text)?;
+        let there = ethtool::rx_queues(&link).map_err(text)?;
         if u32::from(options.queues) > there {
             return Err(format!("interface {name} has {there} queues, not {}; lower `queues`", options.queues));
         }
-        let mtu = interface.mtu().map_err(failed)?;
-        let fits = |size: &&u32| Chunks::aligned(**size).frame_limit(true) as usize >= mtu + OVERHEAD;
+        let interface = Interface { name: link.name.clone(), index: link.index, queues: there };
+        let fits = |size: &&u32| Chunks::aligned(**size).frame_limit(true) as usize >= link.mtu + OVERHEAD;
         let chunk = CHUNKS.iter().find(fits).copied();
         let multi_buffer = chunk.is_none();
         let own_chunks = Chunks::aligned(chunk.unwrap_or(CHUNKS[1]));
         let attach = if options.mode == Mode::ZeroCopy { Attach::Native } else { Attach::Auto };
         let redirect = RedirectConfig { attach, multi_buffer, ..RedirectConfig::default() };
-        let redirect = Redirect::attach(name, &redirect).map_err(failed)?;
+        let redirect = Redirect::attach(&interface, &redirect).map_err(failed)?;
         let size = options.queue_size;
         let bytes = u64::from(size) * u64::from(own_chunks.size);
         let count = 2 * u64::from(options.queues);
@@ -190,12 +174,13 @@ impl Session {
         let pools = (0..count).map(|_| arena.allocate(bytes, 4096).ok_or("its memory is too small"));
         let pools = pools.collect::<Result<_, _>>()?;
         let ring = size.into();
-        let (interface, index) = (name.clone(), interface.index());
-        let watched = Watched { interface, index, mtu, monitors: Mutex::default(), failed: AtomicBool::new(false) };
+        let promiscuous = netdev::Promiscuous::set(&link).map_err(text)?;
+        let (monitors, passed, failed) = Default::default();
+        let watched = Watched { link, interface, monitors, passed, failed };
         let mut session = Session {
             shared: shared.clone(),
             watched: Arc::new(watched),
-            _promiscuous: netdev::Promiscuous::set(&device).map_err(text)?,
+            _promiscuous: promiscuous,
             queues: options.queues,
             config: QueueConfig {
                 multi_buffer,
@@ -237,7 +222,7 @@ impl Session {
                     Ok(()) => return Ok(()),
                     Err(why) if mode == Mode::ZeroCopy => return Err(why),
                     Err(_) => {
-                        let driver = self.redirect.interface().driver().unwrap_or_else(|| "unknown".into());
+                        let driver = ethtool::driver(&self.watched.link).unwrap_or_else(|| "unknown".into());
                         Some(format!("driver {driver} can't do zero-copy"))
                     }
                 }
@@ -258,9 +243,9 @@ impl Session {
             (Attached::Generic, None) => "generic XDP".to_owned(),
             (Attached::Generic, Some(why)) => format!("generic XDP (native: {why})"),
         };
-        let left = self.redirect.interface().rx_queues().unwrap_or(0).saturating_sub(self.queues.into());
+        let left = self.watched.interface.queues.saturating_sub(self.queues.into());
         let rest = if left > 0 { format!(", frames of {left} more queues go to the kernel") } else { String::new() };
-        format!("interface {}, {mode}, {xdp}{rest}", self.watched.interface)
+        format!("interface {}, {mode}, {xdp}{rest}", self.watched.link.name)
     }
 
     fn is_zero_copy(&self) -> bool {
@@ -292,9 +277,9 @@ impl Session {
     fn reach_guests(&mut self) -> Result<(), String> {
         let limit = LIMITS[usize::from(self.is_zero_copy())];
         let most = limit as usize - OVERHEAD;
-        if self.watched.mtu > most {
-            let Watched { interface, mtu, .. } = &*self.watched;
-            return Err(format!("the MTU of {interface} is {mtu}; lower it to {most}"));
+        let Link { name, mtu, .. } = &self.watched.link;
+        if *mtu > most {
+            return Err(format!("the MTU of {name} is {mtu}; lower it to {most}"));
         }
         // Before the kernel has any buffer of theirs.
         self.steer(self.destinations()?)?;
@@ -388,7 +373,7 @@ impl Physical for Session {
 
     fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String> {
         let rings = self.half(queue, |prepared| prepared.transmit.take())?;
-        let limit = (self.watched.mtu + OVERHEAD) as u32;
+        let limit = (self.watched.link.mtu + OVERHEAD) as u32;
         let (pool, mapped) = (self.pool(2 * queue + 1)?, self.mapped(queue));
         let half = XdpTransmit::new(rings, self.reach.clone(), pool, limit, mapped, self.stuck[queue].clone());
         Ok(self.shared.wrap_transmit(queue, Box::new(half)))

@@ -7,6 +7,7 @@ use crate::drops::Drops;
 use crate::forward::bridge::BridgePlan;
 use crate::forward::flows::Emission;
 use crate::forward::{Half, Output};
+use crate::port::record::{Recorder, record_received, record_sent};
 use crate::port::{Receive, Transmit};
 use vhost_user::Event;
 use virtqueue::ordering;
@@ -45,6 +46,19 @@ impl Plan {
         match &mut output.queues.get_mut(queue)?.half {
             Half::Own(half) => Some(half),
             Half::Shared(_) => None,
+        }
+    }
+
+    /// Records a port from now on, or no longer, as far as its queues are this worker's alone.
+    pub(crate) fn record(&mut self, port: u64, recorder: Option<&Recorder>) {
+        for input in self.inputs.iter_mut().filter(|input| input.port == port) {
+            input.half.iter_mut().for_each(|half| record_received(half, recorder));
+        }
+        for queue in self.outputs.iter_mut().filter(|output| output.port == port).flat_map(|output| &mut output.queues)
+        {
+            if let Half::Own(Some(half)) = &mut queue.half {
+                record_sent(half, recorder);
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! this. Who holds a [`Config`] need not check anything again but what only the running machine knows (does the
 //! interface exist?).
 
+mod access;
 mod aggregation;
 mod assignment;
 mod build;
@@ -24,7 +25,6 @@ mod vxlan;
 mod workers;
 
 pub use assignment::QueueId;
-pub use changes::ReloadReport;
 pub use confinement::Confinement;
 pub use raw::{FailMode, Idle, Mode};
 pub use reach::{Grant, Purpose, Reach, ReachError};
@@ -33,7 +33,7 @@ pub use settings::aggregation::{Aggregation, Flow, NextHop, ServiceChainId, Tran
 pub use settings::{Mac, Problem, Report, Severity};
 pub use value::ListenAddress;
 
-use engine::spec::Tenancy;
+use engine::spec::{Access, Tenancy};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -133,8 +133,12 @@ pub enum Driver {
         socket: PathBuf,
         /// Who listens on it.
         mode: Mode,
-        /// Queue pairs.
+        /// Who may connect to it, if the switch listens.
+        access: Access,
+        /// Most queue pairs of a guest.
         queues: u16,
+        /// Memory may lie in any file.
+        any_memory: bool,
     },
     /// The driver side of a vhost-user socket.
     VirtioUser {
@@ -148,8 +152,6 @@ pub enum Driver {
         queue_size: u16,
         /// Offer the packed ring format.
         packed: bool,
-        /// Address of the device.
-        mac: Mac,
     },
     /// A tap interface.
     Tap {

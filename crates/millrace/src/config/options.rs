@@ -61,6 +61,7 @@ pub fn drivers_of(key: &str) -> Option<&'static [Driver]> {
     use Driver::{AfPacket, AfXdp, Generator, Pcap, Tap, VhostUser, VirtioUser};
     Some(match key {
         "socket" => &[VhostUser, VirtioUser],
+        "socket-mode" | "socket-owner" | "socket-group" | "memory" => &[VhostUser],
         "mode" => &[VhostUser, VirtioUser, AfXdp],
         "queues" => &[VhostUser, VirtioUser, Tap, AfXdp],
         "queue-size" => &[VirtioUser, AfXdp],
@@ -70,7 +71,7 @@ pub fn drivers_of(key: &str) -> Option<&'static [Driver]> {
         "replay" | "record" | "loop" => &[Pcap],
         "rate" | "burst" => &[Pcap, Generator],
         "size" | "frames" => &[Generator],
-        "mac" => &[VirtioUser, Generator],
+        "mac" => &[Generator],
         _ => return None,
     })
 }

@@ -1,5 +1,6 @@
 //! Judging and building the `[[port]]` sections.
 
+use super::access;
 use super::build::{BuiltPort, BuiltPorts, Check};
 use super::options::{Driver as Kind, drivers_of};
 use super::raw::{self, At, Field, RawFault, RawPort, Section, Several, VIDS};
@@ -87,6 +88,10 @@ fn foreign_options(check: &mut Check, raw: &RawPort, kind: Kind) {
     }
     let given = [
         ("socket", place(&raw.socket)),
+        ("socket-mode", place(&raw.socket_mode)),
+        ("socket-owner", place(&raw.socket_owner)),
+        ("socket-group", place(&raw.socket_group)),
+        ("memory", place(&raw.memory)),
         ("mode", place(&raw.mode)),
         ("queues", place(&raw.queues)),
         ("queue-size", place(&raw.queue_size)),
@@ -108,11 +113,11 @@ fn foreign_options(check: &mut Check, raw: &RawPort, kind: Kind) {
             && !drivers.contains(&kind)
         {
             let known: Vec<&str> = drivers.iter().map(|driver| driver.as_str()).collect();
-            check.error(
-                span,
-                format!("`{key}` means nothing to driver {kind}"),
-                format!("remove it; it is an option of {}", known.join(", ")),
-            );
+            let mut help = format!("remove it; it is an option of {}", known.join(", "));
+            if (key, kind) == ("mac", Kind::VirtioUser) {
+                help.push_str(". The switch sends no frames of its own here, and vhost-user tells nobody an address");
+            }
+            check.error(span, format!("`{key}` means nothing to driver {kind}"), help);
         }
     }
 }
@@ -122,7 +127,13 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
     match kind {
         Kind::VhostUser => {
             let mode = mode(check, raw, kind, &[Mode::Server, Mode::Client]);
-            Driver::VhostUser { socket: socket(check, raw, mode), mode, queues: queues(check) }
+            Driver::VhostUser {
+                socket: socket(check, raw, mode),
+                mode,
+                access: access::build(check, raw, mode),
+                queues: queues(check),
+                any_memory: raw.memory.as_ref().is_some_and(|at| at.value == raw::MemoryKind::Any),
+            }
         }
         Kind::VirtioUser => {
             let mode = mode(check, raw, kind, &[Mode::Client, Mode::Server]);
@@ -132,7 +143,6 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
                 queues: queues(check),
                 queue_size: queue_size(check, raw, raw::DEFAULT_QUEUE_SIZE),
                 packed: raw.packed.as_ref().is_some_and(|at| at.value),
-                mac: mac(check, &raw.mac, name),
             }
         }
         Kind::Tap => Driver::Tap {

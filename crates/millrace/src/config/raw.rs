@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use std::ops::Range;
 
 /// Queue pairs that a port may have.
-pub const QUEUES: Range<i64> = 1..17;
+pub const QUEUES: Range<i64> = 1..65;
 /// Ring sizes of a virtio-user or af_xdp port; powers of two only.
 pub const QUEUE_SIZES: Range<i64> = 64..1025;
 /// Bytes from which on frames may be sent from where they lie.
@@ -101,7 +101,20 @@ pub struct RawPort {
     /// interface and the switch's memory; `millrace ctl ports` shows what came out.
     #[schemars(extend("x-default" = "`\"server\"` for vhost-user, `\"client\"` for virtio-user, `\"auto\"` for af_xdp"))]
     pub mode: Field<Mode>,
-    /// Queue pairs. An af_xdp port takes the interface's queues from 0 on; frames that the interface receives in others go
+    /// Permissions of the socket, three or four octal digits, e.g. `"0660"`; to connect takes the permission to write. In mode
+    /// `"server"` only.
+    #[schemars(regex(pattern = r"^0?[0-7]{3}$"), extend("x-default" = "as the umask says"))]
+    pub socket_mode: Field<String>,
+    /// User that the socket belongs to, by name or number. In mode `"server"` only; takes effect when the switch starts.
+    #[schemars(extend("x-default" = "the user that the switch runs as"))]
+    pub socket_owner: Field<String>,
+    /// Group that the socket belongs to, by name or number. In mode `"server"` only; takes effect when the switch starts.
+    #[schemars(extend("x-default" = "the group that the switch runs as"))]
+    pub socket_group: Field<String>,
+    /// What files the guest's memory may lie in.
+    #[schemars(extend("default" = "shared"))]
+    pub memory: Field<MemoryKind>,
+    /// Queue pairs. For vhost-user, the most that a guest may have: one that asks for more is refused. An af_xdp port takes the interface's queues from 0 on; frames that the interface receives in others go
     /// to the kernel (`ethtool -L eth1 combined 1`).
     #[schemars(range(min = QUEUES.start, max = QUEUES.end - 1), extend("default" = 1))]
     pub queues: Field<i64>,
@@ -114,7 +127,8 @@ pub struct RawPort {
     /// Offer the packed ring format.
     #[schemars(extend("default" = false))]
     pub packed: Field<bool>,
-    /// Network interface. Required for `af_packet` and `af_xdp`; for `tap` the kernel picks a name if there is none.
+    /// Network interface. Required for `af_packet` and `af_xdp`, whose port is down while there is no such interface; for
+    /// `tap` the kernel picks a name if there is none.
     pub interface: Field<String>,
     /// MTU that the tap interface is given.
     #[schemars(range(min = MTUS.start, max = MTUS.end - 1), extend("default" = DEFAULT_MTU))]
@@ -139,7 +153,7 @@ pub struct RawPort {
     /// Frames to generate before falling silent; 0 is no limit.
     #[schemars(range(min = 0), extend("default" = 0))]
     pub frames: Field<i64>,
-    /// Source address of generated frames, or address of the virtio device. Made up from the port's name if absent.
+    /// Source address of generated frames. Made up from the port's name if absent.
     pub mac: Field<String>,
     /// Access port of a bridge: frames are untagged here and belong to this VLAN. Excludes `trunk`.
     #[schemars(range(min = VIDS.start, max = VIDS.end - 1))]
@@ -158,6 +172,18 @@ pub struct RawPort {
     /// everything is inside of VXLAN, and what is not from the other end is dropped. Excludes `aggregate`. docs/vxlan.md
     /// explains it.
     pub vxlan: Field<Table<RawVxlan>>,
+}
+
+/// What files the memory of a vhost-user guest may lie in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum MemoryKind {
+    /// Files that are memory: from memfd_create, or on a tmpfs or hugetlbfs.
+    Shared,
+    /// Any file. Whoever is behind the file, as a FUSE server is, can make reads of it take for ever, and so stop the
+    /// workers: only for guests that are trusted not to.
+    Any,
 }
 
 /// One `[port.fault]`.

@@ -2,7 +2,7 @@
 
 use super::rates::Rates;
 use crate::confine::Confined;
-use crate::control::{Drops, PortSummary, ReloadReport, Version};
+use crate::control::{Drops, PortSummary, Version};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use engine::stats::{MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
@@ -208,35 +208,6 @@ pub(super) fn confinement(confined: &Confined) -> String {
     if confined.places.is_empty() { text(&layers) } else { format!("{}\n\n{}", text(&layers), text(&places)) }
 }
 
-pub(super) fn reload(report: &ReloadReport) -> String {
-    let mut lines = Vec::new();
-    let named = [
-        ("added", &report.added),
-        ("removed", &report.removed),
-        ("reopened", &report.reopened),
-        ("kept", &report.kept),
-    ];
-    for (what, ports) in named {
-        if !ports.is_empty() {
-            lines.push(format!("Ports {what}: {}", ports.join(", ")));
-        }
-    }
-    if report.forwarding_changed {
-        lines.push("Patches, bridges, VLANs, mappings or aggregation changed.".to_owned());
-    }
-    if report.workers_changed {
-        lines.push("Workers changed.".to_owned());
-    }
-    lines.extend(
-        report
-            .needs_restart
-            .iter()
-            .map(|section| format!("[{section}] changed: this takes effect when the switch is started again.")),
-    );
-    lines.extend(report.warnings.iter().map(|warning| format!("Warning: {warning}")));
-    if lines.is_empty() { "Nothing changed.".to_owned() } else { lines.join("\n") }
-}
-
 pub(super) fn version(version: &Version) -> String {
     format!("{} {}", version.name, version.version)
 }
@@ -318,13 +289,5 @@ mod tests {
         let confined = Confined { enabled: true, capabilities, places: vec![place], ..Confined::default() };
         let shown = confinement(&confined);
         assert!(shown.contains("CAP_NET_RAW") && shown.lines().last().unwrap().contains("/run/m"), "{shown}");
-    }
-
-    #[test]
-    fn an_empty_reload_says_so() {
-        assert_eq!(reload(&ReloadReport::default()), "Nothing changed.");
-        let report =
-            ReloadReport { added: vec!["a".into()], needs_restart: vec!["metrics".into()], ..Default::default() };
-        assert!(reload(&report).starts_with("Ports added: a\n[metrics] changed"));
     }
 }

@@ -16,5 +16,5 @@ mod tx;
 
 pub use layout::{RxConfig, TxConfig};
 pub use promiscuous::Promiscuous;
-pub use rx::{PacketRx, RxFrame, RxStatistics, Vlan};
-pub use tx::{Flushed, PacketTx, PushError};
+pub use rx::{PacketRx, RxFrame, RxMonitor, RxStatistics, Vlan};
+pub use tx::{Flushed, PacketTx, PushError, TxState};

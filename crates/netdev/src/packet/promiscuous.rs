@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use super::socket::Socket;
-use crate::{Interface, Result};
+use crate::{Link, Result};
 
 /// Has an interface receive frames for every address, for whoever receives from it, as long as this lives.
 #[derive(Debug)]
@@ -13,8 +13,8 @@ pub struct Promiscuous {
 
 impl Promiscuous {
     /// Begins to.
-    pub fn set(interface: &Interface) -> Result<Self> {
-        let socket = Socket::open(interface)?;
+    pub fn set(link: &Link) -> Result<Self> {
+        let socket = Socket::open(link)?;
         socket.set_promiscuous()?;
         Ok(Self { _socket: socket.into_fd() })
     }

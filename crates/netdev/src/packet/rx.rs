@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::{ptr, slice};
 
 use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
@@ -12,7 +13,7 @@ use super::checksum::Unfinished;
 use super::layout::{RxConfig, RxLayout};
 use super::mapping::Mapping;
 use super::socket::{EVERY_PROTOCOL, Socket, get};
-use crate::{ETHERNET_HEADER, Error, Interface, Result, VLAN_TAG};
+use crate::{ETHERNET_HEADER, Error, Link, Result, VLAN_TAG};
 
 /// A receive ring on an interface: every frame that arrives there, for whatever address, and none that leaves.
 ///
@@ -38,7 +39,7 @@ use crate::{ETHERNET_HEADER, Error, Interface, Result, VLAN_TAG};
 pub struct PacketRx {
     // First, because fields are dropped in this order and the mapping keeps no claim on the socket.
     ring: Mapping,
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     layout: RxLayout,
     /// The block that goes back first.
     oldest: Cell<usize>,
@@ -49,8 +50,11 @@ pub struct PacketRx {
     next: Cell<usize>,
     /// Frames of the last held block that were not handed out yet.
     remaining: Cell<u32>,
-    statistics: Cell<RxStatistics>,
 }
+
+/// Counts what became of frames before a ring had them, while somebody else takes frames out of it.
+#[derive(Debug)]
+pub struct RxMonitor(Weak<OwnedFd>);
 
 /// A frame on loan from the receive ring.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +74,7 @@ pub struct Vlan {
     pub tci: u16,
 }
 
-/// What the kernel counted since the ring was opened.
+/// What the kernel counted in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxStatistics {
     /// Frames that arrived, dropped ones included.
@@ -87,22 +91,21 @@ impl PacketRx {
     /// Several rings form a fanout group of their own: each flow goes to one of them by its hash. Frames are received
     /// from the return of this function on, by all queues alike. The interface should be up; one ring also opens on an
     /// interface that is down and receives once that is up.
-    pub fn open(interface: &str, queues: usize, config: &RxConfig) -> Result<Vec<Self>> {
-        let problem = |problem| Error::Config { interface: interface.to_owned(), problem };
+    pub fn open(link: &Link, queues: usize, config: &RxConfig) -> Result<Vec<Self>> {
+        let problem = |problem| Error::Config { interface: link.name.clone(), problem };
         // PACKET_FANOUT_MAX of older kernels.
         const MAX_QUEUES: usize = 256;
         if !(1..=MAX_QUEUES).contains(&queues) {
             return Err(problem(format!("{queues} receive rings are not possible; choose 1 to {MAX_QUEUES}")));
         }
-        let interface = Interface::open(interface)?;
-        interface.require_ethernet()?;
-        let longest = interface.mtu()? + ETHERNET_HEADER + VLAN_TAG;
+        link.require_ethernet()?;
+        let longest = link.mtu + ETHERNET_HEADER + VLAN_TAG;
         let layout = RxLayout::new(config, rustix::param::page_size(), longest).map_err(problem)?;
 
         let mut group = None;
         let mut opened = Vec::with_capacity(queues);
         for _ in 0..queues {
-            let socket = Socket::open(&interface)?;
+            let socket = Socket::open(link)?;
             // All before the bind, so that no frame comes in that this option or ring would have kept out.
             socket.set(libc::PACKET_IGNORE_OUTGOING, 1, "leave out the frames it sends")?;
             socket.set(libc::PACKET_VNET_HDR, 1, "ask for what is left to do in a frame")?;
@@ -133,13 +136,12 @@ impl PacketRx {
     fn new(socket: OwnedFd, ring: Mapping, layout: RxLayout) -> Self {
         Self {
             ring,
-            socket,
+            socket: Arc::new(socket),
             layout,
             oldest: Cell::new(0),
             held: Cell::new(0),
             next: Cell::new(0),
             remaining: Cell::new(0),
-            statistics: Cell::default(),
         }
     }
 
@@ -190,17 +192,9 @@ impl PacketRx {
         self.held.set(held);
     }
 
-    /// What the kernel counted since the ring was opened (one system call).
-    pub fn statistics(&self) -> io::Result<RxStatistics> {
-        // The three members of tpacket_stats_v3. Reading resets the kernel's counters.
-        let [packets, drops, freezes] =
-            get::<[u32; 3]>(self.socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
-        let mut sum = self.statistics.get();
-        sum.packets += u64::from(packets);
-        sum.drops += u64::from(drops);
-        sum.freezes += u64::from(freezes);
-        self.statistics.set(sum);
-        Ok(sum)
+    /// What counts for this ring. One is enough: what one was told, another is not.
+    pub fn monitor(&self) -> RxMonitor {
+        RxMonitor(Arc::downgrade(&self.socket))
     }
 
     /// Takes the error that the kernel left with the socket, such as `ENETDOWN` when the interface went down. Until it
@@ -287,6 +281,20 @@ impl PacketRx {
     }
 }
 
+impl RxMonitor {
+    /// What the kernel has counted since this was asked last (one system call); `None` once the ring is closed.
+    pub fn take(&self) -> Option<io::Result<RxStatistics>> {
+        let socket = self.0.upgrade()?;
+        // The three members of tpacket_stats_v3. Reading resets the kernel's counters.
+        let counted = get::<[u32; 3]>(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        Some(counted.map(|[packets, drops, freezes]| RxStatistics {
+            packets: packets.into(),
+            drops: drops.into(),
+            freezes: freezes.into(),
+        }))
+    }
+}
+
 /// For poll and epoll: readable while there is a block to take, and also while the newest one is on loan, so a caller
 /// that waits should have released everything (or wait for edges).
 impl AsFd for PacketRx {
@@ -314,11 +322,6 @@ impl<'a> RxFrame<'a> {
     /// Whether the kernel or the NIC has checked the transport checksum and found it right.
     pub const fn checksum_valid(&self) -> bool {
         self.status & libc::TP_STATUS_CSUM_VALID != 0
-    }
-
-    /// Whether the ring has dropped frames before this one, not reported yet by [`PacketRx::statistics`].
-    pub const fn is_losing(&self) -> bool {
-        self.status & libc::TP_STATUS_LOSING != 0
     }
 
     /// Whether the frame was longer than a block and is cut.

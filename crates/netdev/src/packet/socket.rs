@@ -6,7 +6,7 @@ use std::{io, mem};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::mapping::Mapping;
-use crate::{Error, Interface, Result};
+use crate::{Error, Link, Result};
 
 /// `ETH_P_ALL` in network byte order.
 pub(super) const EVERY_PROTOCOL: u16 = (libc::ETH_P_ALL as u16).to_be();
@@ -16,27 +16,28 @@ pub(super) const NO_PROTOCOL: u16 = 0;
 const MEMORY: &str = "make the ring smaller or free memory";
 const OPTION: &str = "check that the kernel is 4.20 or newer";
 
-/// A raw packet socket on its way to be bound to `interface`.
+/// A raw packet socket on its way to be bound to an interface.
 pub(super) struct Socket<'a> {
     fd: OwnedFd,
-    interface: &'a Interface,
+    link: &'a Link,
 }
 
 impl<'a> Socket<'a> {
     /// Opens a non-blocking socket that receives nothing until it is bound.
-    pub(super) fn open(interface: &'a Interface) -> Result<Self> {
+    pub(super) fn open(link: &'a Link) -> Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(Error::system(
-            interface.name(),
+        let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(Error::refused(
+            &link.name,
             "open a packet socket",
-            "run with CAP_NET_RAW",
+            "CAP_NET_RAW",
+            "check the limit on open files",
         ))?;
-        Ok(Self { fd, interface })
+        Ok(Self { fd, link })
     }
 
     /// Sets an option of level `SOL_PACKET`.
     pub(super) fn set<T: Copy>(&self, option: libc::c_int, value: T, action: &'static str) -> Result<()> {
-        self.set_at(libc::SOL_PACKET, option, value).map_err(Error::system(self.interface.name(), action, OPTION))
+        self.set_at(libc::SOL_PACKET, option, value).map_err(Error::system(&self.link.name, action, OPTION))
     }
 
     /// Asks for the ring `request` in the format `version` and maps its `bytes` bytes.
@@ -48,7 +49,7 @@ impl<'a> Socket<'a> {
         bytes: usize,
     ) -> Result<Mapping> {
         self.set(libc::PACKET_VERSION, version as libc::c_int, "choose the ring format")?;
-        let name = self.interface.name();
+        let name = &self.link.name;
         self.set_at(libc::SOL_PACKET, option, request).map_err(Error::system(name, "set up a packet ring", MEMORY))?;
         Mapping::new(self.fd.as_fd(), bytes).map_err(Error::system(name, "map a packet ring", MEMORY))
     }
@@ -56,7 +57,7 @@ impl<'a> Socket<'a> {
     /// Has the interface receive frames for every address while this socket exists.
     pub(super) fn set_promiscuous(&self) -> Result<()> {
         let membership = libc::packet_mreq {
-            mr_ifindex: self.interface.index()?.cast_signed(),
+            mr_ifindex: self.link.index.cast_signed(),
             mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
             mr_alen: 0,
             mr_address: [0; 8],
@@ -70,7 +71,7 @@ impl<'a> Socket<'a> {
         let mut drop = libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
         let program = libc::sock_fprog { len: 1, filter: &raw mut drop };
         self.set_at(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program).map_err(Error::system(
-            self.interface.name(),
+            &self.link.name,
             "attach a filter",
             OPTION,
         ))
@@ -79,7 +80,7 @@ impl<'a> Socket<'a> {
     /// Ends [`Self::receive_nothing`].
     pub(super) fn receive_again(&self) -> Result<()> {
         self.set_at(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0).map_err(Error::system(
-            self.interface.name(),
+            &self.link.name,
             "detach a filter",
             OPTION,
         ))
@@ -96,12 +97,12 @@ impl<'a> Socket<'a> {
         let help = "check that the interface is up and has not been removed";
         let argument = kind << 16 | u32::from(id.unwrap_or(0));
         self.set_at(libc::SOL_PACKET, libc::PACKET_FANOUT, argument).map_err(Error::system(
-            self.interface.name(),
+            &self.link.name,
             "join the fanout group of its queues",
             help,
         ))?;
         let joined: u32 = get(self.fd.as_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT).map_err(Error::system(
-            self.interface.name(),
+            &self.link.name,
             "read the fanout group of its queues",
             help,
         ))?;
@@ -115,7 +116,7 @@ impl<'a> Socket<'a> {
         let bytes = bytes.min(i32::MAX as usize / 2);
         set_socket_send_buffer_size_force(&self.fd, bytes)
             .or_else(|_| set_socket_send_buffer_size(&self.fd, bytes))
-            .map_err(Error::system(self.interface.name(), "size the send buffer", MEMORY))
+            .map_err(Error::system(&self.link.name, "size the send buffer", MEMORY))
     }
 
     /// Binds the socket; from here on it receives frames of `protocol` (network byte order).
@@ -124,15 +125,13 @@ impl<'a> Socket<'a> {
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
         address.sll_family = libc::AF_PACKET as libc::c_ushort;
         address.sll_protocol = protocol;
-        address.sll_ifindex = self.interface.index()?.cast_signed();
+        address.sll_ifindex = self.link.index.cast_signed();
         let length = size_of_val(&address) as libc::socklen_t;
         // SAFETY: the address lives until the call returns and has the given length.
         let result = unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), length) };
         if result < 0 {
             let help = "check that the interface has not been removed";
-            return Err(Error::system(self.interface.name(), "bind a packet socket to it", help)(
-                io::Error::last_os_error(),
-            ));
+            return Err(Error::system(&self.link.name, "bind a packet socket to it", help)(io::Error::last_os_error()));
         }
         Ok(())
     }

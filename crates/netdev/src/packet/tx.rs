@@ -5,14 +5,15 @@ use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use libc::tpacket2_hdr;
 
 use super::layout::{TX_FRAME_OFFSET, TxConfig, TxLayout};
 use super::mapping::Mapping;
 use super::socket::{NO_PROTOCOL, Socket};
-use crate::{ETHERNET_HEADER, Error, Interface, RawSegment, Result, VLAN_TAG};
+use crate::{ETHERNET_HEADER, Error, Link, RawSegment, Result, VLAN_TAG};
 
 /// Frames that one flush moves up behind lost ones before it leaves the rest to the next. A burst of 45 frames that are
 /// all refused stays below; a whole ring of them must not stop a worker for milliseconds.
@@ -28,9 +29,8 @@ pub struct PacketTx {
     // First, because fields are dropped in this order and the mapping keeps no claim on the socket.
     ring: Mapping,
     socket: OwnedFd,
-    interface: Interface,
     layout: TxLayout,
-    mtu: Cell<usize>,
+    state: Arc<TxState>,
     // Frames are numbered as they are pushed; a frame's slot is its number modulo the number of slots.
     // `done <= sent <= pushed <= done + slots`.
     /// Slots of frames before this one are known to be free.
@@ -39,6 +39,26 @@ pub struct PacketTx {
     sent: Cell<usize>,
     /// The next frame's number.
     pushed: Cell<usize>,
+}
+
+/// What a transmit ring has to know of its interface. Whoever hears of the interface's changes keeps it up to date: the
+/// ring itself never asks.
+#[derive(Debug)]
+pub struct TxState {
+    mtu: AtomicUsize,
+    is_up: AtomicBool,
+}
+
+impl TxState {
+    fn new(link: &Link) -> Self {
+        Self { mtu: AtomicUsize::new(link.mtu), is_up: AtomicBool::new(link.is_up) }
+    }
+
+    /// The interface is so now.
+    pub fn set(&self, link: &Link) {
+        self.mtu.store(link.mtu, Ordering::Relaxed);
+        self.is_up.store(link.is_up, Ordering::Relaxed);
+    }
 }
 
 /// Why a frame was not put into the ring.
@@ -82,14 +102,11 @@ pub struct Flushed {
 
 impl PacketTx {
     /// Opens a transmit ring on an interface.
-    pub fn open(interface: &str, config: &TxConfig) -> Result<Self> {
-        let interface = Interface::open(interface)?;
-        interface.require_ethernet()?;
+    pub fn open(link: &Link, config: &TxConfig) -> Result<Self> {
+        link.require_ethernet()?;
         let layout = TxLayout::new(config, rustix::param::page_size())
-            .map_err(|problem| Error::Config { interface: interface.name().to_owned(), problem })?;
-        let mtu = interface.mtu()?;
-
-        let socket = Socket::open(&interface)?;
+            .map_err(|problem| Error::Config { interface: link.name.clone(), problem })?;
+        let socket = Socket::open(link)?;
         if config.bypass_qdisc {
             socket.set(libc::PACKET_QDISC_BYPASS, 1, "bypass its queueing discipline")?;
         }
@@ -101,9 +118,8 @@ impl PacketTx {
         Ok(Self {
             ring,
             socket: socket.into_fd(),
-            interface,
             layout,
-            mtu: Cell::new(mtu),
+            state: Arc::new(TxState::new(link)),
             done: Cell::new(0),
             sent: Cell::new(0),
             pushed: Cell::new(0),
@@ -124,14 +140,12 @@ impl PacketTx {
     /// The longest frame that can be pushed, header included: MTU + 14, or what a slot holds if that is less. A frame
     /// with an 802.1Q tag may be 4 bytes longer, as far as the slot holds it.
     pub fn max_frame(&self) -> usize {
-        (self.mtu.get() + ETHERNET_HEADER).min(self.layout.max_frame())
+        (self.state.mtu.load(Ordering::Relaxed) + ETHERNET_HEADER).min(self.layout.max_frame())
     }
 
-    /// Reads the interface's MTU again. It is read at opening and when the kernel finds a frame too long, so this is
-    /// for raising it.
-    pub fn refresh_mtu(&self) -> Result<()> {
-        self.mtu.set(self.interface.mtu()?);
-        Ok(())
+    /// What it goes by, to be kept up to date.
+    pub fn state(&self) -> Arc<TxState> {
+        self.state.clone()
     }
 
     /// Puts one frame, gathered from slices, into the ring. It is sent by the next [`flush`](Self::flush).
@@ -173,14 +187,13 @@ impl PacketTx {
             // there for ever: some call has to take it out.
             match error.raw_os_error() {
                 _ if self.pending() > 0 && self.status_of(self.sent.get()) & libc::TP_STATUS_WRONG_FORMAT != 0 => {
-                    // A failure means that the interface is gone, which the next send says.
-                    let _ = self.refresh_mtu();
                     moves += self.remove_first();
                     flushed.wrong_format += 1;
                 }
                 Some(libc::EAGAIN) => break,
-                Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) if !self.interface.is_up().unwrap_or(false) => {
-                    // Frames that waited for the link would be stale when it is back.
+                // Frames that waited for the link would be stale when it is back; one that is gone does not come back.
+                Some(libc::ENXIO | libc::ENODEV) => flushed.link_down += self.remove_all(),
+                Some(libc::ENETDOWN) if !self.state.is_up.load(Ordering::Relaxed) => {
                     flushed.link_down += self.remove_all();
                 }
                 // ENETDOWN: a virtual interface without a queueing discipline whose driver's queue is full.

@@ -52,6 +52,11 @@ impl Netns {
         String::from_utf8_lossy(&output.stdout).contains("state UP")
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Runs `ip` with these arguments in the namespace.
     pub fn ip(&self, arguments: &str) {
         let mut words = vec!["ip", "-n", &self.name];

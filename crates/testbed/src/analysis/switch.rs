@@ -5,7 +5,9 @@ use super::pattern::{Pattern, Way};
 use crate::wire::queue_sizes;
 use clap::Args;
 use engine::Switch;
-use engine::spec::{Analysis, Driver, Idle, MappingSpec, Mode, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec};
+use engine::spec::{
+    Access, Analysis, Driver, Idle, MappingSpec, Mode, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec,
+};
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 
@@ -67,7 +69,13 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
         queue_sizes: queue_size,
         packed,
     };
-    let guest = Driver::VhostUser { socket: switch.function.clone(), mode: Mode::Server, queues: 1 };
+    let guest = Driver::VhostUser {
+        socket: switch.function.clone(),
+        mode: Mode::Server,
+        access: Access::default(),
+        queues: 1,
+        any_memory: false,
+    };
     let mapped = receive == Way::Zero || transmit == Way::Zero;
     let mapping = MappingSpec {
         from: "nic".into(),

@@ -18,7 +18,11 @@ use virtqueue::{Format, MAX_QUEUE_SIZE, Negotiated, features};
 /// A message that a frontend must not send. It ends the session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
-    #[error("there is no queue {index}; there are {queues}")]
+    #[error(
+        "there is no queue {index}: this port has {pairs} queue pair{s}, {queues} queues; give the guest no more (QEMU's \
+         `queues=`), or set `queues` of the port to {wanted}",
+        pairs = .queues / 2, s = if *.queues == 2 { "" } else { "s" }, wanted = .index / 2 + 1
+    )]
     NoSuchQueue { index: u32, queues: usize },
     #[error("queue {index} cannot have {size} descriptors: 1 to {MAX_QUEUE_SIZE}, a power of two for split rings")]
     QueueSize { index: u32, size: u32 },
@@ -56,6 +60,8 @@ pub(super) struct Device {
     /// What the frontend accepted.
     features: Option<u64>,
     pub(super) protocol_features: u64,
+    /// The frontend asked how many queue pairs there are.
+    pub(super) counted: bool,
     described: String,
     /// What others notice of what was done since this was asked for last, see [`super::pace`].
     effort: u32,
@@ -74,6 +80,7 @@ impl Device {
             repeats: Repeats::default(),
             features: None,
             protocol_features: 0,
+            counted: false,
             described: String::new(),
             effort: 0,
         }
@@ -174,6 +181,19 @@ impl Device {
         self.rings.iter_mut().for_each(|ring| *ring = Ring::default());
         self.features = None;
         Ok(())
+    }
+
+    /// What to say if the frontend leaves now. A QEMU whose guest is to have more queues than there are asks for their
+    /// number, leaves without a word, and comes back at once.
+    pub(super) fn too_few_queues(&self) -> Option<String> {
+        let pairs = self.rings.len() / 2;
+        let plural = if pairs == 1 { "" } else { "s" };
+        (self.counted && self.features.is_none()).then(|| {
+            format!(
+                "it was told that this port has {pairs} queue pair{plural}, and may want more: give the guest no more \
+                 (QEMU's `queues=`), or raise `queues` of the port"
+            )
+        })
     }
 
     pub(super) fn index(&self, index: u32) -> Result<usize, Refused> {

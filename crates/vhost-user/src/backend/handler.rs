@@ -146,6 +146,7 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     /// Of a network device this is asked, and answered, in pairs (QEMU and DPDK agree on that).
     fn get_queue_num(&mut self) -> Result<u64> {
+        self.counted = true;
         Ok(self.rings.len() as u64 / 2)
     }
 

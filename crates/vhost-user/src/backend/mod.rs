@@ -1,5 +1,6 @@
 //! The device role: serves a frontend on a socket, and hands its queues to their owner.
 
+mod backoff;
 mod control;
 mod device;
 mod handler;

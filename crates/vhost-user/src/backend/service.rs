@@ -1,12 +1,14 @@
 //! One thread per socket: gets a connection, serves it, gets the next one.
 
+use super::backoff::Backoff;
 use super::control::Control;
 use super::device::Device;
 use super::pace::Pace;
-use super::{Error, Options, Queues, session};
+use super::session::{self, Ending};
+use super::{Error, Options, Queues};
 use crate::journal::Journal;
 use crate::socket::{Listener, connect};
-use crate::{MAX_QUEUE_PAIRS, Mode};
+use crate::{MAX_QUEUE_PAIRS, Mode, wait};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -90,23 +92,31 @@ struct Thread {
 
 impl Thread {
     fn run(&self, mut source: Source) {
+        let mut backoff = Backoff::default();
         let mut pace = Pace::new(Instant::now());
         while let Some(stream) = self.next(&mut source) {
-            self.serve(stream, &mut pace);
+            if backoff.is_calm() {
+                self.journal.info(format_args!("a vhost-user frontend connected"));
+            }
+            let began = Instant::now();
+            let ending = self.serve(stream, &mut pace);
+            let noted = backoff.ended(began.elapsed(), &ending);
+            if let Some(line) = noted {
+                self.journal.info(format_args!("{line}"));
+            }
+            self.queues.disconnected(&ending.reason);
+            self.control.sleep(backoff.pause());
         }
     }
 
-    fn serve(&self, stream: UnixStream, pace: &mut Pace) {
+    fn serve(&self, stream: UnixStream, pace: &mut Pace) -> Ending {
         let stream = Arc::new(stream);
         self.control.begin(stream.clone());
         self.queues.connected();
-        self.journal.info(format_args!("a vhost-user frontend connected"));
         let device = Device::new(&self.options, self.queues.clone(), self.journal.clone());
-        let reason = session::serve(&stream, &self.control, device, (pace, &self.journal));
+        let ending = session::serve(&stream, &self.control, device, (pace, &self.journal));
         self.control.end();
-        drop(stream);
-        self.journal.info(format_args!("the vhost-user session ended: {reason}"));
-        self.queues.disconnected(&reason);
+        ending
     }
 
     /// The next connection, or `None` if the service stops.
@@ -117,6 +127,8 @@ impl Thread {
             }
             match source {
                 Source::Listener(listener) => match listener.accept() {
+                    // Whoever left before its turn came has no session, and makes nobody wait.
+                    Ok(Some(stream)) if wait::is_over(&stream) => {}
                     Ok(Some(stream)) => return Some(stream),
                     Ok(None) => self.control.wait_for(listener),
                     Err(e) => {

@@ -2,7 +2,7 @@
 
 use super::control::Control;
 use super::device::{Device, Refused};
-use super::inbox::{self, HEADER, Header};
+use super::inbox::{self, End, HEADER, Header};
 use super::pace::{Pace, Wait};
 use crate::journal::Journal;
 use std::io::Read;
@@ -12,18 +12,34 @@ use std::time::Instant;
 use vhost::vhost_user::message::{FrontendReq, VhostUserHeaderFlag};
 use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures};
 
+/// How a session ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ending {
+    pub(super) reason: String,
+    /// The frontend simply left.
+    pub(super) left: bool,
+}
+
 /// Serves the frontend behind `stream` until it ends or breaks the rules; returns why it ended. No queue runs, and none
 /// of the frontend's memory and descriptors is held, when this returns.
-pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device, pace: (&mut Pace, &Journal)) -> String {
+pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device, pace: (&mut Pace, &Journal)) -> Ending {
     let (pace, journal) = pace;
     let device = Arc::new(Mutex::new(device));
     let mut handler = match stream.try_clone() {
         Ok(clone) => BackendReqHandler::from_stream(clone, device.clone()),
-        Err(e) => return format!("cannot duplicate the connection: {e}"),
+        Err(e) => return Ending { reason: format!("cannot duplicate the connection: {e}"), left: false },
     };
+    let mut left = false;
     let reason = loop {
         let header = match inbox::next(stream, control) {
             Ok(header) => header,
+            Err(End::Closed) => match lock(&device).too_few_queues() {
+                Some(hint) => break format!("{}; {hint}", End::Closed),
+                None => {
+                    left = true;
+                    break End::Closed.to_string();
+                }
+            },
             Err(end) => break end.to_string(),
         };
         let done = if header.request == u32::from(FrontendReq::SET_VRING_ENABLE) {
@@ -48,10 +64,11 @@ pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device, pace
             control.sleep(time);
         }
     };
-    match lock(&device).halt_all() {
+    let reason = match lock(&device).halt_all() {
         Ok(()) => reason,
         Err(unstopped) => format!("{reason}; {unstopped}"),
-    }
+    };
+    Ending { reason, left }
 }
 
 fn lock(device: &Mutex<Device>) -> MutexGuard<'_, Device> {

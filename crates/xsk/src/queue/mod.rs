@@ -9,7 +9,7 @@ mod socket;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use crate::{Result, Umem};
+use crate::{Interface, Result, Umem};
 pub use config::{Bound, Mode, QueueConfig};
 pub use halves::{Completion, Fill, Rx, Sending, Tx};
 pub(crate) use socket::Socket;
@@ -36,8 +36,8 @@ impl Queue {
     ///
     /// If the memory already serves an open queue, this one shares it, and with it the mode, how it is woken and
     /// whether frames have several parts: what is asked for must agree.
-    pub fn open(umem: &Arc<Umem>, interface: &str, queue: u32, config: &QueueConfig) -> Result<Self> {
-        config.check(interface)?;
+    pub fn open(umem: &Arc<Umem>, interface: &Interface, queue: u32, config: &QueueConfig) -> Result<Self> {
+        config.check(&interface.name)?;
         open::open(umem, interface, queue, config)
     }
 

@@ -27,9 +27,8 @@ use crate::{Error, Interface, Result, Umem};
 /// Pauses between two attempts to bind: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
-pub(super) fn open(umem: &Arc<Umem>, interface: &str, queue: u32, config: &QueueConfig) -> Result<Queue> {
-    let interface = Interface::open(interface)?;
-    let name = interface.name();
+pub(super) fn open(umem: &Arc<Umem>, interface: &Interface, queue: u32, config: &QueueConfig) -> Result<Queue> {
+    let name = &interface.name;
     let fd = create(name)?;
 
     let rings = "choose smaller rings";
@@ -55,7 +54,7 @@ pub(super) fn open(umem: &Arc<Umem>, interface: &str, queue: u32, config: &Queue
     let rx = ring::map(fd.as_fd(), XDP_PGOFF_RX_RING, &offsets.rx, config.rx).map_err(failed)?;
     let tx = ring::map(fd.as_fd(), XDP_PGOFF_TX_RING, &offsets.tx, config.tx).map_err(failed)?;
 
-    let socket = Binding { umem, interface: &interface, queue, config, tx_budget, registered: false }.complete(fd)?;
+    let socket = Binding { umem, interface, queue, config, tx_budget, registered: false }.complete(fd)?;
     Ok(Queue {
         fill: Fill { ring: Producer::new(fill), socket: socket.clone() },
         rx: Rx { ring: Consumer::new(rx), socket: socket.clone() },
@@ -110,7 +109,7 @@ impl Binding<'_> {
                 }
                 Err(errno) if self.is_busy(errno, peer.as_deref()) => {
                     if start.elapsed() >= self.config.busy_wait {
-                        let interface = self.interface.name().to_owned();
+                        let interface = self.interface.name.clone();
                         return Err(Error::QueueBusy { interface, queue: self.queue, waited: self.config.busy_wait });
                     }
                 }
@@ -124,7 +123,7 @@ impl Binding<'_> {
 
     /// Binds once. The outer error is for good, the inner one is what bind(2) says.
     fn attempt(&mut self, fd: &OwnedFd, peer: Option<&Socket>) -> Result<Result<(), Errno>> {
-        let (index, queue) = (self.interface.index(), self.queue);
+        let (index, queue) = (self.interface.index, self.queue);
         if let Some(peer) = peer.filter(|_| !self.registered) {
             self.agree(&peer.bound)?;
             // What else there is to choose comes from the other socket, and must not be said again (`xsk_bind`).
@@ -157,7 +156,7 @@ impl Binding<'_> {
                 Errno::NOBUFS => "raise the limit on locked memory (RLIMIT_MEMLOCK), or grant CAP_IPC_LOCK",
                 _ => "check that there is enough memory",
             };
-            Error::system(self.interface.name(), "register the memory for AF_XDP", help)(errno)
+            Error::system(&self.interface.name, "register the memory for AF_XDP", help)(errno)
         })
     }
 
@@ -174,7 +173,7 @@ impl Binding<'_> {
             return Ok(());
         };
         Err(Error::Config {
-            interface: self.interface.name().to_owned(),
+            interface: self.interface.name.clone(),
             problem: format!(
                 "queue {} shares its memory with queue {} of {:?}, which {problem}; choose the same",
                 self.queue, peer.queue, peer.interface
@@ -184,13 +183,13 @@ impl Binding<'_> {
 
     /// The queue is taken. The kernel says EINVAL if it is by the very socket whose memory is shared.
     fn is_busy(&self, errno: Errno, peer: Option<&Socket>) -> bool {
-        let same = |bound: &Bound| bound.index == self.interface.index() && bound.queue == self.queue;
+        let same = |bound: &Bound| bound.index == self.interface.index && bound.queue == self.queue;
         errno == Errno::BUSY || errno == Errno::INVAL && peer.is_some_and(|peer| same(&peer.bound))
     }
 
     fn explain(&self, errno: Errno) -> Error {
-        let interface = self.interface.name().to_owned();
-        let queues = self.interface.rx_queues().unwrap_or(u32::MAX);
+        let interface = self.interface.name.clone();
+        let queues = self.interface.queues;
         match errno {
             Errno::NODEV | Errno::NXIO => Error::NoInterface { interface },
             Errno::INVAL if self.queue >= queues => {
@@ -218,12 +217,12 @@ impl Binding<'_> {
 
     /// Asks what came out.
     fn finish(self, fd: OwnedFd, peer: Option<&Socket>) -> Result<Socket> {
-        let name = self.interface.name();
+        let name = &self.interface.name;
         let options = xdp_options(&fd).map_err(Error::system(name, "read the mode of a socket", "check the kernel"))?;
         let peer = peer.filter(|_| !self.registered).map(|peer| &peer.bound);
         let bound = Bound {
-            interface: name.to_owned(),
-            index: self.interface.index(),
+            interface: name.clone(),
+            index: self.interface.index,
             queue: self.queue,
             zero_copy: options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY),
             need_wakeup: peer.map_or(self.config.need_wakeup, |peer| peer.need_wakeup),

@@ -18,12 +18,6 @@ impl Bound {
     /// in zero-copy mode, nothing is written to the memory any more, and it may be put to another use. In copy mode that
     /// holds as soon as the halves are dropped. To be called in the network namespace in which the queue was opened.
     pub fn wait_released(&self, timeout: Duration) -> Result<()> {
-        match Interface::open(&self.interface) {
-            Ok(interface) if interface.index() == self.index => {}
-            // It is gone, and its queues with it.
-            Ok(_) | Err(Error::NoInterface { .. }) => return Ok(()),
-            Err(error) => return Err(error),
-        }
         // The kernel lets another socket have the queue only after the driver has let go of it (`xp_clear_dev`). In copy
         // mode the driver is not asked for anything.
         let config = QueueConfig {
@@ -35,7 +29,12 @@ impl Bound {
             busy_wait: timeout,
             ..<_>::default()
         };
-        open(&scratch(&self.interface)?, &self.interface, self.queue, &config).map(drop)
+        let interface = Interface { name: self.interface.clone(), index: self.index, queues: u32::MAX };
+        match open(&scratch(&self.interface)?, &interface, self.queue, &config) {
+            // It is gone, and its queues with it.
+            Ok(_) | Err(Error::NoInterface { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }
 

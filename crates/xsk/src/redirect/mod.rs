@@ -64,12 +64,11 @@ pub struct Redirect {
 
 impl Redirect {
     /// Attaches the program to an interface of the calling thread's network namespace.
-    pub fn attach(interface: &str, config: &RedirectConfig) -> Result<Self> {
-        let interface = Interface::open(interface)?;
-        let sockets = bpf::create_socket_map(interface.rx_queues()?)
-            .map_err(|source| denied(interface.name(), "create a map of AF_XDP sockets", source))?;
-        let program = load(&interface, config.multi_buffer, &config.steering, &sockets)?;
-        let try_one = |flags| bpf::link(program.as_fd(), interface.index(), flags);
+    pub fn attach(interface: &Interface, config: &RedirectConfig) -> Result<Self> {
+        let sockets = bpf::create_socket_map(interface.queues)
+            .map_err(|source| denied(&interface.name, "create a map of AF_XDP sockets", source))?;
+        let program = load(interface, config.multi_buffer, &config.steering, &sockets)?;
+        let try_one = |flags| bpf::link(program.as_fd(), interface.index, flags);
         let mut native_refused = None;
         let (attached, link) = match config.attach {
             Attach::Native => (Attached::Native, try_one(bpf::NATIVE)),
@@ -82,7 +81,8 @@ impl Redirect {
                 result => (Attached::Native, result),
             },
         };
-        let link = link.map_err(|source| explain(interface.name(), attached, source))?;
+        let link = link.map_err(|source| explain(&interface.name, attached, source))?;
+        let interface = interface.clone();
         Ok(Self { link, sockets, interface, attached, multi_buffer: config.multi_buffer, native_refused })
     }
 
@@ -104,14 +104,14 @@ impl Redirect {
     /// Brings the frames of a queue to its socket, from now on.
     pub fn insert(&self, rx: &Rx) -> Result<()> {
         let bound = rx.bound();
-        if bound.index != self.interface.index() {
+        if bound.index != self.interface.index {
             return Err(Error::Config {
-                interface: self.interface.name().to_owned(),
+                interface: self.interface.name.clone(),
                 problem: format!("a socket of {:?} can't take its frames; use one of its own", bound.interface),
             });
         }
         bpf::insert(&self.sockets, bound.queue, rx.as_fd()).map_err(Error::system(
-            self.interface.name(),
+            &self.interface.name,
             "redirect a queue to its socket",
             "check that the interface had this queue when the program was attached",
         ))
@@ -121,7 +121,7 @@ impl Redirect {
     pub fn remove(&self, queue: u32) -> Result<()> {
         match bpf::remove(&self.sockets, queue) {
             Err(error) if !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => {
-                Err(Error::system(self.interface.name(), "take a queue out of the redirect", "try again")(error))
+                Err(Error::system(&self.interface.name, "take a queue out of the redirect", "try again")(error))
             }
             _ => Ok(()),
         }
@@ -130,7 +130,7 @@ impl Redirect {
     /// Chooses other frames. There is no moment in between in which no program is attached, and none of the frames that
     /// were chosen before is on its way to a socket any more when this returns.
     pub fn steer(&self, steering: &Steering) -> Result<()> {
-        let name = self.interface.name();
+        let name = &self.interface.name;
         let program = load(&self.interface, self.multi_buffer, steering, &self.sockets)?;
         bpf::update_link(&self.link, program.as_fd()).map_err(Error::system(
             name,
@@ -157,10 +157,10 @@ fn load(interface: &Interface, multi_buffer: bool, steering: &Steering, sockets:
         && macs.len() > Steering::MOST_MACS
     {
         let problem = format!("frames can be steered by {} MAC addresses, not by {}", Steering::MOST_MACS, macs.len());
-        return Err(Error::Config { interface: interface.name().to_owned(), problem });
+        return Err(Error::Config { interface: interface.name.clone(), problem });
     }
     let code = program::redirect(steering, sockets.as_raw_fd());
-    load_code(interface.name(), &code, multi_buffer)
+    load_code(&interface.name, &code, multi_buffer)
 }
 
 fn load_code(interface: &str, code: &[Instruction], multi_buffer: bool) -> Result<OwnedFd> {

@@ -12,7 +12,10 @@ use std::time::{Duration, Instant};
 pub use memory::Memory;
 pub use netns::Netns;
 pub use packet::PacketSocket;
-use xsk::{Attach, Attached, Chunks, Descriptor, Mode, Queue, QueueConfig, Redirect, RedirectConfig, Steering, Umem};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+use xsk::{
+    Attach, Attached, Chunks, Descriptor, Interface, Mode, Queue, QueueConfig, Redirect, RedirectConfig, Steering, Umem,
+};
 
 /// Who a test's frames are for, unless it says otherwise.
 pub const TO: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -47,9 +50,18 @@ pub fn copy_mode() -> QueueConfig {
     QueueConfig { mode: Mode::Copy, fill: 64, rx: 64, tx: 64, completion: 64, ..QueueConfig::default() }
 }
 
+/// The interface of this name. One that is not there has an index that none has; the number of queues is the most that
+/// any of a test has.
+pub fn interface(name: &str) -> Interface {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
+    let index = netdevice::name_to_index(&socket, name).unwrap_or(i32::MAX.cast_unsigned());
+    Interface { name: name.to_owned(), index, queues: 3 }
+}
+
 /// A redirect of all frames, which must come out as asked for.
 pub fn redirect(interface: &str, attach: Attach) -> Redirect {
-    let redirect = Redirect::attach(interface, &RedirectConfig { attach, ..RedirectConfig::default() }).unwrap();
+    let redirect =
+        Redirect::attach(&self::interface(interface), &RedirectConfig { attach, ..RedirectConfig::default() }).unwrap();
     match attach {
         Attach::Auto | Attach::Native => assert_eq!(redirect.attached(), Attached::Native),
         Attach::Generic => assert_eq!(redirect.attached(), Attached::Generic),
@@ -70,7 +82,7 @@ impl Station {
     pub fn open(interface: &str, queue: u32, chunks: Chunks, bytes: usize, config: &QueueConfig) -> Self {
         let memory = Memory::new(&[bytes]);
         let umem = memory.umem(chunks);
-        let queue = Queue::open(&umem, interface, queue, config).unwrap();
+        let queue = Queue::open(&umem, &self::interface(interface), queue, config).unwrap();
         assert_eq!(queue.bound().zero_copy, config.mode == Mode::ZeroCopy);
         Self { queue, umem, memory }
     }

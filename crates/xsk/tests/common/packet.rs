@@ -4,7 +4,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use xsk::Interface;
+use super::interface;
 
 /// Sends frames from an interface, and receives those that the kernel got from it.
 pub struct PacketSocket {
@@ -12,7 +12,7 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    pub fn open(interface: &str) -> Self {
+    pub fn open(name: &str) -> Self {
         let protocol = (libc::ETH_P_ALL as u16).to_be();
         // SAFETY: no memory is passed.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol.into()) };
@@ -23,7 +23,7 @@ impl PacketSocket {
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = protocol;
-        address.sll_ifindex = Interface::open(interface).unwrap().index() as i32;
+        address.sll_ifindex = interface(name).index as i32;
         // SAFETY: the address lives until the call returns.
         let bound = unsafe { libc::bind(fd, (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as u32) };
         assert_eq!(bound, 0, "{}", io::Error::last_os_error());

@@ -234,6 +234,22 @@ impl MacTable {
         young.map(show).collect()
     }
 
+    /// Knows what `other` has learned behind ports that have a `place` here, too, and goes on counting where it stopped.
+    /// While nobody else learns.
+    pub fn remember(&self, other: &MacTable, now: u32, place: impl Fn(u16) -> Option<u16>) {
+        for (port, share) in (0..).zip(&other.shares) {
+            if let Some(own) = place(port).map(|port| &self.shares[usize::from(port)]) {
+                own.over_limit.store(share.over_limit.load(Ordering::Relaxed), Ordering::Relaxed);
+                own.no_room.store(share.no_room.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        for Learned { mac, vlan, port, seen } in other.entries(now) {
+            if let (Some(port), Some(seen)) = (place(port), seen) {
+                self.learn(Key::of(mac, vlan), port, seen);
+            }
+        }
+    }
+
     /// What was learned behind a port.
     pub fn learning(&self, port: u16) -> Learning {
         let share = &self.shares[usize::from(port)];

@@ -82,7 +82,7 @@ impl Bench {
         let spec = PortSpec::new("wan", Driver::Sink);
         let rules = Arc::new(Live::new(Rules::none()));
         let bell = Arc::new(crate::punt::Bell::new().unwrap());
-        let wan = Arc::new(PortShared::new(WAN.0, &spec, None, None, (&rules, [&bell, &bell])));
+        let wan = Arc::new(PortShared::new(WAN.0, &spec, None, (&rules, [&bell, &bell])));
         let tenancy = Tenancy::Trust(Vec::new());
         let spec =
             MappingSpec { from: "wan".into(), to: "fw".into(), pass_through: true, tenancy, copy_break: Some(0) };
@@ -150,6 +150,16 @@ fn a_queue_that_stops_gives_everything_back() {
     assert_eq!((bench.back(), bench.fault.take()), (usize::from(SIZE), None));
     drop(half);
     assert!(bench.memory.upgrade().is_none(), "nobody needs it any more");
+}
+
+#[test]
+fn nothing_is_lent_while_a_change_is_made() {
+    let bench = Bench::new();
+    let mapped = bench.mapping.queue(0).unwrap();
+    bench.mapping.at_rest(|| assert!(mapped.on_loan.get() == 0 && !mapped.is_reachable()));
+    assert!(mapped.is_reachable());
+    bench.lend();
+    assert_eq!((bench.fault.take(), bench.reason()), (None, String::new()));
 }
 
 #[test]

@@ -15,7 +15,7 @@ impl Session {
             return Err(format!(
                 "the hardware of {} fills buffers before frames can be steered by MAC address: set mode = \"copy\" at port \
                  \"{}\", or let the NIC steer and set steering = \"given\"",
-                self.watched.interface, self.shared.name
+                self.watched.link.name, self.shared.name
             ));
         }
         Ok(Steering::Destinations { macs: macs.clone(), groups: Groups::All })
@@ -35,8 +35,10 @@ impl Session {
         if queue > 0 || self.steering == Steering::All {
             return Ok(Box::new(half));
         }
-        let rings = PacketRx::open(&self.watched.interface, 1, &RxConfig::default()).map_err(|e| e.to_string())?;
-        let passed = rings.into_iter().next().map(|ring| PacketReceive::new(ring, self.shared.drops.clone()));
-        Ok(Box::new(Steered::new(half, passed.ok_or("there is no packet socket")?, self.mapped(queue))))
+        let rings = PacketRx::open(&self.watched.link, 1, &RxConfig::default()).map_err(|e| e.to_string())?;
+        let ring = rings.into_iter().next().ok_or("there is no packet socket")?;
+        *self.watched.passed.lock().unwrap() = vec![ring.monitor()];
+        let passed = PacketReceive::new(ring, self.shared.drops.clone());
+        Ok(Box::new(Steered::new(half, passed, self.mapped(queue))))
     }
 }

@@ -2,18 +2,20 @@
 
 use crate::drops::Reason;
 use crate::switch::shared::PortShared;
+use netdev::{Link, RxMonitor};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use xsk::Monitor;
+use xsk::{Interface, Monitor};
 
 /// What is watched of a session, wherever that is.
 pub(super) struct Watched {
-    pub(super) interface: String,
-    pub(super) index: u32,
-    /// What the sockets were opened for.
-    pub(super) mtu: usize,
+    /// The interface, as it was when the sockets were opened for it.
+    pub(super) link: Link,
+    pub(super) interface: Interface,
     /// Open sockets, and how many frames each had lost when it was last looked at.
     pub(super) monitors: Mutex<Vec<(Monitor, u64)>>,
+    /// Rings of what is steered to the kernel.
+    pub(super) passed: Mutex<Vec<RxMonitor>>,
     pub(super) failed: AtomicBool,
 }
 
@@ -29,5 +31,6 @@ impl Watched {
             *before = lost;
             true
         });
+        self.passed.lock().unwrap().iter().for_each(|ring| shared.count_losses(ring));
     }
 }

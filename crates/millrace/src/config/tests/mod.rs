@@ -44,15 +44,15 @@ fn a_small_file_gets_all_defaults() {
         socket = "c.sock"
         "#,
     );
-    let a = Driver::VhostUser { socket: "/etc/a.sock".into(), mode: Mode::Server, queues: 1 };
-    let b = Driver::VirtioUser {
-        socket: "/b.sock".into(),
-        mode: Mode::Client,
+    let a = Driver::VhostUser {
+        socket: "/etc/a.sock".into(),
+        mode: Mode::Server,
+        access: Access::default(),
         queues: 1,
-        queue_size: 256,
-        packed: false,
-        mac: Mac::from_name("b"),
+        any_memory: false,
     };
+    let b =
+        Driver::VirtioUser { socket: "/b.sock".into(), mode: Mode::Client, queues: 1, queue_size: 256, packed: false };
     let port = |name: &str, driver| Port {
         name: name.into(),
         driver,
@@ -219,7 +219,7 @@ fn missing_keys_are_reported_at_their_section() {
 fn port_options_are_judged() {
     let long = format!("driver='vhost-user', socket='{}'", "x".repeat(110));
     let cases = [
-        ("driver='tap', queues=0", "41: `queues` cannot be 0; give a number from 1 to 16"),
+        ("driver='tap', queues=0", "41: `queues` cannot be 0; give a number from 1 to 64"),
         ("driver='tap', mtu=10000", "38: `mtu` cannot be 10000; give a number from 68 to 9000"),
         ("driver='tap', interface='a b'", "44: `a b` cannot name a network interface; "),
         ("driver='generator', size=59", "45: `size` cannot be 59; give a number from 60 to 9000"),
@@ -236,6 +236,10 @@ fn port_options_are_judged() {
         (
             "driver='virtio-user', socket='s', queue-size=32",
             "65: `queue-size` cannot be 32; give a number from 64 to 1024",
+        ),
+        (
+            "driver='virtio-user', socket='s', mac='02:00:00:00:00:01'",
+            "58: `mac` means nothing to driver virtio-user; remove it; it is an option of generator. The switch sends no",
         ),
         ("driver='virtio-user', socket=''", "49: the path is empty; "),
         (&long, "48: the socket path is 115 bytes long, and the kernel takes 107; "),
@@ -296,6 +300,37 @@ socket = 's'
     for (error, start) in errors.iter().zip(starts) {
         assert!(error.starts_with(start), "{error} is not {start}");
     }
+}
+
+#[test]
+fn who_may_connect_is_judged() {
+    let cases = [
+        ("socket-mode='0666'", None),
+        ("socket-mode='660', socket-owner='root', socket-group='0', memory='any', queues=64", None),
+        ("socket-mode='66'", Some("`66` is no set of permissions; ")),
+        ("socket-mode='0999'", Some("`0999` is no set of permissions; ")),
+        ("socket-mode='01777'", Some("`01777` is no set of permissions; ")),
+        ("socket-mode='0444'", Some("nobody could connect to a socket of mode 0444; ")),
+        ("socket-owner='no-such-user'", Some("there is no user `no-such-user`; ")),
+        ("socket-group='no-such-group'", Some("there is no group `no-such-group`; ")),
+        ("mode='client', socket-mode='0660'", Some("`socket-mode` means nothing in mode \"client\"; ")),
+        ("memory='fuse'", Some("")),
+    ];
+    for (keys, expected) in cases {
+        let text = format!(
+            "port = [{{name='a', driver='vhost-user', socket='a', {keys}}}, {{name='b', driver='sink'}}]\n\
+             patch = [{{ports=['a', 'b']}}]\n"
+        );
+        match (Config::parse(Path::new("/etc/m.toml"), &text), expected) {
+            (Ok(_), None) => {}
+            (Err(report), Some(part)) => assert!(report.to_string().contains(part), "{keys}: {report}"),
+            (outcome, _) => panic!("{keys}: {outcome:?}"),
+        }
+    }
+    let text = "port = [{name='a', driver='vhost-user', socket='a', socket-mode='0620', socket-owner='7'}]";
+    let driver = Config::parse(Path::new("/etc/m.toml"), text).unwrap().0.ports.remove(0).driver;
+    let Driver::VhostUser { access, .. } = driver else { panic!("{driver:?}") };
+    assert_eq!(access, Access { mode: Some(0o620), owner: Some(7), group: None });
 }
 
 #[test]

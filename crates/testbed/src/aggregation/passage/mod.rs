@@ -124,7 +124,7 @@ impl Passage {
             }
             Between::AfPacket | Between::AfXdp => {
                 let link = Link::make(rig, config.exit, "wan", Lcores { forwarding: TRAFFIC_CPU, console: NODE_CPU })?;
-                let open = || PacketRx::open("up1", 1, &RxConfig::default());
+                let open = || PacketRx::open(&netdev::Link::named("up1")?, 1, &RxConfig::default());
                 let inside = link.namespace(1).map(|namespace| namespace.within(open));
                 let failed = |source| RigError::System { action: "the far end of the cable can't be entered", source };
                 let ring = inside.transpose().map_err(failed)?.transpose()?.and_then(|mut rings| rings.pop());

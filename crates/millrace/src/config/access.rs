@@ -1,0 +1,61 @@
+//! Who may connect to a socket: judging `socket-mode`, `socket-owner` and `socket-group`.
+
+use super::Mode;
+use super::build::Check;
+use super::raw::{At, RawPort};
+use engine::spec::Access;
+use nix::unistd::{Group, User};
+
+/// What the keys of a port say.
+pub(super) fn build(check: &mut Check, raw: &RawPort, mode: Mode) -> Access {
+    let given =
+        [("socket-mode", &raw.socket_mode), ("socket-owner", &raw.socket_owner), ("socket-group", &raw.socket_group)];
+    for (key, at) in given.into_iter().filter_map(|(key, field)| Some((key, field.as_ref()?))) {
+        if mode != Mode::Server {
+            let help = "remove it; whoever listens on the socket says who may connect";
+            check.error(&at.span, format!("`{key}` means nothing in mode \"client\""), help);
+        }
+    }
+    Access {
+        mode: raw.socket_mode.as_ref().and_then(|at| octal(check, at)),
+        owner: raw.socket_owner.as_ref().and_then(|at| {
+            number(check, at, "user", |name| User::from_name(name).ok().flatten().map(|user| user.uid.as_raw()))
+        }),
+        group: raw.socket_group.as_ref().and_then(|at| {
+            number(check, at, "group", |name| Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw()))
+        }),
+    }
+}
+
+fn octal(check: &mut Check, at: &At<String>) -> Option<u32> {
+    let digits = at.value.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(&at.value);
+    let mode = u32::from_str_radix(digits, 8).ok().filter(|_| digits.len() == 3 && !digits.starts_with('+'));
+    match mode {
+        None => check.error(
+            &at.span,
+            format!("`{}` is no set of permissions", at.value),
+            "give three octal digits, e.g. socket-mode = \"0660\" for the owner and the group",
+        ),
+        Some(mode) if mode & 0o222 == 0 => check.error(
+            &at.span,
+            format!("nobody could connect to a socket of mode {}", at.value),
+            "to connect takes the permission to write: give e.g. \"0660\"",
+        ),
+        Some(_) => {}
+    }
+    mode
+}
+
+/// A user or group, by number or by name.
+fn number(check: &mut Check, at: &At<String>, what: &str, find: impl Fn(&str) -> Option<u32>) -> Option<u32> {
+    // The last number says "unchanged".
+    let known = at.value.parse().ok().filter(|&id| id != u32::MAX).or_else(|| find(&at.value));
+    if known.is_none() {
+        check.error(
+            &at.span,
+            format!("there is no {what} `{}`", at.value),
+            format!("create it before, or give the number of another {what}"),
+        );
+    }
+    known
+}

@@ -1,0 +1,16 @@
+//! Sockets that are to belong to somebody else than the switch.
+
+use crate::config::{Config, Driver, Mode};
+use vhost_user::{SocketError, claim};
+
+/// Makes the sockets of vhost-user ports with an owner or group: once the switch is confined, it can't give them away.
+pub(crate) fn claim_all(config: &Config) -> Result<(), SocketError> {
+    for port in &config.ports {
+        if let Driver::VhostUser { socket, mode: Mode::Server, access, .. } = &port.driver
+            && (access.owner.is_some() || access.group.is_some())
+        {
+            claim(socket, access)?;
+        }
+    }
+    Ok(())
+}

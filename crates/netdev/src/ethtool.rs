@@ -1,0 +1,96 @@
+//! What an interface's driver tells of itself and its queues (`SIOCETHTOOL`): netlink has no word of the one, and needs
+//! a family of its own for the other.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::ifreq::request;
+use crate::{Error, Link, Result};
+
+/// `SIOCETHTOOL` of linux/sockios.h.
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+/// `ETHTOOL_GDRVINFO` of linux/ethtool.h.
+const GET_DRIVER: u32 = 0x03;
+/// `ETHTOOL_GCHANNELS` of linux/ethtool.h.
+const GET_CHANNELS: u32 = 0x3c;
+
+/// `struct ethtool_channels`.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    max: [u32; 4],
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+/// `struct ethtool_drvinfo`.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    /// Versions, bus, and counts of things that ethtool can show.
+    rest: [u8; 32 * 4 + 12 + 5 * 4],
+}
+
+const _: () = assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 196);
+
+/// Name of the driver, if it tells.
+pub fn driver(link: &Link) -> Option<String> {
+    let mut info = DriverInfo { command: GET_DRIVER, driver: [0; 32], rest: [0; _] };
+    ethtool(link, (&raw mut info).cast()).ok()?;
+    let name = info.driver.split(|&byte| byte == 0).next()?;
+    (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+}
+
+/// Number of receive queues in use; they count from 0. A driver that does not tell has one.
+pub fn rx_queues(link: &Link) -> Result<u32> {
+    let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
+    match ethtool(link, (&raw mut channels).cast()) {
+        Ok(()) => Ok((channels.rx + channels.combined).max(1)),
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(sysfs_queues(link).unwrap_or(1)),
+        Err(error) => {
+            let help = "check that the interface still exists (`ip link`)";
+            Err(Error::system(&link.name, "read its number of queues", help)(error))
+        }
+    }
+}
+
+/// The receive queues in sysfs, unless it shows an interface of another namespace: it shows those of the namespace that
+/// it was mounted in.
+fn sysfs_queues(link: &Link) -> Option<u32> {
+    let directory = format!("/sys/class/net/{}", link.name);
+    let index = std::fs::read_to_string(format!("{directory}/ifindex")).ok()?;
+    if index.trim().parse() != Ok(link.index) {
+        return None;
+    }
+    let queues = std::fs::read_dir(format!("{directory}/queues")).ok()?;
+    let rx = queues.flatten().filter(|queue| queue.file_name().as_encoded_bytes().starts_with(b"rx-")).count();
+    u32::try_from(rx).ok().filter(|&rx| rx > 0)
+}
+
+/// An ethtool request; `data` points to the structure of its command, a local of the caller.
+fn ethtool(link: &Link, data: *mut libc::c_char) -> io::Result<()> {
+    // Any socket serves.
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let mut request = request(&link.name);
+    request.ifr_ifru.ifru_data = data;
+    // SAFETY: SIOCETHTOOL takes a pointer to an ifreq, which lives until the call returns, as does the structure that it
+    // points to, which has the size that its command asks for.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_one_queue() {
+        assert_eq!(rx_queues(&Link::named("lo").unwrap()).unwrap(), 1);
+    }
+}

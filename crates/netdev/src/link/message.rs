@@ -1,0 +1,30 @@
+//! From netlink messages to interfaces.
+
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+
+use super::Link;
+
+impl From<LinkMessage> for Link {
+    fn from(message: LinkMessage) -> Self {
+        let flags = message.header.flags;
+        let mut link = Link {
+            index: message.header.index,
+            name: String::new(),
+            mac: [0; 6],
+            mtu: 0,
+            is_up: flags.contains(LinkFlags::Up),
+            has_carrier: flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
+            hardware: message.header.link_layer_type.into(),
+        };
+        for attribute in message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name = name,
+                LinkAttribute::Mtu(mtu) => link.mtu = mtu as usize,
+                // Other kinds of interfaces have addresses of other lengths.
+                LinkAttribute::Address(bytes) => link.mac = bytes.try_into().unwrap_or_default(),
+                _ => {}
+            }
+        }
+        link
+    }
+}
