@@ -243,7 +243,7 @@ pub fn run(messages: &[Message]) {
     }
     let _ = stream.shutdown(Shutdown::Write);
     drop(stream);
-    let ended = bench.gone.lock().unwrap().recv_timeout(Duration::from_secs(8));
+    let ended = bench.gone.lock().unwrap().recv_timeout(Duration::from_secs(50));
     ended.expect("a session ends when its frontend is gone");
 }
 

@@ -18,7 +18,12 @@ pub fn check(context: &Context) -> Result<(), Failure> {
         println!("NOT CHECKED: advisories; their database, https://github.com/rustsec/advisory-db, can't be reached");
     }
     for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
-        deny(context, manifest).args(&["check", "--hide-inclusion-graph"]).args(&QUIET).args(&checks).run()?;
+        deny(context, manifest)
+            .args(&["check", "--hide-inclusion-graph"])
+            .args(&QUIET)
+            .args(&checks)
+            .named(format!("cargo-deny, {manifest}"))
+            .run()?;
     }
     Ok(())
 }

@@ -155,7 +155,7 @@ fn http_is_answered_on_loopback() {
     with_exporter(&ListenAddress::Tcp("127.0.0.1:0".parse().unwrap()), |address| {
         let ask = |request: &str| {
             let stream = TcpStream::connect(address.unwrap()).unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
             exchange(stream, request)
         };
         // A client that says nothing holds up nobody.
