@@ -364,7 +364,7 @@ fn a_controller_sets_next_hops() -> Result<()> {
     let target = format!("unix:{}", homes[0].socket("of").display());
     let ofctl = |command: &str, arguments: &[&str]| {
         let mut ofctl = Command::new("ovs-ofctl");
-        ofctl.args(["-O", "OpenFlow13", "-t", "10", command, &target]).args(arguments);
+        ofctl.args(["-O", "OpenFlow13", "-t", "120", command, &target]).args(arguments);
         let output = ofctl.output().expect("ovs-ofctl runs; it is in the Debian package openvswitch-common");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.is_empty(), "{command} {arguments:?}: {said}");

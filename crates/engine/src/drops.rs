@@ -20,6 +20,8 @@ macro_rules! reasons {
 reasons! {
     /// The guest behind the destination had posted too few receive buffers: it is slower than what is sent to it.
     NoBuffers = "no-buffers",
+    /// The guest's receive buffers are in so many small pieces that one burst has no time to fill them.
+    Budget = "budget",
     /// The frame is longer than the destination takes: its buffers without mergeable buffers, its MTU, or its slots.
     TooLong = "too-long",
     /// The destination is down: no guest connected, its queue not enabled, or the interface down.
@@ -124,11 +126,14 @@ impl From<paflow::Reject> for Reason {
 /// Frames dropped at one port, by reason. Several workers may count here; none does so on the path of a frame that is
 /// delivered.
 #[derive(Debug)]
-pub struct Drops([AtomicU64; REASONS.len()]);
+pub struct Drops {
+    frames: [AtomicU64; REASONS.len()],
+    cut_short: AtomicU64,
+}
 
 impl Default for Drops {
     fn default() -> Self {
-        Drops([const { AtomicU64::new(0) }; REASONS.len()])
+        Drops { frames: [const { AtomicU64::new(0) }; REASONS.len()], cut_short: AtomicU64::new(0) }
     }
 }
 
@@ -136,12 +141,24 @@ impl Drops {
     /// Counts `frames` dropped for `reason`.
     #[cold]
     pub fn add(&self, reason: Reason, frames: u64) {
-        self.0[reason as usize].fetch_add(frames, Ordering::Relaxed);
+        self.frames[reason as usize].fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// Counts bursts of the port that ended before all was taken that was there, because it had cost enough. Nothing is
+    /// dropped by that.
+    #[cold]
+    pub fn add_cut_short(&self, bursts: u64) {
+        self.cut_short.fetch_add(bursts, Ordering::Relaxed);
+    }
+
+    /// Bursts that were cut short.
+    pub fn cut_short(&self) -> u64 {
+        self.cut_short.load(Ordering::Relaxed)
     }
 
     /// The reasons that occurred.
     pub fn named(&self) -> BTreeMap<String, u64> {
-        let counts = self.0.iter().map(|c| c.load(Ordering::Relaxed));
+        let counts = self.frames.iter().map(|c| c.load(Ordering::Relaxed));
         REASONS.iter().zip(counts).filter(|(_, n)| *n > 0).map(|((name, _), n)| ((*name).to_owned(), n)).collect()
     }
 }

@@ -184,6 +184,10 @@ pub struct PortStats {
     /// ARP requests and neighbour solicitations for the switch's addresses that were answered.
     #[serde(default)]
     pub neighbours_answered: u64,
+    /// Bursts from the port's guest that ended before all was taken that was there: its frames were long, or in many pieces,
+    /// and other queues had their turn first. Nothing is dropped by that.
+    #[serde(default)]
+    pub cut_short: u64,
     /// What its bridge learns from it, if it is in one.
     #[serde(default)]
     pub learning: Option<LearningStats>,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Home, wait_for};
 use e2e::virtio::Guest;
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
@@ -51,7 +51,7 @@ pub struct Rogue {
     pub next: [u16; 2],
     /// The transmit buffers hold good frames.
     filled: bool,
-    _events: Vec<EventFd>,
+    events: Vec<EventFd>,
 }
 
 impl Rogue {
@@ -95,7 +95,13 @@ impl Rogue {
             frontend.set_vring_enable(queue, true).unwrap();
             events.extend([kick, call]);
         }
-        Rogue { frontend, memory, file, next: [0; 2], filled: false, _events: events }
+        Rogue { frontend, memory, file, next: [0; 2], filled: false, events }
+    }
+
+    /// Kick and call of each queue, as the switch has them too.
+    pub fn events(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        // SAFETY: they are open as long as the guest is borrowed.
+        self.events.iter().map(|event| unsafe { BorrowedFd::borrow_raw(event.as_raw_fd()) })
     }
 
     pub fn write(&self, addr: u64, bytes: &[u8]) {
@@ -115,6 +121,23 @@ impl Rogue {
         let from = self.memory.translate(used(queue) + 2, 2).expect("an address of the guest").as_ptr().cast::<u16>();
         // SAFETY: as above.
         unsafe { from.read_volatile() }
+    }
+
+    /// What Millrace wrote last at a place of the used ring, or what the rogue did.
+    pub fn used_id(&self, queue: usize, at: u16) -> u32 {
+        let addr = used(queue) + 4 + u64::from(at) * 8;
+        let from = self.memory.translate(addr, 4).expect("an address of the guest").as_ptr().cast::<u32>();
+        // SAFETY: mapped, and a multiple of four. Volatile, so that it is read each time.
+        unsafe { from.read_volatile() }
+    }
+
+    pub fn set_used_id(&self, queue: usize, at: u16, id: u32) {
+        self.write(used(queue) + 4 + u64::from(at) * 8, &id.to_le_bytes());
+    }
+
+    /// Millrace has not disconnected it.
+    pub fn is_connected(&self) -> bool {
+        self.frontend.get_features().is_ok()
     }
 
     pub fn describe(&self, queue: usize, slot: u16, addr: u64, len: u32, flags: u16, next: u16) {

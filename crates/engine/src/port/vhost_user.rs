@@ -4,9 +4,10 @@ use super::{Receive, Sent, Transmit, Wait};
 use crate::aggregate::{Live, Reader};
 use crate::drops::{Drops, Reason};
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use vhost_user::Event;
 use virtqueue::device::{Dequeue, DropCounts, Enqueue, Loan};
 use virtqueue::memory::Memory;
 use virtqueue::{Burst, Fatal, Frames, ordering};
@@ -74,32 +75,33 @@ impl Fault {
 
 /// What a guest is notified by, which may change while the queue runs; `None` if the guest polls.
 #[derive(Clone)]
-pub struct Call(Arc<Live<Option<Arc<OwnedFd>>>>);
+pub struct Call(Arc<Live<Option<Arc<Event>>>>);
 
 impl Call {
     /// Notifies by this.
-    pub fn new(fd: Option<Arc<OwnedFd>>) -> Call {
+    pub fn new(fd: Option<Arc<Event>>) -> Call {
         Call(Arc::new(Live::new(fd)))
     }
 
     /// Notifies by this from now on.
-    pub fn set(&self, fd: Option<Arc<OwnedFd>>) {
+    pub fn set(&self, fd: Option<Arc<Event>>) {
         self.0.set(fd);
     }
 }
 
 /// What both halves have of the connection they belong to.
 struct Common {
-    call: RefCell<Reader<Option<Arc<OwnedFd>>>>,
+    call: RefCell<Reader<Option<Arc<Event>>>>,
     fault: Arc<Fault>,
     drops: Arc<Drops>,
     counted: Cell<DropCounts>,
+    cut_short: Cell<u64>,
 }
 
 impl Common {
     fn new(call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Common {
         let call = RefCell::new(Reader::new(call.0));
-        let common = Common { call, fault, drops, counted: Cell::default() };
+        let common = Common { call, fault, drops, counted: Cell::default(), cut_short: Cell::new(0) };
         // The device before us may have died between publishing buffers and saying so.
         common.notify();
         common
@@ -109,8 +111,7 @@ impl Common {
         let mut call = self.call.borrow_mut();
         call.has_changed();
         if let Some(call) = &**call.value() {
-            // A full counter means that the guest has a notification waiting; anything else ends with the session.
-            let _ = rustix::io::write(call, &1u64.to_ne_bytes());
+            call.notify();
         }
     }
 
@@ -125,12 +126,18 @@ impl Common {
         ];
         reasons.into_iter().filter(|r| r.1 > 0).for_each(|(reason, n)| self.drops.add(reason, n));
     }
+
+    /// Counts bursts that the ring cut short.
+    #[cold]
+    fn count_cut_short(&self, now: u64) {
+        self.drops.add_cut_short(now - self.cut_short.replace(now));
+    }
 }
 
 /// A guest's transmit queue.
 pub struct VhostReceive {
     ring: Dequeue,
-    kick: Option<OwnedFd>,
+    kick: Option<Event>,
     common: Common,
 }
 
@@ -142,7 +149,7 @@ pub struct VhostTransmit {
 
 impl VhostReceive {
     /// Frames come out of `ring`; `kick` is readable when the guest was asked to kick and did.
-    pub fn new(ring: Dequeue, kick: Option<OwnedFd>, call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
+    pub fn new(ring: Dequeue, kick: Option<Event>, call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
         ring.set_kicks(false);
         VhostReceive { ring, kick, common: Common::new(call, fault, drops) }
     }
@@ -158,6 +165,9 @@ impl Receive for VhostReceive {
             Ok(taken) => {
                 if taken != burst.len() {
                     self.common.count_dropped(self.ring.dropped());
+                }
+                if self.ring.cut_short() != self.common.cut_short.get() {
+                    self.common.count_cut_short(self.ring.cut_short());
                 }
                 taken > 0
             }
@@ -195,7 +205,7 @@ impl Receive for VhostReceive {
         self.kick.as_ref().map(AsFd::as_fd)
     }
 
-    fn rewire(&mut self, kick: Option<OwnedFd>) {
+    fn rewire(&mut self, kick: Option<Event>) {
         self.kick = kick;
     }
 
@@ -268,10 +278,14 @@ impl Transmit for VhostTransmit {
                 if self.ring.dropped() != self.common.counted.get() {
                     self.common.count_dropped(self.ring.dropped());
                 }
+                if done.over_budget > 0 {
+                    self.common.drops.add(Reason::Budget, done.over_budget.into());
+                }
                 Sent {
                     frames: done.frames,
                     bytes: done.bytes,
                     too_long: done.too_long,
+                    counted: done.over_budget,
                     rest: Some(Reason::NoBuffers),
                     ..Sent::default()
                 }

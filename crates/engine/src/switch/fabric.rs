@@ -14,8 +14,8 @@ use crate::port::{Receive, Transmit};
 use crate::spec::WorkerSpec;
 use crate::worker::{Answer, Input, Pieces, Pulse, Unresponsive, Worker};
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
+use vhost_user::Event;
 use virtqueue::{BurstStorage, MAX_BURST, Segment, ordering};
 
 /// Names a queue pair of a port: the port's id and the queue's index.
@@ -65,14 +65,19 @@ impl Fabric {
         self.state.lock().unwrap()
     }
 
-    /// Lets a worker poll a queue that is up, as soon as it has done what it was told before.
+    /// Lets a worker poll a queue that is up: when this returns, it does. One that does not respond drops the half.
     pub(super) fn attach_receive(&self, key: QueueKey, half: ReceiveHalf) -> Result<(), Kept> {
-        let mut state = self.state();
-        match state.poller(key) {
-            Some(worker) => worker.tell(move |plan| plan.attach_receive(key, half))?,
-            None => drop(state.parked_receive.insert(key, half)),
-        }
-        Ok(())
+        let attached = {
+            let mut state = self.state();
+            match state.poller(key) {
+                Some(worker) => worker.offer(move |plan| plan.attach_receive(key, half))?,
+                None => {
+                    state.parked_receive.insert(key, half);
+                    return Ok(());
+                }
+            }
+        };
+        Ok(attached.wait().inspect_err(|_| drop(self.detach_receive(key)))?)
     }
 
     /// Takes a queue from its worker: when this returns, nothing of it is on its way any more. If the worker does not
@@ -89,10 +94,10 @@ impl Fabric {
     }
 
     /// Gives a queue that is polled another kick descriptor.
-    pub(super) fn rewire(&self, key: QueueKey, kick: Option<OwnedFd>) -> Result<(), Kept> {
+    pub(super) fn rewire(&self, key: QueueKey, kick: Option<Event>) -> Result<(), Kept> {
         let mut state = self.state();
         match state.poller(key) {
-            Some(worker) => worker.tell(move |plan| plan.rewire(key, kick))?,
+            Some(worker) => drop(worker.offer(move |plan| plan.rewire(key, kick))?),
             None => {
                 if let Some(half) = state.parked_receive.get_mut(&key) {
                     half.rewire(kick);
@@ -102,23 +107,28 @@ impl Fabric {
         Ok(())
     }
 
-    /// Lets workers send to a queue that is up, as soon as they have done what they were told before.
+    /// As [`Fabric::attach_receive`], for the other half.
     pub(super) fn attach_transmit(&self, key: QueueKey, half: TransmitHalf) -> Result<(), Kept> {
-        let mut state = self.state();
-        if let Some(shared) = state.shared.get(&key) {
-            *shared.lock()? = Some(half);
-            return Ok(());
-        }
-        match state.sender(key) {
-            Some(worker) => worker.tell(move |plan| {
-                // The queue is there: it goes only with the whole plan.
-                if let Some(slot) = plan.own_transmit(key) {
-                    *slot = Some(half);
+        let attached = {
+            let mut state = self.state();
+            if let Some(shared) = state.shared.get(&key) {
+                *shared.lock()? = Some(half);
+                return Ok(());
+            }
+            match state.sender(key) {
+                Some(worker) => worker.offer(move |plan| {
+                    // The queue is there: it goes only with the whole plan.
+                    if let Some(slot) = plan.own_transmit(key) {
+                        *slot = Some(half);
+                    }
+                })?,
+                None => {
+                    state.parked_transmit.insert(key, half);
+                    return Ok(());
                 }
-            })?,
-            None => drop(state.parked_transmit.insert(key, half)),
-        }
-        Ok(())
+            }
+        };
+        Ok(attached.wait().inspect_err(|_| drop(self.detach_transmit(key)))?)
     }
 
     /// As [`Fabric::detach_receive`], for the other half.
@@ -157,7 +167,8 @@ impl Fabric {
     }
 
     /// Makes the workers do what `layout` says, with the halves that they have; queues of ports that are not in it
-    /// are dropped. Frames wait in their queues meanwhile. Guests lose the queues that workers have which do not respond.
+    /// are dropped. Frames wait in their queues meanwhile. A worker that does not respond does so when it does, and its
+    /// guests lose their queues.
     pub(super) fn arrange(&self, layout: &Layout) -> std::io::Result<()> {
         let mut state = self.state();
         let mut halves = state.collect(layout);
@@ -169,8 +180,11 @@ impl Fabric {
         state.emitter = plans.iter().position(|(_, _, bridges)| bridges.iter().any(|bridge| bridge.flows.is_some()));
         state.parked_receive = halves.receive;
         state.parked_transmit = halves.transmit;
-        for ((_, worker), pieces) in state.workers.iter().zip(plans) {
-            drop(worker.ask(move |plan| drop(plan.replace(pieces))));
+        let workers = state.workers.iter().map(|(_, worker)| worker);
+        let asked: Vec<_> =
+            workers.zip(plans).map(|(worker, pieces)| worker.ask(move |plan| drop(plan.replace(pieces)))).collect();
+        for unresponsive in asked.into_iter().filter_map(|answer| answer.wait().err()) {
+            tracing::error!("{unresponsive}: what it should do has changed");
         }
         Ok(())
     }

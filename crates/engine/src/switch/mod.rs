@@ -271,6 +271,7 @@ impl Topology {
             queues: queues.collect(),
             drops: port.drops.named(),
             neighbours_answered: port.neighbours().answered(),
+            cut_short: port.drops.cut_short(),
             learning: self.learning(index),
         }
     }

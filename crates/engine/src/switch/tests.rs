@@ -228,6 +228,37 @@ fn a_worker_that_goes_on_serves_its_guests_again() {
 }
 
 #[test]
+fn packets_of_controllers_wait_in_a_bounded_room() {
+    const ROOM: u64 = 512;
+    const MORE: u64 = 100;
+    let spec = Spec {
+        ports: vec![sink("a"), sink("b")],
+        bridges: vec![BridgeSpec {
+            name: "br".into(),
+            ports: ["a", "b"].map(String::from).to_vec(),
+            ageing: Duration::from_secs(300),
+            learned_limit: 4096,
+            statics: vec![],
+            flows: Some(FailMode::Secure),
+        }],
+        workers: vec![worker(&["a", "b"], Idle::Sleep)],
+        ..Spec::default()
+    };
+    let switch = Switch::start(spec).unwrap();
+    let (trap, _) = switch.set_trap("a");
+    let to = openflow::Action::Output { port: 2, max_len: 0 };
+    for _ in 0..(ROOM + MORE) / 2 {
+        // One message may ask for several.
+        switch.packet_out(openflow::ofp::port::CONTROLLER, &[to, to], &[0xff; 100]);
+    }
+    let drops = || switch.snapshot().datapath.unwrap().packet_out_drops;
+    assert_eq!(drops().into_iter().collect::<Vec<_>>(), [("controller-flood".into(), MORE)]);
+    trap.open();
+    wait_for("the rest to be sent", || (switch.port("b").queues[0].tx_packets == ROOM).then_some(()));
+    assert_eq!(drops().values().sum::<u64>(), MORE);
+}
+
+#[test]
 fn a_worker_that_hangs_where_others_send_does_not_hold_them_up() {
     // Both workers send to `s`: one from `g`, the other from `h`.
     let spec = Spec {

@@ -27,7 +27,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vhost_user::notify;
 use virtqueue::MAX_BURST;
 
 /// Stages of a burst's life whose cycles are sampled.
@@ -100,6 +99,12 @@ impl Worker {
         Ok(Worker { jobs, outbox, wake, pulse, ended, thread: Some(thread) })
     }
 
+    /// Ends its sleep, if it sleeps.
+    fn wake(&self) {
+        // A full counter is as good as rung. Nobody else has this eventfd, so it stays one that never blocks.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
     /// Has `job` run by the worker, between two bursts, after all that it was asked before.
     pub(crate) fn ask<R: Send + 'static>(&self, job: impl FnOnce(&mut Plan) -> R + Send + 'static) -> Answer<R> {
         let (done, result) = sync_channel(1);
@@ -108,24 +113,20 @@ impl Worker {
         });
         // Of a job that is given back, nobody hears anything.
         if self.jobs.leave(job).is_ok() {
-            notify(&self.wake);
+            self.wake();
         }
         Answer { pulse: self.pulse.clone(), result }
     }
 
-    /// As [`Worker::ask`], for a job of which nobody waits to hear. A worker that was given up does not get it.
-    pub(crate) fn tell(&self, job: impl FnOnce(&mut Plan) + Send + 'static) -> Result<(), Unresponsive> {
-        if self.pulse.is_given_up() {
-            return Err(Unresponsive(self.pulse.index));
-        }
-        drop(self.ask(job));
-        Ok(())
+    /// As [`Worker::ask`], for a job that a worker which was given up does not get.
+    pub(crate) fn offer(&self, job: impl FnOnce(&mut Plan) + Send + 'static) -> Result<Answer<()>, Unresponsive> {
+        if self.pulse.is_given_up() { Err(Unresponsive(self.pulse.index)) } else { Ok(self.ask(job)) }
     }
 
     /// Has the worker send a packet of a controller, soon; false if too many wait already.
     pub(crate) fn emit(&self, emission: Emission) -> bool {
         let left = self.outbox.leave(emission).is_ok();
-        notify(&self.wake);
+        self.wake();
         left
     }
 }

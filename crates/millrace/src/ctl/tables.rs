@@ -100,11 +100,12 @@ pub(super) fn rates(rates: &Rates) -> String {
 }
 
 pub(super) fn workers(workers: &[WorkerStats]) -> String {
-    let header = ["WORKER", "CPU", "IDLE", "BUSY", "SLEEPS", "PACKETS", "CYCLES/PACKET", "QUEUES", "STAGES"];
+    let header = ["WORKER", "CPU", "IDLE", "BUSY", "SLEEPS", "PACKETS", "CYCLES/PACKET", "STATE", "QUEUES", "STAGES"];
     let mut out = table(&header, 3..7);
     for worker in workers {
         let cycles = worker.busy_cycles + worker.idle_cycles;
         let stages = worker.stage_cycles_per_packet.iter();
+        let hangs = |time: f64| format!("hangs for {time:.1} s at {}", worker.place);
         out.add_row([
             worker.index.to_string(),
             worker.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()),
@@ -113,6 +114,7 @@ pub(super) fn workers(workers: &[WorkerStats]) -> String {
             worker.sleeps.to_string(),
             worker.packets.to_string(),
             ratio(worker.busy_cycles, worker.packets).map_or("-".to_owned(), |cost| format!("{cost:.0}")),
+            worker.hung_seconds.map_or("runs".to_owned(), hangs),
             worker.queues.join(" "),
             stages.map(|(stage, cost)| format!("{stage} {cost:.0}")).collect::<Vec<_>>().join(", "),
         ]);
@@ -295,6 +297,16 @@ mod tests {
         let shown = stats(&Snapshot { ports: vec![port], ..Snapshot::default() });
         let last: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(last, ["a", "3", "4", "5", "6", "7"], "{shown}");
+    }
+
+    #[test]
+    fn a_worker_that_hangs_is_shown_where_it_does() {
+        let place = "port \"a\" queue 0 (transmit)".to_owned();
+        let hangs = WorkerStats { place: place.clone(), hung_seconds: Some(1.24), ..WorkerStats::default() };
+        let shown = workers(&[WorkerStats { place, ..WorkerStats::default() }, hangs]);
+        let rows: Vec<&str> = shown.lines().collect();
+        assert!(rows[1].contains("runs") && !rows[1].contains("transmit"), "{shown}");
+        assert!(rows[2].contains("hangs for 1.2 s at port \"a\" queue 0 (transmit)"), "{shown}");
     }
 
     #[test]

@@ -26,6 +26,7 @@ impl Handler for Switch {
             queues: vec![QueueStats::default(), queue],
             drops: [("no_buffer".to_owned(), 7)].into(),
             neighbours_answered: 6,
+            cut_short: 11,
             learning: Some(LearningStats { learned: 3, over_limit: 8, flooded: 9, ..LearningStats::default() }),
             ..PortStats::default()
         };
@@ -80,6 +81,7 @@ fn the_page_has_every_metric_and_ends_as_it_must() {
         "millrace_queue_tx_packets_total{port=\"a\",queue=\"1\"} 3",
         "millrace_queue_tx_bytes_total{port=\"a\",queue=\"0\"} 0",
         "millrace_port_neighbours_answered_total{port=\"a\",driver=\"tap\"} 6",
+        "millrace_port_cut_short_total{port=\"a\",driver=\"tap\"} 11",
         "millrace_port_learned_addresses{port=\"a\"} 3",
         "millrace_port_unlearned_over_limit_total{port=\"a\"} 8",
         "millrace_port_flooded_total{port=\"a\"} 9",

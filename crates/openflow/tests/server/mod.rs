@@ -136,7 +136,7 @@ impl Server {
     pub fn ofctl_raw(&self, command: &str, arguments: &[&str]) -> Output {
         let mut ofctl = Command::new("ovs-ofctl");
         let (command, options) = command.split_once(' ').unwrap_or((command, ""));
-        ofctl.args(["-O", "OpenFlow13", "-t", "10"]).args(options.split_whitespace());
+        ofctl.args(["-O", "OpenFlow13", "-t", "120"]).args(options.split_whitespace());
         ofctl.arg(command).arg(&self.tcp).args(arguments);
         run(ofctl)
     }

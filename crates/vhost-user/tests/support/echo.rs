@@ -1,13 +1,11 @@
 //! A device that sends every frame back on the pair that it came from.
 
-use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vhost_user::backend::{QueueSetup, Queues};
-use vhost_user::notify;
+use vhost_user::backend::{QueueSetup, Queues, Wire};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::ordering::before_asking;
 use virtqueue::{BurstStorage, QueueConfig, SetupError};
@@ -17,13 +15,14 @@ pub enum Event {
     Connected,
     Started(usize, QueueConfig),
     Stopped(usize, u32),
+    Rewired(usize, &'static str),
     Disconnected(String),
 }
 
 #[derive(Default)]
 struct Pair {
-    receive: Option<(Enqueue, Option<Arc<OwnedFd>>)>,
-    transmit: Option<(Dequeue, Option<Arc<OwnedFd>>)>,
+    receive: Option<(Enqueue, Option<Arc<vhost_user::Event>>)>,
+    transmit: Option<(Dequeue, Option<Arc<vhost_user::Event>>)>,
 }
 
 impl Pair {
@@ -42,10 +41,10 @@ impl Pair {
         dequeue.recycle();
         before_asking();
         if let (true, Some(call)) = (enqueue.wants_notification(), rx_call) {
-            notify(call);
+            call.notify();
         }
         if let (true, Some(call)) = (dequeue.wants_notification(), tx_call) {
-            notify(call);
+            call.notify();
         }
         taken
     }
@@ -58,6 +57,8 @@ pub struct Echo {
     end: AtomicBool,
     /// Queues can't be stopped, as somebody has their buffers.
     pub held: AtomicBool,
+    /// Queues that run can be given other descriptors.
+    pub rewires: AtomicBool,
     /// Frames sent back so far.
     pub frames: AtomicU64,
     worker: Mutex<Option<JoinHandle<()>>>,
@@ -71,6 +72,7 @@ impl Echo {
             line: Mutex::default(),
             end: AtomicBool::new(false),
             held: AtomicBool::new(false),
+            rewires: AtomicBool::new(false),
             frames: AtomicU64::new(0),
             worker: Mutex::default(),
         });
@@ -179,6 +181,24 @@ impl Queues for Echo {
         }
         self.events.lock().unwrap().push_back(Event::Stopped(index, stopped));
         Ok(base)
+    }
+
+    fn rewire(&self, index: usize, wire: Wire) -> Result<(), Wire> {
+        if !self.rewires.load(Ordering::Relaxed) {
+            return Err(wire);
+        }
+        let name = match wire {
+            Wire::Kick(_) => "kick",
+            Wire::Call(call) => {
+                Self::lock(&self.pairs[index / 2], |pair| match index % 2 {
+                    0 => pair.receive.as_mut().expect("it runs").1 = call,
+                    _ => pair.transmit.as_mut().expect("it runs").1 = call,
+                });
+                "call"
+            }
+        };
+        self.events.lock().unwrap().push_back(Event::Rewired(index, name));
+        Ok(())
     }
 
     fn disconnected(&self, reason: &str) {

@@ -1,15 +1,14 @@
 //! A guest that sends frames and checks what comes back.
 
 use super::raw::Raw;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::AsFd;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use vhost::vhost_user::message::FrontendReq;
 use vhost_user::frontend::{FrontendOptions, Link};
-use vhost_user::{Mode, notify};
+use vhost_user::{Event, Mode};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, Region};
 use virtqueue::ordering::before_asking;
@@ -20,8 +19,8 @@ const BUFFER: u32 = 2048;
 
 struct End {
     queue: Queue,
-    kick: OwnedFd,
-    call: OwnedFd,
+    kick: Event,
+    call: Event,
     /// Address of the buffer that goes by this id.
     buffers: HashMap<u16, u64>,
 }
@@ -36,7 +35,7 @@ impl End {
         self.queue.publish();
         before_asking();
         if self.queue.wants_kick() {
-            notify(&self.kick);
+            self.kick.notify();
         }
     }
 }
@@ -65,7 +64,7 @@ impl Guest {
             FrontendOptions { socket: socket.to_owned(), mode, queue_pairs: pairs, queue_sizes: SIZE.into(), features };
         let mut arena = Arena::new(4 << 20, false).unwrap();
         let stop = AtomicBool::new(false);
-        let (link, ends) = Link::establish(&options, &mut arena, Some(Duration::from_secs(20)), &stop).unwrap();
+        let (link, ends) = Link::establish(&options, &mut arena, Some(Duration::from_secs(120)), &stop).unwrap();
         assert!(link.negotiated().has(features), "everything wanted is offered");
         let end = |e: vhost_user::frontend::QueueEnd| (e.queue, e.kick, e.call);
         let ends = ends.into_iter().flat_map(|pair| [end(pair.receive), end(pair.transmit)]).collect();
@@ -79,7 +78,7 @@ impl Guest {
         let mut ends = Vec::new();
         for _ in 0..2 {
             let config = Queue::layout(&mut arena, SIZE, Negotiated(features)).unwrap();
-            let event = || eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap();
+            let event = || Event::create().unwrap();
             ends.push((Queue::new(&arena, &config).unwrap(), event(), event()));
             configs.push(config);
         }
@@ -114,19 +113,19 @@ impl Guest {
 
     /// Says the memory table, for the first time or again.
     pub fn share(&self, raw: &Raw) {
-        self.table().share(raw);
+        self.table().share(raw, 0);
     }
 
     pub fn table(&self) -> Table {
         Table(self.arena.memory().regions()[0].clone())
     }
 
-    pub fn call(&self, queue: usize) -> &OwnedFd {
+    pub fn call(&self, queue: usize) -> &Event {
         let pair = &self.pairs[queue / 2];
         if queue.is_multiple_of(2) { &pair.receive.call } else { &pair.transmit.call }
     }
 
-    fn new(mut arena: Arena, ends: Vec<(Queue, OwnedFd, OwnedFd)>, link: Option<Link>) -> Guest {
+    fn new(mut arena: Arena, ends: Vec<(Queue, Event, Event)>, link: Option<Link>) -> Guest {
         let mut ends = ends.into_iter().map(|(queue, kick, call)| End { queue, kick, call, buffers: HashMap::new() });
         let mut pairs = Vec::new();
         while let (Some(mut receive), Some(transmit)) = (ends.next(), ends.next()) {
@@ -142,7 +141,7 @@ impl Guest {
 
     /// Sends `frames` on every pair and waits until all of them are back, in order and whole.
     pub fn exchange(&mut self, frames: u32) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         let goals: Vec<u32> = self.pairs.iter().map(|p| p.sent + frames).collect();
         while self.pairs.iter().zip(&goals).any(|(p, &goal)| p.received < goal) {
             for (number, goal) in goals.iter().enumerate() {
@@ -207,9 +206,15 @@ impl Guest {
 pub struct Table(Region);
 
 impl Table {
-    pub fn share(&self, raw: &Raw) {
+    /// Says it, with some regions more that nobody uses.
+    pub fn share(&self, raw: &Raw, more: u64) {
         let region = &self.0;
-        raw.send_table(&[[region.guest_addr, region.len, region.user_addr, region.offset]], &[region.file.as_fd()]);
+        let place = [region.guest_addr, region.len, region.user_addr, region.offset];
+        let unused = super::memfd(4096);
+        let fds: Vec<_> = [region.file.as_fd()].into_iter().chain((0..more).map(|_| unused.as_fd())).collect();
+        let places = (0..more).map(|number| [(1 << 40) + number * 4096, 4096, (1 << 41) + number * 4096, 0]);
+        let table: Vec<_> = [place].into_iter().chain(places).collect();
+        raw.send_table(&table, &fds);
     }
 }
 
