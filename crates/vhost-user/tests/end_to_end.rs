@@ -5,7 +5,7 @@ mod support;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::{Bench, Event, PACKED, PACKED_IN_ORDER, SPLIT};
 use vhost_user::Mode;
 use vhost_user::backend::{Options, Service};
