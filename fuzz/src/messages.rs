@@ -218,7 +218,7 @@ fn bench() -> &'static Bench {
         let (sender, gone) = channel();
         let running = (0..4).map(|_| None).collect();
         let owner = Arc::new(Owner { running: Mutex::new(running), gone: Mutex::new(sender) });
-        let options = Options { socket: socket.clone(), mode: Mode::Server, queue_pairs: 2, withheld: 0 };
+        let options = Options::new(&socket, Mode::Server, 2);
         let service = Service::spawn(options, owner).unwrap();
         let memory = memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&memory, 4 << 20).unwrap();

@@ -111,7 +111,7 @@ pub fn run(input: &Input) {
             let less = match more.without_region(r.guest_addr, r.user_addr, r.len) {
                 Ok(less) => less,
                 // Both are mapped for a moment, for which there may be no addresses left.
-                Err(MemoryError::Map { .. }) => return,
+                Err(MemoryError::Map { .. } | MemoryError::NoAddresses { .. }) => return,
                 Err(error) => panic!("it was mapped: {error}"),
             };
             drop(more);

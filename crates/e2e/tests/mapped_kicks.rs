@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use e2e::{Result, cpu};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
 use support::crafted::{Crafted, Ram};
 use support::mapped::PASS_THROUGH;
 use support::{Home, SOON, wait_for};
 use vhost_user::backend::{self, QueueSetup, Queues, Service};
-use vhost_user::{Mode, clear, notify};
+use vhost_user::{Event, Mode};
 use virtqueue::device::Enqueue;
 use virtqueue::ordering::before_asking;
 use virtqueue::{BurstStorage, Segment, SetupError};
@@ -28,8 +27,8 @@ struct Device(Mutex<Option<Receiveq>>);
 /// The queue that the switch receives from, as the device has it.
 struct Receiveq {
     ring: Enqueue,
-    kick: OwnedFd,
-    call: Arc<OwnedFd>,
+    kick: Event,
+    call: Arc<Event>,
 }
 
 impl Queues for Device {
@@ -63,7 +62,7 @@ impl Device {
         let mut burst = storage.start();
         burst.push(Segment::from(&FRAME[..]));
         let sent = ring.transmit(burst.frames()).unwrap().frames;
-        notify(call);
+        call.notify();
         sent > 0
     }
 
@@ -73,7 +72,7 @@ impl Device {
         let queue = queue.as_ref().expect("it runs");
         queue.ring.set_kicks(true);
         before_asking();
-        clear(&queue.kick);
+        queue.kick.clear();
     }
 
     /// Whether it was kicked in time.
@@ -90,7 +89,7 @@ fn it_is_kicked_for_buffers_though_no_frame_comes() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
     let device = Arc::new(Device::default());
-    let options = backend::Options { socket: home.socket("wan"), mode: Mode::Server, queue_pairs: 1, withheld: 0 };
+    let options = backend::Options::new(home.socket("wan"), Mode::Server, 1);
     let service = Service::spawn(options, device.clone()).expect("a socket");
     let wan = "[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"wan.sock\"\n";
     let millrace = home.start(&[wan, &support::port("fw"), PASS_THROUGH, &support::poller()].concat());

@@ -48,7 +48,7 @@ reasons! {
     FlowDrop = "flow-drop",
     /// A flow sends the frame to a port that the bridge does not have.
     UnknownPort = "unknown-port",
-    /// Controllers take packets more slowly than flows send them.
+    /// Controllers take packets more slowly than flows send them from this port.
     ControllerBusy = "controller-busy",
     /// Controllers send packets faster than a worker sends them on beside its queues.
     ControllerFlood = "controller-flood",

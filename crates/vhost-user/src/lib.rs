@@ -9,6 +9,7 @@
 #![warn(unreachable_pub)]
 
 pub mod backend;
+mod descriptors;
 mod event;
 pub mod frontend;
 mod journal;
@@ -16,9 +17,9 @@ mod mode;
 mod socket;
 mod wait;
 
-pub use event::{clear, notify};
+pub use event::Event;
 pub use mode::Mode;
-pub use socket::SocketError;
+pub use socket::{Access, SocketError};
 
 /// Most queue pairs of a device: vhost-user names queues with eight bits.
 pub const MAX_QUEUE_PAIRS: u16 = 128;

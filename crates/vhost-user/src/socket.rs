@@ -1,12 +1,16 @@
 //! The two ways to get a connection, neither of which ever blocks.
 
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, openat};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::process::umask;
 use std::fs::{remove_file, symlink_metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// A socket can't be had.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +22,30 @@ pub enum SocketError {
     NotASocket(PathBuf),
     #[error("cannot {action} {}: {source}", .path.display())]
     Failed { action: &'static str, path: PathBuf, source: io::Error },
+    #[error(
+        "cannot give {} to {}: {source}; only root can give files away, and nobody can once the switch is confined", .path.display(),
+        .access.holder()
+    )]
+    Access { access: Access, path: PathBuf, source: io::Error },
+}
+
+/// Who may connect to a socket that we listen on. What is not said is as it is for any file of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Permissions of the file. To connect takes the permission to write.
+    pub mode: Option<u32>,
+    /// User that the file belongs to.
+    pub owner: Option<u32>,
+    /// Group that the file belongs to.
+    pub group: Option<u32>,
+}
+
+impl Access {
+    fn holder(&self) -> String {
+        let named = [("user", self.owner), ("group", self.group)];
+        let known = named.iter().filter_map(|(what, id)| id.map(|id| format!("{what} {id}")));
+        known.collect::<Vec<_>>().join(" and ")
+    }
 }
 
 /// A socket in the file system that we listen on; dropping it removes the file, unless that is another's by then.
@@ -29,19 +57,23 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Listens at `path`. Takes the place of a socket that nobody listens on any more, and of nothing else.
-    pub(crate) fn bind(path: &Path) -> Result<Listener, SocketError> {
+    /// Listens at `path`. Takes the place of a socket that nobody listens on any more, and of nothing else. Nobody can
+    /// connect who may not: it is listened on only when the file belongs to whom it should.
+    pub(crate) fn bind(path: &Path, access: &Access) -> Result<Listener, SocketError> {
         let failed = |action| move |source| SocketError::Failed { action, path: path.to_owned(), source };
-        let socket = match UnixListener::bind(path) {
+        let socket = match named(path, access) {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
                 make_room(path)?;
-                UnixListener::bind(path)
+                named(path, access)
             }
             done => done,
         }
         .map_err(failed("listen on"))?;
-        socket.set_nonblocking(true).map_err(failed("listen on"))?;
-        Ok(Listener { socket, path: path.to_owned(), identity: identity(path) })
+        // From here on it is removed if it can't be used.
+        let listener = Listener { socket: socket.into(), path: path.to_owned(), identity: identity(path) };
+        give(path, access).map_err(|source| SocketError::Access { access: *access, path: path.to_owned(), source })?;
+        listen(&listener.socket, BACKLOG).map_err(|e| failed("listen on")(e.into()))?;
+        Ok(listener)
     }
 
     /// The next connection, if one waits.
@@ -68,6 +100,40 @@ impl Drop for Listener {
             let _ = remove_file(&self.path);
         }
     }
+}
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// A socket with this name, which nobody can connect to yet.
+fn named(path: &Path, access: &Access) -> io::Result<OwnedFd> {
+    /// A process has one mask for all of its threads.
+    static MASK: Mutex<()> = Mutex::new(());
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let _one_at_a_time = MASK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // The confinement leaves no other way: a file's mode can't be changed, but be right from the start.
+    let before = access.mode.map(|mode| umask(Mode::from_raw_mode(!mode & 0o777)));
+    let bound = bind(&socket, &address);
+    before.map(umask);
+    bound?;
+    Ok(socket)
+}
+
+/// Gives the file of a socket to its owner.
+fn give(path: &Path, access: &Access) -> io::Result<()> {
+    let Access { owner, group, .. } = access;
+    if owner.is_none() && group.is_none() {
+        return Ok(());
+    }
+    // The file, and not whatever took its name since.
+    let file = openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::Socket {
+        return Err(io::Error::other("somebody replaced it"));
+    }
+    let (owner, group) = (owner.map(Uid::from_raw), group.map(Gid::from_raw));
+    Ok(chownat(&file, "", owner, group, AtFlags::EMPTY_PATH)?)
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
@@ -100,7 +166,7 @@ fn make_room(path: &Path) -> Result<(), SocketError> {
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(|e: Errno| io::Error::from(e))?;
     let stream = UnixStream::from(socket);
     stream.set_nonblocking(false)?;
@@ -116,7 +182,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         drop(UnixListener::bind(&path).unwrap()); // std leaves the file behind
-        let listener = Listener::bind(&path).unwrap();
+        let listener = Listener::bind(&path, &Access::default()).unwrap();
         connect(&path).unwrap();
         assert!(listener.accept().unwrap().is_some());
         assert!(listener.accept().unwrap().is_none());
@@ -125,13 +191,47 @@ mod tests {
     }
 
     #[test]
+    fn a_mode_is_what_it_should_be_whatever_the_mask_is() {
+        let dir = tempfile::tempdir().unwrap();
+        for mode in [0o600, 0o660, 0o666, 0o770] {
+            let path = dir.path().join(format!("{mode:o}"));
+            let access = Access { mode: Some(mode), ..Access::default() };
+            let _listener = Listener::bind(&path, &access).unwrap();
+            assert_eq!(symlink_metadata(&path).unwrap().mode() & 0o7777, mode);
+            connect(&path).unwrap();
+        }
+        let path = dir.path().join("any");
+        std::fs::write(&path, "").unwrap();
+        let mode = symlink_metadata(&path).unwrap().mode() & 0o777;
+        assert!(mode & 0o111 == 0 && mode & 0o600 == 0o600, "the mask is as it was: {mode:o}");
+    }
+
+    #[test]
+    fn it_belongs_to_whom_it_should_or_is_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let access = Access { mode: Some(0o660), owner: Some(12345), group: Some(23456) };
+        match Listener::bind(&path, &access) {
+            Ok(_listener) => {
+                let file = symlink_metadata(&path).unwrap();
+                assert_eq!((file.uid(), file.gid(), file.mode() & 0o777), (12345, 23456, 0o660));
+            }
+            // Whoever runs the tests may not give files away.
+            Err(error) => {
+                assert!(error.to_string().contains("user 12345 and group 23456"), "{error}");
+                assert!(!path.exists());
+            }
+        }
+    }
+
+    #[test]
     fn a_socket_in_use_is_not_stolen() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
-        let first = Listener::bind(&path).unwrap();
-        assert!(matches!(Listener::bind(&path), Err(SocketError::InUse(_))));
+        let first = Listener::bind(&path, &Access::default()).unwrap();
+        assert!(matches!(Listener::bind(&path, &Access::default()), Err(SocketError::InUse(_))));
         drop(first);
-        Listener::bind(&path).unwrap();
+        Listener::bind(&path, &Access::default()).unwrap();
     }
 
     #[test]
@@ -139,7 +239,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         std::fs::write(&path, "precious").unwrap();
-        assert!(matches!(Listener::bind(&path), Err(SocketError::NotASocket(_))));
+        assert!(matches!(Listener::bind(&path, &Access::default()), Err(SocketError::NotASocket(_))));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     }
 
@@ -147,9 +247,9 @@ mod tests {
     fn a_file_that_became_anothers_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
-        let listener = Listener::bind(&path).unwrap();
+        let listener = Listener::bind(&path, &Access::default()).unwrap();
         remove_file(&path).unwrap();
-        let successor = Listener::bind(&path).unwrap();
+        let successor = Listener::bind(&path, &Access::default()).unwrap();
         drop(listener);
         connect(&path).expect("the successor's socket is still there");
         drop(successor);

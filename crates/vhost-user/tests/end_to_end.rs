@@ -176,7 +176,7 @@ fn a_service_stops_at_once_whatever_it_waits_for() {
 #[test]
 fn a_socket_in_use_is_an_error_and_stays() {
     let bench = Bench::new(Mode::Server, 1);
-    let options = Options { socket: bench.socket.clone(), mode: Mode::Server, queue_pairs: 1, withheld: 0 };
+    let options = Options::new(&bench.socket, Mode::Server, 1);
     let error = Service::spawn(options, support::Echo::new(1)).err().unwrap();
     assert!(error.to_string().contains("is taken"), "{error}");
     // Finding out took a connection.

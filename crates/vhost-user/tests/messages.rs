@@ -4,7 +4,7 @@
 mod support;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::AsFd;
 use support::{Bench, Event, Guest, PACKED, PACKED_IN_ORDER, Raw, SPLIT, memfd, words};
 use vhost::vhost_user::message::FrontendReq as Request;
 use vhost_user::Mode;
@@ -32,8 +32,8 @@ fn settle(raw: &Raw) {
     raw.reply_u64();
 }
 
-fn is_readable(fd: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(fd, PollFlags::IN)];
+fn is_readable(fd: impl AsFd) -> bool {
+    let mut polled = [PollFd::new(&fd, PollFlags::IN)];
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
 }
 

@@ -37,6 +37,27 @@ pub fn before_asking() {
     fence(Ordering::SeqCst);
 }
 
+/// Changes words that belong together and that others read by [`whole`]. One thread at a time may.
+#[inline]
+pub fn alter<W: Word<Value = u64>>(sequence: &W, change: impl FnOnce()) {
+    let before = sequence.load(Ordering::Relaxed);
+    sequence.store(before.wrapping_add(1), Ordering::Relaxed);
+    // Who sees a word of the change sees that it began.
+    fence(Ordering::Release);
+    change();
+    sequence.store(before.wrapping_add(2), Ordering::Release);
+}
+
+/// Reads words that belong together; `None` if they were [`alter`]ed meanwhile. Waits for nobody, so that a signal handler
+/// may do it.
+#[inline]
+pub fn whole<W: Word<Value = u64>, T>(sequence: &W, read: impl FnOnce() -> T) -> Option<T> {
+    let before = sequence.load(Ordering::Acquire);
+    let words = read();
+    fence(Ordering::Acquire);
+    (before % 2 == 0 && sequence.load(Ordering::Relaxed) == before).then_some(words)
+}
+
 /// The other side asked for an event at `event`, and the index moved from `old` to `new` (virtio 1.2 §2.7.7.1).
 #[inline(always)]
 pub fn crosses(event: u16, new: u16, old: u16) -> bool {

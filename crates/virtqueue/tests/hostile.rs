@@ -259,7 +259,7 @@ fn regions_that_fill_all_addresses_are_refused() {
         offset: 0,
         file: file.clone(),
     };
-    assert!(matches!(Memory::map(cuts.windows(2).map(region).collect()), Err(MemoryError::Map { .. })));
+    assert!(matches!(Memory::map(cuts.windows(2).map(region).collect()), Err(MemoryError::TooLarge { .. })));
 }
 
 #[test]

@@ -11,7 +11,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU16, AtomicU64};
 use loom::thread;
-use virtqueue::ordering::{before_asking, consume, crosses, get, publish, put};
+use virtqueue::ordering::{alter, before_asking, consume, crosses, get, publish, put, whole};
 
 /// Slots of a ring, and how many chains are offered: enough to fill the ring, and one that reuses what came back.
 const SLOTS: usize = 2;
@@ -267,4 +267,56 @@ fn a_missing_fence_before_an_event_index_is_caught() {
 #[should_panic(expected = "a sleeper is woken")]
 fn a_missing_fence_before_event_flags_is_caught() {
     loom::model(|| event_flags(|| {}));
+}
+
+/// A watched range, which one thread changes while a signal handler in another one reads it: the words of two ranges never
+/// come together.
+fn range(change: fn(&AtomicU64, &dyn Fn()), read: fn(&AtomicU64, &dyn Fn() -> (u64, u64)) -> Option<(u64, u64)>) {
+    let words = Arc::new([AtomicU64::new(0), AtomicU64::new(10), AtomicU64::new(11)]);
+    let owner = {
+        let words = words.clone();
+        thread::spawn(move || {
+            let [sequence, start, len] = &*words;
+            for (to, size) in [(0, 0), (20, 21)] {
+                change(sequence, &|| {
+                    put(start, to);
+                    put(len, size);
+                });
+            }
+        })
+    };
+    let [sequence, start, len] = &*words;
+    if let Some(range) = read(sequence, &|| (get(start), get(len))) {
+        assert!([(10, 11), (0, 0), (20, 21)].contains(&range), "start and length belong together");
+    }
+    owner.join().unwrap();
+}
+
+#[test]
+fn a_fault_finds_whole_ranges() {
+    loom::model(|| range(|sequence, change| alter(sequence, change), |sequence, read| whole(sequence, read)));
+}
+
+#[test]
+#[should_panic(expected = "start and length belong together")]
+fn a_range_that_is_changed_without_sequence_is_caught() {
+    loom::model(|| range(|_, change| change(), |sequence, read| whole(sequence, read)));
+}
+
+#[test]
+#[should_panic(expected = "start and length belong together")]
+fn a_range_that_is_read_without_sequence_is_caught() {
+    loom::model(|| range(|sequence, change| alter(sequence, change), |_, read| Some(read())));
+}
+
+#[test]
+#[should_panic(expected = "start and length belong together")]
+fn a_change_without_fence_is_caught() {
+    let change = |sequence: &AtomicU64, change: &dyn Fn()| {
+        let before = get(sequence);
+        put(sequence, before + 1);
+        change();
+        publish(sequence, before + 2);
+    };
+    loom::model(move || range(change, |sequence, read| whole(sequence, read)));
 }

@@ -120,5 +120,5 @@ fn install(context: &Context, name: &str, options: &[&str], suits: impl Fn(&str)
     let [root, target] = ["tools", "tools/build"].map(|name| context.target(name).to_string_lossy().into_owned());
     // Optimised they would build for minutes, and what they do takes no time. What several need is built once.
     let place = ["install", "--locked", "--force", "--debug", "--root", &root, "--target-dir", &target, name];
-    context.cargo(&place).args(options).env("CARGO_PROFILE_DEV_DEBUG", "0").run()
+    context.cargo(&place).args(options).env("CARGO_PROFILE_DEV_DEBUG", "0").named(format!("build of {name}")).run()
 }

@@ -5,10 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use vhost_user::frontend::{FrontendOptions, Link, QueueEnd};
-use vhost_user::{Mode, clear, notify};
+use vhost_user::{Event, Mode};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;
 use virtqueue::ordering::before_asking;
@@ -130,8 +129,8 @@ impl Options {
 /// One queue, and where the buffer is that goes by an id.
 struct End {
     queue: Queue,
-    kick: OwnedFd,
-    call: OwnedFd,
+    kick: Event,
+    call: Event,
     address: Vec<u64>,
 }
 
@@ -155,7 +154,7 @@ impl End {
         self.queue.publish();
         before_asking();
         if self.queue.wants_kick() {
-            notify(&self.kick);
+            self.kick.notify();
         }
     }
 
@@ -304,7 +303,7 @@ impl Guest {
         let deadline = Instant::now() + timeout;
         loop {
             // In this order: what is notified of after it was cleared is seen by the next look.
-            clear(&self.receive.call);
+            self.receive.call.clear();
             self.receive.queue.set_interrupts(true);
             before_asking();
             let left = deadline.saturating_duration_since(Instant::now());

@@ -1,7 +1,7 @@
 //! Millrace as the tests see it: a process with a configuration, a directory for its sockets, and a control socket.
 //!
-//! The program is the release build of this workspace, made by cargo when the first test asks for it, or the one that
-//! the environment variable MILLRACE names.
+//! The program is that of this workspace, in the profile of the tests, made by cargo when the first test asks for it; or the
+//! one that the environment variable MILLRACE names.
 #![allow(dead_code, unreachable_pub, missing_docs)] // Each test binary uses its part.
 
 pub mod crafted;
@@ -100,8 +100,11 @@ pub fn function(name: &str) -> PathBuf {
 }
 
 fn build(package: &str, program: &str) -> PathBuf {
-    let arguments = ["build", "--release", "--package", package, "--bin", program, "--message-format=json"];
-    let output = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let arguments = ["build", "--package", package, "--bin", program, "--message-format=json"];
+    // With what is checked in the one, in the other as well.
+    let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
+    let output =
+        Command::new(env!("CARGO")).args(arguments).args(profile).current_dir(env!("CARGO_MANIFEST_DIR")).output();
     let output = output.expect("cargo runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} does not build:\n{said}");

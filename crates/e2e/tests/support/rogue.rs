@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Home, wait_for};
 use e2e::virtio::Guest;
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
@@ -51,7 +51,7 @@ pub struct Rogue {
     pub next: [u16; 2],
     /// The transmit buffers hold good frames.
     filled: bool,
-    _events: Vec<EventFd>,
+    events: Vec<EventFd>,
 }
 
 impl Rogue {
@@ -95,7 +95,13 @@ impl Rogue {
             frontend.set_vring_enable(queue, true).unwrap();
             events.extend([kick, call]);
         }
-        Rogue { frontend, memory, file, next: [0; 2], filled: false, _events: events }
+        Rogue { frontend, memory, file, next: [0; 2], filled: false, events }
+    }
+
+    /// Kick and call of each queue, as the switch has them too.
+    pub fn events(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        // SAFETY: they are open as long as the guest is borrowed.
+        self.events.iter().map(|event| unsafe { BorrowedFd::borrow_raw(event.as_raw_fd()) })
     }
 
     pub fn write(&self, addr: u64, bytes: &[u8]) {

@@ -4,7 +4,8 @@
 use super::lend::Lend;
 use super::vhost_user::VhostTransmit;
 use super::{Receive, Sent, Transmit, Wait};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
+use vhost_user::Event;
 use virtqueue::{Burst, Frames};
 
 /// A receive half around another.
@@ -53,7 +54,7 @@ impl<A: AroundReceive> Receive for A {
         self.inner().disarm();
     }
 
-    fn rewire(&mut self, kick: Option<OwnedFd>) {
+    fn rewire(&mut self, kick: Option<Event>) {
         self.inner_mut().rewire(kick);
     }
 

@@ -87,7 +87,7 @@ impl Rig {
             queue: Queue::new(&arena, &device).ok()?,
             buffers: own,
             size: SIZE,
-            kick: rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).ok()?,
+            kick: vhost_user::Event::create().ok()?,
             broken: Arc::default(),
             arena: Arc::new(arena),
         };

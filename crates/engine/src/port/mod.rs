@@ -21,7 +21,7 @@ pub mod virtio_user;
 
 use crate::drops::{Drops, Reason};
 use lend::Lend;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use vhost_user::VhostTransmit;
 use virtqueue::{Burst, Frames};
@@ -65,7 +65,7 @@ pub trait Receive: Send {
     fn disarm(&self) {}
 
     /// [`Receive::wake_fd`] is this from now on. Of a half that no worker polls at the time.
-    fn rewire(&mut self, _kick: Option<OwnedFd>) {}
+    fn rewire(&mut self, _kick: Option<::vhost_user::Event>) {}
 
     /// Where a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.
     fn base(&self) -> Option<u32> {

@@ -4,9 +4,10 @@ use super::{Receive, Sent, Transmit, Wait};
 use crate::aggregate::{Live, Reader};
 use crate::drops::{Drops, Reason};
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use vhost_user::Event;
 use virtqueue::device::{Dequeue, DropCounts, Enqueue, Loan};
 use virtqueue::memory::Memory;
 use virtqueue::{Burst, Fatal, Frames, ordering};
@@ -74,23 +75,23 @@ impl Fault {
 
 /// What a guest is notified by, which may change while the queue runs; `None` if the guest polls.
 #[derive(Clone)]
-pub struct Call(Arc<Live<Option<Arc<OwnedFd>>>>);
+pub struct Call(Arc<Live<Option<Arc<Event>>>>);
 
 impl Call {
     /// Notifies by this.
-    pub fn new(fd: Option<Arc<OwnedFd>>) -> Call {
+    pub fn new(fd: Option<Arc<Event>>) -> Call {
         Call(Arc::new(Live::new(fd)))
     }
 
     /// Notifies by this from now on.
-    pub fn set(&self, fd: Option<Arc<OwnedFd>>) {
+    pub fn set(&self, fd: Option<Arc<Event>>) {
         self.0.set(fd);
     }
 }
 
 /// What both halves have of the connection they belong to.
 struct Common {
-    call: RefCell<Reader<Option<Arc<OwnedFd>>>>,
+    call: RefCell<Reader<Option<Arc<Event>>>>,
     fault: Arc<Fault>,
     drops: Arc<Drops>,
     counted: Cell<DropCounts>,
@@ -110,8 +111,7 @@ impl Common {
         let mut call = self.call.borrow_mut();
         call.has_changed();
         if let Some(call) = &**call.value() {
-            // A full counter means that the guest has a notification waiting; anything else ends with the session.
-            let _ = rustix::io::write(call, &1u64.to_ne_bytes());
+            call.notify();
         }
     }
 
@@ -137,7 +137,7 @@ impl Common {
 /// A guest's transmit queue.
 pub struct VhostReceive {
     ring: Dequeue,
-    kick: Option<OwnedFd>,
+    kick: Option<Event>,
     common: Common,
 }
 
@@ -149,7 +149,7 @@ pub struct VhostTransmit {
 
 impl VhostReceive {
     /// Frames come out of `ring`; `kick` is readable when the guest was asked to kick and did.
-    pub fn new(ring: Dequeue, kick: Option<OwnedFd>, call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
+    pub fn new(ring: Dequeue, kick: Option<Event>, call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
         ring.set_kicks(false);
         VhostReceive { ring, kick, common: Common::new(call, fault, drops) }
     }
@@ -205,7 +205,7 @@ impl Receive for VhostReceive {
         self.kick.as_ref().map(AsFd::as_fd)
     }
 
-    fn rewire(&mut self, kick: Option<OwnedFd>) {
+    fn rewire(&mut self, kick: Option<Event>) {
         self.kick = kick;
     }
 

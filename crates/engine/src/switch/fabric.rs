@@ -14,8 +14,8 @@ use crate::port::{Receive, Transmit};
 use crate::spec::WorkerSpec;
 use crate::worker::{Answer, Input, Pieces, Pulse, Unresponsive, Worker};
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
+use vhost_user::Event;
 use virtqueue::{BurstStorage, MAX_BURST, Segment, ordering};
 
 /// Names a queue pair of a port: the port's id and the queue's index.
@@ -94,7 +94,7 @@ impl Fabric {
     }
 
     /// Gives a queue that is polled another kick descriptor.
-    pub(super) fn rewire(&self, key: QueueKey, kick: Option<OwnedFd>) -> Result<(), Kept> {
+    pub(super) fn rewire(&self, key: QueueKey, kick: Option<Event>) -> Result<(), Kept> {
         let mut state = self.state();
         match state.poller(key) {
             Some(worker) => drop(worker.offer(move |plan| plan.rewire(key, kick))?),

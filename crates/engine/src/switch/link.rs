@@ -6,14 +6,13 @@ use super::shared::PortShared;
 use crate::port::lend::Mapped;
 use crate::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
 use crate::port::{Receive, Transmit};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vhost_user::Mode;
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd, QueuePair, QueueSizes};
+use vhost_user::{Event, Mode};
 use virtqueue::memory::{Arena, Memory, Region};
 use virtqueue::{QueueConfig, features};
 
@@ -155,7 +154,7 @@ impl Session {
         Ok((session, pairs))
     }
 
-    fn end(&self, end: QueueEnd, buffers: u64) -> (End, OwnedFd) {
+    fn end(&self, end: QueueEnd, buffers: u64) -> (End, Event) {
         let QueueEnd { queue, kick, call, config } = end;
         let (arena, broken) = (self.arena.clone(), self.broken.clone());
         (End { queue, buffers, size: config.size, kick, arena, broken }, call)

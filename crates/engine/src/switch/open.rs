@@ -54,7 +54,10 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
             // Buffers that were lent come back in another order than they were posted in.
             let withheld = if shared.mapping().is_some() { features::IN_ORDER } else { 0 };
             let (socket, mode, queue_pairs) = (socket.clone(), *mode, *queues);
-            let options = vhost_user::backend::Options { socket, mode, queue_pairs, withheld };
+            let options = vhost_user::backend::Options {
+                withheld,
+                ..vhost_user::backend::Options::new(socket, mode, queue_pairs)
+            };
             let port = Arc::new(vhost::VhostPort::new(shared.clone(), fabric.clone()));
             let service = vhost_user::backend::Service::spawn(options, port).map_err(|e| failed(e.to_string()))?;
             return Ok(Connection::Backend(service));

@@ -8,7 +8,7 @@ use crate::forward::bridge::BridgePlan;
 use crate::forward::flows::Emission;
 use crate::forward::{Half, Output};
 use crate::port::{Receive, Transmit};
-use std::os::fd::OwnedFd;
+use vhost_user::Event;
 use virtqueue::ordering;
 
 /// What a plan is made of.
@@ -32,7 +32,7 @@ impl Plan {
     }
 
     /// A queue that is polled has another kick descriptor.
-    pub(crate) fn rewire(&mut self, key: (u64, usize), kick: Option<OwnedFd>) {
+    pub(crate) fn rewire(&mut self, key: (u64, usize), kick: Option<Event>) {
         if let Some(mut half) = self.detach_receive(key) {
             half.rewire(kick);
             self.attach_receive(key, half);

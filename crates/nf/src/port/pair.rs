@@ -1,8 +1,8 @@
 //! The two queues of a pair, and the packets that the device has.
 
 use crate::memory::{Packet, Pool, Segment};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use vhost_user::Event;
 use vhost_user::frontend::{QueueEnd, QueuePair};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::{Fatal, NET_HEADER, Negotiated, features, ordering};
@@ -25,8 +25,8 @@ pub enum Broken {
 /// What belongs to either queue.
 struct Side<Held> {
     queue: Queue,
-    kick: OwnedFd,
-    call: OwnedFd,
+    kick: Event,
+    call: Event,
     /// What the device has, by the id of its chain.
     held: Box<[Option<Held>]>,
 }
@@ -54,7 +54,7 @@ impl<Held> Side<Held> {
 
     fn kick_if_wanted(&mut self) {
         if self.queue.wants_kick() {
-            vhost_user::notify(&self.kick);
+            self.kick.notify();
         }
     }
 }
@@ -189,8 +189,8 @@ impl Pair {
     }
 
     /// Readable when a frame arrived.
-    pub(super) fn call(&self) -> BorrowedFd<'_> {
-        self.receive.call.as_fd()
+    pub(super) fn call(&self) -> &Event {
+        &self.receive.call
     }
 }
 

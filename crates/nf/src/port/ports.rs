@@ -9,6 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use vhost_user::Event;
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link};
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{Negotiated, QueueConfig, ordering};
@@ -134,8 +135,8 @@ impl DerefMut for Ports {
     }
 }
 
-fn sleep(calls: &[rustix::fd::BorrowedFd<'_>], timeout: Duration) -> Result<(), WaitError> {
-    let mut fds: Vec<PollFd<'_>> = calls.iter().map(|call| PollFd::from_borrowed_fd(*call, PollFlags::IN)).collect();
+fn sleep(calls: &[&Event], timeout: Duration) -> Result<(), WaitError> {
+    let mut fds: Vec<PollFd<'_>> = calls.iter().map(|call| PollFd::new(*call, PollFlags::IN)).collect();
     let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
     match poll(&mut fds, Some(&timeout)) {
         Ok(_) | Err(Errno::INTR) => {}
@@ -143,7 +144,7 @@ fn sleep(calls: &[rustix::fd::BorrowedFd<'_>], timeout: Duration) -> Result<(), 
     }
     for (fd, call) in fds.iter().zip(calls) {
         if fd.revents().contains(PollFlags::IN) {
-            vhost_user::clear(call);
+            call.clear();
         }
     }
     Ok(())

@@ -1,7 +1,6 @@
 //! A vhost-user device that sends back what it gets.
 #![allow(dead_code)] // Each test binary uses its part.
 
-use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +11,7 @@ use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::{BurstStorage, SetupError, ordering};
 
 /// A queue, and how its driver is notified.
-struct Running<Q>(Q, Option<Arc<OwnedFd>>);
+struct Running<Q>(Q, Option<Arc<vhost_user::Event>>);
 
 #[derive(Default)]
 struct Pair {
@@ -35,7 +34,7 @@ impl Pair {
         ordering::before_asking();
         for (wanted, call) in [(to.wants_notification(), to_call), (from.wants_notification(), from_call)] {
             if let (true, Some(call)) = (wanted, call) {
-                vhost_user::notify(call);
+                call.notify();
             }
         }
     }
@@ -94,7 +93,7 @@ pub struct Echo {
 impl Echo {
     pub fn new(socket: &Path, mode: Mode, queue_pairs: u16) -> Echo {
         let state = Arc::new(State::default());
-        let options = Options { socket: socket.to_owned(), mode, queue_pairs, withheld: 0 };
+        let options = Options::new(socket, mode, queue_pairs);
         let service = Service::spawn(options, state.clone()).unwrap();
         let worker = state.clone();
         let thread = std::thread::spawn(move || {

@@ -55,8 +55,15 @@ fn serve(mut stream: impl Stream, switch: &Mutex<Switch>, stop: &AtomicBool, sta
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(_) => open = false,
         }
-        let output = std::mem::take(switch.lock().unwrap().output(id).unwrap());
-        open &= stream.write_all(&output).is_ok();
+        loop {
+            let output = std::mem::take(switch.lock().unwrap().output(id).unwrap());
+            open &= stream.write_all(&output).is_ok();
+            let mut switch = switch.lock().unwrap();
+            if !open || !switch.is_busy(id) {
+                break;
+            }
+            open = switch.receive(id, &[], start.elapsed().as_millis() as Millis).is_ok();
+        }
     }
     switch.lock().unwrap().disconnect(id);
 }

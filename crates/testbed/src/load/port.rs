@@ -4,7 +4,7 @@ use super::frame::{Shape, Touch};
 use super::ring::{OutOfOrder, Ring};
 use super::sequence::{Counts, Sequence};
 use nf::memory::Buffers;
-use rustix::fd::OwnedFd;
+use vhost_user::Event;
 use virtqueue::NET_HEADER;
 use virtqueue::copy::{prefetch, prefetch_write};
 
@@ -24,16 +24,15 @@ const FRAME: usize = NET_HEADER as usize;
 pub struct Side {
     pub ring: Ring,
     pub buffers: Buffers,
-    pub kick: OwnedFd,
+    pub kick: Event,
 }
 
 impl Side {
     /// Wakes the device if it asked for that.
-    fn kick(&mut self) -> rustix::io::Result<()> {
+    fn kick(&mut self) {
         if self.ring.wants_kick() {
-            rustix::io::write(&self.kick, &1u64.to_ne_bytes())?;
+            self.kick.notify();
         }
-        Ok(())
     }
 }
 
@@ -129,9 +128,9 @@ impl Port {
     }
 
     /// Wakes the device if it sleeps and has something to do.
-    pub fn kick(&mut self) -> rustix::io::Result<()> {
-        self.receive.kick()?;
-        self.transmit.kick()
+    pub fn kick(&mut self) {
+        self.receive.kick();
+        self.transmit.kick();
     }
 
     /// What was counted so far.

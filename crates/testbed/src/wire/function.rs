@@ -3,7 +3,6 @@
 use super::options::Wire;
 use crate::load::{Shape, Touch, describe};
 use nf::memory::Buffers;
-use rustix::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -35,7 +34,7 @@ pub enum FunctionError {
 /// One direction: the queue, and which buffer a chain is.
 struct Side {
     queue: Queue,
-    kick: OwnedFd,
+    kick: vhost_user::Event,
     held: Vec<u16>,
 }
 
@@ -48,7 +47,7 @@ impl Side {
 
     fn kick(&mut self) {
         if self.queue.wants_kick() {
-            vhost_user::notify(&self.kick);
+            self.kick.notify();
         }
     }
 }

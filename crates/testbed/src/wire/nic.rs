@@ -1,6 +1,5 @@
 //! A virtio NIC as its driver sees it: the device side of a vhost-user socket.
 
-use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use vhost_user::Mode;
@@ -9,7 +8,7 @@ use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::{SetupError, ordering};
 
 /// A ring, and how its driver is notified.
-struct Running<Q>(Q, Option<Arc<OwnedFd>>);
+struct Running<Q>(Q, Option<Arc<vhost_user::Event>>);
 
 /// The rings, as long as they run. The session's thread takes them away between two turns.
 #[derive(Default)]
@@ -74,7 +73,7 @@ impl Nic {
     /// One at `socket`, which is created.
     pub fn serve(socket: &Path) -> Result<Nic, Error> {
         let mut nic = Nic::of(Rings::default());
-        let options = Options { socket: socket.to_owned(), mode: Mode::Server, queue_pairs: 1, withheld: 0 };
+        let options = Options::new(socket, Mode::Server, 1);
         nic._service = Some(Service::spawn(options, nic.state.clone())?);
         Ok(nic)
     }
@@ -96,6 +95,6 @@ impl Nic {
         ordering::before_asking();
         let to = rings.to.as_ref().filter(|r| r.0.wants_notification()).and_then(|r| r.1.as_ref());
         let from = rings.from.as_ref().filter(|r| r.0.wants_notification()).and_then(|r| r.1.as_ref());
-        [to, from].into_iter().flatten().for_each(vhost_user::notify);
+        [to, from].into_iter().flatten().for_each(|call| call.notify());
     }
 }

@@ -5,14 +5,14 @@
 
 use super::ring::{Kick, Ring, StartError};
 use super::slots::Repeats;
-use super::{Queues, Wire};
-use crate::event::NotAnEventFd;
+use super::{Options, Queues, Wire};
+use crate::descriptors::Exhausted;
+use crate::event::{Event, EventError};
 use crate::journal::Journal;
-use rustix::fd::OwnedFd;
 use std::fmt::Write;
 use std::sync::Arc;
 use vhost::vhost_user::VhostUserProtocolFeatures;
-use virtqueue::memory::{MAX_REGIONS, Memory, MemoryError};
+use virtqueue::memory::{MAX_REGIONS, Memory, MemoryError, Region};
 use virtqueue::{Format, MAX_QUEUE_SIZE, Negotiated, features};
 
 /// A message that a frontend must not send. It ends the session.
@@ -31,7 +31,9 @@ pub(super) enum Refused {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     #[error(transparent)]
-    EventFd(#[from] NotAnEventFd),
+    Event(#[from] EventError),
+    #[error(transparent)]
+    Descriptors(#[from] Exhausted),
     #[error("the message has a body of {0} bytes, not 8")]
     Length(u32),
     #[error("this device does not support it, and did not offer it")]
@@ -48,6 +50,7 @@ pub(super) struct Device {
     journal: Arc<Journal>,
     pub(super) rings: Vec<Ring>,
     withheld: u64,
+    any_memory: bool,
     memory: Option<Arc<Memory>>,
     pub(super) repeats: Repeats,
     /// What the frontend accepted.
@@ -59,13 +62,14 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(queue_pairs: u16, withheld: u64, queues: Arc<dyn Queues>, journal: Arc<Journal>) -> Device {
-        let rings = (0..2 * queue_pairs).map(|_| Ring::default()).collect();
+    pub(super) fn new(options: &Options, queues: Arc<dyn Queues>, journal: Arc<Journal>) -> Device {
+        let rings = (0..2 * options.queue_pairs).map(|_| Ring::default()).collect();
         Device {
             queues,
             journal,
             rings,
-            withheld,
+            withheld: options.withheld,
+            any_memory: options.any_memory,
             memory: None,
             repeats: Repeats::default(),
             features: None,
@@ -143,6 +147,14 @@ impl Device {
         self.memory.as_deref()
     }
 
+    /// Memory that may be mapped: a worker that reads it must not wait for whoever is behind the file.
+    pub(super) fn check_memory(&self, regions: &[Region]) -> Result<(), Refused> {
+        match regions.iter().find(|region| !self.any_memory && !region.is_memory()) {
+            Some(region) => Err(MemoryError::NotMemory { guest_addr: region.guest_addr }.into()),
+            None => Ok(()),
+        }
+    }
+
     /// Replaces all memory by what `build` makes of the present one.
     pub(super) fn set_memory(
         &mut self,
@@ -188,11 +200,11 @@ impl Device {
     }
 
     /// The guest is called by this from now on. A ring that runs goes on.
-    pub(super) fn set_call(&mut self, at: usize, call: Option<Arc<OwnedFd>>) -> Result<(), Refused> {
+    pub(super) fn set_call(&mut self, at: usize, call: Option<Arc<Event>>) -> Result<(), Refused> {
         let ring = &mut self.rings[at];
         if ring.running && self.queues.rewire(at, Wire::Call(call.clone())).is_ok() {
             // What was used until now, the guest may have been told of by the descriptor that it had before.
-            call.iter().for_each(crate::notify);
+            call.iter().for_each(|call| call.notify());
             ring.call = call;
             return Ok(());
         }
@@ -260,7 +272,7 @@ impl Device {
                 ring.refused = None;
                 // Whatever was used between the guest's last look and the stop may not have been notified of.
                 if let (true, Some(call)) = (ring.resumed, &ring.call) {
-                    crate::notify(call);
+                    call.notify();
                     ring.resumed = false;
                 }
             }

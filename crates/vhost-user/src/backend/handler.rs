@@ -3,7 +3,7 @@
 use super::device::{Device, Refused};
 use super::ring::{Addresses, Kick};
 use super::slots::Place;
-use crate::event;
+use crate::{Event, descriptors};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -30,14 +30,21 @@ fn unsupported<T>() -> Result<T> {
     Err(Refused::Unsupported.into())
 }
 
-fn region(r: &VhostUserMemoryRegion, file: File) -> Region {
-    Region {
+fn region(r: &VhostUserMemoryRegion, file: File) -> std::result::Result<Region, Refused> {
+    descriptors::spare(&file)?;
+    Ok(Region {
         guest_addr: r.guest_phys_addr,
         user_addr: r.user_addr,
         len: r.memory_size,
         offset: r.mmap_offset,
         file: Arc::new(file.into()),
-    }
+    })
+}
+
+/// A kick or call.
+fn event(file: File) -> std::result::Result<Event, Refused> {
+    descriptors::spare(&file)?;
+    Ok(Event::take(file.into())?)
 }
 
 impl VhostUserBackendReqHandlerMut for Device {
@@ -67,7 +74,8 @@ impl VhostUserBackendReqHandlerMut for Device {
         files: Vec<File>,
         _: Option<bool>,
     ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
-        let regions = table.iter().zip(files).map(|(r, file)| region(r, file)).collect();
+        let regions =
+            table.iter().zip(files).map(|(r, file)| region(r, file)).collect::<std::result::Result<_, _>>()?;
         self.set_regions(regions)?;
         Ok(None)
     }
@@ -111,7 +119,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     fn set_vring_kick(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let at = self.index(index.into())?;
         let kick = match fd {
-            Some(file) => Kick::Event(event::from_peer(file).map_err(Refused::from)?),
+            Some(file) => Kick::Event(event(file)?),
             None => Kick::Polled,
         };
         Ok(self.set_kick(at, kick)?)
@@ -119,7 +127,7 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let at = self.index(index.into())?;
-        let call = fd.map(event::from_peer).transpose().map_err(Refused::from)?.map(Arc::new);
+        let call = fd.map(event).transpose()?.map(Arc::new);
         Ok(self.set_call(at, call)?)
     }
 
@@ -183,7 +191,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         fd: File,
         _: Option<bool>,
     ) -> Result<Option<VhostUserMemoryRegionBase>> {
-        self.add_region(region(added, fd))?;
+        self.add_region(region(added, fd)?)?;
         Ok(None)
     }
 

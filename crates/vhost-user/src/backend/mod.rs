@@ -10,8 +10,7 @@ mod service;
 mod session;
 mod slots;
 
-use crate::{Mode, SocketError};
-use rustix::fd::OwnedFd;
+use crate::{Access, Event, Mode, SocketError};
 use std::path::PathBuf;
 use std::sync::Arc;
 use virtqueue::memory::Memory;
@@ -28,8 +27,19 @@ pub struct Options {
     pub mode: Mode,
     /// Most queue pairs that a frontend may use, at least one, at most [`crate::MAX_QUEUE_PAIRS`].
     pub queue_pairs: u16,
+    /// Who may connect, if this side listens.
+    pub access: Access,
+    /// Takes memory that lies in any file. Reading files of other processes may take for ever: these are believed not to.
+    pub any_memory: bool,
     /// virtio features that are not offered, of those that the device has.
     pub withheld: u64,
+}
+
+impl Options {
+    /// A device with all features, for guests that share memory.
+    pub fn new(socket: impl Into<PathBuf>, mode: Mode, queue_pairs: u16) -> Options {
+        Options { socket: socket.into(), mode, queue_pairs, access: Access::default(), any_memory: false, withheld: 0 }
+    }
 }
 
 /// A service can't start.
@@ -85,8 +95,8 @@ pub trait Queues: Send + Sync {
 #[derive(Debug)]
 #[allow(missing_docs)] // As the fields of the same names.
 pub enum Wire {
-    Kick(Option<OwnedFd>),
-    Call(Option<Arc<OwnedFd>>),
+    Kick(Option<Event>),
+    Call(Option<Arc<Event>>),
 }
 
 /// All that it takes to run a queue.
@@ -96,8 +106,8 @@ pub struct QueueSetup {
     pub memory: Arc<Memory>,
     /// Where the rings are, and what was negotiated.
     pub config: QueueConfig,
-    /// Becomes readable when the guest kicks; `None` if the guest wants to be polled. Non-blocking.
-    pub kick: Option<OwnedFd>,
-    /// What [`crate::notify`] notifies the guest by; `None` if the guest polls. Non-blocking.
-    pub call: Option<Arc<OwnedFd>>,
+    /// Becomes readable when the guest kicks; `None` if the guest wants to be polled.
+    pub kick: Option<Event>,
+    /// Notifies the guest; `None` if the guest polls.
+    pub call: Option<Arc<Event>>,
 }

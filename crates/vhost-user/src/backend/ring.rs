@@ -1,7 +1,7 @@
 //! What a frontend said about one queue so far, in whatever order it did.
 
 use super::QueueSetup;
-use rustix::fd::OwnedFd;
+use crate::Event;
 use std::io;
 use std::sync::Arc;
 use virtqueue::memory::Memory;
@@ -23,7 +23,7 @@ pub(super) enum Kick {
     Unknown,
     /// The guest does not kick; the ring has to be polled.
     Polled,
-    Event(OwnedFd),
+    Event(Event),
 }
 
 /// One queue.
@@ -33,7 +33,7 @@ pub(super) struct Ring {
     pub(super) addresses: Option<Addresses>,
     pub(super) base: u32,
     pub(super) kick: Kick,
-    pub(super) call: Option<Arc<OwnedFd>>,
+    pub(super) call: Option<Arc<Event>>,
     pub(super) enabled: bool,
     /// The owner runs it.
     pub(super) running: bool,

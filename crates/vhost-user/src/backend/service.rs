@@ -32,12 +32,11 @@ impl Service {
         let control = Control::new().map_err(|source| Error::System { action: "make an eventfd", source })?;
         let control = Arc::new(control);
         let source = match options.mode {
-            Mode::Server => Source::Listener(Listener::bind(&options.socket)?),
+            Mode::Server => Source::Listener(Listener::bind(&options.socket, &options.access)?),
             Mode::Client => Source::Peer { socket: options.socket.clone(), pause: Duration::ZERO },
         };
         let journal = Arc::new(Journal::new(&options.socket));
-        let (queue_pairs, withheld) = (options.queue_pairs, options.withheld);
-        let thread = Thread { control: control.clone(), queue_pairs, withheld, queues, journal };
+        let thread = Thread { control: control.clone(), options, queues, journal };
         let thread = Builder::new()
             .name("vhost-user".into())
             .spawn(move || thread.run(source))
@@ -84,8 +83,7 @@ enum Source {
 
 struct Thread {
     control: Arc<Control>,
-    queue_pairs: u16,
-    withheld: u64,
+    options: Options,
     queues: Arc<dyn Queues>,
     journal: Arc<Journal>,
 }
@@ -103,7 +101,7 @@ impl Thread {
         self.control.begin(stream.clone());
         self.queues.connected();
         self.journal.info(format_args!("a vhost-user frontend connected"));
-        let device = Device::new(self.queue_pairs, self.withheld, self.queues.clone(), self.journal.clone());
+        let device = Device::new(&self.options, self.queues.clone(), self.journal.clone());
         let reason = session::serve(&stream, &self.control, device, (pace, &self.journal));
         self.control.end();
         drop(stream);

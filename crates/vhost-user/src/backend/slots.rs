@@ -57,6 +57,7 @@ impl Device {
             self.repeats.add(place);
             return Ok(());
         }
+        self.check_memory(std::slice::from_ref(&region))?;
         self.set_memory(|before| match before {
             Some(memory) => memory.with_region(region),
             None => Memory::map(vec![region]),
@@ -77,6 +78,7 @@ impl Device {
 
     /// Replaces all regions.
     pub(super) fn set_regions(&mut self, regions: Vec<Region>) -> Result<(), Refused> {
+        self.check_memory(&regions)?;
         self.repeats = Repeats::default();
         if self.memory().is_some_and(|memory| is_same(memory.regions(), &regions)) {
             return Ok(());

@@ -5,7 +5,7 @@ use super::guard::Guard;
 use super::negotiate::{self, refused};
 use super::{FrontendOptions, QueueEnd, QueuePair};
 use crate::socket::{Listener, SocketError, connect};
-use crate::{MAX_QUEUE_PAIRS, Mode, wait};
+use crate::{Access, MAX_QUEUE_PAIRS, Mode, wait};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::io;
@@ -103,7 +103,7 @@ fn open(options: &FrontendOptions, guard: &Guard<'_>) -> Result<UnixStream, Fron
             },
         }),
         Mode::Server => {
-            let listener = Listener::bind(path)?;
+            let listener = Listener::bind(path, &Access::default())?;
             guard.retry(|| Ok(listener.accept().map_err(failed("accept a connection on"))?))
         }
     }

@@ -6,8 +6,7 @@ mod guard;
 mod link;
 mod negotiate;
 
-use crate::Mode;
-use rustix::fd::OwnedFd;
+use crate::{Event, Mode};
 use std::path::PathBuf;
 
 pub use error::FrontendError;
@@ -57,8 +56,8 @@ pub struct QueueEnd {
     pub queue: virtqueue::driver::Queue,
     /// Where the ring lies in the arena.
     pub config: virtqueue::QueueConfig,
-    /// What [`crate::notify`] kicks the device by.
-    pub kick: OwnedFd,
-    /// Readable when the device notifies, until [`crate::clear`]ed.
-    pub call: OwnedFd,
+    /// Kicks the device.
+    pub kick: Event,
+    /// Readable when the device notifies, until cleared.
+    pub call: Event,
 }

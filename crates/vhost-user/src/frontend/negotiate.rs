@@ -2,6 +2,7 @@
 
 use super::error::FrontendError;
 use super::{FrontendOptions, QueueEnd, QueuePair, QueueSizes, by_hand};
+use crate::Event;
 use rustix::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use vhost::vhost_user::message::VhostUserHeaderFlag;
@@ -130,10 +131,11 @@ pub(super) fn start(
     by_hand::set_vring_base(stream, index, config.base).map_err(system("send SET_VRING_BASE"))?;
     device.set_vring_addr(index, &rings).map_err(refused("SET_VRING_ADDR"))?;
     device.set_vring_kick(index, &kick).map_err(refused("SET_VRING_KICK"))?;
-    Ok(QueueEnd { queue, config: *config, kick: owned(kick), call: owned(call) })
+    Ok(QueueEnd { queue, config: *config, kick: shared(kick)?, call: shared(call)? })
 }
 
-fn owned(event: EventFd) -> OwnedFd {
+fn shared(event: EventFd) -> Result<Event, FrontendError> {
     // SAFETY: `into_raw_fd` gives up the only owner of an open descriptor.
-    unsafe { OwnedFd::from_raw_fd(event.into_raw_fd()) }
+    let fd = unsafe { OwnedFd::from_raw_fd(event.into_raw_fd()) };
+    Event::take(fd).map_err(|e| FrontendError::System { action: "use an eventfd", source: std::io::Error::other(e) })
 }

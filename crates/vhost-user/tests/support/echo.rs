@@ -1,13 +1,11 @@
 //! A device that sends every frame back on the pair that it came from.
 
-use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vhost_user::backend::{QueueSetup, Queues, Wire};
-use vhost_user::notify;
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::ordering::before_asking;
 use virtqueue::{BurstStorage, QueueConfig, SetupError};
@@ -23,8 +21,8 @@ pub enum Event {
 
 #[derive(Default)]
 struct Pair {
-    receive: Option<(Enqueue, Option<Arc<OwnedFd>>)>,
-    transmit: Option<(Dequeue, Option<Arc<OwnedFd>>)>,
+    receive: Option<(Enqueue, Option<Arc<vhost_user::Event>>)>,
+    transmit: Option<(Dequeue, Option<Arc<vhost_user::Event>>)>,
 }
 
 impl Pair {
@@ -43,10 +41,10 @@ impl Pair {
         dequeue.recycle();
         before_asking();
         if let (true, Some(call)) = (enqueue.wants_notification(), rx_call) {
-            notify(call);
+            call.notify();
         }
         if let (true, Some(call)) = (dequeue.wants_notification(), tx_call) {
-            notify(call);
+            call.notify();
         }
         taken
     }

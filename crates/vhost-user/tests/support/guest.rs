@@ -1,15 +1,14 @@
 //! A guest that sends frames and checks what comes back.
 
 use super::raw::Raw;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::AsFd;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use vhost::vhost_user::message::FrontendReq;
 use vhost_user::frontend::{FrontendOptions, Link};
-use vhost_user::{Mode, notify};
+use vhost_user::{Event, Mode};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, Region};
 use virtqueue::ordering::before_asking;
@@ -20,8 +19,8 @@ const BUFFER: u32 = 2048;
 
 struct End {
     queue: Queue,
-    kick: OwnedFd,
-    call: OwnedFd,
+    kick: Event,
+    call: Event,
     /// Address of the buffer that goes by this id.
     buffers: HashMap<u16, u64>,
 }
@@ -36,7 +35,7 @@ impl End {
         self.queue.publish();
         before_asking();
         if self.queue.wants_kick() {
-            notify(&self.kick);
+            self.kick.notify();
         }
     }
 }
@@ -79,7 +78,7 @@ impl Guest {
         let mut ends = Vec::new();
         for _ in 0..2 {
             let config = Queue::layout(&mut arena, SIZE, Negotiated(features)).unwrap();
-            let event = || eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap();
+            let event = || Event::create().unwrap();
             ends.push((Queue::new(&arena, &config).unwrap(), event(), event()));
             configs.push(config);
         }
@@ -121,12 +120,12 @@ impl Guest {
         Table(self.arena.memory().regions()[0].clone())
     }
 
-    pub fn call(&self, queue: usize) -> &OwnedFd {
+    pub fn call(&self, queue: usize) -> &Event {
         let pair = &self.pairs[queue / 2];
         if queue.is_multiple_of(2) { &pair.receive.call } else { &pair.transmit.call }
     }
 
-    fn new(mut arena: Arena, ends: Vec<(Queue, OwnedFd, OwnedFd)>, link: Option<Link>) -> Guest {
+    fn new(mut arena: Arena, ends: Vec<(Queue, Event, Event)>, link: Option<Link>) -> Guest {
         let mut ends = ends.into_iter().map(|(queue, kick, call)| End { queue, kick, call, buffers: HashMap::new() });
         let mut pairs = Vec::new();
         while let (Some(mut receive), Some(transmit)) = (ends.next(), ends.next()) {

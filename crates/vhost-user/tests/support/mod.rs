@@ -46,7 +46,7 @@ impl Bench {
     }
 
     pub fn start(&mut self) {
-        let options = Options { socket: self.socket.clone(), mode: self.mode, queue_pairs: self.pairs, withheld: 0 };
+        let options = Options::new(&self.socket, self.mode, self.pairs);
         self.service = Some(Service::spawn(options, self.echo.clone()).unwrap());
     }
 

@@ -209,7 +209,8 @@ impl Transmitq {
             } else {
                 let place = kept.map(|_| (taken, tail.packed_id()));
                 let Some(chain) = self.receive_unusual(burst, at.slot, (addr, tail), place, &budget)? else { break };
-                if budget.is_spent() || burst.bytes() >= BYTES {
+                let goes_on = taken + 1 < MAX_BURST && burst.room() > 0;
+                if goes_on && (budget.is_spent() || burst.bytes() >= BYTES) {
                     slots_left = self.cut_short_after(at, chain.1, slots_left);
                 }
                 chain

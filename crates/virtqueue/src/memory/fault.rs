@@ -5,69 +5,92 @@
 //! succeeds; the queue that did it notices the mark after its burst and stops. Any other SIGBUS is left to whoever
 //! handled it before us.
 
+use super::region::MemoryError;
+use crate::ordering::{alter, get, put, whole};
+use rustix::io::Errno;
 #[cfg(not(miri))]
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Mappings that can be watched at once; beyond that, a shrinking file is fatal again.
-const SLOTS: usize = 1024;
+/// Mappings that can be watched at once. More are refused, since a file that shrinks would end the process. Each takes two or
+/// three of the areas that the kernel gives a process, which are 65530 (vm.max_map_count).
+pub(super) const SLOTS: usize = 16384;
 
 struct Slot {
     taken: AtomicBool,
-    start: AtomicUsize,
-    /// Zero while the slot is free or being filled in, so that the handler skips it.
-    len: AtomicUsize,
+    /// Of the range: the handler may look while another thread takes the slot, and must not see half of each.
+    sequence: AtomicU64,
+    start: AtomicU64,
+    /// Zero while the slot is free, so that the handler skips it.
+    len: AtomicU64,
     broken: AtomicBool,
+}
+
+impl Slot {
+    fn set(&self, start: u64, len: u64) {
+        alter(&self.sequence, || {
+            put(&self.start, start);
+            put(&self.len, len);
+        });
+    }
+
+    /// The watched range that `addr` is in, as (start, length). A slot that changes meanwhile is not the one: the mapping that
+    /// was touched stays as long as it is used.
+    #[cfg_attr(miri, allow(dead_code))]
+    fn range(&self, addr: u64) -> Option<(u64, u64)> {
+        let (start, len) = whole(&self.sequence, || (get(&self.start), get(&self.len)))?;
+        (addr.wrapping_sub(start) < len).then_some((start, len))
+    }
 }
 
 static SLOTS_TABLE: [Slot; SLOTS] = [const {
     Slot {
         taken: AtomicBool::new(false),
-        start: AtomicUsize::new(0),
-        len: AtomicUsize::new(0),
+        sequence: AtomicU64::new(0),
+        start: AtomicU64::new(0),
+        len: AtomicU64::new(0),
         broken: AtomicBool::new(false),
     }
 }; SLOTS];
 
 /// Keeps one mapping under watch until dropped.
 #[derive(Debug)]
-pub(super) struct Watch(Option<usize>);
+pub(super) struct Watch(usize);
 
 impl Watch {
-    pub(super) fn new(start: *mut u8, len: usize) -> Watch {
-        install();
+    pub(super) fn new(start: *mut u8, len: usize) -> Result<Watch, MemoryError> {
+        install().map_err(MemoryError::Handler)?;
         let free = |slot: &Slot| slot.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        let index = SLOTS_TABLE.iter().position(free);
-        if let Some(slot) = index.map(|i| &SLOTS_TABLE[i]) {
-            slot.broken.store(false, Ordering::Relaxed);
-            slot.start.store(start as usize, Ordering::Relaxed);
-            slot.len.store(len, Ordering::Release);
-        }
-        Watch(index)
+        let index = SLOTS_TABLE.iter().position(free).ok_or(MemoryError::Unwatched)?;
+        let slot = &SLOTS_TABLE[index];
+        slot.broken.store(false, Ordering::Relaxed);
+        slot.set(start.addr() as u64, len as u64);
+        Ok(Watch(index))
     }
 
     #[inline(always)]
     pub(super) fn is_broken(&self) -> bool {
-        self.0.is_some_and(|i| SLOTS_TABLE[i].broken.load(Ordering::Relaxed))
+        SLOTS_TABLE[self.0].broken.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(slot) = self.0.map(|i| &SLOTS_TABLE[i]) {
-            slot.len.store(0, Ordering::Release);
-            slot.taken.store(false, Ordering::Release);
-        }
+        let slot = &SLOTS_TABLE[self.0];
+        slot.set(0, 0);
+        slot.taken.store(false, Ordering::Release);
     }
 }
 
 #[cfg(miri)]
-fn install() {}
+fn install() -> Result<(), Errno> {
+    Ok(())
+}
 
 #[cfg(not(miri))]
-fn install() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+fn install() -> Result<(), Errno> {
+    static DONE: OnceLock<Result<(), Errno>> = OnceLock::new();
+    *DONE.get_or_init(|| {
         // SAFETY: `on_fault` has the signature that SA_SIGINFO asks for and does only what a signal handler may; the
         // structures are plain data for which zeros are valid.
         unsafe {
@@ -75,11 +98,13 @@ fn install() {
             action.sa_sigaction = on_fault as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             let mut before: libc::sigaction = std::mem::zeroed();
-            if libc::sigaction(libc::SIGBUS, &action, &mut before) == 0 {
-                PREVIOUS.store(before.sa_sigaction, Ordering::Release);
+            if libc::sigaction(libc::SIGBUS, &action, &mut before) != 0 {
+                return Err(Errno::INVAL);
             }
+            PREVIOUS.store(before.sa_sigaction, Ordering::Release);
         }
-    });
+        Ok(())
+    })
 }
 
 /// Handler that was there before ours: `SIG_DFL`, `SIG_IGN` or a function.
@@ -89,18 +114,16 @@ static PREVIOUS: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 #[cfg_attr(miri, allow(dead_code))]
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo, whose si_addr is set for SIGBUS.
-    let addr = unsafe { (*info).si_addr() } as usize;
+    let addr = unsafe { (*info).si_addr() }.addr() as u64;
     for slot in &SLOTS_TABLE {
-        let len = slot.len.load(Ordering::Acquire);
-        let start = slot.start.load(Ordering::Relaxed);
-        if addr.wrapping_sub(start) < len {
+        if let Some((start, len)) = slot.range(addr) {
             slot.broken.store(true, Ordering::Relaxed);
             // SAFETY: mmap is a bare system call, fine in a handler; the range is a watched mapping of ours, still
             // mapped because its owner unwatches it first.
             let mapped = unsafe {
                 libc::mmap(
                     start as *mut libc::c_void,
-                    len,
+                    len as usize,
                     libc::PROT_READ | libc::PROT_WRITE,
                     libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE,
                     -1,

@@ -1,8 +1,8 @@
 //! Mapping of one run of regions at one run of host addresses.
 
+use super::budget::Share;
 use super::fault::Watch;
 use super::region::{MemoryError, Region};
-use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr;
 
@@ -11,9 +11,6 @@ use std::ptr;
 const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::empty(), MapFlags::PRIVATE.union(MapFlags::NORESERVE));
 #[cfg(miri)]
 const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::READ.union(ProtFlags::WRITE), MapFlags::PRIVATE);
-
-/// Longest run of addresses that is mapped, in bytes: half of what x86-64 gives a process.
-pub(super) const MAX_LEN: u64 = 1 << 46;
 
 /// The regions of one window, mapped back to back; unmapped when dropped.
 #[derive(Debug)]
@@ -25,6 +22,7 @@ pub(super) struct Mapping {
     len: u64,
     /// Dropped before the memory is unmapped: a fault in it is ours as long as it is watched.
     watch: Option<Watch>,
+    _share: Share,
 }
 
 // SAFETY: the mapping is shared memory that is only ever touched through raw pointers and atomics.
@@ -33,7 +31,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps a run as [`super::region::runs`] cuts it.
+    /// Maps a run as [`super::region::runs`] cuts it. Checked regions are so short that no sum or rounding wraps around.
     pub(super) fn new(run: &[Region]) -> Result<Self, MemoryError> {
         let first = &run[0];
         let last = &run[run.len() - 1];
@@ -42,15 +40,12 @@ impl Mapping {
             let (guest_addr, len) = (r.guest_addr, r.len);
             move |source| MemoryError::Map { guest_addr, len, source }
         };
-        // More than a process has addresses for; and no sum or rounding below wraps around.
-        if len > MAX_LEN {
-            return Err(failed(first)(Errno::NOMEM));
-        }
         // Huge pages are mapped whole and at their own alignment, so the host address is congruent to the offset in
         // the file, and what is reserved has room for the rest of the first and of the last page.
         let page = run.iter().map(Region::page_size).max().unwrap_or(4096);
         let lead = first.offset % page;
         let reserved_len = (lead + len).next_multiple_of(page) + page;
+        let share = Share::take(reserved_len)?;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let reserved = unsafe { mmap_anonymous(ptr::null_mut(), reserved_len as usize, RESERVE.0, RESERVE.1) }
             .map_err(failed(first))? as *mut u8;
@@ -61,8 +56,15 @@ impl Mapping {
         // SAFETY: pad bytes lie before `host` in the reservation.
         let (mapped, mapped_len) =
             (unsafe { reserved.add(pad as usize) }, (lead + len).next_multiple_of(page) as usize);
-        let mut mapping =
-            Mapping { regions: run.to_vec(), reserved, reserved_len: reserved_len as usize, host, len, watch: None };
+        let mut mapping = Mapping {
+            regions: run.to_vec(),
+            reserved,
+            reserved_len: reserved_len as usize,
+            host,
+            len,
+            watch: None,
+            _share: share,
+        };
         for part in run.chunk_by(|a, b| a.continues_in_file(b)).filter(|_| !cfg!(miri)) {
             let (head, tail) = (&part[0], &part[part.len() - 1]);
             let page = head.page_size();
@@ -84,7 +86,7 @@ impl Mapping {
             }
             .map_err(failed(head))?;
         }
-        mapping.watch = Some(Watch::new(mapped, mapped_len));
+        mapping.watch = Some(Watch::new(mapped, mapped_len)?);
         Ok(mapping)
     }
 

@@ -5,6 +5,7 @@
 //! reference into a window: a guest may change any byte at any moment.
 
 mod arena;
+mod budget;
 mod fault;
 mod map;
 mod region;
@@ -20,6 +21,10 @@ use std::sync::Arc;
 
 /// Most regions that one guest may share. QEMU asks for at most 509 slots, DPDK for 8.
 pub const MAX_REGIONS: usize = 64;
+
+/// Most bytes that the regions of one guest may have in all: addresses are given away for them, whether there is memory
+/// behind them or not.
+pub const MAX_GUEST: u64 = 1 << 40;
 
 /// One run of guest addresses, readable and writable at one run of host addresses.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! What a peer says about a piece of its memory, and the checks that this must pass before anything is mapped.
 
-use super::MAX_REGIONS;
+use super::{MAX_GUEST, MAX_REGIONS, budget, fault};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -27,6 +27,13 @@ impl Region {
     /// `next` continues this region, in guest addresses and in the same file.
     pub(super) fn continues_in_file(&self, next: &Region) -> bool {
         self.end() == next.guest_addr && Arc::ptr_eq(&self.file, &next.file) && self.offset + self.len == next.offset
+    }
+
+    /// The file is memory: on a tmpfs or hugetlbfs, or without a name (memfd_create(2)). All others may be anything: a FUSE
+    /// file's pages, and even its length, come when the process behind it likes. To ask for seals is to ask for this, and
+    /// waits for nobody: no other files have any.
+    pub fn is_memory(&self) -> bool {
+        rustix::fs::fcntl_get_seals(&*self.file).is_ok()
     }
 
     #[cfg(not(miri))]
@@ -70,6 +77,26 @@ pub enum MemoryError {
     BeyondFile { guest_addr: u64, end: u64, size: u64 },
     #[error("no memory region of length {len:#x} at guest address {guest_addr:#x} to remove")]
     NoSuchRegion { guest_addr: u64, len: u64 },
+    #[error(
+        "memory region at guest address {guest_addr:#x} is not memory: its file is neither on a tmpfs or hugetlbfs nor from \
+         memfd_create; reading other files may take for ever (memory = \"any\" of the port takes them nevertheless)"
+    )]
+    NotMemory { guest_addr: u64 },
+    #[error("the memory regions have {len:#x} bytes in all; at most {MAX_GUEST:#x} of one guest are mapped")]
+    TooLarge { len: u64 },
+    #[error(
+        "{len:#x} bytes of addresses wanted, but those of all guests have {taken:#x} already; at most {max:#x} are given to \
+         them together",
+        max = budget::MAX_ALL
+    )]
+    NoAddresses { len: u64, taken: u64 },
+    #[error(
+        "no more memory can be watched for files that shrink: {max} mappings of all guests are; share it in fewer regions",
+        max = fault::SLOTS
+    )]
+    Unwatched,
+    #[error("cannot watch memory for files that shrink: {0}")]
+    Handler(rustix::io::Errno),
     #[error("cannot map memory region at guest address {guest_addr:#x}, length {len:#x}: {source}")]
     Map { guest_addr: u64, len: u64, source: rustix::io::Errno },
 }
@@ -90,6 +117,10 @@ pub(super) fn check(regions: &mut [Region]) -> Result<(), MemoryError> {
         if end > size {
             return Err(MemoryError::BeyondFile { guest_addr, end, size });
         }
+    }
+    let len = regions.iter().fold(0u64, |sum, r| sum.saturating_add(r.len));
+    if len > MAX_GUEST {
+        return Err(MemoryError::TooLarge { len });
     }
     regions.sort_by_key(|r| r.guest_addr);
     for pair in regions.windows(2) {

@@ -3,8 +3,9 @@
 //! The run is mapped beside the windows that the rings use: these stay as they are. It begins and ends with a page that
 //! is nobody's, so that what reaches a little over the edge of a memory is still in the run.
 
+use super::budget::Share;
 use super::region::{MemoryError, Region};
-use super::{Memory, map};
+use super::{Memory, budget};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::cmp::Reverse;
 use std::ptr::{self, NonNull};
@@ -35,6 +36,7 @@ pub struct Span {
     len: u64,
     parts: Vec<Part>,
     reserved: (*mut u8, usize),
+    _share: Share,
     _memories: Vec<Arc<Memory>>,
 }
 
@@ -63,10 +65,11 @@ impl Span {
             let lead = region.offset % page;
             let len = (lead + region.len).next_multiple_of(page);
             parts.push(Part { start: end, len, page, lead, window: (window, region.len) });
-            end = end.checked_add(len).filter(|&end| end <= map::MAX_LEN).ok_or(too_long(region))?;
+            end = end.checked_add(len).filter(|&end| end <= budget::MAX_ALL).ok_or(too_long(region))?;
         }
         let len = end + GUARD;
         let reserved_len = (len + largest) as usize;
+        let share = Share::take(reserved_len as u64)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let reserved =
@@ -77,7 +80,8 @@ impl Span {
         // SAFETY: skip < largest, so skip + len bytes fit into what was reserved.
         let base = unsafe { reserved.add(skip as usize) };
         let base = NonNull::new(base).expect("a mapping does not start at zero");
-        let span = Span { base, len, parts, reserved: (reserved, reserved_len), _memories: memories.to_vec() };
+        let span =
+            Span { base, len, parts, reserved: (reserved, reserved_len), _share: share, _memories: memories.to_vec() };
         for (part, (region, ..)) in span.parts.iter().zip(&regions) {
             // SAFETY: the part lies in what was reserved, which is ours and unused, and on a page of its file.
             unsafe {

@@ -8,9 +8,9 @@ mod transmit;
 pub use receive::VirtioReceive;
 pub use transmit::VirtioTransmit;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use vhost_user::Event;
 use virtqueue::NET_HEADER;
 use virtqueue::driver::Queue;
 use virtqueue::memory::Arena;
@@ -36,7 +36,7 @@ pub struct End {
     /// Descriptors.
     pub size: u16,
     /// Kicks the device.
-    pub kick: OwnedFd,
+    pub kick: Event,
     /// Memory of the ring and the buffers.
     pub arena: Arc<Arena>,
     /// The device broke the ring.
@@ -53,10 +53,9 @@ impl End {
         self.broken.store(true, Ordering::Relaxed);
     }
 
-    fn kick(queue: &mut Queue, kick: &OwnedFd) {
+    fn kick(queue: &mut Queue, kick: &Event) {
         if queue.wants_kick() {
-            // A full counter means that the device has a kick waiting; anything else ends with the session.
-            let _ = rustix::io::write(kick, &1u64.to_ne_bytes());
+            kick.notify();
         }
     }
 }

@@ -19,7 +19,7 @@ fn port(mut arena: Arena, size: u16, mapped: Option<Arc<Mapped>>) -> (VirtioTran
     // Chains that are kept are told of by where they lie here.
     let device = Dequeue::new(Arc::new(arena.memory().also_by_host()), &ring).unwrap();
     let arena = Arc::new(arena);
-    let kick = rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap();
+    let kick = vhost_user::Event::create().unwrap();
     let end = End { queue, buffers, size, kick, arena: arena.clone(), broken: Arc::default() };
     (VirtioTransmit::new(end, mapped), device, buffers, arena)
 }

@@ -113,7 +113,8 @@ impl VirtioTransmit {
         let mut buffers = [Buffer { addr: 0, len: 0, writable: false }; MAX_CHAIN as usize];
         let mut source = frames.segments(frame);
         let mut rest = source.next();
-        while rest.is_some() {
+        // No more buffers than it takes: what is left then has no byte.
+        while rest.is_some() && u32::from(count) < MAX_CHAIN {
             let index = free.pop_front()?;
             let at = end.buffer(index);
             let start = at + u64::from(NET_HEADER);

@@ -6,7 +6,6 @@ use crate::port::vhost_user::{Call, Ending};
 use crate::port::virtio_user::{End, STRIDE, VirtioReceive};
 use crate::spec::{Driver, PortSpec, Tenancy};
 use paflow::Rules;
-use rustix::event::{EventfdFlags, eventfd};
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use virtqueue::device::Enqueue;
@@ -27,8 +26,8 @@ fn ring() -> (Arena, Queue, QueueConfig) {
     (arena, queue, config)
 }
 
-fn event() -> std::os::fd::OwnedFd {
-    eventfd(0, EventfdFlags::NONBLOCK).unwrap()
+fn event() -> vhost_user::Event {
+    vhost_user::Event::create().unwrap()
 }
 
 /// A physical port that only ever has buffers, and may hold on to them.

@@ -11,10 +11,9 @@ use engine::port::lend::Mapped;
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::worker::ByHand;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::OwnedFd;
 use std::hint::black_box;
 use std::sync::Arc;
+use vhost_user::Event;
 use vhost_user::frontend::{QueueEnd, QueuePair, QueueSizes};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::driver::Queue;
@@ -30,7 +29,7 @@ pub enum RigError {
     #[error("a queue could not be set up: {0}")]
     Setup(#[from] SetupError),
     #[error("an eventfd can't be made: {0}")]
-    Event(#[from] rustix::io::Errno),
+    Event(#[from] std::io::Error),
     #[error(transparent)]
     Nic(#[from] Broken),
     #[error(transparent)]
@@ -204,8 +203,7 @@ fn rings(arena: &mut Arena, sizes: QueueSizes, negotiated: Negotiated) -> [Queue
 }
 
 fn driver(arena: &Arena, config: QueueConfig) -> Result<QueueEnd, RigError> {
-    let event = || -> Result<OwnedFd, RigError> { Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?) };
-    Ok(QueueEnd { queue: Queue::new(arena, &config)?, config, kick: event()?, call: event()? })
+    Ok(QueueEnd { queue: Queue::new(arena, &config)?, config, kick: Event::create()?, call: Event::create()? })
 }
 
 #[cfg(test)]

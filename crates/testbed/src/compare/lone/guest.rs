@@ -1,13 +1,12 @@
 //! A guest that sends and receives one frame at a time.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd};
-use vhost_user::{Mode, clear, notify};
+use vhost_user::{Event, Mode};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::ordering::before_asking;
@@ -45,8 +44,8 @@ pub enum GuestError {
 /// One queue, and how to wake its device, and be woken.
 struct End {
     queue: Queue,
-    kick: OwnedFd,
-    call: OwnedFd,
+    kick: Event,
+    call: Event,
     /// Where the buffer with an id is.
     addresses: Vec<u64>,
 }
@@ -66,7 +65,7 @@ impl End {
         self.queue.publish();
         before_asking();
         if self.queue.wants_kick() {
-            notify(&self.kick);
+            self.kick.notify();
         }
     }
 
@@ -79,7 +78,7 @@ impl End {
     fn sleep(&mut self, deadline: Instant) -> Result<(), GuestError> {
         while !self.queue.has_used() {
             // In this order: what is notified of after this was cleared, the next look sees.
-            clear(&self.call);
+            self.call.clear();
             self.queue.set_interrupts(true);
             before_asking();
             let left = deadline.saturating_duration_since(Instant::now());

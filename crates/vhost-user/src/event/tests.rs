@@ -1,0 +1,107 @@
+use super::*;
+use rustix::event::epoll::CreateFlags;
+use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+use std::fs::File;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// As a peer makes it, and keeps it: of the same file description as ours.
+fn shared(flags: EventfdFlags) -> (Event, OwnedFd) {
+    let peer = eventfd(0, flags).unwrap();
+    (Event::take(peer.try_clone().unwrap()).unwrap(), peer)
+}
+
+fn count(fd: &OwnedFd) -> u64 {
+    let mut count = [0; 8];
+    rustix::io::read(fd, &mut count).unwrap();
+    u64::from_ne_bytes(count)
+}
+
+/// Fails if `act` is still at it after a while, instead of hanging with it.
+fn soon(act: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = channel();
+    std::thread::spawn(move || {
+        act();
+        let _ = done.send(());
+    });
+    is_done.recv_timeout(Duration::from_secs(20)).expect("it blocks");
+}
+
+#[test]
+fn each_notification_counts_and_taking_one_makes_none() {
+    let (event, peer) = shared(EventfdFlags::empty());
+    (0..1000).for_each(|_| event.notify());
+    assert_eq!(count(&peer), 1000);
+}
+
+#[test]
+fn a_full_counter_in_blocking_mode_blocks_nobody() {
+    let (event, peer) = shared(EventfdFlags::NONBLOCK);
+    rustix::io::write(&peer, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    fcntl_setfl(&peer, fcntl_getfl(&peer).unwrap() - OFlags::NONBLOCK).unwrap();
+    soon(move || (0..1000).for_each(|_| event.notify()));
+    assert_eq!(count(&peer), u64::MAX);
+}
+
+#[test]
+fn one_that_somebody_emptied_in_blocking_mode_is_cleared_at_once() {
+    let (event, peer) = shared(EventfdFlags::empty());
+    event.notify();
+    assert_eq!(count(&peer), 1);
+    soon(move || event.clear());
+}
+
+#[test]
+fn a_cleared_one_is_silent_until_it_is_rung_again() {
+    let (event, peer) = shared(EventfdFlags::NONBLOCK);
+    (0..3).for_each(|_| event.notify());
+    event.clear();
+    assert_eq!(rustix::io::read(&peer, &mut [0; 8]), Err(Errno::AGAIN));
+    event.notify();
+    assert_eq!(count(&peer), 1);
+}
+
+#[test]
+fn semaphores_count_notifications() {
+    let (event, peer) = shared(EventfdFlags::SEMAPHORE);
+    (0..2).for_each(|_| event.notify());
+    assert_eq!((count(&peer), count(&peer)), (1, 1));
+}
+
+#[test]
+fn threads_notify_one_another_and_nothing_is_lost() {
+    let (event, peer) = shared(EventfdFlags::empty());
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..5000).for_each(|_| event.notify()));
+        }
+    });
+    assert_eq!(count(&peer), 8 * 5000);
+}
+
+#[test]
+fn whatever_is_not_an_eventfd_is_refused() {
+    let (read, write) = rustix::pipe::pipe().unwrap();
+    let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    // SAFETY: the sets are empty, and of the size that the kernel knows.
+    let signalfd = || unsafe {
+        use rustix::fd::FromRawFd;
+        let empty: libc::sigset_t = std::mem::zeroed();
+        OwnedFd::from_raw_fd(libc::signalfd(-1, &raw const empty, 0))
+    };
+    let others: [(&str, OwnedFd); 9] = [
+        ("pipe", read),
+        ("pipe", write),
+        ("socket", socket.into()),
+        ("memfd", memfd_create("not an eventfd", MemfdFlags::CLOEXEC).unwrap()),
+        ("epoll", rustix::event::epoll::create(CreateFlags::CLOEXEC).unwrap()),
+        ("timerfd", timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).unwrap()),
+        ("inotify", rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).unwrap()),
+        ("signalfd", signalfd()),
+        ("file", File::open("/proc/self/exe").unwrap().into()),
+    ];
+    for (what, fd) in others {
+        assert!(matches!(Event::take(fd), Err(EventError::NotAnEventFd)), "{what}");
+    }
+}
