@@ -284,9 +284,9 @@ fn a_port_that_floods_does_not_keep_the_packets_of_others_from_controllers() {
         rig.switch.lost_notices(id) == before
     };
     for _ in 0..3 {
-        assert!((0..2000).filter(|_| shown(&mut rig, 1)).count() < 1000, "port 1 gets half of the room");
-        assert!((0..100).all(|_| shown(&mut rig, 2)), "and leaves some to port 2");
-        assert!(rig.take(id).len() > 400);
+        assert!((0..2000).filter(|_| shown(&mut rig, 1)).count() < 300, "port 1 gets its share");
+        assert!((0..100).all(|_| shown(&mut rig, 2)), "and port 2 has its own");
+        assert!(rig.take(id).len() > 300);
     }
 }
 

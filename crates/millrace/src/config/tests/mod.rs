@@ -307,13 +307,13 @@ fn who_may_connect_is_judged() {
     let cases = [
         ("socket-mode='0666'", None),
         ("socket-mode='660', socket-owner='root', socket-group='0', memory='any', queues=64", None),
-        ("socket-mode='66'", Some("`66` is no set of permissions; ")),
-        ("socket-mode='0999'", Some("`0999` is no set of permissions; ")),
-        ("socket-mode='01777'", Some("`01777` is no set of permissions; ")),
-        ("socket-mode='0444'", Some("nobody could connect to a socket of mode 0444; ")),
-        ("socket-owner='no-such-user'", Some("there is no user `no-such-user`; ")),
-        ("socket-group='no-such-group'", Some("there is no group `no-such-group`; ")),
-        ("mode='client', socket-mode='0660'", Some("`socket-mode` means nothing in mode \"client\"; ")),
+        ("socket-mode='66'", Some("`66` is no set of permissions")),
+        ("socket-mode='0999'", Some("`0999` is no set of permissions")),
+        ("socket-mode='01777'", Some("`01777` is no set of permissions")),
+        ("socket-mode='0444'", Some("nobody could connect to a socket of mode 0444")),
+        ("socket-owner='no-such-user'", Some("there is no user `no-such-user`")),
+        ("socket-group='no-such-group'", Some("there is no group `no-such-group`")),
+        ("mode='client', socket-mode='0660'", Some("`socket-mode` means nothing in mode \"client\"")),
         ("memory='fuse'", Some("")),
     ];
     for (keys, expected) in cases {
