@@ -217,7 +217,7 @@ fn program(bpf: bool) -> Result<BpfProgram, BackendError> {
         (libc::SYS_openat, creating_set_id(2, 3)?),
         (
             libc::SYS_ioctl,
-            [libc::TIOCSTI as u64, libc::TIOCLINUX as u64]
+            [libc::TIOCSTI, libc::TIOCLINUX]
                 .into_iter()
                 // Typing into the terminal that the switch was started from, and what files are.
                 .chain(FILE_FLAGS)
