@@ -51,6 +51,7 @@ pub fn run(input: &Input) {
         while switch.event().is_some() {}
         assert!(switch.table().len() <= FLOWS && switch.aggregation().len() <= FLOWS);
         if let Some(output) = switch.output(id) {
+            assert!(output.len() <= 2 * openflow::BACKLOG + (128 << 10));
             output.clear();
         }
     }

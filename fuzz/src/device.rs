@@ -212,7 +212,7 @@ fn forward(
     let done = enqueue.transmit(received);
     dequeue.recycle();
     let done = done?;
-    assert_eq!((done.frames + done.no_buffers + done.too_long) as usize, received.len());
+    assert_eq!((done.frames + done.no_buffers + done.too_long + done.over_budget) as usize, received.len());
     Ok(())
 }
 
@@ -244,7 +244,7 @@ fn deliver(enqueue: &Enqueue, storage: &mut BurstStorage, frames: &[(Length, u16
     }
     let (count, bytes) = (burst.len(), burst.bytes());
     let done = enqueue.transmit(burst.frames())?;
-    assert_eq!((done.frames + done.no_buffers + done.too_long) as usize, count);
+    assert_eq!((done.frames + done.no_buffers + done.too_long + done.over_budget) as usize, count);
     assert!(done.bytes <= bytes);
     Ok(())
 }

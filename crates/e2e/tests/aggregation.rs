@@ -230,7 +230,7 @@ fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
     assert_eq!(first.sides("wan")[1].aggregates, 0);
     homes[0].configure(&near(&[(100, 1)]));
     let report = first.reload();
-    assert!(report.forwarding_changed && report.reopened.is_empty(), "{report:?}");
+    assert!(report.to_string().starts_with("changed aggregation (flows); kept "), "{report}");
     exchange(&mut ends, 2000, &[100])?;
     let joined = first.sides("wan")[1].aggregates;
     assert!(joined > 0);
@@ -364,7 +364,7 @@ fn a_controller_sets_next_hops() -> Result<()> {
     let target = format!("unix:{}", homes[0].socket("of").display());
     let ofctl = |command: &str, arguments: &[&str]| {
         let mut ofctl = Command::new("ovs-ofctl");
-        ofctl.args(["-O", "OpenFlow13", "-t", "10", command, &target]).args(arguments);
+        ofctl.args(["-O", "OpenFlow13", "-t", "120", command, &target]).args(arguments);
         let output = ofctl.output().expect("ovs-ofctl runs; it is in the Debian package openvswitch-common");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.is_empty(), "{command} {arguments:?}: {said}");

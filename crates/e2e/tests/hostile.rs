@@ -239,7 +239,7 @@ fn half_a_message_holds_nobody_up_for_long() {
 fn five_hundred_connections_come_and_go() {
     let _alone = cpu::alone();
     let mut scene = Scene::new();
-    let before = scene.live.millrace.usage();
+    let before = scene.live.millrace.usage_at_rest();
     let began = Instant::now();
     for number in 0..500 {
         let mut stream = UnixStream::connect(scene.live.home.socket("a")).unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use e2e::dpdk::{self, Forward, Testpmd};
 use e2e::guest::{self, Kernel, Nic, Vm};
-use e2e::process::{Launch, Usage};
+use e2e::process::Launch;
 use e2e::virtio::{Exchange, Options, Pump};
 use e2e::{Result, cpu};
 use support::{Home, Millrace, wait_for};
@@ -16,13 +16,6 @@ const TIMES: usize = 50;
 
 /// Deaths after which everything that is only ever taken once has been taken.
 const WARM: usize = 5;
-
-/// Memory that an allocator may keep for reasons of its own, in bytes.
-const SLACK: u64 = 1 << 20;
-
-/// Mappings that the C library may add for reasons of its own: stacks of threads that have ended, and two for each arena that
-/// its allocator makes when threads meet, up to eight arenas a processor. What is leaked by a death is leaked by each.
-const MAPPINGS: usize = (TIMES - WARM) * 3 / 4;
 
 /// Two patches: `a` and `b` for those who die, `c` and `d` for those who must not notice.
 fn config() -> String {
@@ -45,14 +38,6 @@ fn unharmed(millrace: &Millrace, pump: Pump) {
         assert!(port.drops().is_empty(), "{:?}", port.0);
     }
     println!("bystanders: {} frames, none lost", tally.total());
-}
-
-/// Millrace holds no more than it did.
-fn no_leak(before: Usage, after: Usage) {
-    println!("before {before:?}\nafter  {after:?}");
-    assert_eq!((after.fds, after.threads), (before.fds, before.threads));
-    assert!(after.mappings <= before.mappings + MAPPINGS, "{} more mappings", after.mappings - before.mappings);
-    assert!(after.rss <= before.rss + SLACK, "{} more bytes resident", after.rss - before.rss);
 }
 
 /// Waits until so many more frames passed port `a`, both ways.
@@ -98,11 +83,11 @@ fn guests_are_killed_under_load() -> Result<()> {
         millrace.wait_down("a");
         pump.wait_for(100, support::SOON)?;
         if death == WARM {
-            before = Some(millrace.usage());
+            before = Some(millrace.usage_at_rest());
         }
     }
     println!("{TIMES} guests killed under load in {:?}", began.elapsed());
-    no_leak(before.expect("there were that many"), millrace.usage());
+    millrace.holds_no_more(before.expect("there were that many"), TIMES - WARM);
     unharmed(&millrace, pump);
     millrace.stop();
     Ok(())

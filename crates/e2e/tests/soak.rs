@@ -62,7 +62,7 @@ fn overrun(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
         exchange.overrun(goal, steps.is_multiple_of(8)).unwrap();
         steps += 1;
     }
-    let tally = exchange.drain(Duration::from_millis(300)).unwrap();
+    let tally = exchange.drain(Duration::from_secs(5)).unwrap();
     let [a, b] = ["a", "b"].map(|name| millrace.port(name));
     println!("{what}, overrun: {tally:?}, dropped {:?} and {:?}", b.drops(), a.drops());
     for (way, (from, to)) in [(&a, &b), (&b, &a)].into_iter().enumerate() {

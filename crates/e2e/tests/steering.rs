@@ -8,6 +8,7 @@ mod support;
 use e2e::netns::Namespace;
 use e2e::virtio::{Exchange, Guest, Options};
 use e2e::{Result, cpu};
+use engine::reload::Step;
 use support::{Home, Millrace, wait_for};
 
 /// The addresses of the guests.
@@ -222,7 +223,7 @@ fn trust_is_given_and_taken() -> Result<()> {
     ] {
         home.configure(&config("up0", &["other"], words, &worker));
         let report = millrace.reload();
-        assert!(report.reopened.is_empty() && report.warnings.is_empty(), "{report:?}");
+        assert!(report.ports(Step::Reopened).is_empty() && report.warnings.is_empty(), "{report:?}");
         let mapping = millrace.mapping();
         let other = match &mut other {
             Some(other) => other,

@@ -20,12 +20,16 @@ macro_rules! reasons {
 reasons! {
     /// The guest behind the destination had posted too few receive buffers: it is slower than what is sent to it.
     NoBuffers = "no-buffers",
+    /// The guest's receive buffers are in so many small pieces that one burst has no time to fill them.
+    Budget = "budget",
     /// The frame is longer than the destination takes: its buffers without mergeable buffers, its MTU, or its slots.
     TooLong = "too-long",
     /// The destination is down: no guest connected, its queue not enabled, or the interface down.
     Down = "down",
     /// The destination's kernel queue was full.
     Busy = "busy",
+    /// Another worker that sends to the destination hangs there.
+    Stuck = "stuck",
     /// The kernel refused the frame at the destination.
     Refused = "refused",
     /// The guest offered a descriptor chain with a buffer outside its memory or of the wrong direction.
@@ -36,7 +40,7 @@ reasons! {
     Hairpin = "hairpin",
     /// The frame's VLAN is not one that the port carries.
     Vlan = "vlan",
-    /// There is no other port in the bridge to send it to.
+    /// There is no other port in the bridge to send it to, or none that carries its VLAN.
     NoPort = "no-port",
     /// No flow of the bridge's table matches the frame.
     NoFlow = "no-flow",
@@ -44,8 +48,10 @@ reasons! {
     FlowDrop = "flow-drop",
     /// A flow sends the frame to a port that the bridge does not have.
     UnknownPort = "unknown-port",
-    /// Controllers take packets more slowly than flows send them.
+    /// Controllers take packets more slowly than flows send them from this port.
     ControllerBusy = "controller-busy",
+    /// Controllers send packets faster than a worker sends them on beside its queues.
+    ControllerFlood = "controller-flood",
     /// The port is in no patch and no bridge.
     Unconnected = "unconnected",
     /// The packet's service chain is in no flow, and the configuration says that such packets are dropped.
@@ -90,8 +96,10 @@ reasons! {
 
 /// A reason of this name is counted where frames go to, and all others where they come from.
 pub fn is_at_destination(name: &str) -> bool {
-    use Reason::{Busy, Down, NoBuffers, Refused, TooLong, UnknownChain};
-    [NoBuffers, TooLong, Down, Busy, Refused, UnknownChain].into_iter().any(|reason| REASONS[reason as usize].0 == name)
+    use Reason::{Busy, Down, NoBuffers, Refused, Stuck, TooLong, UnknownChain};
+    [NoBuffers, TooLong, Down, Busy, Stuck, Refused, UnknownChain]
+        .into_iter()
+        .any(|reason| REASONS[reason as usize].0 == name)
 }
 
 impl From<paflow::Reject> for Reason {
@@ -118,11 +126,14 @@ impl From<paflow::Reject> for Reason {
 /// Frames dropped at one port, by reason. Several workers may count here; none does so on the path of a frame that is
 /// delivered.
 #[derive(Debug)]
-pub struct Drops([AtomicU64; REASONS.len()]);
+pub struct Drops {
+    frames: [AtomicU64; REASONS.len()],
+    cut_short: AtomicU64,
+}
 
 impl Default for Drops {
     fn default() -> Self {
-        Drops([const { AtomicU64::new(0) }; REASONS.len()])
+        Drops { frames: [const { AtomicU64::new(0) }; REASONS.len()], cut_short: AtomicU64::new(0) }
     }
 }
 
@@ -130,12 +141,24 @@ impl Drops {
     /// Counts `frames` dropped for `reason`.
     #[cold]
     pub fn add(&self, reason: Reason, frames: u64) {
-        self.0[reason as usize].fetch_add(frames, Ordering::Relaxed);
+        self.frames[reason as usize].fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// Counts bursts of the port that ended before all was taken that was there, because it had cost enough. Nothing is
+    /// dropped by that.
+    #[cold]
+    pub fn add_cut_short(&self, bursts: u64) {
+        self.cut_short.fetch_add(bursts, Ordering::Relaxed);
+    }
+
+    /// Bursts that were cut short.
+    pub fn cut_short(&self) -> u64 {
+        self.cut_short.load(Ordering::Relaxed)
     }
 
     /// The reasons that occurred.
     pub fn named(&self) -> BTreeMap<String, u64> {
-        let counts = self.0.iter().map(|c| c.load(Ordering::Relaxed));
+        let counts = self.frames.iter().map(|c| c.load(Ordering::Relaxed));
         REASONS.iter().zip(counts).filter(|(_, n)| *n > 0).map(|((name, _), n)| ((*name).to_owned(), n)).collect()
     }
 }

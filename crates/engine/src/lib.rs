@@ -23,10 +23,11 @@ mod neighbour;
 mod octets;
 pub mod port;
 mod punt;
+pub mod reload;
 pub mod spec;
 pub mod stats;
 mod switch;
 mod tunnel;
 pub mod worker;
 
-pub use switch::{Error, ReloadReport, Switch};
+pub use switch::{Error, Switch};

@@ -1,5 +1,7 @@
 //! How a worker hands packets to the control side: a bounded ring of words that neither of the two waits for, and a bell.
 //!
+//! Where several ports use one ring, each of them has its share of it ([`Shares`]): whoever floods it, others find room.
+//!
 //! One worker writes and one control thread at a time reads. Words are copied before the tail says so (Release), and
 //! read after that was seen (Acquire); the head, the other way round, says which words may be written over.
 
@@ -42,6 +44,45 @@ pub(crate) struct Ring {
 #[repr(align(128))]
 struct Position(AtomicU64);
 
+/// What each port has in a ring. The worker's alone.
+pub(crate) struct Shares {
+    /// Words that were read and are not counted any more. They are as they were: nobody but the worker writes over them.
+    seen: u64,
+    /// Words by number of the port. What is no port's is number 0's.
+    held: Box<[usize]>,
+    /// Most of them.
+    share: usize,
+}
+
+impl Shares {
+    /// Those of ports with these numbers, and of number 0, from now on.
+    pub(crate) fn new(ring: &Ring, numbers: &[u32]) -> Shares {
+        let largest = numbers.iter().max().map_or(0, |number| *number as usize);
+        let share = ring.words.len() / (numbers.len() + 1);
+        Shares { seen: ring.tail.0.load(Ordering::Relaxed), held: vec![0; largest + 1].into(), share }
+    }
+
+    fn of(&mut self, in_port: u32) -> &mut usize {
+        let number = (in_port as usize) < self.held.len();
+        &mut self.held[if number { in_port as usize } else { 0 }]
+    }
+
+    /// Forgets what was read.
+    fn settle(&mut self, ring: &Ring, head: u64) {
+        while self.seen < head {
+            let [lengths, place] = [0, 1].map(|at| ring.word(self.seen + at).load(Ordering::Relaxed));
+            let words = words(lengths as u32 as usize);
+            *self.of(place as u32) -= words;
+            self.seen += words as u64;
+        }
+    }
+}
+
+/// Words that a packet of so many bytes takes.
+fn words(len: usize) -> usize {
+    HEADER + len.div_ceil(8)
+}
+
 impl Ring {
     /// A ring of so many words, a power of two.
     pub(crate) fn new(words: usize) -> Ring {
@@ -59,11 +100,25 @@ impl Ring {
         &self.words[at as usize & (self.words.len() - 1)]
     }
 
-    /// The worker's side: takes a packet, or counts it as lost if there is no room.
+    /// The worker's side: takes a packet, or counts it as lost if its port has too many in the ring.
+    pub(crate) fn push_fairly(&self, punt: &Punt, bytes: &[u8], shares: &mut Shares) -> bool {
+        shares.settle(self, self.head.0.load(Ordering::Acquire));
+        let (share, needed) = (shares.share, words(bytes.len()));
+        let held = shares.of(punt.in_port);
+        if *held + needed > share {
+            self.lost.add(1);
+            return false;
+        }
+        let taken = self.push(punt, bytes);
+        *held += if taken { needed } else { 0 };
+        taken
+    }
+
+    /// The same for a ring of one port: takes a packet, or counts it as lost if there is no room.
     pub(crate) fn push(&self, punt: &Punt, bytes: &[u8]) -> bool {
         let tail = self.tail.0.load(Ordering::Relaxed);
         let used = (tail - self.head.0.load(Ordering::Acquire)) as usize;
-        let needed = HEADER + bytes.len().div_ceil(8);
+        let needed = words(bytes.len());
         if needed > self.words.len() - used {
             self.lost.add(1);
             return false;
@@ -99,12 +154,11 @@ impl Ring {
         let read = |at: u64| self.word(at).load(Ordering::Relaxed);
         let [lengths, place, cookie] = [0, 1, 2].map(|at| read(head + at));
         let len = lengths as u32 as usize;
-        let words = len.div_ceil(8) as u64;
-        let start = head + HEADER as u64;
+        let end = head + words(len) as u64;
         bytes.clear();
-        (start..start + words).for_each(|at| bytes.extend(read(at).to_ne_bytes()));
+        (head + HEADER as u64..end).for_each(|at| bytes.extend(read(at).to_ne_bytes()));
         bytes.truncate(len);
-        self.head.0.store(start + words, Ordering::Release);
+        self.head.0.store(end, Ordering::Release);
         Some(Punt { in_port: place as u32, is_miss: place >> 32 != 0, cookie, total: (lengths >> 32) as u32 })
     }
 }
@@ -147,13 +201,14 @@ mod tests {
 
     #[test]
     fn packets_come_out_as_they_went_in_round_after_round() {
-        let ring = Ring::new(32);
+        let ring = Ring::new(64);
+        let mut shares = Shares::new(&ring, &[8]);
         let mut bytes = Vec::new();
         for round in 0..100u32 {
             let punts = [0, 1].map(|n| Punt { in_port: round + n, cookie: 7, is_miss: n == 1, total: 100 });
             let packets = [vec![round as u8; round as usize % 60], vec![1, 2, 3]];
             for (punt, packet) in punts.iter().zip(&packets) {
-                assert!(ring.push(punt, packet));
+                assert!(ring.push_fairly(punt, packet, &mut shares));
             }
             assert!(ring.waiting() >= 2);
             for (punt, packet) in punts.iter().zip(&packets) {
@@ -176,6 +231,29 @@ mod tests {
         assert!(ring.push(&punt, &[0; 64]));
         assert!(!Ring::new(16).push(&punt, &[0; 1000]), "longer than the ring");
     }
+
+    #[test]
+    fn a_port_that_floods_leaves_their_shares_to_others() {
+        let ring = Ring::new(1 << 10);
+        let mut shares = Shares::new(&ring, &[1, 2, 3, 5, 6, 7, 9]);
+        let mut push = |in_port, len| {
+            let punt = Punt { in_port, ..Punt::default() };
+            ring.push_fairly(&punt, &[0; 1000][..len], &mut shares)
+        };
+        // Six of them, one after the other, with packets of all lengths; somebody reads now and then.
+        for round in 0..200 {
+            for port in [1, 2, 3, 5, 6, 7] {
+                let taken = (0..500).filter(|n| push(port, (n * 7 + round) % 200)).count();
+                assert!(taken > 0 || round % 4 != 0, "port {port} in round {round}");
+            }
+            assert!(push(9, 60) && push(u32::MAX, 60), "in round {round}");
+            (0..1 + round % 3).for_each(|_| _ = ring.pop(&mut Vec::new()));
+            while round % 4 == 3 && ring.pop(&mut Vec::new()).is_some() {}
+        }
+        while ring.pop(&mut Vec::new()).is_some() {}
+        assert!(push(1, 8) && push(u32::MAX, 8));
+        assert_eq!(shares.held.iter().sum::<usize>(), 2 * words(8), "all that was read is forgotten");
+    }
 }
 
 #[cfg(all(test, loom))]
@@ -191,8 +269,12 @@ mod model {
             let ring = Arc::new(Ring::new(8));
             let worker = ring.clone();
             let worker = thread::spawn(move || {
-                let push =
-                    |n: u32| worker.push(&Punt { in_port: n, cookie: n.into(), ..Punt::default() }, &[n as u8; 9]);
+                // All of them are number 0's, which has the whole ring.
+                let mut shares = Shares::new(&worker, &[]);
+                let mut push = |n: u32| {
+                    let punt = Punt { in_port: n, cookie: n.into(), ..Punt::default() };
+                    worker.push_fairly(&punt, &[n as u8; 9], &mut shares)
+                };
                 (1..=2).filter(|&n| push(n)).collect::<Vec<_>>()
             });
             let mut came = Vec::new();

@@ -25,6 +25,13 @@ pub struct Spec {
     pub workers: Vec<WorkerSpec>,
 }
 
+impl Spec {
+    /// Its workers: one that does as workers usually do if it names none.
+    pub(crate) fn staff(&self) -> Vec<WorkerSpec> {
+        if self.workers.is_empty() { vec![WorkerSpec::default()] } else { self.workers.clone() }
+    }
+}
+
 /// Receive queue mapping: queue by queue, the one port receives into buffers that the other one's guest posted. A port
 /// is in one mapping at most.
 #[derive(Clone, Debug, PartialEq)]
@@ -215,6 +222,8 @@ pub struct BridgeSpec {
     pub ports: Vec<String>,
     /// After so long without a frame from it, a learned address is forgotten.
     pub ageing: Duration,
+    /// Most addresses that are learned behind each of its ports.
+    pub learned_limit: u32,
     /// Addresses that are never learned or forgotten: (address, VLAN, port).
     pub statics: Vec<([u8; 6], u16, String)>,
     /// Controllers say where frames go, by flows. One bridge at most.
@@ -241,6 +250,13 @@ pub struct WorkerSpec {
     pub patience: Option<Duration>,
     /// Queues it polls: port name and queue, all queues of the port if none. What no worker names is spread evenly.
     pub queues: Vec<(String, Option<usize>)>,
+}
+
+impl WorkerSpec {
+    /// Whether the thread of the one is as good as the thread of the other; what it polls can be changed while it runs.
+    pub(crate) fn runs_like(&self, other: &WorkerSpec) -> bool {
+        *self == WorkerSpec { queues: self.queues.clone(), ..other.clone() }
+    }
 }
 
 /// Idle policy.

@@ -184,6 +184,28 @@ pub struct PortStats {
     /// ARP requests and neighbour solicitations for the switch's addresses that were answered.
     #[serde(default)]
     pub neighbours_answered: u64,
+    /// Bursts from the port's guest that ended before all was taken that was there: its frames were long, or in many pieces,
+    /// and other queues had their turn first. Nothing is dropped by that.
+    #[serde(default)]
+    pub cut_short: u64,
+    /// What its bridge learns from it, if it is in one.
+    #[serde(default)]
+    pub learning: Option<LearningStats>,
+}
+
+/// What a bridge learns from one of its ports, since it was last changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearningStats {
+    /// Addresses that are known to be behind the port; static ones do not count.
+    pub learned: u32,
+    /// Most that there may be.
+    pub limit: u32,
+    /// Frames whose source was not learned because there were as many.
+    pub over_limit: u64,
+    /// Frames whose source was not learned because the table had no room for it.
+    pub no_room: u64,
+    /// Frames that went to all other ports because nobody knew their destination; those to groups do not count.
+    pub flooded: u64,
 }
 
 /// One queue pair of a port. Received means: the switch took it from the port.
@@ -235,6 +257,12 @@ pub struct WorkerStats {
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
     /// Queues it polls, as `port.queue`.
     pub queues: Vec<String>,
+    /// Where it is, e.g. `port "a" queue 0 (transmit)` or `asleep`.
+    #[serde(default)]
+    pub place: String,
+    /// How long it has made no round, if it hangs.
+    #[serde(default)]
+    pub hung_seconds: Option<f64>,
 }
 
 /// One entry of a bridge's MAC table.

@@ -44,6 +44,7 @@ Examples:
     Check(CheckOptions),
     /// Ask a running switch, or tell it what to do
     #[command(after_help = "\
+Exit status: 0 if the switch did what it was asked; 1 if not, also if a reload could not do all that it was to.
 Without --socket, the switch is looked for where it listens by default: $XDG_RUNTIME_DIR/millrace.sock,
 /run/millrace.sock, or millrace.sock in this directory.
 
@@ -56,7 +57,8 @@ Examples:
   millrace ctl flows                   flows that controllers have set over OpenFlow
   millrace ctl confinement             what the switch denies itself
   millrace ctl --json stats            everything that is counted, for scripts
-  millrace ctl --socket /run/b.sock reload")]
+  millrace ctl reload                  apply the changed configuration, and say what that took; --json for scripts
+  millrace ctl --socket /run/b.sock shutdown")]
     Ctl(CtlOptions),
     /// Print the aggregated packets in a capture file, and what they hold
     #[command(after_help = "\

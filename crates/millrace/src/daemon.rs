@@ -1,8 +1,8 @@
 //! The switch as a process: what is opened in which order, and what signals do.
 
-use crate::config::{Config, LoadError, Reach, ReachError, ReloadReport};
+use crate::config::{Config, LoadError, Reach, ReachError};
 use crate::confine::{Confined, PrivilegeError, confine};
-use crate::control::{Flow, Handler, Server};
+use crate::control::{Flow, Handler, ReloadReport, Server};
 use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Book, Datapath, Service};
@@ -138,10 +138,8 @@ impl Daemon {
                 tracing::info!("stopping on signal {signal}");
                 return;
             }
-            match self.reload() {
-                Ok(report) => tracing::info!(?report, "reloaded"),
-                Err(error) => tracing::error!("not reloaded, nothing changed:\n{error}"),
-            }
+            // What came of it is in the log.
+            let _ = self.reload();
         }
     }
 }
@@ -220,16 +218,13 @@ impl Handler for Daemon {
     }
 
     fn reload(&self) -> Result<ReloadReport, String> {
-        let (new, warnings) =
-            Config::load_within(&self.path, self.reach.as_ref()).map_err(|error| self.explain(&error))?;
-        // Held to the end: two reloads at a time go one after the other.
-        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut report = new.changes_from(&config);
-        report.warnings = warnings.lines().collect();
-        let done = self.switch.reload(plan::spec(&new)).map_err(|error| error.to_string())?;
-        report.warnings.extend(done.failed);
-        *config = new;
-        Ok(report)
+        let outcome = self.apply();
+        match &outcome {
+            Ok(report) if report.failed() > 0 => tracing::error!("reloaded, but not all of it: {report}"),
+            Ok(report) => tracing::info!("reloaded: {report}"),
+            Err(error) => tracing::error!("not reloaded, nothing changed:\n{error}"),
+        }
+        outcome
     }
 
     fn confinement(&self) -> Confined {
@@ -239,5 +234,19 @@ impl Handler for Daemon {
     fn shutdown(&self) {
         tracing::info!("stopping on request");
         self.signals.close();
+    }
+}
+
+impl Daemon {
+    /// Reads the configuration again and becomes what it says; an error says that nothing changed.
+    fn apply(&self) -> Result<ReloadReport, String> {
+        let (new, warnings) =
+            Config::load_within(&self.path, self.reach.as_ref()).map_err(|error| self.explain(&error))?;
+        // Held to the end: two reloads at a time go one after the other.
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let needs_restart = new.needs_restart_since(&config);
+        let actions = self.switch.reload(plan::spec(&new)).map_err(|error| error.to_string())?;
+        *config = new;
+        Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect() })
     }
 }

@@ -9,6 +9,7 @@ pub fn spec(config: &Config) -> spec::Spec {
         name: b.name.clone(),
         ports: b.ports.clone(),
         ageing: b.ageing,
+        learned_limit: b.learned_limit,
         statics: b.statics.iter().map(|s| (s.mac.0, s.vlan, s.port.clone())).collect(),
         flows: config.openflow.as_ref().filter(|_| b.openflow).map(|openflow| match openflow.fail_mode {
             FailMode::Standalone => spec::FailMode::Standalone,
@@ -82,7 +83,7 @@ fn driver(driver: &Driver) -> spec::Driver {
             queues: *queues,
             any_memory: *any_memory,
         },
-        Driver::VirtioUser { socket, mode: m, queues, queue_size, packed, .. } => spec::Driver::VirtioUser {
+        Driver::VirtioUser { socket, mode: m, queues, queue_size, packed } => spec::Driver::VirtioUser {
             socket: socket.clone(),
             mode: mode(m),
             queues: *queues,

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use vhost_user::Mode;
 use virtqueue::Format;
 
-const DEADLINE: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(120);
 static GO: AtomicBool = AtomicBool::new(false);
 
 struct Rig {

@@ -1,11 +1,17 @@
 //! One controller's channel: framing, version negotiation, role, and which notices it wants.
 
+use crate::answer::Answer;
 use crate::error::Error;
 use crate::ofp::{HEADER_LEN, VERSION, message};
+use crate::switch::BACKLOG;
 use crate::wire::{self, Message, Put, Reader};
+use std::collections::BTreeMap;
 
 /// Bytes of the offending message in an error: the least that the specification asks for.
 const ERROR_DATA: usize = 64;
+
+/// Bytes of output with which no request is looked at.
+const UNREAD: usize = 64 << 10;
 
 /// A controller's role (Section 6.3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +35,16 @@ pub(crate) enum Notice {
 pub(crate) struct Connection {
     pub input: Vec<u8>,
     pub output: Vec<u8>,
+    /// What is to be sent behind the output, piece by piece.
+    pub answer: Option<Answer>,
     pub negotiated: bool,
     pub role: Role,
     /// By notice: wanted reasons as master or equal, and as slave.
     pub wanted: [[u32; 2]; 3],
     /// As set, for those who ask: packets are never buffered, so they are always sent whole.
     pub miss_send_len: u16,
+    /// Bytes of packets in the output, by the port that they came in at.
+    shown: BTreeMap<u32, usize>,
     /// Notices that were dropped because the controller doesn't read.
     pub lost: u64,
 }
@@ -48,19 +58,44 @@ impl Connection {
         Connection {
             input: Vec::new(),
             output,
+            answer: None,
             negotiated: false,
             role: Role::Equal,
             // Section 7.3.10 asks for a default: everything for masters, the ports' state for slaves.
             wanted: [[0b11, 0], [0b111, 0b111], [0b1111, 0]],
             miss_send_len: 128,
+            shown: BTreeMap::new(),
             lost: 0,
         }
+    }
+
+    /// Nothing more is done for the controller until it has read what there is for it.
+    pub fn is_blocked(&self) -> bool {
+        self.answer.is_some() || self.output.len() >= UNREAD
     }
 
     /// Notices of this kind and reason are wanted.
     pub fn wants(&self, notice: Notice, reason: u8) -> bool {
         let role = usize::from(self.role == Role::Slave);
         self.negotiated && self.wanted[notice as usize][role] & 1 << reason != 0
+    }
+
+    /// There is room for one more notice.
+    pub fn has_room(&self) -> bool {
+        self.output.len() < 2 * BACKLOG
+    }
+
+    /// There is room to show `len` bytes of what came in at a port, one of so many, and it is taken. What floods in at one
+    /// keeps neither packets of others out, nor other notices.
+    pub fn takes_room(&mut self, in_port: u32, len: usize, ports: usize) -> bool {
+        if self.output.is_empty() {
+            self.shown.clear();
+        }
+        let has_room = self.has_room();
+        let shown = self.shown.entry(in_port).or_default();
+        let takes = has_room && (*shown == 0 || *shown + len <= BACKLOG / (ports + 1));
+        *shown += if takes { len } else { 0 };
+        takes
     }
 
     /// Answers with an error.

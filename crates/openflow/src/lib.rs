@@ -10,6 +10,7 @@
 
 mod action;
 pub mod aggregation;
+mod answer;
 mod cache;
 mod classifier;
 mod connection;

@@ -2,37 +2,15 @@
 
 use crate::action::Scope;
 use crate::aggregation;
+use crate::answer::{Answer, Entries, Flows};
 use crate::error::Error;
 use crate::fields::{FIELDS, Match};
-use crate::ofp::{TABLE_ALL, action, instruction, message, multipart, port};
+use crate::ofp::{TABLE_ALL, action, instruction, multipart, port};
 use crate::port::write_duration;
 use crate::switch::{ConnectionId, Switch};
 use crate::table::{Filter, Flow, FlowTable, Millis};
-use crate::wire::{self, Message, Put, Reader};
-
-/// Bytes of entries in one reply, so that it stays below 64 KiB.
-const REPLY: usize = 60_000;
-
-/// Answers in as many messages as are needed, at least one.
-fn reply(out: &mut Vec<u8>, xid: u32, kind: u16, entries: impl IntoIterator<Item = Vec<u8>>) {
-    let mut entries = entries.into_iter().peekable();
-    loop {
-        let mut body = Vec::new();
-        while let Some(entry) = entries.next_if(|entry| body.is_empty() || body.len() + entry.len() <= REPLY) {
-            body.extend(entry);
-        }
-        let more = entries.peek().is_some();
-        wire::message(out, message::MULTIPART_REPLY, xid, |out| {
-            out.u16(kind);
-            out.u16(if more { multipart::MORE } else { 0 });
-            out.zeros(4);
-            out.put(&body);
-        });
-        if !more {
-            return;
-        }
-    }
-}
+use crate::wire::{Message, Put, Reader};
+use std::collections::VecDeque;
 
 /// The table and the flows that a request for flows means.
 fn read_filter(mut body: Reader) -> Result<(u8, Filter), Error> {
@@ -50,7 +28,7 @@ fn read_filter(mut body: Reader) -> Result<(u8, Filter), Error> {
 }
 
 /// An `ofp_flow_stats`.
-fn flow_stats(table: u8, flow: &Flow, now: Millis) -> Vec<u8> {
+pub(crate) fn flow_stats(table: u8, flow: &Flow, now: Millis) -> Vec<u8> {
     let mut out = vec![0, 0, table, 0];
     write_duration(&mut out, now.saturating_sub(flow.created));
     for value in [flow.priority, flow.idle_timeout, flow.hard_timeout, flow.flags] {
@@ -143,7 +121,7 @@ impl Switch {
         out
     }
 
-    /// Answers MULTIPART_REQUEST.
+    /// Takes MULTIPART_REQUEST. The answer is made when the controller's output is taken.
     pub(crate) fn multipart(&mut self, id: ConnectionId, request: &Message, now: Millis) -> Result<(), Error> {
         let mut body = request.body();
         let kind = body.u16().ok_or(Error::BadLen)?;
@@ -154,26 +132,24 @@ impl Switch {
         }
         let entries = self.entries(kind, body, now)?;
         if let Some(connection) = self.connections.get_mut(&id) {
-            reply(&mut connection.output, request.xid, kind, entries);
+            connection.answer = Some(Answer::new(request.xid, kind, entries));
         }
         Ok(())
     }
 
-    fn entries(&self, kind: u16, mut body: Reader, now: Millis) -> Result<Vec<Vec<u8>>, Error> {
+    fn entries(&self, kind: u16, mut body: Reader, now: Millis) -> Result<Entries, Error> {
         let all = || self.tables.meant(TABLE_ALL).unwrap_or_default().into_iter();
         let empty = if body.is_empty() { Ok(()) } else { Err(Error::BadLen) };
-        Ok(match kind {
+        Ok(Entries::Listed(match kind {
             multipart::DESC => {
                 empty?;
-                vec![self.description()]
+                VecDeque::from([self.description()])
             }
             multipart::FLOW => {
                 let (table, filter) = read_filter(body)?;
                 let tables = self.tables.meant(table).ok_or(Error::BadTableId)?;
-                let stats = |(id, table): (u8, &FlowTable)| -> Vec<Vec<u8>> {
-                    table.select(&filter).map(|flow| flow_stats(id, flow, now)).collect()
-                };
-                tables.into_iter().flat_map(stats).collect()
+                let tables = tables.into_iter().map(|(id, table)| (id, table.ids())).collect();
+                return Ok(Entries::Flows(Flows { filter, tables, now }));
             }
             multipart::AGGREGATE => {
                 let (table, filter) = read_filter(body)?;
@@ -189,7 +165,7 @@ impl Switch {
                 out.u64(bytes);
                 out.u32(flows);
                 out.zeros(4);
-                vec![out]
+                VecDeque::from([out])
             }
             multipart::TABLE => {
                 empty?;
@@ -225,10 +201,10 @@ impl Switch {
             // There are no queues to count in.
             multipart::QUEUE => {
                 body.take(8).filter(|_| body.is_empty()).ok_or(Error::BadLen)?;
-                Vec::new()
+                VecDeque::new()
             }
             multipart::EXPERIMENTER => return Err(Error::BadExperimenter),
             _ => return Err(Error::BadMultipart),
-        })
+        }))
     }
 }

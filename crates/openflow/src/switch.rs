@@ -12,9 +12,12 @@ use crate::wire::{self, Message, Put};
 use crate::{Field, Match};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of output that a controller may leave unread before notices to it are dropped. While there is more, its
-/// requests should not be read either.
+/// Bytes of packets that a controller may leave unread before more are dropped, from all ports. Other notices are dropped
+/// beyond twice as much.
 pub const BACKLOG: usize = 1 << 20;
+
+/// Bytes of a PACKET_IN without its packet: about so many, and not less.
+const PACKET_IN_HEAD: usize = 64;
 
 /// What the switch says of itself.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +92,10 @@ pub struct PacketIn<'a> {
 /// The state machine. It knows no sockets and no clock: bytes and times are brought to it, and bytes and [`Event`]s are
 /// fetched from it.
 ///
+/// A controller is answered as fast as it reads, and no faster: a request that comes while much output is there, or a long
+/// answer is not over, is left where it is. As long as [`Self::is_busy`], send output, call [`Self::receive`] without new
+/// bytes, and read none from the controller: then what is kept for it stays little more than twice [`BACKLOG`].
+///
 /// After [`Self::receive`], first let the data path take what has changed ([`FlowTable::version`]) and do the events, and
 /// only then send [`Self::output`]: so a barrier's answer means what it says.
 #[derive(Debug)]
@@ -143,6 +150,9 @@ impl Switch {
         loop {
             let rest = &input[done..];
             let connection = self.connections.get_mut(&id).ok_or(Closed::Unknown)?;
+            if connection.is_blocked() {
+                break;
+            }
             let len = match first_len(rest) {
                 Ok(len) => len.filter(|len| *len <= rest.len()),
                 Err(()) => {
@@ -170,15 +180,36 @@ impl Switch {
         Ok(())
     }
 
-    /// A whole message of a controller has not been read yet.
+    /// A whole message of a controller has not been looked at yet, and can be now.
     pub fn is_left(&self, id: ConnectionId) -> bool {
-        let input = self.connections.get(&id).map_or(&[][..], |connection| &connection.input);
-        first_len(input).is_ok_and(|len| len.is_some_and(|len| len <= input.len()))
+        let Some(connection) = self.connections.get(&id).filter(|connection| !connection.is_blocked()) else {
+            return false;
+        };
+        let input = &connection.input;
+        // A length that is wrong is to be looked at, too.
+        first_len(input).map_or(true, |len| len.is_some_and(|len| len <= input.len()))
     }
 
-    /// What is to be sent to a controller. Whoever sends it removes it from the front.
+    /// There is more to send to a controller or to do for it, without anything new from it.
+    pub fn is_busy(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(Connection::is_blocked) || self.is_left(id)
+    }
+
+    /// There is something to be sent to a controller.
+    pub fn has_output(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(|connection| !connection.output.is_empty() || connection.answer.is_some())
+    }
+
+    /// What is to be sent to a controller, with the next piece of a long answer. Whoever sends it removes it from the front.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
-        self.connections.get_mut(&id).map(|connection| &mut connection.output)
+        let connection = self.connections.get_mut(&id)?;
+        let has_room = connection.has_room();
+        if let Some(answer) = connection.answer.as_mut().filter(|_| has_room)
+            && !answer.write(&self.tables, &mut connection.output)
+        {
+            connection.answer = None;
+        }
+        Some(&mut connection.output)
     }
 
     /// Asks a controller for a sign of life: any bytes from it are one.
@@ -293,7 +324,10 @@ impl Switch {
             matches = matches.with(Field::TunnelId, packet.tunnel_id.into(), u128::MAX);
         }
         let data = &packet.data[..packet.data.len().min(65_000)];
-        self.notify(Notice::PacketIn, packet.reason as u8, message::PACKET_IN, |body| {
+        let len = data.len() + PACKET_IN_HEAD;
+        let ports = self.ports.len();
+        let room = |connection: &mut Connection| connection.takes_room(packet.in_port, len, ports);
+        self.notify(Notice::PacketIn, packet.reason as u8, room, message::PACKET_IN, |body| {
             body.u32(NO_BUFFER);
             body.u16(packet.total_len.min(0xffff) as u16);
             body.put(&[packet.reason as u8, 0]);
@@ -305,38 +339,57 @@ impl Switch {
     }
 
     fn port_status(&mut self, reason: u8, port: &Port) {
-        self.notify(Notice::PortStatus, reason, message::PORT_STATUS, |body| {
-            body.u8(reason);
-            body.zeros(7);
-            port.write(body);
-        });
+        self.notify(
+            Notice::PortStatus,
+            reason,
+            |connection| connection.has_room(),
+            message::PORT_STATUS,
+            |body| {
+                body.u8(reason);
+                body.zeros(7);
+                port.write(body);
+            },
+        );
     }
 
     fn flow_removed(&mut self, table: u8, flow: &Flow, reason: Removal, now: Millis) {
         if flow.flags & flag::SEND_FLOW_REM == 0 {
             return;
         }
-        self.notify(Notice::FlowRemoved, reason as u8, message::FLOW_REMOVED, |body| {
-            body.u64(flow.cookie);
-            body.u16(flow.priority);
-            body.put(&[reason as u8, table]);
-            write_duration(body, now.saturating_sub(flow.created));
-            body.u16(flow.idle_timeout);
-            body.u16(flow.hard_timeout);
-            body.u64(flow.packets);
-            body.u64(flow.bytes);
-            flow.matches.write(body);
-        });
+        self.notify(
+            Notice::FlowRemoved,
+            reason as u8,
+            |connection| connection.has_room(),
+            message::FLOW_REMOVED,
+            |body| {
+                body.u64(flow.cookie);
+                body.u16(flow.priority);
+                body.put(&[reason as u8, table]);
+                write_duration(body, now.saturating_sub(flow.created));
+                body.u16(flow.idle_timeout);
+                body.u16(flow.hard_timeout);
+                body.u64(flow.packets);
+                body.u64(flow.bytes);
+                flow.matches.write(body);
+            },
+        );
     }
 
-    /// Sends a notice to all who want it and still read.
-    fn notify(&mut self, notice: Notice, reason: u8, kind: u8, body: impl Fn(&mut Vec<u8>)) {
+    /// Sends a notice to all who want it and have room for it.
+    fn notify(
+        &mut self,
+        notice: Notice,
+        reason: u8,
+        room: impl Fn(&mut Connection) -> bool,
+        kind: u8,
+        body: impl Fn(&mut Vec<u8>),
+    ) {
         for connection in self.connections.values_mut().filter(|connection| connection.wants(notice, reason)) {
-            if connection.output.len() > BACKLOG {
+            if room(connection) {
+                wire::message(&mut connection.output, kind, 0, &body);
+            } else {
                 connection.lost += 1;
-                continue;
             }
-            wire::message(&mut connection.output, kind, 0, &body);
         }
     }
 }

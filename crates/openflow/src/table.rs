@@ -8,6 +8,7 @@ use crate::instruction::Instructions;
 use crate::key::Key;
 use crate::ofp::port;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Milliseconds of a clock that never goes back; whoever calls brings the time.
@@ -203,6 +204,16 @@ impl FlowTable {
     /// The flows that `filter` means.
     pub(crate) fn select(&self, filter: &Filter) -> impl Iterator<Item = &Flow> {
         self.flows.values().filter(|flow| filter.means(flow))
+    }
+
+    /// The names of all flows that there are, and of none that is added later.
+    pub(crate) fn ids(&self) -> Range<FlowId> {
+        FlowId(0)..FlowId(self.next)
+    }
+
+    /// The first flow in `range` that `filter` means.
+    pub(crate) fn first_of(&self, range: Range<FlowId>, filter: &Filter) -> Option<(FlowId, &Flow)> {
+        self.flows.range(range).find(|(_, flow)| filter.means(flow)).map(|(id, flow)| (*id, flow))
     }
 
     /// Gives new instructions to the flows that `filter` means.

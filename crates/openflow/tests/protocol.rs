@@ -120,9 +120,9 @@ fn packets_go_out_and_bad_ones_do_not() {
     let packet = out(u32::MAX, 1, &output(1), &[9; 60]);
     let all = [packet, message(20, 5, &[]), message(2, 6, &[]), message(2, 7, &[])[..6].to_vec()].concat();
     rig.send(id, &all).unwrap();
-    assert_eq!(rig.take(id).iter().map(|answer| answer.xid).collect::<Vec<_>>(), [5]);
+    assert_eq!(*rig.switch.output(id).unwrap(), message(21, 5, &[]));
     assert!(rig.switch.is_left(id) && rig.switch.event().is_some());
-    rig.send(id, &[]).unwrap();
+    rig.switch.output(id).unwrap().clear();
     assert_eq!(rig.take(id).iter().map(|answer| answer.xid).collect::<Vec<_>>(), [6]);
     assert!(!rig.switch.is_left(id), "half a message is none");
 }
@@ -270,6 +270,24 @@ fn a_controller_that_does_not_read_loses_notices_only() {
     assert!(rig.switch.lost_notices(id) > 0);
     assert!(rig.switch.output(id).unwrap().len() < openflow::BACKLOG + 70_000);
     assert_eq!(rig.ask(id, &message(20, 5, &[])).last().unwrap().kind, 21);
+}
+
+#[test]
+fn a_port_that_floods_does_not_keep_the_packets_of_others_from_controllers() {
+    let mut rig = Rig::new();
+    let id = rig.connect();
+    let data = [0; 1500];
+    let shown = |rig: &mut Rig, in_port| {
+        let before = rig.switch.lost_notices(id);
+        let (reason, cookie, tunnel_id) = (PacketInReason::NoMatch, 0, 0);
+        rig.switch.packet_in(&PacketIn { reason, cookie, in_port, tunnel_id, data: &data, total_len: data.len() });
+        rig.switch.lost_notices(id) == before
+    };
+    for _ in 0..3 {
+        assert!((0..2000).filter(|_| shown(&mut rig, 1)).count() < 1000, "port 1 gets half of the room");
+        assert!((0..100).all(|_| shown(&mut rig, 2)), "and leaves some to port 2");
+        assert!(rig.take(id).len() > 400);
+    }
 }
 
 #[test]

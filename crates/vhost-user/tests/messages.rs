@@ -5,7 +5,7 @@ mod support;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::AsFd;
-use support::{Bench, Guest, PACKED, PACKED_IN_ORDER, Raw, SPLIT, memfd, words};
+use support::{Bench, Event, Guest, PACKED, PACKED_IN_ORDER, Raw, SPLIT, memfd, words};
 use vhost::vhost_user::message::FrontendReq as Request;
 use vhost_user::Mode;
 use virtqueue::features::{PROTOCOL_FEATURES, VERSION_1};
@@ -140,7 +140,7 @@ fn while_frames_flow(features: u64, change: impl Fn(&Raw, &Guest, u32)) {
 #[test]
 fn set_mem_table_while_frames_flow() {
     for features in FORMATS {
-        while_frames_flow(features, |raw, guest, _| guest.share(raw));
+        while_frames_flow(features, |raw, guest, round| guest.table().share(raw, u64::from(round % 2)));
     }
 }
 
@@ -154,8 +154,10 @@ fn set_mem_table_in_the_middle_of_bursts() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !end.load(std::sync::atomic::Ordering::Relaxed) {
-                    table.share(&raw);
-                    settle(&raw);
+                    for more in [1, 0] {
+                        table.share(&raw, more);
+                        settle(&raw);
+                    }
                 }
             });
             guest.exchange(20_000);
@@ -296,6 +298,86 @@ fn a_new_call_descriptor_rings_at_once() {
         settle(&raw);
         assert!(is_readable(&call), "whatever the old one was not told, the new one is");
     }
+}
+
+/// All steps in an order that has all queues run in the end, and no event left to be read.
+fn running(features: u64) -> (Bench, Raw, Guest) {
+    let (bench, raw) = bench();
+    let mut guest = Guest::raw(&raw, features, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    guest.exchange(40);
+    settle(&raw);
+    while bench.echo.next_event().is_some() {}
+    (bench, raw, guest)
+}
+
+#[test]
+fn what_changes_nothing_restarts_nothing() {
+    for features in FORMATS {
+        let (bench, raw, mut guest) = running(features | PROTOCOL_FEATURES);
+        for _ in 0..10 {
+            // All but other descriptors: two of them can't be told from one that was sent twice.
+            for step in [0, 1, 2, 3, 4, 7] {
+                guest.say_again(&raw, step);
+            }
+            settle(&raw);
+            guest.exchange(20);
+        }
+        assert_eq!(bench.echo.next_event(), None);
+        // A place more, and one less.
+        for more in [1, 0] {
+            guest.table().share(&raw, more);
+            settle(&raw);
+            let restarted = std::iter::from_fn(|| bench.echo.next_event()).count();
+            assert_eq!(restarted, 4, "both queues stop and start");
+        }
+        guest.exchange(20);
+    }
+}
+
+#[test]
+fn another_descriptor_restarts_nothing() {
+    for features in FORMATS {
+        let (bench, raw, mut guest) = running(features | PROTOCOL_FEATURES);
+        bench.echo.rewires.store(true, std::sync::atomic::Ordering::Relaxed);
+        for queue in [0, 1] {
+            for (request, name) in [(Request::SET_VRING_CALL, "call"), (Request::SET_VRING_KICK, "kick")] {
+                let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap();
+                raw.send_fd(request, queue, &event);
+                settle(&raw);
+                assert_eq!(bench.echo.next_event(), Some(Event::Rewired(queue as usize, name)));
+                assert_eq!(bench.echo.next_event(), None);
+                assert_eq!(is_readable(&event), name == "call", "what the old one was not told, the new one is");
+            }
+        }
+        guest.exchange(20);
+    }
+}
+
+#[test]
+fn restarts_in_a_loop_wait() {
+    const BEYOND: u32 = 200;
+    let (bench, raw, mut guest) = running(FORMATS[0] | PROTOCOL_FEATURES);
+    let began = std::time::Instant::now();
+    for _ in 0..1024 + BEYOND {
+        raw.send_state(Request::SET_VRING_ENABLE, 0, 0);
+        raw.send_state(Request::SET_VRING_ENABLE, 0, 1);
+    }
+    settle(&raw);
+    let (took, a_second) = (began.elapsed().as_secs_f64(), 512.0);
+    assert!(took >= f64::from(BEYOND - 1) / a_second, "{took}");
+    guest.exchange(20);
+    // It holds for whoever comes after that, too.
+    let began = std::time::Instant::now();
+    drop((raw, guest));
+    let raw = bench.raw();
+    let mut guest = Guest::raw(&raw, FORMATS[0] | PROTOCOL_FEATURES, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    for _ in 0..BEYOND {
+        raw.send_state(Request::SET_VRING_ENABLE, 0, 0);
+        raw.send_state(Request::SET_VRING_ENABLE, 0, 1);
+    }
+    settle(&raw);
+    assert!(began.elapsed().as_secs_f64() >= f64::from(BEYOND / 2) / a_second, "{:?}", began.elapsed());
+    guest.exchange(20);
 }
 
 #[test]

@@ -34,14 +34,11 @@ fn backend_comes_back(mode: Mode) {
 
 fn thousands_of_connects() {
     let bench = Bench::new(Mode::Server, 1);
-    let began = Instant::now();
     for _ in 0..5000 {
         drop(bench.raw());
     }
-    let took = began.elapsed();
     let mut guest = bench.guest(PACKED);
     guest.exchange(50);
-    assert!(began.elapsed() < Duration::from_secs(15), "5000 connects took {took:?}");
 }
 
 /// A device that connects to a peer which accepts and hangs up must not spin.
@@ -49,18 +46,12 @@ fn a_peer_that_hangs_up() {
     let bench = Bench::new(Mode::Client, 1);
     let listener = std::os::unix::net::UnixListener::bind(&bench.socket).unwrap();
     listener.set_nonblocking(true).unwrap();
+    let accept = || drop::<UnixStream>(wait_for("a connection", || Some(listener.accept().ok()?.0)));
+    accept();
     let began = Instant::now();
-    let mut accepted = 0;
-    while began.elapsed() < Duration::from_secs(1) {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                drop::<UnixStream>(stream);
-                accepted += 1;
-            }
-            Err(_) => std::thread::sleep(Duration::from_millis(1)),
-        }
-    }
-    assert!((2..=11).contains(&accepted), "{accepted} connections in a second");
+    // It rests for a tenth of a second before each of these.
+    (0..5).for_each(|_| accept());
+    assert!(began.elapsed() > Duration::from_millis(300), "five connections within {:?}", began.elapsed());
 }
 
 #[test]
@@ -68,14 +59,19 @@ fn connections_without_end() {
     // Whatever the first use of things opens and keeps.
     frontend_comes_back(Mode::Server);
     let before = open_descriptors();
+    let none_left = |after: &str| {
+        wait_for(&format!("{before} descriptors again, after {after}"), || {
+            (open_descriptors() <= before).then_some(())
+        });
+    };
     for mode in [Mode::Server, Mode::Client] {
         frontend_comes_back(mode);
-        assert_eq!(open_descriptors(), before, "a frontend that comes back, {mode:?}");
+        none_left(&format!("a frontend that comes back, {mode:?}"));
         backend_comes_back(mode);
-        assert_eq!(open_descriptors(), before, "a backend that comes back, {mode:?}");
+        none_left(&format!("a backend that comes back, {mode:?}"));
     }
     thousands_of_connects();
-    assert_eq!(open_descriptors(), before, "thousands of connects");
+    none_left("thousands of connects");
     a_peer_that_hangs_up();
-    assert_eq!(open_descriptors(), before, "a peer that hangs up");
+    none_left("a peer that hangs up");
 }

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;
-use virtqueue::{BurstStorage, Frames, MAX_BURST, NET_HEADER, Negotiated, features};
+use virtqueue::{BurstStorage, Frames, MAX_BURST, MAX_CHAIN, NET_HEADER, Negotiated, features};
 
 const SIZE: u16 = 256;
 const ROOM: u32 = 2048;
@@ -26,11 +26,15 @@ struct Guest {
 
 impl Guest {
     fn new(packed: bool) -> Guest {
+        Guest::sized(packed, SIZE)
+    }
+
+    fn sized(packed: bool, size: u16) -> Guest {
         let ring = if packed { features::RING_PACKED } else { 0 };
         let bits = features::VERSION_1 | features::IN_ORDER | features::EVENT_IDX | features::MRG_RXBUF | ring;
-        let room = u64::from(SIZE) * u64::from(ROOM);
+        let room = u64::from(size) * u64::from(ROOM);
         let mut arena = Arena::new(room + (1 << 20), false).unwrap();
-        let config = Queue::layout(&mut arena, SIZE, Negotiated(bits)).unwrap();
+        let config = Queue::layout(&mut arena, size, Negotiated(bits)).unwrap();
         let buffers = arena.allocate(room, 4096).unwrap();
         let queue = Queue::new(&arena, &config).unwrap();
         Guest { arena, queue, config, buffers, next: 0 }
@@ -43,6 +47,14 @@ impl Guest {
             self.next += 1;
             self.queue.add(&[Buffer { addr, len, writable }]).unwrap();
         }
+        self.queue.publish();
+    }
+
+    /// Makes a chain of so many buffers of one byte available.
+    fn offer_bytes(&mut self, count: u16, writable: bool) {
+        let buffers: Vec<_> =
+            (0..count).map(|i| Buffer { addr: self.buffers + u64::from(i), len: 1, writable }).collect();
+        self.queue.add(&buffers).unwrap();
         self.queue.publish();
     }
 
@@ -116,5 +128,47 @@ fn patch(rig: Rig) {
     rig.dequeue.recycle();
 }
 
-library_benchmark_group!(name = burst_of_32, benchmarks = [dequeue, enqueue, patch]);
+/// Buffers of the two chains that cost most: the first leaves one descriptor of the budget of a call, and the second is the
+/// longest.
+const WORST: [u16; 2] = [255, MAX_CHAIN];
+
+/// A transmit queue with the two chains.
+fn worst_sender(packed: bool) -> &'static Dequeue {
+    let mut guest = Guest::sized(packed, 2 * MAX_CHAIN);
+    let dequeue = Dequeue::new(guest.arena.memory().clone(), &guest.config).unwrap();
+    WORST.into_iter().for_each(|count| guest.offer_bytes(count, false));
+    std::mem::forget(guest);
+    Box::leak(Box::new(dequeue))
+}
+
+#[library_benchmark]
+#[bench::split(worst_sender(false), Box::default())]
+#[bench::packed(worst_sender(true), Box::default())]
+fn worst_receive(dequeue: &'static Dequeue, mut storage: Box<BurstStorage>) {
+    let mut burst = storage.start();
+    black_box(dequeue.receive(&mut burst)).ok();
+    dequeue.recycle();
+}
+
+/// A receive queue with the two chains, and a burst that fills both, whose other frames would need more.
+fn worst_receiver(packed: bool) -> (&'static Enqueue, Frames<'static>) {
+    let mut guest = Guest::sized(packed, 2 * MAX_CHAIN);
+    let enqueue = Enqueue::new(guest.arena.memory().clone(), &guest.config).unwrap();
+    WORST.into_iter().for_each(|count| guest.offer_bytes(count, true));
+    std::mem::forget(guest);
+    let bytes: &[u8] = vec![0x42; 1500].leak();
+    let burst = Box::leak(Box::new(Box::leak(Box::<BurstStorage>::default()).start()));
+    let filling = WORST.map(|count| usize::from(count) - NET_HEADER as usize);
+    filling.into_iter().chain([1500; MAX_BURST - 2]).for_each(|len| burst.push(bytes[..len].into()));
+    (Box::leak(Box::new(enqueue)), burst.frames())
+}
+
+#[library_benchmark(setup = worst_receiver)]
+#[bench::split(false)]
+#[bench::packed(true)]
+fn worst_transmit((enqueue, frames): (&'static Enqueue, Frames<'static>)) {
+    black_box(enqueue.transmit(frames)).ok();
+}
+
+library_benchmark_group!(name = burst_of_32, benchmarks = [dequeue, enqueue, patch, worst_receive, worst_transmit]);
 main!(library_benchmark_groups = burst_of_32);

@@ -15,6 +15,16 @@ impl Position {
         if slot >= size { Position { slot: slot - size, wrap: !self.wrap } } else { Position { slot, ..self } }
     }
 
+    /// Slots from here to `later`, which is less than a lap further on, or exactly one.
+    #[inline(always)]
+    pub(crate) fn distance(self, later: Position, size: u16) -> u16 {
+        if self.wrap == later.wrap {
+            later.slot.wrapping_sub(self.slot)
+        } else {
+            size.wrapping_sub(self.slot).wrapping_add(later.slot)
+        }
+    }
+
     /// As vhost-user and event suppression write it: slot in bits 0..=14, wrap counter in bit 15.
     pub(crate) fn bits(self) -> u16 {
         self.slot | u16::from(self.wrap) << 15
@@ -41,5 +51,25 @@ mod tests {
         assert_eq!(p.advance(2, 256), Position { slot: 0, wrap: false });
         assert_eq!(p.advance(256, 256), Position { slot: 254, wrap: false });
         assert_eq!(Position::from_bits(p.bits()), p);
+    }
+
+    /// Every position and every number of slots, of some rings; and the edges of the largest one.
+    #[test]
+    fn distance_is_what_it_was_advanced_by() {
+        let largest = crate::MAX_QUEUE_SIZE;
+        let edges = [0, 1, largest / 2, largest - 1];
+        let small = [1, 2, 3, 8].map(|size| (size, (0..size).collect::<Vec<_>>(), (0..=size).collect::<Vec<_>>()));
+        let all = small.into_iter().chain([(largest, edges.to_vec(), [&edges[..], &[largest]].concat())]);
+        for (size, from, by) in all {
+            for (&slot, wrap) in from.iter().flat_map(|slot| [(slot, false), (slot, true)]) {
+                let start = Position { slot, wrap };
+                assert_eq!(Position::from_bits(start.bits()), start);
+                for &slots in &by {
+                    let end = start.advance(slots, size);
+                    assert!(end.slot < size);
+                    assert_eq!(start.distance(end, size), slots, "{start:?} {slots} of {size}");
+                }
+            }
+        }
     }
 }

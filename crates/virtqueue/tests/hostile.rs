@@ -5,118 +5,12 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use support::guest::{Guest, INDIRECT, NEXT, SIZE, WRITE, both, receive, transmit};
 use support::{Case, Driver, ROOM, frame};
-use virtqueue::device::{Delivered, Dequeue, DropCounts, Enqueue};
+use virtqueue::device::{Dequeue, DropCounts, Enqueue};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, Memory, MemoryError, Region};
-use virtqueue::{BurstStorage, Fatal, MAX_CHAIN, MIN_FRAME, NET_HEADER, QueueConfig, Segment, SetupError};
-
-const SIZE: u16 = 8;
-/// Descriptor flags (virtio 1.2 §2.7.5, §2.8.14).
-const NEXT: u16 = 1;
-const WRITE: u16 = 2;
-const INDIRECT: u16 = 4;
-
-/// A guest that writes its ring by hand. Descriptors are laid out one after the other, as a packed ring must.
-struct Guest {
-    driver: Driver,
-    packed: bool,
-    slot: u16,
-    wrap: bool,
-    avail: u16,
-}
-
-impl Guest {
-    fn new(packed: bool) -> Guest {
-        let case = Case { packed, in_order: false, event_idx: false, mergeable: true, size: SIZE };
-        Guest { driver: Driver::new(case), packed, slot: 0, wrap: true, avail: 0 }
-    }
-
-    fn put<const N: usize>(&self, addr: u64, value: [u8; N]) {
-        self.driver.write(addr, &value);
-    }
-
-    /// One descriptor at `addr`, the rest of which is an id (packed) or the next slot (split).
-    fn descriptor(&self, at: u64, (addr, len, flags): (u64, u32, u16), rest: u16) {
-        let (first, second) = if self.packed { (rest, flags) } else { (flags, rest) };
-        self.put(at, addr.to_le_bytes());
-        self.put(at + 8, len.to_le_bytes());
-        self.put(at + 12, first.to_le_bytes());
-        self.put(at + 14, second.to_le_bytes());
-    }
-
-    /// Makes a chain available: address, length and flags of each descriptor, NEXT aside.
-    fn offer(&mut self, chain: &[(u64, u32, u16)]) {
-        let config = self.driver.config;
-        let head = self.slot;
-        for (i, &(addr, len, flags)) in chain.iter().enumerate() {
-            let next = if i + 1 < chain.len() { NEXT } else { 0 };
-            let lap = match (self.packed, self.wrap) {
-                (false, _) => 0,
-                (true, true) => 1 << 7,
-                (true, false) => 1 << 15,
-            };
-            let at = config.descriptors + 16 * u64::from(self.slot);
-            let after = (self.slot + 1) % SIZE;
-            let rest = if self.packed { head } else { after };
-            self.descriptor(at, (addr, len, flags | next | lap), rest);
-            self.wrap ^= after == 0;
-            self.slot = after;
-        }
-        if !self.packed {
-            self.entry(head);
-            self.index(self.avail.wrapping_add(1));
-        }
-    }
-
-    /// Split: the next entry of the available ring.
-    fn entry(&self, head: u16) {
-        self.put(self.driver.config.driver + 4 + 2 * u64::from(self.avail % SIZE), head.to_le_bytes());
-    }
-
-    /// Split: the available index.
-    fn index(&mut self, index: u16) {
-        self.avail = index;
-        self.put(self.driver.config.driver + 2, index.to_le_bytes());
-    }
-
-    /// Area `index`, with a frame of `len` bytes behind a header in it.
-    fn area(&self, index: u16, len: usize) -> u64 {
-        let addr = self.driver.area(index);
-        self.driver.write(addr + u64::from(NET_HEADER), &frame(index.into(), len));
-        addr
-    }
-}
-
-/// Runs for both formats.
-fn both(test: impl Fn(Guest)) {
-    [false, true].into_iter().for_each(|packed| test(Guest::new(packed)));
-}
-
-/// Takes one burst: its frames, whole.
-fn receive(dequeue: &Dequeue) -> Result<Vec<Vec<u8>>, Fatal> {
-    let mut storage = Box::<BurstStorage>::default();
-    let mut burst = storage.start();
-    dequeue.receive(&mut burst)?;
-    let frames = burst.frames();
-    let copy = |f| {
-        let mut bytes = vec![0; 1 << 17];
-        let len = frames.copy_to(f, &mut bytes);
-        bytes.truncate(len);
-        bytes
-    };
-    let received = frames.as_slice().iter().map(copy).collect();
-    dequeue.recycle();
-    Ok(received)
-}
-
-/// Delivers frames of these bytes in one burst.
-fn transmit(enqueue: &Enqueue, frames: &[&[u8]]) -> Result<Delivered, Fatal> {
-    let mut storage = Box::<BurstStorage>::default();
-    let mut burst = storage.start();
-    frames.iter().for_each(|&f| burst.push(Segment::from(f)));
-    enqueue.transmit(burst.frames())
-}
+use virtqueue::{BurstStorage, Fatal, MAX_CHAIN, MIN_FRAME, NET_HEADER, QueueConfig, SetupError};
 
 fn still_sends(guest: &mut Guest, dequeue: &Dequeue) {
     let addr = guest.area(3, 100);

@@ -407,3 +407,33 @@ fn all_of_the_largest_ring() {
         assert_eq!(guest.empty, size.into());
     }
 }
+
+/// Loans come back to a queue that is full of long chains meanwhile: tables of descriptors, which take a slot each.
+#[test]
+#[cfg_attr(miri, ignore = "too many descriptors")]
+fn loans_come_back_to_a_queue_full_of_chains() {
+    use support::guest::{Guest, INDIRECT, NEXT, WRITE, transmit};
+    for packed in [false, true] {
+        let mut guest = Guest::sized(packed, 256);
+        let enqueue = guest.driver.enqueue();
+        (0..200).for_each(|area| guest.offer(&[(guest.driver.area(area), ROOM, WRITE)]));
+        let loans: Vec<Loan> = std::iter::from_fn(|| enqueue.lend(ROOM, 0).unwrap()).collect();
+        assert_eq!(loans.len(), 200);
+        let (table, byte) = (guest.driver.area(200), guest.driver.area(201));
+        let entries = virtqueue::MAX_CHAIN;
+        for at in 0..entries {
+            let next = if at + 1 < entries { NEXT } else { 0 };
+            guest.descriptor(table + 16 * u64::from(at), (byte, 1, WRITE | next), at + 1);
+        }
+        for _ in 0..4 {
+            guest.offer(&[(table, 16 * u32::from(entries), INDIRECT)]);
+        }
+        for _ in 0..4 {
+            assert_eq!(transmit(&enqueue, &[&[0; 8000]]).unwrap().frames, 0, "no room for all of it");
+        }
+        let addresses: Vec<u64> = loans.iter().map(Loan::addr).collect();
+        loans.into_iter().rev().for_each(|loan| enqueue.give_back(loan));
+        let again = std::iter::from_fn(|| enqueue.lend(ROOM, 0).unwrap());
+        assert_eq!(again.map(|loan| loan.addr()).collect::<Vec<_>>(), addresses, "in the order in which they came");
+    }
+}

@@ -18,7 +18,7 @@ fn a_taken_queue() {
             let start = Instant::now();
             let error = Queue::open(umem, "a", 0, &config).unwrap_err();
             assert!(matches!(&error, Error::QueueBusy { interface, queue: 0, .. } if interface == "a"), "{error}");
-            assert!(start.elapsed() >= config.busy_wait && start.elapsed() < config.busy_wait * 20);
+            assert!(start.elapsed() >= config.busy_wait, "it did not wait");
             assert!(error.to_string().contains("another AF_XDP socket"), "{error}");
         }
     });
@@ -33,7 +33,7 @@ fn the_end_of_a_queue_is_waited_for() {
         let error = bound.wait_released(Duration::from_millis(20)).unwrap_err();
         assert!(matches!(error, Error::QueueBusy { queue: 0, .. }), "{error}");
         drop(a);
-        bound.wait_released(Duration::from_secs(2)).unwrap();
+        bound.wait_released(Duration::from_secs(60)).unwrap();
         // It is for the next one to have.
         drop(Station::pool("a", 0));
         netns.ip("link del dev a");
@@ -51,7 +51,8 @@ fn a_queue_that_is_freed_meanwhile() {
                 thread::sleep(Duration::from_millis(100));
                 drop(a);
             });
-            Queue::open(&umem, "a", 0, &copy_mode()).unwrap();
+            let config = QueueConfig { busy_wait: Duration::from_secs(60), ..copy_mode() };
+            Queue::open(&umem, "a", 0, &config).unwrap();
         });
     });
 }

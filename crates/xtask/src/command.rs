@@ -1,11 +1,12 @@
 //! Running other programs: said before, shown while they run, and explained when they fail.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Why a task failed, in words for whoever started it.
 #[derive(Debug)]
@@ -45,17 +46,29 @@ impl Tests {
     }
 }
 
-/// Where the workspace is, and what was counted so far.
+/// What was run so far: its tests, and how long each program took.
+#[derive(Default)]
+pub struct Account {
+    pub tests: Tests,
+    pub times: Vec<(String, Duration)>,
+}
+
+/// Where the workspace is, and what was run there.
 pub struct Context {
     pub root: PathBuf,
-    pub tests: Cell<Tests>,
+    account: Mutex<Account>,
 }
 
 impl Context {
     pub fn new() -> Result<Context, Failure> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = here.ancestors().nth(2).ok_or("the workspace is not where it was when this was built")?;
-        Ok(Context { root: root.to_owned(), tests: Cell::default() })
+        Ok(Context { root: root.to_owned(), account: Mutex::default() })
+    }
+
+    /// What was run so far.
+    pub fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A file or directory that is kept between runs.
@@ -80,7 +93,8 @@ impl Context {
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_default());
         command.env("PATH", path);
-        Run { context: self, command, shown: program.to_owned() }
+        let shown = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy()).into_owned();
+        Run { context: self, command, name: None, shown }
     }
 
     /// `cargo` with `arguments`.
@@ -100,6 +114,7 @@ impl Context {
 pub struct Run<'c> {
     context: &'c Context,
     command: Command,
+    name: Option<String>,
     shown: String,
 }
 
@@ -119,20 +134,59 @@ impl Run<'_> {
         self
     }
 
+    /// What its time is listed as, instead of the whole command.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// In a directory, instead of the workspace's root.
+    pub fn inside(mut self, directory: &Path) -> Self {
+        self.command.current_dir(directory);
+        self
+    }
+
     /// Runs it; its output is ours, and the tests in it are counted.
     pub fn run(mut self) -> Result<(), Failure> {
         println!("+ {}", self.shown);
+        let began = Instant::now();
         let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(|e| self.cannot(&e))?;
         let output = child.stdout.take().expect("it was asked for");
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);
             println!("{line}");
-            if let Some(now) = Tests::parse(&line) {
-                let sum = self.context.tests.get();
-                self.context.tests.set(Tests { passed: sum.passed + now.passed, failed: sum.failed + now.failed });
-            }
+            self.count(&line);
         }
         let status = child.wait().map_err(|e| self.cannot(&e))?;
+        self.ended(began.elapsed(), status)
+    }
+
+    /// The same beside others: what it has to say, on either output, is shown in one piece when it has ended.
+    pub fn run_aside(mut self) -> Result<(), Failure> {
+        let began = Instant::now();
+        // No pipe, of which something that it started and left behind could have the other end.
+        let mut output = tempfile::tempfile().map_err(|e| self.cannot(&e))?;
+        let both = output.try_clone().and_then(|one| Ok([one, output.try_clone()?]));
+        let [to, errors_to] = both.map_err(|e| self.cannot(&e))?;
+        let status = self.command.stdout(to).stderr(errors_to).status().map_err(|e| self.cannot(&e))?;
+        let mut said = Vec::new();
+        output.rewind().and_then(|()| output.read_to_end(&mut said)).map_err(|e| self.cannot(&e))?;
+        let said = String::from_utf8_lossy(&said);
+        said.lines().for_each(|line| self.count(line));
+        println!("+ {}\n{said}", self.shown);
+        self.ended(began.elapsed(), status)
+    }
+
+    fn count(&self, line: &str) {
+        if let Some(now) = Tests::parse(line) {
+            let sum = &mut self.context.account().tests;
+            *sum = Tests { passed: sum.passed + now.passed, failed: sum.failed + now.failed };
+        }
+    }
+
+    fn ended(&self, time: Duration, status: ExitStatus) -> Result<(), Failure> {
+        let name = self.name.as_ref().unwrap_or(&self.shown);
+        self.context.account().times.push((name.clone(), time));
         if status.success() { Ok(()) } else { Err(Failure(format!("`{}` failed: {status}", self.shown))) }
     }
 
@@ -143,6 +197,15 @@ impl Run<'_> {
             return Err(Failure(format!("`{}` failed: {}", self.shown, done.status)));
         }
         String::from_utf8(done.stdout).map_err(|e| Failure(format!("`{}` wrote no text: {e}", self.shown)))
+    }
+
+    /// The same, with its time listed.
+    pub fn timed_output(self) -> Result<String, Failure> {
+        println!("+ {}", self.shown);
+        let (context, name, began) = (self.context, self.shown.clone(), Instant::now());
+        let output = self.output();
+        context.account().times.push((name, began.elapsed()));
+        output
     }
 
     /// What it says if it can be run and succeeds, without showing anything.

@@ -1,6 +1,7 @@
 //! Runs the fuzzers of the `fuzz` crate. What they learn is kept in `target/`, so that the next run goes on from there.
 
 use crate::command::{Context, Failure};
+use crate::lanes;
 
 /// Runs each fuzzer for so many seconds. An input that it found something with is left in `fuzz/artifacts/`.
 pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
@@ -8,20 +9,22 @@ pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
     let target = target.to_string_lossy();
     let build = ["+nightly", "fuzz", "build", "--target-dir", &target];
     context.cargo(&build).run()?;
-    for name in names(context)? {
+    // Some make files. A fuzzer ends without cleaning up, so they get a directory that we remove.
+    let scratch = tempfile::tempdir().map_err(|e| format!("cannot make a directory: {e}"))?;
+    let mut lanes = [Vec::new(), Vec::new()];
+    for (number, name) in names(context)?.into_iter().enumerate() {
         let corpus = context.target("fuzz-corpus").join(&name);
-        // Some make files. A fuzzer ends without cleaning up, so it gets a directory that we remove.
-        let scratch = tempfile::tempdir().map_err(|e| format!("cannot make a directory: {e}"))?;
         std::fs::create_dir_all(&corpus).map_err(|e| format!("cannot make {}: {e}", corpus.display()))?;
         let time = format!("-max_total_time={seconds}");
         let run = ["+nightly", "fuzz", "run", "--target-dir", &target, &name, &corpus.to_string_lossy()];
-        // A hang is one for the switch too: whatever an input asks for is done in far less than ten seconds.
-        // The same seed gives the same inputs from the same start: a check is to find what a change broke, not to be
-        // the day's luck. `cargo +nightly fuzz run` looks further.
-        let options = ["--", &time, "-seed=1", "-timeout=10", "-max_len=4096", "-verbosity=0", "-print_final_stats=1"];
-        context.cargo(&run).args(&options).env("TMPDIR", scratch.path()).run()?;
+        // A hang is one for the switch too: whatever an input asks for is done in far less than a minute, however busy the
+        // machine is. The same seed gives the same inputs from the same start: a check is to find what a change broke, not
+        // to be the day's luck. `cargo +nightly fuzz run` looks further.
+        let options = ["--", &time, "-seed=1", "-timeout=60", "-max_len=4096", "-verbosity=0", "-print_final_stats=1"];
+        let run = context.cargo(&run).args(&options).env("TMPDIR", scratch.path()).named(format!("fuzzer {name}"));
+        lanes[number % 2].push(run);
     }
-    Ok(())
+    lanes::run(lanes)
 }
 
 /// Every file in `fuzz/fuzz_targets` is a fuzzer.

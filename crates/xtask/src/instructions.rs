@@ -67,7 +67,7 @@ fn parse(text: &str) -> Result<(String, Counts), Failure> {
 /// Runs the benchmarks. They print one JSON object a line.
 fn measure(context: &Context) -> Result<Counts, Failure> {
     let mut counts = Counts::new();
-    for package in ["millrace-virtqueue", "millrace-openflow"] {
+    for package in ["millrace-virtqueue", "millrace-openflow", "millrace-engine"] {
         let bench = ["bench", "--quiet", "--package", package, "--bench", "instructions", "--"];
         let output = context.cargo(&bench).args(&["--output-format=json"]).output()?;
         for line in output.lines().filter(|line| line.starts_with('{')) {

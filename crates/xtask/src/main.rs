@@ -1,8 +1,11 @@
 //! What is done to the workspace from the outside: `cargo xtask test` is the whole check.
 
+mod binaries;
 mod command;
+mod dependencies;
 mod fuzz;
 mod instructions;
+mod lanes;
 mod steps;
 mod tools;
 
@@ -40,6 +43,9 @@ struct TestArguments {
     /// Leave these steps out
     #[arg(long, value_name = "STEP")]
     skip: Vec<String>,
+    /// Keep all processors busy meanwhile, as others on the machine may do: no test depends on how fast it is
+    #[arg(long)]
+    busy: bool,
     /// List the steps
     #[arg(long)]
     list: bool,
@@ -72,9 +78,20 @@ fn run(task: &Task) -> Result<(), Failure> {
             steps::list();
             Ok(())
         }
-        Task::Test(arguments) => steps::run(context, &arguments.only, &arguments.skip),
+        Task::Test(arguments) => {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            for _ in 0..if arguments.busy { processors } else { 0 } {
+                std::thread::spawn(|| {
+                    loop {
+                        std::hint::spin_loop()
+                    }
+                });
+            }
+            steps::run(context, &arguments.only, &arguments.skip)
+        }
         Task::Soak(arguments) => {
             tools::prepare(context, &[tools::Need::Packages, tools::Need::HugePages, tools::Need::Fuzzer])?;
+            // The release build of both, the switch and its guests.
             let soak = ["test", "--release", "--package", "millrace-e2e", "--test", "soak", "--", "--nocapture"];
             context.cargo(&soak).env("MILLRACE_SOAK_FRAMES", arguments.frames.to_string()).run()?;
             fuzz::run(context, arguments.minutes * 60)

@@ -2,11 +2,14 @@
 
 use crate::command::{Context, Failure};
 use crate::tools::{Need, prepare};
-use crate::{fuzz, instructions};
+use crate::{binaries, dependencies, fuzz, instructions};
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find what is broken outright.
 const FUZZ_SECONDS: u32 = 10;
+
+/// What takes less is not listed within its step.
+const WORTH_A_LINE: Duration = Duration::from_secs(2);
 
 struct Step {
     name: &'static str,
@@ -17,13 +20,19 @@ struct Step {
 
 const STEPS: &[Step] = &[
     Step { name: "fmt", about: "formatting", needs: &[], run: fmt },
+    Step {
+        name: "dependencies",
+        about: "licences, duplicates, sources and advisories of what is depended on",
+        needs: &[Need::Deny],
+        run: dependencies::check,
+    },
     Step { name: "clippy", about: "lints, all targets, warnings denied", needs: &[], run: clippy },
     Step { name: "doc", about: "documentation builds, warnings denied", needs: &[], run: doc },
     Step {
         name: "test",
         about: "unit, integration and end-to-end tests",
         needs: &[Need::Packages, Need::HugePages],
-        run: test,
+        run: binaries::run,
     },
     Step { name: "loom", about: "models of what threads share without locks", needs: &[], run: loom },
     Step { name: "miri", about: "ring code under Miri", needs: &[Need::Miri], run: miri },
@@ -62,15 +71,19 @@ pub fn run(context: &Context, only: &[String], skip: &[String]) -> Result<(), Fa
         if let Err(failure) = &done {
             println!("==> {} FAILED: {failure}", step.name);
         }
-        outcomes.push((step.name, began.elapsed(), done));
+        let parts = std::mem::take(&mut context.account().times);
+        outcomes.push((step.name, began.elapsed(), parts, done));
     }
     println!("\nstep            time");
-    for (name, time, done) in &outcomes {
+    for (name, time, parts, done) in &outcomes {
         println!("{name:14}{:>6}  {}", clock(*time), done.as_ref().map_or_else(Failure::to_string, |()| "ok".into()));
+        for (part, time) in parts.iter().filter(|(_, time)| *time >= WORTH_A_LINE) {
+            println!("{:14}{:>6}    {part}", "", clock(*time));
+        }
     }
     println!("{:14}{:>6}", "all", clock(began.elapsed()));
-    let failed = outcomes.iter().filter(|o| o.2.is_err()).count();
-    let tests = context.tests.get();
+    let failed = outcomes.iter().filter(|o| o.3.is_err()).count();
+    let tests = context.account().tests;
     println!("{} passed, {} failed", tests.passed, tests.failed);
     if failed == 0 { Ok(()) } else { Err(format!("{failed} of {} steps failed", outcomes.len()).into()) }
 }
@@ -93,10 +106,6 @@ fn doc(context: &Context) -> Result<(), Failure> {
     context.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings").run()
 }
 
-fn test(context: &Context) -> Result<(), Failure> {
-    context.cargo(&["test", "--workspace", "--no-fail-fast"]).run()
-}
-
 /// In a target directory of its own: the flag is for every crate, and would have all of them built again.
 fn loom(context: &Context) -> Result<(), Failure> {
     let loom = |arguments: &[&str]| {
@@ -104,6 +113,7 @@ fn loom(context: &Context) -> Result<(), Failure> {
         // Fat builds take longer than the models.
         run.env("CARGO_PROFILE_RELEASE_LTO", "off")
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
             .env("CARGO_TARGET_DIR", context.target("loom"))
             .run()
     };

@@ -15,6 +15,8 @@ pub enum Need {
     Miri,
     /// A nightly toolchain with cargo-fuzz.
     Fuzzer,
+    /// cargo-deny.
+    Deny,
 }
 
 /// Sees to it that all of this is there, and says what is missing if it can't be had.
@@ -34,7 +36,7 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
             Need::Valgrind => {
                 packages(context, &["valgrind"])?;
                 let version = locked_version(context, "gungraun")?;
-                install(context, "gungraun-runner", Some(&version), &["--version"])?;
+                install(context, "gungraun-runner", &["--version", &version], |said| said.contains(&version))?;
             }
             Need::Miri => {
                 nightly(context)?;
@@ -45,8 +47,10 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
             }
             Need::Fuzzer => {
                 nightly(context)?;
-                install(context, "cargo-fuzz", None, &["--version"])?;
+                install(context, "cargo-fuzz", &[], |_| true)?;
             }
+            // Without what its features add: a TLS library of its own to fetch what git fetches as well.
+            Need::Deny => install(context, "cargo-deny", &["--no-default-features"], |_| true)?,
         }
     }
     Ok(())
@@ -108,16 +112,13 @@ pub fn locked_version(context: &Context, package: &str) -> Result<String, Failur
     version.map(str::to_owned).ok_or_else(|| format!("Cargo.lock knows no package {package}").into())
 }
 
-/// Installs a program from the registry, in this version, unless it is there already.
-fn install(context: &Context, name: &str, version: Option<&str>, ask: &[&str]) -> Result<(), Failure> {
-    if let Some(found) = context.command(name).args(ask).probe()
-        && version.is_none_or(|v| found.split_whitespace().any(|word| word == v))
-    {
+/// Installs a program from the registry with these options, unless there is one whose version `suits`.
+fn install(context: &Context, name: &str, options: &[&str], suits: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    if context.command(name).args(&["--version"]).probe().is_some_and(|said| suits(&said)) {
         return Ok(());
     }
-    let root = context.target("tools");
-    let root = root.to_string_lossy();
-    let mut arguments = vec!["install", "--locked", "--force", "--root", &root, name];
-    arguments.extend(version.iter().flat_map(|v| ["--version", v]));
-    context.cargo(&arguments).run()
+    let [root, target] = ["tools", "tools/build"].map(|name| context.target(name).to_string_lossy().into_owned());
+    // Optimised they would build for minutes, and what they do takes no time. What several need is built once.
+    let place = ["install", "--locked", "--force", "--debug", "--root", &root, "--target-dir", &target, name];
+    context.cargo(&place).args(options).env("CARGO_PROFILE_DEV_DEBUG", "0").named(format!("build of {name}")).run()
 }

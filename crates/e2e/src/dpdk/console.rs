@@ -8,10 +8,10 @@ use crate::process::Daemon;
 use crate::{Error, Result};
 
 /// How long testpmd may take to set up its ports, on a busy machine.
-pub const READY: Duration = Duration::from_secs(30);
+pub const READY: Duration = Duration::from_secs(120);
 
 /// How long a command may take.
-const ANSWER: Duration = Duration::from_secs(20);
+const ANSWER: Duration = Duration::from_secs(120);
 
 /// After how long an echo is asked for again.
 const ECHO: Duration = Duration::from_secs(2);

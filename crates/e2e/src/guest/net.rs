@@ -30,7 +30,7 @@ impl Vm {
 
     /// Sends `count` echo requests, five a second, and counts the answers. Lost ones are no error here.
     pub fn ping(&self, address: &str, count: u32) -> Result<PingReport> {
-        let job = self.start(&format!("ping -c {count} -i 0.2 -W 2 {address}"))?;
+        let job = self.start(&format!("ping -c {count} -i 0.2 -W 5 {address}"))?;
         let outcome = self.finish(job, PATIENCE + Duration::from_secs(count.into()))?;
         PingReport::parse(&outcome.output)
     }
@@ -60,9 +60,7 @@ pub fn move_file(from: &Vm, to: &Vm, address: &str, size: usize, timeout: Durati
     let listener = to.start(&listen)?;
     let made = from.check(&format!("head -c {size} /dev/urandom >/tmp/sent && sha256sum </tmp/sent"))?;
     // The listener may not be there yet; a refused connection sent nothing and may be tried again.
-    let send = format!(
-        "for try in 1 2 3 4 5 6 7 8 9 10; do nc {address} {PORT} </tmp/sent && exit 0; sleep 0.2; done; exit 1"
-    );
+    let send = format!("for try in $(seq 300); do nc {address} {PORT} </tmp/sent && exit 0; sleep 0.2; done; exit 1");
     let sent = from.start(&send).and_then(|job| from.checked(job, timeout));
     if let Err(error) = sent {
         // Frees the port for another try.

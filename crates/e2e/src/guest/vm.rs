@@ -16,10 +16,10 @@ use crate::process::{Daemon, Launch, Usage};
 use crate::{Error, Result, cpu};
 
 /// How long a guest may take to boot, even emulated on a busy machine.
-pub const READY: Duration = Duration::from_secs(60);
+pub const READY: Duration = Duration::from_secs(240);
 
 /// How long a command in a guest may take unless the caller says otherwise.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A virtual machine to be started.
 #[derive(Debug, Clone)]

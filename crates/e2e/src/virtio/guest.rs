@@ -22,7 +22,7 @@ const ROOM: u32 = 9216;
 const SLOTS: usize = 64;
 
 /// How long a connection may take to be there, with running queues.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a guest asks for.
 #[derive(Debug, Clone)]

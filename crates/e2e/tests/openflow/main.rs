@@ -30,7 +30,7 @@ fn listen(more: &str) -> String {
 /// `ovs-ofctl -O OpenFlow13 COMMAND SWITCH ARGUMENTS`.
 fn ofctl(home: &Home, command: &str, arguments: &[&str]) -> Command {
     let mut ofctl = Command::new("ovs-ofctl");
-    ofctl.args(["-O", "OpenFlow13", "-t", "20", command, &format!("unix:{}", home.socket("of").display())]);
+    ofctl.args(["-O", "OpenFlow13", "-t", "120", command, &format!("unix:{}", home.socket("of").display())]);
     ofctl.args(arguments);
     ofctl
 }

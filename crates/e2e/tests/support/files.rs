@@ -15,10 +15,9 @@ pub fn move_both_ways(host: &Namespace, vm: &Vm, addresses: [&str; 2], size: usi
     let silence = silence.to_str().expect("a path in UTF-8");
     let to_host = format!("mkfifo {silence}; busybox nc -l -p 5001 <>{silence} | sha256sum");
     let made = vm.check(&format!("head -c {size} /dev/urandom >/tmp/file; sha256sum </tmp/file"))?;
-    let send =
-        format!("for i in 1 2 3 4 5 6 7 8 9; do nc {host_address} 5001 </tmp/file && exit; sleep 0.2; done; exit 1");
+    let send = format!("for try in $(seq 300); do nc {host_address} 5001 </tmp/file && exit; sleep 0.2; done; exit 1");
     let job = vm.start(&send)?;
-    let received = host.run("timeout", &["30", "sh", "-c", &to_host])?;
+    let received = host.run("timeout", &["120", "sh", "-c", &to_host])?;
     vm.checked(job, guest::PATIENCE)?;
     assert_eq!(received.trim_end(), made, "the file from the machine to its host");
 
@@ -28,9 +27,9 @@ pub fn move_both_ways(host: &Namespace, vm: &Vm, addresses: [&str; 2], size: usi
     let file = file.to_str().expect("a path in UTF-8");
     let send = format!(
         "head -c {size} /dev/urandom >{file}; sha256sum <{file}; \
-         for i in 1 2 3 4 5 6 7 8 9; do busybox nc {vm_address} 5001 <{file} && exit; sleep 0.2; done; exit 1"
+         for try in $(seq 300); do busybox nc {vm_address} 5001 <{file} && exit; sleep 0.2; done; exit 1"
     );
-    let made = host.run("timeout", &["30", "sh", "-c", &send])?;
+    let made = host.run("timeout", &["120", "sh", "-c", &send])?;
     assert_eq!(vm.checked(job, guest::PATIENCE)?, made.trim_end(), "the file from the host to its machine");
     Ok(())
 }

@@ -29,6 +29,9 @@ const WINDOW: Duration = Duration::from_millis(50);
 /// Windows at rest. The slowest one counts: the machine may have other things to do.
 const WINDOWS: u32 = 5;
 
+/// Who gets so few frames that those of a window take this long is starved.
+const STARVED: Duration = Duration::from_secs(20);
+
 /// How often the switch is judged while an attack goes on.
 const JUDGEMENTS: u32 = 4;
 
@@ -133,7 +136,7 @@ impl Live {
 
     /// The honest guests get their frames.
     pub fn serves(&self) {
-        self.pump.wait_for(self.at_rest, SOON).unwrap();
+        self.pump.wait_for(self.at_rest, STARVED).unwrap();
     }
 
     /// Ends the honest traffic, of which nothing may be lost, and then Millrace, which must end well.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use e2e::process::{Daemon, Launch, Usage};
+use e2e::process::{Daemon, Launch};
 use e2e::virtio::{Guest, Options};
 use e2e::{Result, cpu};
 
@@ -27,11 +27,8 @@ pub fn blaster(socket: PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon
     Ok(daemon)
 }
 
-/// What is held when nothing comes or goes.
-fn settled(millrace: &Millrace) -> Usage {
-    std::thread::sleep(Duration::from_millis(200));
-    millrace.usage()
-}
+/// Deaths after which everything that is only ever taken once has been taken.
+const WARM: usize = 10;
 
 fn under_load(millrace: &Millrace) {
     let before = millrace.mapping();
@@ -51,16 +48,12 @@ pub fn kill_guests(millrace: &Millrace, home: &Home, times: usize) -> Result<()>
         under_load(millrace);
         victim.kill()?;
         millrace.wait_down("fw");
-        if death == 10 {
-            before = Some(settled(millrace));
+        if death == WARM {
+            millrace.wait_up(&["wan"]);
+            before = Some(millrace.usage_at_rest());
         }
     }
-    let before = before.expect("there were as many");
-    wait_for(&format!("no more to be held than {before:?}: {:?}", millrace.usage()), || {
-        let after = settled(millrace);
-        let few = after.mappings <= before.mappings + 8 && after.rss <= before.rss + (1 << 20);
-        ((after.fds, after.threads) == (before.fds, before.threads) && few).then_some(())
-    });
+    millrace.holds_no_more(before.expect("there were as many"), times - WARM);
     Ok(())
 }
 

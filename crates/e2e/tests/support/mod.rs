@@ -1,7 +1,7 @@
 //! Millrace as the tests see it: a process with a configuration, a directory for its sockets, and a control socket.
 //!
-//! The program is the release build of this workspace, made by cargo when the first test asks for it, or the one that
-//! the environment variable MILLRACE names.
+//! The program is that of this workspace, in the profile of the tests, made by cargo when the first test asks for it; or the
+//! one that the environment variable MILLRACE names.
 #![allow(dead_code, unreachable_pub, missing_docs)] // Each test binary uses its part.
 
 pub mod crafted;
@@ -25,8 +25,15 @@ use millrace::control::{Client, Drops, ReloadReport};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
-/// How long anything may take that takes no time.
-pub const SOON: Duration = Duration::from_secs(20);
+/// How long anything may take that takes no time: far longer than it ever does, however busy the machine is.
+pub const SOON: Duration = Duration::from_secs(120);
+
+/// Looks that have to find the same, and the pause between them, for something to be at rest.
+const LOOKS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Memory that an allocator may keep for reasons of its own, in bytes.
+const SLACK: u64 = 1 << 20;
 
 /// One worker that polls on the core that is the switch's.
 pub fn poller() -> String {
@@ -93,8 +100,11 @@ pub fn function(name: &str) -> PathBuf {
 }
 
 fn build(package: &str, program: &str) -> PathBuf {
-    let arguments = ["build", "--release", "--package", package, "--bin", program, "--message-format=json"];
-    let output = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let arguments = ["build", "--package", package, "--bin", program, "--message-format=json"];
+    // With what is checked in the one, in the other as well.
+    let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
+    let output =
+        Command::new(env!("CARGO")).args(arguments).args(profile).current_dir(env!("CARGO_MANIFEST_DIR")).output();
     let output = output.expect("cargo runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} does not build:\n{said}");
@@ -224,6 +234,37 @@ impl Millrace {
 
     pub fn usage(&self) -> Usage {
         self.daemon.usage().unwrap()
+    }
+
+    /// What it holds when nothing comes or goes: descriptors and threads are the same for a while. Ports that are being
+    /// opened or closed hold more or less for a moment.
+    pub fn usage_at_rest(&self) -> Usage {
+        let (mut last, mut same) = (self.usage(), 0);
+        wait_for("descriptors and threads to stay as many", || {
+            std::thread::sleep(PAUSE);
+            let now = self.usage();
+            same = if (now.fds, now.threads) == (last.fds, last.threads) { same + 1 } else { 0 };
+            last = now;
+            (same == LOOKS).then_some(now)
+        })
+    }
+
+    /// Waits until it holds no more than `before`, at rest, after so many events each of which may have leaked something.
+    pub fn holds_no_more(&self, before: Usage, events: usize) {
+        // The C library adds mappings for reasons of its own: stacks of threads that have ended, and two for each arena
+        // that its allocator makes when threads meet. A leak adds one for each event.
+        let mappings = before.mappings + events * 3 / 4;
+        let few = |now: &Usage| now.fds <= before.fds && now.threads <= before.threads && now.mappings <= mappings;
+        let deadline = Instant::now() + SOON;
+        loop {
+            let now = self.usage();
+            if few(&now) && now.rss <= before.rss + SLACK {
+                println!("before {before:?}\nafter  {now:?}");
+                return;
+            }
+            assert!(Instant::now() < deadline, "it still holds more than before: {before:?}, now {now:?}");
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Waits until these ports have guests.

@@ -123,6 +123,23 @@ impl Rogue {
         unsafe { from.read_volatile() }
     }
 
+    /// What Millrace wrote last at a place of the used ring, or what the rogue did.
+    pub fn used_id(&self, queue: usize, at: u16) -> u32 {
+        let addr = used(queue) + 4 + u64::from(at) * 8;
+        let from = self.memory.translate(addr, 4).expect("an address of the guest").as_ptr().cast::<u32>();
+        // SAFETY: mapped, and a multiple of four. Volatile, so that it is read each time.
+        unsafe { from.read_volatile() }
+    }
+
+    pub fn set_used_id(&self, queue: usize, at: u16, id: u32) {
+        self.write(used(queue) + 4 + u64::from(at) * 8, &id.to_le_bytes());
+    }
+
+    /// Millrace has not disconnected it.
+    pub fn is_connected(&self) -> bool {
+        self.frontend.get_features().is_ok()
+    }
+
     pub fn describe(&self, queue: usize, slot: u16, addr: u64, len: u32, flags: u16, next: u16) {
         let at = descriptors(queue) + u64::from(slot) * 16;
         self.write(at, &addr.to_le_bytes());

@@ -228,8 +228,8 @@ impl AroundTransmit for Join {
         &*self.inner
     }
 
-    fn inner_mut(&mut self) -> &mut dyn Transmit {
-        &mut *self.inner
+    fn inner_mut(&mut self) -> &mut Box<dyn Transmit> {
+        &mut self.inner
     }
 
     fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent {

@@ -2,11 +2,12 @@
 
 use super::Output;
 use super::flows::{FlowPlan, Numbered};
-use super::mac_table::{Key, MacTable};
-use super::vlan::{ADDRESSES, Edit, Membership, TAG, part, tag, vid};
+use super::mac_table::{Key, Learning, MacTable, TooManyStatics};
+use super::vlan::{ADDRESSES, Edit, Membership, TAG, Tag, part};
 use crate::drops::{Drops, Reason};
 use crate::spec::Vlan;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use virtqueue::{BurstStorage, Ethernet, Frame, Frames, MAX_BURST, Segment};
 
 /// A bridge as all its workers share it.
@@ -16,16 +17,44 @@ pub struct Bridge {
     members: Vec<Membership>,
     /// No port looks at tags.
     flat: bool,
+    /// By port: frames from there whose destination was not known.
+    flooded: Box<[AtomicU64]>,
     /// What it forwards by, if controllers say where frames go.
     pub(crate) flows: Option<Numbered>,
 }
 
 impl Bridge {
-    /// A bridge of ports with these VLANs.
-    pub fn new(vlans: &[Vlan], ageing_seconds: u32) -> Bridge {
-        let members = vlans.iter().map(Membership::new).collect();
-        let flat = vlans.iter().all(|v| *v == Vlan::Ignore);
-        Bridge { table: MacTable::new(4096, ageing_seconds), members, flat, flows: None }
+    /// A bridge of ports with these VLANs. It learns at most `limit` addresses behind each of them, and never the static
+    /// ones.
+    pub fn new(
+        vlans: &[Vlan],
+        limit: u32,
+        ageing_seconds: u32,
+        statics: &[(Key, u16)],
+    ) -> Result<Bridge, TooManyStatics> {
+        Ok(Bridge {
+            table: MacTable::new(vlans.len(), limit, ageing_seconds, statics)?,
+            members: vlans.iter().map(Membership::new).collect(),
+            flat: vlans.iter().all(|v| *v == Vlan::Ignore),
+            flooded: vlans.iter().map(|_| AtomicU64::new(0)).collect(),
+            flows: None,
+        })
+    }
+
+    /// Takes over what another bridge knows of ports that have a `place` here. While nobody forwards.
+    pub(crate) fn remember(&self, other: &Bridge, now: u32, place: impl Fn(u16) -> Option<u16>) {
+        for (port, flooded) in (0..).zip(&other.flooded) {
+            if let Some(place) = place(port) {
+                self.flooded[usize::from(place)].store(flooded.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        self.table.remember(&other.table, now, place);
+    }
+
+    /// What was learned behind a port, and how many frames from there went to all others because nobody knew their
+    /// destination.
+    pub fn learning(&self, port: u16) -> (Learning, u64) {
+        (self.table.learning(port), self.flooded[usize::from(port)].load(Ordering::Relaxed))
     }
 }
 
@@ -43,8 +72,10 @@ pub(crate) struct BridgePlan {
 enum Verdict {
     /// To this port of the bridge.
     Port(u16),
-    /// To all ports but the one that it came from.
-    Flood,
+    /// To all ports but the one that it came from: it is for a group.
+    Group,
+    /// To all ports but the one that it came from: nobody knows where its destination is.
+    Unknown,
     /// Nowhere.
     Drop(Reason),
 }
@@ -93,13 +124,13 @@ impl BridgePlan {
     fn forward_flat(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         let frames = arrival.frames;
         let mut last = None;
-        let mut verdict = Verdict::Flood;
-        for frame in frames.as_slice() {
+        let mut verdict = Verdict::Group;
+        for (i, frame) in frames.as_slice().iter().enumerate() {
             let header = frames.ethernet(frame);
             if last != Some(header) {
                 let next = self.decide(&arrival, header, 0);
                 if last.is_some() && next != verdict {
-                    return self.forward_mixed(arrival, scratch);
+                    return self.forward_mixed(arrival, i, [verdict, next], scratch);
                 }
                 (last, verdict) = (Some(header), next);
             }
@@ -107,31 +138,34 @@ impl BridgePlan {
         match verdict {
             Verdict::Port(port) => self.output(&arrival, port.into()).transmit(arrival.queue, frames),
             Verdict::Drop(reason) => arrival.drops.add(reason, frames.len() as u64),
-            Verdict::Flood => self.send(&arrival, &[verdict; MAX_BURST], &[(0, false); MAX_BURST], scratch),
+            Verdict::Group | Verdict::Unknown => {
+                self.send(&arrival, &[verdict; MAX_BURST], &[Tag::NONE; MAX_BURST], scratch);
+            }
         }
     }
 
-    /// Without VLANs, and frames go different ways: looks at each one again.
+    /// Without VLANs, and frames go different ways: `all` up to frame `at`, and that one `another`.
     #[cold]
-    fn forward_mixed(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+    fn forward_mixed(&self, arrival: Arrival<'_, '_>, at: usize, [all, another]: [Verdict; 2], scratch: &mut Scratch) {
         let frames = arrival.frames;
-        let mut verdicts = [Verdict::Flood; MAX_BURST];
-        for (verdict, frame) in verdicts.iter_mut().zip(frames.as_slice()) {
+        let mut verdicts = [all; MAX_BURST];
+        verdicts[at] = another;
+        for (verdict, frame) in verdicts.iter_mut().zip(frames.as_slice()).skip(at + 1) {
             *verdict = self.decide(&arrival, frames.ethernet(frame), 0);
         }
-        self.send(&arrival, &verdicts, &[(0, false); MAX_BURST], scratch);
+        self.send(&arrival, &verdicts, &[Tag::NONE; MAX_BURST], scratch);
     }
 
     #[cold]
     fn forward_tagged(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         let frames = arrival.frames;
         let mut verdicts = [Verdict::Drop(Reason::Vlan); MAX_BURST];
-        let mut tags = [(0, false); MAX_BURST];
+        let mut tags = [Tag::NONE; MAX_BURST];
         for (i, frame) in frames.as_slice().iter().enumerate() {
-            if let Some((vid, tagged)) = self.bridge.members[arrival.from].classify(&frames, frame) {
-                tags[i] = (vid, tagged);
-                verdicts[i] = match self.decide(&arrival, frames.ethernet(frame), vid) {
-                    Verdict::Port(port) if !self.bridge.members[usize::from(port)].carries(vid) => {
+            if let Some(tag) = self.bridge.members[arrival.from].classify(Tag::read(&frames, frame)) {
+                tags[i] = tag;
+                verdicts[i] = match self.decide(&arrival, frames.ethernet(frame), tag.vid()) {
+                    Verdict::Port(port) if !self.bridge.members[usize::from(port)].carries(tag.vid()) => {
                         Verdict::Drop(Reason::Vlan)
                     }
                     verdict => verdict,
@@ -151,12 +185,12 @@ impl BridgePlan {
             table.learn(Key::new(source, vlan), arrival.from as u16, arrival.now);
         }
         if is_group(destination) {
-            return Verdict::Flood;
+            return Verdict::Group;
         }
         match table.find(Key::new(destination, vlan), arrival.now) {
             Some(port) if usize::from(port) == arrival.from => Verdict::Drop(Reason::Hairpin),
             Some(port) => Verdict::Port(port),
-            None => Verdict::Flood,
+            None => Verdict::Unknown,
         }
     }
 
@@ -164,17 +198,17 @@ impl BridgePlan {
     #[cold]
     pub(crate) fn forward_from_nowhere(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         let frames = arrival.frames;
-        let mut verdicts = [Verdict::Flood; MAX_BURST];
-        let mut tags = [(0, false); MAX_BURST];
+        let mut verdicts = [Verdict::Group; MAX_BURST];
+        let mut tags = [Tag::NONE; MAX_BURST];
         for ((verdict, tag), frame) in verdicts.iter_mut().zip(&mut tags).zip(frames.as_slice()) {
-            if let Some(vid) = vid(&frames, frame).filter(|_| !self.bridge.flat) {
-                *tag = (vid, true);
+            if !self.bridge.flat {
+                *tag = Tag::read(&frames, frame);
             }
-            let found = self.bridge.table.find(Key::new(frames.ethernet(frame).destination(), tag.0), arrival.now);
+            let found = self.bridge.table.find(Key::new(frames.ethernet(frame).destination(), tag.vid()), arrival.now);
             *verdict = match found {
-                Some(port) if !self.bridge.members[usize::from(port)].carries(tag.0) => Verdict::Drop(Reason::Vlan),
+                Some(port) if !self.bridge.members[usize::from(port)].carries(tag.vid()) => Verdict::Drop(Reason::Vlan),
                 Some(port) => Verdict::Port(port),
-                None => Verdict::Flood,
+                None => Verdict::Unknown,
             };
         }
         self.send(&arrival, &verdicts, &tags, scratch);
@@ -190,31 +224,41 @@ impl BridgePlan {
         &self,
         arrival: &Arrival<'_, '_>,
         verdicts: &[Verdict; MAX_BURST],
-        tags: &[(u16, bool); MAX_BURST],
+        tags: &[Tag; MAX_BURST],
         scratch: &mut Scratch,
     ) {
         let frames = arrival.frames;
-        for verdict in &verdicts[..frames.len()] {
+        // Frames that go to all ports and have found none yet, a bit each.
+        let mut nowhere = 0u32;
+        let mut unknown = 0;
+        for (i, verdict) in verdicts[..frames.len()].iter().enumerate() {
             match verdict {
                 Verdict::Drop(reason) => arrival.drops.add(*reason, 1),
-                Verdict::Flood if self.outputs.len() < 2 => arrival.drops.add(Reason::NoPort, 1),
-                _ => {}
+                Verdict::Group | Verdict::Unknown => nowhere |= 1 << i,
+                Verdict::Port(_) => {}
             }
+            unknown += u64::from(*verdict == Verdict::Unknown);
+        }
+        // What controllers send comes from no port.
+        if let Some(flooded) = self.bridge.flooded.get(arrival.from).filter(|_| unknown > 0) {
+            flooded.fetch_add(unknown, Ordering::Relaxed);
         }
         for port in (0..self.outputs.len()).filter(|&p| p != arrival.from) {
             let member = &self.bridge.members[port];
             let goes = |i: usize| match verdicts[i] {
                 Verdict::Port(to) => usize::from(to) == port,
-                Verdict::Flood => member.carries(tags[i].0),
+                Verdict::Group | Verdict::Unknown => member.carries(tags[i].vid()),
                 Verdict::Drop(_) => false,
             };
-            let tag_bytes: [[u8; 4]; MAX_BURST] = std::array::from_fn(|i| tag(tags[i].0));
             let mut burst = scratch.edited.start();
             for (i, frame) in frames.as_slice().iter().enumerate().filter(|(i, _)| goes(*i)) {
-                let added = match member.egress(tags[i].1) {
+                nowhere &= !(1 << i);
+                let tag = &tags[i];
+                let added = match member.egress(tag) {
                     Edit::Keep => burst.push_segments(frames.segments(frame)),
-                    Edit::Push => burst.push_segments(pushed(&frames, frame, &tag_bytes[i])),
-                    Edit::Pop => burst.push_segments(popped(&frames, frame)),
+                    Edit::Push => burst.push_segments(tagged(&frames, frame, tag, 0)),
+                    Edit::Replace => burst.push_segments(tagged(&frames, frame, tag, TAG)),
+                    Edit::Pop => burst.push_segments(untagged(&frames, frame)),
                 };
                 if !added {
                     // More segments than a burst holds: only by editing frames that were cut into very many.
@@ -225,16 +269,19 @@ impl BridgePlan {
                 self.output(arrival, port).transmit(arrival.queue, burst.frames());
             }
         }
+        if nowhere != 0 {
+            arrival.drops.add(Reason::NoPort, nowhere.count_ones().into());
+        }
     }
 }
 
-/// `frame` with a tag.
-fn pushed<'b>(frames: &Frames<'b>, frame: &Frame<'b>, tag: &'b [u8; 4]) -> impl Iterator<Item = Segment<'b>> {
+/// `frame` with a tag in place of its first `without` bytes behind the addresses.
+fn tagged<'b>(frames: &Frames<'b>, frame: &Frame<'b>, tag: &'b Tag, without: u32) -> impl Iterator<Item = Segment<'b>> {
     let before = part(frames, frame, 0, ADDRESSES);
-    before.chain([Segment::from(&tag[..])]).chain(part(frames, frame, ADDRESSES, u32::MAX))
+    before.chain([Segment::from(&tag.bytes()[..])]).chain(part(frames, frame, ADDRESSES + without, u32::MAX))
 }
 
 /// `frame` without its tag.
-fn popped<'b>(frames: &Frames<'b>, frame: &Frame<'b>) -> impl Iterator<Item = Segment<'b>> {
+fn untagged<'b>(frames: &Frames<'b>, frame: &Frame<'b>) -> impl Iterator<Item = Segment<'b>> {
     part(frames, frame, 0, ADDRESSES).chain(part(frames, frame, ADDRESSES + TAG, u32::MAX))
 }

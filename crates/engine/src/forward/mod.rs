@@ -3,6 +3,7 @@
 pub mod bridge;
 pub(crate) mod flows;
 pub mod mac_table;
+mod shared;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod vlan;
@@ -11,16 +12,19 @@ use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use crate::port::vhost_user::VhostTransmit;
 use crate::port::{Sent, Transmit};
+use crate::worker::{Place, Stage, WorkerCounters};
 use std::cell::Cell;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use virtqueue::Frames;
+
+pub(crate) use shared::{Shared, Stuck};
 
 /// A transmit half as a worker reaches it.
 pub(crate) enum Half {
     /// Only this worker sends there.
     Own(Option<Box<dyn Transmit>>),
     /// Several workers send there, one at a time.
-    Shared(Arc<Mutex<Option<Box<dyn Transmit>>>>),
+    Shared(Arc<Shared>),
 }
 
 /// One transmit queue of an output.
@@ -48,7 +52,10 @@ impl TransmitQueue {
         };
         match &self.half {
             Half::Own(half) => half.as_deref().map(send),
-            Half::Shared(half) => half.lock().unwrap().as_deref().map(send),
+            Half::Shared(half) => match half.lock() {
+                Ok(half) => half.as_deref().map(send),
+                Err(Stuck) => Some(Sent::none(Reason::Stuck)),
+            },
         }
     }
 
@@ -61,7 +68,14 @@ impl TransmitQueue {
         let flush = |half: &dyn Transmit| self.count(half.flush());
         match &self.half {
             Half::Own(half) => half.as_deref().map(flush),
-            Half::Shared(half) => half.lock().unwrap().as_deref().map(flush),
+            Half::Shared(half) => match half.lock() {
+                Ok(half) => half.as_deref().map(flush),
+                // Some is held, and goes when the half can be had again.
+                Err(Stuck) => {
+                    self.holds.set(true);
+                    None
+                }
+            },
         }
         .unwrap_or_default()
     }
@@ -76,13 +90,15 @@ impl TransmitQueue {
         sent
     }
 
+    /// Notifies the peer of what was sent.
     #[inline(always)]
     fn notify(&self) {
-        if self.touched.take() {
-            match &self.half {
-                Half::Own(half) => half.iter().for_each(|h| h.notify()),
-                Half::Shared(half) => half.lock().unwrap().iter().for_each(|h| h.notify()),
-            }
+        match &self.half {
+            Half::Own(half) => half.iter().for_each(|h| h.notify()),
+            Half::Shared(half) => match half.lock() {
+                Ok(half) => half.iter().for_each(|h| h.notify()),
+                Err(Stuck) => self.touched.set(true),
+            },
         }
     }
 }
@@ -97,6 +113,8 @@ pub(crate) struct Output {
     pub(crate) one: Option<usize>,
     /// Several bursts of a round may come here, and it is worth while to join them.
     pub(crate) joins: bool,
+    /// The worker, which says that it is here.
+    pub(crate) worker: Arc<WorkerCounters>,
 }
 
 impl Output {
@@ -105,6 +123,7 @@ impl Output {
     #[inline(always)]
     pub(crate) fn transmit(&self, queue: usize, frames: Frames<'_>) {
         let first = if self.queues.len() == 1 { 0 } else { self.one.unwrap_or(queue) % self.queues.len() };
+        self.worker.place.set(Place::of(self.port, first).at(Stage::Transmit));
         let sent = match self.queues[first].transmit(frames, self.joins) {
             Some(sent) => sent,
             None => self.transmit_elsewhere(frames),
@@ -116,13 +135,20 @@ impl Output {
     #[inline(always)]
     pub(crate) fn flush(&self) {
         if self.joins {
-            self.queues.iter().for_each(|queue| queue.flush().count_drops(0, &self.drops));
+            for (queue, half) in self.queues.iter().enumerate() {
+                self.worker.place.set(Place::of(self.port, queue).at(Stage::Transmit));
+                half.flush().count_drops(0, &self.drops);
+            }
         }
     }
 
     #[cold]
     fn transmit_elsewhere(&self, frames: Frames<'_>) -> Sent {
-        self.queues.iter().find_map(|q| q.transmit(frames, self.joins)).unwrap_or(Sent::none(Reason::Down))
+        let send = |(queue, half): (usize, &TransmitQueue)| {
+            self.worker.place.set(Place::of(self.port, queue).at(Stage::Transmit));
+            half.transmit(frames, self.joins)
+        };
+        self.queues.iter().enumerate().find_map(send).unwrap_or(Sent::none(Reason::Down))
     }
 
     /// Hands chains that were kept by `queue` and are not needed any more to `release`.
@@ -130,7 +156,9 @@ impl Output {
     pub(crate) fn returned(&self, queue: usize, release: &mut dyn FnMut(u16)) {
         match self.queues.get(queue).map(|queue| &queue.half) {
             Some(Half::Own(Some(half))) => half.returned(release),
-            Some(Half::Shared(half)) => half.lock().unwrap().iter().for_each(|half| half.returned(release)),
+            Some(Half::Shared(half)) => {
+                half.lock().iter().for_each(|half| half.iter().for_each(|half| half.returned(release)))
+            }
             _ => {}
         }
     }
@@ -139,7 +167,7 @@ impl Output {
     pub(crate) fn keeps(&self, queue: usize) -> bool {
         match self.queues.get(queue).map(|queue| &queue.half) {
             Some(Half::Own(Some(half))) => half.keeps(),
-            Some(Half::Shared(half)) => half.lock().unwrap().as_ref().is_some_and(|half| half.keeps()),
+            Some(Half::Shared(half)) => half.lock().is_ok_and(|half| half.as_ref().is_some_and(|half| half.keeps())),
             _ => false,
         }
     }
@@ -155,7 +183,12 @@ impl Output {
 
     #[inline(always)]
     pub(crate) fn notify(&self) {
-        self.queues.iter().for_each(TransmitQueue::notify);
+        for (queue, half) in self.queues.iter().enumerate() {
+            if half.touched.take() {
+                self.worker.place.set(Place::of(self.port, queue).at(Stage::Notify));
+                half.notify();
+            }
+        }
     }
 }
 

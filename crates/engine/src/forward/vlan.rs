@@ -7,7 +7,54 @@ use virtqueue::{Frame, Frames, Segment};
 pub(super) const ADDRESSES: u32 = 12;
 /// Bytes of a tag.
 pub(super) const TAG: u32 = 4;
+/// What a tag for VLANs begins with. Those of providers (IEEE 802.1ad, 0x88a8) are as good as no tag here: the bridge carries
+/// what is behind them in the VLAN of the port, or not at all.
 const TPID: [u8; 2] = [0x81, 0x00];
+
+/// The VLAN of a frame, and the tag with which it leaves where frames are tagged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tag {
+    bytes: [u8; 4],
+    carried: Carried,
+}
+
+/// The tag that a frame has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carried {
+    None,
+    /// One of VLAN 0, which says nothing but a priority.
+    Priority,
+    Vlan,
+}
+
+impl Tag {
+    /// Of a frame without one.
+    pub(super) const NONE: Tag = Tag { bytes: [TPID[0], TPID[1], 0, 0], carried: Carried::None };
+
+    /// That of a frame. One that ends before what a tag stands in front of has none.
+    pub(super) fn read(frames: &Frames<'_>, frame: &Frame<'_>) -> Tag {
+        let found = frames.peek::<18>(frame).map(|b| [b[12], b[13], b[14], b[15]]).filter(|b| b[..2] == TPID);
+        found.map_or(Tag::NONE, |bytes| {
+            let tag = Tag { bytes, carried: Carried::Vlan };
+            Tag { carried: if tag.vid() == 0 { Carried::Priority } else { Carried::Vlan }, bytes }
+        })
+    }
+
+    pub(super) fn vid(&self) -> u16 {
+        u16::from_be_bytes([self.bytes[2], self.bytes[3]]) & 0xfff
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; 4] {
+        &self.bytes
+    }
+
+    /// The same for VLAN `vid`, with the same priority.
+    fn with(self, vid: u16) -> Tag {
+        let [high, low] = vid.to_be_bytes();
+        let [.., priority, _] = self.bytes;
+        Tag { bytes: [TPID[0], TPID[1], priority & 0xf0 | high & 0x0f, low], ..self }
+    }
+}
 
 /// A port's VLANs as the bridge uses them.
 pub(super) enum Membership {
@@ -22,25 +69,23 @@ impl Membership {
         match vlan {
             Vlan::Ignore => Membership::Ignore,
             Vlan::Access(vid) => Membership::Access(*vid),
-            Vlan::Trunk(vids) if vids.is_empty() => Membership::Trunk(Box::new([u64::MAX; 64])),
             Vlan::Trunk(vids) => {
                 let mut bits = Box::new([0; 64]);
-                vids.iter().for_each(|vid| bits[usize::from(vid / 64) & 63] |= 1 << (vid % 64));
+                // 0 is no VLAN, and 4095 is reserved.
+                let all = (1..4095).filter(|vid| vids.is_empty() || vids.contains(vid));
+                all.for_each(|vid| bits[usize::from(vid / 64)] |= 1 << (vid % 64));
                 Membership::Trunk(bits)
             }
         }
     }
 
-    /// The VLAN of a frame that arrives here, and whether it carries the tag; `None` if it must not arrive here.
-    pub(super) fn classify(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Option<(u16, bool)> {
-        match (self, vid(frames, frame)) {
-            (Membership::Ignore, _) => Some((0, false)),
-            // A tag with VLAN 0 carries a priority only.
-            (Membership::Access(vid), None) => Some((*vid, false)),
-            (Membership::Access(vid), Some(0)) => Some((*vid, true)),
-            (Membership::Access(_), Some(_)) => None,
-            (Membership::Trunk(_), Some(vid)) if vid != 0 && self.carries(vid) => Some((vid, true)),
-            (Membership::Trunk(_), _) => None,
+    /// The VLAN of a frame that arrives here with this tag; `None` if it must not arrive here.
+    pub(super) fn classify(&self, tag: Tag) -> Option<Tag> {
+        match (self, tag.carried) {
+            (Membership::Ignore, _) => Some(Tag::NONE),
+            (Membership::Access(vid), Carried::None | Carried::Priority) => Some(tag.with(*vid)),
+            (Membership::Trunk(_), Carried::Vlan) if self.carries(tag.vid()) => Some(tag),
+            (Membership::Access(_) | Membership::Trunk(_), _) => None,
         }
     }
 
@@ -54,10 +99,11 @@ impl Membership {
     }
 
     /// What has to be done to a frame that leaves here.
-    pub(super) fn egress(&self, tagged: bool) -> Edit {
-        match (self, tagged) {
-            (Membership::Trunk(_), false) => Edit::Push,
-            (Membership::Access(_), true) => Edit::Pop,
+    pub(super) fn egress(&self, tag: &Tag) -> Edit {
+        match (self, tag.carried) {
+            (Membership::Trunk(_), Carried::None) => Edit::Push,
+            (Membership::Trunk(_), Carried::Priority) => Edit::Replace,
+            (Membership::Access(_), Carried::Priority | Carried::Vlan) => Edit::Pop,
             _ => Edit::Keep,
         }
     }
@@ -68,19 +114,8 @@ impl Membership {
 pub(super) enum Edit {
     Keep,
     Push,
+    Replace,
     Pop,
-}
-
-/// The VID of the frame's tag, if it has one.
-#[inline(always)]
-pub(super) fn vid(frames: &Frames<'_>, frame: &Frame<'_>) -> Option<u16> {
-    frames.peek::<16>(frame).and_then(|b| (b[12..14] == TPID).then(|| u16::from_be_bytes([b[14], b[15]]) & 0xfff))
-}
-
-/// The tag of VLAN `vid`, priority 0.
-pub(super) fn tag(vid: u16) -> [u8; 4] {
-    let [high, low] = vid.to_be_bytes();
-    [TPID[0], TPID[1], high, low]
 }
 
 /// The segments of `frame` from byte `from` up to byte `to`.

@@ -5,6 +5,7 @@ use super::lend::Lend;
 use super::vhost_user::VhostTransmit;
 use super::{Receive, Sent, Transmit, Wait};
 use std::os::fd::BorrowedFd;
+use vhost_user::Event;
 use virtqueue::{Burst, Frames};
 
 /// A receive half around another.
@@ -25,6 +26,11 @@ pub(crate) trait AroundReceive: Send {
     /// As [`Receive::arm`].
     fn arm_through(&self) -> Wait {
         self.inner().arm()
+    }
+
+    /// As [`Receive::unrecorded`].
+    fn unrecorded_through(&mut self) -> Option<Box<dyn Receive>> {
+        None
     }
 }
 
@@ -53,6 +59,10 @@ impl<A: AroundReceive> Receive for A {
         self.inner().disarm();
     }
 
+    fn rewire(&mut self, kick: Option<Event>) {
+        self.inner_mut().rewire(kick);
+    }
+
     fn base(&self) -> Option<u32> {
         self.inner().base()
     }
@@ -69,6 +79,10 @@ impl<A: AroundReceive> Receive for A {
         self.inner_mut().stop()
     }
 
+    fn unrecorded(&mut self) -> Option<Box<dyn Receive>> {
+        self.unrecorded_through()
+    }
+
     /// Frames that the one inside receives into a guest's buffers would pass by this one.
     fn lends(&self) -> Option<&dyn Lend> {
         None
@@ -80,7 +94,7 @@ pub(crate) trait AroundTransmit: Send {
     /// The one inside.
     fn inner(&self) -> &dyn Transmit;
     /// See above.
-    fn inner_mut(&mut self) -> &mut dyn Transmit;
+    fn inner_mut(&mut self) -> &mut Box<dyn Transmit>;
 
     /// As [`Transmit::transmit`], or as [`Transmit::transmit_more`] if there may be more.
     fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent;
@@ -98,6 +112,11 @@ pub(crate) trait AroundTransmit: Send {
     /// As [`Transmit::transmit_bare`].
     fn transmit_bare_through(&self, frames: Frames<'_>) -> Sent {
         self.transmit_through(frames, false)
+    }
+
+    /// As [`Transmit::unrecorded`].
+    fn unrecorded_through(&mut self) -> Option<Box<dyn Transmit>> {
+        None
     }
 
     /// As [`Transmit::guest`].
@@ -145,6 +164,14 @@ impl<A: AroundTransmit> Transmit for A {
 
     fn stop(&mut self) {
         self.inner_mut().stop();
+    }
+
+    fn inside(&mut self) -> Option<&mut Box<dyn Transmit>> {
+        Some(self.inner_mut())
+    }
+
+    fn unrecorded(&mut self) -> Option<Box<dyn Transmit>> {
+        self.unrecorded_through()
     }
 
     fn guest(&self) -> Option<&VhostTransmit> {

@@ -64,6 +64,9 @@ pub trait Receive: Send {
     /// No longer asks to be woken.
     fn disarm(&self) {}
 
+    /// [`Receive::wake_fd`] is this from now on. Of a half that no worker polls at the time.
+    fn rewire(&mut self, _kick: Option<::vhost_user::Event>) {}
+
     /// Where a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.
     fn base(&self) -> Option<u32> {
         None
@@ -80,6 +83,11 @@ pub trait Receive: Send {
     /// good; what it has lent is still known. Returns how many frames are lost, which were received and not looked at yet.
     fn stop(&mut self) -> u64 {
         0
+    }
+
+    /// The half inside, if this one does nothing but record. It is taken out, and this one is of no use any more.
+    fn unrecorded(&mut self) -> Option<Box<dyn Receive>> {
+        None
     }
 
     /// The same half, if it can receive into a guest's buffers now.
@@ -130,6 +138,16 @@ pub trait Transmit: Send {
 
     /// As [`Receive::stop`]: lets go of what sends.
     fn stop(&mut self) {}
+
+    /// The half that this one is around.
+    fn inside(&mut self) -> Option<&mut Box<dyn Transmit>> {
+        None
+    }
+
+    /// As [`Receive::unrecorded`].
+    fn unrecorded(&mut self) -> Option<Box<dyn Transmit>> {
+        None
+    }
 
     /// The same half, if a guest's buffers can be borrowed from it now.
     fn guest(&self) -> Option<&VhostTransmit> {

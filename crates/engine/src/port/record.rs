@@ -1,49 +1,104 @@
-//! A wrapper that records every frame to a pcap file.
+//! A wrapper that records every frame to a pcap file. It is put around a half, and taken off again, while no worker has it.
 
 use super::around::{AroundReceive, AroundTransmit};
+use super::generator::{Nothing, Sink};
 use super::vhost_user::VhostTransmit;
 use super::{Receive, Sent, Transmit};
 use crate::port::frames::to_vec;
 use capture::Writer;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 use virtqueue::{Burst, Frames};
 
 /// A pcap file that several halves write to.
 #[derive(Clone)]
-pub struct Recorder(Arc<Mutex<Writer<BufWriter<File>>>>);
+pub struct Recorder(Arc<Recording>);
+
+struct Recording {
+    path: PathBuf,
+    capture: Mutex<Capture>,
+}
+
+struct Capture {
+    writer: Writer<BufWriter<File>>,
+    /// Why frames are missing. None is written after the first that could not be: it would be out of place.
+    broken: Option<String>,
+    /// That was said.
+    told: bool,
+}
 
 impl Recorder {
     /// Starts a new file at `path`.
     pub fn create(path: &Path) -> std::io::Result<Recorder> {
-        let file = BufWriter::new(File::create(path)?);
-        let writer = Writer::new(file, virtqueue::MAX_FRAME)?;
-        Ok(Recorder(Arc::new(Mutex::new(writer))))
+        let writer = Writer::new(BufWriter::new(File::create(path)?), virtqueue::MAX_FRAME)?;
+        let capture = Mutex::new(Capture { writer, broken: None, told: false });
+        Ok(Recorder(Arc::new(Recording { path: path.to_owned(), capture })))
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.0.path
     }
 
     /// Writes frames; how many the file took.
     pub(super) fn write(&self, frames: Frames<'_>) -> usize {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut writer = self.0.lock().unwrap();
-        let written = frames.as_slice().iter().take_while(|frame| writer.write(now, &to_vec(&frames, frame)).is_ok());
+        let capture = &mut *self.0.capture.lock().unwrap();
+        let written = frames.as_slice().iter().take_while(|frame| {
+            if capture.broken.is_none() {
+                let taken = capture.writer.write(now, &to_vec(&frames, frame));
+                capture.broken = taken.err().map(|error| error.to_string());
+            }
+            capture.broken.is_none()
+        });
         written.count()
+    }
+
+    /// Hands the file all that was written so far, so that who reads it sees every frame. Says it, once, if the file can't
+    /// take them.
+    pub(crate) fn keep(&self) {
+        let capture = &mut *self.0.capture.lock().unwrap();
+        if let Err(error) = capture.writer.flush() {
+            capture.broken.get_or_insert(error.to_string());
+        }
+        if let Some(why) = capture.broken.as_ref().filter(|_| !capture.told) {
+            tracing::error!("{}: no more frames are recorded: {why}", self.path().display());
+            capture.told = true;
+        }
+    }
+}
+
+/// Has `half` recorded by `recorder` and by nobody else. To be called while no worker has the half.
+pub(crate) fn record_received(half: &mut Box<dyn Receive>, recorder: Option<&Recorder>) {
+    if let Some(bare) = half.unrecorded() {
+        *half = bare;
+    }
+    if let Some(recorder) = recorder {
+        let bare = std::mem::replace(half, Box::new(Nothing));
+        *half = Box::new(RecordReceive { inner: bare, recorder: recorder.clone() });
+    }
+}
+
+/// The same for the other half: as its frames leave, joined and in their tunnel.
+pub(crate) fn record_sent(half: &mut Box<dyn Transmit>, recorder: Option<&Recorder>) {
+    if let Some(bare) = half.unrecorded() {
+        *half = bare;
+    } else if let Some(inside) = half.inside() {
+        return record_sent(inside, recorder);
+    }
+    if let Some(recorder) = recorder {
+        let bare = std::mem::replace(half, Box::new(Sink));
+        *half = Box::new(RecordTransmit { inner: bare, recorder: recorder.clone() });
     }
 }
 
 /// Records what comes out of a queue.
-pub struct RecordReceive {
+struct RecordReceive {
     inner: Box<dyn Receive>,
     recorder: Recorder,
-}
-
-impl RecordReceive {
-    /// Wraps `inner`.
-    pub fn new(inner: Box<dyn Receive>, recorder: Recorder) -> Self {
-        RecordReceive { inner, recorder }
-    }
 }
 
 impl AroundReceive for RecordReceive {
@@ -60,19 +115,16 @@ impl AroundReceive for RecordReceive {
         self.recorder.write(burst.frames());
         any
     }
+
+    fn unrecorded_through(&mut self) -> Option<Box<dyn Receive>> {
+        Some(std::mem::replace(&mut self.inner, Box::new(Nothing)))
+    }
 }
 
 /// Records what is to go into a queue, whether there is room for it or not.
-pub struct RecordTransmit {
+struct RecordTransmit {
     inner: Box<dyn Transmit>,
     recorder: Recorder,
-}
-
-impl RecordTransmit {
-    /// Wraps `inner`.
-    pub fn new(inner: Box<dyn Transmit>, recorder: Recorder) -> Self {
-        RecordTransmit { inner, recorder }
-    }
 }
 
 impl AroundTransmit for RecordTransmit {
@@ -80,13 +132,17 @@ impl AroundTransmit for RecordTransmit {
         &*self.inner
     }
 
-    fn inner_mut(&mut self) -> &mut dyn Transmit {
-        &mut *self.inner
+    fn inner_mut(&mut self) -> &mut Box<dyn Transmit> {
+        &mut self.inner
     }
 
     fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent {
         self.recorder.write(frames);
         self.pass(frames, more)
+    }
+
+    fn unrecorded_through(&mut self) -> Option<Box<dyn Transmit>> {
+        Some(std::mem::replace(&mut self.inner, Box::new(Sink)))
     }
 
     /// Who records wants to see frames that a guest lends its buffers for, too: they are copied.

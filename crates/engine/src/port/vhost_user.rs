@@ -1,8 +1,9 @@
 //! vhost-user ports, device role: rings in guest memory, handed over by a session and driven by workers.
 
 use super::{Receive, Sent, Transmit, Wait};
+use crate::aggregate::{Live, Reader};
 use crate::drops::{Drops, Reason};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -72,24 +73,44 @@ impl Fault {
     }
 }
 
+/// What a guest is notified by, which may change while the queue runs; `None` if the guest polls.
+#[derive(Clone)]
+pub struct Call(Arc<Live<Option<Arc<Event>>>>);
+
+impl Call {
+    /// Notifies by this.
+    pub fn new(fd: Option<Arc<Event>>) -> Call {
+        Call(Arc::new(Live::new(fd)))
+    }
+
+    /// Notifies by this from now on.
+    pub fn set(&self, fd: Option<Arc<Event>>) {
+        self.0.set(fd);
+    }
+}
+
 /// What both halves have of the connection they belong to.
 struct Common {
-    call: Option<Arc<Event>>,
+    call: RefCell<Reader<Option<Arc<Event>>>>,
     fault: Arc<Fault>,
     drops: Arc<Drops>,
     counted: Cell<DropCounts>,
+    cut_short: Cell<u64>,
 }
 
 impl Common {
-    fn new(call: Option<Arc<Event>>, fault: Arc<Fault>, drops: Arc<Drops>) -> Common {
-        let common = Common { call, fault, drops, counted: Cell::default() };
+    fn new(call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Common {
+        let call = RefCell::new(Reader::new(call.0));
+        let common = Common { call, fault, drops, counted: Cell::default(), cut_short: Cell::new(0) };
         // The device before us may have died between publishing buffers and saying so.
         common.notify();
         common
     }
 
     fn notify(&self) {
-        if let Some(call) = &self.call {
+        let mut call = self.call.borrow_mut();
+        call.has_changed();
+        if let Some(call) = &**call.value() {
             call.notify();
         }
     }
@@ -104,6 +125,12 @@ impl Common {
             (Reason::TooLong, now.too_long - before.too_long),
         ];
         reasons.into_iter().filter(|r| r.1 > 0).for_each(|(reason, n)| self.drops.add(reason, n));
+    }
+
+    /// Counts bursts that the ring cut short.
+    #[cold]
+    fn count_cut_short(&self, now: u64) {
+        self.drops.add_cut_short(now - self.cut_short.replace(now));
     }
 }
 
@@ -122,13 +149,7 @@ pub struct VhostTransmit {
 
 impl VhostReceive {
     /// Frames come out of `ring`; `kick` is readable when the guest was asked to kick and did.
-    pub fn new(
-        ring: Dequeue,
-        kick: Option<Event>,
-        call: Option<Arc<Event>>,
-        fault: Arc<Fault>,
-        drops: Arc<Drops>,
-    ) -> Self {
+    pub fn new(ring: Dequeue, kick: Option<Event>, call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
         ring.set_kicks(false);
         VhostReceive { ring, kick, common: Common::new(call, fault, drops) }
     }
@@ -144,6 +165,9 @@ impl Receive for VhostReceive {
             Ok(taken) => {
                 if taken != burst.len() {
                     self.common.count_dropped(self.ring.dropped());
+                }
+                if self.ring.cut_short() != self.common.cut_short.get() {
+                    self.common.count_cut_short(self.ring.cut_short());
                 }
                 taken > 0
             }
@@ -181,6 +205,10 @@ impl Receive for VhostReceive {
         self.kick.as_ref().map(AsFd::as_fd)
     }
 
+    fn rewire(&mut self, kick: Option<Event>) {
+        self.kick = kick;
+    }
+
     fn arm(&self) -> Wait {
         if self.common.fault.is_raised() {
             return Wait::Event;
@@ -205,7 +233,7 @@ impl Receive for VhostReceive {
 
 impl VhostTransmit {
     /// Frames go into `ring`.
-    pub fn new(ring: Enqueue, call: Option<Arc<Event>>, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
+    pub fn new(ring: Enqueue, call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
         ring.set_kicks(false);
         VhostTransmit { ring, common: Common::new(call, fault, drops) }
     }
@@ -250,10 +278,14 @@ impl Transmit for VhostTransmit {
                 if self.ring.dropped() != self.common.counted.get() {
                     self.common.count_dropped(self.ring.dropped());
                 }
+                if done.over_budget > 0 {
+                    self.common.drops.add(Reason::Budget, done.over_budget.into());
+                }
                 Sent {
                     frames: done.frames,
                     bytes: done.bytes,
                     too_long: done.too_long,
+                    counted: done.over_budget,
                     rest: Some(Reason::NoBuffers),
                     ..Sent::default()
                 }

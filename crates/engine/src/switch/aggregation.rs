@@ -12,10 +12,9 @@ impl Switch {
     /// Lays flows over those of the specification, in place of all that were laid before; they stay when the specification
     /// changes. NFI 0 stands for no next hop, and so does one that the specification doesn't have.
     pub fn lay_aggregation_flows(&self, flows: Vec<AggregationFlow>) {
-        let topology = self.inner.topology();
         let mut laid = self.inner.laid.lock().unwrap();
-        *laid = flows;
-        self.inner.rules.set(rules(topology.spec.aggregation.as_ref(), &laid));
+        laid.flows = flows;
+        self.inner.rules.set(rules(laid.spec.as_ref(), &laid.flows));
     }
 
     /// The aggregation table in force, by service chain.

@@ -20,18 +20,14 @@ impl Switch {
         self.inner.datapath.harvest(account)
     }
 
-    /// Does `actions` to a packet that a controller sends, as if it had come in at `in_port`. When this returns, it has
-    /// been sent, or dropped and counted.
+    /// Does `actions` to a packet that a controller sends, as if it had come in at `in_port`. It is sent soon, after those
+    /// that came before it, or dropped and counted: a worker takes some in each round, and only so many may wait.
     pub fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]) {
-        let emissions = Emission::all(in_port, actions, data);
-        let datapath = &self.inner.datapath;
-        if emissions.is_empty() {
-            return datapath.drops.add(Reason::FlowDrop, 1);
+        let mut emissions = Emission::all(in_port, actions, data).peekable();
+        if emissions.peek().is_none() {
+            self.inner.datapath.drops.add(Reason::FlowDrop, 1);
         }
-        let left = self.inner.fabric.inject(emissions, datapath);
-        if left > 0 {
-            datapath.drops.add(Reason::Unconnected, left as u64);
-        }
+        emissions.for_each(|emission| self.inner.fabric.emit(emission));
     }
 
     /// Readable when workers have something for controllers, or from them, until [`Self::answer`].

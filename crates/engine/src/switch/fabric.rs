@@ -1,128 +1,259 @@
 //! Workers and what they do: the one place where plans are put together and changed.
 //!
 //! Everything here happens on control threads, one at a time, under one lock; a worker takes part only by running the
-//! jobs that it is left, between two bursts.
+//! jobs that it is left, between two bursts. Nobody holds the lock while it waits for a worker, but for
+//! [`Fabric::arrange`]. A worker that does not respond keeps what it has: it is neither taken from it nor freed.
 
 use super::layout::{Domain, Layout};
 use super::shared::PortShared;
-use crate::drops::Reason;
+use crate::drops::{Drops, Reason};
 use crate::forward::bridge::BridgePlan;
-use crate::forward::flows::{Datapath, Emission};
-use crate::forward::{Half, Output, Target, TransmitQueue};
+use crate::forward::flows::Emission;
+use crate::forward::{Half, Output, Shared, Target, TransmitQueue};
+use crate::port::record::{Recorder, record_received, record_sent};
 use crate::port::{Receive, Transmit};
 use crate::spec::WorkerSpec;
-use crate::worker::{Input, Plan, Worker};
+use crate::worker::{Answer, Input, Pieces, Pulse, Unresponsive, Worker};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+use vhost_user::Event;
 use virtqueue::{BurstStorage, MAX_BURST, Segment, ordering};
 
 /// Names a queue pair of a port: the port's id and the queue's index.
 pub(super) type QueueKey = (u64, usize);
 pub(super) type ReceiveHalf = Box<dyn Receive>;
 pub(super) type TransmitHalf = Box<dyn Transmit>;
-type SharedHalf = Arc<Mutex<Option<TransmitHalf>>>;
 
 /// The workers, and where every half of a queue is.
 #[derive(Default)]
 pub(super) struct Fabric {
     state: Mutex<State>,
+    /// Counts packets of controllers that are not sent.
+    unsent: Arc<Drops>,
 }
 
 #[derive(Default)]
 struct State {
     workers: Vec<(WorkerSpec, Worker)>,
+    /// The workers that poll queues, and those that alone send to them.
+    pollers: HashMap<QueueKey, usize>,
+    senders: HashMap<QueueKey, usize>,
+    /// The first worker of the bridge that goes by flows.
+    emitter: Option<usize>,
     /// Halves to which several workers send.
-    shared: HashMap<QueueKey, SharedHalf>,
+    shared: HashMap<QueueKey, Arc<Shared>>,
     /// Halves that no worker uses at present.
     parked_receive: HashMap<QueueKey, ReceiveHalf>,
     parked_transmit: HashMap<QueueKey, TransmitHalf>,
+    /// What records the frames of ports, by id.
+    recorders: HashMap<u64, Recorder>,
+}
+
+/// Why a half can't be had, or given to a worker.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Kept {
+    #[error(transparent)]
+    Worker(#[from] Unresponsive),
+    #[error(transparent)]
+    Shared(#[from] crate::forward::Stuck),
 }
 
 impl Fabric {
-    /// Lets a worker poll a queue that is up.
-    pub(super) fn attach_receive(&self, key: QueueKey, half: ReceiveHalf) {
-        let mut state = self.state.lock().unwrap();
-        if let Some(half) = state.visit(half, move |plan, half| match input(plan, key) {
-            Some(input) => {
-                input.half = Some(half);
-                None
+    /// Packets of controllers that are not sent are counted in `unsent`.
+    pub(super) fn new(unsent: Arc<Drops>) -> Fabric {
+        Fabric { state: Mutex::default(), unsent }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Lets a worker poll a queue that is up: when this returns, it does. One that does not respond drops the half.
+    pub(super) fn attach_receive(&self, key: QueueKey, mut half: ReceiveHalf) -> Result<(), Kept> {
+        let attached = {
+            let mut state = self.state();
+            record_received(&mut half, state.recorders.get(&key.0));
+            match state.poller(key) {
+                Some(worker) => worker.offer(move |plan| plan.attach_receive(key, half))?,
+                None => {
+                    state.parked_receive.insert(key, half);
+                    return Ok(());
+                }
             }
-            None => Some(half),
-        }) {
-            state.parked_receive.insert(key, half);
-        }
+        };
+        Ok(attached.wait().inspect_err(|_| drop(self.detach_receive(key)))?)
     }
 
-    /// Takes a queue from its worker: when this returns, nothing of it is on its way any more.
-    pub(super) fn detach_receive(&self, key: QueueKey) -> Option<ReceiveHalf> {
-        let mut state = self.state.lock().unwrap();
-        let parked = state.parked_receive.remove(&key);
-        parked.or_else(|| state.search(move |plan| input(plan, key)?.half.take()))
-    }
-
-    /// Lets workers send to a queue that is up.
-    pub(super) fn attach_transmit(&self, key: QueueKey, half: TransmitHalf) {
-        let mut state = self.state.lock().unwrap();
-        if let Some(shared) = state.shared.get(&key) {
-            *shared.lock().unwrap() = Some(half);
-            return;
-        }
-        if let Some(half) = state.visit(half, move |plan, half| match output(plan, key) {
-            Some(slot) => {
-                *slot = Some(half);
-                None
+    /// Takes a queue from its worker: when this returns, nothing of it is on its way any more. If the worker does not
+    /// respond, it drops the half when it does.
+    pub(super) fn detach_receive(&self, key: QueueKey) -> Result<Option<ReceiveHalf>, Kept> {
+        let taken = {
+            let mut state = self.state();
+            match (state.parked_receive.remove(&key), state.poller(key)) {
+                (None, Some(worker)) => worker.ask(move |plan| plan.detach_receive(key)),
+                (parked, _) => return Ok(parked),
             }
-            None => Some(half),
-        }) {
-            state.parked_transmit.insert(key, half);
-        }
+        };
+        Ok(taken.wait()?)
     }
 
-    /// As [`Fabric::detach_receive`], for the other half.
-    pub(super) fn detach_transmit(&self, key: QueueKey) -> Option<TransmitHalf> {
-        let mut state = self.state.lock().unwrap();
-        if let Some(shared) = state.shared.get(&key) {
-            // A worker holds this lock only while it sends a burst.
-            return shared.lock().unwrap().take();
-        }
-        let parked = state.parked_transmit.remove(&key);
-        parked.or_else(|| state.search(move |plan| output(plan, key)?.take()))
-    }
-
-    /// Makes the workers do what `layout` says, with the halves that they have; queues of ports that are not in it
-    /// are dropped. Frames wait in their queues meanwhile.
-    pub(super) fn arrange(&self, layout: &Layout) -> std::io::Result<()> {
-        let mut state = self.state.lock().unwrap();
-        let mut halves = state.collect();
-        state.staff(&layout.workers)?;
-        halves.keep(|id| layout.ports.iter().any(|p| p.id == id));
-        let plans: Vec<_> =
-            (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves)).collect();
-        state.parked_receive = halves.receive;
-        state.parked_transmit = halves.transmit;
-        for ((_, worker), (inputs, outputs, bridges)) in state.workers.iter().zip(plans) {
-            worker.call(move |plan| {
-                plan.inputs = inputs;
-                plan.outputs = outputs;
-                plan.bridges = bridges;
-            });
+    /// Gives a queue that is polled another kick descriptor.
+    pub(super) fn rewire(&self, key: QueueKey, kick: Option<Event>) -> Result<(), Kept> {
+        let mut state = self.state();
+        match state.poller(key) {
+            Some(worker) => drop(worker.offer(move |plan| plan.rewire(key, kick))?),
+            None => {
+                if let Some(half) = state.parked_receive.get_mut(&key) {
+                    half.rewire(kick);
+                }
+            }
         }
         Ok(())
     }
 
-    /// Sends packets of controllers, by any worker of the bridge; how many there was no worker for.
-    pub(super) fn inject(&self, emissions: Vec<Emission>, datapath: &Arc<Datapath>) -> usize {
-        let state = self.state.lock().unwrap();
-        let datapath = datapath.clone();
-        let left = state.visit(emissions, move |plan, emissions| plan.inject(emissions, &datapath.drops));
-        left.map_or(0, |left| left.len())
+    /// As [`Fabric::attach_receive`], for the other half.
+    pub(super) fn attach_transmit(&self, key: QueueKey, mut half: TransmitHalf) -> Result<(), Kept> {
+        let attached = {
+            let mut state = self.state();
+            record_sent(&mut half, state.recorders.get(&key.0));
+            if let Some(shared) = state.shared.get(&key) {
+                *shared.lock()? = Some(half);
+                return Ok(());
+            }
+            match state.sender(key) {
+                Some(worker) => worker.offer(move |plan| {
+                    // The queue is there: it goes only with the whole plan.
+                    if let Some(slot) = plan.own_transmit(key) {
+                        *slot = Some(half);
+                    }
+                })?,
+                None => {
+                    state.parked_transmit.insert(key, half);
+                    return Ok(());
+                }
+            }
+        };
+        Ok(attached.wait().inspect_err(|_| drop(self.detach_transmit(key)))?)
     }
 
-    /// Sends frames by a queue of `port` as they are: not joined, and in no tunnel.
+    /// As [`Fabric::detach_receive`], for the other half.
+    pub(super) fn detach_transmit(&self, key: QueueKey) -> Result<Option<TransmitHalf>, Kept> {
+        let taken = {
+            let mut state = self.state();
+            if let Some(shared) = state.shared.get(&key) {
+                return Ok(shared.lock()?.take());
+            }
+            match (state.parked_transmit.remove(&key), state.sender(key)) {
+                (None, Some(worker)) => worker.ask(move |plan| plan.own_transmit(key)?.take()),
+                (parked, _) => return Ok(parked),
+            }
+        };
+        Ok(taken.wait()?)
+    }
+
+    /// Lets workers use both halves of a queue that is up.
+    pub(super) fn attach(&self, key: QueueKey, receive: ReceiveHalf, transmit: TransmitHalf) -> Result<(), Kept> {
+        self.attach_receive(key, receive)?;
+        self.attach_transmit(key, transmit)
+    }
+
+    /// Takes queues of a port from their workers, for good; a worker that does not respond drops them when it does.
+    pub(super) fn clear(&self, port: u64, queues: std::ops::Range<usize>) {
+        for key in queues.map(|queue| (port, queue)) {
+            let cleared = self.detach_receive(key).err().into_iter().chain(self.detach_transmit(key).err());
+            cleared.for_each(|why| tracing::error!("a queue is left with its worker: {why}"));
+        }
+    }
+
+    /// All workers respond, or one that does not.
+    pub(super) fn respond(&self) -> Result<(), Unresponsive> {
+        let asked: Vec<_> = self.state().workers.iter().map(|(_, worker)| worker.ask(|_| ())).collect();
+        asked.into_iter().try_for_each(Answer::wait)
+    }
+
+    /// Has the frames of a port recorded from now on, or no longer; returns what recorded them until now, which gets no
+    /// more of them. Queues go on meanwhile. A worker that does not respond records until it does.
+    pub(super) fn record(&self, port: u64, recorder: Option<Recorder>) -> Option<Recorder> {
+        let mut state = self.state();
+        let ended = match recorder.clone() {
+            Some(recorder) => state.recorders.insert(port, recorder),
+            None => state.recorders.remove(&port),
+        };
+        state.parked_record(port, recorder.as_ref());
+        let record = |worker: &Worker| {
+            let recorder = recorder.clone();
+            worker.ask(move |plan| plan.record(port, recorder.as_ref()))
+        };
+        let asked: Vec<_> = state.workers.iter().map(|(_, worker)| record(worker)).collect();
+        drop(state);
+        for unresponsive in asked.into_iter().filter_map(|answer| answer.wait().err()) {
+            tracing::error!("a recording is not what it should be: {unresponsive}");
+        }
+        ended
+    }
+
+    /// What records a port at present.
+    pub(super) fn recorder(&self, port: u64) -> Option<Recorder> {
+        self.state().recorders.get(&port).cloned()
+    }
+
+    /// All that record at present.
+    pub(super) fn recorders(&self) -> Vec<Recorder> {
+        self.state().recorders.values().cloned().collect()
+    }
+
+    /// Starts those of the `wanted` workers that are not there yet. They have nothing to do until [`Fabric::arrange`] is
+    /// given them.
+    pub(super) fn hire(&self, wanted: &[WorkerSpec]) -> std::io::Result<Vec<Option<Worker>>> {
+        let state = self.state();
+        let is_there = |index: usize, spec| state.workers.get(index).is_some_and(|(had, _)| had.runs_like(spec));
+        let hire = |(index, spec)| match is_there(index, spec) {
+            true => Ok(None),
+            false => Worker::spawn(index, spec, &self.unsent).map(Some),
+        };
+        wanted.iter().enumerate().map(hire).collect()
+    }
+
+    /// Makes the workers do what `layout` says, with the halves that they have; queues of ports that are not in it
+    /// are dropped. `hired` is what [`Fabric::hire`] says of the layout's workers. Frames wait in their queues meanwhile,
+    /// and nobody forwards while `pause` runs. A worker that does not respond does so when it does, and its guests lose
+    /// their queues.
+    pub(super) fn arrange(&self, layout: &Layout, hired: Vec<Option<Worker>>, pause: impl FnOnce()) {
+        let mut state = self.state();
+        let mut halves = state.collect(layout);
+        pause();
+        state.staff(&layout.workers, hired);
+        halves.keep(|id| layout.ports.iter().any(|p| p.id == id));
+        (state.pollers, state.senders) = Default::default();
+        let plans: Vec<_> =
+            (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves)).collect();
+        state.emitter = plans.iter().position(|(_, _, bridges)| bridges.iter().any(|bridge| bridge.flows.is_some()));
+        state.parked_receive = halves.receive;
+        state.parked_transmit = halves.transmit;
+        let workers = state.workers.iter().map(|(_, worker)| worker);
+        let asked: Vec<_> =
+            workers.zip(plans).map(|(worker, pieces)| worker.ask(move |plan| drop(plan.replace(pieces)))).collect();
+        for unresponsive in asked.into_iter().filter_map(|answer| answer.wait().err()) {
+            tracing::error!("{unresponsive}: what it should do has changed");
+        }
+    }
+
+    /// Has a packet of a controller sent by a worker of the bridge that goes by flows, or counts it as dropped.
+    pub(super) fn emit(&self, emission: Emission) {
+        let state = self.state();
+        match state.emitter {
+            Some(worker) if !state.workers[worker].1.emit(emission) => self.unsent.add(Reason::ControllerFlood, 1),
+            Some(_) => {}
+            None => self.unsent.add(Reason::Unconnected, 1),
+        }
+    }
+
+    /// Has frames sent by a queue of `port` as they are: not joined, and in no tunnel.
     pub(super) fn send(&self, port: &PortShared, queue: usize, frames: Vec<Vec<u8>>) {
         let key = (port.id, queue);
         let (counters, drops) = (port.queues[queue].clone(), port.drops.clone());
-        let send = move |half: &dyn Transmit, frames: &[Vec<u8>]| {
+        let send = move |half: Option<&dyn Transmit>| {
+            let Some(half) = half else { return drops.add(Reason::Down, frames.len() as u64) };
             let mut storage = Box::<BurstStorage>::default();
             for some in frames.chunks(MAX_BURST) {
                 let mut burst = storage.start();
@@ -135,43 +266,29 @@ impl Fabric {
             ordering::before_asking();
             half.notify();
         };
-        let state = self.state.lock().unwrap();
-        let left = if let Some(shared) = state.shared.get(&key) {
-            let half = shared.lock().unwrap();
-            half.as_deref().map(|half| send(half, &frames)).map_or(Some(frames), |()| None)
-        } else if let Some(half) = state.parked_transmit.get(&key) {
-            send(&**half, &frames);
-            None
-        } else {
-            state.visit(frames, move |plan, frames| match output(plan, key) {
-                Some(Some(half)) => {
-                    send(&**half, &frames);
-                    None
-                }
-                _ => Some(frames),
-            })
-        };
-        if let Some(left) = left {
-            port.drops.add(Reason::Down, left.len() as u64);
+        let state = self.state();
+        if let Some(shared) = state.shared.get(&key) {
+            return match shared.lock() {
+                Ok(half) => send(half.as_deref()),
+                Err(_) => send(None),
+            };
+        }
+        match state.sender(key).filter(|worker| !worker.pulse.is_given_up()) {
+            Some(worker) => {
+                drop(worker.ask(move |plan| send(plan.own_transmit(key).and_then(|half| half.as_deref()))));
+            }
+            None => send(state.parked_transmit.get(&key).map(|half| &**half)),
         }
     }
 
-    /// Looks at all workers.
-    pub(super) fn each_worker(&self, mut look: impl FnMut(usize, &WorkerSpec, &Worker)) {
-        let state = self.state.lock().unwrap();
-        state.workers.iter().enumerate().for_each(|(i, (spec, worker))| look(i, spec, worker));
+    /// Ends all workers, but for those that do not respond.
+    pub(super) fn end(&self) {
+        self.state().workers.clear();
     }
-}
 
-fn input(plan: &mut Plan, (port, queue): QueueKey) -> Option<&mut Input> {
-    plan.inputs.iter_mut().find(|i| i.port == port && i.queue == queue)
-}
-
-fn output(plan: &mut Plan, (port, queue): QueueKey) -> Option<&mut Option<TransmitHalf>> {
-    let output = plan.outputs.iter_mut().find(|o| o.port == port)?;
-    match &mut output.queues.get_mut(queue)?.half {
-        Half::Own(half) => Some(half),
-        Half::Shared(_) => None,
+    /// What can be told of the workers.
+    pub(super) fn pulses(&self) -> Vec<Arc<Pulse>> {
+        self.state().workers.iter().map(|(_, worker)| worker.pulse.clone()).collect()
     }
 }
 
@@ -199,37 +316,32 @@ impl Halves {
     }
 }
 
-type Pieces = (Vec<Input>, Vec<Output>, Vec<BridgePlan>);
-
 impl State {
-    /// Offers `thing` to one worker after the other until one of them takes it.
-    fn visit<T: Send + 'static>(
-        &self,
-        mut thing: T,
-        take: impl Fn(&mut Plan, T) -> Option<T> + Clone + Send + 'static,
-    ) -> Option<T> {
-        for (_, worker) in &self.workers {
-            let take = take.clone();
-            // A worker only goes when we end it, with nothing left to offer it.
-            thing = worker.call(move |plan| take(plan, thing))??;
-        }
-        Some(thing)
+    fn poller(&self, key: QueueKey) -> Option<&Worker> {
+        self.pollers.get(&key).map(|&worker| &self.workers[worker].1)
     }
 
-    /// Asks one worker after the other until one of them has it.
-    fn search<T: Send + 'static>(&self, find: impl Fn(&mut Plan) -> Option<T> + Clone + Send + 'static) -> Option<T> {
-        self.workers.iter().find_map(|(_, worker)| worker.call(find.clone())?)
+    fn sender(&self, key: QueueKey) -> Option<&Worker> {
+        self.senders.get(&key).map(|&worker| &self.workers[worker].1)
     }
 
     /// Takes every half from the workers, who then have nothing to do.
-    fn collect(&mut self) -> Halves {
+    fn collect(&mut self, layout: &Layout) -> Halves {
         let mut halves = Halves {
             receive: std::mem::take(&mut self.parked_receive),
             transmit: std::mem::take(&mut self.parked_transmit),
         };
-        for (_, worker) in &self.workers {
-            let taken = worker.call(|plan| (std::mem::take(&mut plan.inputs), std::mem::take(&mut plan.outputs)));
-            let Some((inputs, outputs)) = taken else { continue };
+        let nothing = || (Vec::new(), Vec::new(), Vec::new());
+        let asked: Vec<_> =
+            self.workers.iter().map(|(_, worker)| worker.ask(move |plan| plan.replace(nothing()))).collect();
+        for (index, answer) in asked.into_iter().enumerate() {
+            let (inputs, outputs, _) = answer.wait().unwrap_or_else(|unresponsive| {
+                let had = self.pollers.iter().chain(&self.senders).filter(|(_, worker)| **worker == index);
+                for port in had.filter_map(|(key, _)| layout.ports.iter().find(|port| port.id == key.0)) {
+                    port.fault.withhold(unresponsive.to_string());
+                }
+                nothing()
+            });
             for input in inputs {
                 halves.receive.extend(input.half.map(|half| ((input.port, input.queue), half)));
             }
@@ -242,20 +354,32 @@ impl State {
             }
         }
         for (key, shared) in self.shared.drain() {
-            halves.transmit.extend(shared.lock().unwrap().take().map(|half| (key, half)));
+            // A half that a worker does not let go of stays where it is.
+            halves.transmit.extend(shared.lock().ok().and_then(|mut half| half.take()).map(|half| (key, half)));
         }
         halves
     }
 
-    /// Ends workers that are no longer wanted and starts those that are.
-    fn staff(&mut self, wanted: &[WorkerSpec]) -> std::io::Result<()> {
-        let same = |a: &WorkerSpec, b: &WorkerSpec| (a.cpu, a.idle, a.patience) == (b.cpu, b.idle, b.patience);
-        let kept = self.workers.iter().zip(wanted).take_while(|((had, _), want)| same(had, want)).count();
-        self.workers.truncate(kept);
-        for (index, spec) in wanted.iter().enumerate().skip(kept) {
-            self.workers.push((spec.clone(), Worker::spawn(index, spec)?));
+    /// Has a port recorded where no worker alone has its queues.
+    fn parked_record(&mut self, port: u64, recorder: Option<&Recorder>) {
+        for (_, half) in self.parked_receive.iter_mut().filter(|(key, _)| key.0 == port) {
+            record_received(half, recorder);
         }
-        Ok(())
+        for (_, half) in self.parked_transmit.iter_mut().filter(|(key, _)| key.0 == port) {
+            record_sent(half, recorder);
+        }
+        for mut half in self.shared.iter().filter(|(key, _)| key.0 == port).filter_map(|(_, half)| half.lock().ok()) {
+            half.iter_mut().for_each(|half| record_sent(half, recorder));
+        }
+    }
+
+    /// Ends workers that are no longer wanted, and takes on those that were hired.
+    fn staff(&mut self, wanted: &[WorkerSpec], hired: Vec<Option<Worker>>) {
+        let mut had: Vec<_> = self.workers.drain(..).map(|(_, worker)| Some(worker)).collect();
+        for ((index, spec), hired) in wanted.iter().enumerate().zip(hired) {
+            let worker = hired.or_else(|| had.get_mut(index)?.take());
+            self.workers.extend(worker.map(|worker| (spec.clone(), worker)));
+        }
     }
 
     /// Puts together what `worker` does.
@@ -264,6 +388,7 @@ impl State {
         for (port, queue) in layout.polled_by(worker) {
             let shared = &layout.ports[port];
             let key = (shared.id, queue);
+            self.pollers.insert(key, worker);
             let target = match layout.domain_of(port) {
                 Some(Domain::Patch(pair)) => {
                     let other = if pair[0] == port { pair[1] } else { pair[0] };
@@ -325,9 +450,11 @@ impl State {
         let queues = shared.queues.iter().enumerate().map(|(queue, counters)| {
             let key = (shared.id, queue);
             let half = if several {
-                let half = self.shared.entry(key).or_insert_with(|| Arc::new(Mutex::new(halves.transmit.remove(&key))));
+                let half =
+                    self.shared.entry(key).or_insert_with(|| Arc::new(Shared::new(halves.transmit.remove(&key))));
                 Half::Shared(half.clone())
             } else {
+                self.senders.insert(key, worker);
                 Half::Own(halves.transmit.remove(&key))
             };
             TransmitQueue::new(half, counters.clone())
@@ -336,7 +463,8 @@ impl State {
         let joins = shared.member().is_some();
         let one = (joins && shared.mapping().is_none()).then_some(worker);
         let (queues, drops) = (queues.collect(), shared.drops.clone());
-        outputs.push(Output { port: shared.id, queues, drops, one, joins });
+        let worker = self.workers[worker].1.pulse.counters.clone();
+        outputs.push(Output { port: shared.id, queues, drops, one, joins, worker });
         outputs.len() - 1
     }
 }

@@ -42,9 +42,8 @@ impl Layout {
             Domain::Bridge { bridge, members }
         });
         let domains = patches.chain(bridges).collect();
-        let workers = if spec.workers.is_empty() { vec![WorkerSpec::default()] } else { spec.workers.clone() };
-        let assignment = assign(&ports, &workers);
-        Layout { ports, domains, workers, assignment }
+        let workers = spec.staff();
+        Layout { assignment: assignment(spec), ports, domains, workers }
     }
 
     /// The queues that `worker` polls, as (port, queue).
@@ -92,12 +91,15 @@ impl Layout {
     }
 }
 
-/// Gives every queue to the worker that names it, and the rest to whoever has the fewest.
-fn assign(ports: &[Arc<PortShared>], workers: &[WorkerSpec]) -> Vec<Vec<usize>> {
+/// For every port and queue of `spec` the worker that polls it: the one that names it, and the rest go to whoever has the
+/// fewest.
+pub(super) fn assignment(spec: &Spec) -> Vec<Vec<usize>> {
+    let workers = spec.staff();
     let named = |port: &str, queue: usize| {
         workers.iter().position(|w| w.queues.iter().any(|(p, q)| p == port && q.is_none_or(|q| q == queue)))
     };
-    let wanted: Vec<Vec<_>> = ports.iter().map(|p| (0..p.queues.len()).map(|q| named(&p.name, q)).collect()).collect();
+    let wanted: Vec<Vec<_>> =
+        spec.ports.iter().map(|p| (0..p.driver.queues()).map(|q| named(&p.name, q)).collect()).collect();
     let mut load = vec![0; workers.len()];
     wanted.iter().flatten().flatten().for_each(|&w: &usize| load[w] += 1);
     let mut place = |wanted: &Option<usize>| {
@@ -118,24 +120,20 @@ mod tests {
     use crate::spec::{Driver, PortSpec};
     use paflow::Rules;
 
-    fn port(id: u64, name: &str, queues: u16) -> Arc<PortShared> {
-        let driver = Driver::Tap { interface: None, mtu: None, queues };
-        let spec = PortSpec::new(name, driver);
-        let rules = Arc::new(Live::new(Rules::none()));
-        let bell = Arc::new(Bell::new().unwrap());
-        Arc::new(PortShared::new(id, &spec, None, None, (&rules, [&bell, &bell])))
-    }
-
     #[test]
     fn queues_are_spread_evenly_around_those_that_are_named() {
-        let ports = vec![port(1, "a", 2), port(2, "b", 2)];
+        let port = |name| PortSpec::new(name, Driver::Tap { interface: None, mtu: None, queues: 2 });
         let pinned = WorkerSpec { queues: vec![("b".into(), Some(1))], ..WorkerSpec::default() };
         let spec = Spec {
+            ports: vec![port("a"), port("b")],
             patches: vec![["a".into(), "b".into()]],
             workers: vec![pinned, WorkerSpec::default()],
             ..Spec::default()
         };
-        let layout = Layout::new(&spec, ports, vec![]);
+        let rules = Arc::new(Live::new(Rules::none()));
+        let bell = Arc::new(Bell::new().unwrap());
+        let shared = |(id, spec)| Arc::new(PortShared::new(id, spec, None, (&rules, [&bell, &bell])));
+        let layout = Layout::new(&spec, (1..).zip(&spec.ports).map(shared).collect(), vec![]);
         assert_eq!(layout.poller(1, 1), 0);
         assert_eq!(layout.polled_by(0).count(), 2);
         assert_eq!(layout.polled_by(1).count(), 2);

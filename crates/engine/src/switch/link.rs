@@ -82,8 +82,11 @@ fn serve(options: &FrontendOptions, shared: &Arc<PortShared>, fabric: &Fabric, s
     let (link, broken, count) = (session.link.clone(), session.broken.clone(), pairs.len());
     let pages = if session.arena.is_huge() { "huge pages" } else { "4 KiB pages" };
     for (queue, (receive, transmit)) in pairs.into_iter().enumerate() {
-        fabric.attach_receive((shared.id, queue), shared.wrap_receive(receive));
-        fabric.attach_transmit((shared.id, queue), shared.wrap_transmit(queue, transmit));
+        let (receive, transmit) = (shared.wrap_receive(receive), shared.wrap_transmit(queue, transmit));
+        if let Err(why) = fabric.attach((shared.id, queue), receive, transmit) {
+            fabric.clear(shared.id, 0..count);
+            return why.to_string();
+        }
     }
     if let Some(mapping) = shared.mapping() {
         mapping.physical_up(shared.clone(), Box::new(session));
@@ -95,10 +98,7 @@ fn serve(options: &FrontendOptions, shared: &Arc<PortShared>, fabric: &Fabric, s
     if let Some(mapping) = shared.mapping() {
         mapping.physical_down();
     }
-    for queue in 0..count {
-        fabric.detach_receive((shared.id, queue));
-        fabric.detach_transmit((shared.id, queue));
-    }
+    fabric.clear(shared.id, 0..count);
     if broken.load(Ordering::Relaxed) { "it broke a ring".into() } else { "it left".into() }
 }
 

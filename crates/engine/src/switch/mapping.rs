@@ -9,7 +9,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::fabric::{Fabric, QueueKey, ReceiveHalf, TransmitHalf};
+use super::fabric::{Fabric, Kept, QueueKey, ReceiveHalf, TransmitHalf};
 use super::physical::Physical;
 use super::shared::PortShared;
 use super::tenancy::Verdict;
@@ -19,7 +19,7 @@ use crate::port::vhost_user::{Fault, VhostTransmit};
 use crate::port::{Receive, copy_break};
 use crate::spec::MappingSpec;
 use crate::stats::MappingStats;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use virtqueue::BurstStorage;
 use virtqueue::memory::Memory;
 
@@ -29,7 +29,10 @@ pub(super) struct Mapping {
     fabric: Arc<Fabric>,
     /// What the queues' halves know of it, by queue pair.
     queues: Vec<Arc<Mapped>>,
+    /// May be locked for long: while workers, and whatever fills buffers, are waited for.
     state: Mutex<State>,
+    /// What people are told of the state.
+    told: Mutex<Told>,
 }
 
 /// Locked before the fabric is.
@@ -42,6 +45,28 @@ struct State {
     refused: Option<String>,
     /// Memories that queues may still fill that did not stop. While there are any, the physical port is of no use.
     withheld: Vec<Arc<Memory>>,
+}
+
+/// A state, for those who only look.
+#[derive(Default)]
+struct Told {
+    has_physical: bool,
+    /// By vhost-user's index.
+    has_guest: Vec<bool>,
+    is_withheld: bool,
+    refused: Option<String>,
+}
+
+impl State {
+    fn told(&self) -> Told {
+        let verdict = if let Verdict::Copied(why) = &self.verdict { Some(why.clone()) } else { None };
+        Told {
+            has_physical: self.physical.is_some(),
+            has_guest: self.guests.iter().map(Option::is_some).collect(),
+            is_withheld: !self.withheld.is_empty(),
+            refused: verdict.or_else(|| self.refused.clone()),
+        }
+    }
 }
 
 impl Drop for State {
@@ -66,6 +91,11 @@ impl Guest {
     pub(super) fn new(key: QueueKey, memory: Arc<Memory>, keeper: u64, fault: Arc<Fault>) -> Guest {
         Guest { key, memory, keeper, fault }
     }
+
+    /// Ends the session if a worker has a queue of it and does not respond: what it lent is lost with the queue.
+    fn end_if(&self, done: Result<(), Kept>) {
+        done.err().into_iter().for_each(|why| self.fault.withhold(why.to_string()));
+    }
 }
 
 impl Mapping {
@@ -74,7 +104,8 @@ impl Mapping {
         let mapped = || Arc::new(Mapped::new(spec.pass_through, copy_break));
         let guests = vec![None; 2 * queues];
         let state = State { physical: None, guests, verdict, refused: None, withheld: Vec::new() };
-        Mapping { queues: (0..queues).map(|_| mapped()).collect(), spec, fabric, state: Mutex::new(state) }
+        let told = Mutex::new(state.told());
+        Mapping { queues: (0..queues).map(|_| mapped()).collect(), spec, fabric, state: Mutex::new(state), told }
     }
 
     pub(super) fn spec(&self) -> &MappingSpec {
@@ -91,64 +122,85 @@ impl Mapping {
         self.queues.get(queue).cloned()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+    /// Changes the state, and says what has become of it.
+    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state.lock().unwrap();
+        let done = change(&mut state);
+        *self.told.lock().unwrap() = state.told();
+        done
     }
 
     /// Frames are to be received so from now on.
     pub(super) fn review(&self, verdict: Verdict) {
-        let mut state = self.state();
-        if state.verdict != verdict {
-            state.verdict = verdict;
-            self.join(&mut state, Vec::new());
-        }
+        self.change(|state| {
+            if state.verdict != verdict {
+                state.verdict = verdict;
+                self.join(state, Vec::new());
+            }
+        });
+    }
+
+    /// Does `change`, after which halves of either end may lend or borrow that did not before, or no longer: nothing is lent
+    /// meanwhile, and the queues that were in it start afresh.
+    pub(super) fn at_rest(&self, change: impl FnOnce()) {
+        self.change(|state| {
+            let joined = (0..state.guests.len()).filter(|&index| self.is_joined(index)).collect();
+            let rested = self.rest(state, joined);
+            change();
+            self.join(state, rested);
+        });
     }
 
     /// The physical port is there; its halves are attached.
     pub(super) fn physical_up(&self, port: Arc<PortShared>, physical: Box<dyn Physical>) {
-        let mut state = self.state();
-        // Its queues could be had: whoever was still at one has let go of it.
-        state.withheld.clear();
-        state.physical = Some((port, physical));
-        self.join(&mut state, Vec::new());
+        self.change(|state| {
+            // Its queues could be had: whoever was still at one has let go of it.
+            state.withheld.clear();
+            state.physical = Some((port, physical));
+            self.join(state, Vec::new());
+        });
     }
 
     /// The physical port has gone, or is to go: nothing fills or reads its buffers.
     pub(super) fn physical_down(&self) {
-        let mut state = self.state();
-        let joined = (0..state.guests.len()).filter(|&index| self.is_joined(index)).collect();
-        self.rest(&mut state, joined);
-        state.physical = None;
+        self.change(|state| {
+            let joined = (0..state.guests.len()).filter(|&index| self.is_joined(index)).collect();
+            self.rest(state, joined);
+            state.physical = None;
+        });
     }
 
     /// The guest has started a queue, by vhost-user's index; its half is attached.
     pub(super) fn guest_up(&self, index: usize, guest: Guest) {
-        let mut state = self.state();
-        if let Some(known) = state.guests.get_mut(index) {
-            *known = Some(guest);
-            self.join(&mut state, Vec::new());
-        }
+        self.change(|state| {
+            if let Some(known) = state.guests.get_mut(index) {
+                *known = Some(guest);
+                self.join(state, Vec::new());
+            }
+        });
     }
 
     /// The guest stops a receive queue. Its half comes back with all that was lent, or there is an error.
     pub(super) fn guest_receive_down(&self, queue: usize, key: QueueKey) -> Result<Option<TransmitHalf>, String> {
-        let mut state = self.state();
-        let (rested, whole) = self.part(&mut state, 2 * queue);
-        let lender = self.fabric.detach_transmit(key);
-        if !rested.is_empty() && whole.is_ok() {
-            lender.iter().filter_map(|lender| lender.guest()).for_each(VhostTransmit::close);
-        }
-        self.join(&mut state, rested);
-        whole.map(|()| lender)
+        self.change(|state| {
+            let (rested, whole) = self.part(state, 2 * queue);
+            let lender = self.fabric.detach_transmit(key);
+            if !rested.is_empty() && whole.is_ok() {
+                lender.iter().flatten().filter_map(|lender| lender.guest()).for_each(VhostTransmit::close);
+            }
+            self.join(state, rested);
+            whole.and_then(|()| lender.map_err(|why| why.to_string()))
+        })
     }
 
     /// The guest stops a transmit queue. Its half comes back with all that was kept, or there is an error.
     pub(super) fn guest_transmit_down(&self, queue: usize, key: QueueKey) -> Result<Option<ReceiveHalf>, String> {
-        let mut state = self.state();
-        let (rested, whole) = self.part(&mut state, 2 * queue + 1);
-        let owner = self.fabric.detach_receive(key);
-        self.join(&mut state, rested);
-        whole.map(|()| owner)
+        self.change(|state| {
+            let (rested, whole) = self.part(state, 2 * queue + 1);
+            let owner = self.fabric.detach_receive(key);
+            self.join(state, rested);
+            whole.and_then(|()| owner.map_err(|why| why.to_string()))
+        })
     }
 
     /// Takes a queue of the guest, which goes, from the physical port if that may have buffers of it. Returns what rests
@@ -177,22 +229,30 @@ impl Mapping {
             indices.dedup();
         }
         let halves: Vec<_> = indices.iter().map(|&index| (index, self.halt(port, index))).collect();
-        let stopped: Vec<_> = indices.iter().map(|&index| physical.stop(index)).collect();
-        for ((index, half), stopped) in halves.into_iter().zip(stopped) {
+        // A queue that a worker still has is not stopped by stopping what fills it.
+        let stop = |(index, half): (usize, Result<Stopped, Kept>)| {
+            let half = half.map_err(|why| why.to_string());
+            (index, half.and_then(|half| physical.stop(index).map(|()| half)))
+        };
+        let stopped: Vec<_> = halves.into_iter().map(stop).collect();
+        for (index, stopped) in stopped {
             // A port may have more queues than the mapping.
             let guest = state.guests.get(index).and_then(Option::as_ref).filter(|_| self.is_joined(index));
-            if let Err(why) = stopped {
-                tracing::error!("port \"{}\": queue {} could not be stopped: {why}", port.name, index / 2);
-                if let Some(Guest { memory, fault, .. }) = guest {
-                    fault.withhold(format!("port \"{}\" has not let go of its buffers: {why}", port.name));
-                    if !is_among(&state.withheld, memory) {
-                        state.withheld.push(memory.clone());
+            let half = match stopped {
+                Ok(half) => half,
+                Err(why) => {
+                    tracing::error!("port \"{}\": queue {} could not be stopped: {why}", port.name, index / 2);
+                    if let Some(Guest { memory, fault, .. }) = guest {
+                        fault.withhold(format!("port \"{}\" has not let go of its buffers: {why}", port.name));
+                        if !is_among(&state.withheld, memory) {
+                            state.withheld.push(memory.clone());
+                        }
                     }
+                    // What is out, as the half knows, is lost with the half.
+                    self.forget(index);
+                    continue;
                 }
-                // What is out, as the half knows, is lost with the half.
-                self.forget(index);
-                continue;
-            }
+            };
             match half {
                 Stopped::Receive(half) => self.recall(index / 2, half, guest, port),
                 Stopped::Transmit(half) => self.release(index / 2, half, guest),
@@ -208,30 +268,32 @@ impl Mapping {
     }
 
     /// Takes the half of a physical queue from its worker.
-    fn halt(&self, port: &PortShared, index: usize) -> Stopped {
+    fn halt(&self, port: &PortShared, index: usize) -> Result<Stopped, Kept> {
         let key = (port.id, index / 2);
-        if index.is_multiple_of(2) {
-            let mut half = self.fabric.detach_receive(key);
+        Ok(if index.is_multiple_of(2) {
+            let mut half = self.fabric.detach_receive(key)?;
             let lost = half.as_mut().map_or(0, |half| half.stop());
             lose(port, lost);
             Stopped::Receive(half)
         } else {
-            let mut half = self.fabric.detach_transmit(key);
+            let mut half = self.fabric.detach_transmit(key)?;
             half.iter_mut().for_each(|half| half.stop());
             Stopped::Transmit(half)
-        }
+        })
     }
 
     /// Gives the guest the buffers back that a stopped queue has of it.
     fn recall(&self, queue: usize, half: Option<ReceiveHalf>, guest: Option<&Guest>, port: &PortShared) {
         match guest {
             Some(guest) => {
-                if let Some(lender) = self.fabric.detach_transmit(guest.key) {
+                let recall = || -> Result<(), Kept> {
+                    let Some(lender) = self.fabric.detach_transmit(guest.key)? else { return Ok(()) };
                     if let (Some(lend), Some(guest)) = (half.as_ref().and_then(|half| half.lends()), lender.guest()) {
                         lose(port, lend.recall(guest));
                     }
-                    self.fabric.attach_transmit(guest.key, lender);
-                }
+                    self.fabric.attach_transmit(guest.key, lender)
+                };
+                guest.end_if(recall());
             }
             None => lose(port, half.map_or(0, |half| waiting(&*half))),
         }
@@ -240,12 +302,14 @@ impl Mapping {
 
     /// Gives the guest the chains back that a stopped queue has of it.
     fn release(&self, queue: usize, half: Option<TransmitHalf>, guest: Option<&Guest>) {
-        if let Some(guest) = guest
-            && let Some(owner) = self.fabric.detach_receive(guest.key)
-        {
-            half.iter().for_each(|half| half.recall(&mut |id| owner.release(id)));
-            owner.recycle();
-            self.fabric.attach_receive(guest.key, owner);
+        if let Some(guest) = guest {
+            let release = || -> Result<(), Kept> {
+                let Some(owner) = self.fabric.detach_receive(guest.key)? else { return Ok(()) };
+                half.iter().for_each(|half| half.recall(&mut |id| owner.release(id)));
+                owner.recycle();
+                self.fabric.attach_receive(guest.key, owner)
+            };
+            guest.end_if(release());
         }
         self.forget(2 * queue + 1);
     }
@@ -311,19 +375,18 @@ impl Mapping {
 
     /// What people are told of it, by queue. `lends` tells whether a worker can borrow from the guest's queue.
     pub(super) fn stats(&self, lends: impl Fn(usize) -> Result<(), String>) -> Vec<MappingStats> {
-        let state = self.state();
+        let told = self.told.lock().unwrap();
         let why_not = |queue: usize| -> Option<String> {
-            if state.physical.is_none() {
+            if !told.has_physical {
                 return Some(format!("port \"{}\" is down", self.spec.from));
             }
-            if state.guests[2 * queue].is_none() {
+            if !told.has_guest[2 * queue] {
                 return Some(format!("no guest has started queue {queue} of \"{}\"", self.spec.to));
             }
-            if !state.withheld.is_empty() {
+            if told.is_withheld {
                 return Some(format!("port \"{}\" has not let go of the guest's buffers", self.spec.from));
             }
-            let verdict = if let Verdict::Copied(why) = &state.verdict { Some(why.clone()) } else { None };
-            let refused = verdict.or_else(|| state.refused.clone());
+            let refused = told.refused.clone();
             refused.or_else(|| lends(queue).err()).or_else(|| self.queues[queue].why_none())
         };
         let queues = self.queues.iter().enumerate();
@@ -368,10 +431,11 @@ fn lose(port: &PortShared, frames: u64) {
 fn start(port: &PortShared, fabric: &Fabric, physical: &mut dyn Physical, index: usize) {
     let (queue, receives) = (index / 2, index.is_multiple_of(2));
     let key = (port.id, queue);
+    let attached = |attached: Result<(), Kept>| attached.map_err(|why| why.to_string());
     let started = if receives {
-        physical.start_receive(queue).map(|half| fabric.attach_receive(key, half))
+        physical.start_receive(queue).and_then(|half| attached(fabric.attach_receive(key, half)))
     } else {
-        physical.start_transmit(queue).map(|half| fabric.attach_transmit(key, half))
+        physical.start_transmit(queue).and_then(|half| attached(fabric.attach_transmit(key, half)))
     };
     if let Err(why) = started {
         let does = if receives { "receive" } else { "send" };
@@ -379,17 +443,19 @@ fn start(port: &PortShared, fabric: &Fabric, physical: &mut dyn Physical, index:
     }
 }
 
-/// Frames that a queue that has stopped received and nobody took.
+/// Frames that a queue that has stopped received and nobody took: as many as a ring holds, at most. Who says that it has
+/// stopped may go on.
 fn waiting(half: &dyn Receive) -> u64 {
     let mut storage = Box::<BurstStorage>::default();
     let mut frames = 0;
-    loop {
+    for _ in 0..virtqueue::MAX_QUEUE_SIZE {
         let mut burst = storage.start();
         let any = half.receive(&mut burst);
         frames += burst.len() as u64;
         half.recycle();
-        if !any {
-            return frames;
+        if !any || frames >= virtqueue::MAX_QUEUE_SIZE.into() {
+            break;
         }
     }
+    frames
 }

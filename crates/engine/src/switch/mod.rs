@@ -1,5 +1,6 @@
 //! The control side: owns the ports, follows the specification, reads the counters.
 
+mod actions;
 mod aggregation;
 mod datapath;
 mod fabric;
@@ -8,33 +9,37 @@ mod link;
 mod mapping;
 mod open;
 mod physical;
+mod reload;
 mod shared;
 mod tags;
 mod tenancy;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod vhost;
+mod watchdog;
 mod xdp;
 
-use crate::aggregate::{Live, rules};
+use crate::aggregate::Live;
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
-use crate::forward::mac_table::Key;
+use crate::forward::mac_table::{Learning, TooManyStatics};
 use crate::punt::Bell;
-use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan};
-use crate::stats::{AggregationFlow, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
-use crate::worker::STAGES;
+use crate::reload::Action;
+use crate::spec::{AggregationSpec, BridgeSpec, PortSpec, Spec, WorkerSpec};
+use crate::stats::{AggregationFlow, LearningStats, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
+use crate::worker::{Pulse, STAGES, Unresponsive};
 use fabric::Fabric;
 use layout::{Domain, Layout};
-use mapping::Mapping;
 use open::Connection;
 use paflow::Rules;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use shared::PortShared;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tenancy::Verdict;
+use vhost_user::backend::Hangup;
 
 pub use open::OpenError;
 
@@ -53,28 +58,35 @@ pub enum Error {
     /// A worker could not be started.
     #[error("cannot start a worker: {0}")]
     Worker(std::io::Error),
-}
-
-/// What a reload did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReloadReport {
-    /// Ports that could not be opened, and why; they stay down.
-    pub failed: Vec<String>,
+    /// A worker hangs, so that nothing can be changed that it has.
+    #[error("worker {worker} does not respond: it is at {place}; nothing was changed, see `millrace ctl workers`")]
+    Unresponsive {
+        /// Its index.
+        worker: usize,
+        /// Where it is.
+        place: String,
+    },
+    /// A bridge has more static addresses than it has room for.
+    #[error("bridge \"{0}\": {1}")]
+    Statics(String, TooManyStatics),
 }
 
 /// A running switch; dropping it stops it.
 pub struct Switch {
     inner: Arc<Inner>,
     housekeeper: Option<JoinHandle<()>>,
+    watchdog: Option<JoinHandle<()>>,
 }
 
 struct Inner {
     fabric: Arc<Fabric>,
-    topology: Mutex<Topology>,
+    /// Locked while the specification changes, which may take long: workers and guests have a say.
+    open: Mutex<Open>,
+    topology: Live<Topology>,
     /// What ports that aggregate go by.
     rules: Arc<Live<Rules>>,
-    /// Flows that were laid over those of the specification. Locked after the topology.
-    laid: Mutex<Vec<AggregationFlow>>,
+    /// What these are made of.
+    laid: Mutex<Laid>,
     /// The flows of the bridge that goes by them.
     datapath: Arc<Datapath>,
     /// Rings when workers have something for controllers, or from them.
@@ -83,15 +95,31 @@ struct Inner {
     asked: Arc<Bell>,
     started: Instant,
     stop: AtomicBool,
+    /// Nothing is left to be watched.
+    is_over: AtomicBool,
 }
 
-/// The specification come to life.
-struct Topology {
-    spec: Spec,
-    layout: Layout,
+/// What is joined, and flows that were laid over those of the specification.
+#[derive(Default)]
+struct Laid {
+    spec: Option<AggregationSpec>,
+    flows: Vec<AggregationFlow>,
+}
+
+/// What the switch holds open.
+struct Open {
     /// In the order of the specification.
     connections: Vec<Connection>,
     next_id: u64,
+}
+
+/// The specification come to life, for everybody to look at: it is replaced as a whole.
+struct Topology {
+    spec: Spec,
+    layout: Layout,
+    workers: Vec<Arc<Pulse>>,
+    /// By port: what ends the session of its guest.
+    hangups: Vec<Option<Hangup>>,
 }
 
 impl Switch {
@@ -100,35 +128,45 @@ impl Switch {
         let nothing = Topology {
             spec: Spec::default(),
             layout: Layout::new(&Spec::default(), vec![], vec![]),
-            connections: vec![],
-            next_id: 1,
+            workers: vec![],
+            hangups: vec![],
         };
         clock::start();
         let [bell, asked] = [Bell::new().map_err(Error::Worker)?, Bell::new().map_err(Error::Worker)?].map(Arc::new);
+        let datapath = Arc::new(Datapath::new(bell.clone()));
         let inner = Arc::new(Inner {
-            fabric: Arc::default(),
-            topology: Mutex::new(nothing),
+            fabric: Arc::new(Fabric::new(datapath.drops.clone())),
+            open: Mutex::new(Open { connections: vec![], next_id: 1 }),
+            topology: Live::new(nothing),
             rules: Arc::new(Live::new(Rules::none())),
             laid: Mutex::default(),
-            datapath: Arc::new(Datapath::new(bell.clone())),
+            datapath,
             bell,
             asked,
             started: Instant::now(),
             stop: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
         });
-        if let Some(error) = inner.apply(spec)?.into_iter().next() {
+        if let Some(error) = inner.apply(spec)?.failed.into_iter().next() {
             inner.apply(Spec::default())?;
             return Err(error.into());
         }
-        let keeper = inner.clone();
-        let housekeeper = std::thread::Builder::new().name("housekeeper".into()).spawn(move || keeper.keep_house());
-        Ok(Switch { inner, housekeeper: Some(housekeeper.map_err(Error::Worker)?) })
+        let mut switch = Switch { inner, housekeeper: None, watchdog: None };
+        let thread = |name: &str, run: fn(&Inner)| {
+            let inner = switch.inner.clone();
+            std::thread::Builder::new().name(name.into()).spawn(move || run(&inner)).map_err(Error::Worker)
+        };
+        let (housekeeper, watchdog) = (thread("housekeeper", Inner::keep_house), thread("watchdog", Inner::watch));
+        switch.housekeeper = Some(housekeeper?);
+        switch.watchdog = Some(watchdog?);
+        Ok(switch)
     }
 
-    /// Makes the running switch what `spec` describes. Ports that are the same in both go on without losing a frame.
-    pub fn reload(&self, spec: Spec) -> Result<ReloadReport, Error> {
-        let failed = self.inner.apply(spec)?.iter().map(OpenError::to_string).collect();
-        Ok(ReloadReport { failed })
+    /// Makes the running switch what `spec` describes; what that took. What is the same in both goes on without losing a
+    /// frame. An error says that nothing was done.
+    pub fn reload(&self, spec: Spec) -> Result<Vec<Action>, Error> {
+        self.inner.respond()?;
+        Ok(self.inner.apply(spec)?.actions)
     }
 
     /// Everything that is counted, now.
@@ -136,13 +174,12 @@ impl Switch {
         let topology = self.inner.topology();
         let layout = &topology.layout;
         let ports = layout.ports.iter().zip(&topology.spec.ports).enumerate();
-        let mut workers = Vec::new();
-        self.inner.fabric.each_worker(|index, spec, worker| {
-            let counters = &worker.counters;
+        let worker = |(pulse, spec): (&Arc<Pulse>, &WorkerSpec)| {
+            let (index, counters) = (pulse.index, &pulse.counters);
             let sampled = counters.sampled.get().max(1) as f64;
             let stages = STAGES.iter().zip(&counters.stages);
             let polled = layout.polled_by(index);
-            workers.push(WorkerStats {
+            WorkerStats {
                 index,
                 cpu: spec.cpu,
                 idle: spec.idle.name().into(),
@@ -153,13 +190,15 @@ impl Switch {
                 packets: counters.packets.get(),
                 stage_cycles_per_packet: stages.map(|(n, c)| ((*n).into(), c.get() as f64 / sampled)).collect(),
                 queues: polled.map(|(port, queue)| format!("{}.{queue}", layout.ports[port].name)).collect(),
-            });
-        });
+                place: topology.place(pulse),
+                hung_seconds: watchdog::hung(pulse),
+            }
+        };
         Snapshot {
             uptime_seconds: self.inner.started.elapsed().as_secs_f64(),
             cycles_hz: Cycles::new().hz(),
             ports: ports.map(|(index, (port, spec))| topology.port_stats(index, port, spec)).collect(),
-            workers,
+            workers: topology.workers.iter().zip(&layout.workers).map(worker).collect(),
             mappings: topology.mapping_stats(),
             aggregation: topology.aggregation_stats(&self.inner.rules.get()),
             datapath: topology.datapath_stats(&self.inner.datapath),
@@ -192,6 +231,12 @@ impl Drop for Switch {
         }
         // Sessions end first, so that guests get their buffers back; then the workers.
         let _ = self.inner.apply(Spec::default());
+        self.inner.fabric.end();
+        self.inner.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.watchdog.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
     }
 }
 
@@ -220,7 +265,16 @@ impl Topology {
             queues: queues.collect(),
             drops: port.drops.named(),
             neighbours_answered: port.neighbours().answered(),
+            cut_short: port.drops.cut_short(),
+            learning: self.learning(index),
         }
+    }
+
+    fn learning(&self, port: usize) -> Option<LearningStats> {
+        let Some(Domain::Bridge { bridge, members }) = self.layout.domain_of(port) else { return None };
+        let (learning, flooded) = bridge.learning(members.iter().position(|&member| member == port)? as u16);
+        let Learning { learned, limit, over_limit, no_room } = learning;
+        Some(LearningStats { learned, limit, over_limit, no_room, flooded })
     }
 
     fn forwarding(&self, port: usize) -> String {
@@ -236,77 +290,22 @@ impl Topology {
 }
 
 impl Inner {
-    fn topology(&self) -> MutexGuard<'_, Topology> {
-        self.topology.lock().unwrap()
+    fn topology(&self) -> Arc<Topology> {
+        self.topology.get()
     }
 
-    /// Turns the present topology into `spec`; the ports that could not be opened.
-    fn apply(&self, spec: Spec) -> Result<Vec<OpenError>, Error> {
-        let mut topology = self.topology();
-        let old = &mut *topology;
-        // VLANs belong to the bridge: a port that differs in them only stays open.
-        let opens_like = |a: &PortSpec, b: &PortSpec| *a == PortSpec { vlan: a.vlan.clone(), ..b.clone() };
-        if old.spec.aggregation != spec.aggregation {
-            self.rules.set(rules(spec.aggregation.as_ref(), &self.laid.lock().unwrap()));
-        }
-        let mut failed = Vec::new();
-        let mut ports = Vec::new();
-        let mut connections: Vec<Option<Connection>> = Vec::new();
-        let mut had: Vec<_> = old.connections.drain(..).map(Some).collect();
-        let mappings = old.mappings(&spec, opens_like, &self.fabric);
-        mappings.iter().for_each(|mapping| mapping.expect_growth(tags::growth(&spec, mapping.spec())));
-        for port in &spec.ports {
-            let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
-            let same = |i: &usize| old.layout.ports[*i].mapping().map(Arc::as_ptr) == mapping.map(Arc::as_ptr);
-            let kept =
-                old.spec.ports.iter().position(|p| opens_like(p, port)).filter(|&i| had[i].is_some()).filter(same);
-            connections.push(kept.and_then(|i| had[i].take()));
-            ports.push(match kept {
-                Some(index) => old.layout.ports[index].clone(),
-                None => {
-                    old.next_id += 1;
-                    let recorder = open::recorder(port).unwrap_or_else(|error| {
-                        failed.push(error);
-                        None
-                    });
-                    let bells = [&self.bell, &self.asked];
-                    Arc::new(PortShared::new(old.next_id, port, recorder, mapping.cloned(), (&self.rules, bells)))
-                }
-            });
-        }
-        let bridges = spec.bridges.iter().map(|b| old.bridge(b, &spec, &self.datapath)).collect();
-        let layout = Layout::new(&spec, ports, bridges);
-        let standalone = spec.bridges.iter().any(|b| b.flows == Some(FailMode::Standalone));
-        self.datapath.prepare(layout.workers.len(), standalone);
-        // What goes, goes before what comes: both may want the same socket. Its sessions drain by themselves.
-        drop(had);
-        // Frames of guests that come must not land where they may not, and those of guests that are there as little.
-        let verdicts: Vec<_> = spec.mappings.iter().map(|wanted| tenancy::judge(&spec, wanted)).collect();
-        let reviewed = || mappings.iter().zip(verdicts.clone());
-        let stricter = reviewed().filter(|(_, verdict)| *verdict != Verdict::InPlace);
-        stricter.for_each(|(mapping, verdict)| mapping.review(verdict));
-        for (index, (port, connection)) in spec.ports.iter().zip(&mut connections).enumerate() {
-            if connection.is_none() {
-                let shared = &layout.ports[index];
-                let opened = open::open(port, shared, &self.fabric).unwrap_or_else(|error| {
-                    shared.set_state(false, error.to_string());
-                    failed.push(error);
-                    Connection::None
-                });
-                *connection = Some(opened);
-            }
-        }
-        // Only now do workers look at the new ports: every one of them has somewhere to send to.
-        self.fabric.arrange(&layout).map_err(Error::Worker)?;
-        reviewed().for_each(|(mapping, verdict)| mapping.review(verdict));
-        *old =
-            Topology { spec, layout, connections: connections.into_iter().flatten().collect(), next_id: old.next_id };
-        Ok(failed)
+    /// All workers can be told to do something else.
+    fn respond(&self) -> Result<(), Error> {
+        self.fabric.respond().map_err(|Unresponsive(worker)| {
+            let topology = self.topology();
+            let place = topology.workers.get(worker).map(|pulse| topology.place(pulse));
+            Error::Unresponsive { worker, place: place.unwrap_or_default() }
+        })
     }
 
     /// Answers neighbours, ends connections whose queues had to stop, and forgets old addresses.
     fn keep_house(&self) {
-        let mut swept = 0;
+        let (mut swept, mut files) = (0, Vec::new());
         while !self.stop.load(Ordering::Relaxed) {
             self.wait_to_be_asked();
             let topology = self.topology();
@@ -317,10 +316,10 @@ impl Inner {
                     answered = true;
                 }
             }
-            for (port, connection) in topology.layout.ports.iter().zip(&topology.connections) {
-                if let (Some(why), Connection::Backend(service)) = (port.fault.take(), connection) {
+            for (port, hangup) in topology.layout.ports.iter().zip(&topology.hangups) {
+                if let (Some(why), Some(hangup)) = (port.fault.take(), hangup) {
                     tracing::error!("port \"{}\": {why}", port.name);
-                    service.disconnect();
+                    hangup.disconnect();
                 }
             }
             let now = clock::seconds();
@@ -330,8 +329,11 @@ impl Inner {
                     let down = |port: u16| !topology.layout.ports[members[usize::from(port)]].state().up;
                     bridge.table.sweep(now, down);
                 }
+                files = topology.layout.ports.iter().filter_map(|port| port.file().cloned()).collect();
+                files.extend(self.fabric.recorders());
             }
             drop(topology);
+            files.drain(..).for_each(|file| file.keep());
             if answered {
                 std::thread::sleep(BREATH);
             }
@@ -349,30 +351,6 @@ impl Inner {
 }
 
 impl Topology {
-    /// The mappings that `spec` names: as before if neither end changes, as both ends must have the same.
-    fn mappings(
-        &self,
-        spec: &Spec,
-        opens_like: impl Fn(&PortSpec, &PortSpec) -> bool,
-        fabric: &Arc<Fabric>,
-    ) -> Vec<Arc<Mapping>> {
-        let port = |spec: &Spec, name: &String| spec.ports.iter().find(|p| p.name == *name).cloned();
-        let unchanged = |name: &String| match (port(&self.spec, name), port(spec, name)) {
-            (Some(had), Some(wanted)) => opens_like(&had, &wanted),
-            _ => false,
-        };
-        let had = |wanted: &MappingSpec| {
-            let known = self.layout.ports.iter().filter_map(|p| p.mapping()).find(|m| m.spec().joins_like(wanted));
-            known.filter(|_| unchanged(&wanted.from) && unchanged(&wanted.to)).cloned()
-        };
-        let queues = |name: &String| port(spec, name).map_or(0, |p| p.driver.queues());
-        let make = |wanted: &MappingSpec| {
-            let queues = queues(&wanted.from).min(queues(&wanted.to));
-            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues, fabric.clone()))
-        };
-        spec.mappings.iter().map(|wanted| had(wanted).unwrap_or_else(|| make(wanted))).collect()
-    }
-
     fn mapping_stats(&self) -> Vec<MappingStats> {
         let mut stats = Vec::new();
         for (from, port) in self.layout.ports.iter().enumerate() {
@@ -401,31 +379,5 @@ impl Topology {
             }
         }
         Ok(())
-    }
-
-    /// The bridge that `wanted` describes, with what it has learned if it is the same as before.
-    fn bridge(&self, wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Arc<Bridge> {
-        let vlans = |bridge: &BridgeSpec, spec: &Spec| -> Vec<Vlan> {
-            let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
-            bridge.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect()
-        };
-        // What is done while there are no flows, the bridge itself does not know.
-        let same = |had: &BridgeSpec| {
-            let has = had.flows.is_some() == wanted.flows.is_some();
-            has && *wanted == BridgeSpec { flows: wanted.flows, ..had.clone() }
-        };
-        let had = self.bridges().find(|(had, _, _)| same(had) && vlans(had, &self.spec) == vlans(wanted, spec));
-        if let Some((_, bridge, _)) = had {
-            return bridge.clone();
-        }
-        let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
-        let mut bridge = Bridge::new(&vlans(wanted, spec), seconds);
-        bridge.flows = wanted.flows.map(|_| datapath.number(&wanted.ports));
-        for (mac, vlan, port) in &wanted.statics {
-            if let Some(index) = wanted.ports.iter().position(|p| p == port) {
-                bridge.table.fix(Key::of(*mac, *vlan), index as u16);
-            }
-        }
-        Arc::new(bridge)
     }
 }

@@ -25,6 +25,13 @@ pub(super) enum Connection {
     None,
 }
 
+impl Connection {
+    /// What ends the present session, of a port that serves guests.
+    pub(super) fn hangup(&self) -> Option<vhost_user::backend::Hangup> {
+        if let Connection::Backend(service) = self { Some(service.hangup()) } else { None }
+    }
+}
+
 /// A port cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("port \"{port}\" ({driver}): {problem}")]
@@ -38,8 +45,9 @@ pub struct OpenError {
 pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> Result<Connection, OpenError> {
     let failed = |problem: String| OpenError { port: spec.name.clone(), driver: spec.driver.name(), problem };
     let attach = |queue: usize, receive: Box<dyn Receive>, transmit: Box<dyn Transmit>| {
-        fabric.attach_receive((shared.id, queue), shared.wrap_receive(receive));
-        fabric.attach_transmit((shared.id, queue), shared.wrap_transmit(queue, transmit));
+        let (receive, transmit) = (shared.wrap_receive(receive), shared.wrap_transmit(queue, transmit));
+        let attached = fabric.attach((shared.id, queue), receive, transmit);
+        attached.map_err(|why| failed(why.to_string()))
     };
     match &spec.driver {
         Driver::VhostUser { socket, mode, access, queues, any_memory } => {
@@ -73,7 +81,7 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
             }
             device.bring_up().map_err(|e| failed(e.to_string()))?;
             for (queue, tap) in taps.into_iter().map(Arc::new).enumerate() {
-                attach(queue, Box::new(TapReceive::new(tap.clone())), Box::new(TapTransmit::new(tap)));
+                attach(queue, Box::new(TapReceive::new(tap.clone())), Box::new(TapTransmit::new(tap)))?;
             }
             shared.set_state(true, format!("interface {name}"));
         }
@@ -84,7 +92,7 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
             for (queue, ring) in rings.map_err(|e| failed(e.to_string()))?.into_iter().enumerate() {
                 let transmit = PacketTx::open(interface, &TxConfig::default()).map_err(|e| failed(e.to_string()))?;
                 let receive = PacketReceive::new(ring, shared.drops.clone());
-                attach(queue, Box::new(receive), Box::new(PacketTransmit::new(transmit)));
+                attach(queue, Box::new(receive), Box::new(PacketTransmit::new(transmit)))?;
             }
             shared.set_state(true, format!("interface {interface}, copied by the kernel"));
         }
@@ -103,26 +111,28 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
             };
             let transmit: Box<dyn Transmit> = match record {
                 Some(path) => {
-                    Box::new(Record(Recorder::create(path).map_err(|e| failed(format!("{}: {e}", path.display())))?))
+                    let file = Recorder::create(path).map_err(|e| failed(format!("{}: {e}", path.display())))?;
+                    shared.write_to(file.clone());
+                    Box::new(Record(file))
                 }
                 None => Box::new(Sink),
             };
-            attach(0, receive, transmit);
+            attach(0, receive, transmit)?;
             shared.set_state(true, "file open");
         }
         Driver::Generator { size, pace, frames, mac } => {
-            attach(0, Box::new(Generator::new(*size, *pace, *frames, *mac)), Box::new(Sink));
+            attach(0, Box::new(Generator::new(*size, *pace, *frames, *mac)), Box::new(Sink))?;
             shared.set_state(true, format!("frames of {size} bytes"));
         }
         Driver::Sink => {
-            attach(0, Box::new(Nothing), Box::new(Sink));
+            attach(0, Box::new(Nothing), Box::new(Sink))?;
             shared.set_state(true, "takes everything");
         }
     }
     Ok(Connection::None)
 }
 
-/// The recorder that `spec` asks for.
+/// Starts the file that `spec` wants frames recorded to.
 pub(super) fn recorder(spec: &PortSpec) -> Result<Option<Recorder>, OpenError> {
     let Some(path) = &spec.record else { return Ok(None) };
     Recorder::create(path).map(Some).map_err(|error| OpenError {

@@ -6,7 +6,7 @@ use crate::counters::QueueCounters;
 use crate::drops::Drops;
 use crate::neighbour::Neighbours;
 use crate::port::fault::FaultReceive;
-use crate::port::record::{RecordReceive, RecordTransmit, Recorder};
+use crate::port::record::Recorder;
 use crate::port::staged::Staged;
 use crate::port::vhost_user::Fault;
 use crate::port::{Receive, Transmit};
@@ -15,7 +15,7 @@ use crate::spec::{Analysis, Faults, PortSpec};
 use crate::tunnel::{Decapsulate, Encapsulate};
 use paflow::Rules;
 use paflow::vxlan::End;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What everything that belongs to one port shares.
 pub(super) struct PortShared {
@@ -28,7 +28,8 @@ pub(super) struct PortShared {
     state: Mutex<State>,
     faults: Option<Faults>,
     analysis: Analysis,
-    recorder: Option<Recorder>,
+    /// The file that the port writes to, if that is what it is for.
+    file: OnceLock<Recorder>,
     mapping: Option<Arc<Mapping>>,
     /// What it goes by if it aggregates.
     member: Option<Member>,
@@ -49,7 +50,6 @@ impl PortShared {
     pub(super) fn new(
         id: u64,
         spec: &PortSpec,
-        recorder: Option<Recorder>,
         mapping: Option<Arc<Mapping>>,
         (rules, [relayed, asked]): (&Arc<Live<Rules>>, [&Arc<Bell>; 2]),
     ) -> PortShared {
@@ -71,7 +71,7 @@ impl PortShared {
             state: Mutex::default(),
             faults: spec.fault.clone(),
             analysis: spec.analysis,
-            recorder,
+            file: OnceLock::new(),
             mapping,
             member,
             tunnel: spec.vxlan.clone().map(Arc::new),
@@ -123,6 +123,16 @@ impl PortShared {
         *self.state.lock().unwrap() = State { up, detail };
     }
 
+    /// Frames to the port go into this file.
+    pub(super) fn write_to(&self, file: Recorder) {
+        let _ = self.file.set(file);
+    }
+
+    /// The file that frames to the port go into.
+    pub(super) fn file(&self) -> Option<&Recorder> {
+        self.file.get()
+    }
+
     /// Puts the port's wrappers around a receive half.
     pub(super) fn wrap_receive(&self, mut half: Box<dyn Receive>) -> Box<dyn Receive> {
         if self.analysis.staged {
@@ -131,17 +141,11 @@ impl PortShared {
         if let Some(faults) = &self.faults {
             half = Box::new(FaultReceive::new(half, faults.clone(), self.drops.clone()));
         }
-        if let Some(recorder) = &self.recorder {
-            half = Box::new(RecordReceive::new(half, recorder.clone()));
-        }
         half
     }
 
     /// Puts the port's wrappers around the transmit half of this queue.
     pub(super) fn wrap_transmit(&self, queue: usize, mut half: Box<dyn Transmit>) -> Box<dyn Transmit> {
-        if let Some(recorder) = &self.recorder {
-            half = Box::new(RecordTransmit::new(half, recorder.clone()));
-        }
         if let Some(member) = self.member.clone() {
             half = Box::new(Join::new(half, member, queue, self.drops.clone()));
         }

@@ -80,6 +80,7 @@ mod tests {
             name: "br0".into(),
             ports: ports.iter().map(|port| port.name.clone()).collect(),
             ageing: Duration::from_secs(1),
+            learned_limit: 4096,
             statics,
             flows: None,
         };

@@ -1,20 +1,24 @@
 //! What a vhost-user session does to a port: queues come up and go down.
 
-use super::fabric::Fabric;
+use super::fabric::{Fabric, Kept};
 use super::mapping::Guest;
 use super::shared::PortShared;
-use crate::port::vhost_user::{VhostReceive, VhostTransmit};
+use crate::port::vhost_user::{Call, VhostReceive, VhostTransmit};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use vhost_user::backend::{QueueSetup, Queues};
+use vhost_user::backend::{QueueSetup, Queues, Wire};
 use virtqueue::SetupError;
 use virtqueue::device::{Dequeue, Enqueue};
+
+/// How many restarts of a queue one of a mapped queue counts for.
+const MAPPED: u32 = 16;
 
 /// A vhost-user port, to its session.
 pub(super) struct VhostPort {
     shared: Arc<PortShared>,
     fabric: Arc<Fabric>,
-    /// The running queues, by index.
-    running: Mutex<Vec<usize>>,
+    /// The running queues, by index, and what their guest is notified by.
+    running: Mutex<BTreeMap<usize, Call>>,
     detail: Mutex<String>,
 }
 
@@ -27,8 +31,13 @@ impl VhostPort {
     fn update(&self) {
         let running = self.running.lock().unwrap();
         // Frames pass once a pair of queues runs.
-        let up = running.iter().any(|i| i % 2 == 0) && running.iter().any(|i| i % 2 == 1);
+        let up = running.keys().any(|i| i % 2 == 0) && running.keys().any(|i| i % 2 == 1);
         self.shared.set_state(up, self.detail.lock().unwrap().clone());
+    }
+
+    /// Ends the session if a worker can't be given what it needs, or told what has changed.
+    fn end_if(&self, done: Result<(), Kept>) {
+        done.err().into_iter().for_each(|why| self.shared.fault.withhold(why.to_string()));
     }
 }
 
@@ -42,6 +51,8 @@ impl Queues for VhostPort {
     fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError> {
         let QueueSetup { memory, config, kick, call } = setup;
         let key = (self.shared.id, index / 2);
+        let call = Call::new(call);
+        let called = call.clone();
         let (fault, drops) = (self.shared.fault.clone(), self.shared.drops.clone());
         self.shared.fault.watch(&memory);
         if index.is_multiple_of(2) {
@@ -50,7 +61,8 @@ impl Queues for VhostPort {
                 ring.omit_copies();
             }
             let half = VhostTransmit::new(ring, call, fault, drops);
-            self.fabric.attach_transmit(key, self.shared.wrap_transmit(index / 2, Box::new(half)));
+            let attached = self.fabric.attach_transmit(key, self.shared.wrap_transmit(index / 2, Box::new(half)));
+            self.end_if(attached);
             if let Some(mapping) = self.shared.mapping() {
                 mapping.guest_up(index, Guest::new(key, memory, 0, self.shared.fault.clone()));
             }
@@ -61,34 +73,52 @@ impl Queues for VhostPort {
             }
             let keeper = ring.lender();
             let half = VhostReceive::new(ring, kick, call, fault, drops);
-            self.fabric.attach_receive(key, self.shared.wrap_receive(Box::new(half)));
+            let attached = self.fabric.attach_receive(key, self.shared.wrap_receive(Box::new(half)));
+            self.end_if(attached);
             if let Some(mapping) = self.shared.mapping() {
                 mapping.guest_up(index, Guest::new(key, memory, keeper, self.shared.fault.clone()));
             }
         }
-        self.running.lock().unwrap().push(index);
+        self.running.lock().unwrap().insert(index, called);
         self.update();
         Ok(())
     }
 
     fn stop(&self, index: usize) -> Result<Option<u32>, String> {
         let key = (self.shared.id, index / 2);
-        self.running.lock().unwrap().retain(|&i| i != index);
+        self.running.lock().unwrap().remove(&index);
         self.update();
         let mapping = self.shared.mapping();
         Ok(if index.is_multiple_of(2) {
             let half = match mapping {
-                None => self.fabric.detach_transmit(key),
-                Some(mapping) => mapping.guest_receive_down(index / 2, key)?,
+                None => self.fabric.detach_transmit(key).map_err(|why| why.to_string()),
+                Some(mapping) => mapping.guest_receive_down(index / 2, key),
             };
-            half.and_then(|half| half.base())
+            half?.and_then(|half| half.base())
         } else {
             let half = match mapping {
-                None => self.fabric.detach_receive(key),
-                Some(mapping) => mapping.guest_transmit_down(index / 2, key)?,
+                None => self.fabric.detach_receive(key).map_err(|why| why.to_string()),
+                Some(mapping) => mapping.guest_transmit_down(index / 2, key),
             };
-            half.and_then(|half| half.base())
+            half?.and_then(|half| half.base())
         })
+    }
+
+    fn rewire(&self, index: usize, wire: Wire) -> Result<(), Wire> {
+        match wire {
+            Wire::Call(fd) => {
+                self.running.lock().unwrap().get(&index).into_iter().for_each(|call| call.set(fd.clone()));
+            }
+            // Nobody waits for a guest to post buffers.
+            Wire::Kick(_) if index.is_multiple_of(2) => {}
+            Wire::Kick(fd) => self.end_if(self.fabric.rewire((self.shared.id, index / 2), fd)),
+        }
+        Ok(())
+    }
+
+    fn weight(&self) -> u32 {
+        // What is mapped stops a queue of the physical port, which may be everybody's.
+        if self.shared.mapping().is_some() { MAPPED } else { 1 }
     }
 
     fn disconnected(&self, reason: &str) {

@@ -86,12 +86,15 @@ fn serve(mut session: Session, shared: &Arc<PortShared>, fabric: &Fabric, stop: 
         Err(error) => return error.to_string(),
     };
     for queue in 0..queues {
-        match (session.start_receive(queue), session.start_transmit(queue)) {
+        let attached = match (session.start_receive(queue), session.start_transmit(queue)) {
             (Ok(receive), Ok(transmit)) => {
-                fabric.attach_receive((shared.id, queue), receive);
-                fabric.attach_transmit((shared.id, queue), transmit);
+                fabric.attach((shared.id, queue), receive, transmit).map_err(|why| why.to_string())
             }
-            (Err(why), _) | (_, Err(why)) => return why,
+            (Err(why), _) | (_, Err(why)) => Err(why),
+        };
+        if let Err(why) = attached {
+            fabric.clear(shared.id, 0..queues);
+            return why;
         }
     }
     // A port that is not mapped needs nothing more of it than that it lives.
@@ -123,10 +126,7 @@ fn serve(mut session: Session, shared: &Arc<PortShared>, fabric: &Fabric, stop: 
     if let Some(mapping) = shared.mapping() {
         mapping.physical_down();
     }
-    for queue in 0..queues {
-        fabric.detach_receive((shared.id, queue));
-        fabric.detach_transmit((shared.id, queue));
-    }
+    fabric.clear(shared.id, 0..queues);
     why
 }
 

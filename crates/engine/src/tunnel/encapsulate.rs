@@ -42,8 +42,8 @@ impl AroundTransmit for Encapsulate {
         &*self.inner
     }
 
-    fn inner_mut(&mut self) -> &mut dyn Transmit {
-        &mut *self.inner
+    fn inner_mut(&mut self) -> &mut Box<dyn Transmit> {
+        &mut self.inner
     }
 
     fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent {

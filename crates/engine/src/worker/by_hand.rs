@@ -19,7 +19,8 @@ impl ByHand {
     pub fn new(input: Box<dyn Receive>, output: Box<dyn Transmit>, lends: bool, keeps: bool) -> ByHand {
         clock::start();
         let cycles = Cycles::new();
-        let mut plan = Plan::new(Arc::<WorkerCounters>::default(), cycles.clone());
+        let counters = Arc::<WorkerCounters>::default();
+        let mut plan = Plan::new(counters.clone(), cycles.clone(), None);
         plan.inputs.push(Input {
             port: 0,
             queue: 0,
@@ -33,7 +34,8 @@ impl ByHand {
             drops: Arc::default(),
         });
         let queue = TransmitQueue::new(Half::Own(Some(output)), Arc::default());
-        plan.outputs.push(Output { port: 1, queues: vec![queue], drops: Arc::default(), one: None, joins: false });
+        let drops = Arc::default();
+        plan.outputs.push(Output { port: 1, queues: vec![queue], drops, one: None, joins: false, worker: counters });
         ByHand { plan, cycles }
     }
 

@@ -1,13 +1,12 @@
 //! What a worker does when there is nothing to do.
 
 use super::Plan;
+use super::place::{Place, Stage};
 use crate::clock::Cycles;
 use crate::port::Wait;
 use crate::spec::Idle;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::io::Errno;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Polling goes on for so long after the last frame before a worker rests, if nobody says otherwise. Waking up costs several
@@ -19,6 +18,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_micros(1), Duration::from_m
 
 /// How soon a worker that sleeps asks for chains that an output keeps.
 const HOLD: Duration = Duration::from_millis(1);
+
+/// Edge-triggered: a kick wakes a worker once, and its counter need not be read.
+const WAKES: EventFlags = EventFlags::IN.union(EventFlags::ET);
 
 /// When to rest, and for how long.
 pub(super) struct Rest {
@@ -58,37 +60,39 @@ impl Rest {
     }
 }
 
-/// Sleeps until a queue or the control side has something.
+/// What wakes a worker that sleeps: the control side, and the queues that it watches.
 pub(super) struct Sleeper {
     epoll: OwnedFd,
-    wake: Arc<OwnedFd>,
 }
 
 impl Sleeper {
-    pub(super) fn new(wake: Arc<OwnedFd>) -> std::io::Result<Sleeper> {
-        Ok(Sleeper { epoll: fresh(&wake)?, wake })
+    pub(super) fn new(wake: &OwnedFd) -> std::io::Result<Sleeper> {
+        let sleeper = Sleeper { epoll: epoll::create(CreateFlags::CLOEXEC)? };
+        epoll::add(&sleeper.epoll, wake, EventData::new_u64(0), WAKES)?;
+        Ok(sleeper)
     }
 
-    /// Watches the queues of a plan that changed, and no others.
-    pub(super) fn watch(&mut self, plan: &Plan) {
-        // Descriptors of queues that went are closed with the old set.
-        let Ok(epoll) = fresh(&self.wake) else { return };
-        for fd in plan.inputs.iter().filter_map(|i| i.half.as_deref()?.wake_fd()) {
-            // Edge-triggered: a kick wakes us once, and its counter need not be read.
-            let flags = EventFlags::IN | EventFlags::ET;
-            if let Err(error) = epoll::add(&epoll, fd, EventData::new_u64(0), flags)
-                && error != Errno::EXIST
-            {
-                tracing::warn!("a queue can't wake its worker: {error}");
-            }
+    /// Is woken by this descriptor, too.
+    pub(super) fn watch(&self, fd: BorrowedFd<'_>) {
+        if let Err(error) = epoll::add(&self.epoll, fd, EventData::new_u64(0), WAKES) {
+            tracing::warn!("a queue can't wake its worker: {error}");
         }
-        self.epoll = epoll;
     }
 
-    /// Sleeps, unless there is work or `called` says that there is a job. Returns whether it did.
-    pub(super) fn sleep(&self, plan: &Plan, called: impl Fn() -> bool) -> bool {
-        let halves = || plan.inputs.iter().filter_map(|i| i.half.as_deref());
-        let mut longest = plan.keeps().then_some(HOLD);
+    /// Is not woken by it any more. Closing it would not do: others may have the same file open.
+    pub(super) fn ignore(&self, fd: BorrowedFd<'_>) {
+        // One that could not be watched is not there.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+}
+
+impl Plan {
+    /// Sleeps until a queue or the control side has something, unless they have or `called` says so. Returns whether it
+    /// did.
+    pub(super) fn sleep(&self, called: impl Fn() -> bool) -> bool {
+        let Some(sleeper) = &self.sleeper else { return false };
+        let halves = || self.inputs.iter().filter_map(|i| i.half.as_deref());
+        let mut longest = self.keeps().then_some(HOLD);
         let mut ready = called();
         for half in halves() {
             match half.arm() {
@@ -101,16 +105,12 @@ impl Sleeper {
             let timeout = longest
                 .map(|t| rustix::event::Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
             let mut events = [const { std::mem::MaybeUninit::uninit() }; 8];
+            self.counters.place.set(Place::nowhere(Stage::Asleep));
             // Interrupted or not: the queues are looked at next.
-            let _ = epoll::wait(&self.epoll, &mut events[..], timeout.as_ref());
+            let _ = epoll::wait(&sleeper.epoll, &mut events[..], timeout.as_ref());
+            self.counters.place.set(Place::nowhere(Stage::Between));
         }
         halves().for_each(|h| h.disarm());
         !ready
     }
-}
-
-fn fresh(wake: &OwnedFd) -> std::io::Result<OwnedFd> {
-    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-    epoll::add(&epoll, wake, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
-    Ok(epoll)
 }

@@ -1,12 +1,13 @@
 //! What a worker does in a round: every queue it polls, where its frames go, and everything that it needs on the way.
 
+use super::idle::Sleeper;
+use super::place::{Place, Stage};
 use super::{STAGES, WorkerCounters};
 use crate::aggregate::{Split, SplitScratch};
 use crate::clock::{self, Cycles};
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use crate::forward::bridge::{Arrival, BridgePlan, Scratch};
-use crate::forward::flows::Emission;
 use crate::forward::{Output, Target};
 use crate::port::Receive;
 use crate::port::lend::Lend;
@@ -60,28 +61,31 @@ impl Input {
 
 /// A worker's plan. Only the worker touches it; the control side changes it by jobs between two bursts.
 pub(crate) struct Plan {
-    pub(crate) inputs: Vec<Input>,
-    pub(crate) outputs: Vec<Output>,
-    pub(crate) bridges: Vec<BridgePlan>,
-    pub(crate) stop: bool,
-    counters: Arc<WorkerCounters>,
+    pub(super) inputs: Vec<Input>,
+    pub(super) outputs: Vec<Output>,
+    pub(super) bridges: Vec<BridgePlan>,
+    pub(super) stop: bool,
+    /// Of a worker that sleeps when there is nothing to do.
+    pub(super) sleeper: Option<Sleeper>,
+    pub(super) counters: Arc<WorkerCounters>,
     cycles: Cycles,
     /// Seconds since the start, and when this one began.
     second: u32,
     second_began: u64,
     bursts: u32,
     storage: Box<BurstStorage>,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
     split: SplitScratch,
 }
 
 impl Plan {
-    pub(super) fn new(counters: Arc<WorkerCounters>, cycles: Cycles) -> Plan {
+    pub(super) fn new(counters: Arc<WorkerCounters>, cycles: Cycles, sleeper: Option<Sleeper>) -> Plan {
         Plan {
             inputs: Vec::new(),
             outputs: Vec::new(),
             bridges: Vec::new(),
             stop: false,
+            sleeper,
             counters,
             second: clock::seconds(),
             second_began: cycles.now(),
@@ -105,6 +109,8 @@ impl Plan {
         let mut moved = false;
         for input in &self.inputs {
             let Some(half) = input.half.as_deref() else { continue };
+            let here = Place::of(input.port, input.queue);
+            self.counters.place.set(here.at(Stage::Receive));
             let sample = self.bursts.is_multiple_of(SAMPLE);
             let mut timer = Timer::start(sample, &self.cycles);
             let mut burst = self.storage.start();
@@ -135,6 +141,7 @@ impl Plan {
             moved = true;
             self.bursts = self.bursts.wrapping_add(1);
             timer.lap();
+            self.counters.place.set(here.at(Stage::Forward));
             if let Some(tunnel) = &input.tunnel {
                 tunnel.decapsulate(&mut burst, &input.drops);
             }
@@ -145,6 +152,7 @@ impl Plan {
                 Some(split) => work.split(input, split, &burst, (&mut self.scratch, &mut self.split)),
             };
             timer.lap();
+            self.counters.place.set(here.at(Stage::Recycle));
             match lent {
                 Some((lend, guest)) => drop(lend.relend(guest)),
                 None => {
@@ -164,23 +172,15 @@ impl Plan {
             self.outputs.iter().for_each(Output::flush);
             // One fence for all rings of the round: it costs about as much as a frame.
             ordering::before_asking();
-            self.inputs.iter().filter_map(|i| i.half.as_deref()).for_each(|h| h.notify());
+            for input in &self.inputs {
+                if let Some(half) = input.half.as_deref() {
+                    self.counters.place.set(Place::of(input.port, input.queue).at(Stage::Notify));
+                    half.notify();
+                }
+            }
             self.outputs.iter().for_each(Output::notify);
         }
         moved
-    }
-
-    /// Sends packets of controllers through the bridge that goes by flows; gives them back if this worker has none.
-    pub(crate) fn inject(&mut self, emissions: Vec<Emission>, drops: &Drops) -> Option<Vec<Emission>> {
-        let Some((bridge, flows)) = self.bridges.iter().find_map(|bridge| Some((bridge, bridge.flows.as_ref()?)))
-        else {
-            return Some(emissions);
-        };
-        flows.inject(bridge, (&self.outputs, drops, clock::seconds()), &emissions, &mut self.scratch);
-        self.outputs.iter().for_each(Output::flush);
-        ordering::before_asking();
-        self.outputs.iter().for_each(Output::notify);
-        None
     }
 
     /// An output keeps chains of an input: nobody tells when it is done with them, it has to be asked.

@@ -4,6 +4,7 @@ use super::build::{BuiltPort, BuiltPorts, Check};
 use super::ports::name;
 use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawPatch, RawStatic, Section};
 use super::{Bridge, Patch, StaticEntry, Vlan};
+use engine::forward::mac_table::MOST_STATICS;
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -146,11 +147,21 @@ fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts
         }
         statics.push(entry);
     }
+    if let Some(one_more) = raw.statics.get(MOST_STATICS) {
+        check.error(
+            &one_more.span,
+            format!("bridge `{name}` has {} static entries", raw.statics.len()),
+            format!("a bridge has room for {MOST_STATICS}; let it learn the others"),
+        );
+    }
     let ageing = check.number("ageing", &raw.ageing, &raw::AGEINGS, raw::DEFAULT_AGEING);
+    let learned_limit =
+        check.number("learned-limit", &raw.learned_limit, &raw::LEARNED_LIMITS, raw::DEFAULT_LEARNED_LIMIT);
     Bridge {
         name,
         ports: members.iter().map(|(at, _)| at.value.clone()).collect(),
         ageing: Duration::from_secs(ageing as u64),
+        learned_limit: learned_limit as u32,
         statics,
         openflow: raw.openflow.as_ref().is_some_and(|at| at.value),
     }

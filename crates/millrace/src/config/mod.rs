@@ -25,7 +25,6 @@ mod vxlan;
 mod workers;
 
 pub use assignment::QueueId;
-pub use changes::ReloadReport;
 pub use confinement::Confinement;
 pub use raw::{FailMode, Idle, Mode};
 pub use reach::{Grant, Purpose, Reach, ReachError};
@@ -153,8 +152,6 @@ pub enum Driver {
         queue_size: u16,
         /// Offer the packed ring format.
         packed: bool,
-        /// Address of the device.
-        mac: Mac,
     },
     /// A tap interface.
     Tap {
@@ -288,6 +285,8 @@ pub struct Bridge {
     pub ports: Vec<String>,
     /// Time after which an address that was not seen again is forgotten.
     pub ageing: Duration,
+    /// Most addresses that are learned behind each port.
+    pub learned_limit: u32,
     /// Addresses that are fixed.
     pub statics: Vec<StaticEntry>,
     /// It forwards by controllers' flows. One bridge at most, and only with an OpenFlow channel.

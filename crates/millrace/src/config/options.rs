@@ -71,7 +71,7 @@ pub fn drivers_of(key: &str) -> Option<&'static [Driver]> {
         "replay" | "record" | "loop" => &[Pcap],
         "rate" | "burst" => &[Pcap, Generator],
         "size" | "frames" => &[Generator],
-        "mac" => &[VirtioUser, Generator],
+        "mac" => &[Generator],
         _ => return None,
     })
 }

@@ -113,11 +113,11 @@ fn foreign_options(check: &mut Check, raw: &RawPort, kind: Kind) {
             && !drivers.contains(&kind)
         {
             let known: Vec<&str> = drivers.iter().map(|driver| driver.as_str()).collect();
-            check.error(
-                span,
-                format!("`{key}` means nothing to driver {kind}"),
-                format!("remove it; it is an option of {}", known.join(", ")),
-            );
+            let mut help = format!("remove it; it is an option of {}", known.join(", "));
+            if (key, kind) == ("mac", Kind::VirtioUser) {
+                help.push_str(". The switch sends no frames of its own here, and vhost-user tells nobody an address");
+            }
+            check.error(span, format!("`{key}` means nothing to driver {kind}"), help);
         }
     }
 }
@@ -143,7 +143,6 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
                 queues: queues(check),
                 queue_size: queue_size(check, raw, raw::DEFAULT_QUEUE_SIZE),
                 packed: raw.packed.as_ref().is_some_and(|at| at.value),
-                mac: mac(check, &raw.mac, name),
             }
         }
         Kind::Tap => Driver::Tap {

@@ -33,6 +33,10 @@ pub const FRAME_SIZES: Range<i64> = 60..9001;
 pub const AGEINGS: Range<i64> = 1..1_000_001;
 /// What `ageing` is when it is not given: IEEE 802.1Q's recommendation.
 pub const DEFAULT_AGEING: i64 = 300;
+/// Addresses behind a port.
+pub const LEARNED_LIMITS: Range<i64> = 0..65_537;
+/// What `learned-limit` is when it is not given: more than a guest has, and enough for most uplinks.
+pub const DEFAULT_LEARNED_LIMIT: i64 = 4096;
 /// What `queue-size` is when it is not given.
 pub const DEFAULT_QUEUE_SIZE: i64 = 256;
 /// The same for af_xdp: a NIC goes on receiving while nobody looks.
@@ -148,7 +152,7 @@ pub struct RawPort {
     /// Frames to generate before falling silent; 0 is no limit.
     #[schemars(range(min = 0), extend("default" = 0))]
     pub frames: Field<i64>,
-    /// Source address of generated frames, or address of the virtio device. Made up from the port's name if absent.
+    /// Source address of generated frames. Made up from the port's name if absent.
     pub mac: Field<String>,
     /// Access port of a bridge: frames are untagged here and belong to this VLAN. Excludes `trunk`.
     #[schemars(range(min = VIDS.start, max = VIDS.end - 1))]
@@ -265,7 +269,7 @@ pub enum MappingSteering {
 
 /// One `[[bridge]]`.
 #[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "bridge", extend("required" = ["name", "ports"]))]
 pub struct RawBridge {
     /// Name of the bridge, unique in the file.
@@ -276,11 +280,18 @@ pub struct RawBridge {
     /// Seconds after which an address that was not seen again is forgotten.
     #[schemars(range(min = AGEINGS.start, max = AGEINGS.end - 1), extend("default" = DEFAULT_AGEING))]
     pub ageing: Field<i64>,
+    /// Most addresses that are learned behind each of the ports. Frames from others pass, but those to them go to all ports:
+    /// `millrace ctl stats` counts both.
+    #[schemars(
+        range(min = LEARNED_LIMITS.start, max = LEARNED_LIMITS.end - 1),
+        extend("default" = DEFAULT_LEARNED_LIMIT)
+    )]
+    pub learned_limit: Field<i64>,
     /// Controllers say where its frames go, by the flows of OpenFlow's table 0; at most one bridge of a file. Needs the
     /// section `[openflow]`. docs/openflow.md explains it.
     #[schemars(extend("default" = false))]
     pub openflow: Field<bool>,
-    /// A MAC address that is never learned, moved or forgotten.
+    /// A MAC address that is never learned, moved or forgotten. At most 4096 of them.
     #[serde(rename = "static")]
     pub statics: Vec<Section<RawStatic>>,
 }

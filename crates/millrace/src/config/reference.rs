@@ -16,8 +16,8 @@ Millrace reads one TOML file: `millrace run --config FILE`. `millrace check FILE
 and reports all that is wrong with it at once. `millrace schema` prints this reference as a JSON schema, for editors.
 
 Relative paths are relative to the directory of the file. Unknown keys are errors. `millrace ctl reload`, or SIGHUP,
-applies a changed file to a running switch; ports that did not change keep passing frames, and a file with an error
-changes nothing.
+applies a changed file to a running switch; what did not change is not touched, and a file with an error changes nothing:
+[reload.md](reload.md).
 
 ";
 

@@ -4,7 +4,7 @@
 //! calls would have to name those of the C library, of every kernel's vDSO fallback and of every driver's error path,
 //! and the one that is missing stops a node's traffic. What is listed is what leads further from a process that has
 //! been taken over: new programs and processes, other processes' memory, mounts and namespaces, the kernel's modules
-//! and keys, its rarely used corners, and new executable memory.
+//! and keys, its rarely used corners, new executable memory, and what files are, whose, and of which time.
 //!
 //! The kernel remembers which calls are allowed whatever their arguments are (`seccomp_cache_check_allow`, Linux 5.11):
 //! those that the data path makes cost next to nothing more.
@@ -28,8 +28,43 @@ const REFUSED: &[i64] = &[
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    // Memory and queues that programs find by number or name (System V, POSIX).
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    // What files are, and whose: a file of the switch that others run with its rights, or with theirs.
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    SETXATTRAT,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+    libc::SYS_utimensat,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
     // Mounts, roots and namespaces.
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -37,6 +72,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_chroot,
     libc::SYS_move_mount,
     libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
     libc::SYS_fsopen,
     libc::SYS_fsconfig,
     libc::SYS_fsmount,
@@ -78,6 +114,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
     libc::SYS_personality,
+    libc::SYS_remap_file_pages,
     libc::SYS_lookup_dcookie,
     libc::SYS_nfsservctl,
     libc::SYS_fanotify_init,
@@ -100,6 +137,14 @@ const REFUSED_HERE: &[i64] = &[
     libc::SYS_fork,
     libc::SYS_vfork,
     libc::SYS_mknod,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+    libc::SYS_link,
+    libc::SYS_symlink,
     libc::SYS_iopl,
     libc::SYS_ioperm,
     libc::SYS_modify_ldt,
@@ -110,6 +155,18 @@ const REFUSED_HERE: &[i64] = &[
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[i64] = &[];
+
+/// Calls that the C library has no names for yet (Linux 6.13, 6.15 and 6.17). All architectures number them alike.
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const OPEN_TREE_ATTR: i64 = 467;
+const FILE_SETATTR: i64 = 469;
+
+/// Requests of ioctl(2) that change what a file is (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`).
+const FILE_FLAGS: [u64; 2] = [0x4008_6602, 0x401c_5820];
+
+/// Bits of a mode by which a program runs with the rights of the file's user or group.
+const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
 
 /// Families of sockets that ports, the control socket, metrics and OpenFlow are made of.
 const FAMILIES: [i32; 6] =
@@ -146,17 +203,32 @@ fn store_bypass() -> Option<SpeculationFeatureState> {
 fn program(bpf: bool) -> Result<BpfProgram, BackendError> {
     let refused = REFUSED.iter().chain(REFUSED_HERE).chain((!bpf).then_some(&libc::SYS_bpf));
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = refused.map(|&call| (call, Vec::new())).collect();
-    let executable = || MaskedEq(libc::PROT_EXEC as u64);
+    let executable = |argument| rule(&[(argument, MaskedEq(libc::PROT_EXEC as u64), libc::PROT_EXEC as u64)]);
     rules.extend([
         // Threads, and no processes: those begin with a copy of this one, whatever namespace they are to be in.
-        (libc::SYS_clone, vec![rule(0, &[(MaskedEq(libc::CLONE_THREAD as u64), 0)])?]),
-        (libc::SYS_socket, vec![rule(0, &FAMILIES.map(|family| (Ne, family as u64)))?]),
+        (libc::SYS_clone, vec![rule(&[(0, MaskedEq(libc::CLONE_THREAD as u64), 0)])?]),
+        (libc::SYS_socket, vec![rule(&FAMILIES.map(|family| (0, Ne, family as u64)))?]),
         // Code that was not in the program when it started.
-        (libc::SYS_mmap, vec![rule(2, &[(executable(), libc::PROT_EXEC as u64)])?]),
-        (libc::SYS_mprotect, vec![rule(2, &[(executable(), libc::PROT_EXEC as u64)])?]),
-        (libc::SYS_pkey_mprotect, vec![rule(2, &[(executable(), libc::PROT_EXEC as u64)])?]),
-        // Typing into the terminal that the switch was started from.
-        (libc::SYS_ioctl, vec![rule(1, &[(Eq, libc::TIOCSTI)])?, rule(1, &[(Eq, libc::TIOCLINUX)])?]),
+        (libc::SYS_mmap, vec![executable(2)?]),
+        (libc::SYS_mprotect, vec![executable(2)?]),
+        (libc::SYS_pkey_mprotect, vec![executable(2)?]),
+        // Limits of other processes; 0 is this one.
+        (libc::SYS_prlimit64, vec![rule(&[(0, Ne, 0)])?]),
+        (libc::SYS_openat, creating_set_id(2, 3)?),
+        (
+            libc::SYS_ioctl,
+            [libc::TIOCSTI as u64, libc::TIOCLINUX as u64]
+                .into_iter()
+                // Typing into the terminal that the switch was started from, and what files are.
+                .chain(FILE_FLAGS)
+                .map(|request| rule(&[(1, Eq, request)]))
+                .collect::<Result<_, _>>()?,
+        ),
+    ]);
+    #[cfg(target_arch = "x86_64")]
+    rules.extend([
+        (libc::SYS_open, creating_set_id(1, 2)?),
+        (libc::SYS_creat, SET_ID.iter().map(|bit| rule(&[(1, MaskedEq(*bit), *bit)])).collect::<Result<_, _>>()?),
     ]);
     let (allow, refuse) = (SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32));
     let compiled: BpfProgram =
@@ -164,10 +236,19 @@ fn program(bpf: bool) -> Result<BpfProgram, BackendError> {
     Ok(preamble().into_iter().chain(compiled).collect())
 }
 
-/// All of `conditions` on one argument, of which the kernel looks at 32 bits in all calls here.
-fn rule(argument: u8, conditions: &[(SeccompCmpOp, u64)]) -> Result<SeccompRule, BackendError> {
-    let condition = |(operator, value): &(SeccompCmpOp, u64)| {
-        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
+/// Making a file, named or not, that has one of the bits in its mode from the start.
+fn creating_set_id(flags: u8, mode: u8) -> Result<Vec<SeccompRule>, BackendError> {
+    // O_TMPFILE is this bit and O_DIRECTORY.
+    let unnamed = libc::O_TMPFILE & !libc::O_DIRECTORY;
+    let making = [libc::O_CREAT, unnamed].map(|flag| flag as u64);
+    let cases = making.into_iter().flat_map(|flag| SET_ID.map(|bit| (flag, bit)));
+    cases.map(|(flag, bit)| rule(&[(flags, MaskedEq(flag), flag), (mode, MaskedEq(bit), bit)])).collect()
+}
+
+/// All of `conditions` on arguments, of which the kernel looks at 32 bits in all calls here.
+fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, BackendError> {
+    let condition = |(argument, operator, value): &(u8, SeccompCmpOp, u64)| {
+        SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
     };
     SeccompRule::new(conditions.iter().map(condition).collect::<Result<_, _>>()?)
 }
@@ -184,8 +265,10 @@ fn preamble() -> Vec<sock_filter> {
     // `nr` is the first field of struct seccomp_data. What the number means depends on the architecture, which the
     // compiled list checks: a call of another one than this program's ends the process.
     let mut code = vec![sock_filter { code: load, jt: 0, jf: 0, k: 0 }];
-    // Its flags are in memory, where a filter cannot look. The C library then uses clone, as on older kernels.
-    code.extend([sock_filter { code: jump_if_equal, jt: 0, jf: 1, k: libc::SYS_clone3 as u32 }, unknown.clone()]);
+    // Their flags are in memory, where a filter cannot look. Libraries then use clone and openat, as on older kernels.
+    for call in [libc::SYS_clone3, libc::SYS_openat2] {
+        code.extend([sock_filter { code: jump_if_equal, jt: 0, jf: 1, k: call as u32 }, unknown.clone()]);
+    }
     #[cfg(target_arch = "x86_64")]
     {
         // The calls of this ABI have other numbers than those of the list, and nobody uses it.

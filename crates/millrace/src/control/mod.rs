@@ -5,12 +5,13 @@
 
 mod client;
 mod flow;
+mod reload;
 mod rpc;
 mod server;
 
-pub use crate::config::ReloadReport;
 pub use client::{Client, ClientError};
 pub use flow::{Flow, Flows};
+pub use reload::ReloadReport;
 pub use server::Server;
 
 use crate::confine::Confined;

@@ -7,7 +7,7 @@ mod tables;
 
 use crate::cli::{CtlOptions, CtlRequest, StatsOptions};
 use crate::config::default_control_socket;
-use crate::control::{Client, ClientError};
+use crate::control::{Client, ClientError, ReloadReport};
 use engine::stats::Snapshot;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -25,6 +25,9 @@ pub enum CtlError {
     /// It could not be written.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
+    /// It was printed, and it tells of a failure.
+    #[error("the reload failed in {0} of its actions; the rest was done")]
+    Reload(usize),
 }
 
 /// Does what the command line says, and prints to `out`.
@@ -70,11 +73,12 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Version => "version",
     };
     let result = Client::connect(socket)?.call(method)?;
-    if json {
-        writeln!(out, "{result}")?;
-        return Ok(());
-    }
+    let failed = match request {
+        CtlRequest::Reload => read::<ReloadReport>(result.clone())?.failed(),
+        _ => 0,
+    };
     let text = match request {
+        _ if json => result.to_string(),
         CtlRequest::Ports => tables::ports(&read::<Vec<_>>(result)?),
         CtlRequest::Stats(_) => tables::stats(&read(result)?),
         CtlRequest::Workers => tables::workers(&read::<Vec<_>>(result)?),
@@ -84,12 +88,12 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Aggregation => aggregation::show(&read(result)?),
         CtlRequest::Flows => flows::show(&read(result)?),
         CtlRequest::Confinement => tables::confinement(&read(result)?),
-        CtlRequest::Reload => tables::reload(&read(result)?),
+        CtlRequest::Reload => read::<ReloadReport>(result)?.items().join("\n"),
         CtlRequest::Shutdown => "The switch is stopping.".to_owned(),
         CtlRequest::Version => tables::version(&read(result)?),
     };
     writeln!(out, "{text}")?;
-    Ok(())
+    if failed == 0 { Ok(()) } else { Err(CtlError::Reload(failed)) }
 }
 
 fn read<T: DeserializeOwned>(result: Value) -> Result<T, ClientError> {

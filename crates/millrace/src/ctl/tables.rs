@@ -2,10 +2,10 @@
 
 use super::rates::Rates;
 use crate::confine::Confined;
-use crate::control::{Drops, PortSummary, ReloadReport, Version};
+use crate::control::{Drops, PortSummary, Version};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use engine::stats::{MacEntry, MappingStats, Snapshot, WorkerStats};
+use engine::stats::{MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 
 /// A table whose columns from `numbers` on are numbers.
 pub(super) fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
@@ -59,7 +59,19 @@ pub(super) fn stats(snapshot: &Snapshot) -> String {
             ]);
         }
     }
-    format!("Up for {:.0} s.\n{}", snapshot.uptime_seconds, text(&out))
+    let learning = learning(&snapshot.ports).map(|table| format!("\n\n{}", text(&table))).unwrap_or_default();
+    format!("Up for {:.0} s.\n{}{learning}", snapshot.uptime_seconds, text(&out))
+}
+
+/// What bridges learn from ports, if any port is in one.
+fn learning(ports: &[PortStats]) -> Option<Table> {
+    let mut out = table(&["PORT", "LEARNED", "LIMIT", "OVER LIMIT", "NO ROOM", "FLOODED"], 1..6);
+    for (port, learning) in ports.iter().filter_map(|port| Some((port, port.learning.as_ref()?))) {
+        let counts = [learning.over_limit, learning.no_room, learning.flooded].map(|frames| frames.to_string());
+        let addresses = [learning.learned, learning.limit].map(|addresses| addresses.to_string());
+        out.add_row([port.name.clone()].into_iter().chain(addresses).chain(counts));
+    }
+    (out.row_count() > 0).then_some(out)
 }
 
 pub(super) fn rates(rates: &Rates) -> String {
@@ -88,11 +100,12 @@ pub(super) fn rates(rates: &Rates) -> String {
 }
 
 pub(super) fn workers(workers: &[WorkerStats]) -> String {
-    let header = ["WORKER", "CPU", "IDLE", "BUSY", "SLEEPS", "PACKETS", "CYCLES/PACKET", "QUEUES", "STAGES"];
+    let header = ["WORKER", "CPU", "IDLE", "BUSY", "SLEEPS", "PACKETS", "CYCLES/PACKET", "STATE", "QUEUES", "STAGES"];
     let mut out = table(&header, 3..7);
     for worker in workers {
         let cycles = worker.busy_cycles + worker.idle_cycles;
         let stages = worker.stage_cycles_per_packet.iter();
+        let hangs = |time: f64| format!("hangs for {time:.1} s at {}", worker.place);
         out.add_row([
             worker.index.to_string(),
             worker.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()),
@@ -101,6 +114,7 @@ pub(super) fn workers(workers: &[WorkerStats]) -> String {
             worker.sleeps.to_string(),
             worker.packets.to_string(),
             ratio(worker.busy_cycles, worker.packets).map_or("-".to_owned(), |cost| format!("{cost:.0}")),
+            worker.hung_seconds.map_or("runs".to_owned(), hangs),
             worker.queues.join(" "),
             stages.map(|(stage, cost)| format!("{stage} {cost:.0}")).collect::<Vec<_>>().join(", "),
         ]);
@@ -194,35 +208,6 @@ pub(super) fn confinement(confined: &Confined) -> String {
     if confined.places.is_empty() { text(&layers) } else { format!("{}\n\n{}", text(&layers), text(&places)) }
 }
 
-pub(super) fn reload(report: &ReloadReport) -> String {
-    let mut lines = Vec::new();
-    let named = [
-        ("added", &report.added),
-        ("removed", &report.removed),
-        ("reopened", &report.reopened),
-        ("kept", &report.kept),
-    ];
-    for (what, ports) in named {
-        if !ports.is_empty() {
-            lines.push(format!("Ports {what}: {}", ports.join(", ")));
-        }
-    }
-    if report.forwarding_changed {
-        lines.push("Patches, bridges, VLANs, mappings or aggregation changed.".to_owned());
-    }
-    if report.workers_changed {
-        lines.push("Workers changed.".to_owned());
-    }
-    lines.extend(
-        report
-            .needs_restart
-            .iter()
-            .map(|section| format!("[{section}] changed: this takes effect when the switch is started again.")),
-    );
-    lines.extend(report.warnings.iter().map(|warning| format!("Warning: {warning}")));
-    if lines.is_empty() { "Nothing changed.".to_owned() } else { lines.join("\n") }
-}
-
 pub(super) fn version(version: &Version) -> String {
     format!("{} {}", version.name, version.version)
 }
@@ -254,7 +239,7 @@ fn scaled(number: f64) -> String {
 mod tests {
     use super::*;
     use crate::confine::Place;
-    use engine::stats::{PortStats, QueueStats};
+    use engine::stats::{LearningStats, QueueStats};
 
     #[test]
     fn numbers_are_scaled_to_three_digits() {
@@ -277,6 +262,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_bridge_does_not_learn_is_shown() {
+        let learning = LearningStats { learned: 3, limit: 4, over_limit: 5, no_room: 6, flooded: 7 };
+        let port = PortStats { name: "a".into(), learning: Some(learning), ..PortStats::default() };
+        let shown = stats(&Snapshot { ports: vec![port], ..Snapshot::default() });
+        let last: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(last, ["a", "3", "4", "5", "6", "7"], "{shown}");
+    }
+
+    #[test]
+    fn a_worker_that_hangs_is_shown_where_it_does() {
+        let place = "port \"a\" queue 0 (transmit)".to_owned();
+        let hangs = WorkerStats { place: place.clone(), hung_seconds: Some(1.24), ..WorkerStats::default() };
+        let shown = workers(&[WorkerStats { place, ..WorkerStats::default() }, hangs]);
+        let rows: Vec<&str> = shown.lines().collect();
+        assert!(rows[1].contains("runs") && !rows[1].contains("transmit"), "{shown}");
+        assert!(rows[2].contains("hangs for 1.2 s at port \"a\" queue 0 (transmit)"), "{shown}");
+    }
+
+    #[test]
     fn confinement_names_what_is_left() {
         let off = confinement(&Confined::default());
         assert!(!off.contains("WITHIN REACH") && off.lines().count() == 4, "{off}");
@@ -285,13 +289,5 @@ mod tests {
         let confined = Confined { enabled: true, capabilities, places: vec![place], ..Confined::default() };
         let shown = confinement(&confined);
         assert!(shown.contains("CAP_NET_RAW") && shown.lines().last().unwrap().contains("/run/m"), "{shown}");
-    }
-
-    #[test]
-    fn an_empty_reload_says_so() {
-        assert_eq!(reload(&ReloadReport::default()), "Nothing changed.");
-        let report =
-            ReloadReport { added: vec!["a".into()], needs_restart: vec!["metrics".into()], ..Default::default() };
-        assert!(reload(&report).starts_with("Ports added: a\n[metrics] changed"));
     }
 }

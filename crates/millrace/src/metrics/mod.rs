@@ -3,6 +3,7 @@
 mod aggregation;
 mod datapath;
 mod http;
+mod learning;
 mod text;
 
 pub use text::render;

@@ -2,8 +2,8 @@ use super::*;
 use crate::confine::Confined;
 use crate::control::ReloadReport;
 use engine::stats::{
-    AggregationFlow, AggregationPort, AggregationSide, AggregationStats, BURST_BOUNDS, DatapathStats, MacEntry,
-    NextHopStats, PortStats, QueueStats, Snapshot, WorkerStats,
+    AggregationFlow, AggregationPort, AggregationSide, AggregationStats, BURST_BOUNDS, DatapathStats, LearningStats,
+    MacEntry, NextHopStats, PortStats, QueueStats, Snapshot, WorkerStats,
 };
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -26,6 +26,8 @@ impl Handler for Switch {
             queues: vec![QueueStats::default(), queue],
             drops: [("no_buffer".to_owned(), 7)].into(),
             neighbours_answered: 6,
+            cut_short: 11,
+            learning: Some(LearningStats { learned: 3, over_limit: 8, flooded: 9, ..LearningStats::default() }),
             ..PortStats::default()
         };
         let worker = WorkerStats {
@@ -79,6 +81,10 @@ fn the_page_has_every_metric_and_ends_as_it_must() {
         "millrace_queue_tx_packets_total{port=\"a\",queue=\"1\"} 3",
         "millrace_queue_tx_bytes_total{port=\"a\",queue=\"0\"} 0",
         "millrace_port_neighbours_answered_total{port=\"a\",driver=\"tap\"} 6",
+        "millrace_port_cut_short_total{port=\"a\",driver=\"tap\"} 11",
+        "millrace_port_learned_addresses{port=\"a\"} 3",
+        "millrace_port_unlearned_over_limit_total{port=\"a\"} 8",
+        "millrace_port_flooded_total{port=\"a\"} 9",
         "millrace_port_up{port=\"a\",driver=\"tap\"} 1",
         "millrace_port_drops_total{port=\"a\",reason=\"no_buffer\"} 7",
         "# TYPE millrace_queue_rx_burst_packets histogram",

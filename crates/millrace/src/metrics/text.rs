@@ -1,6 +1,6 @@
 //! A snapshot as OpenMetrics text.
 
-use super::{aggregation, datapath};
+use super::{aggregation, datapath, learning};
 use engine::stats::{BURST_BOUNDS, PortStats, QueueStats, Snapshot, WorkerStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -47,6 +47,7 @@ impl Collector for Page {
             datapath::encode(&mut encoder, stats)?;
         }
         ports(&mut encoder, &snapshot.ports)?;
+        learning::encode(&mut encoder, &snapshot.ports)?;
         queues(&mut encoder, &snapshot.ports)?;
         workers(&mut encoder, &snapshot.workers)
     }
@@ -87,6 +88,10 @@ fn ports(encoder: &mut DescriptorEncoder<'_>, ports: &[PortStats]) -> fmt::Resul
     let help = "ARP requests and neighbour solicitations for the switch's addresses that were answered";
     let answered = ("port_neighbours_answered", help, MetricType::Counter);
     family(encoder, answered, ports, labels, |port, sample| count(sample, port.neighbours_answered))?;
+
+    let help = "Bursts from the port's guest that ended early, as they had cost enough";
+    let cut_short = ("port_cut_short", help, MetricType::Counter);
+    family(encoder, cut_short, ports, labels, |port, sample| count(sample, port.cut_short))?;
 
     let drops = ("port_drops", "Frames that ended at the port without being sent", MetricType::Counter);
     let reasons = ports.iter().flat_map(|port| port.drops.iter().map(move |(reason, frames)| (port, reason, *frames)));
@@ -144,6 +149,10 @@ fn workers(encoder: &mut DescriptorEncoder<'_>, workers: &[WorkerStats]) -> fmt:
             count(sample, read(worker))
         })?;
     }
+    let hung = ("worker_hung_seconds", "How long the worker has made no round, if it hangs", MetricType::Gauge);
+    family(encoder, hung, workers, labels, |worker, sample| {
+        sample.encode_gauge(&worker.hung_seconds.unwrap_or_default())
+    })?;
     let stages = workers.iter().flat_map(|worker| {
         worker.stage_cycles_per_packet.iter().map(move |(stage, cycles)| (worker.index, stage, *cycles))
     });

@@ -184,9 +184,11 @@ impl<'d> Agent<'d> {
         })
     }
 
-    /// Takes what is to be sent to a controller.
-    pub(super) fn output(&self, id: ConnectionId) -> Vec<u8> {
-        self.book.state().switch.output(id).map(std::mem::take).unwrap_or_default()
+    /// Takes what is to be sent to a controller; whether there is more for it when it has read that.
+    pub(super) fn output(&self, id: ConnectionId) -> (Vec<u8>, bool) {
+        let switch = &mut self.book.state().switch;
+        let output = switch.output(id).map(std::mem::take).unwrap_or_default();
+        (output, switch.is_busy(id))
     }
 
     /// Asks a controller for a sign of life.
@@ -199,7 +201,7 @@ impl State {
     /// Wakes those who have something to send.
     fn ring(&mut self) {
         for (id, bell) in &self.bells {
-            if self.switch.output(*id).is_some_and(|output| !output.is_empty()) {
+            if self.switch.has_output(*id) {
                 let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
             }
         }

@@ -3,7 +3,7 @@
 use super::TICK;
 use super::agent::Agent;
 use crate::serve::Connection;
-use openflow::{Closed, ConnectionId};
+use openflow::ConnectionId;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const ASK_AFTER: Duration = Duration::from_secs(15);
 /// See above.
 const GONE_AFTER: Duration = Duration::from_secs(60);
 
-/// Time that a controller has to read an answer.
+/// Time that a controller has to read what it is sent at once: an answer, or a piece of a long one. It is gone if it does not.
 const WRITE: Duration = Duration::from_secs(5);
 
 /// Serves one controller until it goes, or does what it must not; whether it was one at all.
@@ -37,18 +37,26 @@ fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, bell: &Own
     loop {
         // Before the output is taken: what comes later rings again.
         let _ = rustix::io::read(bell, &mut [0; 8]);
-        if connection.write_all(&agent.output(id), Instant::now() + WRITE).is_err() || !open {
-            return;
+        let (output, more) = agent.output(id);
+        match connection.write_all(&output, Instant::now() + WRITE) {
+            Ok(()) if open => {}
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                tracing::warn!("a controller is disconnected: it does not read what it is sent");
+                return;
+            }
+            _ => return,
+        }
+        // Who has not read its answers is not asked for more requests.
+        if more {
+            open = receive(agent, id, &[]);
+            continue;
         }
         match connection.read_unless(&mut buffer, Instant::now() + TICK, bell.as_fd()) {
             Ok(None) => {}
             Ok(Some(0)) => return,
             Ok(Some(len)) => {
                 (heard, asked) = (Instant::now(), false);
-                if let Err(reason) = receive(agent, id, &buffer[..len]) {
-                    tracing::warn!(%reason, "a controller is disconnected");
-                    open = false;
-                }
+                open = receive(agent, id, &buffer[..len]);
             }
             Err(error) if error.kind() == ErrorKind::TimedOut => {}
             Err(_) => return,
@@ -63,13 +71,16 @@ fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, bell: &Own
     }
 }
 
-/// Does what a controller asks for, up to each barrier before what follows it.
-fn receive(agent: &Agent<'_>, id: ConnectionId, mut bytes: &[u8]) -> Result<(), Closed> {
+/// Does what a controller asks for, up to each barrier before what follows it; whether the channel stays open.
+fn receive(agent: &Agent<'_>, id: ConnectionId, mut bytes: &[u8]) -> bool {
     loop {
-        let left = agent.act(|switch, now| switch.receive(id, bytes, now).map(|()| switch.is_left(id)))?;
-        if !left {
-            return Ok(());
+        match agent.act(|switch, now| switch.receive(id, bytes, now).map(|()| switch.is_left(id))) {
+            Ok(true) => bytes = &[],
+            Ok(false) => return true,
+            Err(reason) => {
+                tracing::warn!(%reason, "a controller is disconnected");
+                return false;
+            }
         }
-        bytes = &[];
     }
 }

@@ -31,7 +31,7 @@ fn ready(daemon: Daemon) -> Daemon {
     daemon
 }
 
-fn require_root() {
+pub(super) fn require_root() {
     assert!(rustix::process::geteuid().is_root(), "this test needs root: privileges are what it looks at");
 }
 
@@ -92,7 +92,7 @@ fn all_threads_are_confined_and_so_are_those_of_a_reload() {
     let more =
         ONE.replace("{name='s'", "{name='b', driver='vhost-user', socket='b.sock', record-to='b.pcap'}, {name='s'");
     let report = reload(&daemon, directory.path(), &more).unwrap();
-    assert!(report.starts_with("Ports added: b\n") && !report.contains("cannot"), "{report}");
+    assert!(report.starts_with("added port b\n") && !report.contains("cannot"), "{report}");
     let _guest = UnixStream::connect(directory.path().join("b.sock")).unwrap();
     assert!(directory.path().join("b.pcap").exists());
     assert_confined(&daemon, KEPT);
@@ -126,7 +126,7 @@ fn a_path_elsewhere_is_refused_by_name_and_granted_by_the_configuration() {
     }
     assert!(!text(&daemon.ctl(&["ports"]).stdout).contains("\nb "), "a refused reload changes nothing");
     let report = reload(&daemon, here.path(), &format!("{ONE}\nconfinement.enabled = false")).unwrap();
-    assert!(report.contains("[confinement] changed: this takes effect when the switch is started again."), "{report}");
+    assert!(report.contains("[confinement] changed, which takes effect when the switch is started again"), "{report}");
     drop(daemon);
 
     fs::remove_file(here.path().join("c.sock")).unwrap();
@@ -134,7 +134,7 @@ fn a_path_elsewhere_is_refused_by_name_and_granted_by_the_configuration() {
     let daemon = start(here.path(), &format!("{ONE}{granted}"));
     for (options, _) in &cases[..2] {
         let report = reload(&daemon, here.path(), &format!("{}{granted}", with(options))).unwrap();
-        assert!(!report.contains("Warning: port"), "{report}");
+        assert!(!report.contains("FAILED"), "{report}");
     }
     assert!(elsewhere.path().join("b.pcap").exists());
 }
@@ -166,7 +166,7 @@ fn taps_and_packet_sockets_come_with_a_reload() {
     let daemon = ready(Daemon::start_by(unshare, directory.path(), ONE));
     let more = "{name='t', driver='tap', queues=2}, {name='p', driver='af_packet', interface='lo'}, {name='s'";
     let report = reload(&daemon, directory.path(), &ONE.replace("{name='s'", more)).unwrap();
-    assert!(report.starts_with("Ports added: t, p\n"), "{report}");
+    assert!(report.starts_with("added port t\nadded port p\n"), "{report}");
     let ports: serde_json::Value = serde_json::from_slice(&daemon.ctl(&["ports", "--json"]).stdout).unwrap();
     let up = |name: &str| ports.as_array().unwrap().iter().any(|port| port["name"] == name && port["up"] == true);
     assert!(up("t") && up("p"), "{ports}");
@@ -213,6 +213,6 @@ fn without_confinement_all_is_as_it_was() {
     assert!(!state.enabled && !state.landlock.active && !state.seccomp.active, "{state:?}");
     let more = format!("{{name='b', driver='vhost-user', socket='{away}/b.sock'}}, {{name='s'");
     let report = reload(&daemon, here.path(), &off.replace("{name='s'", &more)).unwrap();
-    assert!(report.starts_with("Ports added: b\n"), "{report}");
+    assert!(report.starts_with("added port b\n"), "{report}");
     UnixStream::connect(elsewhere.path().join("b.sock")).unwrap();
 }

@@ -1,7 +1,9 @@
 //! The program as its users meet it: as a process.
 
+mod capabilities;
 mod confinement;
 
+use engine::reload::Step;
 use millrace::control::{Client, ReloadReport};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -77,7 +79,7 @@ impl Drop for Daemon {
 }
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !done() {
         assert!(Instant::now() < deadline, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(10));
@@ -130,8 +132,21 @@ fn a_switch_answers_reloads_and_stops() {
     fs::write(&file, old.replace("}]\npatch", "}, {name='c', driver='sink'}]\npatch")).unwrap();
     let mut client = Client::connect(&daemon.socket).unwrap();
     let report: ReloadReport = client.call_as("reload").unwrap();
-    assert_eq!((report.added.as_slice(), report.kept.len()), (&["c".to_owned()][..], 2));
+    assert_eq!((report.ports(Step::Added), report.ports(Step::Kept)), (vec!["c"], vec!["a", "b"]));
     assert_eq!(report.warnings.len(), 1, "c is in no patch");
+
+    // A port that is new and whose file can't be written is told, by the exit status too.
+    let failing = "}, {name='c', driver='sink'}, {name='d', driver='sink', record-to='gone/d.pcap'}]\npatch";
+    fs::write(&file, old.replace("}]\npatch", failing)).unwrap();
+    for arguments in [&["reload"][..], &["reload", "--json"]] {
+        fs::write(&file, old.replace("}]\npatch", failing)).unwrap();
+        let failed = daemon.ctl(arguments);
+        assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+        assert!(text(&failed.stdout).contains("cannot record to "), "{failed:?}");
+        assert!(text(&failed.stderr).contains("the reload failed in 1 of its actions"), "{failed:?}");
+        fs::write(&file, old.replace("}]\npatch", "}, {name='c', driver='sink'}]\npatch")).unwrap();
+        assert_eq!(daemon.ctl(&["reload"]).status.code(), Some(0));
+    }
 
     fs::write(&file, "port = 1").unwrap();
     let refused = daemon.ctl(&["reload"]);
@@ -141,7 +156,12 @@ fn a_switch_answers_reloads_and_stops() {
     fs::write(&file, old).unwrap();
     let mut log = BufReader::new(daemon.child.stderr.take().unwrap()).lines();
     daemon.signal(Signal::HUP);
-    assert!(log.any(|line| line.unwrap().contains("removed: [\"c\"]")), "SIGHUP did not reload");
+    assert!(
+        log.any(|line| line
+            .unwrap()
+            .contains("reloaded: removed port c; changed worker 0 (queues); kept 2 ports, 1 patch")),
+        "SIGHUP did not reload"
+    );
 
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(), 0);

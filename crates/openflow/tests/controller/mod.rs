@@ -136,9 +136,13 @@ impl Rig {
         self.switch.receive(id, bytes, self.now)
     }
 
-    /// What the switch has sent.
+    /// What the switch has sent, to a controller that reads all of it.
     pub fn take(&mut self, id: ConnectionId) -> Vec<Received> {
-        let bytes = std::mem::take(self.switch.output(id).unwrap());
+        let mut bytes = std::mem::take(self.switch.output(id).unwrap());
+        while self.switch.is_busy(id) {
+            self.switch.receive(id, &[], self.now).unwrap();
+            bytes.append(self.switch.output(id).unwrap());
+        }
         let mut rest = &bytes[..];
         let mut messages = Vec::new();
         while !rest.is_empty() {

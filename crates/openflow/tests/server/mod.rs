@@ -55,8 +55,15 @@ fn serve(mut stream: impl Stream, switch: &Mutex<Switch>, stop: &AtomicBool, sta
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(_) => open = false,
         }
-        let output = std::mem::take(switch.lock().unwrap().output(id).unwrap());
-        open &= stream.write_all(&output).is_ok();
+        loop {
+            let output = std::mem::take(switch.lock().unwrap().output(id).unwrap());
+            open &= stream.write_all(&output).is_ok();
+            let mut switch = switch.lock().unwrap();
+            if !open || !switch.is_busy(id) {
+                break;
+            }
+            open = switch.receive(id, &[], start.elapsed().as_millis() as Millis).is_ok();
+        }
     }
     switch.lock().unwrap().disconnect(id);
 }
@@ -129,7 +136,7 @@ impl Server {
     pub fn ofctl_raw(&self, command: &str, arguments: &[&str]) -> Output {
         let mut ofctl = Command::new("ovs-ofctl");
         let (command, options) = command.split_once(' ').unwrap_or((command, ""));
-        ofctl.args(["-O", "OpenFlow13", "-t", "10"]).args(options.split_whitespace());
+        ofctl.args(["-O", "OpenFlow13", "-t", "120"]).args(options.split_whitespace());
         ofctl.arg(command).arg(&self.tcp).args(arguments);
         run(ofctl)
     }

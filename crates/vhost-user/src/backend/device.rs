@@ -3,11 +3,11 @@
 //! Messages come in any order, so each one only changes what is known; then the queues that it concerns are looked at
 //! again. A queue that runs is stopped before anything about it changes, and goes on where it stopped.
 
-use super::ring::{Ring, StartError};
+use super::ring::{Kick, Ring, StartError};
 use super::slots::Repeats;
-use super::{Options, Queues};
+use super::{Options, Queues, Wire};
 use crate::descriptors::Exhausted;
-use crate::event::EventError;
+use crate::event::{Event, EventError};
 use crate::journal::Journal;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -63,6 +63,8 @@ pub(super) struct Device {
     /// The frontend asked how many queue pairs there are.
     pub(super) counted: bool,
     described: String,
+    /// What others notice of what was done since this was asked for last, see [`super::pace`].
+    effort: u32,
 }
 
 impl Device {
@@ -80,7 +82,13 @@ impl Device {
             protocol_features: 0,
             counted: false,
             described: String::new(),
+            effort: 0,
         }
+    }
+
+    /// How much others had to notice of the device since this was asked last, in restarts of a queue.
+    pub(super) fn take_effort(&mut self) -> u32 {
+        std::mem::take(&mut self.effort)
     }
 
     /// What is offered. MQ is offered without the control queue that virtio wants with it: the frontend has that queue
@@ -159,6 +167,7 @@ impl Device {
         &mut self,
         build: impl FnOnce(Option<&Memory>) -> Result<Memory, MemoryError>,
     ) -> Result<(), Refused> {
+        self.effort = self.effort.saturating_add(1);
         self.change_all(|device| {
             let before = device.memory.take();
             device.memory = Some(Arc::new(build(before.as_deref())?));
@@ -190,6 +199,42 @@ impl Device {
     pub(super) fn index(&self, index: u32) -> Result<usize, Refused> {
         let queues = self.rings.len();
         usize::try_from(index).ok().filter(|&at| at < queues).ok_or(Refused::NoSuchQueue { index, queues })
+    }
+
+    /// The guest kicks by this from now on. A ring that runs goes on.
+    pub(super) fn set_kick(&mut self, at: usize, kick: Kick) -> Result<(), Refused> {
+        let ring = &mut self.rings[at];
+        if ring.running {
+            let wire = match &kick {
+                Kick::Event(fd) => fd.try_clone().map(Some),
+                _ => Ok(None),
+            };
+            let same = matches!((&ring.kick, &kick), (Kick::Polled, Kick::Polled));
+            self.effort = self.effort.saturating_add(u32::from(!same));
+            if same || wire.is_ok_and(|wire| self.queues.rewire(at, Wire::Kick(wire)).is_ok()) {
+                ring.kick = kick;
+                return Ok(());
+            }
+        }
+        self.change(at, |ring| ring.kick = kick)
+    }
+
+    /// The guest is called by this from now on. A ring that runs goes on.
+    pub(super) fn set_call(&mut self, at: usize, call: Option<Arc<Event>>) -> Result<(), Refused> {
+        let ring = &mut self.rings[at];
+        if ring.running && self.queues.rewire(at, Wire::Call(call.clone())).is_ok() {
+            // What was used until now, the guest may have been told of by the descriptor that it had before.
+            call.iter().for_each(|call| call.notify());
+            ring.call = call;
+            return Ok(());
+        }
+        self.change(at, |ring| ring.call = call)
+    }
+
+    /// The ring goes on here. One that runs and started here has gone on already.
+    pub(super) fn set_base(&mut self, at: usize, base: u32) -> Result<(), Refused> {
+        let ring = &self.rings[at];
+        if ring.running && ring.base == base { Ok(()) } else { self.change(at, |ring| ring.base = base) }
     }
 
     /// Changes what is known of a ring, while it does not run.
@@ -235,7 +280,10 @@ impl Device {
                 ring.refused = None;
                 return;
             }
-            Ok(Some(setup)) => self.queues.start(at, setup).map_err(StartError::Setup),
+            Ok(Some(setup)) => {
+                self.effort = self.effort.saturating_add(self.queues.weight());
+                self.queues.start(at, setup).map_err(StartError::Setup)
+            }
             Err(e) => Err(e),
         };
         match started {

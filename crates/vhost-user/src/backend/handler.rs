@@ -103,8 +103,7 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
         let at = self.index(index)?;
-        self.change(at, |ring| ring.base = base)?;
-        Ok(())
+        Ok(self.set_base(at, base)?)
     }
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
@@ -123,15 +122,13 @@ impl VhostUserBackendReqHandlerMut for Device {
             Some(file) => Kick::Event(event(file)?),
             None => Kick::Polled,
         };
-        self.change(at, |ring| ring.kick = kick)?;
-        Ok(())
+        Ok(self.set_kick(at, kick)?)
     }
 
     fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let at = self.index(index.into())?;
         let call = fd.map(event).transpose()?.map(Arc::new);
-        self.change(at, |ring| ring.call = call)?;
-        Ok(())
+        Ok(self.set_call(at, call)?)
     }
 
     fn set_vring_err(&mut self, index: u8, _: Option<File>) -> Result<()> {

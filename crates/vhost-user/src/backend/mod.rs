@@ -1,5 +1,6 @@
 //! The device role: serves a frontend on a socket, and hands its queues to their owner.
 
+mod backoff;
 mod control;
 mod device;
 mod handler;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use virtqueue::memory::Memory;
 use virtqueue::{QueueConfig, SetupError};
 
-pub use service::Service;
+pub use service::{Hangup, Service};
 
 /// Where and how to serve.
 #[derive(Clone, Debug)]
@@ -72,11 +73,31 @@ pub trait Queues: Send + Sync {
     /// the queue has stopped, then; the session ends.
     fn stop(&self, index: usize) -> Result<Option<u32>, String>;
 
+    /// Queue `index`, which runs, has another descriptor. Gives it back if that can't be while the queue runs; the queue
+    /// is stopped and started again, then.
+    fn rewire(&self, _index: usize, wire: Wire) -> Result<(), Wire> {
+        Err(wire)
+    }
+
+    /// How much others notice when a queue is started or stopped: so many times as much as of a queue that workers only
+    /// look at. A frontend may have it done the less often.
+    fn weight(&self) -> u32 {
+        1
+    }
+
     /// The frontend is gone. Every queue that ran was stopped before.
     fn disconnected(&self, reason: &str);
 
     /// The state of the session in words, whenever it changed.
     fn describe(&self, line: String);
+}
+
+/// What a guest and a queue notify each other by, see [`QueueSetup`].
+#[derive(Debug)]
+#[allow(missing_docs)] // As the fields of the same names.
+pub enum Wire {
+    Kick(Option<Event>),
+    Call(Option<Arc<Event>>),
 }
 
 /// All that it takes to run a queue.

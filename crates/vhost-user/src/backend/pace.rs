@@ -1,70 +1,50 @@
-//! How soon the next session may begin, and what is said about the last one.
+//! How fast a frontend may have its queues restarted. Each restart takes a little of the workers that others need, too.
 //!
-//! A frontend that is refused tends to come back at once, thousands of times per second, each time for the same reason. Each
-//! session costs us more than it costs the frontend, and each line the disk. So sessions that end as soon as they began make
-//! the next one wait, longer each time; a guest that ran for a while comes back without waiting.
+//! A frontend that goes on and on is slowed down by having its next message wait, on its own thread. Connecting again does
+//! not help it: the pace belongs to the socket.
 
-use super::session::Ending;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// A session that lasted for so long was one.
-const CALM: Duration = Duration::from_secs(1);
+/// Restarts that may come at once: all queues of the largest device, a few times over.
+const AT_ONCE: f64 = 1024.0;
 
-const SHORTEST: Duration = Duration::from_millis(1);
+/// Restarts a second that go on for ever. At some ten microseconds each they take less than a hundredth of a worker.
+const A_SECOND: f64 = 512.0;
 
-/// Longest pause after a frontend that left by itself, as one does that is started again and again.
-const LONGEST_LEFT: Duration = Duration::from_millis(20);
-
-/// Longest pause after one that broke the rules or was disconnected.
-const LONGEST: Duration = Duration::from_secs(1);
-
-/// See the module.
-#[derive(Default)]
+/// The restarts that are left.
 pub(super) struct Pace {
-    pause: Duration,
-    /// Why the last session ended, and how many in a row did so.
-    last: Option<(String, u64)>,
+    left: f64,
+    at: Instant,
+    told: bool,
+}
+
+/// A frontend has to wait.
+#[derive(Debug, PartialEq)]
+pub(super) struct Wait {
+    pub(super) time: Duration,
+    /// For the first time since it kept to the pace.
+    pub(super) is_first: bool,
 }
 
 impl Pace {
-    /// Notes how a session ended. Returns what there is to say about it, unless that was said before: of the same end,
-    /// only the first one, the second, the fourth and so on are worth a line.
-    pub(super) fn ended(&mut self, lasted: Duration, ending: &Ending) -> Option<String> {
-        if lasted >= CALM {
-            *self = Pace::default();
-        } else {
-            let longest = if ending.left { LONGEST_LEFT } else { LONGEST };
-            self.pause = (self.pause * 2).clamp(SHORTEST, longest);
-        }
-        let reason = &ending.reason;
-        let times = match &mut self.last {
-            Some((last, times)) if last == reason => {
-                *times += 1;
-                *times
-            }
-            last => {
-                *last = Some((reason.clone(), 1));
-                1
-            }
-        };
-        match times {
-            1 => Some(format!("the vhost-user session ended: {reason}")),
-            _ if times.is_power_of_two() => {
-                let pause = self.pause;
-                Some(format!("the last {times} vhost-user sessions ended at once, the next waits {pause:?}: {reason}"))
-            }
-            _ => None,
-        }
+    pub(super) fn new(now: Instant) -> Pace {
+        Pace { left: AT_ONCE, at: now, told: false }
     }
 
-    /// How long the next session has to wait.
-    pub(super) fn pause(&self) -> Duration {
-        self.pause
+    /// A message has restarted queues so often; whether the next one has to wait.
+    pub(super) fn charge(&mut self, restarts: u32, now: Instant) -> Option<Wait> {
+        let regained = now.saturating_duration_since(self.at).as_secs_f64() * A_SECOND;
+        self.left = (self.left + regained).min(AT_ONCE);
+        self.at = now;
+        self.told &= self.left < AT_ONCE;
+        self.left -= f64::from(restarts);
+        let time = Duration::from_secs_f64((-self.left).max(0.0) / A_SECOND);
+        (!time.is_zero()).then(|| Wait { time, is_first: !std::mem::replace(&mut self.told, true) })
     }
 
-    /// Nothing was wrong with the last session.
-    pub(super) fn is_calm(&self) -> bool {
-        self.pause <= LONGEST_LEFT
+    /// In words.
+    pub(super) fn limit() -> String {
+        format!("{A_SECOND} times a second")
     }
 }
 
@@ -72,34 +52,30 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn ending(left: bool) -> Ending {
-        Ending { reason: if left { "it left" } else { "it lied" }.into(), left }
+    #[test]
+    fn a_burst_is_free_and_a_loop_is_not() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        assert_eq!(pace.charge(AT_ONCE as u32, start), None);
+        let mut now = start;
+        let mut said = 0;
+        for _ in 0..1000 {
+            let wait = pace.charge(1, now).expect("it has to wait");
+            said += u32::from(wait.is_first);
+            now += wait.time;
+        }
+        let (took, least) = ((now - start).as_secs_f64(), 999.0 / A_SECOND);
+        assert!((least..least * 1.1).contains(&took), "{took}");
+        assert_eq!(said, 1);
     }
 
     #[test]
-    fn liars_wait_longer_each_time_and_are_told_of_less_and_less() {
-        let mut pace = Pace::default();
-        let mut waited = Duration::ZERO;
-        let mut lines = 0;
-        for _ in 0..20 {
-            lines += usize::from(pace.ended(SHORTEST, &ending(false)).is_some());
-            assert!(pace.pause() > waited || pace.pause() == LONGEST);
-            waited = pace.pause();
-        }
-        assert_eq!((waited, lines), (LONGEST, 5));
-        assert!(pace.ended(SHORTEST, &ending(true)).is_some(), "another reason");
-    }
-
-    #[test]
-    fn who_leaves_waits_hardly_and_who_stayed_not_at_all() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.pause(), Duration::ZERO);
-        for _ in 0..20 {
-            pace.ended(SHORTEST, &ending(true));
-        }
-        assert_eq!(pace.pause(), LONGEST_LEFT);
-        pace.ended(SHORTEST, &ending(false));
-        pace.ended(CALM, &ending(false));
-        assert_eq!(pace.pause(), Duration::ZERO);
+    fn whoever_keeps_still_starts_afresh() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        assert!(pace.charge(2 * AT_ONCE as u32, start).unwrap().is_first);
+        let later = start + Duration::from_secs_f64(2.0 * AT_ONCE / A_SECOND);
+        assert_eq!(pace.charge(AT_ONCE as u32, later), None);
+        assert!(pace.charge(1, later).unwrap().is_first);
     }
 }

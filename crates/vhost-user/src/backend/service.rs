@@ -1,5 +1,6 @@
 //! One thread per socket: gets a connection, serves it, gets the next one.
 
+use super::backoff::Backoff;
 use super::control::Control;
 use super::device::Device;
 use super::pace::Pace;
@@ -40,7 +41,7 @@ impl Service {
         let thread = Thread { control: control.clone(), options, queues, journal };
         let thread = Builder::new()
             .name("vhost-user".into())
-            .spawn(move || thread.run(source, Pace::default()))
+            .spawn(move || thread.run(source))
             .map_err(|source| Error::System { action: "start a thread", source })?;
         Ok(Service { control, thread: Some(thread) })
     }
@@ -48,10 +49,21 @@ impl Service {
     /// Stops all queues, disconnects and returns when that is done. Dropping it does the same.
     pub fn stop(self) {}
 
+    /// What drops its connections.
+    pub fn hangup(&self) -> Hangup {
+        Hangup(self.control.clone())
+    }
+}
+
+/// Drops the connections of a service, also while that is being stopped.
+#[derive(Clone)]
+pub struct Hangup(Arc<Control>);
+
+impl Hangup {
     /// Drops the present connection, if there is one, for instance because the frontend broke a queue. It may connect
     /// again. Does not wait until it is done.
     pub fn disconnect(&self) {
-        self.control.disconnect();
+        self.0.disconnect();
     }
 }
 
@@ -79,28 +91,29 @@ struct Thread {
 }
 
 impl Thread {
-    fn run(&self, mut source: Source, mut pace: Pace) {
+    fn run(&self, mut source: Source) {
+        let mut pace = Pace::new(Instant::now());
+        let mut backoff = Backoff::default();
         while let Some(stream) = self.next(&mut source) {
-            if pace.is_calm() {
+            if backoff.is_calm() {
                 self.journal.info(format_args!("a vhost-user frontend connected"));
             }
             let began = Instant::now();
-            let ending = self.serve(stream);
-            let noted = pace.ended(began.elapsed(), &ending);
-            if let Some(line) = noted {
+            let ending = self.serve(stream, &mut pace);
+            if let Some(line) = backoff.ended(began.elapsed(), &ending) {
                 self.journal.info(format_args!("{line}"));
             }
             self.queues.disconnected(&ending.reason);
-            self.control.sleep(pace.pause());
+            self.control.sleep(backoff.pause());
         }
     }
 
-    fn serve(&self, stream: UnixStream) -> Ending {
+    fn serve(&self, stream: UnixStream, pace: &mut Pace) -> Ending {
         let stream = Arc::new(stream);
         self.control.begin(stream.clone());
         self.queues.connected();
         let device = Device::new(&self.options, self.queues.clone(), self.journal.clone());
-        let ending = session::serve(&stream, &self.control, device);
+        let ending = session::serve(&stream, &self.control, device, (pace, &self.journal));
         self.control.end();
         ending
     }

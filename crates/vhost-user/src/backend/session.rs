@@ -3,9 +3,12 @@
 use super::control::Control;
 use super::device::{Device, Refused};
 use super::inbox::{self, End, HEADER, Header};
+use super::pace::{Pace, Wait};
+use crate::journal::Journal;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use vhost::vhost_user::message::{FrontendReq, VhostUserHeaderFlag};
 use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures};
 
@@ -19,7 +22,8 @@ pub(super) struct Ending {
 
 /// Serves the frontend behind `stream` until it ends or breaks the rules; returns why it ended. No queue runs, and none
 /// of the frontend's memory and descriptors is held, when this returns.
-pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device) -> Ending {
+pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device, pace: (&mut Pace, &Journal)) -> Ending {
+    let (pace, journal) = pace;
     let device = Arc::new(Mutex::new(device));
     let mut handler = match stream.try_clone() {
         Ok(clone) => BackendReqHandler::from_stream(clone, device.clone()),
@@ -43,11 +47,21 @@ pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device) -> E
         } else {
             handler.handle_request()
         };
-        lock(&device).report();
+        let mut changed = lock(&device);
+        changed.report();
+        let wait = pace.charge(changed.take_effort(), Instant::now());
+        drop(changed);
         match done {
             Ok(()) => {}
             Err(Error::ReqHandlerError(refused)) => break format!("{header}: {refused}"),
             Err(e) => break format!("{header}: {e}"),
+        }
+        if let Some(Wait { time, is_first }) = wait {
+            if is_first {
+                let limit = Pace::limit();
+                journal.warn(format_args!("the frontend has queues restarted more than {limit}: its messages wait"));
+            }
+            control.sleep(time);
         }
     };
     let reason = match lock(&device).halt_all() {

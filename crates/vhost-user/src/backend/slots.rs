@@ -4,6 +4,7 @@
 //! added, and goes when it was removed as often.
 
 use super::device::{Device, Refused};
+use rustix::fs::fstat;
 use virtqueue::memory::{Memory, Region};
 
 /// A region, as ADD_MEM_REG and REM_MEM_REG name it.
@@ -39,6 +40,14 @@ impl Repeats {
     }
 }
 
+/// Whether these are the same parts of the same files at the same places.
+fn is_same(had: &[Region], wanted: &[Region]) -> bool {
+    let file = |region: &Region| fstat(&region.file).map(|stat| (stat.st_dev, stat.st_ino));
+    let place = |region: &Region| (region.guest_addr, region.user_addr, region.len, region.offset);
+    let same = |a: &Region, b: &Region| place(a) == place(b) && matches!((file(a), file(b)), (Ok(a), Ok(b)) if a == b);
+    had.len() == wanted.len() && wanted.iter().all(|wanted| had.iter().any(|had| same(had, wanted)))
+}
+
 impl Device {
     /// Adds a region, or notes that it was added once more.
     pub(super) fn add_region(&mut self, region: Region) -> Result<(), Refused> {
@@ -71,6 +80,9 @@ impl Device {
     pub(super) fn set_regions(&mut self, regions: Vec<Region>) -> Result<(), Refused> {
         self.check_memory(&regions)?;
         self.repeats = Repeats::default();
+        if self.memory().is_some_and(|memory| is_same(memory.regions(), &regions)) {
+            return Ok(());
+        }
         self.set_memory(|_| Memory::map(regions))
     }
 }

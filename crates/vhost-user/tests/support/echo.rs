@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vhost_user::backend::{QueueSetup, Queues};
+use vhost_user::backend::{QueueSetup, Queues, Wire};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::ordering::before_asking;
 use virtqueue::{BurstStorage, QueueConfig, SetupError};
@@ -15,6 +15,7 @@ pub enum Event {
     Connected,
     Started(usize, QueueConfig),
     Stopped(usize, u32),
+    Rewired(usize, &'static str),
     Disconnected(String),
 }
 
@@ -56,6 +57,8 @@ pub struct Echo {
     end: AtomicBool,
     /// Queues can't be stopped, as somebody has their buffers.
     pub held: AtomicBool,
+    /// Queues that run can be given other descriptors.
+    pub rewires: AtomicBool,
     /// Frames sent back so far.
     pub frames: AtomicU64,
     worker: Mutex<Option<JoinHandle<()>>>,
@@ -69,6 +72,7 @@ impl Echo {
             line: Mutex::default(),
             end: AtomicBool::new(false),
             held: AtomicBool::new(false),
+            rewires: AtomicBool::new(false),
             frames: AtomicU64::new(0),
             worker: Mutex::default(),
         });
@@ -177,6 +181,24 @@ impl Queues for Echo {
         }
         self.events.lock().unwrap().push_back(Event::Stopped(index, stopped));
         Ok(base)
+    }
+
+    fn rewire(&self, index: usize, wire: Wire) -> Result<(), Wire> {
+        if !self.rewires.load(Ordering::Relaxed) {
+            return Err(wire);
+        }
+        let name = match wire {
+            Wire::Kick(_) => "kick",
+            Wire::Call(call) => {
+                Self::lock(&self.pairs[index / 2], |pair| match index % 2 {
+                    0 => pair.receive.as_mut().expect("it runs").1 = call,
+                    _ => pair.transmit.as_mut().expect("it runs").1 = call,
+                });
+                "call"
+            }
+        };
+        self.events.lock().unwrap().push_back(Event::Rewired(index, name));
+        Ok(())
     }
 
     fn disconnected(&self, reason: &str) {

@@ -64,7 +64,7 @@ impl Guest {
             FrontendOptions { socket: socket.to_owned(), mode, queue_pairs: pairs, queue_sizes: SIZE.into(), features };
         let mut arena = Arena::new(4 << 20, false).unwrap();
         let stop = AtomicBool::new(false);
-        let (link, ends) = Link::establish(&options, &mut arena, Some(Duration::from_secs(20)), &stop).unwrap();
+        let (link, ends) = Link::establish(&options, &mut arena, Some(Duration::from_secs(120)), &stop).unwrap();
         assert!(link.negotiated().has(features), "everything wanted is offered");
         let end = |e: vhost_user::frontend::QueueEnd| (e.queue, e.kick, e.call);
         let ends = ends.into_iter().flat_map(|pair| [end(pair.receive), end(pair.transmit)]).collect();
@@ -113,7 +113,7 @@ impl Guest {
 
     /// Says the memory table, for the first time or again.
     pub fn share(&self, raw: &Raw) {
-        self.table().share(raw);
+        self.table().share(raw, 0);
     }
 
     pub fn table(&self) -> Table {
@@ -141,7 +141,7 @@ impl Guest {
 
     /// Sends `frames` on every pair and waits until all of them are back, in order and whole.
     pub fn exchange(&mut self, frames: u32) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         let goals: Vec<u32> = self.pairs.iter().map(|p| p.sent + frames).collect();
         while self.pairs.iter().zip(&goals).any(|(p, &goal)| p.received < goal) {
             for (number, goal) in goals.iter().enumerate() {
@@ -206,9 +206,15 @@ impl Guest {
 pub struct Table(Region);
 
 impl Table {
-    pub fn share(&self, raw: &Raw) {
+    /// Says it, with some regions more that nobody uses.
+    pub fn share(&self, raw: &Raw, more: u64) {
         let region = &self.0;
-        raw.send_table(&[[region.guest_addr, region.len, region.user_addr, region.offset]], &[region.file.as_fd()]);
+        let place = [region.guest_addr, region.len, region.user_addr, region.offset];
+        let unused = super::memfd(4096);
+        let fds: Vec<_> = [region.file.as_fd()].into_iter().chain((0..more).map(|_| unused.as_fd())).collect();
+        let places = (0..more).map(|number| [(1 << 40) + number * 4096, 4096, (1 << 41) + number * 4096, 0]);
+        let table: Vec<_> = [place].into_iter().chain(places).collect();
+        raw.send_table(&table, &fds);
     }
 }
 

@@ -66,7 +66,7 @@ impl Raw {
     /// The body of the next reply, or `None` if the connection ends.
     pub fn reply(&self) -> Option<Vec<u8>> {
         let mut stream = &self.0;
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut header = [0; 12];
         stream.read_exact(&mut header).ok()?;
         let mut body = vec![0; u32::from_ne_bytes(header[8..].try_into().unwrap()) as usize];
@@ -81,7 +81,7 @@ impl Raw {
     /// The peer hung up on us.
     pub fn is_closed(&self) -> bool {
         let mut stream = &self.0;
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut rest = Vec::new();
         match stream.read_to_end(&mut rest) {
             Ok(_) => true,
@@ -118,7 +118,7 @@ impl Witness {
     pub fn all_closed(mut self) {
         self.write = None;
         let mut polled = [PollFd::new(&self.read, PollFlags::IN)];
-        poll(&mut polled, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })).unwrap();
+        poll(&mut polled, Some(&Timespec { tv_sec: 60, tv_nsec: 0 })).unwrap();
         assert!(polled[0].revents().contains(PollFlags::HUP), "a descriptor that was sent is still open");
     }
 }

@@ -36,13 +36,15 @@ impl Access {
 /// The buffers of one chain, collected in order.
 pub(super) struct Chain {
     pub(super) buffers: Vec<Buffer>,
+    /// Descriptors that were read, those without a byte and bad ones included.
+    pub(super) descriptors: u32,
     /// All of them are mapped and have the right direction.
     pub(super) good: bool,
 }
 
 impl Chain {
     pub(super) fn new() -> Chain {
-        Chain { buffers: Vec::with_capacity(MAX_CHAIN.into()), good: true }
+        Chain { buffers: Vec::with_capacity(MAX_CHAIN.into()), descriptors: 0, good: true }
     }
 
     /// Length of all buffers together.
@@ -52,10 +54,12 @@ impl Chain {
 
     fn clear(&mut self) {
         self.buffers.clear();
+        self.descriptors = 0;
         self.good = true;
     }
 
     fn add(&mut self, memory: &Memory, access: Access, addr: u64, len: u32, flags: u16) {
+        self.descriptors += 1;
         if !access.allows(flags) {
             self.good = false;
         } else if len > 0 {
@@ -205,4 +209,25 @@ impl Chain {
             (skip < b.len).then(|| unsafe { Segment::new(b.ptr.add(skip as usize), b.len - skip) })
         }))
     }
+}
+
+/// Adds the frame in one run of bytes at `addr`, a virtio header included, to `burst`; false if it is none that can be
+/// carried. A chain that can be kept has a `place` in the burst, and an id.
+pub(super) fn push_long<'q>(
+    memory: &'q Memory,
+    burst: &mut Burst<'_, 'q>,
+    (addr, len): (u64, u32),
+    place: Option<(usize, u16)>,
+) -> bool {
+    let frame = len.wrapping_sub(NET_HEADER);
+    let Some(ptr) = memory.translate(addr, len.into()).filter(|_| (MIN_FRAME..=MAX_FRAME).contains(&frame)) else {
+        return false;
+    };
+    // SAFETY: the buffer was just checked to be mapped, by a memory that the burst borrows.
+    let frame = unsafe { Segment::new(ptr.as_ptr().add(NET_HEADER as usize), frame) };
+    match place {
+        None => burst.push(frame),
+        Some((place, id)) => burst.push_chain(frame, place, id),
+    }
+    true
 }

@@ -1,6 +1,7 @@
 //! Delivery of frames into posted buffers: the same for both ring formats but for how buffers are found and returned.
 
 use super::DropCounts;
+use super::budget::{Budget, cost};
 use super::lend::{self, Filled, Landing, Loan};
 use super::posted::{Posted, PostedQueue};
 use crate::config::{QueueConfig, features};
@@ -28,6 +29,8 @@ pub struct Delivered {
     pub no_buffers: u32,
     /// Frames dropped because they are longer than the guest's buffers, without mergeable buffers.
     pub too_long: u32,
+    /// Frames dropped because the guest's buffers are in so many pieces that one call has no time for them.
+    pub over_budget: u32,
 }
 
 /// What differs between the ring formats on a receive queue.
@@ -35,9 +38,9 @@ pub(super) trait Ring {
     /// The state of the used side.
     type Used;
     fn used(&self) -> &Self::Used;
-    /// Reads buffers that the guest posted until `wanted` of them are at hand, or there are no more. `fetch` asks for
-    /// their first lines, to be written here.
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool) -> Result<(), Fatal>;
+    /// Reads buffers that the guest posted until `wanted` of them are at hand, or there are no more, or `budget` is spent.
+    /// `fetch` asks for their first lines, to be written here.
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal>;
     /// Returns the chain that ends with `last`, with `written` bytes in it.
     fn put_used(&self, last: Posted, written: u32);
     /// Makes all that was returned visible at once.
@@ -48,6 +51,9 @@ pub(super) trait Ring {
 pub struct Receiveq<R> {
     ring: R,
     posted: PostedQueue,
+    /// What is left for the present call: of descriptors to be read, and of buffers to be filled or given back.
+    reading: Budget,
+    filling: Budget,
     copier: Copier,
     mergeable: bool,
     size: u16,
@@ -70,6 +76,8 @@ enum Room {
     TooFew,
     /// No number of them would do.
     Never,
+    /// There may be enough, but they are in too many pieces for this call.
+    OverBudget,
 }
 
 #[allow(private_bounds)] // The formats are ours to know.
@@ -78,6 +86,8 @@ impl<R: Ring> Receiveq<R> {
         Receiveq {
             ring,
             posted: PostedQueue::new(config.size),
+            reading: Budget::new(),
+            filling: Budget::new(),
             copier: Copier::detect(),
             mergeable: config.negotiated.has(features::MRG_RXBUF),
             size: config.size,
@@ -110,8 +120,10 @@ impl<R: Ring> Receiveq<R> {
     fn deliver<const LENT: bool>(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
         let mut done = Delivered::default();
         let wanted = frames.len() as u32;
+        self.reading.renew();
+        self.filling.renew();
         if !LENT && self.posted.len() < wanted {
-            self.ring.look_ahead(&self.posted, wanted, true)?;
+            self.ring.look_ahead(&self.posted, wanted, true, &self.reading)?;
         }
         for (i, frame) in frames.as_slice().iter().enumerate() {
             let need = frame.len + NET_HEADER;
@@ -148,6 +160,8 @@ impl<R: Ring> Receiveq<R> {
                     done.bytes += u64::from(frame.len);
                 }
                 Room::Never => done.too_long += 1,
+                // Those behind it may be simple.
+                Room::OverBudget => done.over_budget += 1,
                 // Those behind it may lie where they belong.
                 Room::TooFew if LENT => done.no_buffers += 1,
                 Room::TooFew => {
@@ -162,7 +176,7 @@ impl<R: Ring> Receiveq<R> {
         }
         self.ring.publish();
         // Only after a burst: looking ahead while idle would steal cache lines from a guest that is posting.
-        self.ring.look_ahead(&self.posted, LOOK_AHEAD, !self.has_lent.get())?;
+        self.ring.look_ahead(&self.posted, LOOK_AHEAD, !self.has_lent.get(), &self.reading)?;
         Ok(done)
     }
 
@@ -170,7 +184,8 @@ impl<R: Ring> Receiveq<R> {
     pub(super) fn lend(&self, room: u32, keep: u32) -> Result<Option<Loan>, Fatal> {
         if self.posted.len() <= keep {
             self.has_lent.set(true);
-            self.ring.look_ahead(&self.posted, LOOK_AHEAD, false)?;
+            self.reading.renew();
+            self.ring.look_ahead(&self.posted, LOOK_AHEAD, false, &self.reading)?;
             if self.posted.len() <= keep {
                 return Ok(None);
             }
@@ -289,15 +304,19 @@ impl<R: Ring> Receiveq<R> {
     }
 
     /// Finds the buffers for `need` bytes, reading more of them if need be. Chains at the front that can't carry even
-    /// a header are given back first.
+    /// a header are given back first. All of that is paid for from the budget.
     fn find_room(&self, need: u32) -> Result<Room, Fatal> {
+        if self.filling.is_spent() {
+            return Ok(Room::OverBudget);
+        }
         let (mut buffers, mut chains, mut bytes) = (0, 0, 0u64);
-        loop {
+        let room = loop {
             if buffers == self.posted.len() {
                 // One chain at least for every step, so this ends: a queue has no more chains than its size.
-                self.ring.look_ahead(&self.posted, buffers + 1, false)?;
+                self.posted.make_room();
+                self.ring.look_ahead(&self.posted, buffers + 1, false, &self.reading)?;
                 if buffers == self.posted.len() {
-                    return Ok(Room::TooFew);
+                    break if self.reading.is_spent() { Room::OverBudget } else { Room::TooFew };
                 }
             }
             let buffer = self.posted.peek(buffers);
@@ -309,23 +328,32 @@ impl<R: Ring> Receiveq<R> {
             if buffer.len == 0 || (chains == 0 && bytes < u64::from(NET_HEADER)) {
                 if chains > 0 {
                     // In the middle of a frame: it has to wait for its turn at the front, and this frame ends.
-                    return Ok(Room::TooFew);
+                    break Room::TooFew;
                 }
                 let reason = if buffer.len == 0 { Dropped::BadBuffer } else { Dropped::Short };
                 DropCounts::count(&self.dropped, reason);
                 self.ring.put_used(buffer, 0);
                 self.posted.pop(buffers);
+                self.filling.spend(buffers);
                 (buffers, bytes) = (0, 0);
+                if self.filling.is_spent() {
+                    break Room::OverBudget;
+                }
                 continue;
             }
             chains += 1;
             if bytes >= u64::from(need) {
-                return Ok(Room::Fits { buffers, chains });
+                break Room::Fits { buffers, chains };
             }
             if !self.mergeable || chains == self.size {
-                return Ok(Room::Never);
+                break Room::Never;
             }
-        }
+            if !self.filling.allows(cost(buffers, bytes)) {
+                break Room::OverBudget;
+            }
+        };
+        self.filling.spend(cost(buffers, bytes.min(need.into())));
+        Ok(room)
     }
 }
 

@@ -14,22 +14,22 @@ pub(super) struct Kept {
     /// Slots of the chain with this id while it is kept, else zero.
     slots: Box<[Cell<u16>]>,
     out: Cell<u16>,
-    /// Kept chains that came back and are not returned yet.
-    back: Box<[Cell<u16>]>,
+    /// Kept chains that came back and are not returned yet, with their slots: no more than the ring has slots, as a chain
+    /// that was not returned can't be offered again.
+    back: Box<[Cell<(u16, u16)>]>,
     back_count: Cell<usize>,
 }
 
 impl Kept {
     /// For a queue of `size` descriptors.
     pub(super) fn new(size: u16) -> Kept {
-        let cells = || (0..size).map(|_| Cell::new(0)).collect();
         Kept {
             lender: lend::lender(),
             taken: [const { Cell::new((0, 0)) }; MAX_BURST],
             count: Cell::new(0),
-            slots: cells(),
+            slots: (0..size).map(|_| Cell::new(0)).collect(),
             out: Cell::new(0),
-            back: cells(),
+            back: (0..size).map(|_| Cell::new((0, 0))).collect(),
             back_count: Cell::new(0),
         }
     }
@@ -72,29 +72,99 @@ impl Kept {
     /// A kept chain is not needed any more. It goes back with the next burst. One that is not kept is left alone.
     #[inline(always)]
     pub(super) fn release(&self, id: u16) {
-        if self.slots.get(usize::from(id)).is_some_and(|slots| slots.get() != 0)
-            && self.back_count.get() < self.back.len()
-        {
-            self.back[self.back_count.get()].set(id);
-            self.back_count.set(self.back_count.get() + 1);
+        let Some(kept) = self.slots.get(usize::from(id)).filter(|kept| kept.get() != 0) else { return };
+        let count = self.back_count.get();
+        if let Some(back) = self.back.get(count) {
+            back.set((id, kept.take()));
+            self.back_count.set(count + 1);
         }
     }
 
     /// Returns what is not kept, with the slots that it takes.
     #[inline(always)]
     pub(super) fn give_back(&self, mut put: impl FnMut(u16, u16)) {
-        for id in &self.back[..self.back_count.take()] {
-            let slots = self.slots[usize::from(id.get())].take();
-            if slots != 0 {
-                put(id.get(), slots);
-                self.out.set(self.out.get() - 1);
-            }
+        let back = &self.back[..self.back_count.take()];
+        for chain in back {
+            let (id, slots) = chain.get();
+            put(id, slots);
         }
+        self.out.set(self.out.get() - back.len() as u16);
         for chain in &self.taken[..self.count.take()] {
             let (id, slots) = chain.get();
             if slots != 0 {
                 put(id, slots);
             }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    const SIZE: u16 = 8;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// A burst with chains of these ids, those of these places of which are kept.
+        Burst(Vec<u16>, u32),
+        /// These ids are released, whether they are kept or not, and however often.
+        Release(Vec<u16>),
+        GiveBack,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        // Ids of a packed ring are the guest's to choose.
+        let ids = || prop::collection::vec(0..SIZE + 2, 0..usize::from(SIZE));
+        prop_oneof![
+            (ids(), any::<u32>()).prop_map(|(ids, places)| Step::Burst(ids, places)),
+            ids().prop_map(Step::Release),
+            Just(Step::GiveBack),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 500 }, failure_persistence: None, ..Default::default() })]
+
+        /// Every chain goes back once, and no sooner than whoever keeps it lets go of it.
+        #[test]
+        fn chains_go_back_once(steps in prop::collection::vec(step(), 1..60)) {
+            let kept = Kept::new(SIZE);
+            // Chains by their slots, which are made to tell them apart, as a ring has no more than its size.
+            let (mut number, mut held, mut due, mut seen) = (0, HashMap::new(), Vec::new(), Vec::new());
+            for step in steps {
+                match step {
+                    Step::Burst(ids, places) => {
+                        kept.give_back(|id, slots| seen.push((id, slots)));
+                        let room = usize::from(SIZE) - held.len();
+                        for (place, &id) in ids.iter().take(room).enumerate() {
+                            number += 1;
+                            kept.take(place, id, number);
+                            let keeps = places >> place & 1 == 1 && id < SIZE && !held.contains_key(&id);
+                            if keeps { held.insert(id, number); } else { due.push((id, number)) };
+                        }
+                        kept.keep(places & ((1u32 << ids.len().min(room)) - 1));
+                        kept.give_back(|id, slots| seen.push((id, slots)));
+                    }
+                    Step::Release(ids) => ids.into_iter().for_each(|id| {
+                        kept.release(id);
+                        due.extend(held.remove(&id).map(|number| (id, number)));
+                    }),
+                    Step::GiveBack => kept.give_back(|id, slots| seen.push((id, slots))),
+                }
+                let waiting = kept.back_count.get();
+                prop_assert_eq!(usize::from(kept.out()), held.len() + waiting);
+            }
+            for id in 0..SIZE {
+                kept.release(id);
+                due.extend(held.remove(&id).map(|number| (id, number)));
+            }
+            kept.give_back(|id, slots| seen.push((id, slots)));
+            seen.sort_unstable();
+            due.sort_unstable();
+            prop_assert_eq!((seen, kept.out()), (due, 0));
         }
     }
 }

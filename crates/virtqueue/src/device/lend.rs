@@ -89,7 +89,7 @@ impl Filled {
         self.count.get() == 0
     }
 
-    /// Adds one; there is room for a burst.
+    /// Adds one, for a frame that the burst had room for; there is room for a burst, and all of it is taken out before the next.
     #[inline(always)]
     pub(super) fn push(&self, buffer: Posted) {
         let at = self.count.get();

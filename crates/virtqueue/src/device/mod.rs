@@ -4,6 +4,7 @@
 //! Both are driven by one thread at a time, hence `&self` and cells: the frames of a burst borrow the queue that lent
 //! them, and a queue can't be changed or dropped while any of its frames is on its way.
 
+mod budget;
 mod chain;
 mod deliver;
 mod keep;
@@ -11,6 +12,8 @@ mod lend;
 mod packed;
 mod place;
 mod posted;
+#[cfg(all(test, not(loom)))]
+mod rogue;
 mod split;
 
 use crate::config::{Format, QueueConfig};
@@ -72,8 +75,9 @@ impl Dequeue {
         })
     }
 
-    /// Fills `burst` with the frames that the guest wants sent, in order, as far as there is room. Returns how many
-    /// chains were taken; if more than frames were added, [`Dequeue::dropped`] says why.
+    /// Fills `burst` with the frames that the guest wants sent, in order, as far as there is room; frames that are longer
+    /// than 2048 bytes, or in many pieces, make it a shorter burst. Returns how many chains were taken; if more than frames
+    /// were added, [`Dequeue::dropped`] says why.
     #[inline]
     pub fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> Result<usize, Fatal> {
         each!(self, q => q.receive(burst))
@@ -134,6 +138,12 @@ impl Dequeue {
     /// Chains dropped since the queue was made.
     pub fn dropped(&self) -> DropCounts {
         each!(self, q => q.dropped())
+    }
+
+    /// Times that [`Dequeue::receive`] left chains for its next call, because those before had cost enough.
+    #[inline]
+    pub fn cut_short(&self) -> u64 {
+        each!(self, q => q.cut_short())
     }
 
     /// Where a later device would have to go on, as in [`QueueConfig::base`]. Everything taken must be recycled.

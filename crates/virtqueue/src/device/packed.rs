@@ -1,7 +1,8 @@
 //! Packed rings, device side (virtio 1.2 §2.8).
 
 use super::DropCounts;
-use super::chain::{Access, Chain};
+use super::budget::{BYTES, Budget, USUAL_FRAME};
+use super::chain::{self, Access, Chain};
 use super::deliver::Ring;
 use super::keep::Kept;
 use super::posted::{Posted, PostedQueue};
@@ -9,7 +10,7 @@ use crate::areas::Areas;
 use crate::config::{Format, QueueConfig, features};
 use crate::copy::{prefetch, prefetch_write};
 use crate::error::{Fatal, SetupError};
-use crate::frame::{Burst, MAX_BURST, MAX_FRAME, MIN_FRAME, Segment};
+use crate::frame::{Burst, MAX_BURST, MIN_FRAME, Segment};
 use crate::layout::{F_INDIRECT, F_NEXT, F_WRITE, NET_HEADER, Tail, event, packed_is_available, packed_used_bits};
 use crate::memory::Memory;
 use crate::ordering::{consume, crosses, get, publish, put};
@@ -23,8 +24,9 @@ pub(super) struct Used {
     in_order: bool,
     /// Next descriptor that the guest will make available.
     avail: Cell<Position>,
-    /// Next descriptor to be written as used.
+    /// Next descriptor to be written as used; published up to `published`.
     next: Cell<Position>,
+    published: Cell<Position>,
     /// First descriptor of what was written since the last publish. It goes last: until then the guest sees nothing.
     first: Cell<Option<(u16, u64)>>,
     /// Place up to which the guest was asked whether it wants a notification.
@@ -48,6 +50,7 @@ impl Used {
             in_order: config.negotiated.has(features::IN_ORDER),
             avail: Cell::new(start),
             next: Cell::new(start),
+            published: Cell::new(start),
             first: Cell::new(None),
             notified: Cell::new(start),
         })
@@ -58,6 +61,13 @@ impl Used {
     fn available(&self, at: Position) -> Option<(u64, Tail)> {
         let tail = Tail(consume(self.areas.tail(at.slot)));
         packed_is_available(tail.packed_flags(), at.wrap).then(|| (get(self.areas.addr(at.slot)), tail))
+    }
+
+    /// Slots that the guest may have made available: all of the ring but those that were taken and are not published as used.
+    /// What it offers again before it was told that it may is no part of this call.
+    #[inline(always)]
+    fn room(&self) -> u16 {
+        self.areas.size - self.published.get().distance(self.avail.get(), self.areas.size)
     }
 
     /// Writes a used descriptor for a buffer that took `slots`.
@@ -77,6 +87,7 @@ impl Used {
     fn publish(&self) {
         if let Some((slot, tail)) = self.first.take() {
             publish(self.areas.tail(slot), tail);
+            self.published.set(self.next.get());
         }
     }
 
@@ -119,6 +130,7 @@ pub struct Transmitq {
     kept: Option<Kept>,
     chain: RefCell<Chain>,
     dropped: Cell<DropCounts>,
+    cut_short: Cell<u64>,
 }
 
 // SAFETY: the pointers in it are into memory that `used.areas` keeps mapped; any thread may use them.
@@ -133,6 +145,7 @@ impl Transmitq {
             kept: None,
             chain: RefCell::new(Chain::new()),
             dropped: Cell::default(),
+            cut_short: Cell::new(0),
         })
     }
 
@@ -148,6 +161,10 @@ impl Transmitq {
 
     pub(super) fn dropped(&self) -> DropCounts {
         self.dropped.get()
+    }
+
+    pub(super) fn cut_short(&self) -> u64 {
+        self.cut_short.get()
     }
 
     pub(super) fn has_work(&self) -> bool {
@@ -170,14 +187,15 @@ impl Transmitq {
         let memory = &*used.areas.memory;
         let mut at = used.avail.get();
         // A guest that writes flags while we read could otherwise send us round the ring.
-        let mut slots_left = size;
+        let mut slots_left = used.room();
+        let budget = Budget::new();
         let mut taken = 0;
         while taken < MAX_BURST && burst.room() > 0 && slots_left > 0 {
             let Some((addr, tail)) = used.available(at) else { break };
             let simple = tail.packed_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == 0;
             let len = tail.len().wrapping_sub(NET_HEADER);
             let (id, slots) = if simple
-                && (MIN_FRAME..=MAX_FRAME).contains(&len)
+                && (MIN_FRAME..=USUAL_FRAME).contains(&len)
                 && let Some(ptr) = memory.translate(addr, tail.len().into())
             {
                 // SAFETY: the buffer was just checked to be mapped, by a memory that this queue holds.
@@ -189,10 +207,13 @@ impl Transmitq {
                 }
                 (tail.packed_id(), 1)
             } else {
-                match self.receive_chain(burst, at.slot, addr, tail)? {
-                    Some(chain) => chain,
-                    None => break,
+                let place = kept.map(|_| (taken, tail.packed_id()));
+                let Some(chain) = self.receive_unusual(burst, at.slot, (addr, tail), place, &budget)? else { break };
+                let goes_on = taken + 1 < MAX_BURST && burst.room() > 0;
+                if goes_on && (budget.is_spent() || burst.bytes() >= BYTES) {
+                    slots_left = self.cut_short_after(at, chain.1, slots_left);
                 }
+                chain
             };
             if slots > slots_left {
                 return Err(Fatal::LongChain { size });
@@ -213,18 +234,34 @@ impl Transmitq {
         Ok(taken)
     }
 
-    /// Takes a chain of several buffers, or one that must be dropped; none if the burst has no room for it.
+    /// Takes a long frame, a chain of several buffers, or one that must be dropped; none if the burst has no room for it.
+    /// A chain that can be kept has a `place` in the burst, and an id. Returns its id and the slots that it takes.
     #[cold]
-    fn receive_chain<'q>(
+    fn receive_unusual<'q>(
         &'q self,
         burst: &mut Burst<'_, 'q>,
         slot: u16,
-        addr: u64,
-        tail: Tail,
+        (addr, tail): (u64, Tail),
+        place: Option<(usize, u16)>,
+        budget: &Budget,
     ) -> Result<Option<(u16, u16)>, Fatal> {
+        let simple = tail.packed_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == 0;
+        if simple && chain::push_long(&self.used.areas.memory, burst, (addr, tail.len()), place) {
+            return Ok(Some((tail.packed_id(), 1)));
+        }
         let chain = &mut *self.chain.borrow_mut();
-        let place = chain.packed(&self.used.areas.memory, &self.used.areas, Access::Read, slot, addr, tail)?;
-        Ok(chain.push_frame(burst, &self.dropped).then_some(place))
+        let taken = chain.packed(&self.used.areas.memory, &self.used.areas, Access::Read, slot, addr, tail)?;
+        budget.spend(chain.descriptors);
+        Ok(chain.push_frame(burst, &self.dropped).then_some(taken))
+    }
+
+    /// The chain at `at` is the last for this call. Returns how much of the slots that are left is for it, and counts that
+    /// others wait.
+    fn cut_short_after(&self, at: Position, slots: u16, left: u16) -> u16 {
+        if slots < left && self.used.available(at.advance(slots, self.used.areas.size)).is_some() {
+            self.cut_short.set(self.cut_short.get() + 1);
+        }
+        left.min(slots)
     }
 
     #[inline(always)]
@@ -253,8 +290,6 @@ impl Transmitq {
 pub struct Available {
     used: Used,
     chain: RefCell<Chain>,
-    /// Slots read ahead and not yet returned.
-    ahead: Cell<u16>,
 }
 
 // SAFETY: as for `Transmitq`.
@@ -262,13 +297,21 @@ unsafe impl Send for Available {}
 
 impl Available {
     pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Self, SetupError> {
-        Ok(Available { used: Used::new(memory, config)?, chain: RefCell::new(Chain::new()), ahead: Cell::new(0) })
+        Ok(Available { used: Used::new(memory, config)?, chain: RefCell::new(Chain::new()) })
     }
 
     #[cold]
-    fn post_chain(&self, posted: &PostedQueue, slot: u16, addr: u64, tail: Tail) -> Result<u16, Fatal> {
+    fn post_chain(
+        &self,
+        posted: &PostedQueue,
+        budget: &Budget,
+        slot: u16,
+        addr: u64,
+        tail: Tail,
+    ) -> Result<u16, Fatal> {
         let chain = &mut *self.chain.borrow_mut();
         let (id, slots) = chain.packed(&self.used.areas.memory, &self.used.areas, Access::Write, slot, addr, tail)?;
+        budget.spend(chain.descriptors);
         posted.push_chain(&chain.buffers, chain.good, id, slots);
         Ok(slots)
     }
@@ -282,13 +325,16 @@ impl Ring for Available {
     }
 
     #[inline(always)]
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool) -> Result<(), Fatal> {
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
+        if posted.len() >= wanted || budget.is_spent() {
+            return Ok(());
+        }
         let used = &self.used;
         let size = used.areas.size;
         let memory = &*used.areas.memory;
         let mut at = used.avail.get();
-        let mut ahead = self.ahead.get();
-        while posted.len() < wanted && posted.has_room() && ahead < size {
+        let (mut most, mut slots_left) = (wanted, used.room());
+        while posted.len() < most && posted.has_room() && slots_left > 0 {
             let Some((addr, tail)) = used.available(at) else { break };
             let simple = tail.packed_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == F_WRITE;
             let slots = if simple && let Some(ptr) = memory.translate(addr, tail.len().into()) {
@@ -299,16 +345,19 @@ impl Ring for Available {
                 posted.push(Posted { ptr: ptr.as_ptr(), len: tail.len(), id: tail.packed_id(), slots: 1 });
                 1
             } else {
-                self.post_chain(posted, at.slot, addr, tail)?
+                let slots = self.post_chain(posted, budget, at.slot, addr, tail)?;
+                if budget.is_spent() {
+                    most = 0;
+                }
+                slots
             };
-            if slots > size - ahead {
+            if slots > slots_left {
                 return Err(Fatal::LongChain { size });
             }
-            ahead += slots;
+            slots_left -= slots;
             at = at.advance(slots, size);
         }
         used.avail.set(at);
-        self.ahead.set(ahead);
         Ok(())
     }
 
@@ -316,7 +365,6 @@ impl Ring for Available {
     fn put_used(&self, last: Posted, written: u32) {
         // WRITE says that something was written (§2.8.4).
         self.used.put(last.id, last.slots, written, if written > 0 { F_WRITE } else { 0 });
-        self.ahead.set(self.ahead.get() - last.slots);
     }
 
     #[inline(always)]

@@ -22,14 +22,19 @@ impl Posted {
     }
 }
 
-/// First in, first out. It normally lives in a few cache lines; when a guest posts chains, or more buffers come back than
-/// fit there, it takes all the room that it has: for any chain besides a full look-ahead, and for all buffers of the queue.
+/// First in, first out. It normally lives in a few cache lines; when a guest posts chains, or more buffers are wanted or
+/// come back than fit there, it takes all the room that it has.
+///
+/// It never has more than that: buffers are read only while there are `most` or less, a chain at a time, and chains on loan
+/// that come back are no more than the ring has slots, as one that was not returned can't be offered again.
 pub(super) struct PostedQueue {
     entries: Box<[Cell<Posted>]>,
     /// Entries in use, less one: a power of two, less one.
     mask: Cell<u32>,
     /// With so many in it, there is room for any chain that does not make more of it.
     most: Cell<u32>,
+    /// Descriptors of the ring.
+    size: u16,
     head: Cell<u32>,
     tail: Cell<u32>,
 }
@@ -40,17 +45,28 @@ const SMALL: usize = 128;
 /// Most buffers of a chain for which [`SMALL`] has room besides a look-ahead.
 const SHORT: usize = 32;
 
+/// Buffers that are read ahead at least, of however small a ring: more than a frame may lie in before the next is read, by
+/// [`super::budget`].
+const FRAME: usize = 512;
+
 impl PostedQueue {
     /// Of a queue of `size` descriptors.
     pub(super) fn new(size: u16) -> Self {
         let none = Posted { ptr: std::ptr::null_mut(), len: 0, id: 0, slots: 0 };
+        let room = Self::read_ahead(size) + usize::from(MAX_CHAIN) + usize::from(size);
         PostedQueue {
-            entries: vec![Cell::new(none); 2 * usize::from(size.max(MAX_CHAIN)).next_power_of_two()].into(),
+            entries: vec![Cell::new(none); room.next_power_of_two()].into(),
             mask: Cell::new(SMALL as u32 - 1),
             most: Cell::new((SMALL - SHORT) as u32),
+            size,
             head: Cell::new(0),
             tail: Cell::new(0),
         }
+    }
+
+    /// Buffers with which more are read when all entries are in use: one chain at least of all that there can be.
+    fn read_ahead(size: u16) -> usize {
+        usize::from(size).max(FRAME)
     }
 
     /// Buffers in it.
@@ -93,14 +109,22 @@ impl PostedQueue {
         if self.len() > self.mask.get() {
             self.grow();
         }
+        debug_assert!(self.len() <= self.mask.get(), "there is room for all loans besides what was read");
         let head = self.head.get().wrapping_sub(1);
         self.entry(head).set(posted);
         self.head.set(head);
     }
 
+    /// Makes room for more, unless it has as many as are ever read.
+    pub(super) fn make_room(&self) {
+        if !self.has_room() {
+            self.grow();
+        }
+    }
+
     /// Adds a chain. One without any usable byte still takes its turn, as a buffer of length zero.
     pub(super) fn push_chain(&self, buffers: &[Buffer], good: bool, id: u16, slots: u16) {
-        if buffers.len() > 1 && self.mask.get() == SMALL as u32 - 1 {
+        if buffers.len() > 1 {
             self.grow();
         }
         match buffers.split_last() {
@@ -117,13 +141,165 @@ impl PostedQueue {
     /// Uses all entries from now on.
     #[cold]
     fn grow(&self) {
+        if self.mask.get() != SMALL as u32 - 1 {
+            return;
+        }
         let mut live = [Posted { ptr: std::ptr::null_mut(), len: 0, id: 0, slots: 0 }; SMALL];
-        let count = self.len();
+        let count = self.len().min(SMALL as u32);
         (0..count).for_each(|i| live[i as usize] = self.peek(i));
         self.mask.set(self.entries.len() as u32 - 1);
-        self.most.set(self.entries.len() as u32 - u32::from(MAX_CHAIN));
+        self.most.set(Self::read_ahead(self.size) as u32);
         self.head.set(0);
         self.tail.set(0);
         live[..count as usize].iter().for_each(|&posted| self.push(posted));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// The guest's next chain is read: so many buffers, all good or not.
+        Read(u16, bool),
+        /// Short chains, until no more are read.
+        Fill,
+        /// The chain at the front is used.
+        Use,
+        /// So many chains of one are taken from the front, to be lent.
+        Lend(u16),
+        /// So many of them come back.
+        GiveBack(u16),
+        MakeRoom,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let buffers = prop_oneof![Just(1), 0..4u16, 1..=MAX_CHAIN, Just(MAX_CHAIN)];
+        prop_oneof![
+            3 => (buffers, prop::bool::weighted(0.9)).prop_map(|(buffers, good)| Step::Read(buffers, good)),
+            1 => Just(Step::Fill),
+            2 => Just(Step::Use),
+            2 => (1..300u16).prop_map(Step::Lend),
+            2 => (1..300u16).prop_map(Step::GiveBack),
+            1 => Just(Step::MakeRoom),
+        ]
+    }
+
+    /// What tells a buffer from others, and whether it ends its chain.
+    fn known(posted: Posted) -> (usize, u16) {
+        (posted.ptr.addr(), posted.slots)
+    }
+
+    /// The queue, the same as a plain one, and a guest that has no more chains than slots.
+    struct Rig {
+        queue: PostedQueue,
+        model: VecDeque<(usize, u16)>,
+        lent: Vec<Posted>,
+        free: u16,
+        number: usize,
+    }
+
+    impl Rig {
+        fn read(&mut self, buffers: u16, good: bool) -> bool {
+            if !self.queue.has_room() || self.free == 0 {
+                return false;
+            }
+            self.free -= 1;
+            let chain: Vec<Buffer> = (0..usize::from(buffers))
+                .map(|i| Buffer { ptr: std::ptr::without_provenance_mut(self.number + i + 1), len: 1 })
+                .collect();
+            self.number += chain.len();
+            self.queue.push_chain(&chain, good, 0, 1);
+            match &chain[..] {
+                [before @ .., last] if good => {
+                    self.model.extend(before.iter().map(|b| (b.ptr.addr(), 0)));
+                    self.model.push_back((last.ptr.addr(), 1));
+                }
+                _ => self.model.push_back((0, 1)),
+            }
+            true
+        }
+
+        fn step(&mut self, step: &Step) {
+            match *step {
+                Step::Read(buffers, good) => drop(self.read(buffers, good)),
+                Step::Fill => while self.read(1, true) {},
+                Step::Use => {
+                    let Some(last) = self.model.iter().position(|buffer| buffer.1 > 0) else { return };
+                    self.queue.pop(last as u32 + 1);
+                    self.model.drain(..=last);
+                    self.free += 1;
+                }
+                Step::Lend(count) => {
+                    for _ in 0..count {
+                        if self.model.front().is_none_or(|front| front.1 == 0) {
+                            return;
+                        }
+                        self.lent.push(self.queue.peek(0));
+                        self.queue.pop(1);
+                        self.model.pop_front();
+                    }
+                }
+                Step::GiveBack(count) => {
+                    for _ in 0..count {
+                        let Some(loan) = self.lent.pop() else { return };
+                        self.queue.push_front(loan);
+                        self.model.push_front(known(loan));
+                    }
+                }
+                Step::MakeRoom => self.queue.make_room(),
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 500 }, failure_persistence: None, ..Default::default() })]
+
+        /// Whatever a guest posts and whenever loans come back: first in, first out, and nothing is lost for want of room.
+        #[test]
+        fn it_is_a_queue(
+            size in prop::sample::select(&[1u16, 4, 256, 1024, 2048][..]),
+            steps in prop::collection::vec(step(), 1..if cfg!(miri) { 10 } else { 120 }),
+        ) {
+            let mut rig = Rig {
+                queue: PostedQueue::new(size),
+                model: VecDeque::new(),
+                lent: Vec::new(),
+                free: size,
+                number: 0,
+            };
+            for step in &steps {
+                rig.step(step);
+                prop_assert_eq!(rig.queue.len() as usize, rig.model.len(), "after {:?}", step);
+                prop_assert!(rig.queue.len() <= rig.queue.mask.get() + 1);
+                let ends = [0, rig.queue.len() / 2, rig.queue.len().saturating_sub(1)];
+                for at in ends.into_iter().filter(|&at| at < rig.queue.len()) {
+                    prop_assert_eq!(known(rig.queue.peek(at)), rig.model[at as usize]);
+                }
+            }
+            let all: Vec<_> = (0..rig.queue.len()).map(|at| known(rig.queue.peek(at))).collect();
+            prop_assert_eq!(all, Vec::from(rig.model));
+        }
+    }
+
+    /// As full as it ever gets: read up to the mark, one more of the longest chain, and all slots of the ring on loan before.
+    #[test]
+    fn the_fullest_has_room() {
+        for size in [1, 256, 1024, crate::MAX_QUEUE_SIZE] {
+            let queue = PostedQueue::new(size);
+            let one = Buffer { ptr: std::ptr::without_provenance_mut(1), len: 1 };
+            queue.push_chain(&[one; 2], true, 0, 1);
+            while queue.has_room() {
+                let left = queue.most.get() - queue.len();
+                let next = if left == 0 { MAX_CHAIN.into() } else { left.min(MAX_CHAIN.into()) };
+                queue.push_chain(&vec![one; next as usize], true, 0, 1);
+            }
+            let loan = Posted { ptr: one.ptr, len: 1, id: 0, slots: 1 };
+            (0..size).for_each(|_| queue.push_front(loan));
+            assert!(queue.len() as usize <= queue.entries.len());
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Split rings, device side (virtio 1.2 §2.7).
 
 use super::DropCounts;
-use super::chain::{Access, Chain};
+use super::budget::{BYTES, Budget, USUAL_FRAME};
+use super::chain::{self, Access, Chain};
 use super::deliver::Ring;
 use super::keep::Kept;
 use super::posted::{Posted, PostedQueue};
@@ -9,7 +10,7 @@ use crate::areas::Areas;
 use crate::config::{Format, QueueConfig, features};
 use crate::copy::{prefetch, prefetch_write};
 use crate::error::{Fatal, SetupError};
-use crate::frame::{Burst, MAX_FRAME, MIN_FRAME, Segment};
+use crate::frame::{Burst, MIN_FRAME, Segment};
 use crate::layout::{AVAIL_NO_INTERRUPT, F_INDIRECT, F_NEXT, F_WRITE, NET_HEADER, Tail, USED_NO_NOTIFY};
 use crate::memory::Memory;
 use crate::ordering::{consume, crosses, get, publish, put};
@@ -58,7 +59,9 @@ impl Used {
         })
     }
 
-    /// How many chains are there to take, reading the guest's index only if fewer than `wanted` are known of.
+    /// How many chains are there to take, reading the guest's index only if fewer than `wanted` are known of. With those
+    /// that were taken and are not published as used they are no more than the ring holds: what a guest offers again
+    /// before it was told that it may is no part of this call.
     #[inline(always)]
     fn available(&self, wanted: u16) -> Result<u16, Fatal> {
         let next = self.avail.next.get();
@@ -67,12 +70,13 @@ impl Used {
             return Ok(known);
         }
         let seen = consume(self.areas.avail_idx());
-        let moved = seen.wrapping_sub(next);
-        if moved > self.areas.size {
+        let moved = seen.wrapping_sub(self.published.get());
+        let taken = next.wrapping_sub(self.published.get());
+        if moved > self.areas.size || moved < taken {
             return Err(Fatal::IndexJump { moved, size: self.areas.size });
         }
         self.avail.seen.set(seen);
-        Ok(moved)
+        Ok(moved - taken)
     }
 
     /// Head of the chain at available index `at`, with its first descriptor.
@@ -147,6 +151,7 @@ pub struct Transmitq {
     kept: Option<Kept>,
     chain: RefCell<Chain>,
     dropped: Cell<DropCounts>,
+    cut_short: Cell<u64>,
 }
 
 // SAFETY: the pointers in it are into memory that `used.areas` keeps mapped; any thread may use them.
@@ -160,6 +165,7 @@ impl Transmitq {
             kept: None,
             chain: RefCell::new(Chain::new()),
             dropped: Cell::default(),
+            cut_short: Cell::new(0),
         })
     }
 
@@ -175,6 +181,10 @@ impl Transmitq {
 
     pub(super) fn dropped(&self) -> DropCounts {
         self.dropped.get()
+    }
+
+    pub(super) fn cut_short(&self) -> u64 {
+        self.cut_short.get()
     }
 
     pub(super) fn has_work(&self) -> bool {
@@ -195,7 +205,8 @@ impl Transmitq {
     fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&Kept>) -> Result<usize, Fatal> {
         let used = &self.used;
         let wanted = (burst.room() as u16).min(used.areas.size);
-        let count = used.available(wanted)?.min(wanted);
+        let mut count = used.available(wanted)?.min(wanted);
+        let budget = Budget::new();
         let (avail, put_at) = (used.avail.next.get(), used.next.get());
         let memory = &*used.areas.memory;
         let mut taken = 0;
@@ -204,7 +215,7 @@ impl Transmitq {
             let simple = tail.split_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == 0;
             let len = tail.len().wrapping_sub(NET_HEADER);
             if simple
-                && (MIN_FRAME..=MAX_FRAME).contains(&len)
+                && (MIN_FRAME..=USUAL_FRAME).contains(&len)
                 && let Some(ptr) = memory.translate(addr, tail.len().into())
             {
                 // SAFETY: the buffer was just checked to be mapped, by a memory that this queue holds.
@@ -214,8 +225,15 @@ impl Transmitq {
                     None => burst.push(frame),
                     Some(_) => burst.push_chain(frame, taken.into(), head),
                 }
-            } else if !self.receive_chain(burst, addr, tail)? {
-                break;
+            } else {
+                let place = kept.map(|_| (taken.into(), head));
+                if !self.receive_unusual(burst, (addr, tail), place, &budget)? {
+                    break;
+                }
+                if (budget.is_spent() || burst.bytes() >= BYTES) && taken + 1 < count {
+                    self.cut_short.set(self.cut_short.get() + 1);
+                    count = taken + 1;
+                }
             }
             if let Some(kept) = kept {
                 kept.take(taken.into(), head, 1);
@@ -234,11 +252,23 @@ impl Transmitq {
         Ok(taken.into())
     }
 
-    /// Takes a chain of several buffers, or one that must be dropped; false if the burst has no room for it.
+    /// Takes a long frame, a chain of several buffers, or one that must be dropped; false if the burst has no room for it.
+    /// A chain that can be kept has a `place` in the burst, and an id.
     #[cold]
-    fn receive_chain<'q>(&'q self, burst: &mut Burst<'_, 'q>, addr: u64, tail: Tail) -> Result<bool, Fatal> {
+    fn receive_unusual<'q>(
+        &'q self,
+        burst: &mut Burst<'_, 'q>,
+        (addr, tail): (u64, Tail),
+        place: Option<(usize, u16)>,
+        budget: &Budget,
+    ) -> Result<bool, Fatal> {
+        let simple = tail.split_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == 0;
+        if simple && chain::push_long(&self.used.areas.memory, burst, (addr, tail.len()), place) {
+            return Ok(true);
+        }
         let chain = &mut *self.chain.borrow_mut();
         chain.split(&self.used.areas.memory, &self.used.areas, Access::Read, addr, tail)?;
+        budget.spend(chain.descriptors);
         Ok(chain.push_frame(burst, &self.dropped))
     }
 
@@ -275,9 +305,10 @@ impl Available {
     }
 
     #[cold]
-    fn post_chain(&self, posted: &PostedQueue, head: u16, addr: u64, tail: Tail) -> Result<(), Fatal> {
+    fn post_chain(&self, posted: &PostedQueue, budget: &Budget, head: u16, addr: u64, tail: Tail) -> Result<(), Fatal> {
         let chain = &mut *self.chain.borrow_mut();
         chain.split(&self.used.areas.memory, &self.used.areas, Access::Write, addr, tail)?;
+        budget.spend(chain.descriptors);
         posted.push_chain(&chain.buffers, chain.good, head, 1);
         Ok(())
     }
@@ -291,14 +322,14 @@ impl Ring for Available {
     }
 
     #[inline(always)]
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool) -> Result<(), Fatal> {
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
         let used = &self.used;
         let memory = &*used.areas.memory;
         let missing = wanted.saturating_sub(posted.len()).min(used.areas.size.into()) as u16;
-        if missing == 0 {
+        if missing == 0 || budget.is_spent() {
             return Ok(());
         }
-        let count = used.available(missing)?.min(missing);
+        let mut count = used.available(missing)?.min(missing);
         let start = used.avail.next.get();
         let mut taken = 0;
         while taken < count && posted.has_room() {
@@ -311,7 +342,10 @@ impl Ring for Available {
                 }
                 posted.push(Posted { ptr: ptr.as_ptr(), len: tail.len(), id: head, slots: 1 });
             } else {
-                self.post_chain(posted, head, addr, tail)?;
+                self.post_chain(posted, budget, head, addr, tail)?;
+                if budget.is_spent() {
+                    count = taken + 1;
+                }
             }
             taken += 1;
         }

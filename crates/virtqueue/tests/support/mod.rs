@@ -1,6 +1,8 @@
 //! A driver and a device in one process, over one arena.
 #![allow(dead_code)] // Each test file uses a part of it.
 
+pub mod guest;
+
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;

@@ -32,12 +32,12 @@ pub fn frame_to(to: [u8; 6], length: usize) -> Vec<u8> {
 
 /// Repeats `attempt` until it has a value.
 pub fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(value) = attempt() {
             return value;
         }
-        assert!(Instant::now() < deadline, "no {what} within 5 seconds");
+        assert!(Instant::now() < deadline, "no {what} within a minute");
         thread::sleep(Duration::from_micros(200));
     }
 }

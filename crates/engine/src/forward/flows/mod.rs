@@ -41,7 +41,7 @@ pub(crate) struct Datapath {
     /// Which number a port has: the same as long as the switch runs, even if the port goes and comes back.
     numbers: Mutex<HashMap<String, u32>>,
     /// Of packets that controllers sent.
-    pub(crate) drops: Drops,
+    pub(crate) drops: Arc<Drops>,
 }
 
 /// A bridge's ports as flows name them.
@@ -64,7 +64,7 @@ impl Datapath {
             rings: Mutex::default(),
             bell,
             numbers: Mutex::default(),
-            drops: Drops::default(),
+            drops: Arc::default(),
         }
     }
 

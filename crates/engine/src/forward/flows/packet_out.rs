@@ -16,22 +16,20 @@ pub(crate) struct Emission {
 }
 
 impl Emission {
-    /// What a list of actions makes of a packet.
-    pub(crate) fn all(in_port: u32, actions: &[Action], data: &[u8]) -> Vec<Emission> {
+    /// What a list of actions makes of a packet, one after the other.
+    pub(crate) fn all(in_port: u32, actions: &[Action], data: &[u8]) -> impl Iterator<Item = Emission> {
         let mut headers = Headers::new(&data[..data.len().min(HEADER_BYTES)], 0);
-        let mut emissions = Vec::new();
-        for action in actions {
+        actions.iter().filter_map(move |action| {
             let Action::Output { port: number, max_len } = *action else {
                 headers.apply(action);
-                continue;
+                return None;
             };
             let to = if number == port::TABLE { None } else { To::of(number, max_len) };
-            if to.is_some() || number == port::TABLE {
+            (to.is_some() || number == port::TABLE).then(|| {
                 let packet = [headers.bytes(), &data[headers.taken()..]].concat();
-                emissions.push(Emission { in_port, to, packet });
-            }
-        }
-        emissions
+                Emission { in_port, to, packet }
+            })
+        })
     }
 }
 
@@ -44,7 +42,7 @@ mod tests {
         let data: Vec<u8> = (0..200).collect();
         let output = |port| Action::Output { port, max_len: 0 };
         let actions = [output(2), Action::PushVlan(0x8100), output(port::TABLE), Action::PopVlan, output(port::FLOOD)];
-        let emissions = Emission::all(9, &actions, &data);
+        let emissions: Vec<_> = Emission::all(9, &actions, &data).collect();
         assert_eq!(emissions.iter().map(|e| e.to).collect::<Vec<_>>(), [Some(To::Port(2)), None, Some(To::Flood)]);
         assert!(emissions[0].packet == data && emissions[2].packet == data);
         let tagged = [&data[..12], &[0x81, 0, 0, 0], &data[12..]].concat();

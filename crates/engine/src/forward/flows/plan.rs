@@ -10,7 +10,7 @@ use crate::drops::{Drops, Reason};
 use crate::forward::Output;
 use crate::forward::bridge::{Arrival, BridgePlan, Scratch};
 use crate::forward::vlan::part;
-use crate::punt::{Bell, Punt, Ring};
+use crate::punt::{Bell, Punt, Ring, Shares};
 use openflow::rewrite::Headers;
 use openflow::{Cache, Key};
 use std::cell::RefCell;
@@ -55,6 +55,8 @@ struct Work {
     storage: BurstStorage,
     /// A packet for controllers.
     packet: Vec<u8>,
+    /// What ports have in the ring for them.
+    shares: Shares,
 }
 
 impl FlowPlan {
@@ -68,6 +70,7 @@ impl FlowPlan {
             masks: vec![0; numbers.len()].into(),
             storage: BurstStorage::default(),
             packet: Vec::with_capacity(virtqueue::MAX_FRAME as usize + 64),
+            shares: Shares::new(&ring, &numbers),
         };
         FlowPlan {
             numbers,
@@ -279,7 +282,7 @@ impl FlowPlan {
             segment.copy_to(&mut packet[at..]);
         }
         let punt = Punt { in_port, cookie: program.cookie, is_miss: program.is_miss, total: packet.len() as u32 };
-        let taken = self.ring.push(&punt, if whole { packet } else { &[] });
+        let taken = self.ring.push_fairly(&punt, if whole { packet } else { &[] }, &mut work.shares);
         if !taken {
             arrival.drops.add(Reason::ControllerBusy, 1);
         }

@@ -26,7 +26,7 @@ impl Rig {
     fn new(standalone: bool) -> Rig {
         let datapath = Arc::new(Datapath::new(Arc::new(Bell::new().unwrap())));
         datapath.prepare(1, standalone);
-        let mut bridge = Bridge::new(&[const { Vlan::Ignore }; 4], 300);
+        let mut bridge = Bridge::new(&[const { Vlan::Ignore }; 4], 4096, 300, &[]).unwrap();
         let numbered = datapath.number(&["a", "b", "c", "d"].map(String::from));
         let flows = Some(numbered.plan(0));
         bridge.flows = Some(numbered);
@@ -68,7 +68,7 @@ impl Rig {
 
     /// Sends a packet of a controller.
     fn inject(&mut self, in_port: u32, actions: &[Action], data: &[u8]) -> Vec<Vec<Vec<u8>>> {
-        let emissions = Emission::all(in_port, actions, data);
+        let emissions: Vec<_> = Emission::all(in_port, actions, data).collect();
         let flows = self.plan.flows.as_ref().unwrap();
         flows.inject(&self.plan, (&self.outputs, &self.datapath.drops, 0), &emissions, &mut self.scratch);
         self.taken()
@@ -262,7 +262,7 @@ proptest! {
         let frames: Vec<_> = burst.iter().map(|&(to, len)| udp(to, len)).collect();
         let came = rig.send(0, &frames, cut).swap_remove(1);
         let wanted: Vec<_> = frames.iter().zip(&burst).map(|(frame, (to, _))| {
-            Emission::all(1, &lists[usize::from(*to) - 1], frame).remove(0).packet
+            Emission::all(1, &lists[usize::from(*to) - 1], frame).next().unwrap().packet
         }).collect();
         prop_assert_eq!(came, wanted);
     }

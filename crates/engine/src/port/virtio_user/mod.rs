@@ -1,6 +1,8 @@
 //! virtio-user ports, driver role: the switch connects to somebody else's vhost-user backend, as a guest would.
 
 mod receive;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod transmit;
 
 pub use receive::VirtioReceive;

@@ -79,7 +79,8 @@ impl VirtioReceive {
         port
     }
 
-    /// The next buffer that the device has used, and how many bytes it wrote.
+    /// The next buffer that the device has used, and how many bytes it wrote. Its id is one that the queue gave out: those
+    /// that it did not are errors of the device.
     #[inline(always)]
     fn pop(&self, end: &mut End) -> Option<(u16, Held, u32)> {
         match end.queue.pop_used() {
@@ -118,7 +119,12 @@ impl VirtioReceive {
             // num_buffers, the last field of the header (virtio 1.2 §5.1.6). All parts are published together.
             let header = self.arena.segment(end.buffer(buffers[0].0), NET_HEADER)?.read::<12>()?;
             for _ in 1..u16::from_le_bytes([header[10], header[11]]) {
-                buffers.push(self.pop_own(end)?);
+                let Some(part) = self.pop_own(end) else {
+                    // A device that promises more parts than it has published has broken the ring.
+                    end.give_up();
+                    return None;
+                };
+                buffers.push(part);
             }
         }
         Some(())
@@ -171,22 +177,26 @@ impl VirtioReceive {
     }
 
     /// Adds a loan. Scattered, the device fills an own buffer with the virtio header and what is taken off, and goes on
-    /// behind the header of the guest's (virtio 1.2 §5.1.6.3.1, §2.6.4: in any pieces, in order).
+    /// behind the header of the guest's (virtio 1.2 §5.1.6.3.1, §2.6.4: in any pieces, in order). Returns the id of its chain,
+    /// or the loan if there is nothing left to add it with.
     #[inline(always)]
-    fn offer_lent(&self, end: &mut End, held: &mut [Held], spare: &mut Vec<u16>, loan: Loan) -> u16 {
+    fn offer_lent(&self, end: &mut End, held: &mut [Held], spare: &mut Vec<u16>, loan: Loan) -> Result<u16, Loan> {
         let whole = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
         let (head, id) = if self.outer == 0 {
             (None, end.queue.add(&[whole]))
         } else {
-            let index = spare.pop().expect("there are as many own buffers as descriptors");
+            let Some(index) = spare.pop() else { return Err(loan) };
             let first = Buffer { addr: end.buffer(index), len: NET_HEADER + self.outer, writable: true };
             let rest = Buffer { addr: whole.addr + u64::from(NET_HEADER), len: whole.len - NET_HEADER, ..whole };
             (Some(index), end.queue.add(&[first, rest]))
         };
-        let id = id.expect("there are free descriptors");
+        let Some(id) = id else {
+            spare.extend(head);
+            return Err(loan);
+        };
         held[usize::from(id)] = Held::Lent(loan, head);
         self.lent.set(self.lent.get() + 1);
-        id
+        Ok(id)
     }
 
     /// Where the frame is that came into a loan with these first bytes, and of which the device wrote so many.
@@ -317,7 +327,7 @@ impl Lend for VirtioReceive {
         let own_out = self.offered(end) > self.lent.get();
         let most = end.queue.free() / if self.outer > 0 { 2 } else { 1 };
         let any = lending.relend(guest, (most.into(), 0), own_out, |loan| {
-            Ok(self.offer_lent(end, &mut held, &mut spare, loan).into())
+            self.offer_lent(end, &mut held, &mut spare, loan).map(u64::from)
         });
         drop((held, spare));
         let own = self.offer_reserve(end, lending.mapped().reserve());

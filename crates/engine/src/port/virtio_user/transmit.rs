@@ -13,6 +13,9 @@ use virtqueue::{Frame, Frames, NET_HEADER};
 /// Buffers before its turn that a buffer's first line is asked for.
 const AHEAD: usize = 12;
 
+/// Bytes of a frame in a buffer.
+const FRAME_ROOM: u32 = ROOM - NET_HEADER;
+
 /// Longest frame that can be sent: one chain of so many buffers.
 const MAX_CHAIN: u32 = 8;
 
@@ -59,18 +62,23 @@ impl VirtioTransmit {
         port
     }
 
-    /// Takes back what the device is done with.
+    /// Takes back what the device is done with. A kept chain is forgotten here: its guest may have sent it again, and had
+    /// it kept again, before this descriptor is used for something else.
     #[inline(always)]
-    fn reclaim(&self, end: &mut End, free: &mut VecDeque<u16>, chains: &[Chain]) {
+    fn reclaim(&self, end: &mut End, free: &mut VecDeque<u16>, chains: &mut [Chain]) {
         loop {
             match end.queue.pop_used() {
-                Ok(Some(used)) => match &chains[usize::from(used.id)] {
-                    Chain::Own { indices, count } => free.extend(&indices[..usize::from(*count)]),
-                    Chain::Kept(id) => {
-                        self.returned.borrow_mut().push(*id);
-                        self.kept.set(self.kept.get() - 1);
+                Ok(Some(used)) => {
+                    let chain = &mut chains[usize::from(used.id)];
+                    match *chain {
+                        Chain::Own { ref indices, count } => free.extend(&indices[..usize::from(count)]),
+                        Chain::Kept(id) => {
+                            *chain = Chain::NONE;
+                            self.returned.borrow_mut().push(id);
+                            self.kept.set(self.kept.get() - 1);
+                        }
                     }
-                },
+                }
                 Ok(None) => return,
                 Err(_) => return end.give_up(),
             }
@@ -92,7 +100,8 @@ impl VirtioTransmit {
         Some((id, Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }))
     }
 
-    /// Copies a frame into as many buffers as it takes, which are there.
+    /// Copies a frame into as many buffers as it takes, which are there. It leaves room for a virtio header in all of them:
+    /// no byte of a frame is ever where the next frame of the buffer, perhaps somebody else's, has its header.
     #[cold]
     fn scatter<'b>(
         end: &mut End,
@@ -102,21 +111,24 @@ impl VirtioTransmit {
     ) -> Option<(u16, Chain)> {
         let (mut indices, mut count) = ([0; MAX_CHAIN as usize], 0);
         let mut buffers = [Buffer { addr: 0, len: 0, writable: false }; MAX_CHAIN as usize];
-        let header: &[u8] = &[0; NET_HEADER as usize];
-        let mut source = std::iter::once(header.into()).chain(frames.segments(frame));
+        let mut source = frames.segments(frame);
         let mut rest = source.next();
-        while rest.is_some() {
+        // No more buffers than it takes: what is left then has no byte.
+        while rest.is_some() && u32::from(count) < MAX_CHAIN {
             let index = free.pop_front()?;
-            let addr = end.buffer(index);
+            let at = end.buffer(index);
+            let start = at + u64::from(NET_HEADER);
             let mut filled = 0;
-            while filled < ROOM
+            while filled < FRAME_ROOM
                 && let Some(segment) = rest
             {
-                let (now, later) = segment.split_at(ROOM - filled);
-                filled += end.arena.gather(addr + u64::from(filled), std::iter::once(now)).unwrap_or(0);
+                let (now, later) = segment.split_at(FRAME_ROOM - filled);
+                filled += end.arena.gather(start + u64::from(filled), std::iter::once(now)).unwrap_or(0);
                 rest = if later.is_empty() { source.next() } else { Some(later) };
             }
-            buffers[usize::from(count)] = Buffer { addr, len: filled, writable: false };
+            // The first buffer has the header of all.
+            let (addr, len) = if count == 0 { (at, NET_HEADER + filled) } else { (start, filled) };
+            buffers[usize::from(count)] = Buffer { addr, len, writable: false };
             indices[usize::from(count)] = index;
             count += 1;
         }
@@ -132,7 +144,7 @@ impl Transmit for VirtioTransmit {
         let mut sent = Sent { rest: Some(Reason::NoBuffers), ..Sent::default() };
         let (keeper, copy_break) = self.mapped.as_ref().map_or((0, 0), |mapped| (mapped.keeper(), mapped.copy_break));
         if keeper != 0 || free.len() < 2 * frames.len() {
-            self.reclaim(end, &mut free, &chains);
+            self.reclaim(end, &mut free, &mut chains);
         }
         // However slow the device is, the guest keeps some chains to send to others.
         let most_kept = end.size - end.size / 4;
@@ -155,13 +167,19 @@ impl Transmit for VirtioTransmit {
                 sent.bytes += u64::from(frame.len());
                 continue;
             }
-            let wanted = (frame.len() + NET_HEADER).div_ceil(ROOM);
+            let wanted = frame.len().div_ceil(FRAME_ROOM);
             if wanted > MAX_CHAIN.min(end.size.into()) {
                 sent.too_long += 1;
                 continue;
             }
-            if free.len() < wanted as usize || end.queue.free() < wanted as u16 {
-                break;
+            let lacks =
+                |end: &End, free: &VecDeque<u16>| free.len() < wanted as usize || end.queue.free() < wanted as u16;
+            if lacks(end, &free) {
+                // Long frames take more than one each.
+                self.reclaim(end, &mut free, &mut chains);
+                if lacks(end, &free) {
+                    break;
+                }
             }
             let added = if wanted == 1 && frame.is_contiguous() {
                 if let Some(&later) = free.get(AHEAD) {
@@ -169,7 +187,8 @@ impl Transmit for VirtioTransmit {
                 }
                 let index = free.pop_front().unwrap_or_default();
                 let addr = end.buffer(index);
-                // The header in front of the frame is all zeros, as it has been since the start: no offloads.
+                // The header in front of the frame is all zeros, as it has been since the start: nothing is ever written
+                // there. No offloads.
                 let written = end.arena.gather(addr + u64::from(NET_HEADER), std::iter::once(frame.first()));
                 debug_assert_eq!(written, Some(frame.len()), "buffers lie in the arena");
                 let id = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }]);
@@ -194,7 +213,8 @@ impl Transmit for VirtioTransmit {
 
     fn returned(&self, release: &mut dyn FnMut(u16)) {
         if self.kept.get() > 0 {
-            self.reclaim(&mut self.end.borrow_mut(), &mut self.free.borrow_mut(), &self.chains.borrow());
+            let (end, free, chains) = (&self.end, &self.free, &self.chains);
+            self.reclaim(&mut end.borrow_mut(), &mut free.borrow_mut(), &mut chains.borrow_mut());
         }
         self.returned.borrow_mut().drain(..).for_each(release);
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::aggregate::Live;
-use crate::port::vhost_user::Ending;
+use crate::port::vhost_user::{Call, Ending};
 use crate::port::virtio_user::{End, STRIDE, VirtioReceive};
 use crate::spec::{Driver, PortSpec, Tenancy};
 use paflow::Rules;
@@ -82,7 +82,7 @@ impl Bench {
         let spec = PortSpec::new("wan", Driver::Sink);
         let rules = Arc::new(Live::new(Rules::none()));
         let bell = Arc::new(crate::punt::Bell::new().unwrap());
-        let wan = Arc::new(PortShared::new(WAN.0, &spec, None, None, (&rules, [&bell, &bell])));
+        let wan = Arc::new(PortShared::new(WAN.0, &spec, None, (&rules, [&bell, &bell])));
         let tenancy = Tenancy::Trust(Vec::new());
         let spec =
             MappingSpec { from: "wan".into(), to: "fw".into(), pass_through: true, tenancy, copy_break: Some(0) };
@@ -98,7 +98,7 @@ impl Bench {
 
     fn nic_comes(&self) {
         let nic = Nic { holds: self.holds.clone(), mapped: self.mapping.queue(0).unwrap() };
-        self.fabric.attach_receive(WAN, nic.half());
+        self.fabric.attach_receive(WAN, nic.half()).unwrap();
         self.mapping.physical_up(self.wan.clone(), Box::new(nic));
     }
 
@@ -112,8 +112,8 @@ impl Bench {
         self.fault.clear();
         let memory = Arc::new(Memory::map(arena.memory().regions().to_vec()).unwrap());
         let ring = Enqueue::new(memory.clone(), &config).unwrap();
-        let half = VhostTransmit::new(ring, None, self.fault.clone(), Arc::default());
-        self.fabric.attach_transmit(FW, Box::new(half));
+        let half = VhostTransmit::new(ring, Call::new(None), self.fault.clone(), Arc::default());
+        self.fabric.attach_transmit(FW, Box::new(half)).unwrap();
         self.memory = Arc::downgrade(&memory);
         self.mapping.guest_up(0, Guest::new(FW, memory, 0, self.fault.clone()));
         self.guest = guest;
@@ -121,11 +121,11 @@ impl Bench {
 
     /// What a worker does.
     fn lend(&self) {
-        let half = self.fabric.detach_receive(WAN).expect("it runs");
-        let lender = self.fabric.detach_transmit(FW).expect("it runs");
+        let half = self.fabric.detach_receive(WAN).unwrap().expect("it runs");
+        let lender = self.fabric.detach_transmit(FW).unwrap().expect("it runs");
         half.lends().expect("it is mapped").relend(lender.guest().expect("it is a guest's"));
-        self.fabric.attach_receive(WAN, half);
-        self.fabric.attach_transmit(FW, lender);
+        self.fabric.attach_receive(WAN, half).unwrap();
+        self.fabric.attach_transmit(FW, lender).unwrap();
         assert_eq!(self.mapping.queue(0).unwrap().on_loan.get(), u64::from(SIZE));
     }
 
@@ -150,6 +150,16 @@ fn a_queue_that_stops_gives_everything_back() {
     assert_eq!((bench.back(), bench.fault.take()), (usize::from(SIZE), None));
     drop(half);
     assert!(bench.memory.upgrade().is_none(), "nobody needs it any more");
+}
+
+#[test]
+fn nothing_is_lent_while_a_change_is_made() {
+    let bench = Bench::new();
+    let mapped = bench.mapping.queue(0).unwrap();
+    bench.mapping.at_rest(|| assert!(mapped.on_loan.get() == 0 && !mapped.is_reachable()));
+    assert!(mapped.is_reachable());
+    bench.lend();
+    assert_eq!((bench.fault.take(), bench.reason()), (None, String::new()));
 }
 
 #[test]

@@ -51,14 +51,8 @@ fn a_small_file_gets_all_defaults() {
         queues: 1,
         any_memory: false,
     };
-    let b = Driver::VirtioUser {
-        socket: "/b.sock".into(),
-        mode: Mode::Client,
-        queues: 1,
-        queue_size: 256,
-        packed: false,
-        mac: Mac::from_name("b"),
-    };
+    let b =
+        Driver::VirtioUser { socket: "/b.sock".into(), mode: Mode::Client, queues: 1, queue_size: 256, packed: false };
     let port = |name: &str, driver| Port {
         name: name.into(),
         driver,
@@ -243,6 +237,10 @@ fn port_options_are_judged() {
             "driver='virtio-user', socket='s', queue-size=32",
             "65: `queue-size` cannot be 32; give a number from 64 to 1024",
         ),
+        (
+            "driver='virtio-user', socket='s', mac='02:00:00:00:00:01'",
+            "58: `mac` means nothing to driver virtio-user; remove it; it is an option of generator. The switch sends no",
+        ),
         ("driver='virtio-user', socket=''", "49: the path is empty; "),
         (&long, "48: the socket path is 115 bytes long, and the kernel takes 107; "),
         (
@@ -345,6 +343,7 @@ fn joining_is_judged() {
         ("bridge = [{name='x', ports=['a']}]", "2:28: bridge `x` has 1 port(s): no frame can pass it; "),
         ("bridge = [{name='x', ports=[]}, {name='x', ports=['a', 'b']}]", "2:28: bridge `x` has 0 port(s)"),
         ("bridge = [{name='x', ports=['a', 'b'], ageing=0}]", "2:47: `ageing` cannot be 0; "),
+        ("bridge = [{name='x', ports=['a', 'b'], learned-limit=65537}]", "2:54: `learned-limit` cannot be 65537; "),
         (
             "bridge = [{name='x', ports=['a', 'b'], static=[{mac='02:00:00:00:00:01', port='c'}]}]",
             "2:79: port `c` is not in bridge `x`; name one of: a, b",
@@ -363,6 +362,20 @@ fn joining_is_judged() {
         let found = problems(&format!("{TWO}{text}"));
         assert!(found.iter().any(|line| line.starts_with(expected)), "{text}: {found:#?}");
     }
+}
+
+#[test]
+fn static_entries_are_as_many_as_a_bridge_has_room_for() {
+    let entry = |n: usize| format!("{{mac='02:00:00:00:{:02x}:{:02x}', port='a'}}", n >> 8, n & 0xff);
+    let with = |count: usize| {
+        let entries: Vec<String> = (0..count).map(entry).collect();
+        format!("{TWO}bridge = [{{name='x', ports=['a', 'b'], static=[{}]}}]", entries.join(", "))
+    };
+    let (config, _) = parse(&with(4096)).unwrap();
+    assert_eq!((config.bridges[0].statics.len(), config.bridges[0].learned_limit), (4096, 4096));
+    let found = problems(&with(4097));
+    let expected = "bridge `x` has 4097 static entries; a bridge has room for 4096";
+    assert!(found.len() == 1 && found[0].contains(expected), "{found:#?}");
 }
 
 #[test]

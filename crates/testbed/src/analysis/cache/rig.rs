@@ -8,7 +8,7 @@ use crate::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
 use crate::programs::Ring;
 use crate::wire::{Broken, Device, Function, FunctionError, Rings};
 use engine::port::lend::Mapped;
-use engine::port::vhost_user::{VhostReceive, VhostTransmit};
+use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::worker::ByHand;
 use std::hint::black_box;
@@ -97,8 +97,8 @@ impl Rig {
         let mapping = Arc::new(Mapped::new(true, 0));
         mapping.set_reachable(receive == Way::Zero);
         mapping.set_keeper(from_guest.lender());
-        let to_guest = VhostTransmit::new(to_guest, None, Arc::default(), Arc::default());
-        let from_guest = VhostReceive::new(from_guest, None, None, Arc::default(), Arc::default());
+        let to_guest = VhostTransmit::new(to_guest, Call::new(None), Arc::default(), Arc::default());
+        let from_guest = VhostReceive::new(from_guest, None, Call::new(None), Arc::default(), Arc::default());
 
         // The NIC's side. It is told of the guest's buffers by where they lie in this process.
         let mut ends = Vec::new();

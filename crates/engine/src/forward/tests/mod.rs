@@ -1,5 +1,7 @@
 //! Bridges, with queues that only remember what they were given.
 
+mod tags;
+
 use super::bridge::{Arrival, Bridge, BridgePlan, Scratch};
 use super::mac_table::Key;
 use super::{Half, Output, TransmitQueue};
@@ -34,6 +36,7 @@ pub(super) fn remembering(count: usize) -> (Vec<Output>, Vec<Delivered>) {
         drops: Arc::default(),
         one: None,
         joins: false,
+        worker: Arc::default(),
     };
     (delivered.iter().enumerate().map(output).collect(), delivered)
 }
@@ -50,10 +53,15 @@ struct Rig {
 
 impl Rig {
     fn new(vlans: &[Vlan]) -> Rig {
+        Rig::knowing(vlans, &[])
+    }
+
+    /// One with static addresses.
+    fn knowing(vlans: &[Vlan], statics: &[(Key, u16)]) -> Rig {
         let (outputs, delivered) = remembering(vlans.len());
         Rig {
             plan: BridgePlan {
-                bridge: Arc::new(Bridge::new(vlans, 300)),
+                bridge: Arc::new(Bridge::new(vlans, 4096, 300, statics).unwrap()),
                 outputs: (0..vlans.len()).collect(),
                 flows: None,
             },
@@ -68,6 +76,21 @@ impl Rig {
 
     /// Sends a burst into port `from`, each frame cut in two at `cut`; what came out of each port.
     fn send(&mut self, from: usize, frames: &[Vec<u8>], cut: u32) -> Vec<Vec<Vec<u8>>> {
+        self.forward(from, frames, cut, BridgePlan::forward)
+    }
+
+    /// Sends a burst as a controller does.
+    fn send_from_nowhere(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
+        self.forward(usize::MAX, frames, u32::MAX, BridgePlan::forward_from_nowhere)
+    }
+
+    fn forward(
+        &mut self,
+        from: usize,
+        frames: &[Vec<u8>],
+        cut: u32,
+        forward: impl Fn(&BridgePlan, Arrival<'_, '_>, &mut Scratch),
+    ) -> Vec<Vec<Vec<u8>>> {
         let mut burst = self.storage.start();
         for frame in frames {
             let (a, b) = Segment::from(&frame[..]).split_at(cut);
@@ -81,7 +104,7 @@ impl Rig {
             outputs: &self.outputs,
             drops: &self.drops,
         };
-        self.plan.forward(arrival, &mut self.scratch);
+        forward(&self.plan, arrival, &mut self.scratch);
         self.delivered.iter().map(|d| std::mem::take(&mut *d.lock().unwrap())).collect()
     }
 
@@ -135,6 +158,15 @@ fn a_bridge_of_one_says_so() {
 }
 
 #[test]
+fn what_is_flooded_is_counted_where_it_comes_from() {
+    let mut rig = Rig::knowing(&[Vlan::Ignore, Vlan::Ignore, Vlan::Ignore], &[(Key::of(mac(7), 0), 2)]);
+    let to = |destination| frame(destination, mac(1), None, 0);
+    rig.send(0, &[to(mac(9)), to(mac(7)), to(mac(8)), to(BROADCAST)], 60);
+    rig.send(1, &[to(mac(9)), to(mac(9))], 60);
+    assert_eq!([0, 1, 2].map(|port| rig.plan.bridge.learning(port).1), [2, 2, 0]);
+}
+
+#[test]
 fn addresses_age() {
     let mut rig = Rig::new(&[Vlan::Ignore, Vlan::Ignore, Vlan::Ignore]);
     rig.send(1, &[frame(BROADCAST, mac(2), None, 0)], 60);
@@ -161,8 +193,7 @@ fn tags_are_pushed_and_popped_at_the_edge() {
 
 #[test]
 fn a_known_address_in_another_vlan_is_not_reached() {
-    let mut rig = Rig::new(&[Vlan::Access(10), Vlan::Access(20)]);
-    rig.plan.bridge.table.fix(Key::of(mac(2), 10), 1);
+    let mut rig = Rig::knowing(&[Vlan::Access(10), Vlan::Access(20)], &[(Key::of(mac(2), 10), 1)]);
     rig.send(0, &[frame(mac(2), mac(1), None, 0)], 60);
     assert_eq!(rig.dropped(Reason::Vlan), 1);
 }

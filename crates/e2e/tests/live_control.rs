@@ -1,0 +1,163 @@
+//! Frontends and controllers that keep the control side busy, beside two honest guests: the switch is judged meanwhile.
+
+mod support;
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+
+use e2e::cpu;
+use rustix::fd::AsRawFd;
+use support::live::Live;
+use support::rogue::{BUFFERS, HEADER, LENGTH, RX, Rogue, SIZE, START, TX, available, descriptors, used};
+use support::{Home, wait_for};
+use vhost::vhost_user::VhostUserFrontend;
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+/// A memory table of so many regions, of which all but the first are of no use.
+fn share(rogue: &Rogue, regions: u64) {
+    let region = |number: u64| VhostUserMemoryRegionInfo {
+        guest_phys_addr: START + number * (1 << 30),
+        memory_size: LENGTH,
+        userspace_addr: START + number * (1 << 30),
+        mmap_offset: 0,
+        mmap_handle: rogue.file.as_raw_fd(),
+    };
+    let table: Vec<_> = (0..regions).map(region).collect();
+    rogue.frontend.set_mem_table(&table).unwrap();
+}
+
+/// Waits until all that was sent before has been done.
+fn settle(rogue: &Rogue) {
+    rogue.frontend.get_features().unwrap();
+}
+
+fn rings(queue: usize, shift: u64) -> VringConfigData {
+    VringConfigData {
+        queue_max_size: SIZE,
+        queue_size: SIZE,
+        flags: 0,
+        desc_table_addr: descriptors(queue) + shift,
+        used_ring_addr: used(queue),
+        avail_ring_addr: available(queue),
+        log_addr: None,
+    }
+}
+
+/// Has a rogue at `a` say these things without end.
+fn besieged(mut say: impl FnMut(&mut Rogue) + Send) {
+    let _alone = cpu::alone();
+    let live = Live::new(&support::patch("a", "b"));
+    let mut rogue = Rogue::connect(&live.home);
+    live.millrace.wait_up(&["a"]);
+    live.during(|attack| {
+        while attack.goes_on() {
+            say(&mut rogue);
+            settle(&rogue);
+            attack.strike();
+        }
+    });
+    drop(rogue);
+    live.millrace.wait_down("a");
+    live.finish();
+}
+
+#[test]
+fn descriptors_are_replaced_without_end() {
+    let event = EventFd::new(EFD_NONBLOCK).unwrap();
+    besieged(|rogue| {
+        for queue in [RX, TX] {
+            rogue.frontend.set_vring_call(queue, &event).unwrap();
+            rogue.frontend.set_vring_kick(queue, &event).unwrap();
+        }
+    });
+}
+
+#[test]
+fn queues_are_moved_and_enabled_without_end() {
+    besieged(|rogue| {
+        for queue in [RX, TX] {
+            rogue.frontend.set_vring_enable(queue, false).unwrap();
+            rogue.frontend.set_vring_enable(queue, true).unwrap();
+            for base in [1, 0] {
+                rogue.frontend.set_vring_base(queue, base).unwrap();
+            }
+            for shift in [0x400, 0] {
+                rogue.frontend.set_vring_addr(queue, &rings(queue, shift)).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn memory_is_shared_again_without_end() {
+    besieged(|rogue| {
+        for regions in [1, 1, 2, 1] {
+            share(rogue, regions);
+        }
+    });
+}
+
+/// A queue goes on with the descriptors that it has now: a worker that sleeps is woken by the one, and the guest by the
+/// other.
+#[test]
+fn other_descriptors_are_the_ones_that_count() {
+    let home = Home::new();
+    let millrace = home.start(&[&support::patch("a", "b"), support::SLEEPER].concat());
+    let mut rogue = Rogue::connect(&home);
+    millrace.wait_up(&["a"]);
+    rogue.describe(TX, 0, BUFFERS, HEADER + 60, 0, 0);
+    for _ in 0..20 {
+        let [kick, call] = [(); 2].map(|()| EventFd::new(EFD_NONBLOCK).unwrap());
+        rogue.frontend.set_vring_kick(TX, &kick).unwrap();
+        rogue.frontend.set_vring_call(TX, &call).unwrap();
+        settle(&rogue);
+        let sleeps = || millrace.stats().workers[0].sleeps;
+        let before = sleeps();
+        // Whatever woke it, it looks at the queue once more before it sleeps again.
+        wait_for("the worker to sleep", || {
+            (sleeps() > before || millrace.stats().workers[0].place == "asleep").then_some(())
+        });
+        // It was rung for what the one before may have missed.
+        call.read().unwrap();
+        let goal = rogue.next[TX].wrapping_add(1);
+        rogue.offer(TX, 0);
+        rogue.publish(TX, goal);
+        kick.write(1).unwrap();
+        wait_for("the chain", || (rogue.used_index(TX) == goal).then_some(()));
+        wait_for("the guest to be told of it", || call.read().ok());
+    }
+    millrace.stop();
+}
+
+/// A message of OpenFlow 1.3.
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = (8 + body.len() as u16).to_be_bytes();
+    [&[4, kind, length[0], length[1], 0, 0, 0, 1], body].concat()
+}
+
+#[test]
+fn a_controller_sends_packets_without_end() {
+    const HELLO: u8 = 0;
+    const PACKET_OUT: u8 = 13;
+    let _alone = cpu::alone();
+    let bridge = "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"a\", \"b\"]\n";
+    let channel = "[openflow]\nlisten = [\"unix:of.sock\"]\n";
+    let live = Live::new(&[&support::port("a"), &support::port("b"), bridge, channel].concat());
+    let mut controller = UnixStream::connect(live.home.socket("of")).unwrap();
+    controller.write_all(&message(HELLO, &[])).unwrap();
+    // No buffer, from the controller, one action of 16 bytes: to all ports.
+    let from = [&[0xff; 4][..], &[0xff, 0xff, 0xff, 0xfd, 0, 16], &[0; 6]].concat();
+    let to_all = [&[0, 0, 0, 16, 0xff, 0xff, 0xff, 0xfb, 0xff, 0xff][..], &[0; 6]].concat();
+    let flood = message(PACKET_OUT, &[&from[..], &to_all, &[0xff; 1000]].concat()).repeat(16);
+    let sent = |live: &Live| -> u64 { live.millrace.port("a").drops().values().sum() };
+    live.during(|attack| {
+        while attack.goes_on() {
+            controller.write_all(&flood).unwrap();
+            attack.strike();
+        }
+    });
+    wait_for("packets to have come", || (sent(&live) > 0).then_some(()));
+    drop(controller);
+    live.finish();
+}

@@ -1,0 +1,45 @@
+//! Instructions that a bridge's MAC table takes for a burst, counted by valgrind: exact, whatever else the machine does.
+//!
+//! `cargo xtask test --only instructions` runs this and compares with `bench/baseline/instructions.json`.
+#![allow(missing_docs)] // The macros' own items.
+
+use engine::forward::mac_table::{Key, MacTable};
+use gungraun::{library_benchmark, library_benchmark_group, main};
+use std::hint::black_box;
+
+const BURST: u64 = 32;
+const LIMIT: u32 = 1024;
+const NOW: u32 = 7;
+
+/// A table, and source and destination of each frame of a burst from port 0.
+pub struct Rig {
+    table: MacTable,
+    frames: Vec<[Key; 2]>,
+}
+
+/// All stations are known, or port 0 has as many as it may and the burst is from and to others.
+fn rig(known: bool) -> Rig {
+    let key = |n: u64| Key::new(n << 8 | 2, 0);
+    let table = MacTable::new(2, LIMIT, 300, &[]).unwrap();
+    for n in 0..u64::from(LIMIT) {
+        table.learn(key(n), 0, NOW);
+        table.learn(key(10_000 + n), 1, NOW);
+    }
+    let first = if known { 100 } else { 1_000_000 };
+    let frames = (0..BURST).map(|n| [key(first + n), key(first + 10_000 + n)]).collect();
+    Rig { table, frames }
+}
+
+#[library_benchmark(setup = rig)]
+#[bench::known(true)]
+#[bench::over_limit(false)]
+fn learn_and_look_up(rig: Rig) {
+    for [source, destination] in &rig.frames {
+        rig.table.learn(black_box(*source), 0, NOW);
+        black_box(rig.table.find(black_box(*destination), NOW));
+    }
+    std::mem::forget(rig);
+}
+
+library_benchmark_group!(name = mac_table, benchmarks = [learn_and_look_up]);
+main!(library_benchmark_groups = mac_table);

@@ -1,0 +1,269 @@
+//! A bridge's MAC table: which port an address was last seen behind. Shared by all workers without a lock.
+//!
+//! A bucket is one cache line of four entries, an entry two words: a key (address and VLAN) and a value (port, time).
+//! Who changes the key of an entry first makes the value invalid, then writes the key, then the value; who reads
+//! compares the key before and after the value. So a value is never taken for another key's. Writers exclude each
+//! other by a flag that they do not wait for: what is not learned now is learned from the next frame.
+//!
+//! An address may be in one of two buckets, and goes into the one that has more room. There is room for twice as many
+//! addresses as all ports together may have. An address gives way when it has not been seen for the ageing time, and for
+//! nothing else: whatever sources a guest makes up, it fills its own share and no more.
+
+mod entry;
+mod spread;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use entry::Key;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use entry::{Entry, Value};
+use spread::Spread;
+
+/// Entries in a bucket.
+const WAYS: usize = 4;
+
+/// Most static addresses of a bridge.
+pub const MOST_STATICS: usize = 4096;
+
+/// Keys of the hash that are tried until static addresses find room. More than one is rarely needed.
+const KEYS: usize = 32;
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Bucket([Entry; WAYS]);
+
+impl Bucket {
+    /// Entries that are free, or whose address is too old.
+    fn room(&self, now: u32, ageing: u32) -> impl Iterator<Item = &Entry> {
+        self.0.iter().filter(move |entry| entry.get().is_none_or(|(_, value)| value.is_old(now, ageing)))
+    }
+}
+
+/// What is learned behind one port.
+#[derive(Default)]
+#[repr(align(64))]
+struct Share {
+    /// Addresses at present. Changed by writers only.
+    learned: AtomicU32,
+    over_limit: AtomicU64,
+    no_room: AtomicU64,
+}
+
+/// The table.
+pub struct MacTable {
+    buckets: Box<[Bucket]>,
+    spread: Spread,
+    writing: AtomicBool,
+    ageing_seconds: u32,
+    /// Most addresses behind a port.
+    limit: u32,
+    /// By port of the bridge.
+    shares: Box<[Share]>,
+}
+
+/// One entry, for people to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learned {
+    /// Address.
+    pub mac: [u8; 6],
+    /// VLAN.
+    pub vlan: u16,
+    /// Index of the port in its bridge.
+    pub port: u16,
+    /// Second in which it was last seen, or `None` if it is static.
+    pub seen: Option<u32>,
+}
+
+/// What was learned behind a port, and what was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learning {
+    /// Addresses at present; static ones do not count.
+    pub learned: u32,
+    /// Most that there may be.
+    pub limit: u32,
+    /// Frames whose source was not learned because there were as many.
+    pub over_limit: u64,
+    /// Frames whose source was not learned because its buckets were full of others.
+    pub no_room: u64,
+}
+
+/// There are more static addresses than a table has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} static addresses are too many: a bridge has room for {MOST_STATICS}")]
+pub struct TooManyStatics(pub usize);
+
+impl MacTable {
+    /// A table of so many ports, with at most `limit` addresses learned behind each of them, and static ones.
+    pub fn new(
+        ports: usize,
+        limit: u32,
+        ageing_seconds: u32,
+        statics: &[(Key, u16)],
+    ) -> Result<MacTable, TooManyStatics> {
+        if statics.len() > MOST_STATICS {
+            return Err(TooManyStatics(statics.len()));
+        }
+        let most = ports * limit as usize + statics.len();
+        let buckets = (2 * most / WAYS).clamp(16, 1 << 31).next_power_of_two();
+        let tables = (0..KEYS).map(|_| MacTable {
+            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
+            spread: Spread::new(),
+            writing: AtomicBool::new(false),
+            ageing_seconds,
+            limit,
+            shares: (0..ports).map(|_| Share::default()).collect(),
+        });
+        let fits = |table: &MacTable| statics.iter().all(|(key, port)| table.fix(*key, *port));
+        tables.into_iter().find(fits).ok_or(TooManyStatics(statics.len()))
+    }
+
+    #[inline(always)]
+    fn buckets(&self, key: Key) -> [&Bucket; 2] {
+        self.spread.buckets(key, self.buckets.len()).map(|bucket| &self.buckets[bucket])
+    }
+
+    #[inline(always)]
+    fn read(&self, key: Key) -> Option<Value> {
+        let [first, second] = self.buckets(key);
+        let read = |bucket: &Bucket| bucket.0.iter().find_map(|entry| entry.read(key));
+        read(first).or_else(|| read(second))
+    }
+
+    /// The port that `key` is behind, if that is known and not too old at `now`, in seconds.
+    #[inline(always)]
+    pub fn find(&self, key: Key, now: u32) -> Option<u16> {
+        let value = self.read(key)?;
+        (!value.is_old(now, self.ageing_seconds)).then(|| value.port())
+    }
+
+    /// Notes that `key` was seen behind `port` in second `now`, unless there is no room for it, which is counted.
+    #[inline(always)]
+    pub fn learn(&self, key: Key, port: u16, now: u32) {
+        let known = self.read(key);
+        let fresh = known.is_some_and(|v| (v.port() == port && v.second() == now) || v.is_static());
+        if !fresh {
+            self.note(key, known.is_some(), port, now);
+        }
+    }
+
+    #[cold]
+    fn note(&self, key: Key, known: bool, port: u16, now: u32) {
+        let share = &self.shares[usize::from(port)];
+        // Who makes up addresses beyond its limit does not even keep others from writing.
+        if !known && !self.has_room(share) {
+            share.over_limit.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        if self.writing.swap(true, Ordering::Acquire) {
+            return;
+        }
+        self.place(key, port, now, share);
+        self.writing.store(false, Ordering::Release);
+    }
+
+    fn has_room(&self, share: &Share) -> bool {
+        share.learned.load(Ordering::Relaxed) < self.limit
+    }
+
+    /// Writes the entry of `key`: the one that it has, or else a free one. Writers only.
+    fn place(&self, key: Key, port: u16, now: u32, share: &Share) {
+        let buckets = self.buckets(key);
+        let own = buckets.iter().flat_map(|bucket| &bucket.0).find(|entry| entry.read(key).is_some());
+        let had = own.and_then(|entry| entry.read(key));
+        if had.is_some_and(Value::is_static) {
+            return;
+        }
+        if had.is_none_or(|value| value.port() != port) && !self.has_room(share) {
+            share.over_limit.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let Some(entry) = own.or_else(|| room(buckets, now, self.ageing_seconds)) else {
+            share.no_room.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        if let Some((_, gone)) = entry.get() {
+            self.count(gone.port(), -1);
+        }
+        entry.write(key, Value::seen(port, now));
+        self.count(port, 1);
+    }
+
+    /// Writers only.
+    fn count(&self, port: u16, change: i32) {
+        let learned = &self.shares[usize::from(port)].learned;
+        learned.store(learned.load(Ordering::Relaxed).wrapping_add_signed(change), Ordering::Relaxed);
+    }
+
+    /// Fixes `key` to `port` for ever, if it finds room. Before others see the table.
+    fn fix(&self, key: Key, port: u16) -> bool {
+        let buckets = self.buckets(key);
+        let own = buckets.iter().flat_map(|bucket| &bucket.0).find(|entry| entry.read(key).is_some());
+        let entry = own.or_else(|| room(buckets, 0, 0));
+        entry.inspect(|entry| entry.write(key, Value::fixed(port))).is_some()
+    }
+
+    /// Forgets everything learned behind `port`, and what is too old at `now`. Waits for writers; control side only.
+    pub fn sweep(&self, now: u32, gone: impl Fn(u16) -> bool) {
+        // Workers write one entry at a time and never wait meanwhile.
+        while self.writing.swap(true, Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        for entry in self.buckets.iter().flat_map(|bucket| &bucket.0) {
+            let Some((_, value)) = entry.get().filter(|(_, value)| !value.is_static()) else { continue };
+            if value.is_old(now, self.ageing_seconds) || gone(value.port()) {
+                self.count(value.port(), -1);
+                entry.clear();
+            }
+        }
+        self.writing.store(false, Ordering::Release);
+    }
+
+    /// All entries that are valid at `now`.
+    pub fn entries(&self, now: u32) -> Vec<Learned> {
+        let entries = self.buckets.iter().flat_map(|bucket| &bucket.0).filter_map(Entry::get);
+        let young = entries.filter(|(_, value)| !value.is_old(now, self.ageing_seconds));
+        let show = |(key, value): (Key, Value)| {
+            let (mac, vlan) = key.parts();
+            Learned { mac, vlan, port: value.port(), seen: (!value.is_static()).then(|| value.second()) }
+        };
+        young.map(show).collect()
+    }
+
+    /// Knows what `other` has learned behind ports that have a `place` here, too, and goes on counting where it stopped.
+    /// While nobody else learns.
+    pub fn remember(&self, other: &MacTable, now: u32, place: impl Fn(u16) -> Option<u16>) {
+        for (port, share) in (0..).zip(&other.shares) {
+            if let Some(own) = place(port).map(|port| &self.shares[usize::from(port)]) {
+                own.over_limit.store(share.over_limit.load(Ordering::Relaxed), Ordering::Relaxed);
+                own.no_room.store(share.no_room.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        for Learned { mac, vlan, port, seen } in other.entries(now) {
+            if let (Some(port), Some(seen)) = (place(port), seen) {
+                self.learn(Key::of(mac, vlan), port, seen);
+            }
+        }
+    }
+
+    /// What was learned behind a port.
+    pub fn learning(&self, port: u16) -> Learning {
+        let share = &self.shares[usize::from(port)];
+        Learning {
+            learned: share.learned.load(Ordering::Relaxed),
+            limit: self.limit,
+            over_limit: share.over_limit.load(Ordering::Relaxed),
+            no_room: share.no_room.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// An entry for a new address, of the bucket that has more of them.
+fn room(buckets: [&Bucket; 2], now: u32, ageing: u32) -> Option<&Entry> {
+    let [first, second] = buckets.map(|bucket| bucket.room(now, ageing).count());
+    buckets[usize::from(second > first)].room(now, ageing).next()
+}

@@ -1,0 +1,72 @@
+//! A transmit half that several workers send to, one at a time.
+//!
+//! A worker has it for a burst, and the others wait that long. One that hangs there would have all of them wait for ever:
+//! so they wait for a while, once, and then go on without it until it can be had again.
+
+use crate::port::Transmit;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A worker that has the half does not run at times. What is longer than a machine keeps a thread from its CPU is not that.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+type Slot = Option<Box<dyn Transmit>>;
+
+/// See the module.
+pub(crate) struct Shared {
+    slot: Mutex<Slot>,
+    /// Somebody waited in vain.
+    stuck: AtomicBool,
+}
+
+/// Another worker has the half, and does not give it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a worker that does not respond is about to send there")]
+pub(crate) struct Stuck;
+
+impl Shared {
+    pub(crate) fn new(half: Slot) -> Shared {
+        Shared { slot: Mutex::new(half), stuck: AtomicBool::new(false) }
+    }
+
+    /// The half, if there is one, for a burst.
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Slot>, Stuck> {
+        match self.slot.try_lock() {
+            Some(slot) if !self.stuck.load(Ordering::Relaxed) => Ok(slot),
+            slot => self.lock_slowly(slot),
+        }
+    }
+
+    #[cold]
+    fn lock_slowly<'s>(&'s self, slot: Option<MutexGuard<'s, Slot>>) -> Result<MutexGuard<'s, Slot>, Stuck> {
+        let stuck = self.stuck.load(Ordering::Relaxed);
+        let slot = slot.or_else(|| if stuck { None } else { self.slot.try_lock_for(PATIENCE) });
+        self.stuck.store(slot.is_none(), Ordering::Relaxed);
+        slot.ok_or(Stuck)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_held_for_ever_is_waited_for_once() {
+        let shared = Shared::new(None);
+        let held = shared.lock().unwrap();
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                assert_eq!(shared.lock().err(), Some(Stuck));
+                let began = std::time::Instant::now();
+                let tries = (0..1_000).filter(|_| shared.lock().is_err()).count();
+                (tries, began.elapsed())
+            });
+            let (tries, took) = other.join().unwrap();
+            assert!(tries == 1_000 && took < 1_000 * PATIENCE / 2, "{tries} in {took:?}");
+        });
+        drop(held);
+        assert!(shared.lock().is_ok() && !shared.stuck.load(Ordering::Relaxed));
+    }
+}

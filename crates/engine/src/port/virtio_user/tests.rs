@@ -1,0 +1,143 @@
+//! What a backend finds in the switch's buffers, and what comes back to a guest when the backend goes.
+
+use super::super::lend::Mapped;
+use super::super::{Sent, Transmit};
+use super::{End, STRIDE, VirtioTransmit};
+use std::sync::Arc;
+use virtqueue::device::Dequeue;
+use virtqueue::driver::{Buffer, Queue};
+use virtqueue::memory::Arena;
+use virtqueue::{BurstStorage, NET_HEADER, Negotiated, QueueConfig, Segment, features};
+
+const NEGOTIATED: Negotiated = Negotiated(features::VERSION_1);
+
+/// A port with `size` buffers, of which the device has none.
+fn port(mut arena: Arena, size: u16, mapped: Option<Arc<Mapped>>) -> (VirtioTransmit, Dequeue, u64, Arc<Arena>) {
+    let ring = Queue::layout(&mut arena, size, NEGOTIATED).unwrap();
+    let buffers = arena.allocate(u64::from(size) * u64::from(STRIDE), 4096).unwrap();
+    let queue = Queue::new(&arena, &ring).unwrap();
+    // Chains that are kept are told of by where they lie here.
+    let device = Dequeue::new(Arc::new(arena.memory().also_by_host()), &ring).unwrap();
+    let arena = Arc::new(arena);
+    let kick = vhost_user::Event::create().unwrap();
+    let end = End { queue, buffers, size, kick, arena: arena.clone(), broken: Arc::default() };
+    (VirtioTransmit::new(end, mapped), device, buffers, arena)
+}
+
+/// The device takes all that there is, and gives it back.
+fn take(device: &Dequeue) -> Vec<Vec<u8>> {
+    let mut storage = Box::<BurstStorage>::default();
+    let mut taken = Vec::new();
+    while device.has_work() {
+        let mut burst = storage.start();
+        device.receive(&mut burst).unwrap();
+        let frames = burst.frames();
+        taken.extend(frames.as_slice().iter().map(|frame| {
+            let mut bytes = vec![0; frame.len() as usize];
+            frames.copy_to(frame, &mut bytes);
+            bytes
+        }));
+        device.recycle();
+    }
+    taken
+}
+
+/// Frames of all lengths, in one piece and in two, go through all buffers in turn: each is what it was, and no byte of it
+/// stays where the next one has its virtio header.
+#[test]
+fn no_byte_of_a_frame_is_left_where_the_next_has_its_header() {
+    const SIZE: u16 = 16;
+    let (port, device, buffers, arena) = port(Arena::new(1 << 20, false).unwrap(), SIZE, None);
+    let lengths = [60, 2035, 2036, 2037, 2048, 4072, 4073, 5000, 9000, 8 * 2036];
+    for (round, len) in lengths.into_iter().cycle().take(60).enumerate() {
+        let bytes: Vec<u8> = (0..len).map(|i| (i + round) as u8 | 0x80).collect();
+        let mut storage = Box::<BurstStorage>::default();
+        let mut burst = storage.start();
+        let (a, b) = Segment::from(&bytes[..]).split_at(if round % 3 == 0 { 40 } else { 0 });
+        assert!(burst.push_segments([a, b].into_iter().filter(|part| !part.is_empty())));
+        assert_eq!(port.transmit(burst.frames()).frames, 1, "{len} bytes");
+        assert!(take(&device) == [bytes], "{len} bytes");
+        for index in 0..SIZE {
+            let at = buffers + u64::from(index) * u64::from(STRIDE) + u64::from(super::LEAD);
+            let header = arena.segment(at, NET_HEADER).unwrap().read::<12>();
+            assert_eq!(header, Some([0; 12]), "buffer {index} after a frame of {len} bytes");
+        }
+    }
+    let mut storage = Box::<BurstStorage>::default();
+    let bytes = vec![0; 8 * 2036 + 1];
+    let mut burst = storage.start();
+    burst.push(Segment::from(&bytes[..]));
+    assert!(matches!(port.transmit(burst.frames()), Sent { frames: 0, too_long: 1, .. }));
+}
+
+/// A guest whose frames are sent from where they lie.
+struct Guest {
+    queue: Queue,
+    dequeue: Dequeue,
+    buffers: u64,
+    size: u16,
+}
+
+impl Guest {
+    fn new(arena: &mut Arena, size: u16) -> Guest {
+        let ring: QueueConfig = Queue::layout(arena, size, NEGOTIATED).unwrap();
+        let buffers = arena.allocate(u64::from(size) * 2048, 4096).unwrap();
+        let queue = Queue::new(arena, &ring).unwrap();
+        let mut dequeue = Dequeue::new(arena.memory().clone(), &ring).unwrap();
+        dequeue.allow_keeping();
+        Guest { queue, dequeue, buffers, size }
+    }
+
+    /// Sends so many frames by way of the port, and takes back what is done.
+    fn send(&mut self, count: u16, port: &VirtioTransmit) {
+        for i in 0..count {
+            let addr = self.buffers + u64::from(i % self.size) * 2048;
+            self.queue.add(&[Buffer { addr, len: 1000 + NET_HEADER, writable: false }]).expect("all came back");
+        }
+        self.queue.publish();
+        let mut storage = Box::<BurstStorage>::default();
+        let mut burst = storage.start();
+        port.returned(&mut |id| self.dequeue.release(id));
+        assert_eq!(self.dequeue.receive(&mut burst), Ok(count.into()));
+        assert_eq!(port.transmit(burst.frames()).frames, u32::from(count));
+        assert_eq!(burst.kept().count_ones(), u32::from(count), "all are sent from where they lie");
+        self.dequeue.keep(burst.kept());
+        self.dequeue.recycle();
+    }
+
+    fn reclaim(&mut self) -> u16 {
+        let mut count = 0;
+        while self.queue.pop_used().unwrap().is_some() {
+            count += 1;
+        }
+        count
+    }
+}
+
+/// The backend's ring is longer than the guest's: it has had each chain of the guest several times when it goes.
+#[test]
+fn every_chain_comes_back_when_the_backend_goes() {
+    const SIZE: u16 = 8;
+    let mut arena = Arena::new(1 << 20, false).unwrap();
+    let mut guest = Guest::new(&mut arena, SIZE);
+    let mapped = Mapped::new(false, 0);
+    mapped.set_keeper(guest.dequeue.lender());
+    let (port, device, ..) = port(arena, 64, Some(Arc::new(mapped)));
+    for _ in 0..40 {
+        guest.send(1, &port);
+        assert_eq!(take(&device).len(), 1);
+        port.returned(&mut |id| guest.dequeue.release(id));
+        guest.dequeue.recycle();
+        assert_eq!(guest.reclaim(), 1);
+    }
+    guest.send(SIZE, &port);
+    let mut released = Vec::new();
+    port.recall(&mut |id| {
+        released.push(id);
+        guest.dequeue.release(id);
+    });
+    released.sort_unstable();
+    assert_eq!(released, (0..SIZE).collect::<Vec<_>>(), "each once");
+    guest.dequeue.recycle();
+    assert_eq!((guest.reclaim(), guest.dequeue.kept(), port.keeps()), (SIZE, 0, false));
+}

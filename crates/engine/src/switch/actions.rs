@@ -1,0 +1,225 @@
+//! From two specifications to what it takes to get from the one to the other. A reload does what is listed here and
+//! nothing else, and the list is what it tells of itself.
+
+use super::layout::assignment;
+use crate::reload::{Action, Step, Subject};
+use crate::spec::{AggregationSpec, BridgeSpec, Driver, MappingSpec, PortSpec, Spec, WorkerSpec};
+
+/// What it takes to get from `old` to `new`: every part of either is in one action.
+pub(super) fn actions(old: &Spec, new: &Spec) -> Vec<Action> {
+    let reload = Reload { old, new };
+    let mut actions = reload.ports();
+    actions.extend(reload.patches());
+    actions.extend(reload.bridges());
+    actions.extend(reload.mappings());
+    actions.extend(reload.aggregation());
+    actions.extend(reload.workers());
+    actions
+}
+
+/// What is done to the port `name`.
+pub(super) fn step(actions: &[Action], subject: Subject, name: &str) -> Option<Step> {
+    actions.iter().find(|action| action.subject == subject && action.name == name).map(|action| action.step)
+}
+
+/// How a mapping is called.
+pub(super) fn mapping_name(mapping: &MappingSpec) -> String {
+    format!("{} -> {}", mapping.from, mapping.to)
+}
+
+struct Reload<'s> {
+    old: &'s Spec,
+    new: &'s Spec,
+}
+
+impl Reload<'_> {
+    fn ports(&self) -> Vec<Action> {
+        let action = |port: &PortSpec| match self.old.ports.iter().find(|had| had.name == port.name) {
+            None => Action::new(Subject::Port, &port.name, Step::Added, vec![]),
+            Some(had) => match self.why_reopened(had, port) {
+                why if why.is_empty() => Action::of_known(Subject::Port, &port.name, changes(had, port)),
+                why => Action::new(Subject::Port, &port.name, Step::Reopened, why),
+            },
+        };
+        let gone = self.old.ports.iter().filter(|had| self.new.ports.iter().all(|port| port.name != had.name));
+        let gone = gone.map(|had| Action::new(Subject::Port, &had.name, Step::Removed, vec![]));
+        self.new.ports.iter().map(action).chain(gone).collect()
+    }
+
+    /// Why a port can't stay open. The ends of a mapping share it, and so come and go together.
+    fn why_reopened(&self, had: &PortSpec, port: &PortSpec) -> Vec<String> {
+        let mut why = reopening(had, port);
+        let [before, after] = [self.old, self.new].map(|spec| mapping_of(spec, &port.name));
+        match (before, after) {
+            (Some(before), Some(after)) if before.joins_like(after) => {
+                let other = if after.from == port.name { &after.to } else { &after.from };
+                if why.is_empty() && self.ends_differ(other) {
+                    why.push(format!("port \"{other}\", to which it is mapped, is reopened"));
+                }
+            }
+            (None, None) => {}
+            _ => why.push("mapping".into()),
+        }
+        why
+    }
+
+    /// The port can't stay open for its own sake.
+    fn ends_differ(&self, port: &str) -> bool {
+        let find = |spec: &'_ Spec| spec.ports.iter().find(|p| p.name == port).cloned();
+        match (find(self.old), find(self.new)) {
+            (Some(had), Some(wanted)) => !reopening(&had, &wanted).is_empty(),
+            _ => true,
+        }
+    }
+
+    fn patches(&self) -> Vec<Action> {
+        let has = |spec: &Spec, pair: &[String; 2]| {
+            spec.patches.iter().any(|other| other == pair || (other[0] == pair[1] && other[1] == pair[0]))
+        };
+        let action = |pair: &[String; 2], step| Action::new(Subject::Patch, pair.join(" - "), step, vec![]);
+        let wanted = self.new.patches.iter();
+        let wanted = wanted
+            .map(|pair| action(pair, if has(self.old, pair) { Step::Kept } else { Step::Added }))
+            .collect::<Vec<_>>();
+        let gone = self.old.patches.iter().filter(|pair| !has(self.new, pair)).map(|pair| action(pair, Step::Removed));
+        wanted.into_iter().chain(gone).collect()
+    }
+
+    fn bridges(&self) -> Vec<Action> {
+        let action = |bridge: &BridgeSpec| match self.old.bridges.iter().find(|had| had.name == bridge.name) {
+            None => Action::new(Subject::Bridge, &bridge.name, Step::Added, vec![]),
+            Some(had) => Action::of_known(Subject::Bridge, &bridge.name, self.bridge_changes(had, bridge)),
+        };
+        let gone = self.old.bridges.iter().filter(|had| self.new.bridges.iter().all(|bridge| bridge.name != had.name));
+        let gone = gone.map(|had| Action::new(Subject::Bridge, &had.name, Step::Removed, vec![]));
+        self.new.bridges.iter().map(action).chain(gone).collect()
+    }
+
+    fn bridge_changes(&self, had: &BridgeSpec, bridge: &BridgeSpec) -> Vec<String> {
+        let BridgeSpec { name: _, ports, ageing, learned_limit, statics, flows } = bridge;
+        let vlan = |spec: &Spec, name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
+        let vlans = had.ports.iter().filter(|name| ports.contains(name));
+        named(&[
+            ("ports", *ports != had.ports),
+            ("VLANs", vlans.into_iter().any(|name| vlan(self.old, name) != vlan(self.new, name))),
+            ("ageing", *ageing != had.ageing),
+            ("limit of learned addresses", *learned_limit != had.learned_limit),
+            ("static addresses", *statics != had.statics),
+            ("flows", *flows != had.flows),
+        ])
+    }
+
+    fn mappings(&self) -> Vec<Action> {
+        let same = |a: &MappingSpec, b: &MappingSpec| (&a.from, &a.to) == (&b.from, &b.to);
+        let action = |mapping: &MappingSpec| {
+            let name = mapping_name(mapping);
+            let Some(had) = self.old.mappings.iter().find(|had| same(had, mapping)) else {
+                return Action::new(Subject::Mapping, name, Step::Added, vec![]);
+            };
+            let ends = [&mapping.from, &mapping.to].into_iter().filter(|port| self.ends_differ(port));
+            let mut why: Vec<_> = ends.map(|port| format!("port \"{port}\" is reopened")).collect();
+            why.extend(named(&[
+                ("mode", mapping.pass_through != had.pass_through),
+                ("copy-break", mapping.copy_break != had.copy_break),
+            ]));
+            if why.is_empty() {
+                return Action::of_known(Subject::Mapping, name, named(&[("tenancy", mapping.tenancy != had.tenancy)]));
+            }
+            Action::new(Subject::Mapping, name, Step::Reopened, why)
+        };
+        let gone = self.old.mappings.iter().filter(|had| !self.new.mappings.iter().any(|mapping| same(had, mapping)));
+        let gone = gone.map(|had| Action::new(Subject::Mapping, mapping_name(had), Step::Removed, vec![]));
+        self.new.mappings.iter().map(action).chain(gone).collect()
+    }
+
+    fn aggregation(&self) -> Option<Action> {
+        let step = match (&self.old.aggregation, &self.new.aggregation) {
+            (None, None) => return None,
+            (None, Some(_)) => Step::Added,
+            (Some(_), None) => Step::Removed,
+            (Some(had), Some(wanted)) => {
+                return Some(Action::of_known(Subject::Aggregation, "", aggregation_changes(had, wanted)));
+            }
+        };
+        Some(Action::new(Subject::Aggregation, "", step, vec![]))
+    }
+
+    fn workers(&self) -> Vec<Action> {
+        let [had, wanted] =
+            [self.old, self.new].map(|spec| spec.staff().into_iter().zip(polled(spec)).collect::<Vec<_>>());
+        let of = |index: usize| {
+            let why = match (had.get(index), wanted.get(index)) {
+                (Some((before, _)), Some((after, _))) if !before.runs_like(after) => {
+                    return Action::new(
+                        Subject::Worker,
+                        index.to_string(),
+                        Step::Reopened,
+                        worker_changes(before, after),
+                    );
+                }
+                (Some((_, before)), Some((_, after))) => named(&[("queues", before != after)]),
+                (None, _) => return Action::new(Subject::Worker, index.to_string(), Step::Added, vec![]),
+                (_, None) => return Action::new(Subject::Worker, index.to_string(), Step::Removed, vec![]),
+            };
+            Action::of_known(Subject::Worker, index.to_string(), why)
+        };
+        (0..had.len().max(wanted.len())).map(of).collect()
+    }
+}
+
+/// Those names whose condition holds.
+fn named(which: &[(&str, bool)]) -> Vec<String> {
+    which.iter().filter(|(_, holds)| *holds).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// What keeps an open port of `had` from being as good as a newly opened one of `port`, its mapping aside.
+fn reopening(had: &PortSpec, port: &PortSpec) -> Vec<String> {
+    // Everything is named, so that nobody adds a field without deciding where it belongs.
+    let PortSpec { name: _, driver, vlan: _, record: _, fault, aggregate, vxlan, analysis } = port;
+    let kind = |driver: &Driver| driver.name();
+    named(&[
+        ("driver", kind(driver) != kind(&had.driver)),
+        ("options of its driver", kind(driver) == kind(&had.driver) && *driver != had.driver),
+        ("fault", *fault != had.fault),
+        ("aggregate", *aggregate != had.aggregate),
+        ("vxlan", *vxlan != had.vxlan),
+        ("analysis", *analysis != had.analysis),
+    ])
+}
+
+/// What differs in a port and can be changed while it is open.
+fn changes(had: &PortSpec, port: &PortSpec) -> Vec<String> {
+    named(&[("VLANs", port.vlan != had.vlan), ("record-to", port.record != had.record)])
+}
+
+fn aggregation_changes(had: &AggregationSpec, wanted: &AggregationSpec) -> Vec<String> {
+    let rest = |spec: &AggregationSpec| AggregationSpec { next_hops: vec![], flows: vec![], ..spec.clone() };
+    named(&[
+        ("next hops", had.next_hops != wanted.next_hops),
+        ("flows", had.flows != wanted.flows),
+        ("settings", rest(had) != rest(wanted)),
+    ])
+}
+
+fn worker_changes(had: &WorkerSpec, wanted: &WorkerSpec) -> Vec<String> {
+    named(&[
+        ("cpu", had.cpu != wanted.cpu),
+        ("idle", had.idle != wanted.idle),
+        ("patience", had.patience != wanted.patience),
+    ])
+}
+
+/// The mapping that a port is one end of.
+fn mapping_of<'s>(spec: &'s Spec, port: &str) -> Option<&'s MappingSpec> {
+    spec.mappings.iter().find(|mapping| mapping.from == port || mapping.to == port)
+}
+
+/// By worker, the queues that it polls.
+fn polled(spec: &Spec) -> Vec<Vec<(&str, usize)>> {
+    let mut polled = vec![Vec::new(); spec.staff().len()];
+    for (port, workers) in spec.ports.iter().zip(assignment(spec)) {
+        workers.iter().enumerate().for_each(|(queue, &worker)| polled[worker].push((port.name.as_str(), queue)));
+    }
+    polled.iter_mut().for_each(|queues| queues.sort_unstable());
+    polled
+}

@@ -1,0 +1,211 @@
+//! From one specification to the next: does what `actions` lists, and nothing else.
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use super::actions::{actions, mapping_name, step};
+use super::fabric::Fabric;
+use super::layout::Layout;
+use super::mapping::Mapping;
+use super::open::{self, Connection, OpenError};
+use super::shared::PortShared;
+use super::tenancy::{self, Verdict};
+use super::{Error, Inner, Topology, tags};
+use crate::aggregate::rules;
+use crate::clock;
+use crate::forward::bridge::Bridge;
+use crate::forward::mac_table::Key;
+use crate::port::record::Recorder;
+use crate::reload::{Action, Step, Subject};
+use crate::spec::{BridgeSpec, FailMode, PortSpec, Spec, Vlan};
+use std::sync::Arc;
+
+/// What was done.
+pub(super) struct Applied {
+    pub(super) actions: Vec<Action>,
+    /// Ports that could not be opened, or not be recorded.
+    pub(super) failed: Vec<OpenError>,
+}
+
+impl Applied {
+    fn port(&mut self, name: &str) -> Option<&mut Action> {
+        self.actions.iter_mut().find(|action| action.subject == Subject::Port && action.name == name)
+    }
+
+    /// What could not be done before is tried again, though the port is specified as it was.
+    fn change(&mut self, port: &str, what: &str) {
+        if let Some(action) = self.port(port).filter(|action| action.step == Step::Kept) {
+            (action.step, action.why) = (Step::Changed, vec![what.to_owned()]);
+        }
+    }
+
+    fn fail(&mut self, port: &str, error: OpenError) {
+        if let Some(action) = self.port(port) {
+            action.error = Some(error.to_string());
+        }
+        self.failed.push(error);
+    }
+}
+
+impl Inner {
+    /// Turns the present topology into `spec`. An error says that nothing was done.
+    pub(super) fn apply(&self, spec: Spec) -> Result<Applied, Error> {
+        let open = &mut *self.open.lock().unwrap();
+        let old = self.topology();
+        let actions = actions(&old.spec, &spec);
+        // All that can fail as a whole comes before anything is changed.
+        let bridges: Vec<_> =
+            spec.bridges.iter().map(|wanted| self.bridge(&old, wanted, &spec, &actions)).collect::<Result<_, _>>()?;
+        let hired = self.fabric.hire(&spec.staff()).map_err(Error::Worker)?;
+        let mut done = Applied { actions, failed: Vec::new() };
+        if old.spec.aggregation != spec.aggregation {
+            let mut laid = self.laid.lock().unwrap();
+            laid.spec.clone_from(&spec.aggregation);
+            self.rules.set(rules(laid.spec.as_ref(), &laid.flows));
+        }
+        let mappings = old.mappings(&spec, &done.actions, &self.fabric);
+        mappings.iter().for_each(|mapping| mapping.expect_growth(tags::growth(&spec, mapping.spec())));
+        let ports = self.ports(&old, &mut open.next_id, &spec, &mappings, &done.actions);
+        let stay = |port: &Arc<PortShared>| ports.iter().any(|other| Arc::ptr_eq(port, other));
+        let had = old.layout.ports.iter().cloned().zip(open.connections.drain(..));
+        let (kept, gone): (Vec<_>, Vec<_>) = had.partition(|(port, _)| stay(port));
+        // What goes, goes before what comes: both may want the same socket or interface. Its sessions drain by themselves.
+        gone.into_iter().for_each(|(port, connection)| self.close(&port, connection));
+        // Frames of guests that come must not land where they may not, and those of guests that are there as little.
+        let verdicts: Vec<_> = spec.mappings.iter().map(|wanted| tenancy::judge(&spec, wanted)).collect();
+        let reviewed = || mappings.iter().zip(verdicts.clone());
+        let stricter = reviewed().filter(|(_, verdict)| *verdict != Verdict::InPlace);
+        stricter.for_each(|(mapping, verdict)| mapping.review(verdict));
+        for (port, shared) in spec.ports.iter().zip(&ports) {
+            if self.fabric.recorder(shared.id).as_ref().map(Recorder::path) != port.record.as_deref() {
+                done.change(&port.name, "record-to");
+                self.record(port, shared).unwrap_or_else(|error| done.fail(&port.name, error));
+            }
+        }
+        let mut kept: Vec<_> = kept.into_iter().map(Some).collect();
+        for (port, shared) in spec.ports.iter().zip(&ports) {
+            let is = |had: &&mut Option<_>| matches!(had, Some((other, _)) if Arc::ptr_eq(shared, other));
+            let connection = kept.iter_mut().find(is).and_then(Option::take).map(|(_, connection)| connection);
+            open.connections.push(connection.unwrap_or_else(|| {
+                open::open(port, shared, &self.fabric).unwrap_or_else(|error| {
+                    shared.set_state(false, error.to_string());
+                    done.fail(&port.name, error);
+                    Connection::None
+                })
+            }));
+        }
+        let layout = Layout::new(&spec, ports, bridges);
+        let standalone = spec.bridges.iter().any(|b| b.flows == Some(FailMode::Standalone));
+        self.datapath.prepare(layout.workers.len(), standalone);
+        let hangups = open.connections.iter().map(Connection::hangup).collect();
+        let mut new = Topology { spec, layout, workers: Vec::new(), hangups };
+        // Only now do workers look at the new ports: every one of them has somewhere to send to.
+        self.fabric.arrange(&new.layout, hired, || new.remember(&old));
+        reviewed().for_each(|(mapping, verdict)| mapping.review(verdict));
+        new.workers = self.fabric.pulses();
+        self.topology.set(new);
+        Ok(done)
+    }
+
+    /// What the ports of `spec` share: as before for those that stay.
+    fn ports(
+        &self,
+        old: &Topology,
+        next_id: &mut u64,
+        spec: &Spec,
+        mappings: &[Arc<Mapping>],
+        actions: &[Action],
+    ) -> Vec<Arc<PortShared>> {
+        let mut share = |port: &PortSpec| {
+            if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Port, &port.name) {
+                let known = old.layout.ports.iter().find(|shared| shared.name == port.name);
+                return known.cloned().expect("it was there before");
+            }
+            *next_id += 1;
+            let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
+            let bells = [&self.bell, &self.asked];
+            Arc::new(PortShared::new(*next_id, port, mapping.cloned(), (&self.rules, bells)))
+        };
+        spec.ports.iter().map(&mut share).collect()
+    }
+
+    /// Ends what keeps a port's peer connected, and lets go of all that is open.
+    fn close(&self, port: &PortShared, connection: Connection) {
+        drop(connection);
+        self.fabric.clear(port.id, 0..port.queues.len());
+        port.file().into_iter().chain(&self.fabric.record(port.id, None)).for_each(Recorder::keep);
+    }
+
+    /// Records the frames of a port as `spec` says, which may be open. An error says that they are not recorded.
+    fn record(&self, spec: &PortSpec, port: &PortShared) -> Result<(), OpenError> {
+        let created = open::recorder(spec);
+        let recorder = created.as_ref().ok().cloned().flatten();
+        let change = || self.fabric.record(port.id, recorder).iter().for_each(Recorder::keep);
+        match port.mapping() {
+            Some(mapping) => mapping.at_rest(change),
+            None => change(),
+        }
+        created.map(|_| ())
+    }
+
+    /// The bridge that `wanted` describes.
+    fn bridge(
+        &self,
+        old: &Topology,
+        wanted: &BridgeSpec,
+        spec: &Spec,
+        actions: &[Action],
+    ) -> Result<Arc<Bridge>, Error> {
+        let known = old.bridges().find(|(had, ..)| had.name == wanted.name);
+        if let (Some(Step::Kept), Some((_, bridge, _))) = (step(actions, Subject::Bridge, &wanted.name), known) {
+            return Ok(bridge.clone());
+        }
+        let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
+        let vlans: Vec<Vlan> = wanted.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect();
+        let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
+        let port = |name: &String| wanted.ports.iter().position(|port| port == name).map(|index| index as u16);
+        let statics = wanted.statics.iter().filter_map(|(mac, vlan, name)| Some((Key::of(*mac, *vlan), port(name)?)));
+        let statics: Vec<_> = statics.collect();
+        let mut bridge = Bridge::new(&vlans, wanted.learned_limit, seconds, &statics)
+            .map_err(|error| Error::Statics(wanted.name.clone(), error))?;
+        bridge.flows = wanted.flows.map(|_| self.datapath.number(&wanted.ports));
+        Ok(Arc::new(bridge))
+    }
+}
+
+impl Topology {
+    /// The mappings of `spec`: as before for those that stay.
+    fn mappings(&self, spec: &Spec, actions: &[Action], fabric: &Arc<Fabric>) -> Vec<Arc<Mapping>> {
+        let queues = |name: &String| spec.ports.iter().find(|p| p.name == *name).map_or(0, |p| p.driver.queues());
+        let mapping = |wanted| {
+            let name = mapping_name(wanted);
+            if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Mapping, &name) {
+                let mut known = self.layout.ports.iter().filter_map(|port| port.mapping());
+                return known.find(|m| mapping_name(m.spec()) == name).cloned().expect("it was there before");
+            }
+            let queues = queues(&wanted.from).min(queues(&wanted.to));
+            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues, fabric.clone()))
+        };
+        spec.mappings.iter().map(mapping).collect()
+    }
+
+    /// Lets bridges know what those of `old` have learned of ports that are in both. Nobody forwards meanwhile.
+    fn remember(&self, old: &Topology) {
+        let now = clock::seconds();
+        for (spec, bridge, members) in self.bridges() {
+            let Some((_, known, had)) = old.bridges().find(|(other, ..)| other.name == spec.name) else { continue };
+            // The port of this bridge that a port of the other one is now, if it is still the same in the same VLANs.
+            let place = |port: u16| {
+                let port = had[usize::from(port)];
+                let is = |&member: &usize| Arc::ptr_eq(&self.layout.ports[member], &old.layout.ports[port]);
+                let place = members.iter().position(is)?;
+                (self.spec.ports[members[place]].vlan == old.spec.ports[port].vlan).then_some(place as u16)
+            };
+            if Arc::ptr_eq(bridge, known) {
+                bridge.table.sweep(now, |port| place(port).is_none());
+            } else {
+                bridge.remember(known, now, place);
+            }
+        }
+    }
+}

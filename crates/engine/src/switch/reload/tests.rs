@@ -1,0 +1,250 @@
+//! Whatever else changes: what is the same in both specifications goes on, and what is told of a reload is what was done.
+
+mod world;
+
+use super::*;
+use crate::Switch;
+use crate::spec::{Driver, Pace};
+use crate::stats::{PortStats, Snapshot};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use world::{FRAMES, HONEST, Outsiders, World, outsiders};
+
+/// Waits for a condition; it takes long only if it never comes.
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn port<'s>(snapshot: &'s Snapshot, name: &str) -> &'s PortStats {
+    snapshot.ports.iter().find(|port| port.name == name).unwrap_or_else(|| panic!("there is no port {name}"))
+}
+
+/// A switch in which the honest ports run, and nothing else.
+fn start(world: &World) -> Switch {
+    let switch = Switch::start(world.before()).unwrap();
+    wait_for("the ring to be up", || ["driver", "device"].iter().all(|name| port(&switch.snapshot(), name).up));
+    let actions = switch.reload(world.spec(&Outsiders::default())).unwrap();
+    let taken: Vec<_> = actions.iter().filter(|action| action.step == Step::Added).map(|a| a.name.as_str()).collect();
+    assert_eq!(taken, ["talker", "source", "early", "source - driver"], "{actions:?}");
+    switch
+}
+
+/// What there is: to compare it with what is there later.
+struct Parts {
+    spec: Spec,
+    ports: HashMap<String, Arc<PortShared>>,
+    bridges: HashMap<String, Arc<Bridge>>,
+    mappings: HashMap<String, Arc<Mapping>>,
+    workers: Vec<Arc<crate::worker::Pulse>>,
+    queues: Vec<Vec<String>>,
+    recorded: Vec<std::path::PathBuf>,
+}
+
+impl Parts {
+    fn of(switch: &Switch) -> Parts {
+        let topology = switch.inner.topology();
+        let workers = topology.workers.clone();
+        let ports = &topology.layout.ports;
+        let polled = |worker| {
+            let queues = topology.layout.polled_by(worker);
+            let mut queues: Vec<_> = queues.map(|(port, queue)| format!("{}.{queue}", ports[port].name)).collect();
+            queues.sort();
+            queues
+        };
+        let mut recorded: Vec<_> = switch.inner.fabric.recorders().iter().map(|r| r.path().to_owned()).collect();
+        recorded.sort();
+        Parts {
+            ports: ports.iter().map(|port| (port.name.clone(), port.clone())).collect(),
+            bridges: topology.bridges().map(|(spec, bridge, _)| (spec.name.clone(), bridge.clone())).collect(),
+            mappings: ports.iter().filter_map(|p| p.mapping()).map(|m| (mapping_name(m.spec()), m.clone())).collect(),
+            queues: (0..workers.len()).map(polled).collect(),
+            workers,
+            recorded,
+            spec: topology.spec.clone(),
+        }
+    }
+
+    /// Compares what is told of a reload with what was there before and is there now.
+    fn check(&self, now: &Parts, actions: &[Action]) {
+        let told = |subject: Subject, name: &str| {
+            let mut of = actions.iter().filter(|action| action.subject == subject && action.name == name);
+            let action = of.next().unwrap_or_else(|| panic!("nothing is told of {subject} {name}: {actions:?}"));
+            assert!(of.next().is_none(), "{subject} {name} is told of twice: {actions:?}");
+            action
+        };
+        let compare = |subject, name: &str, before: Option<usize>, after: Option<usize>, same: bool| {
+            let action = told(subject, name);
+            let expected: &[Step] = match (before, after) {
+                (None, None) => &[],
+                (None, Some(_)) => &[Step::Added],
+                (Some(_), None) => &[Step::Removed],
+                (Some(a), Some(b)) if a == b && same => &[Step::Kept],
+                // A bridge that changes is another one that remembers.
+                (Some(a), Some(b)) if a == b || subject == Subject::Bridge => &[Step::Changed],
+                _ => &[Step::Reopened],
+            };
+            assert!(expected.contains(&action.step), "{action} is told, but {expected:?} is right: {actions:?}");
+            assert_eq!(action.why.is_empty(), matches!(action.step, Step::Added | Step::Removed | Step::Kept));
+            assert_eq!(action.error, None);
+        };
+        fn address<T>(of: Option<&Arc<T>>) -> Option<usize> {
+            of.map(|it| Arc::as_ptr(it).addr())
+        }
+        fn names<'a, T>(a: &'a HashMap<String, T>, b: &'a HashMap<String, T>) -> Vec<&'a String> {
+            a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))).collect()
+        }
+        for name in names(&self.ports, &now.ports) {
+            let spec = |parts: &Parts| parts.spec.ports.iter().find(|p| p.name == *name).cloned();
+            let same = spec(self) == spec(now);
+            compare(Subject::Port, name, address(self.ports.get(name)), address(now.ports.get(name)), same);
+        }
+        for name in names(&self.bridges, &now.bridges) {
+            let (before, after) = (address(self.bridges.get(name)), address(now.bridges.get(name)));
+            compare(Subject::Bridge, name, before, after, true);
+        }
+        for name in names(&self.mappings, &now.mappings) {
+            let spec = |parts: &Parts| parts.spec.mappings.iter().find(|m| mapping_name(m) == *name).cloned();
+            let (before, after) = (address(self.mappings.get(name)), address(now.mappings.get(name)));
+            compare(Subject::Mapping, name, before, after, spec(self) == spec(now));
+        }
+        for index in 0..self.workers.len().max(now.workers.len()) {
+            let (before, after) = (address(self.workers.get(index)), address(now.workers.get(index)));
+            let same = self.queues.get(index) == now.queues.get(index);
+            compare(Subject::Worker, &index.to_string(), before, after, same);
+        }
+        let wanted: std::collections::BTreeSet<_> = now.spec.ports.iter().filter_map(|p| p.record.clone()).collect();
+        assert!(wanted.iter().eq(&now.recorded), "{:?} are to be recorded, and {:?} are", wanted, now.recorded);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_did_not_change_is_not_touched(changes in prop::collection::vec(outsiders(), 2..6)) {
+        let home = tempfile::tempdir().unwrap();
+        let world = World::new(home.path());
+        let switch = start(&world);
+        let early = |switch: &Switch| switch.macs().into_iter().find(|entry| entry.port == "early").map(|e| e.mac);
+        wait_for("the first address to be learned", || early(&switch).is_some());
+        let mut before = Parts::of(&switch);
+        let mut counted = switch.snapshot();
+        for outsiders in &changes {
+            let actions = switch.reload(world.spec(outsiders)).unwrap();
+            let now = Parts::of(&switch);
+            before.check(&now, &actions);
+            for name in HONEST {
+                let kept = actions.iter().any(|a| a.subject == Subject::Port && a.name == name && a.step == Step::Kept);
+                assert!(kept, "{name} did not change: {actions:?}");
+            }
+            assert!(early(&switch).is_some(), "an address is forgotten: {actions:?}");
+            let snapshot = switch.snapshot();
+            for name in HONEST {
+                let count = |of: &Snapshot| port(of, name).queues.iter().map(|q| (q.rx_packets, q.tx_packets)).collect::<Vec<_>>();
+                let went_on = count(&counted).iter().zip(count(&snapshot)).all(|(a, b)| a.0 <= b.0 && a.1 <= b.1);
+                assert!(went_on && port(&snapshot, name).drops.is_empty(), "{name}: {:?}", port(&snapshot, name));
+            }
+            (before, counted) = (now, snapshot);
+        }
+        let sent = |name| port(&switch.snapshot(), name).queues[0].tx_packets;
+        wait_for("every frame by the ring", || sent("sink") >= FRAMES);
+        wait_for("every frame by the bridge", || sent("listener") >= FRAMES + world::EARLY);
+        let end = switch.snapshot();
+        for (name, frames) in [("sink", FRAMES), ("listener", FRAMES + world::EARLY)] {
+            prop_assert_eq!(port(&end, name).queues[0].tx_packets, frames);
+        }
+        prop_assert!(HONEST.iter().all(|name| port(&end, name).drops.is_empty()), "{:?}", end.ports);
+    }
+}
+
+/// The frames of a capture, which has to be whole.
+fn frames(path: &Path) -> usize {
+    capture::Reader::open(path).unwrap().collect::<Result<Vec<_>, _>>().unwrap().len()
+}
+
+#[test]
+fn a_recording_comes_and_goes_while_frames_pass() {
+    let home = tempfile::tempdir().unwrap();
+    let world = World::new(home.path());
+    let switch = start(&world);
+    let plain = world.spec(&Outsiders::default());
+    let before = Parts::of(&switch);
+    let path = |round: usize| home.path().join(format!("{round}.pcap"));
+    for (round, name) in ["device", "driver", "listener", "talker", "device"].into_iter().enumerate() {
+        let mut spec = plain.clone();
+        let recorded = spec.ports.iter_mut().find(|port| port.name == name).unwrap();
+        recorded.record = Some(path(round));
+        let actions = switch.reload(spec).unwrap();
+        let done: Vec<_> = actions.iter().filter(|a| a.step != Step::Kept).map(|a| a.to_string()).collect();
+        assert!(done.iter().all(|done| done.ends_with(" (record-to)")), "{done:?}");
+        assert!(done.contains(&format!("changed port {name} (record-to)")), "{done:?}");
+        if round == 0 {
+            wait_for("frames in the file", || path(round).metadata().unwrap().len() > 1000);
+        }
+    }
+    switch.reload(plain).unwrap();
+    let ended: Vec<_> = (0..5).map(path).map(|path| (frames(&path), path)).collect();
+    assert!(ended[0].0 > 0, "{ended:?}");
+    let end = Parts::of(&switch);
+    assert!(before.ports.iter().all(|(name, port)| Arc::ptr_eq(port, &end.ports[name])), "a port was opened again");
+    wait_for("every frame", || port(&switch.snapshot(), "sink").queues[0].tx_packets >= FRAMES);
+    assert!(HONEST.iter().all(|name| port(&switch.snapshot(), name).drops.is_empty()), "{:?}", switch.snapshot().ports);
+    assert_eq!(
+        ended.iter().map(|(_, path)| frames(path)).collect::<Vec<_>>(),
+        ended.iter().map(|e| e.0).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn who_looks_at_a_file_sees_frames_while_it_is_recorded() {
+    let home = tempfile::tempdir().unwrap();
+    let [of_port, of_file] = ["port.pcap", "file.pcap"].map(|name| home.path().join(name));
+    let makes = Driver::Generator { size: 64, pace: Pace::default(), frames: 10, mac: None };
+    let takes = Driver::Pcap { replay: None, record: Some(of_file.clone()), repeat: false, pace: Pace::default() };
+    let maker = PortSpec { record: Some(of_port.clone()), ..PortSpec::new("maker", makes) };
+    let patches = vec![["maker".into(), "taker".into()]];
+    let spec = Spec { ports: vec![maker, PortSpec::new("taker", takes)], patches, ..Spec::default() };
+    let _switch = Switch::start(spec).unwrap();
+    // The header of the file, and of each frame.
+    let whole = 24 + 10 * (16 + 64);
+    wait_for("both files to be whole", || {
+        [&of_port, &of_file].iter().all(|path| path.metadata().unwrap().len() == whole)
+    });
+    assert_eq!([frames(&of_port), frames(&of_file)], [10, 10]);
+}
+
+#[test]
+fn a_recording_that_cant_be_is_told_and_the_port_goes_on() {
+    let home = tempfile::tempdir().unwrap();
+    let world = World::new(home.path());
+    let switch = start(&world);
+    let mut spec = world.spec(&Outsiders::default());
+    spec.ports.iter_mut().find(|port| port.name == "device").unwrap().record = Some("/nonexistent/a.pcap".into());
+    let before = Parts::of(&switch);
+    let actions = switch.reload(spec.clone()).unwrap();
+    let failed: Vec<_> = actions.iter().filter(|action| action.error.is_some()).map(|a| a.to_string()).collect();
+    assert_eq!(failed.len(), 1);
+    assert!(failed[0].starts_with("changed port device (record-to), which FAILED: "), "{failed:?}");
+    assert!(failed[0].contains("cannot record to /nonexistent/a.pcap"), "{failed:?}");
+    let again = switch.reload(spec).unwrap();
+    assert!(again.iter().any(|action| action.error.is_some()), "it is tried again, and told again: {again:?}");
+    assert!(Arc::ptr_eq(&before.ports["device"], &Parts::of(&switch).ports["device"]));
+}
+
+#[test]
+fn an_interface_is_let_go_of_before_it_is_opened_again() {
+    let spec = |mtu| {
+        let driver = Driver::Tap { interface: Some("mrtap-reload".into()), mtu: Some(mtu), queues: 1 };
+        Spec { ports: vec![PortSpec::new("tap", driver)], ..Spec::default() }
+    };
+    let switch = Switch::start(spec(1500)).unwrap_or_else(|error| panic!("this test needs CAP_NET_ADMIN: {error}"));
+    let actions = switch.reload(spec(1400)).unwrap();
+    assert_eq!(actions[0].to_string(), "reopened port tap (options of its driver)");
+    assert!(port(&switch.snapshot(), "tap").up);
+}

@@ -1,0 +1,262 @@
+//! Specifications: of honest ports that are the same in all of them, and of others that come, change and go.
+
+use crate::spec::{
+    AggregationSpec, BridgeSpec, Chains, Driver, Faults, Idle, MappingSpec, Mode, NextHopSpec, Pace, PortSpec, Spec,
+    Tenancy, Vlan, WorkerSpec,
+};
+use paflow::Receiver;
+use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
+use paflow::vxlan::{End, Endpoints};
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use vhost_user::frontend::QueueSizes;
+
+/// Frames that each of the two honest streams has.
+pub(super) const FRAMES: u64 = 30_000;
+
+/// Frames of the port that says something and is silent then.
+pub(super) const EARLY: u64 = 10;
+
+/// Ports that are in every specification. From `source`, frames go by a ring to `sink`; from `talker` through the bridge to
+/// `listener`.
+pub(super) const HONEST: [&str; 7] = ["source", "driver", "device", "sink", "talker", "listener", "early"];
+
+/// Other ports at most.
+const OTHERS: usize = 5;
+
+/// A port that is not one of the honest ones, as far as it is not the same in all specifications.
+#[derive(Clone, Debug)]
+pub(super) struct Outsider {
+    driver: u8,
+    vlan: u8,
+    record: u8,
+    fault: bool,
+    aggregate: bool,
+    vxlan: bool,
+    /// Where its frames go: nowhere, to its neighbour, or to one of two bridges.
+    place: u8,
+}
+
+/// What is in a specification besides the honest ports.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outsiders {
+    ports: Vec<Option<Outsider>>,
+    /// They come before the honest ones.
+    first: bool,
+    ageing: u8,
+    aggregation: u8,
+    mapping: u8,
+    /// Idle policies of workers; the first polls the honest ports.
+    workers: Vec<u8>,
+}
+
+pub(super) fn outsiders() -> impl Strategy<Value = Outsiders> {
+    let port = (0..5u8, 0..3u8, 0..3u8, any::<(bool, bool, bool)>(), 0..4u8);
+    let port = port.prop_map(|(driver, vlan, record, (fault, aggregate, vxlan), place)| Outsider {
+        driver,
+        vlan,
+        record,
+        fault,
+        aggregate,
+        vxlan: vxlan && !aggregate,
+        place,
+    });
+    let ports = prop::collection::vec(prop::option::weighted(0.7, port), OTHERS);
+    let workers = prop::collection::vec(0..4u8, 0..4);
+    (ports, any::<bool>(), 0..2u8, 0..3u8, 0..3u8, workers).prop_map(
+        |(ports, first, ageing, aggregation, mapping, workers)| Outsiders {
+            ports,
+            first,
+            ageing,
+            aggregation,
+            mapping,
+            workers,
+        },
+    )
+}
+
+pub(super) struct World {
+    home: PathBuf,
+}
+
+impl World {
+    pub(super) fn new(home: &Path) -> World {
+        World { home: home.to_owned() }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.home.join("honest.sock")
+    }
+
+    /// Without those that make frames, which would be lost while the ring is not up.
+    pub(super) fn before(&self) -> Spec {
+        let mut spec = self.spec(&Outsiders::default());
+        let makes = |name: &str| ["source", "talker", "early"].contains(&name);
+        spec.ports.retain(|port| !makes(&port.name));
+        spec.patches.retain(|pair| !pair.iter().any(|name| makes(name)));
+        spec.bridges.iter_mut().for_each(|bridge| bridge.ports.retain(|name| !makes(name)));
+        spec
+    }
+
+    fn honest(&self) -> Vec<PortSpec> {
+        let makes =
+            |mac, rate, frames| Driver::Generator { size: 64, pace: Pace { rate, burst: 1 }, frames, mac: Some(mac) };
+        let queue_sizes = QueueSizes { receive: 256, transmit: 256 };
+        let driver =
+            Driver::VirtioUser { socket: self.socket(), mode: Mode::Client, queues: 1, queue_sizes, packed: false };
+        let device = Driver::VhostUser {
+            socket: self.socket(),
+            mode: Mode::Server,
+            access: Default::default(),
+            queues: 1,
+            any_memory: false,
+        };
+        // In the order in which they are to come.
+        let drivers = [
+            ("device", device),
+            ("driver", driver),
+            ("sink", Driver::Sink),
+            ("listener", Driver::Sink),
+            ("talker", makes([2, 0, 0, 0, 0, 0x10], 100_000, FRAMES)),
+            ("source", makes([2, 0, 0, 0, 0, 0x11], 100_000, FRAMES)),
+            ("early", makes([2, 0, 0, 0, 0, 0x12], 0, EARLY)),
+        ];
+        drivers.into_iter().map(|(name, driver)| PortSpec::new(name, driver)).collect()
+    }
+
+    fn outsider(&self, index: usize, of: &Outsider) -> PortSpec {
+        let path = |end: &str| self.home.join(format!("{index}.{end}"));
+        let queue_sizes = QueueSizes { receive: 64, transmit: 64 };
+        let driver = match of.driver {
+            0 => Driver::Sink,
+            1 => Driver::VhostUser {
+                socket: path("sock"),
+                mode: Mode::Server,
+                access: Default::default(),
+                queues: 1 + u16::from(of.record),
+                any_memory: false,
+            },
+            2 => Driver::VirtioUser {
+                socket: path("gone"),
+                mode: Mode::Client,
+                queues: 1,
+                queue_sizes,
+                packed: of.fault,
+            },
+            3 => Driver::Pcap { replay: None, record: Some(path("pcap")), repeat: false, pace: Pace::default() },
+            _ => Driver::Generator { size: 64, pace: Pace { rate: 1000, burst: 1 }, frames: 0, mac: Some([2; 6]) },
+        };
+        PortSpec {
+            vlan: [Vlan::Ignore, Vlan::Access(5), Vlan::Trunk(vec![5, 6])][usize::from(of.vlan)].clone(),
+            record: (of.record > 0).then(|| path(&format!("{}.pcap", of.record))),
+            fault: of.fault.then(|| Faults { drop: 0.5, ..Faults::default() }),
+            aggregate: of.aggregate,
+            vxlan: of.vxlan.then(end),
+            ..PortSpec::new(format!("p{index}"), driver)
+        }
+    }
+
+    /// The honest ports and these.
+    pub(super) fn spec(&self, outsiders: &Outsiders) -> Spec {
+        let of = outsiders.ports.iter().enumerate().filter_map(|(index, of)| Some((index, of.as_ref()?)));
+        let others: Vec<_> = of.map(|(index, of)| (self.outsider(index, of), of.place)).collect();
+        let (mut mappings, mut patches) =
+            (Vec::new(), vec![["source".into(), "driver".into()], ["device".into(), "sink".into()]]);
+        let mut bridge = vec!["early".to_owned(), "listener".into(), "talker".into()];
+        let mut other = Vec::new();
+        let mut waiting: Option<String> = None;
+        for (port, place) in &others {
+            let makes = matches!(port.driver, Driver::Generator { .. });
+            match place {
+                1 => match waiting.take() {
+                    Some(peer) => patches.push([peer, port.name.clone()]),
+                    None => waiting = Some(port.name.clone()),
+                },
+                // Its frames would be for the listener.
+                2 if !makes => bridge.push(port.name.clone()),
+                2 | 3 => other.push(port.name.clone()),
+                _ => {}
+            }
+        }
+        if outsiders.first {
+            bridge.rotate_right(1);
+        }
+        let find =
+            |is: fn(&Driver) -> bool| others.iter().find(|(port, _)| is(&port.driver)).map(|(p, _)| p.name.clone());
+        let physical = find(|driver| matches!(driver, Driver::VirtioUser { .. }));
+        let guest = find(|driver| matches!(driver, Driver::VhostUser { .. }));
+        if let (Some(from), Some(to)) = (physical, guest)
+            && outsiders.mapping > 0
+        {
+            let tenancy = if outsiders.mapping == 1 { Tenancy::TrustAll } else { Tenancy::Trust(vec![]) };
+            mappings.push(MappingSpec { from, to, pass_through: false, tenancy, copy_break: Some(64) });
+        }
+        let others = others.into_iter().map(|(port, _)| port);
+        let ports = match outsiders.first {
+            true => others.chain(self.honest()).collect(),
+            false => self.honest().into_iter().chain(others).collect(),
+        };
+        let known = |name: &str| ([2, 0, 0, 0, 0, 2], 0, name.to_owned());
+        let bridges = vec![
+            BridgeSpec {
+                name: "br".into(),
+                ports: bridge,
+                ageing: Duration::from_secs(3000),
+                statics: vec![known("listener")],
+                learned_limit: 100,
+                flows: None,
+            },
+            BridgeSpec {
+                name: "other".into(),
+                ports: other,
+                ageing: Duration::from_secs(300 + u64::from(outsiders.ageing)),
+                statics: vec![],
+                learned_limit: 100,
+                flows: None,
+            },
+        ];
+        let idle = |idle: &u8| WorkerSpec {
+            idle: [Idle::Sleep, Idle::Backoff][usize::from(idle % 2)],
+            patience: (idle / 2 > 0).then_some(Duration::from_micros(50)),
+            ..WorkerSpec::default()
+        };
+        let mut workers: Vec<_> = outsiders.workers.iter().map(idle).collect();
+        if let Some(first) = workers.first_mut() {
+            // One worker's rounds drain the ring as fast as they fill it, however slow the machine is.
+            first.queues = HONEST.iter().map(|name| ((*name).to_owned(), None)).collect();
+        }
+        Spec { ports, patches, bridges, mappings, aggregation: aggregation(outsiders.aggregation), workers }
+    }
+}
+
+fn aggregation(which: u8) -> Option<AggregationSpec> {
+    let route = Route { source: [2; 6], destination: [4; 6], vlan: None, carrier: Carrier::Udp(tunnel()) };
+    (which > 0).then(|| AggregationSpec {
+        mtu: 1500,
+        chains: Chains::Vlan,
+        receiver: Receiver::default(),
+        mac: [2; 6],
+        addresses: vec![[192, 0, 2, 1].into()],
+        drop_unknown: false,
+        relay: None,
+        next_hops: vec![NextHopSpec { nfi: 7, route, port: None }],
+        flows: vec![(u32::from(which), 7)],
+    })
+}
+
+fn addresses() -> Addresses {
+    Addresses::V4 { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 2].into() }
+}
+
+fn tunnel() -> Tunnel {
+    let (addresses, checksum) = (addresses(), Checksum::Computed);
+    Tunnel { addresses, source_port: 50_000, destination_port: 50_261, hop_limit: 64, checksum }
+}
+
+fn end() -> End {
+    let (source, destination) = ([2, 0, 0, 0, 1, 1], [2, 0, 0, 0, 1, 2]);
+    let (addresses, checksum) = (addresses(), Checksum::Computed);
+    let endpoints = Endpoints { source, destination, addresses, port: 4789, vni: 100, hop_limit: 64, checksum };
+    End::new(&endpoints, 2000).unwrap()
+}

@@ -1,0 +1,302 @@
+//! A worker hangs, and nobody else does.
+
+use super::*;
+use crate::port::{Receive, Sent, Transmit, Wait};
+use crate::spec::{Driver, FailMode, Idle, Mode, Pace, QueueSizes};
+use std::path::Path;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Condvar, PoisonError};
+use virtqueue::{Burst, Frames};
+
+/// The end of everything that is waited for.
+const END: Duration = Duration::from_secs(60);
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < END, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Does something on a thread of its own, which must come to an end.
+fn ends<R: Send + 'static>(what: &str, does: impl FnOnce() -> R + Send + 'static) -> R {
+    let (done, result) = mpsc::channel();
+    let thread = std::thread::spawn(move || drop(done.send(does())));
+    let result = result.recv_timeout(END).unwrap_or_else(|error| panic!("{what}: {error}"));
+    thread.join().unwrap();
+    result
+}
+
+/// Where workers hang, until the test lets them go.
+#[derive(Default)]
+struct Trap {
+    /// Whether it is open, and how many are in it.
+    state: Mutex<(bool, usize)>,
+    opened: Condvar,
+}
+
+impl Trap {
+    fn enter(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.1 += 1;
+        while !state.0 {
+            state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.1 -= 1;
+    }
+
+    fn open(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).0 = true;
+        self.opened.notify_all();
+    }
+
+    fn holds(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).1 > 0
+    }
+}
+
+/// Both halves of a queue at which workers hang. Tells when it is dropped.
+struct Bad {
+    trap: Arc<Trap>,
+    dropped: Sender<()>,
+}
+
+impl Drop for Bad {
+    fn drop(&mut self) {
+        let _ = self.dropped.send(());
+    }
+}
+
+impl Receive for Bad {
+    fn receive<'q>(&'q self, _: &mut Burst<'_, 'q>) -> bool {
+        self.trap.enter();
+        false
+    }
+
+    fn recycle(&self) {}
+
+    fn arm(&self) -> Wait {
+        Wait::Ready
+    }
+}
+
+impl Transmit for Bad {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        self.trap.enter();
+        Sent { frames: frames.len() as u32, ..Sent::default() }
+    }
+}
+
+fn pace() -> Pace {
+    Pace { rate: 20_000, burst: 1 }
+}
+
+fn generator(name: &str) -> PortSpec {
+    PortSpec::new(name, Driver::Generator { size: 64, pace: pace(), frames: 0, mac: None })
+}
+
+fn sink(name: &str) -> PortSpec {
+    PortSpec::new(name, Driver::Sink)
+}
+
+fn patch(a: &str, b: &str) -> [String; 2] {
+    [a.into(), b.into()]
+}
+
+fn worker(ports: &[&str], idle: Idle) -> WorkerSpec {
+    let queues = ports.iter().map(|port| ((*port).to_owned(), None)).collect();
+    WorkerSpec { idle, queues, ..WorkerSpec::default() }
+}
+
+/// Two guests, at `a` and `c`, each polled by a worker of its own, which also polls a sink: `b` and `d`.
+fn switch(home: &Path) -> Switch {
+    let guest = |name: &str| {
+        let socket = home.join(name);
+        PortSpec::new(
+            name,
+            Driver::VhostUser { socket, mode: Mode::Server, access: Default::default(), queues: 1, any_memory: false },
+        )
+    };
+    let spec = Spec {
+        ports: vec![guest("a"), sink("b"), guest("c"), sink("d")],
+        patches: vec![patch("a", "b"), patch("c", "d")],
+        workers: vec![worker(&["a", "b"], Idle::Sleep), worker(&["c", "d"], Idle::Backoff)],
+        ..Spec::default()
+    };
+    Switch::start(spec).unwrap()
+}
+
+/// Guests at both that send.
+fn guests(home: &Path) -> Switch {
+    let guest = |name: &str| {
+        let (socket, queue_sizes) = (home.join(name), QueueSizes::from(64));
+        PortSpec::new(name, Driver::VirtioUser { socket, mode: Mode::Client, queues: 1, queue_sizes, packed: false })
+    };
+    let spec = Spec {
+        ports: vec![generator("g"), guest("a"), generator("h"), guest("c")],
+        patches: vec![patch("g", "a"), patch("h", "c")],
+        ..Spec::default()
+    };
+    Switch::start(spec).unwrap()
+}
+
+impl Switch {
+    fn port(&self, name: &str) -> PortStats {
+        self.snapshot().ports.into_iter().find(|port| port.name == name).unwrap()
+    }
+
+    fn passes(&self, name: &str) {
+        let before = self.port(name).queues[0].rx_packets;
+        wait_for("frames", || (self.port(name).queues[0].rx_packets > before + 1000).then_some(()));
+    }
+
+    /// Has a worker hang at this port.
+    fn set_trap(&self, name: &str) -> (Arc<Trap>, mpsc::Receiver<()>) {
+        let (trap, (dropped, is_dropped)) = (Arc::new(Trap::default()), mpsc::channel());
+        let topology = self.inner.topology();
+        let port = topology.layout.ports.iter().find(|port| port.name == name).unwrap();
+        let half = Bad { trap: trap.clone(), dropped };
+        self.inner.fabric.attach_receive((port.id, 0), Box::new(half)).unwrap();
+        wait_for("the worker to hang", || trap.holds().then_some(()));
+        (trap, is_dropped)
+    }
+
+    fn fault(&self, name: &str, why: &str) {
+        let topology = self.inner.topology();
+        topology.layout.ports.iter().find(|port| port.name == name).unwrap().fault.withhold(why.into());
+    }
+}
+
+#[test]
+fn a_worker_that_hangs_takes_nobody_with_it() {
+    let home = tempfile::tempdir().unwrap();
+    let (switch, guests) = (switch(home.path()), guests(home.path()));
+    ["a", "c"].iter().for_each(|port| switch.passes(port));
+    let (trap, is_dropped) = switch.set_trap("b");
+
+    // The watchdog says where, and others go on.
+    let hung = wait_for("the watchdog", || switch.snapshot().workers[0].hung_seconds);
+    assert!(hung >= 1.0, "{hung}");
+    let workers = switch.snapshot().workers;
+    assert_eq!((&*workers[0].place, workers[1].hung_seconds), ("port \"b\" queue 0 (receive)", None));
+    switch.passes("c");
+
+    // A guest of it is disconnected, and told that its queue could not be stopped.
+    switch.fault("a", "it must go");
+    let detail = wait_for("the end of the session", || {
+        switch.passes("c");
+        Some(switch.port("a").detail).filter(|detail| detail.contains("worker 0 does not respond"))
+    });
+    assert!(!switch.port("a").up, "{detail}");
+
+    // Others come and go.
+    switch.fault("c", "it must go");
+    wait_for("the guest to go", || (!switch.port("c").up).then_some(()));
+    wait_for("the guest to come back", || switch.port("c").up.then_some(()));
+    switch.passes("c");
+
+    // Nothing can be changed, and the switch says why.
+    let error = switch.reload(Spec::default()).unwrap_err().to_string();
+    assert!(error.contains("worker 0 does not respond") && error.contains("\"b\" queue 0 (receive)"), "{error}");
+    switch.passes("c");
+
+    // It ends, and leaves the worker what that uses.
+    ends("to stop", move || drop(switch));
+    assert!(trap.holds() && is_dropped.try_recv().is_err(), "the worker still uses it");
+    trap.open();
+    is_dropped.recv_timeout(END).unwrap();
+    drop(guests);
+}
+
+#[test]
+fn a_worker_that_goes_on_serves_its_guests_again() {
+    let home = tempfile::tempdir().unwrap();
+    let (switch, guests) = (switch(home.path()), guests(home.path()));
+    switch.passes("a");
+    let (trap, is_dropped) = switch.set_trap("b");
+    switch.fault("a", "it must go");
+    wait_for("the end of the session", || switch.port("a").detail.contains("does not respond").then_some(()));
+    wait_for("the watchdog", || switch.snapshot().workers[0].hung_seconds);
+    trap.open();
+    wait_for("the watchdog", || switch.snapshot().workers[0].hung_seconds.is_none().then_some(()));
+    wait_for("the guest to come back", || switch.port("a").up.then_some(()));
+    switch.passes("a");
+    switch.reload(Spec::default()).unwrap();
+    is_dropped.recv_timeout(END).unwrap();
+    drop(guests);
+}
+
+#[test]
+fn packets_of_controllers_wait_in_a_bounded_room() {
+    const ROOM: u64 = 512;
+    const MORE: u64 = 100;
+    let spec = Spec {
+        ports: vec![sink("a"), sink("b")],
+        bridges: vec![BridgeSpec {
+            name: "br".into(),
+            ports: ["a", "b"].map(String::from).to_vec(),
+            ageing: Duration::from_secs(300),
+            learned_limit: 4096,
+            statics: vec![],
+            flows: Some(FailMode::Secure),
+        }],
+        workers: vec![worker(&["a", "b"], Idle::Sleep)],
+        ..Spec::default()
+    };
+    let switch = Switch::start(spec).unwrap();
+    let (trap, _) = switch.set_trap("a");
+    let to = openflow::Action::Output { port: 2, max_len: 0 };
+    for _ in 0..(ROOM + MORE) / 2 {
+        // One message may ask for several.
+        switch.packet_out(openflow::ofp::port::CONTROLLER, &[to, to], &[0xff; 100]);
+    }
+    let drops = || switch.snapshot().datapath.unwrap().packet_out_drops;
+    assert_eq!(drops().into_iter().collect::<Vec<_>>(), [("controller-flood".into(), MORE)]);
+    trap.open();
+    wait_for("the rest to be sent", || (switch.port("b").queues[0].tx_packets == ROOM).then_some(()));
+    assert_eq!(drops().values().sum::<u64>(), MORE);
+}
+
+#[test]
+fn a_worker_that_hangs_where_others_send_does_not_hold_them_up() {
+    // Both workers send to `s`: one from `g`, the other from `h`.
+    let spec = Spec {
+        ports: vec![generator("g"), generator("h"), sink("s"), sink("t")],
+        bridges: vec![BridgeSpec {
+            name: "br".into(),
+            ports: ["g", "h", "s", "t"].map(String::from).to_vec(),
+            ageing: Duration::from_secs(300),
+            learned_limit: 4096,
+            statics: vec![],
+            flows: None,
+        }],
+        workers: vec![worker(&["g", "t"], Idle::Backoff), worker(&["h", "s"], Idle::Backoff)],
+        ..Spec::default()
+    };
+    let switch = Switch::start(spec).unwrap();
+    ["g", "h"].iter().for_each(|port| switch.passes(port));
+    let (trap, (dropped, is_dropped)) = (Arc::new(Trap::default()), mpsc::channel());
+    let key = (switch.inner.topology().layout.ports[2].id, 0);
+    switch.inner.fabric.detach_transmit(key).unwrap();
+    switch.inner.fabric.attach_transmit(key, Box::new(Bad { trap: trap.clone(), dropped })).unwrap();
+    let hung =
+        wait_for("the watchdog", || switch.snapshot().workers.into_iter().find(|worker| worker.hung_seconds.is_some()));
+    assert_eq!(hung.place, "port \"s\" queue 0 (transmit)");
+    let other = ["h", "g"][hung.index];
+    let lost = || switch.port("s").drops.get("stuck").copied().unwrap_or(0);
+    let before = lost();
+    switch.passes(other);
+    assert!(lost() > before, "what can't be sent is dropped");
+    assert_eq!(switch.snapshot().workers[1 - hung.index].hung_seconds, None);
+    trap.open();
+    ["g", "h"].iter().for_each(|port| switch.passes(port));
+    let before = lost();
+    switch.passes(other);
+    assert_eq!(lost(), before, "it can be sent again");
+    drop(switch);
+    is_dropped.recv_timeout(END).unwrap();
+}

@@ -1,0 +1,106 @@
+//! What the control side does to a plan, by jobs between two bursts.
+
+use super::Plan;
+use super::plan::Input;
+use crate::clock;
+use crate::drops::Drops;
+use crate::forward::bridge::BridgePlan;
+use crate::forward::flows::Emission;
+use crate::forward::{Half, Output};
+use crate::port::record::{Recorder, record_received, record_sent};
+use crate::port::{Receive, Transmit};
+use vhost_user::Event;
+use virtqueue::ordering;
+
+/// What a plan is made of.
+pub(crate) type Pieces = (Vec<Input>, Vec<Output>, Vec<BridgePlan>);
+
+impl Plan {
+    /// Polls a queue from now on.
+    pub(crate) fn attach_receive(&mut self, key: (u64, usize), half: Box<dyn Receive>) {
+        drop(self.detach_receive(key));
+        let Some(at) = self.input(key) else { return };
+        self.watch(&*half);
+        self.inputs[at].half = Some(half);
+    }
+
+    /// Polls a queue no more.
+    pub(crate) fn detach_receive(&mut self, key: (u64, usize)) -> Option<Box<dyn Receive>> {
+        let at = self.input(key)?;
+        let half = self.inputs[at].half.take()?;
+        self.ignore(&*half);
+        Some(half)
+    }
+
+    /// A queue that is polled has another kick descriptor.
+    pub(crate) fn rewire(&mut self, key: (u64, usize), kick: Option<Event>) {
+        if let Some(mut half) = self.detach_receive(key) {
+            half.rewire(kick);
+            self.attach_receive(key, half);
+        }
+    }
+
+    /// The transmit half of a queue that only this worker sends to, if it is up.
+    pub(crate) fn own_transmit(&mut self, (port, queue): (u64, usize)) -> Option<&mut Option<Box<dyn Transmit>>> {
+        let output = self.outputs.iter_mut().find(|output| output.port == port)?;
+        match &mut output.queues.get_mut(queue)?.half {
+            Half::Own(half) => Some(half),
+            Half::Shared(_) => None,
+        }
+    }
+
+    /// Records a port from now on, or no longer, as far as its queues are this worker's alone.
+    pub(crate) fn record(&mut self, port: u64, recorder: Option<&Recorder>) {
+        for input in self.inputs.iter_mut().filter(|input| input.port == port) {
+            input.half.iter_mut().for_each(|half| record_received(half, recorder));
+        }
+        for queue in self.outputs.iter_mut().filter(|output| output.port == port).flat_map(|output| &mut output.queues)
+        {
+            if let Half::Own(Some(half)) = &mut queue.half {
+                record_sent(half, recorder);
+            }
+        }
+    }
+
+    /// Does this from now on, and returns what it did so far.
+    pub(crate) fn replace(&mut self, (inputs, outputs, bridges): Pieces) -> Pieces {
+        self.inputs.iter().filter_map(|input| input.half.as_deref()).for_each(|half| self.ignore(half));
+        inputs.iter().filter_map(|input| input.half.as_deref()).for_each(|half| self.watch(half));
+        (
+            std::mem::replace(&mut self.inputs, inputs),
+            std::mem::replace(&mut self.outputs, outputs),
+            std::mem::replace(&mut self.bridges, bridges),
+        )
+    }
+
+    /// Sends packets of controllers through the bridge that goes by flows; how many there is none for.
+    pub(super) fn inject(&mut self, emissions: &[Emission], drops: &Drops) -> usize {
+        let Some((bridge, flows)) = self.bridges.iter().find_map(|bridge| Some((bridge, bridge.flows.as_ref()?)))
+        else {
+            return emissions.len();
+        };
+        flows.inject(bridge, (&self.outputs, drops, clock::seconds()), emissions, &mut self.scratch);
+        self.outputs.iter().for_each(Output::flush);
+        ordering::before_asking();
+        self.outputs.iter().for_each(Output::notify);
+        0
+    }
+
+    fn input(&self, (port, queue): (u64, usize)) -> Option<usize> {
+        self.inputs.iter().position(|input| input.port == port && input.queue == queue)
+    }
+
+    /// Is woken by this queue, too.
+    fn watch(&self, half: &dyn Receive) {
+        if let (Some(sleeper), Some(fd)) = (&self.sleeper, half.wake_fd()) {
+            sleeper.watch(fd);
+        }
+    }
+
+    /// Is not woken by this queue any more.
+    fn ignore(&self, half: &dyn Receive) {
+        if let (Some(sleeper), Some(fd)) = (&self.sleeper, half.wake_fd()) {
+            sleeper.ignore(fd);
+        }
+    }
+}

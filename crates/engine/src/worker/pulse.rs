@@ -1,0 +1,148 @@
+//! Signs of life: how others tell a worker that hangs from one that works or sleeps, without asking it.
+
+use super::WorkerCounters;
+use super::place::Stage;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A worker that makes no round for so long hangs.
+pub(crate) const STILL: Duration = Duration::from_secs(1);
+
+/// So long the control side waits for a worker, once. A worker that did not answer is asked, but not waited for any more
+/// until it has made another round.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A worker did not do in time what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("worker {0} does not respond")]
+pub(crate) struct Unresponsive(pub(crate) usize);
+
+/// What can be told of a worker from outside.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    pub(crate) index: usize,
+    pub(crate) counters: Arc<WorkerCounters>,
+    /// The heartbeat plus one when somebody gave up waiting, or zero.
+    given_up: AtomicU64,
+    watched: Mutex<Watched>,
+}
+
+/// What the watchdog saw.
+#[derive(Debug)]
+struct Watched {
+    beat: u64,
+    since: Instant,
+    told: bool,
+}
+
+/// What there is to say of a worker that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// It has made no round for so long.
+    Hangs(Duration),
+    /// It makes rounds again, after so long.
+    GoesOn(Duration),
+}
+
+impl Pulse {
+    pub(super) fn new(index: usize, counters: Arc<WorkerCounters>) -> Pulse {
+        let watched = Mutex::new(Watched { beat: 0, since: Instant::now(), told: false });
+        Pulse { index, counters, given_up: AtomicU64::new(0), watched }
+    }
+
+    /// Differs after every round.
+    fn beat(&self) -> u64 {
+        // Cycles go by in every round, whether it moves something or not.
+        self.counters.busy.get().wrapping_add(self.counters.idle.get()).wrapping_add(self.counters.sleeps.get())
+    }
+
+    /// Somebody waited in vain, and it has made no round since.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed) == self.beat().wrapping_add(1)
+    }
+
+    /// Waits for what the worker has to do first, unless it was given up.
+    pub(super) fn wait<R>(&self, result: &Receiver<R>) -> Result<R, Unresponsive> {
+        let patience = if self.is_given_up() { Duration::ZERO } else { PATIENCE };
+        result.recv_timeout(patience).map_err(|error| {
+            // A worker that has gone is asked no more.
+            if error == RecvTimeoutError::Timeout {
+                self.given_up.store(self.beat().wrapping_add(1), Ordering::Relaxed);
+            }
+            Unresponsive(self.index)
+        })
+    }
+
+    /// Looks at it, as the watchdog does now and then; there is something to say of each time that it hangs twice.
+    pub(crate) fn look(&self, now: Instant) -> Option<Change> {
+        let mut watched = self.watched.lock().unwrap();
+        let (beat, still) = (self.beat(), now.saturating_duration_since(watched.since));
+        if beat != watched.beat || self.counters.place.get().stage() == Stage::Asleep {
+            let told = watched.told;
+            *watched = Watched { beat, since: now, told: false };
+            return told.then_some(Change::GoesOn(still));
+        }
+        let hangs = still >= STILL && !watched.told;
+        watched.told |= hangs;
+        hangs.then_some(Change::Hangs(still))
+    }
+
+    /// How long it has hung, if the watchdog says that it does.
+    pub(crate) fn hung(&self) -> Option<Duration> {
+        let watched = self.watched.lock().unwrap();
+        watched.told.then(|| watched.since.elapsed())
+    }
+}
+
+/// What a worker was asked to do.
+pub(crate) struct Answer<R> {
+    pub(super) pulse: Arc<Pulse>,
+    pub(super) result: Receiver<R>,
+}
+
+impl<R> Answer<R> {
+    /// Waits until it is done. If that takes too long, it is done whenever the worker comes to it, and what it returns
+    /// is dropped by the worker.
+    pub(crate) fn wait(self) -> Result<R, Unresponsive> {
+        self.pulse.wait(&self.result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::place::Place;
+    use super::*;
+
+    #[test]
+    fn a_worker_that_stands_still_is_told_of_once_and_so_is_its_return() {
+        let counters = Arc::new(WorkerCounters::default());
+        let pulse = Pulse::new(3, counters.clone());
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        counters.idle.add(10);
+        assert_eq!(pulse.look(at(0)), None);
+        assert_eq!((pulse.look(at(900)), pulse.hung()), (None, None));
+        assert_eq!(pulse.look(at(1200)), Some(Change::Hangs(Duration::from_millis(1200))));
+        assert!(pulse.hung().is_some());
+        assert_eq!(pulse.look(at(5000)), None);
+        counters.busy.add(10);
+        assert_eq!(pulse.look(at(6000)), Some(Change::GoesOn(Duration::from_secs(6))));
+        assert_eq!((pulse.look(at(6100)), pulse.hung()), (None, None));
+        counters.place.set(Place::nowhere(Stage::Asleep));
+        assert_eq!(pulse.look(at(60_000)), None, "it may sleep as long as it likes");
+    }
+
+    #[test]
+    fn a_worker_that_was_given_up_is_waited_for_again_when_it_has_made_a_round() {
+        let counters = Arc::new(WorkerCounters::default());
+        let pulse = Pulse::new(3, counters.clone());
+        assert!(!pulse.is_given_up());
+        pulse.given_up.store(pulse.beat() + 1, Ordering::Relaxed);
+        let (_sender, never) = std::sync::mpsc::sync_channel::<()>(1);
+        assert!(pulse.is_given_up() && pulse.wait(&never) == Err(Unresponsive(3)));
+        counters.idle.add(1);
+        assert!(!pulse.is_given_up());
+    }
+}

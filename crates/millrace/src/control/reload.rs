@@ -1,0 +1,113 @@
+//! What a reload did, as it is told.
+
+use engine::reload::{Action, Step, Subject};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What a reload did. As text, one line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadReport {
+    /// What was done to every part of the switch, and what was not touched.
+    pub actions: Vec<Action>,
+    /// Sections that changed but take effect only when the switch is started again.
+    pub needs_restart: Vec<String>,
+    /// Warnings about the new configuration, as `check` gives them.
+    pub warnings: Vec<String>,
+}
+
+impl ReloadReport {
+    /// The ports that this was done to.
+    pub fn ports(&self, step: Step) -> Vec<&str> {
+        let of = |action: &&Action| action.subject == Subject::Port && action.step == step;
+        self.actions.iter().filter(of).map(|action| action.name.as_str()).collect()
+    }
+
+    /// Actions that were wanted and could not be done.
+    pub fn failed(&self) -> usize {
+        self.actions.iter().filter(|action| action.error.is_some()).count()
+    }
+
+    /// What was done, and what has to be known of it, an item each.
+    pub fn items(&self) -> Vec<String> {
+        let touched = |action: &&Action| action.step != Step::Kept || action.error.is_some();
+        let mut items: Vec<_> = self.actions.iter().filter(touched).map(Action::to_string).collect();
+        if items.is_empty() {
+            items.push("nothing changed".to_owned());
+        }
+        items.extend(self.kept());
+        let later = |section| format!("[{section}] changed, which takes effect when the switch is started again");
+        items.extend(self.needs_restart.iter().map(later));
+        items.extend(self.warnings.iter().map(|warning| format!("warning: {warning}")));
+        items
+    }
+
+    /// How much was not touched.
+    fn kept(&self) -> Option<String> {
+        let parts = [
+            (Subject::Port, "ports"),
+            (Subject::Patch, "patches"),
+            (Subject::Bridge, "bridges"),
+            (Subject::Mapping, "mappings"),
+            (Subject::Worker, "workers"),
+        ];
+        let counts = parts.map(|(subject, plural)| {
+            let kept = |action: &&Action| action.subject == subject && action.step == Step::Kept;
+            match self.actions.iter().filter(kept).count() {
+                0 => None,
+                1 => Some(format!("1 {subject}")),
+                many => Some(format!("{many} {plural}")),
+            }
+        });
+        let counts: Vec<_> = counts.into_iter().flatten().collect();
+        (!counts.is_empty()).then(|| format!("kept {}", counts.join(", ")))
+    }
+}
+
+impl fmt::Display for ReloadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.items().join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn action(subject: Subject, name: &str, step: Step) -> Action {
+        Action { subject, name: name.into(), step, why: vec![], error: None }
+    }
+
+    #[test]
+    fn a_line_says_what_was_done_why_and_what_failed() {
+        assert_eq!(ReloadReport::default().to_string(), "nothing changed");
+        let report = ReloadReport {
+            actions: vec![
+                action(Subject::Port, "a", Step::Kept),
+                Action { why: vec!["vxlan".into()], ..action(Subject::Port, "b", Step::Reopened) },
+                Action { error: Some("no such device".into()), ..action(Subject::Port, "c", Step::Added) },
+                action(Subject::Bridge, "br", Step::Removed),
+                action(Subject::Worker, "0", Step::Kept),
+            ],
+            needs_restart: vec!["metrics".into()],
+            warnings: vec!["it is late".into()],
+        };
+        assert_eq!(
+            report.to_string(),
+            "reopened port b (vxlan); added port c, which FAILED: no such device; removed bridge br; kept 1 port, 1 worker; \
+             [metrics] changed, which takes effect when the switch is started again; warning: it is late"
+        );
+        assert_eq!((report.failed(), report.ports(Step::Kept)), (1, vec!["a"]));
+    }
+
+    #[test]
+    fn scripts_get_the_same_as_json() {
+        let changed = Action { why: vec!["VLANs".into()], ..action(Subject::Port, "a", Step::Changed) };
+        let report = ReloadReport { actions: vec![changed], ..ReloadReport::default() };
+        let expected = serde_json::json!({
+            "actions": [{"subject": "port", "name": "a", "step": "changed", "why": ["VLANs"]}],
+            "needs_restart": [],
+            "warnings": [],
+        });
+        assert_eq!(serde_json::to_value(&report).unwrap(), expected);
+    }
+}

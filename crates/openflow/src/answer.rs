@@ -1,0 +1,91 @@
+//! A long answer: its entries are made piece by piece, as the controller reads them, so that it never takes more memory than
+//! one message.
+
+use crate::flow_mod::Tables;
+use crate::multipart::flow_stats;
+use crate::ofp::{message, multipart};
+use crate::table::{Filter, FlowId, Millis};
+use crate::wire::{self, Put};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Bytes of entries in one message, so that it stays below 64 KiB.
+const PIECE: usize = 60_000;
+
+/// An answer to MULTIPART_REQUEST, and where it has got to.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    xid: u32,
+    kind: u16,
+    entries: Entries,
+    /// An entry that was not to fit into the message before.
+    held: Option<Vec<u8>>,
+}
+
+/// What is still to be told.
+#[derive(Debug)]
+pub(crate) enum Entries {
+    /// Few, and there already.
+    Listed(VecDeque<Vec<u8>>),
+    /// Flows, which may be very many.
+    Flows(Flows),
+}
+
+/// A walk through tables, which may change on the way: flows that are removed are left out, and so are new ones.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    pub filter: Filter,
+    /// By table: those that there are still to look at.
+    pub tables: VecDeque<(u8, Range<FlowId>)>,
+    /// When it was asked for.
+    pub now: Millis,
+}
+
+impl Answer {
+    pub(crate) fn new(xid: u32, kind: u16, entries: Entries) -> Answer {
+        Answer { xid, kind, entries, held: None }
+    }
+
+    /// Appends one message; whether more are to come.
+    pub(crate) fn write(&mut self, tables: &Tables, out: &mut Vec<u8>) -> bool {
+        let mut body = Vec::new();
+        while let Some(entry) = self.held.take().or_else(|| self.entries.next(tables)) {
+            if !body.is_empty() && body.len() + entry.len() > PIECE {
+                self.held = Some(entry);
+                break;
+            }
+            body.extend(entry);
+        }
+        let more = self.held.is_some();
+        wire::message(out, message::MULTIPART_REPLY, self.xid, |out| {
+            out.u16(self.kind);
+            out.u16(if more { multipart::MORE } else { 0 });
+            out.zeros(4);
+            out.put(&body);
+        });
+        more
+    }
+}
+
+impl Entries {
+    fn next(&mut self, tables: &Tables) -> Option<Vec<u8>> {
+        match self {
+            Entries::Listed(entries) => entries.pop_front(),
+            Entries::Flows(flows) => flows.next(tables),
+        }
+    }
+}
+
+impl Flows {
+    fn next(&mut self, tables: &Tables) -> Option<Vec<u8>> {
+        while let Some((number, left)) = self.tables.front_mut() {
+            let table = tables.meant(*number).and_then(|meant| meant.first().map(|(_, table)| *table));
+            if let Some((id, flow)) = table.and_then(|table| table.first_of(left.clone(), &self.filter)) {
+                left.start = FlowId(id.0 + 1);
+                return Some(flow_stats(*number, flow, self.now));
+            }
+            self.tables.pop_front();
+        }
+        None
+    }
+}

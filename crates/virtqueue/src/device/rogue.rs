@@ -1,0 +1,109 @@
+//! A guest that offers a chain again the moment that it is written as used, long before it is told of it: as fast as can be,
+//! in the middle of a call.
+
+use super::deliver::{Receiveq, Ring};
+use super::posted::{Posted, PostedQueue};
+use super::{budget::Budget, packed, split};
+use crate::areas::Areas;
+use crate::config::{Format, Negotiated, QueueConfig, features};
+use crate::driver::{Buffer, Queue};
+use crate::error::Fatal;
+use crate::frame::{BurstStorage, Segment};
+use crate::layout::{F_WRITE, NET_HEADER, Tail, packed_available_bits};
+use crate::memory::Arena;
+use crate::ordering::{get, publish, put};
+use crate::position::Position;
+use std::cell::Cell;
+
+const SIZE: u16 = 64;
+
+/// A ring whose guest is this rogue.
+struct Rogue<R> {
+    ring: R,
+    areas: Areas,
+    format: Format,
+    /// The next slot that it offers again, the first one of this call, and how many there were.
+    next: Cell<Position>,
+    first: Cell<Position>,
+    again: Cell<u32>,
+}
+
+impl<R> Rogue<R> {
+    fn offer(&self, at: Position) {
+        let flags = F_WRITE | packed_available_bits(at.wrap);
+        put(self.areas.tail(at.slot), Tail::packed(NET_HEADER - 1, at.slot, flags).0);
+    }
+}
+
+impl<R: Ring> Ring for Rogue<R> {
+    type Used = R::Used;
+
+    fn used(&self) -> &R::Used {
+        self.ring.used()
+    }
+
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
+        self.ring.look_ahead(posted, wanted, fetch, budget)
+    }
+
+    fn put_used(&self, last: Posted, written: u32) {
+        self.ring.put_used(last, written);
+        self.again.set(self.again.get() + 1);
+        assert!(self.again.get() <= SIZE.into(), "one call gives back more chains than the ring holds");
+        match self.format {
+            Format::Split => publish(self.areas.avail_idx(), get(self.areas.avail_idx()).wrapping_add(1)),
+            Format::Packed => {
+                self.offer(self.next.get());
+                self.next.set(self.next.get().advance(1, SIZE));
+            }
+        }
+    }
+
+    fn publish(&self) {
+        self.again.set(0);
+        self.ring.publish();
+        if self.format == Format::Packed {
+            // Publishing has just written over what was offered there.
+            self.offer(self.first.replace(self.next.get()));
+        }
+    }
+}
+
+/// A ring full of chains that are too short for a header, and calls that could go on for ever.
+fn hold<R: Ring>(format: Format, ring: impl FnOnce(&Arena, &QueueConfig) -> R) -> Result<(), Fatal> {
+    let packed = if format == Format::Packed { features::RING_PACKED } else { 0 };
+    let negotiated = Negotiated(features::VERSION_1 | features::MRG_RXBUF | packed);
+    let mut arena = Arena::new(1 << 16, false).unwrap();
+    let config = Queue::layout(&mut arena, SIZE, negotiated).unwrap();
+    let addr = arena.allocate(64, 64).unwrap();
+    let mut driver = Queue::new(&arena, &config).unwrap();
+    for _ in 0..SIZE {
+        driver.add(&[Buffer { addr, len: NET_HEADER - 1, writable: true }]).unwrap();
+    }
+    driver.publish();
+    let areas = Areas::new(arena.memory().clone(), &config).unwrap();
+    let next = Position { slot: 0, wrap: false };
+    let (next, first) = (Cell::new(next), Cell::new(next));
+    let rogue = Rogue { ring: ring(&arena, &config), areas, format, next, first, again: Cell::new(0) };
+    let queue = Receiveq::new(rogue, &config);
+    let mut storage = Box::<BurstStorage>::default();
+    let mut burst = storage.start();
+    burst.push(Segment::from(&[0; 60][..]));
+    for call in 1..=3 {
+        let done = queue.transmit(burst.frames())?;
+        assert_eq!((done.frames, queue.dropped().short), (0, call * u64::from(SIZE)));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_split_ring_that_is_offered_again_in_a_call_ends_the_queue() {
+    let held = hold(Format::Split, |arena, config| split::Available::new(arena.memory().clone(), config).unwrap());
+    assert!(matches!(held, Err(Fatal::IndexJump { size: SIZE, .. })), "{held:?}");
+}
+
+#[test]
+fn a_packed_ring_that_is_offered_again_in_a_call_has_to_wait_for_the_next() {
+    let held = hold(Format::Packed, |arena, config| packed::Available::new(arena.memory().clone(), config).unwrap());
+    assert_eq!(held, Ok(()));
+}

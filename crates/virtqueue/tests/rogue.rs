@@ -1,0 +1,47 @@
+//! A guest that works while we do: it offers again what it finds used before it was told of it. Each call ends all the
+//! same, by what was published when it began.
+
+mod support;
+
+use support::ROOM;
+use support::guest::{Guest, SIZE, WRITE, both};
+use virtqueue::device::Landing;
+use virtqueue::{BurstStorage, Fatal};
+
+/// All of the ring is on loan, and the guest says that there is more of it.
+#[test]
+fn a_split_ring_that_claims_more_than_it_can_hold_ends_the_queue() {
+    let mut guest = Guest::new(false);
+    let enqueue = guest.driver.enqueue();
+    let buffer = [(guest.driver.area(0), ROOM, WRITE)];
+    (0..SIZE).for_each(|_| guest.offer(&buffer));
+    let loans: Vec<_> = std::iter::from_fn(|| enqueue.lend(ROOM, 0).unwrap()).collect();
+    assert_eq!(loans.len(), SIZE.into());
+    guest.offer(&buffer);
+    assert_eq!(enqueue.lend(ROOM, 0).err(), Some(Fatal::IndexJump { moved: SIZE + 1, size: SIZE }));
+}
+
+/// As above, after all loans were filled and delivered, of which the guest was not told.
+#[test]
+fn what_was_not_published_is_not_taken_again() {
+    both(|mut guest| {
+        let enqueue = guest.driver.enqueue();
+        let buffer = [(guest.driver.area(0), ROOM, WRITE)];
+        (0..SIZE).for_each(|_| guest.offer(&buffer));
+        let mut storage = Box::<BurstStorage>::default();
+        let mut burst = storage.start();
+        while let Some(loan) = enqueue.lend(ROOM, 0).unwrap() {
+            assert!(enqueue.take_filled(loan, Landing::whole(60), &mut burst).is_none());
+        }
+        assert_eq!(enqueue.transmit(burst.frames()).unwrap().frames, SIZE.into());
+        // The next lap.
+        (0..SIZE).for_each(|_| guest.offer(&buffer));
+        let lent = enqueue.lend(ROOM, 0);
+        if guest.packed {
+            assert!(lent.unwrap().is_none());
+        } else {
+            assert_eq!(lent.err(), Some(Fatal::IndexJump { moved: 2 * SIZE, size: SIZE }));
+        }
+        enqueue.settle(|_| panic!("all were delivered"));
+    });
+}

@@ -1,0 +1,28 @@
+//! What the workspace and its fuzzers depend on: licences, versions that are there twice, sources and advisories, by
+//! cargo-deny and `deny.toml`.
+
+use crate::command::{Context, Failure, Run};
+
+/// What the one lock file has and the other has not is no reason to say anything.
+const QUIET: [&str; 6] =
+    ["-A", "license-exception-not-encountered", "-A", "license-not-encountered", "-A", "unmatched-skip"];
+
+/// Fails if `deny.toml` does not allow something. Without the database of advisories, which takes a network, the rest is
+/// checked all the same.
+pub fn check(context: &Context) -> Result<(), Failure> {
+    let advisories = context.cargo(&["deny", "--config", "deny.toml", "fetch", "db"]).probe().is_some();
+    let mut checks = vec!["bans", "licenses", "sources"];
+    if advisories {
+        checks.push("advisories");
+    } else {
+        println!("NOT CHECKED: advisories; their database, https://github.com/rustsec/advisory-db, can't be reached");
+    }
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        deny(context, manifest).args(&["check", "--hide-inclusion-graph"]).args(&QUIET).args(&checks).run()?;
+    }
+    Ok(())
+}
+
+fn deny<'c>(context: &'c Context, manifest: &str) -> Run<'c> {
+    context.cargo(&["deny", "--locked", "--manifest-path", manifest, "--config", "deny.toml"])
+}
