@@ -55,7 +55,7 @@ pub fn whole<W: Word<Value = u64>, T>(sequence: &W, read: impl FnOnce() -> T) ->
     let before = sequence.load(Ordering::Acquire);
     let words = read();
     fence(Ordering::Acquire);
-    (before % 2 == 0 && sequence.load(Ordering::Relaxed) == before).then_some(words)
+    (before.is_multiple_of(2) && sequence.load(Ordering::Relaxed) == before).then_some(words)
 }
 
 /// The other side asked for an event at `event`, and the index moved from `old` to `new` (virtio 1.2 §2.7.7.1).
