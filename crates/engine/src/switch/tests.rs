@@ -118,13 +118,7 @@ fn switch(home: &Path) -> Switch {
         let socket = home.join(name);
         PortSpec::new(
             name,
-            Driver::VhostUser {
-                socket,
-                mode: Mode::Server,
-                access: vhost_user::Access::default(),
-                queues: 1,
-                any_memory: false,
-            },
+            Driver::VhostUser { socket, mode: Mode::Server, access: Default::default(), queues: 1, any_memory: false },
         )
     };
     let spec = Spec {

@@ -100,8 +100,7 @@ impl Thread {
             }
             let began = Instant::now();
             let ending = self.serve(stream, &mut pace);
-            let noted = backoff.ended(began.elapsed(), &ending);
-            if let Some(line) = noted {
+            if let Some(line) = backoff.ended(began.elapsed(), &ending) {
                 self.journal.info(format_args!("{line}"));
             }
             self.queues.disconnected(&ending.reason);

@@ -108,7 +108,7 @@ impl World {
         let device = Driver::VhostUser {
             socket: self.socket(),
             mode: Mode::Server,
-            access: vhost_user::Access::default(),
+            access: Default::default(),
             queues: 1,
             any_memory: false,
         };
@@ -133,7 +133,7 @@ impl World {
             1 => Driver::VhostUser {
                 socket: path("sock"),
                 mode: Mode::Server,
-                access: vhost_user::Access::default(),
+                access: Default::default(),
                 queues: 1 + u16::from(of.record),
                 any_memory: false,
             },
