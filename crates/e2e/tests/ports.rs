@@ -221,7 +221,7 @@ fn a_reload_disturbs_no_other_port() {
         home.configure(config);
         let mark = millrace.daemon.log().mark();
         millrace.daemon.signal(Signal::HUP).unwrap();
-        millrace.wait_said(mark, if turn % 2 == 0 { "added: [\"c\"]" } else { "removed: [\"c\"]" });
+        millrace.wait_said(mark, if turn % 2 == 0 { "added port c" } else { "removed port c" });
         assert_eq!(millrace.stats().ports.len(), if turn % 2 == 0 { 3 } else { 2 });
         // A file with an error changes nothing.
         home.configure("port = 1");
