@@ -230,7 +230,7 @@ fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
     assert_eq!(first.sides("wan")[1].aggregates, 0);
     homes[0].configure(&near(&[(100, 1)]));
     let report = first.reload();
-    assert!(report.to_string().starts_with("changed aggregation (flows); kept "), "{report}");
+    assert!(report.to_string().starts_with("changed aggregation (next hops, flows); kept "), "{report}");
     exchange(&mut ends, 2000, &[100])?;
     let joined = first.sides("wan")[1].aggregates;
     assert!(joined > 0);

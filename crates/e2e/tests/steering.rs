@@ -187,7 +187,8 @@ fn frames_of_others_stay_out_while_guests_come_and_go() -> Result<()> {
     });
     let mut clean = 0;
     for _ in 0..20 {
-        let guest = Options::new(home.socket("fw")).connect()?;
+        let guest = Options::new(home.socket("fw")).connect();
+        let guest = guest.unwrap_or_else(|e| panic!("{e}; Millrace said:\n{}", millrace.daemon.log().tail(40)));
         millrace.wait_mapped();
         let before = millrace.port("other").tx();
         wait_for("frames for the other guest", || (millrace.port("other").tx() > before + 50).then_some(()));

@@ -70,6 +70,8 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     let openflow = config.openflow.as_ref().map(Service::bind).transpose()?;
     sockets::claim_all(&config)?;
     descriptors::raise();
+    vhost_user::Event::prepare()
+        .map_err(|source| DaemonError::System { action: "prepare to notify guests", source })?;
     let reach = Reach::of(&config, path)?;
     // Before there is a second thread: it would keep what this one gives up.
     let confined = confine(&config.confinement, &reach)?;

@@ -18,9 +18,12 @@ impl<T> Live<T> {
 
     /// Puts a value in force.
     pub(crate) fn set(&self, value: T) {
+        // Workers wait for this lock: nothing is allocated or freed under it.
+        let mut value = Arc::new(value);
         let mut now = self.value.lock().unwrap();
-        *now = Arc::new(value);
+        std::mem::swap(&mut *now, &mut value);
         self.version.fetch_add(1, Ordering::Release);
+        drop(now);
     }
 
     /// The value in force.

@@ -131,7 +131,9 @@ mod tests {
         let mut out = Vec::new();
         let mut first = 0;
         let injected = || drops.named().get("injected").copied().unwrap_or(0);
+        let began = std::time::Instant::now();
         for round in 0.. {
+            assert!(began.elapsed() < Duration::from_secs(120), "frames are missing: {}", out.len());
             let mut burst = storage.start();
             port.receive(&mut burst);
             let frames = burst.frames();

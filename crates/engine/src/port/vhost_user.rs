@@ -51,14 +51,17 @@ impl Fault {
     }
 
     /// Takes the reason, if a queue stopped since this was asked last, or if the guest's memory went away under it.
-    /// The connection has to end then.
-    pub fn take(&self) -> Option<Ending> {
-        if self.memory.lock().unwrap().upgrade().is_some_and(|m| m.is_broken()) {
+    /// The connection has to end then, by `end`; no other one begins meanwhile.
+    pub fn take(&self, end: impl FnOnce()) -> Option<Ending> {
+        let shrank = self.memory.lock().unwrap().upgrade().is_some_and(|m| m.is_broken());
+        if shrank {
             self.raise(Fatal::MemoryShrank);
-            // What the rings said since is made of the zeros that came in place of the memory.
-            return self.reason.lock().unwrap().take().map(|_| Fatal::MemoryShrank.into());
         }
-        self.reason.lock().unwrap().take()
+        let mut reason = self.reason.lock().unwrap();
+        let taken = reason.take()?;
+        end();
+        // What the rings said since is made of the zeros that came in place of the memory.
+        Some(if shrank { Fatal::MemoryShrank.into() } else { taken })
     }
 
     /// Also looks after the memory that the guest's queues use from now on.

@@ -283,7 +283,8 @@ impl Fabric {
 
     /// Ends all workers, but for those that do not respond.
     pub(super) fn end(&self) {
-        self.state().workers.clear();
+        let all = std::mem::take(&mut *self.state());
+        drop(all);
     }
 
     /// What can be told of the workers.

@@ -219,7 +219,7 @@ impl Upkeep {
     fn wait_to_try(&mut self) -> bool {
         let seen = self.look();
         let mut until = Some(Instant::now() + self.pause);
-        if let (None, true, Some(name)) = (&seen, self.kind.needs_interface(), self.kind.interface()) {
+        if let (Ok(None), true, Some(name)) = (&seen, self.kind.needs_interface(), self.kind.interface()) {
             // Whatever the reason was before.
             self.set_down(netdev::Error::Missing { interface: name.to_owned() }.to_string());
             until = None;
@@ -232,7 +232,7 @@ impl Upkeep {
                     return true;
                 }
                 // Attempts to open it make events, too.
-                Woken::Event if self.look() == seen => {}
+                Woken::Event if seen.is_ok() && self.look().ok() == seen.as_ref().ok().cloned() => {}
                 Woken::Event => {
                     self.pause = PAUSES.0;
                     // Changes seldom come alone.
@@ -243,9 +243,9 @@ impl Upkeep {
         }
     }
 
-    /// The interface, if there is one.
-    fn look(&self) -> Option<Link> {
-        self.links.find(self.kind.interface()?).ok().flatten()
+    /// The interface, if there is one. An error says that it can't be seen, which does not mean that it is not there.
+    fn look(&self) -> netdev::Result<Option<Link>> {
+        self.kind.interface().map_or(Ok(None), |name| self.links.find(name))
     }
 
     /// Waits until then, for ever if there is no such time.
@@ -253,6 +253,9 @@ impl Upkeep {
         let name = self.kind.interface().unwrap_or_default();
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Woken::Time;
+            }
             let left = left.and_then(|left| Timespec::try_from(left).ok());
             let mut fds = [
                 PollFd::from_borrowed_fd(self.stop.fd().as_fd(), PollFlags::IN),

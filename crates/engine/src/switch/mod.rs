@@ -324,17 +324,17 @@ impl Inner {
                 }
             }
             for port in &topology.layout.ports {
-                if let Some(why) = port.fault.take() {
+                if let Some(why) = port.fault.take(|| port.hang_up()) {
                     tracing::error!("port \"{}\": {why}", port.name);
-                    port.hang_up();
                 }
             }
             let now = clock::seconds();
             if now != swept {
                 swept = now;
                 for (_, bridge, members) in topology.bridges() {
-                    let down = |port: u16| !topology.layout.ports[members[usize::from(port)]].state().up;
-                    bridge.table.sweep(now, down);
+                    let down: Vec<bool> =
+                        members.iter().map(|&member| !topology.layout.ports[member].state().up).collect();
+                    bridge.table.sweep(now, |port| down[usize::from(port)]);
                 }
                 files = topology.layout.ports.iter().filter_map(|port| port.file().cloned()).collect();
                 files.extend(self.fabric.recorders());

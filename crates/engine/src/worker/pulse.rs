@@ -14,6 +14,9 @@ pub(crate) const STILL: Duration = Duration::from_secs(1);
 /// until it has made another round.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Parts in which that time is waited.
+const SLICES: u32 = 50;
+
 /// A worker did not do in time what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("worker {0} does not respond")]
@@ -65,14 +68,19 @@ impl Pulse {
 
     /// Waits for what the worker has to do first, unless it was given up.
     pub(super) fn wait<R>(&self, result: &Receiver<R>) -> Result<R, Unresponsive> {
-        let patience = if self.is_given_up() { Duration::ZERO } else { PATIENCE };
-        result.recv_timeout(patience).map_err(|error| {
-            // A worker that has gone is asked no more.
-            if error == RecvTimeoutError::Timeout {
-                self.given_up.store(self.beat().wrapping_add(1), Ordering::Relaxed);
+        // In slices: when the whole process was stopped for a while, the worker has its chance afterwards.
+        let slices = if self.is_given_up() { 1 } else { SLICES };
+        let slice = if self.is_given_up() { Duration::ZERO } else { PATIENCE / SLICES };
+        for _ in 0..slices {
+            match result.recv_timeout(slice) {
+                Ok(done) => return Ok(done),
+                // A worker that has gone is asked no more.
+                Err(RecvTimeoutError::Disconnected) => return Err(Unresponsive(self.index)),
+                Err(RecvTimeoutError::Timeout) => {}
             }
-            Unresponsive(self.index)
-        })
+        }
+        self.given_up.store(self.beat().wrapping_add(1), Ordering::Relaxed);
+        Err(Unresponsive(self.index))
     }
 
     /// Looks at it, as the watchdog does now and then; there is something to say of each time that it hangs twice.

@@ -5,6 +5,8 @@ use super::build::Check;
 use super::raw::{At, RawPort};
 use engine::spec::Access;
 use nix::unistd::{Group, User};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 /// What the keys of a port say.
 pub(super) fn build(check: &mut Check, raw: &RawPort, mode: Mode) -> Access {
@@ -18,11 +20,12 @@ pub(super) fn build(check: &mut Check, raw: &RawPort, mode: Mode) -> Access {
     }
     Access {
         mode: raw.socket_mode.as_ref().and_then(|at| octal(check, at)),
-        owner: raw.socket_owner.as_ref().and_then(|at| {
-            number(check, at, "user", |name| User::from_name(name).ok().flatten().map(|user| user.uid.as_raw()))
-        }),
+        owner: raw
+            .socket_owner
+            .as_ref()
+            .and_then(|at| number(check, at, "user", |name| Ok(User::from_name(name)?.map(|user| user.uid.as_raw())))),
         group: raw.socket_group.as_ref().and_then(|at| {
-            number(check, at, "group", |name| Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw()))
+            number(check, at, "group", |name| Ok(Group::from_name(name)?.map(|group| group.gid.as_raw())))
         }),
     }
 }
@@ -46,16 +49,41 @@ fn octal(check: &mut Check, at: &At<String>) -> Option<u32> {
     mode
 }
 
+/// Names that were found. A switch that has confined itself can't look them up again when it reloads.
+static FOUND: Mutex<Option<HashMap<(&str, String), u32>>> = Mutex::new(None);
+
 /// A user or group, by number or by name.
-fn number(check: &mut Check, at: &At<String>, what: &str, find: impl Fn(&str) -> Option<u32>) -> Option<u32> {
+fn number(
+    check: &mut Check,
+    at: &At<String>,
+    what: &'static str,
+    find: impl Fn(&str) -> nix::Result<Option<u32>>,
+) -> Option<u32> {
     // The last number says "unchanged".
-    let known = at.value.parse().ok().filter(|&id| id != u32::MAX).or_else(|| find(&at.value));
-    if known.is_none() {
-        check.error(
-            &at.span,
-            format!("there is no {what} `{}`", at.value),
-            format!("create it before, or give the number of another {what}"),
-        );
+    if let Some(id) = at.value.parse().ok().filter(|&id| id != u32::MAX) {
+        return Some(id);
     }
-    known
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = found.get_or_insert_default();
+    let key = (what, at.value.clone());
+    match find(&at.value) {
+        Ok(Some(id)) => {
+            found.insert(key, id);
+            Some(id)
+        }
+        Ok(None) => {
+            let help = format!("create it before, or give the number of another {what}");
+            check.error(&at.span, format!("there is no {what} `{}`", at.value), help);
+            None
+        }
+        Err(error) => {
+            let known = found.get(&key).copied();
+            if known.is_none() {
+                let help =
+                    format!("give the number of the {what}; a switch that runs confined can't look up new names");
+                check.error(&at.span, format!("cannot look up the {what} `{}`: {error}", at.value), help);
+            }
+            known
+        }
+    }
 }

@@ -107,6 +107,22 @@ fn all_threads_are_confined_and_so_are_those_of_a_reload() {
 }
 
 #[test]
+fn names_of_owners_are_known_at_a_reload() {
+    require_root();
+    let directory = tempfile::tempdir().unwrap();
+    let owned = ONE.replace("socket='a.sock'", "socket='a.sock', socket-owner='root', socket-group='daemon'");
+    let daemon = start(directory.path(), &owned);
+    let more = owned.replace("{name='s'", "{name='t', driver='sink'}, {name='s'");
+    let report = reload(&daemon, directory.path(), &more).unwrap();
+    assert!(report.starts_with("added port t\n"), "{report}");
+    // The files with other names are out of its reach.
+    let error = reload(&daemon, directory.path(), &owned.replace("'daemon'", "'games'")).unwrap_err();
+    assert!(error.contains("`games`") && error.contains("number"), "{error}");
+    let owner = fs::metadata(directory.path().join("a.sock")).unwrap();
+    assert_eq!((owner.uid(), owner.gid()), (0, 1), "root and daemon");
+}
+
+#[test]
 fn a_path_elsewhere_is_refused_by_name_and_granted_by_the_configuration() {
     require_root();
     let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Restarts that may come at once: all queues of the largest device, a few times over.
-const AT_ONCE: f64 = 1024.0;
+/// Restarts that may come at once: all queues of the largest device, mapped, a few times over.
+const AT_ONCE: f64 = 8192.0;
 
 /// Restarts a second that go on for ever. At some ten microseconds each they take less than a hundredth of a worker.
 const A_SECOND: f64 = 512.0;

@@ -110,8 +110,9 @@ impl Thread {
 
     fn serve(&self, stream: UnixStream, pace: &mut Pace) -> Ending {
         let stream = Arc::new(stream);
-        self.control.begin(stream.clone());
+        // In this order: whoever ends a session because of something that came before this one ends none that has begun.
         self.queues.connected();
+        self.control.begin(stream.clone());
         let device = Device::new(&self.options, self.queues.clone(), self.journal.clone());
         let ending = session::serve(&stream, &self.control, device, (pace, &self.journal));
         self.control.end();

@@ -31,6 +31,11 @@ pub(crate) enum EventError {
 }
 
 impl Event {
+    /// Gets what it takes to ring eventfds, so that nobody can take it away later: from then on it is there for good.
+    pub fn prepare() -> io::Result<()> {
+        Signals::get().map(|_| ())
+    }
+
     /// A new one, to be shared with a peer.
     pub fn create() -> io::Result<Event> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;

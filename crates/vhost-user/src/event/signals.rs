@@ -23,6 +23,9 @@ const CONTEXTS: usize = 8;
 /// Operations that a context has room for until their completions are taken.
 const ROOM: usize = 128;
 
+/// How often an operation is tried while there is no room.
+const ATTEMPTS: usize = 1000;
+
 /// `struct iocb` of `linux/aio_abi.h`. Of what is zero here, nothing depends on the order.
 #[repr(C)]
 #[derive(Default)]
@@ -56,16 +59,21 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// One of the process's.
+    /// One of the process's. All are made when the first one is asked for: later, others may have taken all that the
+    /// machine has (fs.aio-max-nr). One is enough.
     pub(super) fn get() -> io::Result<&'static Signals> {
-        static ALL: [OnceLock<Signals>; CONTEXTS] = [const { OnceLock::new() }; CONTEXTS];
+        static ALL: OnceLock<Vec<Signals>> = OnceLock::new();
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let slot = &ALL[NEXT.fetch_add(1, Ordering::Relaxed) % CONTEXTS];
-        if let Some(signals) = slot.get() {
-            return Ok(signals);
-        }
-        let new = Signals::new()?;
-        Ok(slot.get_or_init(|| new))
+        let all = match ALL.get() {
+            Some(all) => all,
+            None => {
+                let first = Signals::new()?;
+                let others = (1..CONTEXTS).map_while(|_| Signals::new().ok());
+                let new = std::iter::once(first).chain(others).collect();
+                ALL.get_or_init(|| new)
+            }
+        };
+        Ok(&all[NEXT.fetch_add(1, Ordering::Relaxed) % all.len()])
     }
 
     fn new() -> io::Result<Signals> {
@@ -79,21 +87,27 @@ impl Signals {
     /// Adds one to the counter of an eventfd. Any other descriptor is left alone.
     #[inline]
     pub(super) fn signal(&self, fd: BorrowedFd<'_>) {
-        // There is room again once completions were taken, though another thread may be faster.
-        while self.submit(PREAD, fd) == -i64::from(libc::EAGAIN) && self.take_completions() {}
+        // There is room again once completions were taken. Another thread may be faster, but not for ever.
+        for _ in 0..ATTEMPTS {
+            if self.submit(PREAD, fd) != -i64::from(libc::EAGAIN) {
+                return;
+            }
+            self.take_completions();
+        }
     }
 
     /// The kernel takes `fd` for an eventfd. It is not signalled.
     pub(super) fn is_eventfd(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         // To write to this end of the pipe is refused as well, but later than a wrong descriptor.
-        loop {
+        for _ in 0..ATTEMPTS {
             match -self.submit(PWRITE, fd) as i32 {
                 libc::EBADF => return Ok(true),
                 libc::EINVAL => return Ok(false),
-                libc::EAGAIN if self.take_completions() => {}
+                libc::EAGAIN => self.take_completions(),
                 other => return Err(io::Error::from_raw_os_error(other)),
             }
         }
+        Err(io::Error::from_raw_os_error(libc::EAGAIN))
     }
 
     /// Submits an operation on the pipe that signals `fd`; how many were taken, or an error as a negative number.
@@ -108,13 +122,14 @@ impl Signals {
         if done < 0 { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)) } else { done }
     }
 
-    /// Makes room for operations. False if the context is of no use.
+    /// Makes room for operations.
     #[cold]
-    fn take_completions(&self) -> bool {
+    fn take_completions(&self) {
         let mut completions = [MaybeUninit::<Completion>::uninit(); ROOM];
         let none = ptr::null_mut::<libc::timespec>();
+        // An error says that another thread has taken them, or that a signal came first.
         // SAFETY: the kernel writes at most ROOM completions, and waits for none.
-        unsafe { libc::syscall(libc::SYS_io_getevents, self.context, 0, ROOM, completions.as_mut_ptr(), none) >= 0 }
+        unsafe { libc::syscall(libc::SYS_io_getevents, self.context, 0, ROOM, completions.as_mut_ptr(), none) };
     }
 }
 
