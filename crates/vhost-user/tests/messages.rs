@@ -355,28 +355,32 @@ fn another_descriptor_restarts_nothing() {
 
 #[test]
 fn restarts_in_a_loop_wait() {
-    const BEYOND: u32 = 200;
+    const SOME: u32 = 200;
+    // Half of the time that they take at 512 a second, as some are had again meanwhile.
+    let least = std::time::Duration::from_secs_f64(f64::from(SOME / 2) / 512.0);
+    let restart = |raw: &Raw| {
+        for _ in 0..SOME {
+            raw.send_state(Request::SET_VRING_ENABLE, 0, 0);
+            raw.send_state(Request::SET_VRING_ENABLE, 0, 1);
+        }
+        settle(raw);
+    };
     let (bench, raw, mut guest) = running(FORMATS[0] | PROTOCOL_FEATURES);
-    let began = std::time::Instant::now();
-    for _ in 0..8192 + BEYOND {
-        raw.send_state(Request::SET_VRING_ENABLE, 0, 0);
-        raw.send_state(Request::SET_VRING_ENABLE, 0, 1);
-    }
-    settle(&raw);
-    let (took, a_second) = (began.elapsed().as_secs_f64(), 512.0);
-    assert!(took >= f64::from(BEYOND - 1) / a_second, "{took}");
+    // Many may come at once.
+    let waits = (0..1000).any(|_| {
+        let began = std::time::Instant::now();
+        restart(&raw);
+        began.elapsed() >= least
+    });
+    assert!(waits, "200,000 restarts without a wait");
     // It holds for whoever comes after that, too.
     let began = std::time::Instant::now();
     guest.exchange(20);
     drop((raw, guest));
     let raw = bench.raw();
     let mut guest = Guest::raw(&raw, FORMATS[0] | PROTOCOL_FEATURES, &[0, 1, 2, 3, 4, 5, 6, 7]);
-    for _ in 0..BEYOND {
-        raw.send_state(Request::SET_VRING_ENABLE, 0, 0);
-        raw.send_state(Request::SET_VRING_ENABLE, 0, 1);
-    }
-    settle(&raw);
-    assert!(began.elapsed().as_secs_f64() >= f64::from(BEYOND / 2) / a_second, "{:?}", began.elapsed());
+    restart(&raw);
+    assert!(began.elapsed() >= least, "{:?}", began.elapsed());
     guest.exchange(20);
 }
 
