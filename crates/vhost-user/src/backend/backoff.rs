@@ -62,9 +62,9 @@ impl Backoff {
         self.pause
     }
 
-    /// The next session is worth a line: the last one did not end as soon as it began.
+    /// Nothing was wrong with the last session.
     pub(super) fn is_calm(&self) -> bool {
-        self.pause.is_zero()
+        self.pause <= LONGEST_LEFT
     }
 }
 
