@@ -43,7 +43,9 @@ fn every_frame_passes_both_ways() -> Result<()> {
         assert!(said.ends_with("native XDP, MTU 1500"), "{said}");
         let guest = Options::new(home.socket("fw")).connect()?;
         let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 32);
-        exchange.run(FRAMES, support::SOON)?;
+        if let Err(error) = exchange.run(FRAMES, support::SOON) {
+            panic!("{error}; {:?}; Millrace said:\n{}", millrace.stats().ports, millrace.daemon.log().tail(40));
+        }
         nothing_dropped(&millrace);
         millrace.stop();
     }

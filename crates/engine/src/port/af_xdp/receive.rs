@@ -33,7 +33,8 @@ pub struct XdpReceive {
     /// Loans that the kernel has, and where in each the frame will begin, by the address that was filled.
     lent: RefCell<Outside<(Loan, u32)>>,
     lending: Option<Lending>,
-    /// Addresses on their way to the kernel.
+    /// Addresses on their way to the kernel: they count as filled or lent. The ring has room for all of them, but the kernel
+    /// hands frames out before it says that it has taken the addresses of their buffers.
     addresses: RefCell<Vec<u64>>,
     stuck: Arc<Stuck>,
     drops: Arc<Drops>,
@@ -117,17 +118,17 @@ impl XdpReceive {
     fn fill_own(&self, socket: &Socket, mut more: impl FnMut() -> Option<u16>) {
         let mut addresses = self.addresses.borrow_mut();
         // As many as the pool has, with loans: there is room for these in the rings.
-        let out = self.filled.get() + self.lent.borrow().len();
-        while out + addresses.len() < self.pool.count().into()
+        let room = usize::from(self.pool.count()).saturating_sub(self.filled.get() + self.lent.borrow().len());
+        let mut added = 0;
+        while added < room
             && let Some(index) = more()
         {
             // Filled addresses are of chunks; the kernel adds what it keeps free.
             addresses.push(self.pool.address(index));
+            added += 1;
         }
-        self.filled.set(self.filled.get() + addresses.len());
-        let pushed = socket.rings.borrow_mut().1.push(&addresses);
-        debug_assert_eq!(pushed, addresses.len(), "the ring has room for all of the pool");
-        addresses.clear();
+        self.filled.set(self.filled.get() + added);
+        push(&mut addresses, &mut socket.rings.borrow_mut().1);
     }
 
     /// Lends own chunks until so many buffers are with the kernel. Returns whether there were any to lend.
@@ -151,6 +152,7 @@ impl XdpReceive {
     /// late for who pushed them.
     #[inline(always)]
     fn wake_late(&self, fill: &mut Fill) {
+        push(&mut self.addresses.borrow_mut(), fill);
         if fill.needs_wakeup() && fill.room() < self.pool.count().into() {
             // As in `notify`.
             let _ = fill.wake();
@@ -164,6 +166,15 @@ impl XdpReceive {
             // What it says matters to who sends the next frame.
             self.stuck.set(send(&socket.wake, &[], SendFlags::DONTWAIT).is_err_and(|e| e == rustix::io::Errno::AGAIN));
         }
+    }
+}
+
+/// Hands addresses to the kernel, as many as it has made room for.
+#[inline(always)]
+fn push(addresses: &mut Vec<u64>, fill: &mut Fill) {
+    if !addresses.is_empty() {
+        let pushed = fill.push(addresses);
+        addresses.drain(..pushed);
     }
 }
 
@@ -220,12 +231,14 @@ impl Receive for XdpReceive {
         if self.lends().is_some() {
             self.fill_reserve(RESERVE_ASLEEP);
         }
-        self.notify();
         let Some(socket) = &self.socket else { return Wait::Event };
+        push(&mut self.addresses.borrow_mut(), &mut socket.rings.borrow_mut().1);
+        self.notify();
         if socket.rings.borrow_mut().0.waiting() > 0 {
             return Wait::Ready;
         }
-        if self.stuck.is_set() { Wait::Time(LATER) } else { Wait::Event }
+        let waits = self.stuck.is_set() || !self.addresses.borrow().is_empty();
+        if waits { Wait::Time(LATER) } else { Wait::Event }
     }
 
     fn stop(&mut self) -> u64 {
@@ -294,11 +307,7 @@ impl Lend for XdpReceive {
                 None => Err(loan),
             }
         });
-        if !addresses.is_empty() {
-            let pushed = socket.rings.borrow_mut().1.push(&addresses);
-            debug_assert_eq!(pushed, addresses.len(), "no more are out than the ring has room for");
-            addresses.clear();
-        }
+        push(&mut addresses, &mut socket.rings.borrow_mut().1);
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));
         self.fill_reserve(lending.mapped().reserve()) || any
