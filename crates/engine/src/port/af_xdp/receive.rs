@@ -148,10 +148,10 @@ impl XdpReceive {
         self.filled.get() > before
     }
 
-    /// No frame has come: wakes a driver that stopped for want of chunks just before it got some. That it did so it says too
-    /// late for who pushed them.
+    /// No frame has come: hands over the buffers that wait for room, and wakes a driver that stopped for want of chunks just
+    /// before it got some. That it did so it says too late for who pushed them.
     #[inline(always)]
-    fn wake_late(&self, fill: &mut Fill) {
+    fn refill_late(&self, fill: &mut Fill) {
         push(&mut self.addresses.borrow_mut(), fill);
         if fill.needs_wakeup() && fill.room() < self.pool.count().into() {
             // As in `notify`.
@@ -201,7 +201,7 @@ impl Receive for XdpReceive {
             }
         }
         if !any {
-            self.wake_late(&mut rings.1);
+            self.refill_late(&mut rings.1);
         }
         any
     }
@@ -278,7 +278,7 @@ impl Lend for XdpReceive {
             lending.mapped().in_place.add(in_place);
             lending.mapped().copied.add(copied);
         } else {
-            self.wake_late(&mut rings.1);
+            self.refill_late(&mut rings.1);
         }
         any
     }
