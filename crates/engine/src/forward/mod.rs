@@ -62,9 +62,6 @@ impl TransmitQueue {
     /// Sends what is held.
     #[inline(always)]
     fn flush(&self) -> Sent {
-        if !self.holds.take() {
-            return Sent::default();
-        }
         let flush = |half: &dyn Transmit| self.count(half.flush());
         match &self.half {
             Half::Own(half) => half.as_deref().map(flush),
@@ -136,8 +133,10 @@ impl Output {
     pub(crate) fn flush(&self) {
         if self.joins {
             for (queue, half) in self.queues.iter().enumerate() {
-                self.worker.place.set(Place::of(self.port, queue).at(Stage::Transmit));
-                half.flush().count_drops(0, &self.drops);
+                if half.holds.take() {
+                    self.worker.place.set(Place::of(self.port, queue).at(Stage::Transmit));
+                    half.flush().count_drops(0, &self.drops);
+                }
             }
         }
     }

@@ -128,7 +128,7 @@ impl XdpReceive {
             added += 1;
         }
         self.filled.set(self.filled.get() + added);
-        push(&mut addresses, &mut socket.rings.borrow_mut().1);
+        push(&mut addresses, |some| socket.rings.borrow_mut().1.push(some));
     }
 
     /// Lends own chunks until so many buffers are with the kernel. Returns whether there were any to lend.
@@ -152,7 +152,7 @@ impl XdpReceive {
     /// before it got some. That it did so it says too late for who pushed them.
     #[inline(always)]
     fn refill_late(&self, fill: &mut Fill) {
-        push(&mut self.addresses.borrow_mut(), fill);
+        push(&mut self.addresses.borrow_mut(), |some| fill.push(some));
         if fill.needs_wakeup() && fill.room() < self.pool.count().into() {
             // As in `notify`.
             let _ = fill.wake();
@@ -169,11 +169,11 @@ impl XdpReceive {
     }
 }
 
-/// Hands addresses to the kernel, as many as it has made room for.
+/// Hands addresses to a ring, which says for how many it had room. The others wait, in their order.
 #[inline(always)]
-fn push(addresses: &mut Vec<u64>, fill: &mut Fill) {
+fn push(addresses: &mut Vec<u64>, ring: impl FnOnce(&[u64]) -> usize) {
     if !addresses.is_empty() {
-        let pushed = fill.push(addresses);
+        let pushed = ring(addresses);
         addresses.drain(..pushed);
     }
 }
@@ -232,7 +232,7 @@ impl Receive for XdpReceive {
             self.fill_reserve(RESERVE_ASLEEP);
         }
         let Some(socket) = &self.socket else { return Wait::Event };
-        push(&mut self.addresses.borrow_mut(), &mut socket.rings.borrow_mut().1);
+        push(&mut self.addresses.borrow_mut(), |some| socket.rings.borrow_mut().1.push(some));
         self.notify();
         if socket.rings.borrow_mut().0.waiting() > 0 {
             return Wait::Ready;
@@ -307,7 +307,7 @@ impl Lend for XdpReceive {
                 None => Err(loan),
             }
         });
-        push(&mut addresses, &mut socket.rings.borrow_mut().1);
+        push(&mut addresses, |some| socket.rings.borrow_mut().1.push(some));
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));
         self.fill_reserve(lending.mapped().reserve()) || any
@@ -320,5 +320,23 @@ impl Lend for XdpReceive {
         }
         // Those were counted when it stopped.
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::push;
+
+    #[test]
+    fn addresses_without_room_wait_for_it() {
+        let (mut waiting, mut ring) = (vec![1, 2, 3, 4, 5], Vec::new());
+        for room in [0, 2, 1, 9] {
+            push(&mut waiting, |some| {
+                let taken = room.min(some.len());
+                ring.extend_from_slice(&some[..taken]);
+                taken
+            });
+        }
+        assert_eq!((ring, waiting), (vec![1, 2, 3, 4, 5], vec![]));
     }
 }
