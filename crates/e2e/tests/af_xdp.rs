@@ -380,8 +380,7 @@ fn several_queues_each_have_their_mapping() -> Result<()> {
     let cable = Cable::with_queues(2)?;
     let wire = cable.wire_with(2);
     let home = Home::new();
-    let port = support::port("fw") + "queues = 2\n";
-    let config = [&wan("queues = 2"), &port, PASS_THROUGH, &support::poller()].concat();
+    let config = [&wan("queues = 2"), &support::port("fw"), PASS_THROUGH, &support::poller()].concat();
     let millrace = home.start_inside(&cable.here, &config);
     millrace.wait_up(&["wan"]);
     for _ in 0..3 {

@@ -42,20 +42,25 @@ impl Case {
 
     fn config(self) -> String {
         let mode = if self.guest_listens { "client" } else { "server" };
-        let options = format!("mode = \"{mode}\"\nqueues = {}\n", self.queues);
+        let options = format!("mode = \"{mode}\"\n");
         let ports = ["a", "b"].map(|name| support::port(name) + &options).concat();
         format!("{ports}[[patch]]\nports = [\"a\", \"b\"]\n{}", support::poller())
+    }
+
+    /// A guest whose frames go round.
+    fn guest(self, home: &Home, millrace: &Millrace) -> Result<Testpmd> {
+        let testpmd = Testpmd::builder("loop").port(self.port(home, "a")).port(self.port(home, "b"));
+        let mut testpmd = testpmd.queues(self.queues).spawn()?;
+        testpmd.wait_ready(dpdk::READY)?;
+        millrace.wait_up(&["a", "b"]);
+        testpmd.start_tx_first(2)?;
+        Ok(testpmd)
     }
 
     fn run(self) -> Result<()> {
         let home = Home::new();
         let millrace = home.start(&self.config());
-        let mut testpmd = Testpmd::builder("loop").port(self.port(&home, "a")).port(self.port(&home, "b"));
-        testpmd = testpmd.queues(self.queues);
-        let mut testpmd = testpmd.spawn()?;
-        testpmd.wait_ready(dpdk::READY)?;
-        millrace.wait_up(&["a", "b"]);
-        testpmd.start_tx_first(2)?;
+        let mut testpmd = self.guest(&home, &millrace)?;
         std::thread::sleep(TRAFFIC);
         let deadline = Instant::now() + support::SOON;
         while testpmd.stats()?.iter().any(|port| port.rx_packets < WANTED) {
@@ -81,8 +86,8 @@ impl Case {
             let waiting = port.tx().checked_sub(guest.rx_packets).expect(&what);
             assert!(waiting <= rings, "{waiting} frames are on their way to the guest: {what}");
             assert!(port.drops().keys().all(|reason| reason == "no-buffers"), "{what}");
-            let used = port.0.queues.iter().filter(|queue| queue.rx_packets > 0 && queue.tx_packets > 0);
-            assert_eq!(used.count(), usize::from(self.queues), "{what}");
+            assert_eq!(port.0.queues.len(), usize::from(self.queues), "{what}");
+            assert!(port.0.queues.iter().all(|queue| queue.rx_packets > 0 && queue.tx_packets > 0), "{what}");
         }
     }
 }
@@ -123,4 +128,39 @@ fn every_kind_of_ring_as_a_client() {
 #[test]
 fn two_queue_pairs() {
     run(matrix(false, 2).into_iter().filter(|case| case.mergeable && !case.in_order));
+}
+
+/// Nobody told the port how many queues to have: it has what each guest asks for, and sends through those alone.
+#[test]
+fn a_port_follows_its_guests() -> Result<()> {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let case = Case { packed: false, mergeable: true, in_order: false, guest_listens: false, queues: 1 };
+    let millrace = home.start(&case.config());
+    let moved = |queue: usize| {
+        let stats = ["a", "b"]
+            .map(|name| millrace.port(name).0.queues.get(queue).map_or([0; 2], |q| [q.rx_packets, q.tx_packets]));
+        stats.concat()
+    };
+    for queues in [4_u16, 1, 2] {
+        let before: Vec<_> = (0..4).map(moved).collect();
+        let lost = || ["a", "b"].map(|name| millrace.port(name).drops().get("down").copied().unwrap_or_default());
+        let lost_before = lost();
+        let mut testpmd = Case { queues, ..case }.guest(&home, &millrace)?;
+        for queue in 0..4 {
+            let went_on = || moved(queue).iter().zip(&before[queue]).all(|(now, before)| *now > before + 1000);
+            if queue < queues.into() {
+                wait_for(&format!("queue {queue} of {queues} to move frames"), || went_on().then_some(()));
+            } else {
+                assert_eq!(moved(queue), before[queue], "queue {queue} of {queues} has no guest");
+            }
+        }
+        testpmd.stop()?;
+        assert_eq!(lost(), lost_before, "{queues} queues");
+        testpmd.quit(support::SOON)?;
+        millrace.wait_down("a");
+        millrace.wait_down("b");
+        assert_eq!(millrace.port("a").0.queues.len(), 4, "those that were");
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use crate::drops::Reason;
 use crate::octets::Bytes;
 use crate::punt::{Bell, Punt, Ring};
 use paflow::neighbour::Station;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Words of each queue's ring: about thirty answers. The control side takes some time off after it has looked, so this also
 /// is how many it sends in that time.
@@ -14,14 +14,19 @@ const RING: usize = 1 << 9;
 
 /// Answers that wait to be sent at one port.
 pub(crate) struct Neighbours {
-    /// By queue.
-    rings: Box<[Ring]>,
+    /// By queue, of those that have ever been up.
+    rings: Box<[OnceLock<Ring>]>,
     bell: Arc<Bell>,
 }
 
 impl Neighbours {
     pub(crate) fn new(queues: usize, bell: Arc<Bell>) -> Neighbours {
-        Neighbours { rings: (0..queues).map(|_| Ring::new(RING)).collect(), bell }
+        Neighbours { rings: (0..queues).map(|_| OnceLock::new()).collect(), bell }
+    }
+
+    /// Makes the ring of a queue, if it is not there.
+    pub(crate) fn prepare(&self, queue: usize) {
+        self.rings[queue].get_or_init(|| Ring::new(RING));
     }
 
     /// Answers a frame that `queue` received, if it asks for `station`; `None` if it does not, and an error if too many ask.
@@ -29,7 +34,7 @@ impl Neighbours {
     pub(crate) fn answer(&self, station: &Station, queue: usize, frame: &Bytes<'_, '_>) -> Option<Result<(), Reason>> {
         let answer = station.answer(frame)?;
         let punt = Punt { total: answer.len() as u32, ..Punt::default() };
-        let taken = self.rings[queue].push(&punt, &answer);
+        let taken = self.rings[queue].get().is_some_and(|ring| ring.push(&punt, &answer));
         self.bell.ring();
         Some(if taken { Ok(()) } else { Err(Reason::NeighbourFlood) })
     }
@@ -37,6 +42,7 @@ impl Neighbours {
     /// The answers that wait, by queue. One thread at a time, after the bell was answered.
     pub(crate) fn drain(&self) -> impl Iterator<Item = (usize, Vec<Vec<u8>>)> {
         self.rings.iter().enumerate().filter_map(|(queue, ring)| {
+            let ring = ring.get()?;
             let mut bytes = Vec::new();
             let next = || ring.pop(&mut bytes).map(|_| bytes.clone());
             // What comes meanwhile can wait until the next time.
@@ -47,6 +53,6 @@ impl Neighbours {
 
     /// Answers that were made.
     pub(crate) fn answered(&self) -> u64 {
-        self.rings.iter().map(|ring| ring.pushed.get()).sum()
+        self.rings.iter().filter_map(OnceLock::get).map(|ring| ring.pushed.get()).sum()
     }
 }

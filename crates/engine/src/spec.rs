@@ -129,12 +129,16 @@ pub struct Analysis {
     pub omit_copies: bool,
 }
 
+/// Most queue pairs of a port.
+pub const MAX_QUEUES: u16 = 64;
+
 /// What a port is connected to.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // The fields are named after their configuration keys.
 pub enum Driver {
-    /// A guest's virtio-net device: the switch is the device.
-    VhostUser { socket: PathBuf, mode: Mode, access: Access, queues: u16, any_memory: bool },
+    /// A guest's virtio-net device: the switch is the device. The guest has as many queue pairs as it asks for, if their
+    /// number is not given.
+    VhostUser { socket: PathBuf, mode: Mode, access: Access, queues: Option<u16>, any_memory: bool },
     /// Somebody else's vhost-user backend: the switch is the driver.
     VirtioUser { socket: PathBuf, mode: Mode, queues: u16, queue_sizes: QueueSizes, packed: bool },
     /// A kernel tap device.
@@ -166,16 +170,21 @@ impl Driver {
         }
     }
 
-    /// Queue pairs.
+    /// Queue pairs, at most.
     pub fn queues(&self) -> usize {
         match *self {
-            Driver::VhostUser { queues, .. }
-            | Driver::VirtioUser { queues, .. }
+            Driver::VhostUser { queues, .. } => queues.unwrap_or(MAX_QUEUES).into(),
+            Driver::VirtioUser { queues, .. }
             | Driver::Tap { queues, .. }
             | Driver::AfPacket { queues, .. }
             | Driver::AfXdp { queues, .. } => queues.into(),
             Driver::Pcap { .. } | Driver::Generator { .. } | Driver::Sink => 1,
         }
+    }
+
+    /// Whether a guest decides how many of them there are.
+    pub fn is_asked(&self) -> bool {
+        matches!(self, Driver::VhostUser { queues: None, .. })
     }
 }
 

@@ -195,7 +195,7 @@ fn far(socket: &Path) -> Spec {
         socket: socket.into(),
         mode: Mode::Server,
         access: Access::default(),
-        queues: 1,
+        queues: None,
         any_memory: false,
     };
     let joined = |port: PortSpec| PortSpec { aggregate: true, ..port };

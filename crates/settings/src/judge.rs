@@ -53,16 +53,21 @@ impl Judge {
     /// A number within `range`, or `default`.
     pub fn number(&mut self, key: &str, field: &Field<i64>, range: &Range<i64>, default: i64) -> i64 {
         let Some(at) = field.as_ref() else { return default };
-        if range.contains(&at.value) {
-            return at.value;
+        if self.within(key, at.value, &at.span, range) { at.value } else { default }
+    }
+
+    /// Whether this number, which stands at `span`, is in `range`; reports if it is not.
+    pub fn within(&mut self, key: &str, number: i64, span: &Range<usize>, range: &Range<i64>) -> bool {
+        if range.contains(&number) {
+            return true;
         }
         let bounds = if range.end == i64::MAX {
             format!("give {} or more", range.start)
         } else {
             format!("give a number from {} to {}", range.start, range.end - 1)
         };
-        self.error(&at.span, format!("`{key}` cannot be {}", at.value), bounds);
-        default
+        self.error(span, format!("`{key}` cannot be {number}"), bounds);
+        false
     }
 
     /// The unicast address at `at`; reports if it is none.

@@ -5,7 +5,7 @@ use crate::octets::Bytes;
 use crate::punt::{Bell, Punt, Ring};
 use openflow::aggregation::RELAY_ETHERTYPE;
 use paflow::Octets;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use virtqueue::{Frame, Frames};
 
 /// Words of each queue's ring: 64 kibibytes.
@@ -16,14 +16,19 @@ const LONGEST: usize = 2048;
 
 /// What takes relayed flows at one port.
 pub(crate) struct Relay {
-    /// By queue.
-    rings: Box<[Ring]>,
+    /// By queue, of those that have ever been up.
+    rings: Box<[OnceLock<Ring>]>,
     bell: Arc<Bell>,
 }
 
 impl Relay {
     pub(crate) fn new(queues: usize, bell: Arc<Bell>) -> Relay {
-        Relay { rings: (0..queues).map(|_| Ring::new(RING)).collect(), bell }
+        Relay { rings: (0..queues).map(|_| OnceLock::new()).collect(), bell }
+    }
+
+    /// Makes the ring of a queue, if it is not there.
+    pub(crate) fn prepare(&self, queue: usize) {
+        self.rings[queue].get_or_init(|| Ring::new(RING));
     }
 
     /// Whether a frame is for `own`, and says that it relays flows.
@@ -38,7 +43,7 @@ impl Relay {
         let mut bytes = [0; LONGEST];
         let len = frames.copy_to(frame, &mut bytes);
         let punt = Punt { total: frame.len(), ..Punt::default() };
-        let taken = self.rings[queue].push(&punt, &bytes[..len]);
+        let taken = self.rings[queue].get().is_some_and(|ring| ring.push(&punt, &bytes[..len]));
         self.bell.ring();
         taken
     }
@@ -46,7 +51,7 @@ impl Relay {
     /// Hands frames to `read`. One thread at a time, after the bell was answered.
     pub(crate) fn drain(&self, mut read: impl FnMut(&[u8])) {
         let mut bytes = Vec::new();
-        for ring in &self.rings {
+        for ring in self.rings.iter().filter_map(OnceLock::get) {
             for _ in 0..ring.waiting() {
                 if ring.pop(&mut bytes).is_none() {
                     break;
@@ -58,6 +63,6 @@ impl Relay {
 
     /// Frames that were taken.
     pub(crate) fn taken(&self) -> u64 {
-        self.rings.iter().map(|ring| ring.pushed.get()).sum()
+        self.rings.iter().filter_map(OnceLock::get).map(|ring| ring.pushed.get()).sum()
     }
 }

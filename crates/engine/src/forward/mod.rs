@@ -3,6 +3,7 @@
 pub mod bridge;
 pub(crate) mod flows;
 pub mod mac_table;
+mod running;
 mod shared;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -13,10 +14,11 @@ use crate::drops::{Drops, Reason};
 use crate::port::vhost_user::VhostTransmit;
 use crate::port::{Sent, Transmit};
 use crate::worker::{Place, Stage, WorkerCounters};
-use std::cell::Cell;
 use std::sync::Arc;
 use virtqueue::Frames;
 
+use running::Marks;
+pub(crate) use running::Running;
 pub(crate) use shared::{Shared, Stuck};
 
 /// A transmit half as a worker reaches it.
@@ -31,25 +33,14 @@ pub(crate) enum Half {
 pub(crate) struct TransmitQueue {
     pub(crate) half: Half,
     pub(crate) counters: Arc<QueueCounters>,
-    /// Something was sent since the peer was notified last.
-    touched: Cell<bool>,
-    /// Something is held until the round ends.
-    holds: Cell<bool>,
 }
 
 impl TransmitQueue {
-    pub(crate) fn new(half: Half, counters: Arc<QueueCounters>) -> Self {
-        TransmitQueue { half, counters, touched: Cell::new(false), holds: Cell::new(false) }
-    }
-
     /// Sends `frames` if the queue is up. There may be `more` in this round.
     #[inline(always)]
-    fn transmit(&self, frames: Frames<'_>, more: bool) -> Option<Sent> {
-        let send = |half: &dyn Transmit| {
-            let sent = if more { half.transmit_more(frames) } else { half.transmit(frames) };
-            self.holds.set(self.holds.get() | (sent.held > 0));
-            self.count(sent)
-        };
+    fn transmit(&self, frames: Frames<'_>, more: bool) -> Sent {
+        let send =
+            |half: &dyn Transmit| self.count(if more { half.transmit_more(frames) } else { half.transmit(frames) });
         match &self.half {
             Half::Own(half) => half.as_deref().map(send),
             Half::Shared(half) => match half.lock() {
@@ -57,24 +48,18 @@ impl TransmitQueue {
                 Err(Stuck) => Some(Sent::none(Reason::Stuck)),
             },
         }
+        .unwrap_or(Sent::none(Reason::Down))
     }
 
     /// Sends what is held.
     #[inline(always)]
-    fn flush(&self) -> Sent {
+    fn flush(&self) -> Result<Sent, Stuck> {
         let flush = |half: &dyn Transmit| self.count(half.flush());
-        match &self.half {
+        let sent = match &self.half {
             Half::Own(half) => half.as_deref().map(flush),
-            Half::Shared(half) => match half.lock() {
-                Ok(half) => half.as_deref().map(flush),
-                // Some is held, and goes when the half can be had again.
-                Err(Stuck) => {
-                    self.holds.set(true);
-                    None
-                }
-            },
-        }
-        .unwrap_or_default()
+            Half::Shared(half) => half.lock()?.as_deref().map(flush),
+        };
+        Ok(sent.unwrap_or_default())
     }
 
     #[inline(always)]
@@ -82,21 +67,18 @@ impl TransmitQueue {
         if sent.frames > 0 {
             self.counters.sent.packets.add(sent.frames.into());
             self.counters.sent.bytes.add(sent.bytes);
-            self.touched.set(true);
         }
         sent
     }
 
     /// Notifies the peer of what was sent.
     #[inline(always)]
-    fn notify(&self) {
+    fn notify(&self) -> Result<(), Stuck> {
         match &self.half {
             Half::Own(half) => half.iter().for_each(|h| h.notify()),
-            Half::Shared(half) => match half.lock() {
-                Ok(half) => half.iter().for_each(|h| h.notify()),
-                Err(Stuck) => self.touched.set(true),
-            },
+            Half::Shared(half) => half.lock()?.iter().for_each(|h| h.notify()),
         }
+        Ok(())
     }
 }
 
@@ -104,50 +86,73 @@ impl TransmitQueue {
 pub(crate) struct Output {
     pub(crate) port: u64,
     pub(crate) queues: Vec<TransmitQueue>,
+    /// Those of the queues that are up.
+    pub(crate) running: Arc<Running>,
     pub(crate) drops: Arc<Drops>,
-    /// The queue that everything goes through, so that all of it can be joined; otherwise each goes through the queue of
-    /// the number of the one that it came from.
+    /// The number by which everything chooses its queue, so that all of it can be joined; otherwise each frame goes by the
+    /// number of the queue that it came from.
     pub(crate) one: Option<usize>,
-    /// Several bursts of a round may come here, and it is worth while to join them.
+    /// The port aggregates.
+    pub(crate) aggregates: bool,
+    /// Several bursts of a round may come here, and are joined.
     pub(crate) joins: bool,
+    /// Queues that sent something since their peer was notified last.
+    touched: Marks,
+    /// Queues that hold something until the round ends.
+    holding: Marks,
     /// The worker, which says that it is here.
     pub(crate) worker: Arc<WorkerCounters>,
 }
 
 impl Output {
-    /// Sends `frames` through the queue that belongs to `queue`, or through another one if the guest has not enabled
-    /// that one. What can't be sent is dropped here, at the port that it was meant for.
+    /// One that does not aggregate.
+    pub(crate) fn new(port: u64, queues: Vec<TransmitQueue>, worker: Arc<WorkerCounters>) -> Output {
+        Output {
+            port,
+            queues,
+            running: Arc::default(),
+            drops: Arc::default(),
+            one: None,
+            aggregates: false,
+            joins: false,
+            touched: Marks::default(),
+            holding: Marks::default(),
+            worker,
+        }
+    }
+
+    /// Sends `frames`, which came from a queue of this number, through one of the queues that are up. What can't be sent is
+    /// dropped here, at the port that it was meant for.
     #[inline(always)]
-    pub(crate) fn transmit(&self, queue: usize, frames: Frames<'_>) {
-        let first = if self.queues.len() == 1 { 0 } else { self.one.unwrap_or(queue) % self.queues.len() };
-        self.worker.place.set(Place::of(self.port, first).at(Stage::Transmit));
-        let sent = match self.queues[first].transmit(frames, self.joins) {
-            Some(sent) => sent,
-            None => self.transmit_elsewhere(frames),
-        };
-        sent.count_drops(frames.len(), &self.drops);
+    pub(crate) fn transmit(&self, number: usize, frames: Frames<'_>) {
+        let queue = if self.queues.len() == 1 { 0 } else { self.running.pick(self.one.unwrap_or(number)) };
+        self.worker.place.set(Place::of(self.port, queue).at(Stage::Transmit));
+        let sent = self.queues[queue].transmit(frames, self.joins);
+        self.mark(queue, sent).count_drops(frames.len(), &self.drops);
+    }
+
+    #[inline(always)]
+    fn mark(&self, queue: usize, sent: Sent) -> Sent {
+        if sent.frames > 0 {
+            self.touched.set(queue);
+        }
+        if sent.held > 0 {
+            self.holding.set(queue);
+        }
+        sent
     }
 
     /// Sends what is held for the end of the round.
     #[inline(always)]
     pub(crate) fn flush(&self) {
-        if self.joins {
-            for (queue, half) in self.queues.iter().enumerate() {
-                if half.holds.take() {
-                    self.worker.place.set(Place::of(self.port, queue).at(Stage::Transmit));
-                    half.flush().count_drops(0, &self.drops);
-                }
-            }
-        }
-    }
-
-    #[cold]
-    fn transmit_elsewhere(&self, frames: Frames<'_>) -> Sent {
-        let send = |(queue, half): (usize, &TransmitQueue)| {
+        self.holding.take_each(|queue| {
             self.worker.place.set(Place::of(self.port, queue).at(Stage::Transmit));
-            half.transmit(frames, self.joins)
-        };
-        self.queues.iter().enumerate().find_map(send).unwrap_or(Sent::none(Reason::Down))
+            match self.queues[queue].flush() {
+                Ok(sent) => self.mark(queue, sent).count_drops(0, &self.drops),
+                // It goes when the queue can be had again.
+                Err(Stuck) => self.holding.set(queue),
+            }
+        });
     }
 
     /// Hands chains that were kept by `queue` and are not needed any more to `release`.
@@ -182,12 +187,12 @@ impl Output {
 
     #[inline(always)]
     pub(crate) fn notify(&self) {
-        for (queue, half) in self.queues.iter().enumerate() {
-            if half.touched.take() {
-                self.worker.place.set(Place::of(self.port, queue).at(Stage::Notify));
-                half.notify();
+        self.touched.take_each(|queue| {
+            self.worker.place.set(Place::of(self.port, queue).at(Stage::Notify));
+            if self.queues[queue].notify().is_err() {
+                self.touched.set(queue);
             }
-        }
+        });
     }
 }
 

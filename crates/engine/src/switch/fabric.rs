@@ -9,7 +9,7 @@ use super::shared::PortShared;
 use crate::drops::{Drops, Reason};
 use crate::forward::bridge::BridgePlan;
 use crate::forward::flows::Emission;
-use crate::forward::{Half, Output, Shared, Target, TransmitQueue};
+use crate::forward::{Half, Output, Running, Shared, Target, TransmitQueue};
 use crate::port::record::{Recorder, record_received, record_sent};
 use crate::port::{Receive, Transmit};
 use crate::spec::WorkerSpec;
@@ -42,6 +42,8 @@ struct State {
     emitter: Option<usize>,
     /// Halves to which several workers send.
     shared: HashMap<QueueKey, Arc<Shared>>,
+    /// Transmit queues that are up, by port.
+    running: HashMap<u64, Arc<Running>>,
     /// Halves that no worker uses at present.
     parked_receive: HashMap<QueueKey, ReceiveHalf>,
     parked_transmit: HashMap<QueueKey, TransmitHalf>,
@@ -116,8 +118,10 @@ impl Fabric {
         let attached = {
             let mut state = self.state();
             record_sent(&mut half, state.recorders.get(&key.0));
+            let running = state.running(key.0);
             if let Some(shared) = state.shared.get(&key) {
                 *shared.lock()? = Some(half);
+                running.set(key.1, true);
                 return Ok(());
             }
             match state.sender(key) {
@@ -125,10 +129,12 @@ impl Fabric {
                     // The queue is there: it goes only with the whole plan.
                     if let Some(slot) = plan.own_transmit(key) {
                         *slot = Some(half);
+                        running.set(key.1, true);
                     }
                 })?,
                 None => {
                     state.parked_transmit.insert(key, half);
+                    running.set(key.1, true);
                     return Ok(());
                 }
             }
@@ -140,6 +146,7 @@ impl Fabric {
     pub(super) fn detach_transmit(&self, key: QueueKey) -> Result<Option<TransmitHalf>, Kept> {
         let taken = {
             let mut state = self.state();
+            state.running(key.0).set(key.1, false);
             if let Some(shared) = state.shared.get(&key) {
                 return Ok(shared.lock()?.take());
             }
@@ -225,6 +232,7 @@ impl Fabric {
         state.staff(&layout.workers, hired);
         halves.keep(|id| layout.ports.iter().any(|p| p.id == id));
         (state.pollers, state.senders) = Default::default();
+        state.running.retain(|id, _| layout.ports.iter().any(|p| p.id == *id));
         let plans: Vec<_> =
             (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves)).collect();
         state.emitter = plans.iter().position(|(_, _, bridges)| bridges.iter().any(|bridge| bridge.flows.is_some()));
@@ -293,17 +301,6 @@ impl Fabric {
     }
 }
 
-/// Whether an input may send to the output of this index.
-fn sends(input: &Input, output: usize, (_, outputs, bridges): &Pieces) -> bool {
-    match input.target {
-        Target::Patch(to) => to == output,
-        Target::Bridge { bridge, .. } => {
-            input.port != outputs[output].port && bridges[bridge].outputs.contains(&output)
-        }
-        Target::Nowhere => false,
-    }
-}
-
 /// Halves on their way from old plans to new ones.
 struct Halves {
     receive: HashMap<QueueKey, ReceiveHalf>,
@@ -324,6 +321,11 @@ impl State {
 
     fn sender(&self, key: QueueKey) -> Option<&Worker> {
         self.senders.get(&key).map(|&worker| &self.workers[worker].1)
+    }
+
+    /// The transmit queues of a port that are up.
+    fn running(&mut self, port: u64) -> Arc<Running> {
+        self.running.entry(port).or_default().clone()
     }
 
     /// Takes every half from the workers, who then have nothing to do.
@@ -426,12 +428,6 @@ impl State {
                 drops: shared.drops.clone(),
             });
         }
-        for index in 0..pieces.1.len() {
-            // What is split is several bursts of its own.
-            let bursts = |input: &Input| if input.split.is_some() { 2 } else { 1 };
-            let bursts: usize = pieces.0.iter().filter(|input| sends(input, index, &pieces)).map(bursts).sum();
-            pieces.1[index].joins &= bursts > 1;
-        }
         pieces
     }
 
@@ -458,14 +454,14 @@ impl State {
                 self.senders.insert(key, worker);
                 Half::Own(halves.transmit.remove(&key))
             };
-            TransmitQueue::new(half, counters.clone())
+            TransmitQueue { half, counters: counters.clone() }
         });
+        let mut output = Output::new(shared.id, queues.collect(), self.workers[worker].1.pulse.counters.clone());
+        (output.running, output.drops) = (self.running(shared.id), shared.drops.clone());
+        output.aggregates = shared.member().is_some();
         // A mapped port sends chains from where they lie, and has them returned by the queue that they came from.
-        let joins = shared.member().is_some();
-        let one = (joins && shared.mapping().is_none()).then_some(worker);
-        let (queues, drops) = (queues.collect(), shared.drops.clone());
-        let worker = self.workers[worker].1.pulse.counters.clone();
-        outputs.push(Output { port: shared.id, queues, drops, one, joins, worker });
+        output.one = (output.aggregates && shared.mapping().is_none()).then_some(worker);
+        outputs.push(output);
         outputs.len() - 1
     }
 }

@@ -3,7 +3,7 @@
 
 use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
-use crate::spec::{Spec, WorkerSpec};
+use crate::spec::{PortSpec, Spec, WorkerSpec};
 use std::sync::Arc;
 
 /// What connects a port to others.
@@ -91,8 +91,9 @@ impl Layout {
     }
 }
 
-/// For every port and queue of `spec` the worker that polls it: the one that names it, and the rest go to whoever has the
-/// fewest.
+/// For every port and queue of `spec` the worker that polls it: the one that names it, and the rest go to the one that has
+/// the fewest. If the guest decides how many queues its port has, all the rest of them count as one and stay together: else
+/// every worker would have to be able to send wherever the port's frames go.
 pub(super) fn assignment(spec: &Spec) -> Vec<Vec<usize>> {
     let workers = spec.staff();
     let named = |port: &str, queue: usize| {
@@ -101,15 +102,27 @@ pub(super) fn assignment(spec: &Spec) -> Vec<Vec<usize>> {
     let wanted: Vec<Vec<_>> =
         spec.ports.iter().map(|p| (0..p.driver.queues()).map(|q| named(&p.name, q)).collect()).collect();
     let mut load = vec![0; workers.len()];
-    wanted.iter().flatten().flatten().for_each(|&w: &usize| load[w] += 1);
-    let mut place = |wanted: &Option<usize>| {
-        wanted.unwrap_or_else(|| {
-            let least = (0..load.len()).min_by_key(|&w| load[w]).unwrap_or_default();
-            load[least] += 1;
-            least
-        })
+    for (port, wanted) in spec.ports.iter().zip(&wanted) {
+        let mut named: Vec<usize> = wanted.iter().flatten().copied().collect();
+        if port.driver.is_asked() {
+            named.sort_unstable();
+            named.dedup();
+        }
+        named.iter().for_each(|&worker| load[worker] += 1);
+    }
+    let mut least = || {
+        let least = (0..load.len()).min_by_key(|&worker| load[worker]).unwrap_or_default();
+        load[least] += 1;
+        least
     };
-    wanted.iter().map(|queues| queues.iter().map(&mut place).collect()).collect()
+    let mut place = |(port, wanted): (&PortSpec, Vec<Option<usize>>)| {
+        if port.driver.is_asked() {
+            let rest = if wanted.contains(&None) { least() } else { 0 };
+            return wanted.iter().map(|worker| worker.unwrap_or(rest)).collect();
+        }
+        wanted.iter().map(|worker| worker.unwrap_or_else(&mut least)).collect()
+    };
+    spec.ports.iter().zip(wanted).map(&mut place).collect()
 }
 
 #[cfg(test)]
@@ -138,5 +151,23 @@ mod tests {
         assert_eq!(layout.polled_by(0).count(), 2);
         assert_eq!(layout.polled_by(1).count(), 2);
         assert_eq!(layout.senders_to(0), 2);
+    }
+
+    #[test]
+    fn queues_that_a_guest_decides_on_stay_together() {
+        let driver = Driver::VhostUser {
+            socket: "g.sock".into(),
+            mode: crate::spec::Mode::Server,
+            access: Default::default(),
+            queues: None,
+            any_memory: false,
+        };
+        let pinned = WorkerSpec { queues: vec![("a".into(), Some(1))], ..WorkerSpec::default() };
+        let ports = ["a", "b"].map(|name| PortSpec::new(name, driver.clone()));
+        let workers = vec![WorkerSpec::default(), pinned];
+        let [a, b]: [Vec<usize>; 2] =
+            assignment(&Spec { ports: ports.into(), workers, ..Spec::default() }).try_into().unwrap();
+        assert_eq!((a[0], a[1], a[2], a[63], a.len()), (0, 1, 0, 0, 64));
+        assert!(b.iter().all(|&worker| worker == b[0]));
     }
 }

@@ -8,7 +8,7 @@ use crate::port::generator::{Generator, Nothing, Sink};
 use crate::port::pcap::{Record, Replay};
 use crate::port::record::Recorder;
 use crate::port::{Receive, Transmit};
-use crate::spec::{Driver, PortSpec};
+use crate::spec::{Driver, MAX_QUEUES, PortSpec};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use virtqueue::features;
@@ -92,7 +92,7 @@ fn attempt(
     fabric: &Arc<Fabric>,
 ) -> Result<(Connection, Option<String>), String> {
     let attach = |queue: usize, receive: Box<dyn Receive>, transmit: Box<dyn Transmit>| {
-        let (receive, transmit) = (shared.wrap_receive(receive), shared.wrap_transmit(queue, transmit));
+        let (receive, transmit) = (shared.wrap_receive(queue, receive), shared.wrap_transmit(queue, transmit));
         let attached = fabric.attach((shared.id, queue), receive, transmit);
         attached.map_err(|why| why.to_string())
     };
@@ -105,7 +105,7 @@ fn attempt(
                 socket: socket.clone(),
                 mode: *mode,
                 access: *access,
-                queue_pairs: *queues,
+                queue_pairs: queues.unwrap_or(MAX_QUEUES),
                 any_memory: *any_memory,
                 withheld,
             };

@@ -133,7 +133,7 @@ impl Inner {
     /// Ends what keeps a port's peer connected, and lets go of all that is open.
     fn close(&self, port: &PortShared, connection: Connection) {
         drop(connection);
-        self.fabric.clear(port.id, 0..port.queues.len());
+        self.fabric.clear(port.id, 0..port.told());
         port.file().into_iter().chain(&self.fabric.record(port.id, None)).for_each(Recorder::keep);
     }
 

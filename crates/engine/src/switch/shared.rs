@@ -16,6 +16,7 @@ use crate::tunnel::{Decapsulate, Encapsulate};
 use netdev::RxMonitor;
 use paflow::Rules;
 use paflow::vxlan::End;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use vhost_user::backend::Hangup;
 
@@ -25,6 +26,8 @@ pub(super) struct PortShared {
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) queues: Vec<Arc<QueueCounters>>,
+    /// Up to which of them people are told of them: the last one that ever was up, if the guest decides how many it has.
+    told: AtomicUsize,
     pub(super) drops: Arc<Drops>,
     pub(super) fault: Arc<Fault>,
     state: Mutex<State>,
@@ -70,6 +73,7 @@ impl PortShared {
             id,
             name: spec.name.clone(),
             queues: (0..queues).map(|_| Arc::default()).collect(),
+            told: AtomicUsize::new(if spec.driver.is_asked() { 1 } else { queues }),
             drops: Arc::default(),
             fault: Arc::default(),
             state: Mutex::default(),
@@ -157,8 +161,21 @@ impl PortShared {
         }
     }
 
-    /// Puts the port's wrappers around a receive half.
-    pub(super) fn wrap_receive(&self, mut half: Box<dyn Receive>) -> Box<dyn Receive> {
+    /// How many of the queues people are told of.
+    pub(super) fn told(&self) -> usize {
+        self.told.load(Ordering::Relaxed)
+    }
+
+    /// Makes room for what workers leave of this queue, which is about to be up for perhaps the first time.
+    fn prepare(&self, queue: usize) {
+        self.told.fetch_max(queue + 1, Ordering::Relaxed);
+        self.neighbours.prepare(queue);
+        self.member.iter().for_each(|member| member.relay.prepare(queue));
+    }
+
+    /// Puts the port's wrappers around the receive half of this queue.
+    pub(super) fn wrap_receive(&self, queue: usize, mut half: Box<dyn Receive>) -> Box<dyn Receive> {
+        self.prepare(queue);
         if self.analysis.staged {
             half = Box::new(Staged::new(half));
         }
@@ -170,6 +187,7 @@ impl PortShared {
 
     /// Puts the port's wrappers around the transmit half of this queue.
     pub(super) fn wrap_transmit(&self, queue: usize, mut half: Box<dyn Transmit>) -> Box<dyn Transmit> {
+        self.told.fetch_max(queue + 1, Ordering::Relaxed);
         if let Some(member) = self.member.clone() {
             half = Box::new(Join::new(half, member, queue, self.drops.clone()));
         }

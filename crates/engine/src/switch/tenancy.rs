@@ -65,7 +65,7 @@ mod tests {
                 socket: name.into(),
                 mode: Mode::Server,
                 access: Access::default(),
-                queues: 1,
+                queues: None,
                 any_memory: false,
             },
         )

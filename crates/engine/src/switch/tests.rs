@@ -118,7 +118,13 @@ fn switch(home: &Path) -> Switch {
         let socket = home.join(name);
         PortSpec::new(
             name,
-            Driver::VhostUser { socket, mode: Mode::Server, access: Default::default(), queues: 1, any_memory: false },
+            Driver::VhostUser {
+                socket,
+                mode: Mode::Server,
+                access: Default::default(),
+                queues: None,
+                any_memory: false,
+            },
         )
     };
     let spec = Spec {

@@ -73,7 +73,7 @@ impl Queues for VhostPort {
             }
             let keeper = ring.lender();
             let half = VhostReceive::new(ring, kick, call, fault, drops);
-            let attached = self.fabric.attach_receive(key, self.shared.wrap_receive(Box::new(half)));
+            let attached = self.fabric.attach_receive(key, self.shared.wrap_receive(index / 2, Box::new(half)));
             self.end_if(attached);
             if let Some(mapping) = self.shared.mapping() {
                 mapping.guest_up(index, Guest::new(key, memory, keeper, self.shared.fault.clone()));

@@ -368,7 +368,7 @@ impl Physical for Session {
         let counts = (self.stuck[queue].clone(), self.shared.drops.clone());
         let half = XdpReceive::new(rings, self.reach.clone(), self.pool(2 * queue)?, mapped, counts);
         let half = half.map_err(|e| e.to_string())?;
-        Ok(self.shared.wrap_receive(self.with_passed(queue, half)?))
+        Ok(self.shared.wrap_receive(queue, self.with_passed(queue, half)?))
     }
 
     fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String> {

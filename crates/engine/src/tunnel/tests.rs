@@ -54,6 +54,7 @@ fn send(mtu: u16, checksum: Checksum, most: usize, frames: &[Vec<u8>], cut: usiz
 /// What comes out of these frames, cut likewise.
 fn receive(frames: &[Vec<u8>], cut: usize, drops: &Drops) -> Vec<Vec<u8>> {
     let neighbours = Arc::new(Neighbours::new(1, Arc::new(Bell::new().unwrap())));
+    neighbours.prepare(0);
     receive_by(&neighbours, frames, cut, drops)
 }
 
@@ -142,6 +143,7 @@ fn who_asks_for_this_end_is_answered() {
         [&[0xff; 6][..], &asker, &request, &asker, &[192, 0, 2, 9], &[0; 6], &[192, 0, 2, target]].concat()
     };
     let (neighbours, drops) = (Arc::new(Neighbours::new(1, Arc::new(Bell::new().unwrap()))), Drops::default());
+    neighbours.prepare(0);
     // The one that is asked for is the end with address 2; 1 is the other end.
     assert!(receive_by(&neighbours, &[asks(2), asks(1)], 5000, &drops).is_empty());
     assert_eq!(drops.named(), [("not-tunnel".to_owned(), 1)].into());

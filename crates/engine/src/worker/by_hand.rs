@@ -33,9 +33,8 @@ impl ByHand {
             counters: Arc::default(),
             drops: Arc::default(),
         });
-        let queue = TransmitQueue::new(Half::Own(Some(output)), Arc::default());
-        let drops = Arc::default();
-        plan.outputs.push(Output { port: 1, queues: vec![queue], drops, one: None, joins: false, worker: counters });
+        let queue = TransmitQueue { half: Half::Own(Some(output)), counters: Arc::default() };
+        plan.outputs.push(Output::new(1, vec![queue], counters));
         ByHand { plan, cycles }
     }
 

@@ -6,7 +6,7 @@ use crate::clock;
 use crate::drops::Drops;
 use crate::forward::bridge::BridgePlan;
 use crate::forward::flows::Emission;
-use crate::forward::{Half, Output};
+use crate::forward::{Half, Output, Target};
 use crate::port::record::{Recorder, record_received, record_sent};
 use crate::port::{Receive, Transmit};
 use vhost_user::Event;
@@ -19,17 +19,20 @@ impl Plan {
     /// Polls a queue from now on.
     pub(crate) fn attach_receive(&mut self, key: (u64, usize), half: Box<dyn Receive>) {
         drop(self.detach_receive(key));
-        let Some(at) = self.input(key) else { return };
+        let Some(at) = position(&self.resting, key) else { return };
         self.watch(&*half);
-        self.inputs[at].half = Some(half);
+        let input = self.resting.swap_remove(at);
+        self.inputs.push(Input { half: Some(half), ..input });
+        self.settle();
     }
 
     /// Polls a queue no more.
     pub(crate) fn detach_receive(&mut self, key: (u64, usize)) -> Option<Box<dyn Receive>> {
-        let at = self.input(key)?;
-        let half = self.inputs[at].half.take()?;
-        self.ignore(&*half);
-        Some(half)
+        let mut input = self.inputs.remove(position(&self.inputs, key)?);
+        let half = input.half.take();
+        self.resting.push(input);
+        self.settle();
+        half.inspect(|half| self.ignore(&**half))
     }
 
     /// A queue that is polled has another kick descriptor.
@@ -66,11 +69,29 @@ impl Plan {
     pub(crate) fn replace(&mut self, (inputs, outputs, bridges): Pieces) -> Pieces {
         self.inputs.iter().filter_map(|input| input.half.as_deref()).for_each(|half| self.ignore(half));
         inputs.iter().filter_map(|input| input.half.as_deref()).for_each(|half| self.watch(half));
-        (
-            std::mem::replace(&mut self.inputs, inputs),
-            std::mem::replace(&mut self.outputs, outputs),
-            std::mem::replace(&mut self.bridges, bridges),
-        )
+        let (running, resting) = inputs.into_iter().partition(|input| input.half.is_some());
+        let mut had = std::mem::replace(&mut self.inputs, running);
+        had.append(&mut std::mem::replace(&mut self.resting, resting));
+        let outputs = std::mem::replace(&mut self.outputs, outputs);
+        let bridges = std::mem::replace(&mut self.bridges, bridges);
+        self.settle();
+        (had, outputs, bridges)
+    }
+
+    /// Has outputs hold frames until the round ends where several bursts of a round can come together.
+    fn settle(&mut self) {
+        for (index, output) in self.outputs.iter_mut().enumerate() {
+            let sends = |input: &&Input| match input.target {
+                Target::Patch(to) => to == index,
+                Target::Bridge { bridge, .. } => {
+                    input.port != output.port && self.bridges[bridge].outputs.contains(&index)
+                }
+                Target::Nowhere => false,
+            };
+            // What is split is several bursts of its own.
+            let bursts = |input: &Input| if input.split.is_some() { 2 } else { 1 };
+            output.joins = output.aggregates && self.inputs.iter().filter(sends).map(bursts).sum::<usize>() > 1;
+        }
     }
 
     /// Sends packets of controllers through the bridge that goes by flows; how many there is none for.
@@ -86,10 +107,6 @@ impl Plan {
         0
     }
 
-    fn input(&self, (port, queue): (u64, usize)) -> Option<usize> {
-        self.inputs.iter().position(|input| input.port == port && input.queue == queue)
-    }
-
     /// Is woken by this queue, too.
     fn watch(&self, half: &dyn Receive) {
         if let (Some(sleeper), Some(fd)) = (&self.sleeper, half.wake_fd()) {
@@ -103,4 +120,8 @@ impl Plan {
             sleeper.ignore(fd);
         }
     }
+}
+
+fn position(inputs: &[Input], (port, queue): (u64, usize)) -> Option<usize> {
+    inputs.iter().position(|input| input.port == port && input.queue == queue)
 }

@@ -23,7 +23,7 @@ const SAMPLE: u32 = 64;
 pub(crate) struct Input {
     pub(crate) port: u64,
     pub(crate) queue: usize,
-    /// None while the queue is down.
+    /// `None` while the queue is down.
     pub(crate) half: Option<Box<dyn Receive>>,
     pub(crate) target: Target,
     /// The tunnel that ends at the port, if one does.
@@ -61,7 +61,10 @@ impl Input {
 
 /// A worker's plan. Only the worker touches it; the control side changes it by jobs between two bursts.
 pub(crate) struct Plan {
+    /// The queues that are up, each with its half.
     pub(super) inputs: Vec<Input>,
+    /// Those that are down: a guest may have many more queues than it uses.
+    pub(super) resting: Vec<Input>,
     pub(super) outputs: Vec<Output>,
     pub(super) bridges: Vec<BridgePlan>,
     pub(super) stop: bool,
@@ -82,6 +85,7 @@ impl Plan {
     pub(super) fn new(counters: Arc<WorkerCounters>, cycles: Cycles, sleeper: Option<Sleeper>) -> Plan {
         Plan {
             inputs: Vec::new(),
+            resting: Vec::new(),
             outputs: Vec::new(),
             bridges: Vec::new(),
             stop: false,

@@ -6,7 +6,6 @@
 
 mod access;
 mod aggregation;
-mod assignment;
 mod build;
 mod changes;
 mod confinement;
@@ -24,7 +23,6 @@ mod value;
 mod vxlan;
 mod workers;
 
-pub use assignment::QueueId;
 pub use confinement::Confinement;
 pub use raw::{FailMode, Idle, Mode};
 pub use reach::{Grant, Purpose, Reach, ReachError};
@@ -33,7 +31,7 @@ pub use settings::aggregation::{Aggregation, Flow, NextHop, ServiceChainId, Tran
 pub use settings::{Mac, Problem, Report, Severity};
 pub use value::ListenAddress;
 
-use engine::spec::{Access, Tenancy};
+use engine::spec::{Access, MAX_QUEUES, Tenancy};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -112,13 +110,11 @@ pub struct Port {
 }
 
 impl Port {
-    /// Number of its queue pairs.
+    /// Number of its queue pairs, at most.
     pub fn queues(&self) -> u16 {
         match self.driver {
-            Driver::VhostUser { queues, .. }
-            | Driver::VirtioUser { queues, .. }
-            | Driver::Tap { queues, .. }
-            | Driver::AfXdp { queues, .. } => queues,
+            Driver::VhostUser { queues, .. } => queues.unwrap_or(MAX_QUEUES),
+            Driver::VirtioUser { queues, .. } | Driver::Tap { queues, .. } | Driver::AfXdp { queues, .. } => queues,
             Driver::AfPacket { .. } | Driver::Pcap { .. } | Driver::Generator { .. } | Driver::Sink => 1,
         }
     }
@@ -135,8 +131,8 @@ pub enum Driver {
         mode: Mode,
         /// Who may connect to it, if the switch listens.
         access: Access,
-        /// Most queue pairs of a guest.
-        queues: u16,
+        /// Most queue pairs of a guest; as many as it asks for if there is no number.
+        queues: Option<u16>,
         /// Memory may lie in any file.
         any_memory: bool,
     },
@@ -313,8 +309,17 @@ pub struct Worker {
     pub idle: Idle,
     /// How long it polls on before that, if the file says so.
     pub patience: Option<Duration>,
-    /// Queues that only it may poll; see [`Config::assignment`] for all that it polls.
+    /// Queues that it polls; those that no worker has here are spread over all workers.
     pub queues: Vec<QueueId>,
+}
+
+/// A queue pair of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QueueId {
+    /// Name of the port.
+    pub port: String,
+    /// Number of the queue pair, from 0.
+    pub queue: u16,
 }
 
 /// Why there is no configuration.

@@ -3,7 +3,7 @@
 use super::access;
 use super::build::{BuiltPort, BuiltPorts, Check};
 use super::options::{Driver as Kind, drivers_of};
-use super::raw::{self, At, Field, RawFault, RawPort, Section, Several, VIDS};
+use super::raw::{self, At, Field, Queues, RawFault, RawPort, Section, Several, VIDS};
 use super::reach::Purpose;
 use super::value::{is_interface_name, is_name};
 use super::{Driver, Fault, Mac, Mode, Pace, Port, Vlan, vxlan};
@@ -123,7 +123,6 @@ fn foreign_options(check: &mut Check, raw: &RawPort, kind: Kind) {
 }
 
 fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> Driver {
-    let queues = |check: &mut Check| check.number("queues", &raw.queues, &raw::QUEUES, 1) as u16;
     match kind {
         Kind::VhostUser => {
             let mode = mode(check, raw, kind, &[Mode::Server, Mode::Client]);
@@ -131,7 +130,7 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
                 socket: socket(check, raw, mode),
                 mode,
                 access: access::build(check, raw, mode),
-                queues: queues(check),
+                queues: given_queues(check, raw),
                 any_memory: raw.memory.as_ref().is_some_and(|at| at.value == raw::MemoryKind::Any),
             }
         }
@@ -140,7 +139,7 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
             Driver::VirtioUser {
                 socket: socket(check, raw, mode),
                 mode,
-                queues: queues(check),
+                queues: queues(check, raw, kind),
                 queue_size: queue_size(check, raw, raw::DEFAULT_QUEUE_SIZE),
                 packed: raw.packed.as_ref().is_some_and(|at| at.value),
             }
@@ -148,12 +147,12 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
         Kind::Tap => Driver::Tap {
             interface: raw.interface.as_ref().map(|at| interface(check, at)),
             mtu: check.number("mtu", &raw.mtu, &raw::MTUS, raw::DEFAULT_MTU) as u16,
-            queues: queues(check),
+            queues: queues(check, raw, kind),
         },
         Kind::AfPacket => Driver::AfPacket { interface: existing_interface(check, raw) },
         Kind::AfXdp => Driver::AfXdp {
             interface: existing_interface(check, raw),
-            queues: queues(check),
+            queues: queues(check, raw, kind),
             mode: mode(check, raw, kind, &[Mode::Auto, Mode::ZeroCopy, Mode::Copy]),
             queue_size: queue_size(check, raw, raw::DEFAULT_XDP_QUEUE_SIZE),
         },
@@ -166,6 +165,21 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
         },
         Kind::Sink => Driver::Sink,
     }
+}
+
+/// Queue pairs, if the file gives their number.
+fn given_queues(check: &mut Check, raw: &RawPort) -> Option<u16> {
+    let at = raw.queues.as_ref()?;
+    let Queues::Number(number) = at.value else { return None };
+    check.within("queues", number, &at.span, &raw::QUEUES).then_some(number as u16)
+}
+
+/// Queue pairs of a port whose peer does not ask for any.
+fn queues(check: &mut Check, raw: &RawPort, kind: Kind) -> u16 {
+    if let Some(at) = raw.queues.as_ref().filter(|at| at.value == Queues::Auto) {
+        check.error(&at.span, format!("driver {kind} does not know how many queues are wanted"), "give their number");
+    }
+    given_queues(check, raw).unwrap_or(1)
 }
 
 /// A number of frames, where 0 stands for no limit.

@@ -3,9 +3,11 @@
 //! The doc comments here are the reference documentation: `millrace schema --markdown` prints them. Ranges and
 //! defaults are named constants, because the validation reads them too.
 
+mod queues;
 mod several;
 mod vxlan;
 
+pub use queues::Queues;
 pub use settings::aggregation::raw::{
     AGGREGATE_MTUS, ChecksumMode, DEFAULT_AGGREGATE_MTU, RawAggregation, UDP_PORTS, VIDS, VNIS,
 };
@@ -14,11 +16,12 @@ pub use several::Several;
 pub use vxlan::*;
 
 use super::options::Driver;
+use engine::spec::MAX_QUEUES;
 use schemars::JsonSchema;
 use std::ops::Range;
 
 /// Queue pairs that a port may have.
-pub const QUEUES: Range<i64> = 1..65;
+pub const QUEUES: Range<i64> = 1..MAX_QUEUES as i64 + 1;
 /// Ring sizes of a virtio-user or af_xdp port; powers of two only.
 pub const QUEUE_SIZES: Range<i64> = 64..1025;
 /// Bytes from which on frames may be sent from where they lie.
@@ -114,10 +117,12 @@ pub struct RawPort {
     /// What files the guest's memory may lie in.
     #[schemars(extend("default" = "shared"))]
     pub memory: Field<MemoryKind>,
-    /// Queue pairs. For vhost-user, the most that a guest may have: one that asks for more is refused. An af_xdp port takes the interface's queues from 0 on; frames that the interface receives in others go
-    /// to the kernel (`ethtool -L eth1 combined 1`).
-    #[schemars(range(min = QUEUES.start, max = QUEUES.end - 1), extend("default" = 1))]
-    pub queues: Field<i64>,
+    /// Queue pairs. For vhost-user, the most that a guest may have: one that asks for more is refused; `"auto"` gives it as
+    /// many as it asks for, up to 64, and those that no worker names are all polled by the same worker. An af_xdp port takes
+    /// the interface's queues from 0 on; frames that the interface receives in others go to the kernel
+    /// (`ethtool -L eth1 combined 1`).
+    #[schemars(extend("x-default" = "`\"auto\"` for vhost-user, `1` for others"))]
+    pub queues: Field<Queues>,
     /// Descriptors a ring, a power of two.
     #[schemars(
         range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1),

@@ -30,8 +30,12 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &Built
             for queue in resolve(check, at, ports) {
                 if let Some(first) = polled.insert(queue.clone(), &at.span) {
                     check.problems.push(
-                        Problem::error(&at.span, format!("queue {queue} already has a worker"), "name it once only")
-                            .and_at(first, "named here"),
+                        Problem::error(
+                            &at.span,
+                            format!("queue {}.{} already has a worker", queue.port, queue.queue),
+                            "name it once only",
+                        )
+                        .and_at(first, "named here"),
                     );
                     continue;
                 }

@@ -163,7 +163,7 @@ impl Rig<'_> {
                 socket: socket.to_owned(),
                 mode: Mode::Server,
                 access: Access::default(),
-                queues: 1,
+                queues: None,
                 any_memory: false,
             };
             PortSpec { analysis: Analysis { staged, ..Analysis::default() }, ..PortSpec::new(name, driver) }

@@ -73,7 +73,7 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
         socket: switch.function.clone(),
         mode: Mode::Server,
         access: Access::default(),
-        queues: 1,
+        queues: None,
         any_memory: false,
     };
     let mapped = receive == Way::Zero || transmit == Way::Zero;

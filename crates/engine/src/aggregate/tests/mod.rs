@@ -95,6 +95,8 @@ impl Rig {
         let bell = Arc::new(Bell::new().unwrap());
         let relay = Arc::new(Relay::new(1, bell.clone()));
         let neighbours = Arc::new(Neighbours::new(1, bell));
+        relay.prepare(0);
+        neighbours.prepare(0);
         let member = Member {
             port: "wan".into(),
             rules: rules.clone(),

@@ -30,13 +30,9 @@ impl Transmit for Remember {
 /// So many outputs, and what each is given.
 pub(super) fn remembering(count: usize) -> (Vec<Output>, Vec<Delivered>) {
     let delivered: Vec<Delivered> = (0..count).map(|_| Arc::default()).collect();
-    let output = |(port, delivered): (usize, &Delivered)| Output {
-        port: port as u64,
-        queues: vec![TransmitQueue::new(Half::Own(Some(Box::new(Remember(delivered.clone())))), Arc::default())],
-        drops: Arc::default(),
-        one: None,
-        joins: false,
-        worker: Arc::default(),
+    let output = |(port, delivered): (usize, &Delivered)| {
+        let half = Half::Own(Some(Box::new(Remember(delivered.clone()))));
+        Output::new(port as u64, vec![TransmitQueue { half, counters: Arc::default() }], Arc::default())
     };
     (delivered.iter().enumerate().map(output).collect(), delivered)
 }

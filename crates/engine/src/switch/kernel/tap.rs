@@ -58,7 +58,7 @@ impl Session for Open {
 
     fn halves(&mut self, queue: usize) -> Result<(ReceiveHalf, TransmitHalf), String> {
         let tap = self.queues.get_mut(queue).and_then(Option::take).ok_or("the tap has too few queues")?;
-        let receive = self.shared.wrap_receive(Box::new(TapReceive::new(tap.clone())));
+        let receive = self.shared.wrap_receive(queue, Box::new(TapReceive::new(tap.clone())));
         Ok((receive, self.shared.wrap_transmit(queue, Box::new(TapTransmit::new(tap)))))
     }
 

@@ -48,7 +48,7 @@ fn a_small_file_gets_all_defaults() {
         socket: "/etc/a.sock".into(),
         mode: Mode::Server,
         access: Access::default(),
-        queues: 1,
+        queues: None,
         any_memory: false,
     };
     let b =
@@ -220,6 +220,12 @@ fn port_options_are_judged() {
     let long = format!("driver='vhost-user', socket='{}'", "x".repeat(110));
     let cases = [
         ("driver='tap', queues=0", "41: `queues` cannot be 0; give a number from 1 to 64"),
+        ("driver='tap', queues='auto'", "41: driver tap does not know how many queues are wanted; give their number"),
+        (
+            "driver='vhost-user', socket='s', queues='all'",
+            "60: found string \"all\", expected a number of queue pairs or \"auto\"",
+        ),
+        ("driver='vhost-user', socket='s', queues=65", "60: `queues` cannot be 65; give a number from 1 to 64"),
         ("driver='tap', mtu=10000", "38: `mtu` cannot be 10000; give a number from 68 to 9000"),
         ("driver='tap', interface='a b'", "44: `a b` cannot name a network interface; "),
         ("driver='generator', size=59", "45: `size` cannot be 59; give a number from 60 to 9000"),
@@ -415,7 +421,7 @@ fn vlans_belong_on_bridges_whose_ports_all_have_them() {
 }
 
 #[test]
-fn workers_are_judged_and_queues_spread() {
+fn workers_are_judged() {
     let ports = "port = [{name='a', driver='tap', queues=4}, {name='b', driver='sink'}, {name='c', driver='sink'}]\n";
     let cases = [
         ("worker = [{cpu=1}, {cpu=1}]", "2:25: CPU 1 already has a worker; "),
@@ -434,9 +440,8 @@ fn workers_are_judged_and_queues_spread() {
 
     let config = valid(&format!("{ports}worker = [{{ports=['a.1', 'c']}}, {{idle='sleep', patience='5us'}}]"));
     assert_eq!(config.workers[1].patience, Some(Duration::from_micros(5)));
-    let plan: Vec<Vec<String>> =
-        config.assignment().iter().map(|queues| queues.iter().map(QueueId::to_string).collect()).collect();
-    assert_eq!(plan, [vec!["a.1", "c.0", "a.3"], vec!["a.0", "a.2", "b.0"]]);
+    let queue = |port: &str, queue| QueueId { port: port.into(), queue };
+    assert_eq!(config.workers[0].queues, [queue("a", 1), queue("c", 0)]);
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl World {
             socket: self.socket(),
             mode: Mode::Server,
             access: Default::default(),
-            queues: 1,
+            queues: None,
             any_memory: false,
         };
         // In the order in which they are to come.
@@ -134,7 +134,7 @@ impl World {
                 socket: path("sock"),
                 mode: Mode::Server,
                 access: Default::default(),
-                queues: 1 + u16::from(of.record),
+                queues: (of.record == 1).then_some(2),
                 any_memory: false,
             },
             2 => Driver::VirtioUser {

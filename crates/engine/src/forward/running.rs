@@ -1,0 +1,84 @@
+//! Queues of a port, a bit each: which of them are up, and which a worker has yet to come back to.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Transmit queues of a port that are up. The control side says so after it has given a queue to the workers and takes it
+/// back before it takes the queue from them, so that frames go through those that are there.
+#[derive(Debug, Default)]
+pub(crate) struct Running(AtomicU64);
+
+impl Running {
+    /// A queue is up from now on, or no longer.
+    pub(crate) fn set(&self, queue: usize, up: bool) {
+        match up {
+            true => self.0.fetch_or(1 << queue, Ordering::Relaxed),
+            false => self.0.fetch_and(!(1 << queue), Ordering::Relaxed),
+        };
+    }
+
+    /// The queue that goes with `number`: each of those that are up with its share of the numbers. 0 if none is up.
+    #[inline(always)]
+    pub(crate) fn pick(&self, number: usize) -> usize {
+        let mut up = self.0.load(Ordering::Relaxed);
+        if up & up.wrapping_sub(1) != 0 {
+            (0..number as u32 % up.count_ones()).for_each(|_| up &= up - 1);
+        }
+        up.trailing_zeros() as usize % 64
+    }
+}
+
+/// Queues of a port that a worker has marked.
+#[derive(Debug, Default)]
+pub(crate) struct Marks(Cell<u64>);
+
+impl Marks {
+    /// Marks a queue.
+    #[inline(always)]
+    pub(crate) fn set(&self, queue: usize) {
+        self.0.set(self.0.get() | 1 << queue);
+    }
+
+    /// Takes all marks away, and calls `act` for each queue that had one.
+    #[inline(always)]
+    pub(crate) fn take_each(&self, mut act: impl FnMut(usize)) {
+        let mut marked = self.0.take();
+        while marked != 0 {
+            act(marked.trailing_zeros() as usize);
+            marked &= marked - 1;
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_go_through_queues_that_are_up() {
+        let running = Running::default();
+        let picked = |running: &Running| [0, 1, 2, 3, 63].map(|number| running.pick(number));
+        assert_eq!(picked(&running), [0; 5]);
+        running.set(63, true);
+        assert_eq!(picked(&running), [63; 5]);
+        [0, 1, 5].iter().for_each(|&queue| running.set(queue, true));
+        assert_eq!(picked(&running), [0, 1, 5, 63, 63]);
+        running.set(0, false);
+        assert_eq!(picked(&running), [1, 5, 63, 1, 1]);
+    }
+
+    #[test]
+    fn marks_are_taken_once() {
+        let marks = Marks::default();
+        [63, 0, 63].iter().for_each(|&queue| marks.set(queue));
+        let mut taken = Vec::new();
+        marks.take_each(|queue| {
+            taken.push(queue);
+            marks.set(7);
+        });
+        assert_eq!(taken, [0, 63]);
+        taken.clear();
+        marks.take_each(|queue| taken.push(queue));
+        assert_eq!(taken, [7]);
+    }
+}

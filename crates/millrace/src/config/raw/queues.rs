@@ -1,0 +1,52 @@
+//! How many queue pairs a port has.
+
+use super::QUEUES;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde_json::json;
+use std::borrow::Cow;
+use std::fmt;
+
+/// A number of queue pairs, or as many as the peer asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queues {
+    /// As many as the peer asks for.
+    Auto,
+    /// This many, which may be out of range.
+    Number(i64),
+}
+
+impl<'de> Deserialize<'de> for Queues {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct QueuesVisitor;
+        impl Visitor<'_> for QueuesVisitor {
+            type Value = Queues;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of queue pairs or \"auto\"")
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Queues, E> {
+                Ok(Queues::Number(number))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Queues, E> {
+                match text {
+                    "auto" => Ok(Queues::Auto),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(QueuesVisitor)
+    }
+}
+
+impl JsonSchema for Queues {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "queues".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let number = json!({"type": "integer", "minimum": QUEUES.start, "maximum": QUEUES.end - 1});
+        schemars::json_schema!({"anyOf": [number, {"const": "auto"}]})
+    }
+}
