@@ -37,6 +37,12 @@ pub struct Tests {
     pub failed: u64,
 }
 
+impl std::iter::Sum for Tests {
+    fn sum<I: Iterator<Item = Tests>>(all: I) -> Tests {
+        all.fold(Tests::default(), |a, b| Tests { passed: a.passed + b.passed, failed: a.failed + b.failed })
+    }
+}
+
 impl Tests {
     /// The counts in a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
     fn parse(line: &str) -> Option<Tests> {
@@ -57,13 +63,20 @@ pub struct Account {
 pub struct Context {
     pub root: PathBuf,
     account: Mutex<Account>,
+    /// Everything gives way to what runs elsewhere, and is shown when it has ended.
+    aside: bool,
 }
 
 impl Context {
     pub fn new() -> Result<Context, Failure> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = here.ancestors().nth(2).ok_or("the workspace is not where it was when this was built")?;
-        Ok(Context { root: root.to_owned(), account: Mutex::default() })
+        Ok(Context { root: root.to_owned(), account: Mutex::default(), aside: false })
+    }
+
+    /// One whose programs run beside those of `self` and get the processors that these leave.
+    pub fn aside(&self) -> Context {
+        Context { root: self.root.clone(), account: Mutex::default(), aside: true }
     }
 
     /// What was run so far.
@@ -78,7 +91,10 @@ impl Context {
 
     /// `program` in the workspace's root.
     pub fn command(&self, program: &str) -> Run<'_> {
-        let mut command = Command::new(program);
+        let mut command = Command::new(if self.aside { "nice" } else { program });
+        if self.aside {
+            command.args(["-n", "19", program]);
+        }
         command.current_dir(&self.root);
         // What cargo told us about ourselves is not about what we start: another toolchain, perhaps, or a test that
         // looks at its own package.
@@ -148,6 +164,9 @@ impl Run<'_> {
 
     /// Runs it; its output is ours, and the tests in it are counted.
     pub fn run(mut self) -> Result<(), Failure> {
+        if self.context.aside {
+            return self.run_aside();
+        }
         println!("+ {}", self.shown);
         let began = Instant::now();
         let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(|e| self.cannot(&e))?;
@@ -180,7 +199,7 @@ impl Run<'_> {
     fn count(&self, line: &str) {
         if let Some(now) = Tests::parse(line) {
             let sum = &mut self.context.account().tests;
-            *sum = Tests { passed: sum.passed + now.passed, failed: sum.failed + now.failed };
+            *sum = [*sum, now].into_iter().sum();
         }
     }
 

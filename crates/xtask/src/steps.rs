@@ -1,6 +1,7 @@
-//! The steps of `cargo xtask test`, in the order in which they run: what fails fast comes first.
+//! The steps of `cargo xtask test`. Those that need the machine run one after the other, what fails fast first; the others
+//! beside them, on the processors that these leave.
 
-use crate::command::{Context, Failure};
+use crate::command::{Account, Context, Failure, Tests};
 use crate::tools::{Need, prepare};
 use crate::{binaries, dependencies, fuzz, instructions};
 use std::time::{Duration, Instant};
@@ -14,36 +15,69 @@ const WORTH_A_LINE: Duration = Duration::from_secs(2);
 struct Step {
     name: &'static str,
     about: &'static str,
+    lane: Lane,
     needs: &'static [Need],
     run: fn(&Context) -> Result<(), Failure>,
 }
 
+/// Steps that run one after the other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    /// These come first: builds that are shared, and tests that need the machine.
+    Main,
+    /// These run beside those, and beside each other.
+    Aside(u8),
+}
+
 const STEPS: &[Step] = &[
-    Step { name: "fmt", about: "formatting", needs: &[], run: fmt },
-    Step {
-        name: "dependencies",
-        about: "licences, duplicates, sources and advisories of what is depended on",
-        needs: &[Need::Deny],
-        run: dependencies::check,
-    },
-    Step { name: "clippy", about: "lints, all targets, warnings denied", needs: &[], run: clippy },
-    Step { name: "doc", about: "documentation builds, warnings denied", needs: &[], run: doc },
+    Step { name: "fmt", about: "formatting", lane: Lane::Main, needs: &[], run: fmt },
+    Step { name: "clippy", about: "lints, all targets, warnings denied", lane: Lane::Main, needs: &[], run: clippy },
+    Step { name: "doc", about: "documentation builds, warnings denied", lane: Lane::Main, needs: &[], run: doc },
     Step {
         name: "test",
         about: "unit, integration and end-to-end tests",
+        lane: Lane::Main,
         needs: &[Need::Packages, Need::HugePages],
         run: binaries::run,
     },
-    Step { name: "loom", about: "models of what threads share without locks", needs: &[], run: loom },
-    Step { name: "miri", about: "ring code under Miri", needs: &[Need::Miri], run: miri },
-    Step { name: "fuzz", about: "every fuzzer for a few seconds", needs: &[Need::Fuzzer], run: fuzz_shortly },
+    Step { name: "miri", about: "ring code under Miri", lane: Lane::Aside(0), needs: &[Need::Miri], run: miri },
+    Step {
+        name: "dependencies",
+        about: "licences, duplicates, sources and advisories of what is depended on",
+        lane: Lane::Aside(0),
+        needs: &[Need::Deny],
+        run: dependencies::check,
+    },
+    Step {
+        name: "loom",
+        about: "models of what threads share without locks",
+        lane: Lane::Aside(1),
+        needs: &[],
+        run: loom,
+    },
     Step {
         name: "instructions",
         about: "instructions a packet, compared with the baseline",
+        lane: Lane::Aside(1),
         needs: &[Need::Valgrind],
         run: instructions::compare,
     },
+    Step {
+        name: "fuzz",
+        about: "every fuzzer for a few seconds",
+        lane: Lane::Aside(1),
+        needs: &[Need::Fuzzer],
+        run: fuzz_shortly,
+    },
 ];
+
+/// How a step ended.
+struct Outcome {
+    name: &'static str,
+    time: Duration,
+    account: Account,
+    done: Result<(), Failure>,
+}
 
 /// Prints the steps.
 pub fn list() {
@@ -63,29 +97,40 @@ pub fn run(context: &Context, only: &[String], skip: &[String]) -> Result<(), Fa
     let wanted = |step: &&Step| (only.is_empty() || named(only, step)) && !named(skip, step);
     let steps: Vec<&Step> = STEPS.iter().filter(wanted).collect();
     let began = Instant::now();
-    let mut outcomes = Vec::new();
-    for (i, step) in steps.iter().enumerate() {
-        println!("==> [{}/{}] {}: {}", i + 1, steps.len(), step.name, step.about);
-        let began = Instant::now();
-        let done = prepare(context, step.needs).and_then(|()| (step.run)(context));
-        if let Err(failure) = &done {
-            println!("==> {} FAILED: {failure}", step.name);
-        }
-        let parts = std::mem::take(&mut context.account().times);
-        outcomes.push((step.name, began.elapsed(), parts, done));
-    }
+    let lane = |lane: Lane| steps.iter().filter(move |step| step.lane == lane);
+    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+        let aside = [0, 1].map(|number| {
+            let context = context.aside();
+            scope.spawn(move || lane(Lane::Aside(number)).map(|step| step.run(&context)).collect::<Vec<_>>())
+        });
+        let main: Vec<Outcome> = lane(Lane::Main).map(|step| step.run(context)).collect();
+        main.into_iter().chain(aside.into_iter().flat_map(|lane| lane.join().expect("it does not panic"))).collect()
+    });
     println!("\nstep            time");
-    for (name, time, parts, done) in &outcomes {
+    for Outcome { name, time, account, done } in &outcomes {
         println!("{name:14}{:>6}  {}", clock(*time), done.as_ref().map_or_else(Failure::to_string, |()| "ok".into()));
-        for (part, time) in parts.iter().filter(|(_, time)| *time >= WORTH_A_LINE) {
+        for (part, time) in account.times.iter().filter(|(_, time)| *time >= WORTH_A_LINE) {
             println!("{:14}{:>6}    {part}", "", clock(*time));
         }
     }
     println!("{:14}{:>6}", "all", clock(began.elapsed()));
-    let failed = outcomes.iter().filter(|o| o.3.is_err()).count();
-    let tests = context.account().tests;
+    let failed = outcomes.iter().filter(|outcome| outcome.done.is_err()).count();
+    let tests = outcomes.iter().map(|outcome| outcome.account.tests).sum::<Tests>();
     println!("{} passed, {} failed", tests.passed, tests.failed);
     if failed == 0 { Ok(()) } else { Err(format!("{failed} of {} steps failed", outcomes.len()).into()) }
+}
+
+impl Step {
+    fn run(&self, context: &Context) -> Outcome {
+        println!("==> {}: {}", self.name, self.about);
+        let began = Instant::now();
+        let done = prepare(context, self.needs).and_then(|()| (self.run)(context));
+        match &done {
+            Ok(()) => println!("==> {} is done", self.name),
+            Err(failure) => println!("==> {} FAILED: {failure}", self.name),
+        }
+        Outcome { name: self.name, time: began.elapsed(), account: std::mem::take(&mut *context.account()), done }
+    }
 }
 
 /// Minutes and seconds.

@@ -1,6 +1,7 @@
 //! What the steps need besides Rust, and how to get it.
 
 use crate::command::{Context, Failure};
+use std::sync::{Mutex, PoisonError};
 
 /// Something that a step can't do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,9 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
 }
 
 fn packages(context: &Context, wanted: &[&str]) -> Result<(), Failure> {
+    // Debian's tools do not wait for each other.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let installed = |package: &&&str| {
         let query = ["--show", "--showformat", "${db:Status-Status}", package];
         context.command("dpkg-query").args(&query).probe().is_some_and(|status| status == "installed")

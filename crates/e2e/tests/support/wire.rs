@@ -66,16 +66,10 @@ impl Cable {
 
     /// The wire: what arrives at its end of the cable goes to its port `far`, and back.
     pub fn wire(&self) -> Wire {
-        self.wire_with(1)
-    }
-
-    /// The same, with so many queues of `far`.
-    pub fn wire_with(&self, queues: u32) -> Wire {
         let home = Home::new();
-        let far = format!("{}queues = {queues}\n", port("far"));
         let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
         let patch = "[[patch]]\nports = [\"cable\", \"far\"]\n";
-        let millrace = home.start_inside(&self.there, &[cable, &far, patch, SLEEPER].concat());
+        let millrace = home.start_inside(&self.there, &[cable, &port("far"), patch, SLEEPER].concat());
         Wire::of(home, millrace)
     }
 
