@@ -12,7 +12,7 @@ use e2e::{Result, cpu};
 use support::stream::{aggregation, cable, exchange, lay_cable, network, patch, uplink, within_mtu};
 use support::{Home, SOON};
 
-const PACKETS: u64 = 10_000;
+const PACKETS: u64 = 4000;
 
 /// nf-forward between two ports of a switch.
 struct Function(Daemon);

@@ -2,12 +2,19 @@
 
 mod support;
 
+use std::os::unix::net::UnixStream;
+
 use e2e::cpu;
-use rustix::fd::BorrowedFd;
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use e2e::virtio::Options;
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, ftruncate, memfd_create};
 use rustix::io::{Errno, write};
+use support::Home;
 use support::live::Live;
 use support::rogue::{BUFFERS, HEADER, Rogue, TX};
+use vhost::vhost_user::{Frontend, VhostUserFrontend};
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
+use virtqueue::features;
 
 /// Fills the counter and leaves the file description, which the switch has too, in blocking mode: a write waits for ever.
 fn fill(event: BorrowedFd<'_>) {
@@ -41,5 +48,71 @@ fn full_notification_counters_in_blocking_mode() {
     });
     drop(rogue);
     live.millrace.wait_down("a");
+    live.finish();
+}
+
+/// A frontend at port `a` that has not said anything but what it can.
+fn frontend(home: &Home) -> Frontend {
+    let mut frontend = Frontend::from_stream(UnixStream::connect(home.socket("a")).unwrap(), 64);
+    frontend.set_owner().unwrap();
+    frontend.get_features().unwrap();
+    frontend.set_features(features::VERSION_1 | features::PROTOCOL_FEATURES).unwrap();
+    frontend.get_protocol_features().unwrap();
+    frontend
+}
+
+/// The frontend wants more queues than there are, and comes back as fast as it can.
+#[test]
+fn a_frontend_that_is_refused_comes_back_without_end() {
+    let _alone = cpu::alone();
+    let one_queue = support::patch("a", "b").replacen("socket = \"a.sock\"\n", "socket = \"a.sock\"\nqueues = 1\n", 1);
+    let mut live = Live::new(&one_queue);
+    let mark = live.millrace.daemon.log().mark();
+    live.during(|attack| {
+        while attack.goes_on() {
+            let frontend = frontend(&live.home);
+            let _ = frontend.set_vring_num(8, 256);
+            assert!(frontend.get_features().is_err(), "there is no queue 8");
+            attack.strike();
+        }
+    });
+    live.millrace.wait_said(mark, "set `queues` of the port to 5");
+    let guest = Options::new(live.home.socket("a")).connect().unwrap();
+    live.millrace.wait_up(&["a"]);
+    drop(guest);
+    live.finish();
+}
+
+/// The guest's memory has as many addresses as a guest may have, and then more; nothing is in it. The next guest still
+/// finds room.
+#[test]
+fn memory_as_large_as_address_spaces() {
+    const REGION: u64 = 1 << 37;
+    let _alone = cpu::alone();
+    let live = Live::new(&support::patch("a", "b"));
+    let file: OwnedFd = memfd_create("giant", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, REGION).unwrap();
+    let region = |number: u64| VhostUserMemoryRegionInfo {
+        guest_phys_addr: number * REGION,
+        memory_size: REGION,
+        userspace_addr: number * REGION,
+        mmap_offset: 0,
+        mmap_handle: file.as_raw_fd(),
+    };
+    let table = |regions: u64| (0..regions).map(region).collect::<Vec<_>>();
+    live.during(|attack| {
+        while attack.goes_on() {
+            let frontend = frontend(&live.home);
+            frontend.set_mem_table(&table(8)).unwrap();
+            frontend.get_features().unwrap();
+            let guest = Options::new(live.home.socket("b")).connect().unwrap();
+            live.millrace.wait_up(&["b"]);
+            drop(guest);
+            live.millrace.wait_down("b");
+            let _ = frontend.set_mem_table(&table(9));
+            assert!(frontend.get_features().is_err(), "that is too much");
+            attack.strike();
+        }
+    });
     live.finish();
 }

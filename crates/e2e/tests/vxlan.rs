@@ -17,7 +17,7 @@ use support::mapped::{BRIDGE, PASS_THROUGH};
 use support::{Home, Millrace, wait_for};
 
 /// Frames each way.
-const FRAMES: u64 = 10_000;
+const FRAMES: u64 = 4000;
 
 /// Every size that fits the usual MTU inside of a tunnel over IPv4.
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1464;

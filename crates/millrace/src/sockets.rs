@@ -7,7 +7,7 @@ use vhost_user::{SocketError, claim};
 pub(crate) fn claim_all(config: &Config) -> Result<(), SocketError> {
     for port in &config.ports {
         if let Driver::VhostUser { socket, mode: Mode::Server, access, .. } = &port.driver
-            && (access.owner.is_some() || access.group.is_some())
+            && access.is_given()
         {
             claim(socket, access)?;
         }

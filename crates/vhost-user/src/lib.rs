@@ -19,7 +19,7 @@ mod wait;
 
 pub use event::Event;
 pub use mode::Mode;
-pub use socket::{Access, SocketError, claim};
+pub use socket::{Access, SocketError, claim, keep_sockets};
 
 /// Most queue pairs of a device: vhost-user names queues with eight bits.
 pub const MAX_QUEUE_PAIRS: u16 = 128;

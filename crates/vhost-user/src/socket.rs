@@ -10,7 +10,8 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A socket can't be had.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,11 @@ pub struct Access {
 }
 
 impl Access {
+    /// The file belongs to somebody else than the process.
+    pub fn is_given(&self) -> bool {
+        self.owner.is_some() || self.group.is_some()
+    }
+
     fn holder(&self) -> String {
         let named = [("user", self.owner), ("group", self.group)];
         let known = named.iter().filter_map(|(what, id)| id.map(|id| format!("{what} {id}")));
@@ -53,28 +59,47 @@ impl Access {
 pub(crate) struct Listener {
     socket: UnixListener,
     path: PathBuf,
+    access: Access,
     identity: Option<(u64, u64)>,
 }
 
 /// Sockets that wait for whoever listens on them.
-static CLAIMED: Mutex<Vec<(Listener, Access)>> = Mutex::new(Vec::new());
+static CLAIMED: Mutex<Vec<Listener>> = Mutex::new(Vec::new());
+
+/// Sockets that were given away wait as well when their services end.
+static KEEPING: AtomicBool = AtomicBool::new(false);
 
 /// Makes a socket for a service that will listen at `path`, while this process may still give files away: a confined one
 /// may not.
 pub fn claim(path: &Path, access: &Access) -> Result<(), SocketError> {
     let listener = Listener::claim(path, access)?;
-    CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).push((listener, *access));
+    claimed().push(listener);
     Ok(())
+}
+
+fn claimed() -> MutexGuard<'static, Vec<Listener>> {
+    CLAIMED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes a change in which services end and others begin: these get the sockets that belonged to somebody else, which a
+/// confined process could not make again. Sockets that nobody wants any more are removed at the end.
+pub fn keep_sockets<R>(change: impl FnOnce() -> R) -> R {
+    KEEPING.store(true, Ordering::Relaxed);
+    let done = change();
+    KEEPING.store(false, Ordering::Relaxed);
+    let unwanted = std::mem::take(&mut *claimed());
+    drop(unwanted);
+    done
 }
 
 impl Listener {
     /// Listens at `path`, also if that was [`claim`]ed before. Nobody can connect who may not: it is listened on only when
     /// the file belongs to whom it should.
     pub(crate) fn bind(path: &Path, access: &Access) -> Result<Listener, SocketError> {
-        let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = claimed.iter().position(|(known, by)| known.path == path && by == access);
+        let mut claimed = claimed();
+        let own = claimed.iter().position(|known| known.path == path && known.access == *access);
         let listener = match own {
-            Some(at) => claimed.swap_remove(at).0,
+            Some(at) => claimed.swap_remove(at),
             None => Listener::claim(path, access)?,
         };
         let failed = |e: Errno| SocketError::Failed { action: "listen on", path: path.to_owned(), source: e.into() };
@@ -94,7 +119,8 @@ impl Listener {
         }
         .map_err(failed("listen on"))?;
         // From here on it is removed if it can't be used.
-        let listener = Listener { socket: socket.into(), path: path.to_owned(), identity: identity(path) };
+        let (path_known, identity) = (path.to_owned(), identity(path));
+        let listener = Listener { socket: socket.into(), path: path_known, access: *access, identity };
         give(path, access).map_err(|source| SocketError::Access { access: *access, path: path.to_owned(), source })?;
         Ok(listener)
     }
@@ -119,7 +145,16 @@ impl rustix::fd::AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if self.identity.is_some() && identity(&self.path) == self.identity {
+        if self.identity.is_none() || identity(&self.path) != self.identity {
+            return;
+        }
+        if KEEPING.load(Ordering::Relaxed)
+            && self.access.is_given()
+            && let Ok(socket) = self.socket.try_clone()
+        {
+            let (path, identity) = (std::mem::take(&mut self.path), self.identity.take());
+            claimed().push(Listener { socket, path, access: self.access, identity });
+        } else {
             let _ = remove_file(&self.path);
         }
     }
@@ -146,8 +181,7 @@ fn named(path: &Path, access: &Access) -> io::Result<OwnedFd> {
 
 /// Gives the file of a socket to its owner.
 fn give(path: &Path, access: &Access) -> io::Result<()> {
-    let Access { owner, group, .. } = access;
-    if owner.is_none() && group.is_none() {
+    if !access.is_given() {
         return Ok(());
     }
     // The file, and not whatever took its name since.
@@ -155,7 +189,7 @@ fn give(path: &Path, access: &Access) -> io::Result<()> {
     if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::Socket {
         return Err(io::Error::other("somebody replaced it"));
     }
-    let (owner, group) = (owner.map(Uid::from_raw), group.map(Gid::from_raw));
+    let (owner, group) = (access.owner.map(Uid::from_raw), access.group.map(Gid::from_raw));
     Ok(chownat(&file, "", owner, group, AtFlags::EMPTY_PATH)?)
 }
 
@@ -258,6 +292,23 @@ mod tests {
         connect(&path).unwrap();
         drop(listener);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn one_that_was_given_away_passes_to_the_next_service() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let access = Access { group: Some(rustix::process::getegid().as_raw()), ..Access::default() };
+        let first = Listener::bind(&path, &access).unwrap();
+        let inode = identity(&path);
+        let second = keep_sockets(|| {
+            drop(first);
+            Listener::bind(&path, &access).unwrap()
+        });
+        connect(&path).unwrap();
+        assert_eq!(identity(&path), inode);
+        keep_sockets(|| drop(second));
+        assert!(!path.exists(), "nobody wants it any more");
     }
 
     #[test]

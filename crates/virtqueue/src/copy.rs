@@ -251,9 +251,13 @@ mod tests {
     fn every_length_is_copied_exactly() {
         let src: Vec<u8> = (0..4096u32).map(|i| (i % 251) as u8).collect();
         let of = |long| Copier { long, from: 64 };
-        for copier in [of(Long::Vector), of(Long::String), Copier::detect()] {
-            for len in (0..300).chain([511, 512, 1000, 1023, 1024, 1025, 1500, 1518, 4000]) {
-                for offset in [0, 1, 15] {
+        // Miri has one way only.
+        let all = [Copier::detect(), of(Long::Vector), of(Long::String)];
+        for copier in &all[..if cfg!(miri) { 1 } else { 3 }] {
+            for len in
+                (0..if cfg!(miri) { 20 } else { 300 }).chain([511, 512, 1000, 1023, 1024, 1025, 1500, 1518, 4000])
+            {
+                for offset in if cfg!(miri) { 15..16 } else { 0..16 } {
                     let mut dst = vec![0xee; len + 64];
                     // SAFETY: both ranges lie in their vectors.
                     unsafe { copier.copy(dst.as_mut_ptr().add(32), src.as_ptr().add(offset), len) };

@@ -7,7 +7,7 @@ use crate::{binaries, dependencies, fuzz, instructions};
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find what is broken outright.
-const FUZZ_SECONDS: u32 = 10;
+const FUZZ_SECONDS: u32 = 6;
 
 /// What takes less is not listed within its step.
 const WORTH_A_LINE: Duration = Duration::from_secs(2);
@@ -154,13 +154,8 @@ fn doc(context: &Context) -> Result<(), Failure> {
 /// In a target directory of its own: the flag is for every crate, and would have all of them built again.
 fn loom(context: &Context) -> Result<(), Failure> {
     let loom = |arguments: &[&str]| {
-        let run = context.cargo(&["test", "--release"]).args(arguments).env("RUSTFLAGS", "--cfg loom");
-        // Fat builds take longer than the models.
-        run.env("CARGO_PROFILE_RELEASE_LTO", "off")
-            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-            .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
-            .env("CARGO_TARGET_DIR", context.target("loom"))
-            .run()
+        let run = context.cargo(&["test"]).args(arguments).env("RUSTFLAGS", "--cfg loom");
+        run.env("CARGO_TARGET_DIR", context.target("loom")).run()
     };
     loom(&["--package", "millrace-virtqueue", "--test", "loom"])?;
     loom(&["--package", "millrace-engine", "--lib", "model"])

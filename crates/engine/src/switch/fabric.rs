@@ -14,7 +14,7 @@ use crate::port::record::{Recorder, record_received, record_sent};
 use crate::port::{Receive, Transmit};
 use crate::spec::WorkerSpec;
 use crate::worker::{Answer, Input, Pieces, Pulse, Unresponsive, Worker};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vhost_user::Event;
 use virtqueue::{BurstStorage, MAX_BURST, Segment, ordering};
@@ -223,11 +223,11 @@ impl Fabric {
 
     /// Makes the workers do what `layout` says, with the halves that they have; queues of ports that are not in it
     /// are dropped. `hired` is what [`Fabric::hire`] says of the layout's workers. Frames wait in their queues meanwhile,
-    /// and nobody forwards while `pause` runs. A worker that does not respond does so when it does, and its guests lose
-    /// their queues.
-    pub(super) fn arrange(&self, layout: &Layout, hired: Vec<Option<Worker>>, pause: impl FnOnce()) {
+    /// and nobody forwards while `pause` runs. A worker that does not respond does so when it does, and keeps the queues that
+    /// it has: the ids of their ports are returned, and sessions of guests among them end.
+    pub(super) fn arrange(&self, layout: &Layout, hired: Vec<Option<Worker>>, pause: impl FnOnce()) -> HashSet<u64> {
         let mut state = self.state();
-        let mut halves = state.collect(layout);
+        let (mut halves, lost) = state.collect(layout);
         pause();
         state.staff(&layout.workers, hired);
         halves.keep(|id| layout.ports.iter().any(|p| p.id == id));
@@ -244,6 +244,7 @@ impl Fabric {
         for unresponsive in asked.into_iter().filter_map(|answer| answer.wait().err()) {
             tracing::error!("{unresponsive}: what it should do has changed");
         }
+        lost
     }
 
     /// Has a packet of a controller sent by a worker of the bridge that goes by flows, or counts it as dropped.
@@ -328,21 +329,20 @@ impl State {
         self.running.entry(port).or_default().clone()
     }
 
-    /// Takes every half from the workers, who then have nothing to do.
-    fn collect(&mut self, layout: &Layout) -> Halves {
+    /// Takes every half from the workers, who then have nothing to do. Those that a worker keeps are lost: their ports.
+    fn collect(&mut self, layout: &Layout) -> (Halves, HashSet<u64>) {
         let mut halves = Halves {
             receive: std::mem::take(&mut self.parked_receive),
             transmit: std::mem::take(&mut self.parked_transmit),
         };
+        let mut lost = HashMap::new();
         let nothing = || (Vec::new(), Vec::new(), Vec::new());
         let asked: Vec<_> =
             self.workers.iter().map(|(_, worker)| worker.ask(move |plan| plan.replace(nothing()))).collect();
         for (index, answer) in asked.into_iter().enumerate() {
             let (inputs, outputs, _) = answer.wait().unwrap_or_else(|unresponsive| {
                 let had = self.pollers.iter().chain(&self.senders).filter(|(_, worker)| **worker == index);
-                for port in had.filter_map(|(key, _)| layout.ports.iter().find(|port| port.id == key.0)) {
-                    port.fault.withhold(unresponsive.to_string());
-                }
+                lost.extend(had.map(|(key, _)| (key.0, unresponsive.to_string())));
                 nothing()
             });
             for input in inputs {
@@ -357,10 +357,15 @@ impl State {
             }
         }
         for (key, shared) in self.shared.drain() {
-            // A half that a worker does not let go of stays where it is.
-            halves.transmit.extend(shared.lock().ok().and_then(|mut half| half.take()).map(|half| (key, half)));
+            match shared.lock() {
+                Ok(mut half) => halves.transmit.extend(half.take().map(|half| (key, half))),
+                Err(stuck) => drop(lost.insert(key.0, stuck.to_string())),
+            };
         }
-        halves
+        for (port, why) in layout.ports.iter().filter_map(|port| Some((port, lost.get(&port.id)?))) {
+            port.fault.withhold(why.clone());
+        }
+        (halves, lost.into_keys().collect())
     }
 
     /// Has a port recorded where no worker alone has its queues.

@@ -99,7 +99,7 @@ fn serve(options: &FrontendOptions, shared: &Arc<PortShared>, fabric: &Fabric, s
         mapping.physical_down();
     }
     fabric.clear(shared.id, 0..count);
-    if broken.load(Ordering::Relaxed) { "it broke a ring".into() } else { "it left".into() }
+    if broken.load(Ordering::Relaxed) { "a queue of it is broken".into() } else { "it left".into() }
 }
 
 /// An established link, and what its queues are made of.
@@ -218,6 +218,10 @@ impl Physical for Session {
             return stopped.inspect_err(|_| self.broken.store(true, Ordering::Relaxed));
         }
         Ok(())
+    }
+
+    fn fail(&mut self) {
+        self.broken.store(true, Ordering::Relaxed);
     }
 
     fn start_receive(&mut self, queue: usize) -> Result<Box<dyn Receive>, String> {

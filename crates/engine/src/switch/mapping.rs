@@ -231,7 +231,7 @@ impl Mapping {
         let halves: Vec<_> = indices.iter().map(|&index| (index, self.halt(port, index))).collect();
         // A queue that a worker still has is not stopped by stopping what fills it.
         let stop = |(index, half): (usize, Result<Stopped, Kept>)| {
-            let half = half.map_err(|why| why.to_string());
+            let half = half.inspect_err(|_| physical.fail()).map_err(|why| why.to_string());
             (index, half.and_then(|half| physical.stop(index).map(|()| half)))
         };
         let stopped: Vec<_> = halves.into_iter().map(stop).collect();
@@ -440,6 +440,7 @@ fn start(port: &PortShared, fabric: &Fabric, physical: &mut dyn Physical, index:
     if let Err(why) = started {
         let does = if receives { "receive" } else { "send" };
         tracing::error!("port \"{}\": queue {queue} does not {does} again: {why}", port.name);
+        physical.fail();
     }
 }
 

@@ -172,7 +172,7 @@ impl Switch {
     /// frame. An error says that nothing was done.
     pub fn reload(&self, spec: Spec) -> Result<Vec<Action>, Error> {
         self.inner.respond()?;
-        Ok(self.inner.apply(spec)?.actions)
+        Ok(vhost_user::keep_sockets(|| self.inner.apply(spec))?.actions)
     }
 
     /// Everything that is counted, now.

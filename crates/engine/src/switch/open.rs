@@ -40,6 +40,15 @@ pub struct OpenError {
 }
 
 impl Connection {
+    /// A worker keeps queues of the port: it is opened again, but by the end of its session if it serves guests.
+    pub(super) fn lose(&mut self, port: &PortShared) {
+        if !matches!(self, Connection::Backend { .. }) {
+            // Before anything is said of the port: whoever ends here says something, too.
+            *self = Connection::Failed { again: Instant::now(), pause: PAUSES.0 };
+            port.set_state(false, "a worker that does not respond has queues of it");
+        }
+    }
+
     /// The port was opened, or somebody sees to it that it will be.
     pub(super) fn is_settled(&self) -> bool {
         !matches!(self, Connection::Failed { .. })

@@ -21,6 +21,8 @@ pub(super) trait Physical: Send {
     /// Stops a queue whose half has stopped. Nothing fills or reads its buffers any more when this returns; if that can't
     /// be had, the port is opened anew, which it can't be before.
     fn stop(&mut self, index: usize) -> Result<(), String>;
+    /// A worker has a queue and does not give it back: the port is opened anew.
+    fn fail(&mut self);
     /// Starts a stopped receive queue again, with buffers of the switch.
     fn start_receive(&mut self, queue: usize) -> Result<ReceiveHalf, String>;
     /// As [`Physical::start_receive`].

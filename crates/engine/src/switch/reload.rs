@@ -101,7 +101,9 @@ impl Inner {
         self.datapath.prepare(layout.workers.len(), standalone);
         let mut new = Topology { spec, layout, workers: Vec::new() };
         // Only now do workers look at the new ports: every one of them has somewhere to send to.
-        self.fabric.arrange(&new.layout, hired, || new.remember(&old));
+        let lost = self.fabric.arrange(&new.layout, hired, || new.remember(&old));
+        let places = open.connections.iter_mut().zip(&new.layout.ports);
+        places.filter(|(_, port)| lost.contains(&port.id)).for_each(|(connection, port)| connection.lose(port));
         reviewed().for_each(|(mapping, verdict)| mapping.review(verdict));
         new.workers = self.fabric.pulses();
         self.topology.set(new);

@@ -237,6 +237,28 @@ fn a_worker_that_goes_on_serves_its_guests_again() {
 }
 
 #[test]
+fn queues_that_a_worker_kept_are_opened_again() {
+    let ports = || vec![generator("g"), sink("s"), generator("h"), sink("t")];
+    let spec = |patches| Spec {
+        ports: ports(),
+        patches,
+        workers: vec![worker(&["g", "s"], Idle::Sleep), worker(&["h", "t"], Idle::Sleep)],
+        ..Spec::default()
+    };
+    let switch = Switch::start(spec(vec![patch("g", "s"), patch("h", "t")])).unwrap();
+    ["g", "h"].iter().for_each(|port| switch.passes(port));
+    let (trap, is_dropped) = switch.set_trap("s");
+    // A reload asks whether all respond. This worker hangs when that was answered.
+    switch.inner.apply(spec(vec![patch("g", "s")])).unwrap();
+    assert!(!switch.port("g").up && !switch.port("s").up, "{:?}", switch.snapshot().ports);
+    switch.passes("h");
+    trap.open();
+    is_dropped.recv_timeout(END).unwrap();
+    wait_for("the ports to be opened", || (switch.port("g").up && switch.port("s").up).then_some(()));
+    switch.passes("g");
+}
+
+#[test]
 fn packets_of_controllers_wait_in_a_bounded_room() {
     const ROOM: u64 = 512;
     const MORE: u64 = 100;

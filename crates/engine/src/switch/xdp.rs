@@ -361,6 +361,10 @@ impl Physical for Session {
         Ok(())
     }
 
+    fn fail(&mut self) {
+        self.watched.failed.store(true, Ordering::Relaxed);
+    }
+
     fn start_receive(&mut self, queue: usize) -> Result<Box<dyn Receive>, String> {
         let rings = self.half(queue, |prepared| prepared.receive.take())?;
         let room = NET_HEADER + self.reach.umem().chunks().frame_limit(self.is_zero_copy());

@@ -115,6 +115,9 @@ fn names_of_owners_are_known_at_a_reload() {
     let more = owned.replace("{name='s'", "{name='t', driver='sink'}, {name='s'");
     let report = reload(&daemon, directory.path(), &more).unwrap();
     assert!(report.starts_with("added port t\n"), "{report}");
+    // The port is opened again, with the socket that it had.
+    let report = reload(&daemon, directory.path(), &owned.replace("'a.sock'", "'a.sock', queues=2")).unwrap();
+    assert!(report.contains("reopened port a "), "{report}");
     // The files with other names are out of its reach.
     let error = reload(&daemon, directory.path(), &owned.replace("'daemon'", "'games'")).unwrap_err();
     assert!(error.contains("`games`") && error.contains("number"), "{error}");

@@ -55,6 +55,8 @@ impl Physical for Nic {
         if self.holds.load(Ordering::Relaxed) { Err("it holds on".into()) } else { Ok(()) }
     }
 
+    fn fail(&mut self) {}
+
     fn start_receive(&mut self, _: usize) -> Result<ReceiveHalf, String> {
         Ok(self.half())
     }
