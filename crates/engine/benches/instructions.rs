@@ -1,9 +1,13 @@
-//! Instructions that a bridge's MAC table takes for a burst, counted by valgrind: exact, whatever else the machine does.
+//! Instructions that a bridge's MAC table and a worker's round take for a burst, counted by valgrind: exact, whatever else
+//! the machine does.
 //!
 //! `cargo xtask test --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
 
 use engine::forward::mac_table::{Key, MacTable};
+use engine::port::generator::{Generator, Sink};
+use engine::spec::Pace;
+use engine::worker::ByHand;
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use std::hint::black_box;
 
@@ -20,7 +24,7 @@ pub struct Rig {
 /// All stations are known, or port 0 has as many as it may and the burst is from and to others.
 fn rig(known: bool) -> Rig {
     let key = |n: u64| Key::new(n << 8 | 2, 0);
-    let table = MacTable::new(2, LIMIT, 300, &[]).unwrap();
+    let table = MacTable::with_known_key(2, LIMIT, 300);
     for n in 0..u64::from(LIMIT) {
         table.learn(key(n), 0, NOW);
         table.learn(key(10_000 + n), 1, NOW);
@@ -41,5 +45,21 @@ fn learn_and_look_up(rig: Rig) {
     std::mem::forget(rig);
 }
 
+/// A worker between queues that take next to nothing, after the one round in many that is timed.
+fn worker() -> ByHand {
+    let frames = Generator::new(64, Pace::default(), 0, None);
+    let mut worker = ByHand::new(Box::new(frames), Box::new(Sink), false, false);
+    assert!(worker.round());
+    worker
+}
+
+#[library_benchmark(setup = worker)]
+#[bench::patch()]
+fn round(mut worker: ByHand) {
+    black_box(worker.round());
+    std::mem::forget(worker);
+}
+
 library_benchmark_group!(name = mac_table, benchmarks = [learn_and_look_up]);
-main!(library_benchmark_groups = mac_table);
+library_benchmark_group!(name = worker, benchmarks = [round]);
+main!(library_benchmark_groups = [mac_table, worker]);

@@ -5,6 +5,7 @@ use super::{Input, Plan, WorkerCounters};
 use crate::clock::{self, Cycles};
 use crate::forward::{Half, Output, Target, TransmitQueue};
 use crate::port::{Receive, Transmit};
+use crate::spec::MAX_QUEUES;
 use std::sync::Arc;
 
 /// One that takes frames from one queue to another.
@@ -33,8 +34,12 @@ impl ByHand {
             counters: Arc::default(),
             drops: Arc::default(),
         });
-        let queue = TransmitQueue { half: Half::Own(Some(output)), counters: Arc::default() };
-        plan.outputs.push(Output::new(1, vec![queue], counters));
+        // As many queues as ports of guests have, of which one is up.
+        let halves = std::iter::once(Some(output)).chain((1..MAX_QUEUES).map(|_| None));
+        let queues = halves.map(|half| TransmitQueue { half: Half::Own(half), counters: Arc::default() });
+        let output = Output::new(1, queues.collect(), counters);
+        output.running.set(0, true);
+        plan.outputs.push(output);
         ByHand { plan, cycles }
     }
 

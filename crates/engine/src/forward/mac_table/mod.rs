@@ -105,6 +105,21 @@ impl MacTable {
         ageing_seconds: u32,
         statics: &[(Key, u16)],
     ) -> Result<MacTable, TooManyStatics> {
+        MacTable::build(Spread::new, ports, limit, ageing_seconds, statics)
+    }
+
+    /// The same under a key that everybody knows: for measurements, which are to come out the same each time.
+    pub fn with_known_key(ports: usize, limit: u32, ageing_seconds: u32) -> MacTable {
+        MacTable::build(Spread::known, ports, limit, ageing_seconds, &[]).expect("it has no static addresses")
+    }
+
+    fn build(
+        spread: impl Fn() -> Spread,
+        ports: usize,
+        limit: u32,
+        ageing_seconds: u32,
+        statics: &[(Key, u16)],
+    ) -> Result<MacTable, TooManyStatics> {
         if statics.len() > MOST_STATICS {
             return Err(TooManyStatics(statics.len()));
         }
@@ -112,7 +127,7 @@ impl MacTable {
         let buckets = (2 * most / WAYS).clamp(16, 1 << 31).next_power_of_two();
         let tables = (0..KEYS).map(|_| MacTable {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
-            spread: Spread::new(),
+            spread: spread(),
             writing: AtomicBool::new(false),
             ageing_seconds,
             limit,

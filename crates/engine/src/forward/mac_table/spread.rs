@@ -27,6 +27,11 @@ impl Spread {
         Spread(SeedableRandomState::with_seed(secret(), &SHARED))
     }
 
+    /// One with a key that everybody knows.
+    pub(super) fn known() -> Spread {
+        Spread(SeedableRandomState::with_seed(0, SharedSeed::global_fixed()))
+    }
+
     /// The two buckets of `key`, by number, among so many: a power of two that 32 bits can tell. They may be the same.
     #[inline(always)]
     pub(super) fn buckets(&self, key: Key, count: usize) -> [usize; 2] {
