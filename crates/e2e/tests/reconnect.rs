@@ -12,7 +12,7 @@ use e2e::virtio::{Exchange, Options, Pump};
 use e2e::{Result, cpu};
 use support::{Home, Millrace, wait_for};
 
-const TIMES: usize = 20;
+const TIMES: usize = 12;
 
 /// Deaths after which everything that is only ever taken once has been taken.
 const WARM: usize = 5;

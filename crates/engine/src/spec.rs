@@ -209,6 +209,17 @@ pub enum Vlan {
     Trunk(Vec<u16>),
 }
 
+impl Vlan {
+    /// Whether the port carries this VLAN.
+    pub fn carries(&self, vid: u16) -> bool {
+        match self {
+            Vlan::Ignore => false,
+            Vlan::Access(own) => *own == vid,
+            Vlan::Trunk(list) => list.is_empty() || list.contains(&vid),
+        }
+    }
+}
+
 /// Faults to inject.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {

@@ -6,7 +6,6 @@ use crate::control::{Flow, Handler, ReloadReport, Server};
 use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Book, Datapath, Service};
-use crate::plan;
 use crate::serve::{BindError, ListenError, Stop};
 use crate::sockets;
 use engine::Switch;
@@ -77,8 +76,9 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     let confined = confine(&config.confinement, &reach)?;
     tracing::info!("{confined}");
     confined.missing().for_each(|missing| tracing::warn!("{missing}"));
-    let switch = if strict { Switch::start(plan::spec(&config)) } else { Switch::start_lenient(plan::spec(&config)) }?;
-    tracing::info!(control = %config.control.display(), ports = config.ports.len(), "started");
+    let spec = config.spec.clone();
+    let switch = if strict { Switch::start(spec) } else { Switch::start_lenient(spec) }?;
+    tracing::info!(control = %config.control.display(), ports = config.spec.ports.len(), "started");
 
     let daemon = Arc::new(Daemon {
         path: path.to_owned(),
@@ -248,7 +248,7 @@ impl Daemon {
         // Held to the end: two reloads at a time go one after the other.
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         let needs_restart = new.needs_restart_since(&config);
-        let actions = self.switch.reload(plan::spec(&new)).map_err(|error| error.to_string())?;
+        let actions = self.switch.reload(new.spec.clone()).map_err(|error| error.to_string())?;
         *config = new;
         Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect() })
     }

@@ -12,6 +12,5 @@ mod descriptors;
 pub mod machine;
 pub mod metrics;
 pub mod openflow;
-pub mod plan;
 pub mod serve;
 mod sockets;

@@ -1,14 +1,15 @@
 //! What a configuration needs of the machine, and what is not there.
 
-use crate::config::{Config, Driver};
+use crate::config::Config;
+use engine::spec::Driver;
 use netdev::{Error, Links};
 
 /// Ports whose interfaces are not there, one line each. They are down until these are.
 pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     let links = Links::open()?;
     let mut absent = Vec::new();
-    for port in &config.ports {
-        let (Driver::AfPacket { interface } | Driver::AfXdp { interface, .. }) = &port.driver else { continue };
+    for port in &config.spec.ports {
+        let (Driver::AfPacket { interface, .. } | Driver::AfXdp { interface, .. }) = &port.driver else { continue };
         if links.find(interface)?.is_none() {
             absent.push(format!(
                 "port \"{}\": there is no interface \"{interface}\" in this network namespace; the port is down until \

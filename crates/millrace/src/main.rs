@@ -49,14 +49,15 @@ fn check(path: &Path) -> Result<(), Box<dyn Error>> {
     if !warnings.is_empty() {
         eprintln!("{}\n", show(&warnings));
     }
+    let spec = &config.spec;
     machine::absent(&config)?.iter().for_each(|absent| eprintln!("warning: {absent}"));
     print(format!(
         "{}: good, with {} ports, {} patches, {} bridges and {} workers\n",
         path.display(),
-        config.ports.len(),
-        config.patches.len(),
-        config.bridges.len(),
-        config.workers.len()
+        spec.ports.len(),
+        spec.patches.len(),
+        spec.bridges.len(),
+        spec.workers.len()
     ))
 }
 

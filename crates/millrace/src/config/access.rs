@@ -1,8 +1,7 @@
 //! Who may connect to a socket: judging `socket-mode`, `socket-owner` and `socket-group`.
 
-use super::Mode;
-use super::build::Check;
-use super::raw::{At, RawPort};
+use super::check::Check;
+use super::raw::{At, Mode, RawPort};
 use engine::spec::Access;
 use nix::unistd::{Group, User};
 use std::collections::HashMap;

@@ -1,6 +1,7 @@
 //! Building `[aggregation]`, and judging what it says of ports.
 
-use super::build::{BuiltPorts, Check};
+use super::check::Check;
+use super::ports::BuiltPorts;
 use super::raw::{At, RawAggregation, Table};
 use settings::aggregation::{self, Aggregation};
 
@@ -24,7 +25,7 @@ pub(super) fn build(
         check.warn(&raw.span, "no port aggregates", "add `aggregate = true` to a [[port]] towards the network");
     }
     for at in raw.next_hops.iter().filter_map(|hop| hop.port.as_ref()) {
-        if ports.find(check, at, &at.span).is_some_and(|found| !found.port.aggregate) {
+        if ports.find(check, at, &at.span).is_some_and(|found| !found.spec.aggregate) {
             check.error(
                 &at.span,
                 format!("port `{}` does not aggregate", at.value),

@@ -1,262 +1,75 @@
-//! From what the file says to a [`Config`], or to the list of all that is wrong with it.
+//! From the keys of a file to a [`Config`], or to the list of all that is wrong with it.
 
-use super::raw::{At, RawFile};
-use super::reach::{Purpose, Reach};
+use super::check::Check;
+use super::ports::BuiltPorts;
+use super::raw::{self, RawFile};
+use super::reach::Reach;
 use super::{
-    Config, Idle, ListenAddress, Worker, aggregation, confinement, default_control_socket, forwarding, mappings,
-    openflow, ports, workers,
+    Config, ListenAddress, aggregation, confinement, default_control_socket, forwarding, mappings, openflow, ports,
+    workers,
 };
-use settings::{Judge, Problem, Report};
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::ops::{Deref, DerefMut, Range};
+use engine::spec::{AggregationSpec, FailMode, Spec};
+use settings::{Judge, Report};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-/// `sun_path` holds 108 bytes, the last of which is the terminating NUL (unix(7)).
-const SOCKET_PATH_LIMIT: usize = 107;
-
-/// Reads, judges and builds; `reach` is that of the switch that runs, if one does and is confined.
+/// Reads, checks and builds; `reach` is that of the switch that runs, if one does and is confined.
 pub(super) fn build(path: &Path, text: &str, reach: Option<&Reach>) -> Result<(Config, Report), Report> {
     let read = settings::read::<RawFile>(text);
     let directory = path.parent().unwrap_or(Path::new("")).to_owned();
-    let mut check = Check {
-        directory,
-        reach,
-        judge: Judge::new(read.problems, read.unread),
-        listeners: HashMap::new(),
-        written: HashMap::new(),
-    };
-    let config = read.file.map(|file| check.config(&file));
-    let report = Report::new(path, text, check.judge.problems);
+    let mut check = Check::new(directory, reach, Judge::new(read.problems, read.unread));
+    let config = read.file.map(|file| config(&mut check, &file));
+    let report = Report::new(path, text, check.into_problems());
     match config {
         Some(config) if !report.has_errors() => Ok((config, report)),
         _ => Err(report),
     }
 }
 
-/// The judge: collects problems while the parts are built. A part that has a problem is built all the same, with
-/// some value in its place, so that the parts that refer to it can be judged as well.
-pub(super) struct Check<'r> {
-    directory: PathBuf,
-    reach: Option<&'r Reach>,
-    judge: Judge,
-    /// Unix sockets that this configuration creates.
-    listeners: HashMap<PathBuf, Range<usize>>,
-    /// Capture files that it writes.
-    written: HashMap<PathBuf, Range<usize>>,
-}
-
-impl Deref for Check<'_> {
-    type Target = Judge;
-
-    fn deref(&self) -> &Judge {
-        &self.judge
+fn config(check: &mut Check, file: &RawFile) -> Config {
+    let ports = ports::build(check, &file.ports);
+    let (mut patches, bridges) = forwarding::build(check, file, &ports, fail_mode(file));
+    let mappings = mappings::build(check, file, &ports, (&mut patches, &bridges));
+    let aggregation = aggregation(check, file, &ports);
+    let workers = workers::build(check, &file.workers, &ports);
+    if file.ports.is_empty() && !check.is_unread(&(0..0), "port") {
+        check.warn(&(0..0), "no ports: the switch will have nothing to do", "add a [[port]] section");
+    }
+    let control = control(check, file);
+    let openflow = openflow::build(check, file, &control);
+    let ports = ports.into_specs();
+    Config {
+        spec: Spec { ports, patches, bridges, mappings, aggregation, workers },
+        control,
+        metrics: metrics(check, file),
+        openflow,
+        confinement: confinement::build(check, file.confinement.as_ref()),
     }
 }
 
-impl DerefMut for Check<'_> {
-    fn deref_mut(&mut self) -> &mut Judge {
-        &mut self.judge
+/// How a bridge that goes by flows forwards while there are none, if there is an OpenFlow channel.
+fn fail_mode(file: &RawFile) -> Option<FailMode> {
+    let mode = file.openflow.as_ref()?.fail_mode.as_ref().map(|at| at.value).unwrap_or_default();
+    Some(match mode {
+        raw::FailMode::Standalone => FailMode::Standalone,
+        raw::FailMode::Secure => FailMode::Secure,
+    })
+}
+
+fn aggregation(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> Option<AggregationSpec> {
+    let aggregation = aggregation::build(check, file.aggregation.as_ref(), ports)?;
+    let relays = file.openflow.as_ref().and_then(|openflow| openflow.relay.as_ref()).is_some_and(|at| at.value);
+    Some(AggregationSpec { relay: relays.then_some(aggregation.mac.0), ..aggregation.spec() })
+}
+
+fn control(check: &mut Check, file: &RawFile) -> PathBuf {
+    match file.control.as_ref().and_then(|control| control.socket.as_ref()) {
+        Some(socket) => check.socket(socket, true),
+        None => default_control_socket(&check.directory),
     }
 }
 
-/// Longest time that can be told. A frame that is held keeps a guest's buffer: more than this is a mistake.
-const LONGEST: Duration = Duration::from_secs(10);
-
-impl Check<'_> {
-    /// A time, if it is one.
-    pub(super) fn time(&mut self, key: &str, at: &At<String>) -> Option<Duration> {
-        match humantime::parse_duration(at) {
-            Ok(time) if time <= LONGEST => return Some(time),
-            Ok(_) => self.error(&at.span, format!("`{key}` cannot be {}", at.value), "give at most \"10s\""),
-            Err(_) => self.error(
-                &at.span,
-                format!("`{}` is not a time", at.value),
-                "give a number and a unit: \"5ms\", \"250us\" or \"1s\"",
-            ),
-        }
-        None
-    }
-
-    fn config(&mut self, file: &RawFile) -> Config {
-        let ports = ports::build(self, &file.ports);
-        let (mut patches, bridges) = forwarding::build(self, file, &ports);
-        let mappings = mappings::build(self, file, &ports, (&mut patches, &bridges));
-        let aggregation = aggregation::build(self, file.aggregation.as_ref(), &ports);
-        let workers = workers::build(self, &file.workers, &ports);
-        if file.ports.is_empty() && !self.is_unread(&(0..0), "port") {
-            self.warn(&(0..0), "no ports: the switch will have nothing to do", "add a [[port]] section");
-        }
-        let control = self.control(file);
-        let openflow = openflow::build(self, file, &control);
-        Config {
-            ports: ports.into_values(),
-            patches,
-            bridges,
-            mappings,
-            aggregation,
-            workers: if workers.is_empty() { vec![default_worker()] } else { workers },
-            control,
-            metrics: self.metrics(file),
-            openflow,
-            confinement: confinement::build(self, file.confinement.as_ref()),
-        }
-    }
-
-    fn control(&mut self, file: &RawFile) -> PathBuf {
-        match file.control.as_ref().and_then(|control| control.socket.as_ref()) {
-            Some(socket) => self.socket(socket, true),
-            None => default_control_socket(&self.directory),
-        }
-    }
-
-    fn metrics(&mut self, file: &RawFile) -> Option<ListenAddress> {
-        let section = file.metrics.as_ref()?;
-        let listen = self.required(&section.span, "listen", &section.listen, "listen = \"127.0.0.1:9464\"")?;
-        self.listen(listen, 9464)
-    }
-
-    /// The address of a service that has no authentication; `usual` is its usual port.
-    pub fn listen(&mut self, listen: &At<String>, usual: u16) -> Option<ListenAddress> {
-        if let Some(path) = listen.strip_prefix("unix:") {
-            let at = At { value: path.to_owned(), span: listen.span.clone() };
-            return Some(ListenAddress::Unix(self.socket(&at, true)));
-        }
-        match listen.parse::<SocketAddr>() {
-            Ok(address) if address.ip().is_loopback() => Some(ListenAddress::Tcp(address)),
-            Ok(address) => {
-                self.error(
-                    &listen.span,
-                    format!("{} is not a loopback address", address.ip()),
-                    format!(
-                        "the endpoint has no authentication: listen on \"127.0.0.1:{}\" and let a proxy or a local \
-                         agent carry it further",
-                        address.port()
-                    ),
-                );
-                None
-            }
-            Err(_) => {
-                self.error(
-                    &listen.span,
-                    format!("`{}` is not an address to listen on", listen.value),
-                    format!("give a loopback address with a port, as in \"127.0.0.1:{usual}\", or \"unix:PATH\""),
-                );
-                None
-            }
-        }
-    }
-
-    /// A path, relative to the directory of the configuration file.
-    pub fn path(&mut self, at: &At<String>) -> PathBuf {
-        if at.is_empty() {
-            self.error(&at.span, "the path is empty", "give the path of a file");
-        } else if at.contains('\0') {
-            self.error(&at.span, "the path contains a NUL character", "remove it");
-        }
-        self.directory.join(&at.value)
-    }
-
-    /// Path of a unix socket; `listens` if the switch creates it.
-    pub fn socket(&mut self, at: &At<String>, listens: bool) -> PathBuf {
-        let path = self.path(at);
-        let length = path.as_os_str().len();
-        if length > SOCKET_PATH_LIMIT {
-            self.error(
-                &at.span,
-                format!("the socket path is {length} bytes long, and the kernel takes {SOCKET_PATH_LIMIT}"),
-                format!("use a shorter path than {}", path.display()),
-            );
-        }
-        if listens && let Some(first) = self.listeners.insert(path.clone(), at.span.clone()) {
-            self.problems.push(
-                Problem::error(&at.span, "two sockets cannot have the same path", "give each its own")
-                    .and_at(&first, "already used here"),
-            );
-        }
-        path
-    }
-
-    /// Path of a capture file that the switch writes.
-    pub fn written_file(&mut self, at: &At<String>) -> PathBuf {
-        let path = self.path(at);
-        if let Some(first) = self.written.insert(path.clone(), at.span.clone()) {
-            self.problems.push(
-                Problem::error(&at.span, "this file is already written by something else", "give each its own")
-                    .and_at(&first, "already used here"),
-            );
-        }
-        self.reachable(at, &path, Purpose::Create);
-        path
-    }
-
-    /// Path of a capture file that the switch reads.
-    pub fn read_file(&mut self, at: &At<String>) -> PathBuf {
-        let path = self.path(at);
-        self.reachable(at, &path, Purpose::Read);
-        path
-    }
-
-    /// Reports a path that a running switch cannot open, because it has confined itself.
-    pub fn reachable(&mut self, at: &At<String>, path: &Path, purpose: Purpose) {
-        if self.reach.is_none_or(|reach| reach.covers(path, purpose)) {
-            return;
-        }
-        let directory = path.parent().unwrap_or(Path::new("")).display();
-        self.error(
-            &at.span,
-            format!("the confinement of the running switch forbids it to {purpose} in {directory}"),
-            format!(
-                "start the switch again; if such paths are to come while it runs, add \"{directory}\" to \
-                 `directories` of [confinement] first"
-            ),
-        );
-    }
-}
-
-fn default_worker() -> Worker {
-    Worker { cpu: None, idle: Idle::default(), patience: None, queues: Vec::new() }
-}
-
-/// The ports that were built, with what judging the rest needs of them.
-pub(super) struct BuiltPorts {
-    /// In the order of the file.
-    pub list: Vec<BuiltPort>,
-    /// Place in `list` by name.
-    pub by_name: HashMap<String, usize>,
-}
-
-/// One of them.
-pub(super) struct BuiltPort {
-    /// The port.
-    pub port: super::Port,
-    /// Where its name is written.
-    pub name_span: Range<usize>,
-    /// Where its VLAN option is written, if it has one.
-    pub vlan_span: Option<Range<usize>>,
-    /// Where it says that it aggregates, if it does.
-    pub aggregate_span: Option<Range<usize>>,
-    /// Where its section starts.
-    pub table: Range<usize>,
-}
-
-impl BuiltPorts {
-    fn into_values(self) -> Vec<super::Port> {
-        self.list.into_iter().map(|built| built.port).collect()
-    }
-
-    /// The port called `name`; reports if there is none.
-    pub fn find(&self, check: &mut Check, name: &str, span: &Range<usize>) -> Option<&BuiltPort> {
-        if let Some(&index) = self.by_name.get(name) {
-            return Some(&self.list[index]);
-        }
-        let known = self.list.iter().map(|built| built.port.name.as_str());
-        let help = match settings::closest(name, known) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("add a [[port]] with name = \"{name}\", or name an existing port"),
-        };
-        check.error(span, format!("there is no port `{name}`"), help);
-        None
-    }
+fn metrics(check: &mut Check, file: &RawFile) -> Option<ListenAddress> {
+    let section = file.metrics.as_ref()?;
+    let listen = check.required(&section.span, "listen", &section.listen, "listen = \"127.0.0.1:9464\"")?;
+    check.listen(listen, 9464)
 }

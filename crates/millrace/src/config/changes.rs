@@ -1,19 +1,15 @@
 //! What a reload can't do: sections that take effect when the switch is started.
 
-use super::{Config, FailMode, Openflow};
+use super::Config;
 
 impl Config {
     /// Sections that differ from those of `old` and that a running switch does not take.
     pub fn needs_restart_since(&self, old: &Self) -> Vec<String> {
-        // Channels stay as they are, and with them how the switch is known.
-        let channels = |config: &Self| {
-            let running = |openflow| Openflow { fail_mode: FailMode::default(), relay: false, ..openflow };
-            config.openflow.clone().map(running)
-        };
         let sections = [
             ("control", self.control != old.control),
             ("metrics", self.metrics != old.metrics),
-            ("openflow", channels(self) != channels(old)),
+            // Channels stay as they are, and with them how the switch is known.
+            ("openflow", self.openflow != old.openflow),
             ("confinement", self.confinement != old.confinement),
         ];
         sections.iter().filter(|(_, differs)| *differs).map(|(section, _)| (*section).to_owned()).collect()

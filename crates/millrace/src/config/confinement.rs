@@ -1,6 +1,6 @@
 //! Judging and building `[confinement]`.
 
-use super::build::Check;
+use super::check::Check;
 use super::raw::{At, RawConfinement, Table};
 use std::path::PathBuf;
 

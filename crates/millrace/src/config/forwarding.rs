@@ -1,11 +1,11 @@
 //! Judging and building what joins ports: `[[patch]]` and `[[bridge]]`.
 
-use super::build::{BuiltPort, BuiltPorts, Check};
-use super::ports::name;
+use super::check::Check;
+use super::ports::{BuiltPort, BuiltPorts, name};
 use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawPatch, RawStatic, Section};
-use super::{Bridge, Patch, StaticEntry, Vlan};
 use engine::forward::mac_table::MOST_STATICS;
-use settings::Problem;
+use engine::spec::{BridgeSpec, FailMode, Vlan};
+use settings::{Mac, Problem};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -13,8 +13,16 @@ use std::time::Duration;
 /// Where each port is used, by name: the place and what it is.
 type Uses<'a> = HashMap<&'a str, &'a Range<usize>>;
 
-/// Builds all patches and bridges, and says which ports are in none.
-pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> (Vec<Patch>, Vec<Bridge>) {
+/// An address, its VLAN and the port that it is behind.
+type Static = ([u8; 6], u16, String);
+
+/// Builds all patches and bridges, and says which ports are in none. `fail_mode` is that of a bridge that goes by flows.
+pub(super) fn build(
+    check: &mut Check,
+    file: &RawFile,
+    ports: &BuiltPorts,
+    fail_mode: Option<FailMode>,
+) -> (Vec<[String; 2]>, Vec<BridgeSpec>) {
     let mut uses = Uses::new();
     let patches = file.patches.iter().filter_map(|raw| patch(check, raw, ports, &mut uses)).collect();
     let mut names: HashMap<&str, &Range<usize>> = HashMap::new();
@@ -28,13 +36,14 @@ pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> (V
                     .and_at(first, "the first one"),
             );
         }
-        bridges.push(bridge(check, raw, ports, &mut uses));
+        let flows = fail_mode.filter(|_| raw.openflow.as_ref().is_some_and(|at| at.value));
+        bridges.push(BridgeSpec { flows, ..bridge(check, raw, ports, &mut uses) });
     }
     // A mapping in pass-through mode joins its ports as a patch does.
     for raw in file.mappings.iter().filter(|raw| raw.mode.as_ref().is_some_and(|m| m.value == MappingMode::PassThrough))
     {
         // Names of no port are reported with the mapping.
-        let known = |at: &&At<String>| ports.list.iter().any(|built| built.port.name == at.value);
+        let known = |at: &&At<String>| ports.list.iter().any(|built| built.spec.name == at.value);
         for at in [&raw.from, &raw.to].into_iter().filter_map(|end| end.as_ref()).filter(known) {
             join(check, ports, at, &mut uses);
         }
@@ -42,11 +51,11 @@ pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> (V
     // An unreadable list would make its ports look unused.
     let complete = file.patches.iter().all(|raw| !check.is_unread(&raw.span, "ports"))
         && file.bridges.iter().all(|raw| !check.is_unread(&raw.span, "ports"));
-    for built in ports.list.iter().filter(|built| !built.port.name.is_empty() && complete) {
-        if !uses.contains_key(built.port.name.as_str()) {
+    for built in ports.list.iter().filter(|built| !built.spec.name.is_empty() && complete) {
+        if !uses.contains_key(built.spec.name.as_str()) {
             check.warn(
                 &built.name_span,
-                format!("port `{}` is in no patch and no bridge: all that it receives is dropped", built.port.name),
+                format!("port `{}` is in no patch and no bridge: all that it receives is dropped", built.spec.name),
                 "list it in the `ports` of a [[patch]] or [[bridge]]",
             );
         }
@@ -77,7 +86,12 @@ fn join<'a, 'b>(
     Some(built)
 }
 
-fn patch<'a>(check: &mut Check, raw: &'a Section<RawPatch>, ports: &BuiltPorts, uses: &mut Uses<'a>) -> Option<Patch> {
+fn patch<'a>(
+    check: &mut Check,
+    raw: &'a Section<RawPatch>,
+    ports: &BuiltPorts,
+    uses: &mut Uses<'a>,
+) -> Option<[String; 2]> {
     let list = check.required(&raw.span, "ports", &raw.ports, "ports = [\"a\", \"b\"]")?;
     if list.len() != 2 {
         check.error(
@@ -100,10 +114,10 @@ fn patch<'a>(check: &mut Check, raw: &'a Section<RawPatch>, ports: &BuiltPorts, 
         }
     }
     let [a, b] = list.as_slice() else { return None };
-    Some(Patch { ports: [a.value.clone(), b.value.clone()] })
+    Some([a.value.clone(), b.value.clone()])
 }
 
-fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts, uses: &mut Uses<'a>) -> Bridge {
+fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts, uses: &mut Uses<'a>) -> BridgeSpec {
     let name = name(check, &raw.span, &raw.name, "bridge").value;
     let mut members: Vec<(&At<String>, &BuiltPort)> = Vec::new();
     if let Some(list) = check.required(&raw.span, "ports", &raw.ports, "ports = [\"a\", \"b\"]") {
@@ -135,13 +149,14 @@ fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts
             );
         }
     }
-    let mut seen: HashMap<(super::Mac, u16), &Range<usize>> = HashMap::new();
+    let mut seen: HashMap<([u8; 6], u16), &Range<usize>> = HashMap::new();
     let mut statics = Vec::new();
     for raw in &raw.statics {
         let Some(entry) = static_entry(check, raw, &name, &members) else { continue };
-        if let Some(first) = seen.insert((entry.mac, entry.vlan), &raw.span) {
+        let (mac, vlan, _) = entry;
+        if let Some(first) = seen.insert((mac, vlan), &raw.span) {
             check.problems.push(
-                Problem::error(&raw.span, format!("there are two static entries for {}", entry.mac), "remove one")
+                Problem::error(&raw.span, format!("there are two static entries for {}", Mac(mac)), "remove one")
                     .and_at(first, "the first one"),
             );
         }
@@ -157,13 +172,13 @@ fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts
     let ageing = check.number("ageing", &raw.ageing, &raw::AGEINGS, raw::DEFAULT_AGEING);
     let learned_limit =
         check.number("learned-limit", &raw.learned_limit, &raw::LEARNED_LIMITS, raw::DEFAULT_LEARNED_LIMIT);
-    Bridge {
+    BridgeSpec {
         name,
         ports: members.iter().map(|(at, _)| at.value.clone()).collect(),
         ageing: Duration::from_secs(ageing as u64),
         learned_limit: learned_limit as u32,
         statics,
-        openflow: raw.openflow.as_ref().is_some_and(|at| at.value),
+        flows: None,
     }
 }
 
@@ -172,7 +187,7 @@ fn static_entry(
     raw: &Section<RawStatic>,
     bridge: &str,
     members: &[(&At<String>, &BuiltPort)],
-) -> Option<StaticEntry> {
+) -> Option<Static> {
     let mac =
         check.required(&raw.span, "mac", &raw.mac, "mac = \"02:00:00:00:00:01\"").and_then(|at| check.unicast(at));
     let at = check.required(&raw.span, "port", &raw.port, "port = \"a\"")?;
@@ -185,16 +200,16 @@ fn static_entry(
         );
         return None;
     };
-    let vlan = static_vlan(check, raw, &at.value, &built.port.vlan)?;
-    Some(StaticEntry { mac: mac?, port: at.value.clone(), vlan })
+    let vlan = static_vlan(check, raw, &at.value, &built.spec.vlan)?;
+    Some((mac?.0, vlan, at.value.clone()))
 }
 
 fn static_vlan(check: &mut Check, raw: &Section<RawStatic>, port: &str, carried: &Vlan) -> Option<u16> {
     let Some(at) = raw.vlan.as_ref() else {
         return match carried {
-            Vlan::Unaware => Some(0),
+            Vlan::Ignore => Some(0),
             Vlan::Access(vid) => Some(*vid),
-            Vlan::Trunk(_) | Vlan::TrunkAll => {
+            Vlan::Trunk(_) => {
                 if !check.is_unread(&raw.span, "vlan") {
                     let message = format!("`vlan` is missing: port `{port}` is a trunk port");
                     check.error(&raw.span, message, "add `vlan = N`, one of the trunk's");
@@ -208,7 +223,7 @@ fn static_vlan(check: &mut Check, raw: &Section<RawStatic>, port: &str, carried:
         return None;
     }
     let vid = at.value as u16;
-    if *carried == Vlan::Unaware {
+    if *carried == Vlan::Ignore {
         let message = format!("port `{port}` knows nothing of VLANs");
         check.error(&at.span, message, "remove `vlan`, or give the ports of the bridge `vlan` or `trunk`");
         return None;

@@ -1,9 +1,9 @@
 //! Judging and building `[[mapping]]`: which physical port receives into which guest's buffers.
 
-use super::build::{BuiltPort, BuiltPorts, Check};
-use super::raw::{At, COPY_BREAKS, MappingMode, MappingSteering, Mode, RawFile, RawMapping, Section, Several};
-use super::{Bridge, Driver, Mapping, Patch, Vlan};
-use engine::spec::{MOST_STEERED, Tenancy};
+use super::check::Check;
+use super::ports::{BuiltPort, BuiltPorts};
+use super::raw::{At, COPY_BREAKS, MappingMode, MappingSteering, RawFile, RawMapping, Section, Several};
+use engine::spec::{BridgeSpec, Driver, MOST_STEERED, MappingSpec, Tenancy, Vlan, XdpMode};
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,16 +13,16 @@ pub(super) fn build(
     check: &mut Check,
     file: &RawFile,
     ports: &BuiltPorts,
-    (patches, bridges): (&mut Vec<Patch>, &[Bridge]),
-) -> Vec<Mapping> {
+    (patches, bridges): (&mut Vec<[String; 2]>, &[BridgeSpec]),
+) -> Vec<MappingSpec> {
     let mut uses = HashMap::new();
     let built = file.mappings.iter().filter_map(|raw| {
         let (from_end, to_end) = ends(check, raw, ports, &mut uses)?;
-        let (from, to) = (from_end.port.name.clone(), to_end.port.name.clone());
+        let (from, to) = (from_end.spec.name.clone(), to_end.spec.name.clone());
         let pass_through = raw.mode.as_ref().is_some_and(|at| at.value == MappingMode::PassThrough);
         let tenancy = if pass_through {
             nobody_else(check, raw);
-            patches.push(Patch { ports: [from.clone(), to.clone()] });
+            patches.push([from.clone(), to.clone()]);
             Tenancy::Trust(Vec::new())
         } else if let Some(bridge) = bridges.iter().find(|b| b.ports.contains(&from) && b.ports.contains(&to)) {
             tenancy(check, raw, ports, bridge, (from_end, to_end))
@@ -36,7 +36,7 @@ pub(super) fn build(
         };
         let copy_break = check.number("copy-break", &raw.copy_break, &COPY_BREAKS, 0) as u32;
         let copy_break = raw.copy_break.as_ref().map(|_| copy_break);
-        Some(Mapping { from, to, pass_through, tenancy, copy_break })
+        Some(MappingSpec { from, to, pass_through, tenancy, copy_break })
     });
     built.collect()
 }
@@ -76,7 +76,7 @@ fn tenancy(
     check: &mut Check,
     raw: &RawMapping,
     ports: &BuiltPorts,
-    bridge: &Bridge,
+    bridge: &BridgeSpec,
     ends: (&BuiltPort, &BuiltPort),
 ) -> Tenancy {
     if let (Some(trust), Some(steering)) = (raw.trust.as_ref(), raw.steering.as_ref()) {
@@ -111,13 +111,13 @@ fn steerable(
     check: &mut Check,
     span: &Range<usize>,
     ports: &BuiltPorts,
-    bridge: &Bridge,
+    bridge: &BridgeSpec,
     (from, to): (&BuiltPort, &BuiltPort),
 ) {
-    let (from, to) = (&from.port, &to.port);
+    let (from, to) = (&from.spec, &to.spec);
     let given = "let the NIC steer and say steering = \"given\", or use `trust`";
     match from.driver {
-        Driver::AfXdp { mode: Mode::ZeroCopy, .. } => check.error(
+        Driver::AfXdp { mode: XdpMode::ZeroCopy, .. } => check.error(
             span,
             format!("port `{}` is in zero-copy mode: the NIC fills buffers before the switch can steer", from.name),
             format!("set mode = \"copy\" there, {given}"),
@@ -125,12 +125,12 @@ fn steerable(
         Driver::AfXdp { .. } => {}
         _ => check.error(span, format!("port `{}` is no af_xdp port: the switch cannot steer there", from.name), given),
     }
-    let aware = |name: &String| ports.list.iter().any(|p| p.port.name == *name && p.port.vlan != Vlan::Unaware);
+    let aware = |name: &String| ports.list.iter().any(|p| p.spec.name == *name && p.spec.vlan != Vlan::Ignore);
     if bridge.ports.iter().any(aware) {
         let message = format!("bridge `{}` keeps VLANs apart, and steering by MAC address does not", bridge.name);
         check.error(span, message, given);
     }
-    match bridge.statics.iter().filter(|entry| entry.port == to.name).count() {
+    match bridge.statics.iter().filter(|(.., port)| *port == to.name).count() {
         0 => check.error(
             span,
             format!("bridge `{}` does not say which addresses `{}` has", bridge.name, to.name),
@@ -162,8 +162,8 @@ fn end<'a, 'b>(
         );
         return None;
     }
-    if !fits(&built.port.driver) {
-        let help = match built.port.driver {
+    if !fits(&built.spec.driver) {
+        let help = match built.spec.driver {
             Driver::VhostUser { .. } => "join two guests by a [[patch]], which copies each frame once",
             _ => "name a port with that driver",
         };
@@ -189,7 +189,7 @@ mod tests {
              [[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n{rest}"
         );
         let parsed = Config::parse(Path::new("m.toml"), &text);
-        parsed.map(|(config, _)| config.mappings[0].tenancy.clone()).map_err(|report| report.to_string())
+        parsed.map(|(config, _)| config.spec.mappings[0].tenancy.clone()).map_err(|report| report.to_string())
     }
 
     const XDP: &str = "driver = \"af_xdp\"\ninterface = \"eth1\"";

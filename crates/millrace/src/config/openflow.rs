@@ -1,10 +1,9 @@
 //! Judging and building `[openflow]`, and which bridge goes by it.
 
-use super::build::Check;
-
+use super::check::Check;
 use super::raw::{At, RawFile};
-use super::{ListenAddress, Mac, Openflow};
-use settings::Problem;
+use super::{ListenAddress, Openflow};
+use settings::{Mac, Problem};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
@@ -45,13 +44,11 @@ pub(super) fn build(check: &mut Check, file: &RawFile, control: &Path) -> Option
         let span = lists.iter().find_map(|(_, list)| list.as_ref()).map_or(&section.span, |list| &list.span);
         check.error(span, "controllers have no way to the switch", "add `listen = [\"127.0.0.1:6653\"]`");
     }
-    let fail_mode = section.fail_mode.as_ref().map(|at| at.value).unwrap_or_default();
-    let relay = section.relay.as_ref().filter(|at| at.value);
-    if let Some(at) = relay.filter(|_| file.aggregation.is_none()) {
+    if let Some(at) = section.relay.as_ref().filter(|at| at.value && file.aggregation.is_none()) {
         let help = "remove `relay`, or add [aggregation]";
         check.error(&at.span, "there is no aggregation table to relay flows for", help);
     }
-    Some(Openflow { listen, controllers, fail_mode, relay: relay.is_some(), datapath_id })
+    Some(Openflow { listen, controllers, datapath_id })
 }
 
 /// The bridges with `openflow`: where that is written, and their names.

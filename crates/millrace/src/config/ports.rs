@@ -1,15 +1,57 @@
 //! Judging and building the `[[port]]` sections.
 
-use super::access;
-use super::build::{BuiltPort, BuiltPorts, Check};
+use super::check::Check;
 use super::options::{Driver as Kind, drivers_of};
-use super::raw::{self, At, Field, Queues, RawFault, RawPort, Section, Several, VIDS};
+use super::raw::{self, At, Field, Mode, Queues, RawFault, RawPort, Section, Several, VIDS};
 use super::reach::Purpose;
 use super::value::{is_interface_name, is_name};
-use super::{Driver, Fault, Mac, Mode, Pace, Port, Vlan, vxlan};
-use settings::Problem;
+use super::{access, vxlan};
+use engine::spec::{self, Analysis, Driver, Faults, Pace, PortSpec, Vlan, XdpMode};
+use settings::{Mac, Problem};
 use std::collections::HashMap;
 use std::ops::Range;
+
+/// The ports that were built, with what the check of the rest needs of them.
+pub(super) struct BuiltPorts {
+    /// In the order of the file.
+    pub list: Vec<BuiltPort>,
+    /// Place in `list` by name.
+    pub by_name: HashMap<String, usize>,
+}
+
+/// One of them.
+pub(super) struct BuiltPort {
+    /// The port.
+    pub spec: PortSpec,
+    /// Where its name is written.
+    pub name_span: Range<usize>,
+    /// Where its VLAN option is written, if it has one.
+    pub vlan_span: Option<Range<usize>>,
+    /// Where it says that it aggregates, if it does.
+    pub aggregate_span: Option<Range<usize>>,
+    /// Where its section starts.
+    pub table: Range<usize>,
+}
+
+impl BuiltPorts {
+    pub fn into_specs(self) -> Vec<PortSpec> {
+        self.list.into_iter().map(|built| built.spec).collect()
+    }
+
+    /// The port called `name`; reports if there is none.
+    pub fn find(&self, check: &mut Check, name: &str, span: &Range<usize>) -> Option<&BuiltPort> {
+        if let Some(&index) = self.by_name.get(name) {
+            return Some(&self.list[index]);
+        }
+        let known = self.list.iter().map(|built| built.spec.name.as_str());
+        let help = match settings::closest(name, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("add a [[port]] with name = \"{name}\", or name an existing port"),
+        };
+        check.error(span, format!("there is no port `{name}`"), help);
+        None
+    }
+}
 
 /// Builds all ports.
 pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>]) -> BuiltPorts {
@@ -29,7 +71,7 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>]) -> BuiltPorts {
                 .and_at(first, "already used here"),
             );
         }
-        let port = port(check, at, &name.value);
+        let spec = port(check, at, &name.value);
         if let Some(&first) = built.by_name.get(&name.value) {
             let first: &BuiltPort = &built.list[first];
             check.problems.push(
@@ -40,7 +82,7 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>]) -> BuiltPorts {
             built.by_name.insert(name.value.clone(), built.list.len());
         }
         built.list.push(BuiltPort {
-            port,
+            spec,
             name_span: name.span,
             vlan_span: at.vlan.as_ref().map(|at| &at.span).or(at.trunk.as_ref().map(|at| &at.span)).cloned(),
             aggregate_span: at.aggregate.as_ref().filter(|at| at.value).map(|at| at.span.clone()),
@@ -65,19 +107,20 @@ pub(super) fn name(check: &mut Check, table: &Range<usize>, field: &Field<String
     at.clone()
 }
 
-fn port(check: &mut Check, raw: &Section<RawPort>, name: &str) -> Port {
+fn port(check: &mut Check, raw: &Section<RawPort>, name: &str) -> PortSpec {
     let kind = check.required(&raw.span, "driver", &raw.driver, "driver = \"vhost-user\"").map(|at| at.value);
     if let Some(kind) = kind {
         foreign_options(check, raw, kind);
     }
-    Port {
+    PortSpec {
         name: name.to_owned(),
         driver: driver(check, raw, kind.unwrap_or(Kind::Sink), name),
         vlan: vlan(check, raw),
+        record: raw.record_to.as_ref().map(|at| check.written_file(at)),
+        fault: raw.fault.as_ref().map(|raw| faults(check, raw)),
         aggregate: raw.aggregate.as_ref().is_some_and(|at| at.value),
         vxlan: vxlan::build(check, raw, kind),
-        fault: raw.fault.as_ref().map(|raw| fault(check, raw)),
-        record_to: raw.record_to.as_ref().map(|at| check.written_file(at)),
+        analysis: Analysis::default(),
     }
 }
 
@@ -128,7 +171,7 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
             let mode = mode(check, raw, kind, &[Mode::Server, Mode::Client]);
             Driver::VhostUser {
                 socket: socket(check, raw, mode),
-                mode,
+                mode: side(mode),
                 access: access::build(check, raw, mode),
                 queues: given_queues(check, raw),
                 any_memory: raw.memory.as_ref().is_some_and(|at| at.value == raw::MemoryKind::Any),
@@ -138,30 +181,34 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
             let mode = mode(check, raw, kind, &[Mode::Client, Mode::Server]);
             Driver::VirtioUser {
                 socket: socket(check, raw, mode),
-                mode,
+                mode: side(mode),
                 queues: queues(check, raw, kind),
-                queue_size: queue_size(check, raw, raw::DEFAULT_QUEUE_SIZE),
+                queue_sizes: queue_size(check, raw, raw::DEFAULT_QUEUE_SIZE).into(),
                 packed: raw.packed.as_ref().is_some_and(|at| at.value),
             }
         }
         Kind::Tap => Driver::Tap {
             interface: raw.interface.as_ref().map(|at| interface(check, at)),
-            mtu: check.number("mtu", &raw.mtu, &raw::MTUS, raw::DEFAULT_MTU) as u16,
+            mtu: Some(check.number("mtu", &raw.mtu, &raw::MTUS, raw::DEFAULT_MTU) as u32),
             queues: queues(check, raw, kind),
         },
-        Kind::AfPacket => Driver::AfPacket { interface: existing_interface(check, raw) },
+        Kind::AfPacket => Driver::AfPacket { interface: existing_interface(check, raw), queues: 1 },
         Kind::AfXdp => Driver::AfXdp {
             interface: existing_interface(check, raw),
             queues: queues(check, raw, kind),
-            mode: mode(check, raw, kind, &[Mode::Auto, Mode::ZeroCopy, Mode::Copy]),
+            mode: match mode(check, raw, kind, &[Mode::Auto, Mode::ZeroCopy, Mode::Copy]) {
+                Mode::ZeroCopy => XdpMode::ZeroCopy,
+                Mode::Copy => XdpMode::Copy,
+                _ => XdpMode::Auto,
+            },
             queue_size: queue_size(check, raw, raw::DEFAULT_XDP_QUEUE_SIZE),
         },
         Kind::Pcap => pcap(check, raw),
         Kind::Generator => Driver::Generator {
-            size: check.number("size", &raw.size, &raw::FRAME_SIZES, raw::DEFAULT_FRAME_SIZE) as u16,
+            size: check.number("size", &raw.size, &raw::FRAME_SIZES, raw::DEFAULT_FRAME_SIZE) as u32,
             pace: pace(check, raw),
             frames: limit(check, "frames", &raw.frames),
-            mac: mac(check, &raw.mac, name),
+            mac: Some(mac(check, &raw.mac, name).0),
         },
         Kind::Sink => Driver::Sink,
     }
@@ -183,11 +230,8 @@ fn queues(check: &mut Check, raw: &RawPort, kind: Kind) -> u16 {
 }
 
 /// A number of frames, where 0 stands for no limit.
-fn limit(check: &mut Check, key: &str, field: &Field<i64>) -> Option<u64> {
-    match check.number(key, field, &(0..i64::MAX), 0) {
-        0 => None,
-        number => Some(number as u64),
-    }
+fn limit(check: &mut Check, key: &str, field: &Field<i64>) -> u64 {
+    check.number(key, field, &(0..i64::MAX), 0) as u64
 }
 
 fn pace(check: &mut Check, raw: &RawPort) -> Pace {
@@ -207,6 +251,11 @@ fn mode(check: &mut Check, raw: &RawPort, kind: Kind, known: &[Mode]) -> Mode {
         );
     }
     at.value
+}
+
+/// Who listens on a socket.
+fn side(mode: Mode) -> spec::Mode {
+    if mode == Mode::Server { spec::Mode::Server } else { spec::Mode::Client }
 }
 
 fn queue_size(check: &mut Check, raw: &RawPort, default: i64) -> u16 {
@@ -293,8 +342,8 @@ fn vlan(check: &mut Check, raw: &RawPort) -> Vlan {
         return Vlan::Access(check.number("vlan", &raw.vlan, &VIDS, VIDS.start) as u16);
     }
     match raw.trunk.as_ref().map(|at| (&at.value, &at.span)) {
-        None => Vlan::Unaware,
-        Some((Several::All, _)) => Vlan::TrunkAll,
+        None => Vlan::Ignore,
+        Some((Several::All, _)) => Vlan::Trunk(Vec::new()),
         Some((Several::List(list), span)) => {
             if list.is_empty() {
                 check.error(span, "the trunk carries no VLAN", "list its VLANs, or write trunk = \"all\"");
@@ -320,7 +369,7 @@ fn trunk(check: &mut Check, list: &[At<i64>]) -> Vec<u16> {
     vids
 }
 
-fn fault(check: &mut Check, raw: &RawFault) -> Fault {
+fn faults(check: &mut Check, raw: &RawFault) -> Faults {
     let mut probability = |key: &str, field: &Field<f64>| {
         let Some(at) = field.as_ref() else { return 0.0 };
         if !(0.0..=1.0).contains(&at.value) {
@@ -334,5 +383,5 @@ fn fault(check: &mut Check, raw: &RawFault) -> Fault {
     };
     let (drop, corrupt) = (probability("drop", &raw.drop), probability("corrupt", &raw.corrupt));
     let delay = raw.delay.as_ref().and_then(|at| check.time("delay", at)).unwrap_or_default();
-    Fault { drop, corrupt, delay, seed: check.number("seed", &raw.seed, &(0..i64::MAX), 1) as u64 }
+    Faults { drop, corrupt, delay, seed: check.number("seed", &raw.seed, &(0..i64::MAX), 1) as u64 }
 }

@@ -3,7 +3,8 @@
 //! A directory is told by its device and inode, not by its name, as landlock tells it (kernel
 //! Documentation/userspace-api/landlock.rst): what is beneath it, by whatever name, can be reached.
 
-use super::{Config, Driver, ListenAddress, Mode};
+use super::{Config, ListenAddress};
+use engine::spec::{Driver, Mode};
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::io;
@@ -77,7 +78,7 @@ impl Reach {
                 reach.controllers.push(address.port());
             }
         }
-        for port in &config.ports {
+        for port in &config.spec.ports {
             match &port.driver {
                 Driver::VhostUser { socket, mode: Mode::Server, .. }
                 | Driver::VirtioUser { socket, mode: Mode::Server, .. } => reach.grant(parent(socket), Purpose::Create),
@@ -87,7 +88,7 @@ impl Reach {
                 }
                 _ => {}
             }
-            port.record_to.iter().for_each(|path| reach.file(path, Purpose::Create));
+            port.record.iter().for_each(|path| reach.file(path, Purpose::Create));
         }
         for path in &config.confinement.directories {
             let is_directory = fs::metadata(path).and_then(|meta| match meta.is_dir() {

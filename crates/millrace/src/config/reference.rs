@@ -148,7 +148,7 @@ mod tests {
         let (config, warnings) =
             Config::parse(Path::new("example.toml"), EXAMPLE).unwrap_or_else(|report: Report| panic!("{report}"));
         assert!(warnings.is_empty(), "{warnings}");
-        assert_eq!(config.ports.len(), 5);
+        assert_eq!(config.spec.ports.len(), 5);
     }
 
     #[test]

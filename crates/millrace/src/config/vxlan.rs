@@ -1,14 +1,13 @@
 //! Judging and building `[port.vxlan]`: the tunnel that ends at a port.
 
-use super::Mac;
-use super::build::Check;
+use super::check::Check;
 use super::options::Driver as Kind;
 use super::raw::{self, At, Field, RawPort, RawTunnelEnd, RawVxlan, Table};
 use paflow::outer::Addresses;
 use paflow::table::key::VXLAN_PORT;
 use paflow::vxlan::{End, Endpoints};
-use settings::Problem;
 use settings::aggregation::{HOP_LIMIT, checksum, station};
+use settings::{Mac, Problem};
 use std::net::IpAddr;
 use std::ops::Range;
 

@@ -1,8 +1,9 @@
 //! Judging and building the `[[worker]]` sections.
 
-use super::build::{BuiltPort, BuiltPorts, Check};
-use super::raw::{At, RawWorker, Section};
-use super::{QueueId, Worker};
+use super::check::Check;
+use super::ports::{BuiltPort, BuiltPorts};
+use super::raw::{self, At, RawWorker, Section};
+use engine::spec::{Idle, WorkerSpec};
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,9 +11,12 @@ use std::ops::Range;
 /// CPU numbers that `cpu_set_t` can hold (CPU_SET(3)).
 const CPUS: Range<i64> = 0..1024;
 
-/// Builds all workers.
-pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &BuiltPorts) -> Vec<Worker> {
-    let mut polled: HashMap<QueueId, &Range<usize>> = HashMap::new();
+/// Builds all workers: one, if there is no section.
+pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &BuiltPorts) -> Vec<WorkerSpec> {
+    if raw.is_empty() {
+        return vec![WorkerSpec::default()];
+    }
+    let mut polled: HashMap<(&str, usize), &Range<usize>> = HashMap::new();
     let mut cpus: HashMap<i64, &Range<usize>> = HashMap::new();
     let mut workers = Vec::new();
     for raw in raw {
@@ -27,48 +31,44 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &Built
         });
         let mut queues = Vec::new();
         for at in raw.ports.iter().flat_map(|list| &list.value) {
-            for queue in resolve(check, at, ports) {
-                if let Some(first) = polled.insert(queue.clone(), &at.span) {
-                    check.problems.push(
-                        Problem::error(
-                            &at.span,
-                            format!("queue {}.{} already has a worker", queue.port, queue.queue),
-                            "name it once only",
-                        )
-                        .and_at(first, "named here"),
-                    );
+            let Some((port, numbers)) = named(check, at, ports) else { continue };
+            for queue in numbers {
+                if let Some(first) = polled.insert((port, queue), &at.span) {
+                    let message = format!("queue {port}.{queue} already has a worker");
+                    let problem = Problem::error(&at.span, message, "name it once only").and_at(first, "named here");
+                    check.problems.push(problem);
                     continue;
                 }
-                queues.push(queue);
+                queues.push((port.to_owned(), Some(queue)));
             }
         }
-        let idle = raw.idle.as_ref().map(|at| at.value).unwrap_or_default();
+        let idle = match raw.idle.as_ref().map(|at| at.value).unwrap_or_default() {
+            raw::Idle::Poll => Idle::Poll,
+            raw::Idle::Backoff => Idle::Backoff,
+            raw::Idle::Sleep => Idle::Sleep,
+        };
         let patience = raw.patience.as_ref().and_then(|at| check.time("patience", at));
-        workers.push(Worker { cpu, idle, patience, queues });
+        workers.push(WorkerSpec { cpu, idle, patience, queues });
     }
     workers
 }
 
-/// The queues that `"a"` or `"a.1"` names.
-fn resolve(check: &mut Check, at: &At<String>, ports: &BuiltPorts) -> Vec<QueueId> {
+/// The port of `"a"` or `"a.1"`, and the queues of it that this names.
+fn named<'a>(check: &mut Check, at: &'a At<String>, ports: &BuiltPorts) -> Option<(&'a str, Range<usize>)> {
     let (name, number) = match at.split_once('.') {
         None => (at.as_str(), None),
         Some((name, number)) => (name, Some(number)),
     };
-    let Some(BuiltPort { port, .. }) = ports.find(check, name, &at.span) else { return Vec::new() };
-    let queue = |number| QueueId { port: name.to_owned(), queue: number };
-    let Some(number) = number else {
-        return (0..port.queues()).map(queue).collect();
-    };
-    match number.parse::<u16>() {
-        Ok(number) if number < port.queues() => vec![queue(number)],
-        _ => {
-            let help = match port.queues() {
-                1 => format!("its only queue is `{name}.0`"),
-                count => format!("its queues are `{name}.0` to `{name}.{}`", count - 1),
-            };
-            check.error(&at.span, format!("port `{name}` has no queue `{number}`"), help);
-            Vec::new()
-        }
+    let BuiltPort { spec, .. } = ports.find(check, name, &at.span)?;
+    let count = spec.driver.queues();
+    let Some(number) = number else { return Some((name, 0..count)) };
+    if let Some(queue) = number.parse().ok().filter(|&queue| queue < count) {
+        return Some((name, queue..queue + 1));
     }
+    let help = match count {
+        1 => format!("its only queue is `{name}.0`"),
+        _ => format!("its queues are `{name}.0` to `{name}.{}`", count - 1),
+    };
+    check.error(&at.span, format!("port `{name}` has no queue `{number}`"), help);
+    None
 }

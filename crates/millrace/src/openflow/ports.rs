@@ -1,9 +1,9 @@
 //! Ports of the switch as controllers see them.
 
-use crate::config::Mac;
 use engine::drops::is_at_destination;
 use engine::stats::{PortStats, QueueStats, Snapshot};
 use openflow::{Millis, Switch};
+use settings::Mac;
 use std::collections::HashMap;
 
 /// The ports that controllers know of: those of the bridge that goes by flows, or if there is none, all.

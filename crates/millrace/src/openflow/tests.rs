@@ -1,7 +1,6 @@
 //! `ovs-ofctl`, against the channel over TCP and a unix socket.
 
 use super::*;
-use crate::config::FailMode;
 use engine::stats::{AggregationStats, PortStats, QueueStats};
 use std::os::fd::AsFd;
 use std::process::Command;
@@ -54,7 +53,7 @@ impl Datapath for Recorder {
 }
 
 fn config(listen: Vec<ListenAddress>) -> Openflow {
-    Openflow { listen, controllers: Vec::new(), fail_mode: FailMode::Standalone, relay: false, datapath_id: 0x1234 }
+    Openflow { listen, controllers: Vec::new(), datapath_id: 0x1234 }
 }
 
 /// Runs `ovs-ofctl -O OpenFlow13 COMMAND SWITCH ARGUMENTS`: whether it went well, and what it said.

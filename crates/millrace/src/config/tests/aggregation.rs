@@ -13,18 +13,15 @@ next-hop = [{{nfi=7, mac='02:00:00:00:00:02', ip='192.0.2.2'}},
 flow = [{{sc=100, nfi=7}}, {{sc=4094, nfi=20000}}]
 "
     ));
-    let aggregation = config.aggregation.unwrap();
-    assert_eq!((aggregation.mtu, aggregation.udp_port), (1500, 50_261));
-    assert_eq!(aggregation.transport, Transport::Udp);
-    let ports: Vec<u16> = aggregation.next_hops.iter().map(|hop| hop.source_port).collect();
-    assert_eq!(ports, [49_159, 1000]);
-    assert_eq!(aggregation.flows, [Flow { sc: 100, nfi: 7 }, Flow { sc: 4094, nfi: 20_000 }]);
-    let checksums = aggregation.next_hops.iter().map(|hop| match aggregation.route(hop).carrier {
-        paflow::outer::Carrier::Udp(tunnel) => tunnel.checksum,
+    let aggregation = config.spec.aggregation.unwrap();
+    assert_eq!((aggregation.mtu, aggregation.receiver.udp_port), (1500, Some(50_261)));
+    assert_eq!(aggregation.flows, [(100, 7), (4094, 20_000)]);
+    let hops = aggregation.next_hops.iter().map(|hop| match hop.route.carrier {
+        paflow::outer::Carrier::Udp(tunnel) => (tunnel.source_port, tunnel.checksum),
         other => panic!("{other:?}"),
     });
-    assert!(checksums.eq([paflow::outer::Checksum::Zero, paflow::outer::Checksum::Computed]));
-    assert!(config.ports[0].aggregate && !config.ports[1].aggregate);
+    assert!(hops.eq([(49_159, paflow::outer::Checksum::Zero), (1000, paflow::outer::Checksum::Computed)]));
+    assert!(config.spec.ports[0].aggregate && !config.spec.ports[1].aggregate);
 }
 
 #[test]
@@ -72,5 +69,5 @@ fn aggregation_is_judged() {
     assert!(found[0].starts_with("6:11: several ports aggregate, and packets that leave by any of them"), "{found:#?}");
     let chains =
         format!("{NETWORK}[aggregation]\n{own}service-chain-id='vni'\nnext-hop=[{hop}]\nflow=[{{sc=70000, nfi=7}}]");
-    assert_eq!(valid(&chains).aggregation.unwrap().flows[0].sc, 70_000);
+    assert_eq!(valid(&chains).spec.aggregation.unwrap().flows[0].0, 70_000);
 }

@@ -5,6 +5,10 @@ mod openflow;
 mod vxlan;
 
 use super::*;
+use engine::spec::{
+    Access, BridgeSpec, Driver, FailMode, Faults, Idle, Mode, Pace, PortSpec, QueueSizes, WorkerSpec, XdpMode,
+};
+use std::time::Duration;
 
 fn parse(text: &str) -> Result<(Config, Report), Report> {
     Config::parse(Path::new("/etc/m.toml"), text)
@@ -51,20 +55,12 @@ fn a_small_file_gets_all_defaults() {
         queues: None,
         any_memory: false,
     };
-    let b =
-        Driver::VirtioUser { socket: "/b.sock".into(), mode: Mode::Client, queues: 1, queue_size: 256, packed: false };
-    let port = |name: &str, driver| Port {
-        name: name.into(),
-        driver,
-        vlan: Vlan::Unaware,
-        aggregate: false,
-        vxlan: None,
-        fault: None,
-        record_to: None,
-    };
-    assert_eq!(config.ports, [port("a", a), port("b", b)]);
-    assert_eq!(config.patches, [Patch { ports: ["a".into(), "b".into()] }]);
-    assert_eq!(config.workers, [Worker { cpu: None, idle: Idle::Backoff, patience: None, queues: vec![] }]);
+    let queue_sizes = QueueSizes::from(256);
+    let b = Driver::VirtioUser { socket: "/b.sock".into(), mode: Mode::Client, queues: 1, queue_sizes, packed: false };
+    assert_eq!(config.spec.ports, [PortSpec::new("a", a), PortSpec::new("b", b)]);
+    assert_eq!(config.spec.patches, [["a".to_owned(), "b".to_owned()]]);
+    let worker = WorkerSpec { cpu: None, idle: Idle::Backoff, patience: None, queues: vec![] };
+    assert_eq!(config.spec.workers, [worker]);
     assert_eq!(config.control, Path::new("/etc/c.sock"));
     assert_eq!(config.metrics, None);
 }
@@ -83,26 +79,23 @@ fn every_driver_takes_its_options() {
         ]
         "#,
     );
-    let drivers: Vec<&Driver> = config.ports.iter().map(|port| &port.driver).collect();
-    assert_eq!(*drivers[0], Driver::Tap { interface: Some("t0".into()), mtu: 9000, queues: 2 });
+    let drivers: Vec<&Driver> = config.spec.ports.iter().map(|port| &port.driver).collect();
+    assert_eq!(*drivers[0], Driver::Tap { interface: Some("t0".into()), mtu: Some(9000), queues: 2 });
     let (replay, record) = (Some("/etc/in.pcap".into()), Some("/etc/out.pcap".into()));
-    assert_eq!(*drivers[1], Driver::Pcap { replay, record, repeat: true, pace: Pace { rate: Some(9), burst: 8 } });
-    let mac = Mac([2, 0, 0, 0, 0, 1]);
-    assert_eq!(
-        *drivers[2],
-        Driver::Generator { size: 60, pace: Pace { rate: Some(1000), burst: 1 }, frames: Some(5), mac }
-    );
-    let fault = Fault { drop: 1.0, corrupt: 0.5, delay: Duration::from_millis(5), seed: 7 };
-    assert_eq!(config.ports[5].fault, Some(fault));
+    assert_eq!(*drivers[1], Driver::Pcap { replay, record, repeat: true, pace: Pace { rate: 9, burst: 8 } });
+    let mac = Some([2, 0, 0, 0, 0, 1]);
+    assert_eq!(*drivers[2], Driver::Generator { size: 60, pace: Pace { rate: 1000, burst: 1 }, frames: 5, mac });
+    let fault = Faults { drop: 1.0, corrupt: 0.5, delay: Duration::from_millis(5), seed: 7 };
+    assert_eq!(config.spec.ports[5].fault, Some(fault));
     let xdp = |interface: &str, queues, mode, queue_size| Driver::AfXdp {
         interface: interface.into(),
         queues,
         mode,
         queue_size,
     };
-    assert_eq!(*drivers[3], xdp("eth2", 2, Mode::ZeroCopy, 512));
-    assert_eq!(*drivers[4], xdp("eth3", 1, Mode::Auto, 1024));
-    assert_eq!(config.ports[1].record_to, Some("/etc/all.pcap".into()));
+    assert_eq!(*drivers[3], xdp("eth2", 2, XdpMode::ZeroCopy, 512));
+    assert_eq!(*drivers[4], xdp("eth3", 1, XdpMode::Auto, 1024));
+    assert_eq!(config.spec.ports[1].record, Some("/etc/all.pcap".into()));
 }
 
 #[test]
@@ -334,7 +327,7 @@ fn who_may_connect_is_judged() {
         }
     }
     let text = "port = [{name='a', driver='vhost-user', socket='a', socket-mode='0620', socket-owner='7'}]";
-    let driver = Config::parse(Path::new("/etc/m.toml"), text).unwrap().0.ports.remove(0).driver;
+    let driver = Config::parse(Path::new("/etc/m.toml"), text).unwrap().0.spec.ports.remove(0).driver;
     let Driver::VhostUser { access, .. } = driver else { panic!("{driver:?}") };
     assert_eq!(access, Access { mode: Some(0o620), owner: Some(7), group: None });
 }
@@ -378,7 +371,7 @@ fn static_entries_are_as_many_as_a_bridge_has_room_for() {
         format!("{TWO}bridge = [{{name='x', ports=['a', 'b'], static=[{}]}}]", entries.join(", "))
     };
     let (config, _) = parse(&with(4096)).unwrap();
-    assert_eq!((config.bridges[0].statics.len(), config.bridges[0].learned_limit), (4096, 4096));
+    assert_eq!((config.spec.bridges[0].statics.len(), config.spec.bridges[0].learned_limit), (4096, 4096));
     let found = problems(&with(4097));
     let expected = "bridge `x` has 4097 static entries; a bridge has room for 4096";
     assert!(found.len() == 1 && found[0].contains(expected), "{found:#?}");
@@ -408,8 +401,8 @@ fn vlans_belong_on_bridges_whose_ports_all_have_them() {
     let bridge = |entry: &str| {
         format!("{ports}bridge = [{{name='x', ports=['a', 'c'], static=[{{mac='02:00:00:00:00:01', {entry}}}]}}]")
     };
-    assert_eq!(valid(&bridge("port='a'")).bridges[0].statics[0].vlan, 10);
-    assert_eq!(valid(&bridge("port='c', vlan=20")).bridges[0].statics[0].vlan, 20);
+    assert_eq!(valid(&bridge("port='a'")).spec.bridges[0].statics[0].1, 10);
+    assert_eq!(valid(&bridge("port='c', vlan=20")).spec.bridges[0].statics[0].1, 20);
     for (entry, expected) in [
         ("port='c'", "2:48: `vlan` is missing: port `c` is a trunk port; "),
         ("port='c', vlan=30", "2:89: port `c` does not carry VLAN 30; "),
@@ -439,9 +432,8 @@ fn workers_are_judged() {
     }
 
     let config = valid(&format!("{ports}worker = [{{ports=['a.1', 'c']}}, {{idle='sleep', patience='5us'}}]"));
-    assert_eq!(config.workers[1].patience, Some(Duration::from_micros(5)));
-    let queue = |port: &str, queue| QueueId { port: port.into(), queue };
-    assert_eq!(config.workers[0].queues, [queue("a", 1), queue("c", 0)]);
+    assert_eq!(config.spec.workers[1].patience, Some(Duration::from_micros(5)));
+    assert_eq!(config.spec.workers[0].queues, [("a".into(), Some(1)), ("c".into(), Some(0))]);
 }
 
 #[test]

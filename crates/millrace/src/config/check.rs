@@ -1,0 +1,166 @@
+//! Collects the problems of a configuration while its parts are built.
+
+use super::ListenAddress;
+use super::raw::At;
+use super::reach::{Purpose, Reach};
+use settings::{Judge, Problem};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut, Range};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// `sun_path` holds 108 bytes, the last of which is the terminating NUL (unix(7)).
+const SOCKET_PATH_LIMIT: usize = 107;
+
+/// A part that has a problem is built all the same, with some value in its place, so that the parts that refer to it can be
+/// checked as well.
+pub(super) struct Check<'r> {
+    pub(super) directory: PathBuf,
+    reach: Option<&'r Reach>,
+    judge: Judge,
+    /// Unix sockets that this configuration creates.
+    listeners: HashMap<PathBuf, Range<usize>>,
+    /// Capture files that it writes.
+    written: HashMap<PathBuf, Range<usize>>,
+}
+
+impl Deref for Check<'_> {
+    type Target = Judge;
+
+    fn deref(&self) -> &Judge {
+        &self.judge
+    }
+}
+
+impl DerefMut for Check<'_> {
+    fn deref_mut(&mut self) -> &mut Judge {
+        &mut self.judge
+    }
+}
+
+/// Longest time that can be told. A frame that is held keeps a guest's buffer: more than this is a mistake.
+const LONGEST: Duration = Duration::from_secs(10);
+
+impl<'r> Check<'r> {
+    /// Paths are relative to `directory`; `reach` is that of the switch that runs, if one does and is confined.
+    pub(super) fn new(directory: PathBuf, reach: Option<&'r Reach>, judge: Judge) -> Check<'r> {
+        Check { directory, reach, judge, listeners: HashMap::new(), written: HashMap::new() }
+    }
+
+    /// All problems.
+    pub(super) fn into_problems(self) -> Vec<Problem> {
+        self.judge.problems
+    }
+
+    /// A time, if it is one.
+    pub(super) fn time(&mut self, key: &str, at: &At<String>) -> Option<Duration> {
+        match humantime::parse_duration(at) {
+            Ok(time) if time <= LONGEST => return Some(time),
+            Ok(_) => self.error(&at.span, format!("`{key}` cannot be {}", at.value), "give at most \"10s\""),
+            Err(_) => self.error(
+                &at.span,
+                format!("`{}` is not a time", at.value),
+                "give a number and a unit: \"5ms\", \"250us\" or \"1s\"",
+            ),
+        }
+        None
+    }
+
+    /// The address of a service that has no authentication; `usual` is its usual port.
+    pub fn listen(&mut self, listen: &At<String>, usual: u16) -> Option<ListenAddress> {
+        if let Some(path) = listen.strip_prefix("unix:") {
+            let at = At { value: path.to_owned(), span: listen.span.clone() };
+            return Some(ListenAddress::Unix(self.socket(&at, true)));
+        }
+        match listen.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Some(ListenAddress::Tcp(address)),
+            Ok(address) => {
+                self.error(
+                    &listen.span,
+                    format!("{} is not a loopback address", address.ip()),
+                    format!(
+                        "the endpoint has no authentication: listen on \"127.0.0.1:{}\" and let a proxy or a local \
+                         agent carry it further",
+                        address.port()
+                    ),
+                );
+                None
+            }
+            Err(_) => {
+                self.error(
+                    &listen.span,
+                    format!("`{}` is not an address to listen on", listen.value),
+                    format!("give a loopback address with a port, as in \"127.0.0.1:{usual}\", or \"unix:PATH\""),
+                );
+                None
+            }
+        }
+    }
+
+    /// A path, relative to the directory of the configuration file.
+    pub fn path(&mut self, at: &At<String>) -> PathBuf {
+        if at.is_empty() {
+            self.error(&at.span, "the path is empty", "give the path of a file");
+        } else if at.contains('\0') {
+            self.error(&at.span, "the path contains a NUL character", "remove it");
+        }
+        self.directory.join(&at.value)
+    }
+
+    /// Path of a unix socket; `listens` if the switch creates it.
+    pub fn socket(&mut self, at: &At<String>, listens: bool) -> PathBuf {
+        let path = self.path(at);
+        let length = path.as_os_str().len();
+        if length > SOCKET_PATH_LIMIT {
+            self.error(
+                &at.span,
+                format!("the socket path is {length} bytes long, and the kernel takes {SOCKET_PATH_LIMIT}"),
+                format!("use a shorter path than {}", path.display()),
+            );
+        }
+        if listens && let Some(first) = self.listeners.insert(path.clone(), at.span.clone()) {
+            self.problems.push(
+                Problem::error(&at.span, "two sockets cannot have the same path", "give each its own")
+                    .and_at(&first, "already used here"),
+            );
+        }
+        path
+    }
+
+    /// Path of a capture file that the switch writes.
+    pub fn written_file(&mut self, at: &At<String>) -> PathBuf {
+        let path = self.path(at);
+        if let Some(first) = self.written.insert(path.clone(), at.span.clone()) {
+            self.problems.push(
+                Problem::error(&at.span, "this file is already written by something else", "give each its own")
+                    .and_at(&first, "already used here"),
+            );
+        }
+        self.reachable(at, &path, Purpose::Create);
+        path
+    }
+
+    /// Path of a capture file that the switch reads.
+    pub fn read_file(&mut self, at: &At<String>) -> PathBuf {
+        let path = self.path(at);
+        self.reachable(at, &path, Purpose::Read);
+        path
+    }
+
+    /// Reports a path that a running switch cannot open, because it has confined itself.
+    pub fn reachable(&mut self, at: &At<String>, path: &Path, purpose: Purpose) {
+        if self.reach.is_none_or(|reach| reach.covers(path, purpose)) {
+            return;
+        }
+        let directory = path.parent().unwrap_or(Path::new("")).display();
+        self.error(
+            &at.span,
+            format!("the confinement of the running switch forbids it to {purpose} in {directory}"),
+            format!(
+                "start the switch again; if such paths are to come while it runs, add \"{directory}\" to \
+                 `directories` of [confinement] first"
+            ),
+        );
+    }
+}
