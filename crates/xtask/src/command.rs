@@ -5,7 +5,8 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Why a task failed, in words for whoever started it.
@@ -63,20 +64,29 @@ pub struct Account {
 pub struct Context {
     pub root: PathBuf,
     account: Mutex<Account>,
-    /// Everything gives way to what runs elsewhere, and is shown when it has ended.
+    /// What runs here is shown when it has ended.
     aside: bool,
+    /// What runs here gets the processors that others leave.
+    gives_way: Arc<AtomicBool>,
 }
 
 impl Context {
     pub fn new() -> Result<Context, Failure> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = here.ancestors().nth(2).ok_or("the workspace is not where it was when this was built")?;
-        Ok(Context { root: root.to_owned(), account: Mutex::default(), aside: false })
+        Ok(Context { root: root.to_owned(), account: Mutex::default(), aside: false, gives_way: Arc::default() })
     }
 
-    /// One whose programs run beside those of `self` and get the processors that these leave.
-    pub fn aside(&self) -> Context {
-        Context { root: self.root.clone(), account: Mutex::default(), aside: true }
+    /// One whose programs run beside those of `self`, and give way to them as long as `gives_way` says so.
+    pub fn aside(&self, gives_way: &Arc<AtomicBool>) -> Context {
+        Context { root: self.root.clone(), account: Mutex::default(), aside: true, gives_way: gives_way.clone() }
+    }
+
+    /// From now on nothing gives way any more. What runs already goes on as before if only root may change that.
+    pub fn stop_giving_way(&self, gives_way: &AtomicBool) {
+        gives_way.store(false, Ordering::Relaxed);
+        let group = rustix::process::getpgrp().as_raw_nonzero().to_string();
+        let _ = self.command("renice").args(&["-n", "0", "-g", &group]).probe();
     }
 
     /// What was run so far.
@@ -91,8 +101,9 @@ impl Context {
 
     /// `program` in the workspace's root.
     pub fn command(&self, program: &str) -> Run<'_> {
-        let mut command = Command::new(if self.aside { "nice" } else { program });
-        if self.aside {
+        let gives_way = self.gives_way.load(Ordering::Relaxed);
+        let mut command = Command::new(if gives_way { "nice" } else { program });
+        if gives_way {
             command.args(["-n", "19", program]);
         }
         command.current_dir(&self.root);

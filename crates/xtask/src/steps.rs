@@ -4,10 +4,12 @@
 use crate::command::{Account, Context, Failure, Tests};
 use crate::tools::{Need, prepare};
 use crate::{binaries, dependencies, fuzz, instructions};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find what is broken outright.
-const FUZZ_SECONDS: u32 = 6;
+const FUZZ_SECONDS: u32 = 5;
 
 /// What takes less is not listed within its step.
 const WORTH_A_LINE: Duration = Duration::from_secs(2);
@@ -99,11 +101,13 @@ pub fn run(context: &Context, only: &[String], skip: &[String]) -> Result<(), Fa
     let began = Instant::now();
     let lane = |lane: Lane| steps.iter().filter(move |step| step.lane == lane);
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+        let gives_way = Arc::new(AtomicBool::new(lane(Lane::Main).next().is_some()));
         let aside = [0, 1].map(|number| {
-            let context = context.aside();
+            let context = context.aside(&gives_way);
             scope.spawn(move || lane(Lane::Aside(number)).map(|step| step.run(&context)).collect::<Vec<_>>())
         });
         let main: Vec<Outcome> = lane(Lane::Main).map(|step| step.run(context)).collect();
+        context.stop_giving_way(&gives_way);
         main.into_iter().chain(aside.into_iter().flat_map(|lane| lane.join().expect("it does not panic"))).collect()
     });
     println!("\nstep            time");
@@ -155,6 +159,8 @@ fn doc(context: &Context) -> Result<(), Failure> {
 fn loom(context: &Context) -> Result<(), Failure> {
     let loom = |arguments: &[&str]| {
         let run = context.cargo(&["test"]).args(arguments).env("RUSTFLAGS", "--cfg loom");
+        // To build all that is depended on takes longer than the models.
+        let run = run.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         run.env("CARGO_TARGET_DIR", context.target("loom")).run()
     };
     loom(&["--package", "millrace-virtqueue", "--test", "loom"])?;
