@@ -59,7 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn what_a_guest_sends_arrives_once_in_order(case in case(), steps in prop::collection::vec(step(), 1..if cfg!(miri) { 30 } else { 200 })) {
+    fn what_a_guest_sends_arrives_once_in_order(case in case(), steps in prop::collection::vec(step(), 1..if cfg!(miri) { 16 } else { 200 })) {
         let mut driver = Driver::new(case);
         let dequeue = driver.dequeue();
         let mut storage = Box::<BurstStorage>::default();
@@ -123,7 +123,7 @@ proptest! {
     #[test]
     fn what_a_switch_delivers_arrives_once_in_order(
         case in case(),
-        rounds in prop::collection::vec((0usize..40, prop::collection::vec((MIN_FRAME..3000, prop::collection::vec(any::<u8>(), 0..3)), 0..32), any::<bool>()), 1..if cfg!(miri) { 4 } else { 30 }),
+        rounds in prop::collection::vec((0usize..40, prop::collection::vec((MIN_FRAME..3000, prop::collection::vec(any::<u8>(), 0..3)), 0..32), any::<bool>()), 1..if cfg!(miri) { 3 } else { 30 }),
         room in prop_oneof![Just(60u32), Just(300), Just(1536), Just(ROOM)],
         parts in prop::collection::vec(any::<u8>(), 0..3),
     ) {

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find what is broken outright.
-const FUZZ_SECONDS: u32 = 5;
+const FUZZ_SECONDS: u32 = 4;
 
 /// What takes less is not listed within its step.
 const WORTH_A_LINE: Duration = Duration::from_secs(2);

@@ -35,9 +35,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Memory that an allocator may keep for reasons of its own, in bytes.
 const SLACK: u64 = 1 << 20;
 
-/// One worker that polls on the core that is the switch's.
+/// One worker that polls on the core that is the switch's, and leaves it to others as long as nothing comes.
 pub fn poller() -> String {
-    format!("[[worker]]\ncpu = {}\nidle = \"poll\"\n", e2e::cpu::Plan::detect().switch)
+    format!("[[worker]]\ncpu = {}\nidle = \"backoff\"\n", e2e::cpu::Plan::detect().switch)
 }
 
 /// One worker that sleeps when there is nothing to do, on any core.
