@@ -33,7 +33,7 @@ struct Channels {
 struct DriverInfo {
     command: u32,
     driver: [u8; 32],
-    /// Versions, bus, and counts of ethtool's string sets.
+    /// Versions, bus, and counts of statistics and the like.
     rest: [u8; 32 * 4 + 12 + 5 * 4],
 }
 
@@ -60,8 +60,8 @@ pub fn rx_queues(link: &Link) -> Result<u32> {
     }
 }
 
-/// Counts the receive queues in sysfs; `None` if it shows another namespace's interface, as it does those of the
-/// namespace it was mounted in.
+/// Counts the receive queues in sysfs. Returns `None` if sysfs shows another interface: it shows those of the namespace
+/// that it was mounted in.
 fn sysfs_queues(link: &Link) -> Option<u32> {
     let directory = format!("/sys/class/net/{}", link.name);
     let index = std::fs::read_to_string(format!("{directory}/ifindex")).ok()?;

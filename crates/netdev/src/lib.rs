@@ -1,7 +1,7 @@
 //! The kernel's packet interfaces: tap devices and `AF_PACKET` rings.
 //!
-//! This crate moves Ethernet frames between memory and the kernel and knows nothing about who owns that memory. All
-//! `unsafe` code for these interfaces is here.
+//! The bottom layer: this crate moves Ethernet frames between memory and the kernel and knows nothing about who owns
+//! that memory. All `unsafe` code for these interfaces is here.
 //!
 //! - [`Link`], [`Links`] and [`Monitor`]: interface state, settings that a port needs (MTU, up), and notifications of
 //!   changes, by netlink; [`ethtool`]: information that only drivers have.

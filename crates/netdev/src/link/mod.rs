@@ -62,7 +62,7 @@ impl Link {
     }
 }
 
-/// The interfaces of the network namespace of the thread that opened it.
+/// The interfaces of the network namespace of the thread that opened it, for its whole life.
 #[derive(Debug)]
 pub struct Links(Socket);
 
