@@ -50,7 +50,7 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
                 nightly(context)?;
                 install(context, "cargo-fuzz", &[], |_| true)?;
             }
-            // Without its features: they add a second TLS library, to fetch what git fetches as well.
+            // Without its features: they add a TLS library, to fetch what git fetches as well.
             Need::Deny => install(context, "cargo-deny", &["--no-default-features"], |_| true)?,
         }
     }
