@@ -1,20 +1,20 @@
-//! Errors of opening and configuring; the data path reports outcomes instead.
+//! Errors from opening and configuring; the data path returns outcomes instead.
 
 use std::io;
 
 /// The result of opening or configuring an interface.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a tap device, a packet socket or an interface setting could not be had.
+/// Error from opening a tap device or a packet socket, or from configuring an interface.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name can't be that of a network interface.
+    /// The name is not valid for a network interface.
     #[error("interface name {name:?} is not usable: {reason}; choose another name")]
     Name {
         /// The refused name.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// There is no interface of this name.
@@ -23,53 +23,53 @@ pub enum Error {
         /// The name that was looked up.
         interface: String,
     },
-    /// The process lacks a right.
+    /// The process lacks a capability.
     #[error(
         "interface {interface:?}: cannot {action}: {source}; the process needs {capability}: it was started without, or \
          has given it up"
     )]
     Denied {
-        /// The interface that was to be opened or configured.
+        /// The interface to be opened or configured.
         interface: String,
-        /// What was tried.
+        /// The action attempted.
         action: &'static str,
-        /// The capability that it takes.
+        /// The capability needed.
         capability: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel can't be asked for interfaces at all.
+    /// A netlink socket could not be opened.
     #[error("cannot {action}: {source}; check the limit on open files")]
     Netlink {
-        /// What was tried.
+        /// The action attempted.
         action: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The configuration asks for something that does not exist or does not fit.
     #[error("interface {interface:?}: {problem}")]
     Config {
-        /// The interface that was to be opened.
+        /// The interface to be opened.
         interface: String,
-        /// What does not fit, and what would.
+        /// The value that does not fit, and one that would.
         problem: String,
     },
     /// The kernel refused a request.
     #[error("interface {interface:?}: cannot {action}: {source}; {help}")]
     System {
-        /// The interface that was to be opened or configured.
+        /// The interface to be opened or configured.
         interface: String,
-        /// What was tried.
+        /// The action attempted.
         action: &'static str,
-        /// What to check or change.
+        /// Advice on what to check or change.
         help: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// A constructor to hand to `map_err` for a refused system call.
+    /// Returns a constructor for `map_err` of a refused system call.
     pub(crate) fn system<E: Into<io::Error>>(
         interface: &str,
         action: &'static str,
@@ -78,7 +78,7 @@ impl Error {
         move |source| Self::System { interface: interface.to_owned(), action, help, source: source.into() }
     }
 
-    /// As [`Self::system`], for what takes a capability.
+    /// As [`Self::system`], for calls that need a capability.
     pub(crate) fn refused<E: Into<io::Error>>(
         interface: &str,
         action: &'static str,
@@ -94,7 +94,7 @@ impl Error {
         }
     }
 
-    /// As [`Self::system`], for what is of no interface.
+    /// As [`Self::system`], for calls that concern no interface.
     pub(crate) fn netlink(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Netlink { action, source }
     }

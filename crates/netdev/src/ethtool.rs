@@ -1,5 +1,5 @@
-//! What an interface's driver tells of itself and its queues (`SIOCETHTOOL`): netlink has no word of the one, and needs
-//! a family of its own for the other.
+//! Driver name and queue count of an interface (`SIOCETHTOOL`): rtnetlink has no message for the former, and the latter
+//! would need another netlink family.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -33,13 +33,13 @@ struct Channels {
 struct DriverInfo {
     command: u32,
     driver: [u8; 32],
-    /// Versions, bus, and counts of things that ethtool can show.
+    /// Versions, bus, and counts of statistics and the like.
     rest: [u8; 32 * 4 + 12 + 5 * 4],
 }
 
 const _: () = assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 196);
 
-/// Name of the driver, if it tells.
+/// Returns the driver's name, if known.
 pub fn driver(link: &Link) -> Option<String> {
     let mut info = DriverInfo { command: GET_DRIVER, driver: [0; 32], rest: [0; _] };
     ethtool(link, (&raw mut info).cast()).ok()?;
@@ -47,7 +47,7 @@ pub fn driver(link: &Link) -> Option<String> {
     (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
 }
 
-/// Number of receive queues in use; they count from 0. A driver that does not tell has one.
+/// Returns the number of receive queues in use, numbered from 0. A driver that reports none has one.
 pub fn rx_queues(link: &Link) -> Result<u32> {
     let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
     match ethtool(link, (&raw mut channels).cast()) {
@@ -60,8 +60,8 @@ pub fn rx_queues(link: &Link) -> Result<u32> {
     }
 }
 
-/// The receive queues in sysfs, unless it shows an interface of another namespace: it shows those of the namespace that
-/// it was mounted in.
+/// Counts the receive queues in sysfs. Returns `None` if sysfs shows another interface: it shows those of the namespace
+/// that it was mounted in.
 fn sysfs_queues(link: &Link) -> Option<u32> {
     let directory = format!("/sys/class/net/{}", link.name);
     let index = std::fs::read_to_string(format!("{directory}/ifindex")).ok()?;
@@ -73,9 +73,9 @@ fn sysfs_queues(link: &Link) -> Option<u32> {
     u32::try_from(rx).ok().filter(|&rx| rx > 0)
 }
 
-/// An ethtool request; `data` points to the structure of its command, a local of the caller.
+/// Makes an ethtool request; `data` points to the structure of its command, a local of the caller.
 fn ethtool(link: &Link, data: *mut libc::c_char) -> io::Result<()> {
-    // Any socket serves.
+    // Any socket will do.
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     let mut request = request(&link.name);
     request.ifr_ifru.ifru_data = data;

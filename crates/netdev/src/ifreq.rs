@@ -1,8 +1,8 @@
-//! Requests to an interface by name, for what only ioctls can do.
+//! Requests to an interface by name, for operations that only ioctls offer.
 
 use std::mem;
 
-/// An ioctl request for the interface `name`. What does not fit into the field is cut.
+/// Returns an ioctl request for the interface `name`. Truncates a name that does not fit.
 pub(crate) fn request(name: &str) -> libc::ifreq {
     // SAFETY: ifreq is integers, arrays of them and (in its union) a pointer: all zero is a valid value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };

@@ -1,18 +1,18 @@
 //! The kernel's packet interfaces: tap devices and `AF_PACKET` rings.
 //!
-//! Ground floor: this crate moves Ethernet frames between memory and the kernel and knows nothing of who owns that
-//! memory. Everything that needs `unsafe` for these interfaces lives here.
+//! The bottom layer: this crate moves Ethernet frames between memory and the kernel and knows nothing about who owns
+//! that memory. All `unsafe` code for these interfaces is here.
 //!
-//! - [`Link`], [`Links`] and [`Monitor`]: how interfaces are, setting what a port needs (MTU, up), and hearing of changes,
-//!   by netlink; [`ethtool`]: what only drivers tell.
+//! - [`Link`], [`Links`] and [`Monitor`]: interface state, settings that a port needs (MTU, up), and notifications of
+//!   changes, by netlink; [`ethtool`]: information that only drivers have.
 //! - [`Tap`] and [`TapQueue`]: a tap device with one or more queues.
-//! - [`PacketRx`]: a `TPACKET_V3` receive ring; frames are lent straight out of the ring until they are released.
-//! - [`PacketTx`]: a `TPACKET_V2` transmit ring; a frame is gathered into its slot (one copy) and a burst goes out
-//!   with one system call.
-//! - [`Promiscuous`]: an interface receives frames for every address.
+//! - [`PacketRx`]: a `TPACKET_V3` receive ring; it lends frames in place until they are released.
+//! - [`PacketTx`]: a `TPACKET_V2` transmit ring; it gathers a frame into its slot (one copy) and sends a burst with one
+//!   system call.
+//! - [`Promiscuous`]: promiscuous mode of an interface.
 //!
 //! Frames are written either from ordinary slices or from [`RawSegment`]s: pointer and length of memory that may be
-//! shared with somebody hostile and so must never become a Rust reference.
+//! shared with a hostile process and so must never become a Rust reference.
 //!
 //! Sockets and devices are created in the network namespace of the calling thread and stay there.
 

@@ -1,15 +1,15 @@
-//! Pieces of a frame in memory that is not Rust's.
+//! Pieces of a frame in memory outside Rust's control.
 
 /// One contiguous piece of a frame, as pointer and length.
 ///
-/// It is a plain description: making one is safe, reading what it describes is not. The functions that read say what
-/// they require.
+/// It is only a description: creating one is safe, reading the memory that it describes is not. The functions that read
+/// state their requirements.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct RawSegment(libc::iovec);
 
-// SAFETY: a segment is a description (address and length); only unsafe functions follow the pointer, and they put the
-// duty that it may be followed on their caller.
+// SAFETY: a segment is a description (address and length); only unsafe functions follow the pointer, and they require
+// their caller to ensure that it may be followed.
 unsafe impl Send for RawSegment {}
 // SAFETY: as above; a shared segment offers only its two values.
 unsafe impl Sync for RawSegment {}
@@ -20,22 +20,22 @@ impl RawSegment {
         Self(libc::iovec { iov_base: ptr.cast_mut().cast(), iov_len: len })
     }
 
-    /// The first byte.
+    /// Returns its address.
     pub const fn ptr(&self) -> *const u8 {
         self.0.iov_base.cast_const().cast()
     }
 
-    /// Length in bytes.
+    /// Returns its length in bytes.
     pub const fn len(&self) -> usize {
         self.0.iov_len
     }
 
-    /// Whether there are no bytes.
+    /// Reports whether it is empty.
     pub const fn is_empty(&self) -> bool {
         self.0.iov_len == 0
     }
 
-    /// The same segments as the kernel's type.
+    /// Casts the segments to the kernel's type.
     pub(crate) const fn as_iovecs(segments: &[Self]) -> *const libc::iovec {
         segments.as_ptr().cast()
     }

@@ -1,4 +1,4 @@
-//! Tap devices: a network interface of the host whose other end is a file descriptor (kernel
+//! Tap devices: network interfaces of the host whose other end is a file descriptor (kernel
 //! Documentation/networking/tuntap.rst).
 //!
 //! Frames carry no packet information and no virtio-net header, so the host's stack hands over whole frames with
@@ -16,16 +16,16 @@ use crate::{Error, RawSegment, Result};
 /// `MAX_TAP_QUEUES` of the kernel.
 const MAX_QUEUES: usize = 256;
 
-/// A tap device, which exists while any of its queues does (unless it was made persistent by somebody else).
+/// A tap device, which exists while any of its queues does (unless someone else made it persistent).
 #[derive(Debug)]
 pub enum Tap {}
 
 impl Tap {
     /// Creates the tap device, or attaches to an existing persistent one, with `queues` queues.
     ///
-    /// A `%d` in the name is replaced by the kernel with the first free number; [`TapQueue::name`] tells the result.
-    /// The interface is down at first: see [`Links::bring_up`](crate::Links::bring_up). With more than one
-    /// queue the host's stack spreads its flows over them by hash.
+    /// The kernel replaces a `%d` in the name by the first free number; [`TapQueue::name`] returns the result. The
+    /// interface starts down: see [`Links::bring_up`](crate::Links::bring_up). With more than one queue, the host's
+    /// stack spreads its flows over them by hash.
     pub fn open(name_template: &str, queues: usize) -> Result<Vec<TapQueue>> {
         check_name(name_template)?;
         if !(1..=MAX_QUEUES).contains(&queues) {
@@ -38,7 +38,7 @@ impl Tap {
         (0..queues)
             .map(|_| {
                 let queue = TapQueue::open(&name, queues > 1)?;
-                // From the second queue on, the name that the kernel has made of the template.
+                // From the second queue on, use the name that the kernel made of the template.
                 name.clone_from(&queue.name);
                 Ok(queue)
             })
@@ -46,19 +46,19 @@ impl Tap {
     }
 }
 
-/// What became of a frame that was written to a tap device.
+/// The outcome of a frame written to a tap device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a frame that was not sent is a drop to count"]
 pub enum TapWrite {
-    /// The host's stack has it.
+    /// The host's stack accepted the frame.
     Sent,
     /// The kernel has no room or no memory for it now.
     Busy,
     /// The interface is down.
     Down,
-    /// The kernel refuses the frame: it is shorter than an Ethernet header, or in more than 1024 segments.
+    /// The kernel refuses the frame: it is shorter than an Ethernet header, or has more than 1024 segments.
     Malformed,
-    /// The memory of the segments is no longer there, e.g. because its owner truncated the file behind it.
+    /// The memory of the segments no longer exists, e.g. because its owner truncated the file behind it.
     Fault,
 }
 
@@ -91,19 +91,19 @@ impl TapQueue {
             )(io::Error::last_os_error()));
         }
         let name = request.ifr_name.iter().map(|&byte| byte.cast_unsigned()).take_while(|&byte| byte != 0).collect();
-        // A template that was a str becomes a str: the kernel only replaces "%d" by digits.
+        // The kernel only replaces "%d" by digits, so the name is still UTF-8.
         let name = String::from_utf8(name).expect("interface name is UTF-8");
         Ok(Self { fd, name })
     }
 
-    /// The interface's name.
+    /// Returns the interface's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Reads the next frame that the host sends through the interface; `None` if there is none now.
+    /// Reads the next frame that the host sends through the interface; `None` if there is none.
     ///
-    /// The buffer should hold MTU + 18 bytes (header and VLAN tag): the kernel cuts a longer frame silently.
+    /// The buffer should hold MTU + 18 bytes (header and VLAN tag): the kernel silently truncates a longer frame.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::io::read(&self.fd, buffer) {
             Ok(length) => Ok(Some(length)),
@@ -119,8 +119,8 @@ impl TapQueue {
 
     /// Writes one frame, gathered from raw memory. An error means that the device is gone.
     ///
-    /// Somebody else may write to that memory meanwhile: the kernel then reads some mixture of old and new bytes,
-    /// each byte once. Memory that has lost its backing is [`TapWrite::Fault`].
+    /// Another process may write to that memory meanwhile: the kernel then reads a mixture of old and new bytes, each
+    /// byte once. Memory that has lost its backing is [`TapWrite::Fault`].
     ///
     /// # Safety
     /// Until the call returns, the address range of every segment must stay reserved for memory that the caller may
@@ -142,7 +142,7 @@ impl AsFd for TapQueue {
     }
 }
 
-/// Tells apart what ended one frame from what ended the device (errors of `tun_get_user`).
+/// Distinguishes errors of one frame from errors of the device (errors of `tun_get_user`).
 fn outcome(result: io::Result<()>) -> io::Result<TapWrite> {
     let Err(error) = result else { return Ok(TapWrite::Sent) };
     match error.raw_os_error() {

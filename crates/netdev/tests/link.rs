@@ -1,4 +1,4 @@
-//! Interfaces as they come, change and go.
+//! Creation, change and removal of interfaces.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Netns, wait_for};
 use netdev::{Error, Event, Link, Links, Monitor, ethtool};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The next event for which `wanted` has a value; waits for it.
+/// Waits for the next event for which `wanted` returns a value.
 fn next<T>(monitor: &Monitor, what: &str, mut wanted: impl FnMut(&Event) -> Option<T>) -> T {
     wait_for(what, || {
         let longest = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -52,7 +52,7 @@ fn an_interface_comes_changes_and_goes() {
     netns.ip("link add name x type veth peer name y");
     let again = next(&monitor, "the next one", |event| changed(event, "x"));
     assert_ne!(again.index, came.index);
-    // What is meant for the one that went does not change the other.
+    // A change meant for the removed interface does not affect the new one.
     assert!(matches!(links.bring_up(&came), Err(Error::System { .. })));
     assert!(!links.get("x").unwrap().is_up);
 }
@@ -69,7 +69,7 @@ fn the_carrier_of_a_cable_follows_its_other_end() {
     next(&monitor, "the carrier", |event| changed(event, "a").filter(|link| link.has_carrier));
 }
 
-/// Who does not listen for long learns at least that something was missed, and goes on.
+/// A slow listener learns that it missed something, and continues.
 #[test]
 fn too_much_at_once_is_said() {
     let netns = Netns::new();

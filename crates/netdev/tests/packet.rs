@@ -1,4 +1,4 @@
-//! Packet rings against each other over a veth pair.
+//! Packet rings against each other, over a veth pair.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn sender(name: &str) -> PacketTx {
     PacketTx::open(&Link::named(name).unwrap(), &TxConfig::default()).unwrap()
 }
 
-/// Sends one frame and waits for it; the tag that the kernel took out is put in again.
+/// Sends one frame and waits for it; reinserts the tag that the kernel removed.
 fn exchange(tx: &PacketTx, rx: &mut PacketRx, sent: &[u8]) -> Vec<u8> {
     tx.push(&[sent]).unwrap();
     assert_eq!(tx.flush().unwrap().sent, 1);
@@ -51,7 +51,7 @@ fn vlan_tags_are_kept_apart() {
             let sent = tagged(&frame(size, size), 0x8100, 0xe123);
             assert_eq!(exchange(&tx, &mut rx, &sent), sent);
         }
-        // Of two tags the outer one is taken out.
+        // Of two tags, the outer one is removed.
         let inner = tagged(&frame(100, 0), 0x8100, 7);
         tx.push(&[&tagged(&inner, 0x88a8, 9)]).unwrap();
         assert_eq!(tx.flush().unwrap().sent, 1);
@@ -93,7 +93,7 @@ fn both_rings_wrap_in_order() {
             let flushed = tx.flush().unwrap();
             assert_eq!((flushed.pending, flushed.refused, flushed.wrong_format), (0, 0, 0));
             while received < sent {
-                // A burst ends within a block, and the next one goes on there.
+                // A burst ends within a block, and the next one continues there.
                 wait_for("burst", || {
                     let before = received;
                     for lent in rx.burst(7) {
@@ -166,7 +166,7 @@ fn frames_on_loan_stay_as_they_are() {
 fn a_block_goes_back_after_its_last_frame() {
     Netns::with_veth(1500).run(|| {
         let tx = sender("a");
-        // Two blocks hold the four frames; four do when the kernel closes each early, because the next frame is late.
+        // Two blocks hold the four frames, or four if the kernel closes each early, because the next frame is late.
         let config = RxConfig { block_bytes: 4096, blocks: 4 };
         let mut rx = PacketRx::open(&Link::named("b").unwrap(), 1, &config).unwrap().remove(0);
         for seed in 0..4 {
@@ -174,7 +174,7 @@ fn a_block_goes_back_after_its_last_frame() {
         }
         assert_eq!(tx.flush().unwrap().sent, 4);
         for seed in 0..4 {
-            // Releasing after every frame never gives back the rest of its block.
+            // Releasing after every frame never returns the rest of its block.
             assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), frame(1514, seed));
             rx.release();
         }
@@ -272,7 +272,7 @@ fn a_checksum_left_to_the_hardware_is_completed() {
                 let frame = rx.next_frame().filter(|frame| frame.bytes()[12..14] == [8, 0]);
                 frame.map(|frame| frame.bytes()[14..].to_vec())
             });
-            // Addresses, protocol and length are summed up with the datagram (RFC 768).
+            // The checksum includes addresses, protocol and length (RFC 768).
             let (addresses, datagram) = (&datagram[12..20], &datagram[20..]);
             let words = [addresses, datagram].concat();
             let words = words.chunks(2).map(|w| u32::from(w[0]) << 8 | w.get(1).map_or(0, |&b| u32::from(b)));

@@ -1,4 +1,4 @@
-//! Frames that a transmit ring or the kernel refuses.
+//! Frames refused by a transmit ring or the kernel.
 
 mod common;
 
@@ -13,14 +13,14 @@ fn sender(name: &str) -> PacketTx {
     PacketTx::open(&Link::named(name).unwrap(), &TxConfig::default()).unwrap()
 }
 
-/// The next `count` frames, and no more.
+/// Receives `count` frames, and checks that no more follow.
 fn received(rx: &PacketRx, count: usize) -> Vec<Vec<u8>> {
     let frames = (0..count).map(|_| wait_for("frame", || rx.next_frame()).bytes().to_vec()).collect();
     assert!(rx.next_frame().is_none());
     frames
 }
 
-/// The interface `a`, with this MTU from now on.
+/// Sets the MTU of interface `a`.
 fn with_mtu(mtu: usize) -> Link {
     let links = Links::open().unwrap();
     links.set_mtu(&links.get("a").unwrap(), mtu).unwrap()
@@ -35,18 +35,18 @@ fn lengths() {
         assert_eq!(tx.push(&[&frame(1515, 0)]), Err(PushError::TooLong { len: 1515, max: 1514 }));
         assert_eq!(tx.push(&[&frame(1000, 0), &frame(519, 0)]), Err(PushError::TooLong { len: 1519, max: 1514 }));
         assert_eq!(tx.pending(), 0);
-        // A tag has its own room, if it is one that the kernel knows of.
+        // Only an 802.1Q tag may exceed the MTU.
         assert_eq!(tx.push(&[&tagged(&frame(1514, 0), 0x88a8, 1)]), Err(PushError::TooLong { len: 1518, max: 1514 }));
         tx.push(&[&tagged(&frame(1514, 0), 0x8100, 1)]).unwrap();
         assert_eq!(tx.flush().unwrap(), Flushed { sent: 1, ..Flushed::default() });
 
-        // The MTU's raise is used when somebody tells.
+        // A raised MTU takes effect once the state is set.
         let raised = with_mtu(3000);
         tx.push(&[&frame(3014, 0)]).unwrap_err();
         tx.state().set(&raised);
         tx.push(&[&frame(3014, 0)]).unwrap();
 
-        // A slot is a limit too.
+        // The slot limits the length, too.
         let small =
             PacketTx::open(&Link::named("a").unwrap(), &TxConfig { slots: 1, frame_bytes: 1504, bypass_qdisc: false })
                 .unwrap();
@@ -104,12 +104,12 @@ fn frames_that_the_peer_refuses_do_not_block_the_others() {
                 tx.push(&[&frame(length, 0)]).unwrap();
             }
             let flushed = tx.flush().unwrap();
-            // Older kernels call what veth drops sent.
+            // Older kernels count frames that veth drops as sent.
             assert_eq!(flushed.sent + flushed.refused, 6, "{flushed:?}");
             assert!(flushed.sent >= 3);
             assert_eq!(received(&rx, 3), [100, 200, 300].map(|length| frame(length, 0)));
 
-            // Work for one flush is bounded; the next goes on.
+            // The work of one flush is bounded; the next continues.
             for _ in 0..100 {
                 tx.push(&[&frame(5000, 0)]).unwrap();
             }

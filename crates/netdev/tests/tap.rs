@@ -15,7 +15,7 @@ fn up(name: &str) -> Link {
     links.bring_up(&links.get(name).unwrap()).unwrap()
 }
 
-/// A tap device that is up.
+/// Opens a tap device and brings it up.
 fn open(template: &str, queues: usize) -> Vec<TapQueue> {
     let queues = Tap::open(template, queues).unwrap();
     let links = Links::open().unwrap();
@@ -102,7 +102,7 @@ fn a_frame_that_can_not_be_written_says_why() {
         assert_eq!(tap.write_vectored(&[IoSlice::new(&good)]).unwrap(), TapWrite::Sent);
         assert_eq!(tap.write_vectored(&[IoSlice::new(&good[..13])]).unwrap(), TapWrite::Malformed);
         let nowhere = RawSegment::new(std::ptr::null(), 60);
-        // SAFETY: the zero page belongs to nobody; the kernel finds no memory there.
+        // SAFETY: nothing is mapped at the zero page; the kernel finds no memory there.
         assert_eq!(unsafe { tap.write_raw(&[nowhere]) }.unwrap(), TapWrite::Fault);
     });
 }
@@ -121,7 +121,7 @@ fn several_queues_share_one_device() {
         }
         rx.release();
 
-        // From the host, every frame comes out of one queue, and the flows spread.
+        // Every frame from the host comes out of one queue, and the flows spread.
         let tx = PacketTx::open(&Link::named("mq0").unwrap(), &TxConfig::default()).unwrap();
         let flows = 64;
         for port in 0..flows {

@@ -1,4 +1,4 @@
-//! The judge: collects problems while values are checked.
+//! The collection of problems while values are checked.
 
 use crate::mac::Mac;
 use crate::problem::Problem;
@@ -6,17 +6,16 @@ use crate::read::Unread;
 use crate::written::{At, Field};
 use std::ops::Range;
 
-/// What was found wrong so far. Who asks for a value that is wrong gets some other one in its place, so that the rest can
-/// be judged as well.
+/// The problems found so far. A wrong value is replaced by another one, so that the rest can be checked as well.
 #[derive(Debug)]
 pub struct Judge {
-    /// What was found.
+    /// The problems found.
     pub problems: Vec<Problem>,
     unread: Vec<Unread>,
 }
 
 impl Judge {
-    /// Goes on from what was found when the file was read.
+    /// Continues from the problems found while reading the file.
     pub fn new(problems: Vec<Problem>, unread: Vec<Unread>) -> Judge {
         Judge { problems, unread }
     }
@@ -31,12 +30,12 @@ impl Judge {
         self.problems.push(Problem::warning(span, message, help));
     }
 
-    /// Key `key` of the table at `table` is there, but was already reported as unreadable.
+    /// Reports whether `key` of the table at `table` exists, but was already reported as unreadable.
     pub fn is_unread(&self, table: &Range<usize>, key: &str) -> bool {
         self.unread.iter().any(|unread| unread.table == *table && unread.key == key)
     }
 
-    /// The value of a key that must be there; `example` shows how to write it.
+    /// Returns a required key's value, or reports it missing; `example` shows how to write it.
     pub fn required<'a, T>(
         &mut self,
         table: &Range<usize>,
@@ -50,13 +49,13 @@ impl Judge {
         field.as_ref()
     }
 
-    /// A number within `range`, or `default`.
+    /// Returns a number within `range`, or `default`; reports one out of range.
     pub fn number(&mut self, key: &str, field: &Field<i64>, range: &Range<i64>, default: i64) -> i64 {
         let Some(at) = field.as_ref() else { return default };
         if self.within(key, at.value, &at.span, range) { at.value } else { default }
     }
 
-    /// Whether this number, which stands at `span`, is in `range`; reports if it is not.
+    /// Checks that this number, at `span`, is in `range`, and reports it if not.
     pub fn within(&mut self, key: &str, number: i64, span: &Range<usize>, range: &Range<i64>) -> bool {
         if range.contains(&number) {
             return true;
@@ -70,7 +69,7 @@ impl Judge {
         false
     }
 
-    /// The unicast address at `at`; reports if it is none.
+    /// Returns the unicast address at `at`; reports any other value.
     pub fn unicast(&mut self, at: &At<String>) -> Option<Mac> {
         match at.parse::<Mac>() {
             Ok(mac) if mac.is_unicast() => return Some(mac),

@@ -1,9 +1,9 @@
-//! Settings in TOML files: what is written, with its place, and what is wrong with it.
+//! Settings in TOML files, with their places in the file and the problems found.
 //!
-//! - [`written`]: keys that may be absent, and values that know where they stand;
-//! - [`read()`]: from text to what is written, with every key that does not fit reported, not only the first;
+//! - [`written`]: keys that may be absent, and values that know their place;
+//! - [`read()`] reads text and reports every key that does not fit, not only the first;
 //! - [`Judge`] collects [`Problem`]s while values are checked, and [`Report`] shows them with their lines;
-//! - [`aggregation`]: the section that switches and network functions have in common.
+//! - [`aggregation`]: the section that switches and network functions share.
 #![forbid(unsafe_code)]
 
 pub mod aggregation;

@@ -8,12 +8,12 @@ use std::str::FromStr;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// One station, neither a group nor nobody.
+    /// Reports whether it is one station's: no group, not all zeros.
     pub fn is_unicast(self) -> bool {
         self.0[0] & 1 == 0 && self.0 != [0; 6]
     }
 
-    /// A locally administered address that depends on `name` only, so that it survives a restart.
+    /// Derives a locally administered address from `name` alone, so that it survives a restart.
     pub fn from_name(name: &str) -> Self {
         // FNV-1a, 64 bits: spreads short names well, and is the same on every machine.
         let hash = name
@@ -40,7 +40,7 @@ impl FromStr for Mac {
         let mut parts = text.split(':');
         for byte in &mut bytes {
             let part = parts.next().filter(|part| part.len() == 2).ok_or(FORM)?;
-            // from_str_radix would take a sign.
+            // from_str_radix would accept a sign.
             if !part.bytes().all(|digit| digit.is_ascii_hexdigit()) {
                 return Err(FORM);
             }

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, and where: every problem at once, each with its line and a caret.
+//! The problems of a configuration file: all of them at once, each with its line and a caret.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::fmt;
@@ -10,27 +10,27 @@ use std::path::{Path, PathBuf};
 pub enum Severity {
     /// The file cannot be used.
     Error,
-    /// The file can be used, but probably does not say what was meant.
+    /// The file can be used, but probably does not mean what its author intended.
     Warning,
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// Whether it keeps the switch from starting.
     pub severity: Severity,
-    /// What is wrong, in one line.
+    /// One line of description.
     pub message: String,
-    /// Where, as a byte range of the file.
+    /// Its byte range in the file.
     pub span: Range<usize>,
-    /// A second place that belongs to it, and what it is.
+    /// A related place, and its label.
     pub related: Option<(Range<usize>, String)>,
-    /// What to do.
+    /// The remedy.
     pub help: String,
 }
 
 impl Problem {
-    /// Something that keeps the switch from starting.
+    /// Returns a problem that keeps the switch from starting.
     pub fn error(span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
@@ -41,12 +41,12 @@ impl Problem {
         }
     }
 
-    /// Something that is probably not meant.
+    /// Returns a problem that is probably a mistake.
     pub fn warning(span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(span, message, help) }
     }
 
-    /// Names a second place.
+    /// Adds a related place.
     pub fn and_at(mut self, span: &Range<usize>, label: impl Into<String>) -> Self {
         self.related = Some((span.clone(), label.into()));
         self
@@ -62,29 +62,29 @@ pub struct Report {
 }
 
 impl Report {
-    /// The problems of the file at `path`, which holds `text`.
+    /// Collects the problems of the file at `path`, which holds `text`.
     pub fn new(path: &Path, text: &str, mut problems: Vec<Problem>) -> Self {
-        // Stable: problems of one place stay in the order in which they were found.
+        // A stable sort: problems at one place stay in the order in which they were found.
         problems.sort_by_key(|problem| problem.span.start);
         Self { path: path.to_owned(), text: text.to_owned(), problems }
     }
 
-    /// Nothing is wrong.
+    /// Reports whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// Something keeps the switch from starting.
+    /// Reports whether there are errors.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
     }
 
-    /// Number of problems of one severity.
+    /// Counts the problems of one severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.problems.iter().filter(|problem| problem.severity == severity).count()
     }
 
-    /// The problems, one line each: `file:line:column: message; what to do`.
+    /// Formats the problems, one line each: `file:line:column: message; help`.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.problems.iter().map(|problem| {
             let (line, column) = self.position(problem.span.start);
@@ -92,7 +92,7 @@ impl Report {
         })
     }
 
-    /// The problems with the lines that they are in, for people.
+    /// Formats the problems with their lines, for people.
     pub fn render(&self, styled: bool) -> String {
         let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
         let path = self.path.display().to_string();
@@ -118,7 +118,7 @@ impl Report {
         rendered.join("\n\n")
     }
 
-    /// Line and column of a byte, both from 1; columns count characters.
+    /// Returns line and column of a byte, both from 1; columns count characters.
     fn position(&self, at: usize) -> (usize, usize) {
         let before = &self.text[..self.text.floor_char_boundary(at)];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,7 +1,7 @@
-//! From TOML text to what is written, with every key that does not fit reported, not only the first.
+//! Reads TOML text and reports every key that does not fit, not only the first.
 //!
-//! Deserialization stops at the first error. So the offending key is reported, taken out of the document, and the
-//! rest is tried again until it fits: each round removes one key, so the rounds end.
+//! Deserialization stops at the first error. So the offending key is reported and removed from the document, and the
+//! rest is tried again until it fits: each round removes one key, so this terminates.
 
 use crate::problem::Problem;
 use crate::suggest::closest;
@@ -10,21 +10,21 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-/// What could be read of a file.
+/// The result of reading a file.
 #[derive(Debug)]
 pub struct Read<T> {
-    /// The keys that fit. None if the file is not TOML.
+    /// The keys that fit. `None` if the file is not TOML.
     pub file: Option<T>,
     /// The keys that did not.
     pub unread: Vec<Unread>,
-    /// What was wrong with them.
+    /// The problems with them.
     pub problems: Vec<Problem>,
 }
 
-/// A key that is in the file but could not be read, so that it must not be reported as missing too.
+/// A key that is in the file but could not be read, so that it is not reported as missing, too.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// Span of the table that it stands in.
+    /// Span of the table that contains it.
     pub table: Range<usize>,
     /// Its name.
     pub key: String,
@@ -35,7 +35,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Read<T> {
     let mut read = Read { file: None, unread: Vec::new(), problems: Vec::new() };
     let (mut document, syntax) = DeTable::parse_recoverable(text);
     if !syntax.is_empty() {
-        // What the parser made of the rest is guesswork: judging it would add errors that are none.
+        // The parser guesses the rest of the document: checking that would report false errors.
         read.problems.extend(syntax.iter().map(|error| {
             let span = error.span().unwrap_or(0..0);
             Problem::error(&span, format!("not TOML: {}", error.message()), "see https://toml.io for the syntax")
@@ -61,7 +61,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Read<T> {
 
 /// Removes the innermost key whose name or value is at `span`.
 fn take_out(table: &mut DeTable<'_>, table_span: &Range<usize>, span: &Range<usize>) -> Option<Unread> {
-    // The span of a table under a [header] is the header alone, so every child has to be asked.
+    // The span of a table under a [header] is the header alone, so all children must be searched.
     for (_, value) in table.iter_mut() {
         let found = take_out_of_value(value, span);
         if found.is_some() {
@@ -87,9 +87,9 @@ fn holds(outer: &Range<usize>, inner: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Puts serde's message into the words of this program.
+/// Translates serde's message into this program's terms.
 fn explain(message: &str, span: &Range<usize>) -> Problem {
-    // serde quotes names with backticks: first the offender, then what it knows.
+    // serde quotes names with backticks: first the offender, then the known names.
     let mut quoted = message.split('`').skip(1).step_by(2);
     let named = |what: &str, mut quoted: Vec<&str>| {
         let offender = quoted.remove(0);

@@ -1,6 +1,6 @@
-//! The known name that was probably meant.
+//! Suggestions for mistyped names.
 
-/// The candidate nearest to `word`, if it is near enough to be a typing mistake.
+/// Returns the candidate nearest to `word`, if it is near enough to be a typing mistake.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     // Replacing every letter is no typing mistake.
@@ -13,7 +13,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance: insertions, deletions and substitutions between two words, case not counted.
+/// Returns the Levenshtein distance: insertions, deletions and substitutions between two words, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! What is written: every key optional, every value with its place in the file.
+//! The file as written: every key optional, every value with its place in the file.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
@@ -8,12 +8,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 
-/// A value and the bytes of the file that it was written in.
+/// A value and its place in the file.
 #[derive(Clone, Debug)]
 pub struct At<T> {
     /// The value.
     pub value: T,
-    /// Where it stands, as a byte range of the file.
+    /// The byte range of the file that holds it.
     pub span: Range<usize>,
 }
 
@@ -31,7 +31,7 @@ impl<T> Deref for At<T> {
     }
 }
 
-/// A key that may be absent. (An `Option` would put `null` into the schema, and TOML has none.)
+/// A key that may be absent. (An `Option` would put `null` into the schema, which TOML lacks.)
 #[derive(Clone, Debug)]
 pub struct Field<T>(Option<At<T>>);
 
@@ -54,7 +54,7 @@ impl<T> Deref for Field<T> {
     }
 }
 
-/// A value that must be written as a table. (The derived code would take an array for a struct, field by field.)
+/// A value that must be written as a table. (The derived code would accept an array for a struct, field by field.)
 #[derive(Clone, Debug)]
 pub struct Table<T>(T);
 
@@ -81,7 +81,7 @@ impl<T> Deref for Table<T> {
     }
 }
 
-/// One `[section]` and where its header is.
+/// One `[section]` and the place of its header.
 pub type Section<T> = At<Table<T>>;
 
 macro_rules! schema_of_inner {

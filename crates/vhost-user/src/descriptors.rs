@@ -1,9 +1,9 @@
-//! Descriptors that peers send: not so many that none are left for anybody else.
+//! A limit on descriptors received from peers, so that some are left for everyone else.
 
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::process::{Resource, getrlimit};
 
-/// There are too many.
+/// Error: too many descriptors are open.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "too many descriptors are open: this one would be number {number}, and a quarter of the {limit} that the process may have \
@@ -14,8 +14,8 @@ pub(crate) struct Exhausted {
     limit: u64,
 }
 
-/// Whether a descriptor that a peer sent may be kept. The kernel gives away the lowest number that is free, so a high one
-/// says how many are open.
+/// Reports whether a descriptor received from a peer may be kept. The kernel assigns the lowest free number, so a high
+/// number means that many are open.
 pub(crate) fn spare(fd: impl AsFd) -> Result<(), Exhausted> {
     let number = fd.as_fd().as_raw_fd().unsigned_abs().into();
     judge(number, getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))

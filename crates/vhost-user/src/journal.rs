@@ -1,5 +1,4 @@
-//! Log lines about one socket, not more than can be read: a peer that connects thousands of times per second must not
-//! fill the disk.
+//! Rate-limited logging for one socket: a peer that connects thousands of times per second must not fill the disk.
 
 use std::fmt::Arguments;
 use std::path::Path;
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 const WINDOW: Duration = Duration::from_secs(1);
 const LINES: u32 = 10;
 
-/// Writes log lines about one socket.
+/// Rate-limited logger of one socket.
 pub(crate) struct Journal {
     socket: String,
     state: Mutex<State>,
@@ -39,7 +38,7 @@ impl Journal {
         }
     }
 
-    /// A line may be written now; how many were left out before it.
+    /// Returns how many lines were suppressed before this one, or `None` to suppress it too.
     fn admit(&self, now: Instant) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if now.duration_since(state.since) >= WINDOW {

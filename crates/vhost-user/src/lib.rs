@@ -1,11 +1,11 @@
-//! vhost-user, the control side: sessions over a unix socket that end in virtio rings being handed over.
+//! The vhost-user control path: sessions over a unix socket that hand over virtio rings.
 //!
-//! - [`backend`]: the device role, which a switch has. It serves one frontend after the other on a socket and tells the
-//!   owner of the queues when to start and stop them.
-//! - [`frontend`]: the driver role, which a network function has. It shares its memory and gets running queues back.
+//! - [`backend`]: the device role, used by a switch. It serves one frontend at a time on a socket and tells the owner
+//!   of the queues when to start and stop them.
+//! - [`frontend`]: the driver role, used by a network function. It shares its memory and gets running queues back.
 //!
-//! Either role can listen or connect ([`Mode`]). Nothing here touches a ring, or knows of ports and workers; that is
-//! for whoever gets the queues. The peer is not trusted: whatever it sends, it can at most end its own session.
+//! Either role can listen or connect ([`Mode`]). Nothing here touches a ring or knows about ports and workers: that
+//! belongs to the owner of the queues. The peer is not trusted: no message can do more than end the peer's own session.
 #![warn(unreachable_pub)]
 
 pub mod backend;
@@ -21,5 +21,5 @@ pub use event::Event;
 pub use mode::Mode;
 pub use socket::{Access, SocketError, claim, keep_sockets};
 
-/// Most queue pairs of a device: vhost-user names queues with eight bits.
+/// Largest number of queue pairs of a device: vhost-user queue indices have eight bits.
 pub const MAX_QUEUE_PAIRS: u16 = 128;

@@ -1,10 +1,10 @@
-//! Who listens.
+//! Which side listens.
 
-/// Which end of the socket is ours.
+/// This side's role on the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// We create the socket and accept connections.
+    /// This side creates the socket and accepts connections.
     Server,
-    /// The peer does, and we connect.
+    /// The peer listens; this side connects.
     Client,
 }

@@ -1,4 +1,4 @@
-//! The two ways to get a connection, neither of which ever blocks.
+//! Connecting and listening, both without ever blocking.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, openat};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A socket can't be had.
+/// Error from a socket.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
 pub enum SocketError {
@@ -30,19 +30,19 @@ pub enum SocketError {
     Access { access: Access, path: PathBuf, source: io::Error },
 }
 
-/// Who may connect to a socket that we listen on. What is not said is as it is for any file of the process.
+/// Permissions of a listening socket. Anything unset is as for any file that the process creates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Permissions of the file. To connect takes the permission to write.
+    /// Permissions of the file. Connecting requires write permission.
     pub mode: Option<u32>,
-    /// User that the file belongs to.
+    /// User that owns the file.
     pub owner: Option<u32>,
-    /// Group that the file belongs to.
+    /// Group that owns the file.
     pub group: Option<u32>,
 }
 
 impl Access {
-    /// The file belongs to somebody else than the process.
+    /// Reports whether an owner or group is set.
     pub fn is_given(&self) -> bool {
         self.owner.is_some() || self.group.is_some()
     }
@@ -54,7 +54,7 @@ impl Access {
     }
 }
 
-/// A socket in the file system that we listen on; dropping it removes the file, unless that is another's by then.
+/// A listening socket in the file system. Dropping it removes the file, unless another socket has taken its place.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: UnixListener,
@@ -63,14 +63,14 @@ pub(crate) struct Listener {
     identity: Option<(u64, u64)>,
 }
 
-/// Sockets that wait for whoever listens on them.
+/// Sockets bound but not listening yet.
 static CLAIMED: Mutex<Vec<Listener>> = Mutex::new(Vec::new());
 
-/// Sockets that were given away wait as well when their services end.
+/// Set while the sockets of another owner outlive their services.
 static KEEPING: AtomicBool = AtomicBool::new(false);
 
-/// Makes a socket for a service that will listen at `path`, while this process may still give files away: a confined one
-/// may not.
+/// Binds the socket for a service that will listen at `path` later. Call it before confinement, which forbids changing
+/// the owner of a file.
 pub fn claim(path: &Path, access: &Access) -> Result<(), SocketError> {
     let listener = Listener::claim(path, access)?;
     claimed().push(listener);
@@ -81,8 +81,8 @@ fn claimed() -> MutexGuard<'static, Vec<Listener>> {
     CLAIMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes a change in which services end and others begin: these get the sockets that belonged to somebody else, which a
-/// confined process could not make again. Sockets that nobody wants any more are removed at the end.
+/// Runs `change`, which stops some services and starts others. New services reuse the sockets that belong to another
+/// owner, which a confined process could not create again. Sockets left unused are removed at the end.
 pub fn keep_sockets<R>(change: impl FnOnce() -> R) -> R {
     KEEPING.store(true, Ordering::Relaxed);
     let done = change();
@@ -93,8 +93,8 @@ pub fn keep_sockets<R>(change: impl FnOnce() -> R) -> R {
 }
 
 impl Listener {
-    /// Listens at `path`, also if that was [`claim`]ed before. Nobody can connect who may not: it is listened on only when
-    /// the file belongs to whom it should.
+    /// Listens at `path`, reusing a socket that was [`claim`]ed. It listens only once the file has the right owner and
+    /// permissions, so nobody else can connect in between.
     pub(crate) fn bind(path: &Path, access: &Access) -> Result<Listener, SocketError> {
         let mut claimed = claimed();
         let own = claimed.iter().position(|known| known.path == path && known.access == *access);
@@ -107,7 +107,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Takes the place of a socket that nobody listens on any more, and of nothing else. Nobody can connect yet.
+    /// Binds a socket at `path`, replacing a stale socket but no other file. Nobody can connect yet.
     fn claim(path: &Path, access: &Access) -> Result<Listener, SocketError> {
         let failed = |action| move |source| SocketError::Failed { action, path: path.to_owned(), source };
         let socket = match named(path, access) {
@@ -118,14 +118,14 @@ impl Listener {
             done => done,
         }
         .map_err(failed("listen on"))?;
-        // From here on it is removed if it can't be used.
+        // From here on the file is removed on failure.
         let (path_known, identity) = (path.to_owned(), identity(path));
         let listener = Listener { socket: socket.into(), path: path_known, access: *access, identity };
         give(path, access).map_err(|source| SocketError::Access { access: *access, path: path.to_owned(), source })?;
         Ok(listener)
     }
 
-    /// The next connection, if one waits.
+    /// Accepts the next pending connection, if any.
     pub(crate) fn accept(&self) -> io::Result<Option<UnixStream>> {
         match self.socket.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
@@ -160,18 +160,18 @@ impl Drop for Listener {
     }
 }
 
-/// Connections that wait to be accepted.
+/// Connections waiting to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A socket with this name, which nobody can connect to yet.
+/// Binds a socket at `path`; nobody can connect to it yet.
 fn named(path: &Path, access: &Access) -> io::Result<OwnedFd> {
-    /// A process has one mask for all of its threads.
+    /// The umask is shared by all threads of the process.
     static MASK: Mutex<()> = Mutex::new(());
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     let _one_at_a_time = MASK.lock().unwrap_or_else(PoisonError::into_inner);
-    // The confinement leaves no other way: a file's mode can't be changed, but be right from the start.
+    // The confinement forbids chmod, so the file must be created with the right mode.
     let before = access.mode.map(|mode| umask(Mode::from_raw_mode(!mode & 0o777)));
     let bound = bind(&socket, &address);
     before.map(umask);
@@ -179,12 +179,12 @@ fn named(path: &Path, access: &Access) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Gives the file of a socket to its owner.
+/// Changes the owner and group of a socket's file.
 fn give(path: &Path, access: &Access) -> io::Result<()> {
     if !access.is_given() {
         return Ok(());
     }
-    // The file, and not whatever took its name since.
+    // Open the file once: another one could take its name between check and chown.
     let file = openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::Socket {
         return Err(io::Error::other("somebody replaced it"));
@@ -197,7 +197,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
 }
 
-/// Removes a socket that a process left behind.
+/// Removes a stale socket file.
 fn make_room(path: &Path) -> Result<(), SocketError> {
     let failed = |action| move |source| SocketError::Failed { action, path: path.to_owned(), source };
     let gone = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
@@ -212,14 +212,14 @@ fn make_room(path: &Path) -> Result<(), SocketError> {
             _ => Ok(()),
         },
         Err(e) if gone(&e) => Ok(()),
-        // A full backlog is somebody's too.
+        // A full backlog has a listener, too.
         Ok(_) => Err(SocketError::InUse(path.to_owned())),
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(SocketError::InUse(path.to_owned())),
         Err(e) => Err(failed("find out who listens on")(e)),
     }
 }
 
-/// Connects to whoever listens at `path`, or fails at once.
+/// Connects to the listener at `path`, or fails at once.
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -273,7 +273,7 @@ mod tests {
                 let file = symlink_metadata(&path).unwrap();
                 assert_eq!((file.uid(), file.gid(), file.mode() & 0o777), (12345, 23456, 0o660));
             }
-            // Whoever runs the tests may not give files away.
+            // The user running the tests may not change owners.
             Err(error) => {
                 assert!(error.to_string().contains("user 12345 and group 23456"), "{error}");
                 assert!(!path.exists());

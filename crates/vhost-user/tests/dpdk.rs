@@ -9,13 +9,13 @@ use support::{Bench, Event, Guest, PACKED, PACKED_IN_ORDER, SPLIT, Testpmd, wait
 use vhost_user::Mode;
 use virtqueue::Format;
 
-/// Each of these needs the cores for itself.
+/// Runs these tests one at a time: each needs all cores.
 fn alone() -> MutexGuard<'static, ()> {
     static CORES: Mutex<()> = Mutex::new(());
     CORES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Our guest, several times, at a testpmd that sends everything back.
+/// Connects our guest several times to a testpmd that sends every frame back.
 fn guest_at_testpmd(mode: Mode, pairs: u16, features: u64) {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
@@ -52,7 +52,7 @@ fn packed_in_order_guest_at_testpmd_that_connects() {
     guest_at_testpmd(Mode::Client, 1, PACKED_IN_ORDER);
 }
 
-/// testpmd as the guest of our device, which sends everything back.
+/// Runs testpmd as the guest of our device, which sends every frame back.
 fn testpmd_as_guest(mode: Mode, pairs: u16, format: Format) {
     let _alone = alone();
     let bench = Bench::new(mode, pairs);
@@ -67,7 +67,7 @@ fn testpmd_as_guest(mode: Mode, pairs: u16, format: Format) {
         let mut testpmd = Testpmd::spawn(&device, pairs, true);
         let config = bench.echo.wait_started(2 * usize::from(pairs) - 1);
         assert_eq!((config.negotiated.format(), config.size), (format, 256));
-        // The same few frames go round, so each comes by many times.
+        // The same few frames circulate, so each passes many times.
         let before = bench.echo.frames.load(Ordering::Relaxed);
         wait_for("frames to go round", || (bench.echo.frames.load(Ordering::Relaxed) > before + 20_000).then_some(()));
         testpmd.quit();

@@ -1,4 +1,4 @@
-//! Frontend and backend of this crate against each other, with frames through the queues that they hand over.
+//! This crate's frontend and backend against each other, with frames through the queues that they hand over.
 #![allow(missing_docs)]
 
 mod support;
@@ -129,7 +129,7 @@ fn waiting_for_a_device_ends() {
     let mut arena = Arena::new(1 << 20, false).unwrap();
     let mut attempt = |mode, stop| {
         let options = FrontendOptions { mode, ..options(&dir.path().join("nobody"), 1) };
-        // Without a timeout, only who is stopped ends.
+        // Without a timeout, only the stop flag ends it.
         let timeout = if stop { None } else { Some(Duration::from_millis(300)) };
         Link::establish(&options, &mut arena, timeout, &AtomicBool::new(stop)).err().unwrap()
     };
@@ -163,7 +163,7 @@ fn a_device_that_never_answers_is_given_up() {
 
 #[test]
 fn a_service_stops_at_once_whatever_it_waits_for() {
-    // For a connection, listening; for a peer, connecting; for the first message.
+    // It waits for a connection (server), for a peer (client), for the first message.
     Bench::new(Mode::Server, 1).stop();
     Bench::new(Mode::Client, 1).stop();
     let mut bench = Bench::new(Mode::Server, 1);
@@ -179,6 +179,6 @@ fn a_socket_in_use_is_an_error_and_stays() {
     let options = Options::new(&bench.socket, Mode::Server, 1);
     let error = Service::spawn(options, support::Echo::new(1)).err().unwrap();
     assert!(error.to_string().contains("is taken"), "{error}");
-    // Finding out took a connection, which need not have become a session.
+    // The check made a connection, which need not have become a session.
     bench.still_works();
 }

@@ -1,4 +1,5 @@
-//! What hostile frontends did to others, by CVE or case. After each of them, a well-behaved one is served.
+//! Attacks by hostile frontends on other backends, by CVE or case. After each of them, a well-behaved frontend is
+//! served.
 #![allow(missing_docs)]
 
 mod support;
@@ -16,7 +17,7 @@ fn bench() -> Bench {
     Bench::new(Mode::Server, 1)
 }
 
-/// Sends one table of (guest address, length, offset), each region from a file of `file_len` bytes, and says why the
+/// Sends one table of (guest address, length, offset), each region from a file of `file_len` bytes, and checks why the
 /// session ended.
 fn refused_table(regions: &[[u64; 3]], file_len: u64, reason: &str) {
     let bench = bench();
@@ -31,7 +32,7 @@ fn refused_table(regions: &[[u64; 3]], file_len: u64, reason: &str) {
     bench.ended(reason);
 }
 
-/// Describes a queue in two regions, [0x10000, 0x20000) and [0x30000, 0x40000), and says why it does not start.
+/// Describes a queue in two regions, [0x10000, 0x20000) and [0x30000, 0x40000), and checks why it does not start.
 fn refused_ring(features: u64, addresses: [u64; 3], reason: &str) {
     let bench = bench();
     let raw = bench.raw();
@@ -86,7 +87,7 @@ fn cve_2019_14818_extra_descriptors() {
         let witness = Witness::new();
         let fds = vec![witness.fd(); count];
         raw.send(Request::SET_VRING_KICK, &0u64.to_ne_bytes(), &fds);
-        // Past what the receiver has room for, the kernel cuts the control data, and the header is lost with it.
+        // If the receiver's buffer is too small, the kernel truncates the control data, and the header is lost with it.
         raw.send_table(&[[0x1000, 0x1000, USER, 0]], &fds);
         let raw = hang_up(raw);
         witness.all_closed();
@@ -96,7 +97,7 @@ fn cve_2019_14818_extra_descriptors() {
     }
 }
 
-/// Says that nothing more will come, without closing.
+/// Shuts down the write side without closing.
 fn hang_up(raw: Raw) -> Raw {
     raw.0.shutdown(std::net::Shutdown::Write).unwrap();
     raw
@@ -145,7 +146,7 @@ fn cve_2020_10722_set_log_base_wraps() {
     bench.ended("SET_LOG_BASE");
 }
 
-/// Says something about the queue with this index.
+/// Sends a message about the queue with this index.
 type Sender = Box<dyn Fn(&Raw, u32)>;
 
 #[test]
@@ -221,7 +222,7 @@ fn cve_2022_0669_descriptors_where_none_belong() {
         for _ in 0..10 {
             raw.send(request, &body, &[witness.fd(), witness.fd()]);
         }
-        // Whether it is refused or thrown away: by the time of the next message nobody holds it.
+        // Refused or discarded: by the time of the next message nobody holds it.
         raw.send_u64(Request::SET_FEATURES, 0);
         let raw = hang_up(raw);
         witness.all_closed();

@@ -1,4 +1,4 @@
-//! Messages that make no sense, or do not come as messages do. After each of them, a well-behaved frontend is served.
+//! Malformed messages, and messages not sent in one piece. After each of them, a well-behaved frontend is served.
 #![allow(missing_docs)]
 
 mod support;
@@ -26,7 +26,7 @@ fn features_that_were_not_offered() {
     for (request, value) in [
         (Request::SET_FEATURES, VERSION_1 | 1 << 26),
         (Request::SET_FEATURES, u64::MAX),
-        // LOG_SHMFD, INFLIGHT_SHMFD, everything: the messages that these allow are thereby out of reach.
+        // LOG_SHMFD, INFLIGHT_SHMFD, everything: the messages that these allow are thus out of reach.
         (Request::SET_PROTOCOL_FEATURES, PROTOCOL | 1 << 1),
         (Request::SET_PROTOCOL_FEATURES, PROTOCOL | 1 << 12),
         (Request::SET_PROTOCOL_FEATURES, u64::MAX),
@@ -176,7 +176,7 @@ fn half_a_message_does_not_keep_the_socket_for_ever() {
     let began = Instant::now();
     let raw = bench.raw();
     raw.send_bytes(&words(&[Request::SET_FEATURES.into(), 1, 8, 0]), &[]);
-    // The next guest waits in the backlog all the while.
+    // The next guest waits in the backlog meanwhile.
     let mut guest = bench.guest(PACKED);
     assert!(began.elapsed() > Duration::from_secs(4), "{:?}", began.elapsed());
     guest.exchange(10);
@@ -208,7 +208,7 @@ fn a_peer_that_never_reads_replies() {
     let raw = bench.raw();
     raw.0.set_nonblocking(true).unwrap();
     let request = words(&[Request::GET_FEATURES.into(), 1, 0]);
-    // Until neither side's buffer takes any more, which leaves the session blocked in writing a reply.
+    // Until both sides' buffers are full, which leaves the session blocked in writing a reply.
     let mut stalled = Instant::now();
     while stalled.elapsed() < Duration::from_millis(300) {
         if (&raw.0).write(&request).is_ok() {
@@ -260,7 +260,7 @@ fn noise() {
     let witness = Witness::new();
     for session in 0..2000 {
         if session % 4 == 0 {
-            // Who is refused again and again has to wait.
+            // A frontend refused repeatedly has to wait.
             bench = self::bench();
         }
         let raw = bench.raw();
@@ -276,7 +276,7 @@ fn noise() {
         }
         drop(raw);
     }
-    // Served one after the other: who is answered is the last one.
+    // Frontends are served in turn: the one that is answered is the last.
     let raw = bench.raw();
     raw.send(Request::GET_FEATURES, &[], &[]);
     raw.reply_u64();
@@ -300,7 +300,7 @@ fn who_is_refused_again_and_again_has_to_wait_and_is_told_why() {
         assert!(said.contains("there is no queue 8: this port has 1 queue pair, 2 queues"), "{said}");
         assert!(said.contains("set `queues` of the port to 5"), "{said}");
     }
-    // 1 ms after the first of them, 2 ms after the second one, and so on.
+    // 1 ms after the first refusal, 2 ms after the second, and so on.
     assert!(began.elapsed() >= Duration::from_millis(1023), "{:?}", began.elapsed());
     bench.still_works();
 }

@@ -1,4 +1,4 @@
-//! Messages in any order, and while queues run: no frame may be lost over it.
+//! Messages in any order and while queues run, without losing a frame.
 #![allow(missing_docs)]
 
 mod support;
@@ -26,7 +26,7 @@ fn stop(raw: &Raw, queue: u32) -> u32 {
     u32::from_ne_bytes(reply[4..].try_into().unwrap())
 }
 
-/// Everything that was sent before was handled.
+/// Waits until everything sent before is handled.
 fn settle(raw: &Raw) {
     raw.send(Request::GET_FEATURES, &[], &[]);
     raw.reply_u64();
@@ -59,7 +59,7 @@ fn any_order_will_do() {
 
 #[test]
 fn queues_wait_for_each_thing_that_they_need() {
-    // All but the call descriptor, and but the base, which is zero unless said otherwise.
+    // All but the call descriptor and the base, which is zero by default.
     for missing in [0, 1, 2, 4, 5, 7] {
         let (bench, raw) = bench();
         let order: Vec<_> = (0..Guest::STEPS).filter(|&step| step != missing).collect();
@@ -124,7 +124,7 @@ fn queue_pairs_are_counted_and_mq_is_offered_only_for_several() {
     }
 }
 
-/// Runs `change` again and again while frames flow.
+/// Runs `change` repeatedly while frames flow.
 fn while_frames_flow(features: u64, change: impl Fn(&Raw, &Guest, u32)) {
     let (bench, raw) = bench();
     let mut guest = Guest::raw(&raw, features, &[0, 1, 2, 3, 4, 5, 6, 7]);
@@ -195,7 +195,7 @@ fn regions_come_and_go_while_frames_flow() {
     }
 }
 
-/// QEMU before 8.1 says it once for each queue pair.
+/// QEMU before 8.1 adds it once per queue pair.
 #[test]
 fn a_region_stays_until_it_was_removed_as_often_as_it_was_added() {
     let (bench, raw) = bench();
@@ -244,7 +244,7 @@ fn get_vring_base_stops_a_queue_until_it_is_told_to_go_on() {
     }
 }
 
-/// As long as somebody may write to its buffers, a guest must not believe that its queue has stopped.
+/// While somebody may still write to its buffers, a guest must not believe that its queue has stopped.
 #[test]
 fn a_queue_that_cannot_be_stopped_ends_the_session_without_an_answer() {
     let order: Vec<usize> = (0..Guest::STEPS).collect();
@@ -300,7 +300,7 @@ fn a_new_call_descriptor_rings_at_once() {
     }
 }
 
-/// All steps in an order that has all queues run in the end, and no event left to be read.
+/// Takes all steps in an order that leaves all queues running and no event unread.
 fn running(features: u64) -> (Bench, Raw, Guest) {
     let (bench, raw) = bench();
     let mut guest = Guest::raw(&raw, features, &[0, 1, 2, 3, 4, 5, 6, 7]);
@@ -315,7 +315,7 @@ fn what_changes_nothing_restarts_nothing() {
     for features in FORMATS {
         let (bench, raw, mut guest) = running(features | PROTOCOL_FEATURES);
         for _ in 0..10 {
-            // All but other descriptors: two of them can't be told from one that was sent twice.
+            // All steps but descriptors: two of them look the same as one sent twice.
             for step in [0, 1, 2, 3, 4, 7] {
                 guest.say_again(&raw, step);
             }
@@ -323,7 +323,7 @@ fn what_changes_nothing_restarts_nothing() {
             guest.exchange(20);
         }
         assert_eq!(bench.echo.next_event(), None);
-        // A place more, and one less.
+        // One region more, then one less.
         for more in [1, 0] {
             guest.table().share(&raw, more);
             settle(&raw);
@@ -356,7 +356,7 @@ fn another_descriptor_restarts_nothing() {
 #[test]
 fn restarts_in_a_loop_wait() {
     const SOME: u32 = 200;
-    // Half of the time that they take at 512 a second, as some are had again meanwhile.
+    // Half of the time that they take at 512 a second, as the budget refills meanwhile.
     let least = std::time::Duration::from_secs_f64(f64::from(SOME / 2) / 512.0);
     let restart = |raw: &Raw| {
         for _ in 0..SOME {
@@ -373,7 +373,7 @@ fn restarts_in_a_loop_wait() {
         began.elapsed() >= least
     });
     assert!(waits, "200,000 restarts without a wait");
-    // It holds for whoever comes after that, too.
+    // The limit holds for the next frontend, too.
     let began = std::time::Instant::now();
     guest.exchange(20);
     drop((raw, guest));

@@ -1,4 +1,4 @@
-//! QEMU in front of the device: its firmware boots from the network, which takes a driver, queues and frames.
+//! QEMU with the device: its firmware boots from the network, which takes a driver, queues and frames.
 #![allow(missing_docs)]
 
 mod support;
@@ -17,7 +17,7 @@ impl Drop for Qemu {
     }
 }
 
-/// `mode` is the device's. Two regions, because the memory of a PC has a hole.
+/// Boots a VM; `mode` is the device's. Two regions, because the memory of a PC has a hole.
 fn boot(mode: Mode, pairs: u16) {
     let bench = Bench::new(mode, pairs);
     let server = if mode == Mode::Client { ",server=on,wait=off" } else { "" };

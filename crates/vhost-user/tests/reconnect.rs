@@ -1,6 +1,6 @@
-//! Connections without end, and not one descriptor left over.
+//! Endless reconnects without a leaked descriptor.
 //!
-//! One test, because it counts the descriptors of the process.
+//! A single test, because it counts the descriptors of the process.
 #![allow(missing_docs)]
 
 mod support;
@@ -41,7 +41,7 @@ fn thousands_of_connects() {
     guest.exchange(50);
 }
 
-/// A device that connects to a peer which accepts and hangs up must not spin.
+/// A device whose peer accepts and hangs up must not spin.
 fn a_peer_that_hangs_up() {
     let bench = Bench::new(Mode::Client, 1);
     let listener = std::os::unix::net::UnixListener::bind(&bench.socket).unwrap();
@@ -49,14 +49,14 @@ fn a_peer_that_hangs_up() {
     let accept = || drop::<UnixStream>(wait_for("a connection", || Some(listener.accept().ok()?.0)));
     accept();
     let began = Instant::now();
-    // It rests for a tenth of a second before each of these.
+    // It pauses for a tenth of a second before each of these.
     (0..5).for_each(|_| accept());
     assert!(began.elapsed() > Duration::from_millis(300), "five connections within {:?}", began.elapsed());
 }
 
 #[test]
 fn connections_without_end() {
-    // Whatever the first use of things opens and keeps.
+    // Descriptors that the first use opens and keeps.
     frontend_comes_back(Mode::Server);
     let before = open_descriptors();
     let none_left = |after: &str| {

@@ -1,7 +1,7 @@
 //! The test binaries of the workspace: built by cargo, and run in two lanes.
 //!
-//! A binary whose tests have a switch that polls needs the processors, and so these run one after the other. All the others
-//! run beside them.
+//! Binaries whose tests start a polling switch need the processors, so they run one after the other. All others run
+//! beside them.
 
 use crate::command::{Context, Failure, Run};
 use crate::lanes;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Packages whose integration tests start switches that poll.
 const POLLING: [&str; 2] = ["e2e", "testbed"];
 
-/// A program with tests.
+/// A test binary.
 struct Binary {
     /// Directory of its package.
     package: PathBuf,
@@ -21,7 +21,7 @@ struct Binary {
     program: String,
 }
 
-/// Builds all of them and runs them, then the examples in the documentation.
+/// Builds and runs all of them, then the examples in the documentation.
 pub fn run(context: &Context) -> Result<(), Failure> {
     let binaries = build(context)?;
     let (polling, others): (Vec<&Binary>, Vec<&Binary>) = binaries.iter().partition(|binary| binary.polls());
@@ -32,7 +32,7 @@ pub fn run(context: &Context) -> Result<(), Failure> {
 }
 
 fn build(context: &Context) -> Result<Vec<Binary>, Failure> {
-    // Programs that tests start are built with them: those of packages that have integration tests.
+    // This also builds the programs that tests start: those of packages that have integration tests.
     let words = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
     let output = context.cargo(&words).timed_output()?;
     let messages = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -41,7 +41,7 @@ fn build(context: &Context) -> Result<Vec<Binary>, Failure> {
 }
 
 impl Binary {
-    /// What cargo says of something that it has built, if that is a test binary.
+    /// Parses cargo's message about a build product, if that is a test binary.
     fn of(message: &Value) -> Option<Binary> {
         let program = message["executable"].as_str().filter(|_| message["profile"]["test"] == true)?;
         let package = Path::new(message["manifest_path"].as_str()?).parent()?;
@@ -64,7 +64,7 @@ impl Binary {
     }
 
     fn run<'c>(&self, context: &'c Context) -> Run<'c> {
-        // Where cargo puts the programs: beside the directory of the test binaries.
+        // Cargo puts programs beside the directory of the test binaries.
         let built = || Path::new(&self.program).ancestors().nth(2).unwrap_or(Path::new("")).join("millrace");
         let program = std::env::var_os("MILLRACE").unwrap_or_else(|| built().into());
         context.command(&self.program).inside(&self.package).env("MILLRACE", program).named(self.name())

@@ -1,4 +1,4 @@
-//! Running other programs: said before, shown while they run, and explained when they fail.
+//! Running other programs: announced before, shown while they run, and explained when they fail.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Why a task failed, in words for whoever started it.
+/// Error of a task, in words for its user.
 #[derive(Debug)]
 pub struct Failure(String);
 
@@ -45,7 +45,7 @@ impl std::iter::Sum for Tests {
 }
 
 impl Tests {
-    /// The counts in a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
+    /// Parses a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
     fn parse(line: &str) -> Option<Tests> {
         let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
         let count = |what: &str| counts.split("; ").find_map(|part| part.strip_suffix(what)?.trim().parse().ok());
@@ -53,20 +53,20 @@ impl Tests {
     }
 }
 
-/// What was run so far: its tests, and how long each program took.
+/// The tests run so far, and how long each program took.
 #[derive(Default)]
 pub struct Account {
     pub tests: Tests,
     pub times: Vec<(String, Duration)>,
 }
 
-/// Where the workspace is, and what was run there.
+/// The workspace, and the account of programs run there.
 pub struct Context {
     pub root: PathBuf,
     account: Mutex<Account>,
-    /// What runs here is shown when it has ended.
+    /// Whether output is shown only when a program has ended.
     aside: bool,
-    /// What runs here gets the processors that others leave.
+    /// Whether programs run at the lowest priority.
     gives_way: Arc<AtomicBool>,
 }
 
@@ -77,29 +77,30 @@ impl Context {
         Ok(Context { root: root.to_owned(), account: Mutex::default(), aside: false, gives_way: Arc::default() })
     }
 
-    /// One whose programs run beside those of `self`, and give way to them as long as `gives_way` says so.
+    /// Returns a context whose programs run beside those of `self`, and at the lowest priority while `gives_way` is
+    /// set.
     pub fn aside(&self, gives_way: &Arc<AtomicBool>) -> Context {
         Context { root: self.root.clone(), account: Mutex::default(), aside: true, gives_way: gives_way.clone() }
     }
 
-    /// From now on nothing gives way any more. What runs already goes on as before if only root may change that.
+    /// Restores the normal priority. Running programs keep theirs if only root may change it.
     pub fn stop_giving_way(&self, gives_way: &AtomicBool) {
         gives_way.store(false, Ordering::Relaxed);
         let group = rustix::process::getpgrp().as_raw_nonzero().to_string();
         let _ = self.command("renice").args(&["-n", "0", "-g", &group]).probe();
     }
 
-    /// What was run so far.
+    /// Returns the account so far.
     pub fn account(&self) -> MutexGuard<'_, Account> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file or directory that is kept between runs.
+    /// Returns the path of a file or directory kept between runs.
     pub fn target(&self, name: &str) -> PathBuf {
         self.root.join("target").join(name)
     }
 
-    /// `program` in the workspace's root.
+    /// Prepares `program`, in the workspace's root.
     pub fn command(&self, program: &str) -> Run<'_> {
         let gives_way = self.gives_way.load(Ordering::Relaxed);
         let mut command = Command::new(if gives_way { "nice" } else { program });
@@ -107,8 +108,8 @@ impl Context {
             command.args(["-n", "19", program]);
         }
         command.current_dir(&self.root);
-        // What cargo told us about ourselves is not about what we start: another toolchain, perhaps, or a test that
-        // looks at its own package.
+        // Cargo's variables describe this program, not the one started: that may use another toolchain, or be a test
+        // that looks at its own package.
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
             let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"].iter().any(|p| name.starts_with(p));
@@ -124,7 +125,7 @@ impl Context {
         Run { context: self, command, name: None, shown }
     }
 
-    /// `cargo` with `arguments`.
+    /// Prepares `cargo` with `arguments`.
     pub fn cargo(&self, arguments: &[&str]) -> Run<'_> {
         self.command("cargo").args(arguments)
     }
@@ -161,19 +162,19 @@ impl Run<'_> {
         self
     }
 
-    /// What its time is listed as, instead of the whole command.
+    /// Names it in the list of times, instead of the whole command.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// In a directory, instead of the workspace's root.
+    /// Runs it in a directory, instead of the workspace's root.
     pub fn inside(mut self, directory: &Path) -> Self {
         self.command.current_dir(directory);
         self
     }
 
-    /// Runs it; its output is ours, and the tests in it are counted.
+    /// Runs it, passes its output on and counts the tests in it.
     pub fn run(mut self) -> Result<(), Failure> {
         if self.context.aside {
             return self.run_aside();
@@ -191,10 +192,10 @@ impl Run<'_> {
         self.ended(began.elapsed(), status)
     }
 
-    /// The same beside others: what it has to say, on either output, is shown in one piece when it has ended.
+    /// Like [`Run::run`], beside others: shows its output, of both streams, in one piece when it has ended.
     pub fn run_aside(mut self) -> Result<(), Failure> {
         let began = Instant::now();
-        // No pipe, of which something that it started and left behind could have the other end.
+        // Not a pipe: a process left behind could keep its other end open.
         let mut output = tempfile::tempfile().map_err(|e| self.cannot(&e))?;
         let both = output.try_clone().and_then(|one| Ok([one, output.try_clone()?]));
         let [to, errors_to] = both.map_err(|e| self.cannot(&e))?;
@@ -220,7 +221,7 @@ impl Run<'_> {
         if status.success() { Ok(()) } else { Err(Failure(format!("`{}` failed: {status}", self.shown))) }
     }
 
-    /// Runs it for its standard output.
+    /// Runs it and returns its standard output.
     pub fn output(mut self) -> Result<String, Failure> {
         let done = self.command.stderr(Stdio::inherit()).output().map_err(|e| self.cannot(&e))?;
         if !done.status.success() {
@@ -229,7 +230,7 @@ impl Run<'_> {
         String::from_utf8(done.stdout).map_err(|e| Failure(format!("`{}` wrote no text: {e}", self.shown)))
     }
 
-    /// The same, with its time listed.
+    /// Like [`Run::output`], with its time listed.
     pub fn timed_output(self) -> Result<String, Failure> {
         println!("+ {}", self.shown);
         let (context, name, began) = (self.context, self.shown.clone(), Instant::now());
@@ -238,7 +239,7 @@ impl Run<'_> {
         output
     }
 
-    /// What it says if it can be run and succeeds, without showing anything.
+    /// Returns its standard output if it can be run and succeeds; shows nothing.
     pub fn probe(mut self) -> Option<String> {
         let done = self.command.stderr(Stdio::null()).output().ok()?;
         done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())

@@ -1,14 +1,14 @@
-//! What the workspace and its fuzzers depend on: licences, versions that are there twice, sources and advisories, by
+//! Checks the dependencies of the workspace and its fuzzers: licences, duplicate versions, sources and advisories, by
 //! cargo-deny and `deny.toml`.
 
 use crate::command::{Context, Failure, Run};
 
-/// What the one lock file has and the other has not is no reason to say anything.
+/// Silences warnings about entries that apply to only one of the two lock files.
 const QUIET: [&str; 6] =
     ["-A", "license-exception-not-encountered", "-A", "license-not-encountered", "-A", "unmatched-skip"];
 
-/// Fails if `deny.toml` does not allow something. Without the database of advisories, which takes a network, the rest is
-/// checked all the same.
+/// Fails if `deny.toml` forbids something. Without the database of advisories, which needs a network, it checks the
+/// rest.
 pub fn check(context: &Context) -> Result<(), Failure> {
     let advisories = context.cargo(&["deny", "--config", "deny.toml", "fetch", "db"]).probe().is_some();
     let mut checks = vec!["bans", "licenses", "sources"];

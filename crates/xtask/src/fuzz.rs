@@ -1,15 +1,15 @@
-//! Runs the fuzzers of the `fuzz` crate. What they learn is kept in `target/`, so that the next run goes on from there.
+//! Runs the fuzzers of the `fuzz` crate. Their corpora are kept in `target/`, so that the next run continues from them.
 
 use crate::command::{Context, Failure};
 use crate::lanes;
 
-/// Runs each fuzzer for so many seconds. An input that it found something with is left in `fuzz/artifacts/`.
+/// Runs each fuzzer for `seconds`. A failing input is left in `fuzz/artifacts/`.
 pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
     let target = context.target("fuzz");
     let target = target.to_string_lossy();
     let build = ["+nightly", "fuzz", "build", "--target-dir", &target];
     context.cargo(&build).run()?;
-    // Some make files. A fuzzer ends without cleaning up, so they get a directory that we remove.
+    // Some create files. A fuzzer exits without cleaning up, so they get a directory that is removed here.
     let scratch = tempfile::tempdir().map_err(|e| format!("cannot make a directory: {e}"))?;
     let mut lanes = [Vec::new(), Vec::new()];
     for (number, name) in names(context)?.into_iter().enumerate() {
@@ -17,9 +17,9 @@ pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
         std::fs::create_dir_all(&corpus).map_err(|e| format!("cannot make {}: {e}", corpus.display()))?;
         let time = format!("-max_total_time={seconds}");
         let run = ["+nightly", "fuzz", "run", "--target-dir", &target, &name, &corpus.to_string_lossy()];
-        // A hang is one for the switch too: whatever an input asks for is done in far less than a minute, however busy the
-        // machine is. The same seed gives the same inputs from the same start: a check is to find what a change broke, not
-        // to be the day's luck. `cargo +nightly fuzz run` looks further.
+        // A hang would be one in the switch, too: any input is handled in far less than a minute, however busy the
+        // machine is. The same seed gives the same inputs from the same corpus: a check should find what a change
+        // broke, not depend on luck. `cargo +nightly fuzz run` searches further.
         let options = ["--", &time, "-seed=1", "-timeout=60", "-max_len=4096", "-verbosity=0", "-print_final_stats=1"];
         let run = context.cargo(&run).args(&options).env("TMPDIR", scratch.path()).named(format!("fuzzer {name}"));
         lanes[number % 2].push(run);
@@ -27,7 +27,7 @@ pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
     lanes::run(lanes)
 }
 
-/// Every file in `fuzz/fuzz_targets` is a fuzzer.
+/// Lists the fuzzers: every file in `fuzz/fuzz_targets`.
 fn names(context: &Context) -> Result<Vec<String>, Failure> {
     let directory = context.root.join("fuzz/fuzz_targets");
     let files = std::fs::read_dir(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;

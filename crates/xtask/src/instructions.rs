@@ -1,22 +1,22 @@
-//! Instructions a packet: measured, compared with what is stored, stored.
+//! Instructions per packet: measured, compared with the baseline, stored.
 
 use crate::command::{Context, Failure};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Where the figures are that a tree is compared with.
+/// Path of the baseline.
 const BASELINE: &str = "bench/baseline/instructions.json";
 
-/// More than this is too much, in percent.
+/// Largest increase allowed, in percent.
 const TOLERANCE: f64 = 2.0;
 
-/// Packets in the burst that is measured.
+/// Packets in the measured burst.
 const PACKETS: f64 = 32.0;
 
-/// Instructions a packet, by what is measured.
+/// Instructions per packet, by benchmark.
 type Counts = BTreeMap<String, f64>;
 
-/// Fails if anything takes more instructions than the baseline says, beyond the tolerance.
+/// Fails if a benchmark exceeds the baseline by more than the tolerance.
 pub fn compare(context: &Context) -> Result<(), Failure> {
     let now = measure(context)?;
     let text =
@@ -42,7 +42,7 @@ pub fn compare(context: &Context) -> Result<(), Failure> {
 
 const UPDATE: &str = "if that is as it should be, say why and run `cargo xtask baseline`";
 
-/// Makes the figures of this tree the baseline.
+/// Stores this tree's counts as the baseline.
 pub fn store(context: &Context) -> Result<(), Failure> {
     let counts = measure(context)?;
     let counts: Map<String, Value> = counts.into_iter().map(|(name, count)| (name, count.into())).collect();
@@ -50,7 +50,7 @@ pub fn store(context: &Context) -> Result<(), Failure> {
     context.write(BASELINE, &format!("{file:#}\n"))
 }
 
-/// The compiler, without which figures do not compare.
+/// Returns the compiler's version; counts of others do not compare.
 fn rustc(context: &Context) -> Result<String, Failure> {
     Ok(context.command("rustc").args(&["--version"]).output()?.trim().to_owned())
 }
@@ -64,7 +64,7 @@ fn parse(text: &str) -> Result<(String, Counts), Failure> {
     Ok((compiler, counts.collect::<Option<_>>().ok_or_else(bad)?))
 }
 
-/// Runs the benchmarks. They print one JSON object a line.
+/// Runs the benchmarks, which print one JSON object per line.
 fn measure(context: &Context) -> Result<Counts, Failure> {
     let mut counts = Counts::new();
     for package in ["millrace-virtqueue", "millrace-openflow", "millrace-engine"] {
@@ -79,7 +79,7 @@ fn measure(context: &Context) -> Result<Counts, Failure> {
     if counts.is_empty() { Err("the benchmarks printed no counts".into()) } else { Ok(counts) }
 }
 
-/// Name of a benchmark, and the instructions that it took.
+/// Parses the name of a benchmark and its instruction count.
 fn count(line: &str) -> Option<(String, f64)> {
     let summary: Value = serde_json::from_str(line).ok()?;
     let name = format!("{} {}", summary["function_name"].as_str()?, summary["id"].as_str()?);

@@ -1,8 +1,8 @@
-//! Programs side by side: in each lane one after the other.
+//! Programs in parallel lanes; in each lane, one after the other.
 
 use crate::command::{Failure, Run};
 
-/// Runs all lanes at once, every program in them even if one fails, and names those that did.
+/// Runs all lanes at once, every program even if one fails, and returns the failures.
 pub fn run<const N: usize>(lanes: [Vec<Run<'_>>; N]) -> Result<(), Failure> {
     let lane = |runs: Vec<Run<'_>>| runs.into_iter().filter_map(|run| run.run_aside().err()).collect::<Vec<_>>();
     let failures: Vec<Failure> = std::thread::scope(|scope| {

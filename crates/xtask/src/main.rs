@@ -1,4 +1,4 @@
-//! What is done to the workspace from the outside: `cargo xtask test` is the whole check.
+//! Tasks of the workspace: `cargo xtask test` is the whole check.
 
 mod binaries;
 mod command;
@@ -91,7 +91,7 @@ fn run(task: &Task) -> Result<(), Failure> {
         }
         Task::Soak(arguments) => {
             tools::prepare(context, &[tools::Need::Packages, tools::Need::HugePages, tools::Need::Fuzzer])?;
-            // The release build of both, the switch and its guests.
+            // Release builds of both the switch and its guests.
             let soak = ["test", "--release", "--package", "millrace-e2e", "--test", "soak", "--", "--nocapture"];
             context.cargo(&soak).env("MILLRACE_SOAK_FRAMES", arguments.frames.to_string()).run()?;
             fuzz::run(context, arguments.minutes * 60)

@@ -1,5 +1,5 @@
-//! The steps of `cargo xtask test`. Those that need the machine run one after the other, what fails fast first; the others
-//! beside them, on the processors that these leave.
+//! The steps of `cargo xtask test`. Those that need the machine run one after the other, fast failures first; the
+//! others beside them, on the processors left over.
 
 use crate::command::{Account, Context, Failure, Tests};
 use crate::tools::{Need, prepare};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Seconds for each fuzzer: enough to see that it runs and to find what is broken outright.
+/// Seconds for each fuzzer: enough to see that it runs and to find obvious breakage.
 const FUZZ_SECONDS: u32 = 4;
 
-/// What takes less is not listed within its step.
+/// Shortest program time that is listed within a step.
 const WORTH_A_LINE: Duration = Duration::from_secs(2);
 
 struct Step {
@@ -22,12 +22,12 @@ struct Step {
     run: fn(&Context) -> Result<(), Failure>,
 }
 
-/// Steps that run one after the other.
+/// A lane of steps, which run one after the other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lane {
-    /// These come first: builds that are shared, and tests that need the machine.
+    /// Shared builds, and tests that need the machine. These come first.
     Main,
-    /// These run beside those, and beside each other.
+    /// Lanes beside the main one and beside each other.
     Aside(u8),
 }
 
@@ -73,7 +73,7 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// How a step ended.
+/// The outcome of a step.
 struct Outcome {
     name: &'static str,
     time: Duration,
@@ -88,7 +88,7 @@ pub fn list() {
     }
 }
 
-/// Runs the steps that are wanted, all of them even if one fails, and sums up.
+/// Runs the selected steps, all of them even if one fails, and sums up.
 pub fn run(context: &Context, only: &[String], skip: &[String]) -> Result<(), Failure> {
     for name in only.iter().chain(skip) {
         if !STEPS.iter().any(|step| step.name == name) {
@@ -137,7 +137,7 @@ impl Step {
     }
 }
 
-/// Minutes and seconds.
+/// Formats minutes and seconds.
 fn clock(time: Duration) -> String {
     format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
 }
@@ -155,11 +155,11 @@ fn doc(context: &Context) -> Result<(), Failure> {
     context.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings").run()
 }
 
-/// In a target directory of its own: the flag is for every crate, and would have all of them built again.
+/// Runs the loom models in a separate target directory: the flag applies to every crate and would rebuild them all.
 fn loom(context: &Context) -> Result<(), Failure> {
     let loom = |arguments: &[&str]| {
         let run = context.cargo(&["test"]).args(arguments).env("RUSTFLAGS", "--cfg loom");
-        // To build all that is depended on takes longer than the models.
+        // Building optimised dependencies takes longer than the models.
         let run = run.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         run.env("CARGO_TARGET_DIR", context.target("loom")).run()
     };
@@ -168,15 +168,15 @@ fn loom(context: &Context) -> Result<(), Failure> {
 }
 
 fn miri(context: &Context) -> Result<(), Failure> {
-    // Guest memory is reached by addresses that were integers on their way; files stand in for memory files.
+    // Guest memory is accessed by addresses that were integers on the way; files stand in for memory files.
     const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance";
     let miri = |tests: &[&str], flags: &str| {
         let run = context.cargo(&["+nightly", "miri", "test", "--package", "millrace-virtqueue"]).args(tests);
         run.env("MIRIFLAGS", flags).env("CARGO_TARGET_DIR", context.target("miri")).run()
     };
     miri(&["--lib", "--test", "hostile"], FLAGS)?;
-    // No Rust reference is ever made into a ring but to its atomics, of which these tests make so many that to keep
-    // book of them takes four times as long as the rest.
+    // Rust references into a ring point only to its atomics, and these tests create so many that tracking them takes
+    // four times as long as the rest.
     miri(&["--test", "rings"], &format!("{FLAGS} -Zmiri-disable-stacked-borrows"))
 }
 

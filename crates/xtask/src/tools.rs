@@ -1,14 +1,14 @@
-//! What the steps need besides Rust, and how to get it.
+//! Tools that the steps need besides Rust, and their installation.
 
 use crate::command::{Context, Failure};
 use std::sync::{Mutex, PoisonError};
 
-/// Something that a step can't do without.
+/// A requirement of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Debian packages that the tests run tools from.
+    /// Debian packages with tools that the tests run.
     Packages,
-    /// Huge pages. Tests that want them say what they do without.
+    /// Huge pages. Tests that want them report what they skip without them.
     HugePages,
     /// valgrind and the runner of the instruction counts.
     Valgrind,
@@ -20,7 +20,7 @@ pub enum Need {
     Deny,
 }
 
-/// Sees to it that all of this is there, and says what is missing if it can't be had.
+/// Installs everything needed, or reports what is missing and cannot be installed.
 pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
     for need in needs {
         match need {
@@ -28,7 +28,7 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
                 packages(context, e2e::DEBIAN_PACKAGES)?;
                 // ovs-ofctl and osken-manager, for the tests of OpenFlow.
                 packages(context, &["openvswitch-common", "python3-os-ken"])?;
-                // A peer that Millrace is compared with.
+                // Open vSwitch, which Millrace is compared with.
                 packages(context, &["openvswitch-switch-dpdk"])?;
                 // For the test of the Wireshark dissector.
                 packages(context, &["tshark"])?;
@@ -50,7 +50,7 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
                 nightly(context)?;
                 install(context, "cargo-fuzz", &[], |_| true)?;
             }
-            // Without what its features add: a TLS library of its own to fetch what git fetches as well.
+            // Without its features: they add a TLS library, to fetch what git fetches as well.
             Need::Deny => install(context, "cargo-deny", &["--no-default-features"], |_| true)?,
         }
     }
@@ -84,7 +84,7 @@ fn packages(context: &Context, wanted: &[&str]) -> Result<(), Failure> {
     apt(&[&["install", "--yes", "--no-install-recommends"], &missing[..]].concat())
 }
 
-/// Asks the kernel for huge pages. Best effort: it depends on the machine's memory, and nothing fails without them.
+/// Requests huge pages. Best effort: it depends on the machine's memory, and nothing fails without them.
 fn huge_pages() {
     const PATH: &str = "/proc/sys/vm/nr_hugepages";
     const WANTED: u32 = 256;
@@ -107,7 +107,7 @@ fn nightly(context: &Context) -> Result<(), Failure> {
     }
 }
 
-/// The version of a package in Cargo.lock.
+/// Returns the version of a package in Cargo.lock.
 pub fn locked_version(context: &Context, package: &str) -> Result<String, Failure> {
     let lock = std::fs::read_to_string(context.root.join("Cargo.lock")).map_err(|e| format!("Cargo.lock: {e}"))?;
     let name = format!("name = \"{package}\"");
@@ -116,13 +116,13 @@ pub fn locked_version(context: &Context, package: &str) -> Result<String, Failur
     version.map(str::to_owned).ok_or_else(|| format!("Cargo.lock knows no package {package}").into())
 }
 
-/// Installs a program from the registry with these options, unless there is one whose version `suits`.
+/// Installs a program from the registry with these options, unless its installed version `suits`.
 fn install(context: &Context, name: &str, options: &[&str], suits: impl Fn(&str) -> bool) -> Result<(), Failure> {
     if context.command(name).args(&["--version"]).probe().is_some_and(|said| suits(&said)) {
         return Ok(());
     }
     let [root, target] = ["tools", "tools/build"].map(|name| context.target(name).to_string_lossy().into_owned());
-    // Optimised they would build for minutes, and what they do takes no time. What several need is built once.
+    // Optimised builds would take minutes, and these programs need little time. Shared dependencies are built once.
     let place = ["install", "--locked", "--force", "--debug", "--root", &root, "--target-dir", &target, name];
     context.cargo(&place).args(options).env("CARGO_PROFILE_DEV_DEBUG", "0").named(format!("build of {name}")).run()
 }

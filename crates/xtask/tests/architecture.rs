@@ -1,10 +1,10 @@
-//! ARCHITECTURE.md tells where `unsafe` is. It is there and nowhere else.
+//! ARCHITECTURE.md lists where `unsafe` is. It is there and nowhere else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rust files below `folder` that are no tests, by their path from `root`.
+/// Lists the Rust files below `folder` except tests, by their path from `root`.
 fn sources(root: &Path, folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
@@ -22,7 +22,7 @@ fn sources(root: &Path, folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The code without its tests, as far as they stand at its end, and without comments.
+/// Reports whether the code, without comments and tests at its end, uses `unsafe`.
 fn is_unsafe(text: &str) -> bool {
     let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -31,7 +31,7 @@ fn is_unsafe(text: &str) -> bool {
     })
 }
 
-/// By crate: what the table says of it.
+/// Returns the table's entry for each crate.
 fn table(page: &str) -> BTreeMap<String, String> {
     let rows = page.lines().skip_while(|line| !line.ends_with("| `unsafe` |")).skip(2);
     let rows = rows.take_while(|line| line.starts_with('|')).map(|line| {

@@ -1,4 +1,4 @@
-//! From netlink messages to interfaces.
+//! Conversion of netlink messages to interfaces.
 
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 

@@ -1,4 +1,5 @@
-//! Network interfaces over rtnetlink (rtnetlink(7)): how they are, setting what a port needs, and hearing of changes.
+//! Network interfaces over rtnetlink (rtnetlink(7)): their state, settings that a port needs, and notifications of
+//! changes.
 
 mod message;
 mod monitor;
@@ -13,10 +14,10 @@ use socket::Socket;
 
 use crate::{Error, Result};
 
-/// A network interface, as it was at one moment.
+/// A snapshot of a network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The interface's index: one that is deleted and made again has another one.
+    /// The interface's index; a deleted and recreated interface gets another one.
     pub index: u32,
     /// Its name.
     pub name: String,
@@ -24,9 +25,9 @@ pub struct Link {
     pub mac: [u8; 6],
     /// The largest frame without its Ethernet header and VLAN tag.
     pub mtu: usize,
-    /// It is administratively up.
+    /// Whether it is administratively up.
     pub is_up: bool,
-    /// It is up, and there is something at the other end.
+    /// Whether it is up and has a carrier.
     pub has_carrier: bool,
     /// The hardware type, `ARPHRD_*`.
     hardware: u16,
@@ -38,7 +39,7 @@ impl Link {
         Links::open()?.get(name)
     }
 
-    /// Why no frame passes the interface as it is, if so.
+    /// Returns why no frame passes the interface, if so.
     pub fn trouble(&self) -> Option<String> {
         match (self.is_up, self.has_carrier) {
             (false, _) => Some(format!("interface {} is administratively down", self.name)),
@@ -61,17 +62,17 @@ impl Link {
     }
 }
 
-/// The interfaces of a network namespace: that of the thread that opened it, for as long as it lives.
+/// The interfaces of the network namespace of the thread that opened it, for its whole life.
 #[derive(Debug)]
 pub struct Links(Socket);
 
 impl Links {
-    /// Begins to ask.
+    /// Opens the netlink socket.
     pub fn open() -> Result<Self> {
         Socket::open(0).map(Self).map_err(Error::netlink("open a netlink socket"))
     }
 
-    /// The interface of this name, if there is one.
+    /// Returns the interface of this name, if there is one.
     pub fn find(&self, name: &str) -> Result<Option<Link>> {
         check_name(name)?;
         let mut wanted = LinkMessage::default();
@@ -84,12 +85,12 @@ impl Links {
         }
     }
 
-    /// The interface of this name.
+    /// Returns the interface of this name.
     pub fn get(&self, name: &str) -> Result<Link> {
         self.find(name)?.ok_or_else(|| Error::Missing { interface: name.to_owned() })
     }
 
-    /// Brings an interface up that is not; returns how it is then.
+    /// Brings an interface up if it is down; returns its new state.
     pub fn bring_up(&self, link: &Link) -> Result<Link> {
         if link.is_up {
             return Ok(link.clone());
@@ -100,7 +101,7 @@ impl Links {
         self.change(link, change, "bring it up")
     }
 
-    /// Sets an interface's MTU; returns how it is then.
+    /// Sets an interface's MTU; returns its new state.
     pub fn set_mtu(&self, link: &Link, mtu: usize) -> Result<Link> {
         let mut change = LinkMessage::default();
         // A value beyond an i32 becomes one that every driver refuses.
@@ -108,7 +109,7 @@ impl Links {
         self.change(link, change, "set its MTU")
     }
 
-    /// By its index: should another interface have taken the name meanwhile, that one is left alone.
+    /// Changes the interface by its index: an interface that has taken over the name is left alone.
     fn change(&self, link: &Link, mut change: LinkMessage, action: &'static str) -> Result<Link> {
         change.header.index = link.index;
         let refused = Error::refused(&link.name, action, "CAP_NET_ADMIN", "check the value, and the kernel's log");

@@ -1,4 +1,4 @@
-//! Changes of interfaces, as the kernel tells of them.
+//! Notifications from the kernel about changes of interfaces.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,19 +11,19 @@ use super::Link;
 use super::socket::Socket;
 use crate::{Error, Result};
 
-/// Something has happened to an interface.
+/// An event of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It came, or changed; this is how it is now.
+    /// It was created or changed; its state now.
     Changed(Link),
-    /// It went; this is how it was.
+    /// It was removed; its last state.
     Gone(Link),
-    /// Something that was not heard, because there was too much at once: all that is known may be old.
+    /// Events were lost because there were too many at once: all known state may be stale.
     Missed,
 }
 
 impl Event {
-    /// Whether this may be about an interface of this name or index.
+    /// Reports whether this may concern an interface of this name or index.
     pub fn concerns(&self, name: &str, index: Option<u32>) -> bool {
         match self {
             Event::Changed(link) | Event::Gone(link) => link.name == name || Some(link.index) == index,
@@ -32,19 +32,19 @@ impl Event {
     }
 }
 
-/// Hears of every change of the interfaces of a network namespace: that of the thread that opened it.
+/// Receiver of all changes of interfaces in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct Monitor(Socket);
 
 impl Monitor {
-    /// Begins to listen: what happens from now on is told.
+    /// Starts listening: later changes are reported.
     pub fn open() -> Result<Self> {
         Socket::open(libc::RTMGRP_LINK.cast_unsigned())
             .map(Self)
             .map_err(Error::netlink("listen to changes of interfaces"))
     }
 
-    /// What has happened since this was asked last; does not wait.
+    /// Returns the events since the last call; does not wait.
     pub fn events(&self) -> io::Result<Vec<Event>> {
         let mut events = Vec::new();
         loop {
@@ -59,7 +59,7 @@ impl Monitor {
                 Err(error) => match (error.raw_os_error(), error.kind()) {
                     (Some(libc::EAGAIN), _) => return Ok(events),
                     (Some(libc::EINTR), _) => {}
-                    // The socket had no room for all of them, or one is of a kind that is not understood.
+                    // The socket buffer overflowed, or a message could not be parsed.
                     (Some(libc::ENOBUFS), _) | (None, io::ErrorKind::InvalidData) => events.push(Event::Missed),
                     _ => return Err(error),
                 },

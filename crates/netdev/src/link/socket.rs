@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use super::Link;
 
-/// Room for a message: one interface with all that the kernel tells of it, less its virtual functions.
+/// Receive buffer: one interface with everything that the kernel reports about it, except its virtual functions.
 const ROOM: usize = 64 << 10;
 
 type Message = NetlinkMessage<RouteNetlinkMessage>;
@@ -24,7 +24,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket that hears what is told to these groups, by their bits.
+    /// Opens a socket that joins these multicast groups, given as bits.
     pub(super) fn open(groups: u32) -> io::Result<Self> {
         // Protocol 0 is NETLINK_ROUTE.
         let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
@@ -32,7 +32,7 @@ impl Socket {
         Ok(Self { fd, sequence: Cell::new(0) })
     }
 
-    /// Asks for one interface.
+    /// Requests one interface.
     pub(super) fn ask(&self, request: RouteNetlinkMessage) -> io::Result<Link> {
         match self.converse(request, 0)? {
             NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(link.into()),
@@ -40,12 +40,12 @@ impl Socket {
         }
     }
 
-    /// Has something done.
+    /// Requests a change.
     pub(super) fn tell(&self, request: RouteNetlinkMessage) -> io::Result<()> {
         self.converse(request, NLM_F_ACK).map(drop)
     }
 
-    /// Sends a request and waits for its answer, which the kernel gives at once.
+    /// Sends a request and waits for its answer, which the kernel sends at once.
     fn converse(&self, request: RouteNetlinkMessage, flags: u16) -> io::Result<NetlinkPayload<RouteNetlinkMessage>> {
         let sequence = self.sequence.get().wrapping_add(1);
         self.sequence.set(sequence);
@@ -69,7 +69,7 @@ impl Socket {
         }
     }
 
-    /// The messages of the next datagram.
+    /// Returns the messages of the next datagram.
     pub(super) fn receive(&self, flags: RecvFlags) -> io::Result<Vec<Message>> {
         let mut bytes = vec![0; ROOM];
         let (length, _) = recv(&self.fd, &mut bytes[..], flags)?;
@@ -78,7 +78,7 @@ impl Socket {
         while !rest.is_empty() {
             let message =
                 Message::deserialize(rest).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-            // Messages begin at multiples of four.
+            // Messages are aligned to four bytes.
             let taken = (message.header.length as usize).next_multiple_of(4).clamp(1, rest.len());
             rest = &rest[taken..];
             messages.push(message);

@@ -1,7 +1,7 @@
-//! Checksums that a sender on this host has left to its hardware.
+//! Checksums that a sender on this host left to its hardware.
 
-/// What is left to do in a frame: the part of `struct virtio_net_hdr` that tells of it (virtio 1.2 §5.1.6), which the
-/// kernel puts before a frame with `PACKET_VNET_HDR`, in the byte order of this machine.
+/// An incomplete checksum: the relevant part of `struct virtio_net_hdr` (virtio 1.2 §5.1.6), which the kernel puts
+/// before a frame with `PACKET_VNET_HDR`, in the byte order of this machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unfinished {
     start: u16,
@@ -9,22 +9,22 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Bytes of the header, which has no number of buffers here.
+    /// Length of the header, which lacks the number of buffers here.
     pub(super) const BYTES: usize = size_of::<[u16; 5]>();
 
-    /// Takes the header apart.
+    /// Parses the header.
     pub(super) fn parse(header: &[u8; Self::BYTES]) -> Unfinished {
         let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
         Unfinished { start: word(6), offset: word(8) }
     }
 
-    /// Sums up everything from `start` on and puts the sum into its field, which holds the sum of the pseudo-header. A
-    /// frame without that field, because it was cut, stays as it is.
+    /// Sums up everything from `start` on and stores the checksum in its field, which holds the sum of the
+    /// pseudo-header. Leaves a frame alone whose field was truncated.
     pub(super) fn complete(self, frame: &mut [u8]) {
         let Some(summed) = frame.get_mut(usize::from(self.start)..) else { return };
         let sum = ones_complement_sum(summed);
         let Some(field) = summed.get_mut(usize::from(self.offset)..).and_then(|f| f.first_chunk_mut()) else { return };
-        // Zero would mean that there is none (UDP); both are the same number (RFC 768).
+        // Zero would mean no checksum (UDP); both are the same number (RFC 768).
         *field = match !sum {
             0 => [0xff; 2],
             checksum => checksum.to_be_bytes(),
@@ -61,7 +61,7 @@ mod tests {
             let mut frame: Vec<u8> = (0..len).map(|i| (i * 37) as u8).collect();
             let pseudo = u16::from_be_bytes([frame[8], frame[9]]);
             Unfinished { start: 4, offset: 4 }.complete(&mut frame);
-            // The pseudo-header's sum was in the field, and belongs to what a receiver sums up.
+            // The field held the pseudo-header's sum, which the receiver includes.
             let receiver = u64::from(ones_complement_sum(&frame[4..])) + u64::from(pseudo);
             assert_eq!(receiver % 0xffff, 0, "{len}");
         }

@@ -1,40 +1,40 @@
-//! Sizes and offsets of the rings, apart from any system call.
+//! Sizes and offsets of the rings, without any system call.
 
 use super::checksum::Unfinished;
 use libc::{sockaddr_ll, tpacket_block_desc, tpacket_req, tpacket_req3, tpacket2_hdr};
 
-/// Milliseconds after which the kernel hands over a block that is not full: the smallest it knows.
+/// Milliseconds after which the kernel hands over a block that is not full: the kernel's minimum.
 const RETIRE_MS: u32 = 1;
 
-/// Where the frame starts behind its `tpacket3_hdr` on an Ethernet interface: `tpacket_rcv` aligns the IP header to 16
-/// bytes behind header and address (48 + 20) and at least 16 bytes for the link header, adds the virtio header, and 14
-/// bytes before lies the frame.
+/// Offset of the frame from its `tpacket3_hdr` on an Ethernet interface: `tpacket_rcv` aligns the IP header to 16 bytes
+/// after header and address (48 + 20) and at least 16 bytes for the link header, adds the virtio header, and puts the
+/// frame 14 bytes before that.
 const RX_FRAME_OFFSET: usize = (size_of::<libc::tpacket3_hdr>() + size_of::<sockaddr_ll>() + 16)
     .next_multiple_of(libc::TPACKET_ALIGNMENT)
     + Unfinished::BYTES
     - crate::ETHERNET_HEADER;
 
-/// Where the kernel looks for the frame behind its `tpacket2_hdr` (`tpacket_parse_header`, without
+/// Offset at which the kernel looks for the frame from its `tpacket2_hdr` (`tpacket_parse_header`, without
 /// `PACKET_TX_HAS_OFF`).
 pub(super) const TX_FRAME_OFFSET: usize = libc::TPACKET2_HDRLEN - size_of::<sockaddr_ll>();
 
-/// Slots start on a cache line of their own: the kernel may complete one while its neighbour is filled.
+/// Alignment of slots, a cache line: the kernel may complete one while its neighbour is being filled.
 const CACHE_LINE: usize = 64;
 
 /// Size of the receive ring.
 ///
 /// A larger block holds more before it changes hands, a smaller one changes hands earlier: frames become visible when
-/// their block is full, or else after the block retire timeout.
+/// their block is full, or after the block retire timeout.
 #[derive(Clone, Copy, Debug)]
 pub struct RxConfig {
-    /// Bytes per block: a multiple of the page size, and with room for the longest frame.
+    /// Bytes per block: a multiple of the page size, with room for the longest frame.
     pub block_bytes: usize,
     /// Number of blocks.
     pub blocks: usize,
 }
 
 impl Default for RxConfig {
-    /// 4 MiB in blocks of 64 KiB: seven jumbo frames of 9018 bytes in a block, about forty of 1518.
+    /// 4 MiB in blocks of 64 KiB: each holds seven jumbo frames of 9018 bytes, or about forty of 1518.
     fn default() -> Self {
         Self { block_bytes: 64 << 10, blocks: 64 }
     }
@@ -47,8 +47,8 @@ pub struct TxConfig {
     pub slots: usize,
     /// The longest frame that a slot can hold, header and VLAN tag included. The MTU is a second limit.
     pub frame_bytes: usize,
-    /// Hand frames to the driver directly (`PACKET_QDISC_BYPASS`). This saves the queueing discipline's cost, and with
-    /// it the queue: while the driver's queue is full, frames are refused and lost.
+    /// Whether frames go to the driver directly (`PACKET_QDISC_BYPASS`). This saves the cost of the queueing
+    /// discipline, but also loses its queue: while the driver's queue is full, frames are refused and lost.
     pub bypass_qdisc: bool,
 }
 
@@ -59,7 +59,7 @@ impl Default for TxConfig {
     }
 }
 
-/// Where the blocks of a receive ring lie.
+/// Layout of the blocks of a receive ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RxLayout {
     block_bytes: usize,
@@ -90,7 +90,7 @@ impl RxLayout {
         Ok(layout)
     }
 
-    /// The longest frame that fits (`max_frame_len` of the kernel); longer ones are cut.
+    /// Returns the longest frame that fits (`max_frame_len` of the kernel); longer ones are truncated.
     pub(super) const fn max_frame(&self) -> usize {
         (self.block_bytes - size_of::<tpacket_block_desc>()).saturating_sub(RX_FRAME_OFFSET)
     }
@@ -123,7 +123,7 @@ impl RxLayout {
     }
 }
 
-/// Where the slots of a transmit ring lie. Slots never straddle blocks, so a block may have a rest at its end.
+/// Layout of the slots of a transmit ring. Slots never straddle blocks, so a block may have unused bytes at its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TxLayout {
     slot_bytes: usize,
@@ -135,7 +135,7 @@ pub(super) struct TxLayout {
 impl TxLayout {
     /// Lays out at least the configured number of slots; the error says what is wrong with the configuration.
     pub(super) fn new(config: &TxConfig, page: usize) -> Result<Self, String> {
-        // The kernel's length field would hold more, but no Ethernet interface sends more.
+        // The kernel's length field could hold more, but no Ethernet interface sends more.
         const MAX_FRAME: usize = 1 << 17;
         const MIN_BLOCK: usize = 64 << 10;
         if !(crate::ETHERNET_HEADER..=MAX_FRAME).contains(&config.frame_bytes) {
@@ -155,7 +155,7 @@ impl TxLayout {
         Ok(Self { slot_bytes, block_bytes, per_block, slots: blocks * per_block })
     }
 
-    /// The longest frame that a slot can hold.
+    /// Returns the longest frame that a slot can hold.
     pub(super) const fn max_frame(&self) -> usize {
         self.slot_bytes - TX_FRAME_OFFSET
     }
@@ -172,13 +172,13 @@ impl TxLayout {
         slot / self.per_block * self.block_bytes + slot % self.per_block * self.slot_bytes
     }
 
-    /// What the socket may hold in flight: every slot, with the kernel's own bookkeeping for each.
+    /// Returns the send buffer size: every slot, with the kernel's own bookkeeping for each.
     pub(super) const fn send_buffer(&self) -> usize {
         self.slots * (self.slot_bytes + 2048)
     }
 
     pub(super) const fn request(&self) -> tpacket_req {
-        // Also the size of the slot's header: it starts the slot, before the frame.
+        // The slot starts with its header, which must end before the frame.
         const { assert!(TX_FRAME_OFFSET >= size_of::<tpacket2_hdr>()) };
         tpacket_req {
             tp_block_size: self.block_bytes as u32,

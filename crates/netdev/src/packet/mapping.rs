@@ -1,4 +1,4 @@
-//! The memory of a ring, mapped.
+//! The mapped memory of a ring.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
@@ -19,27 +19,27 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     /// Maps the ring of `bytes` bytes that was set up on `socket`.
     pub(super) fn new(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
-        // SAFETY: without MAP_FIXED a new mapping takes no memory away from anybody.
+        // SAFETY: without MAP_FIXED a new mapping replaces no existing one.
         let base =
             unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, socket, 0)? };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { base, bytes })
     }
 
-    /// The address of the byte at `offset`, with at least `room` bytes of mapping from there.
+    /// Returns the address of the byte at `offset`, with at least `room` bytes of mapping from there.
     #[inline]
     pub(super) fn at<T>(&self, offset: usize, room: usize) -> *mut T {
         debug_assert!(offset.checked_add(room).is_some_and(|end| end <= self.bytes), "{offset} + {room}");
-        // Every offset comes from the layout or from the kernel, which both stay inside; a wrong one makes a wrong
-        // pointer here, but it takes an unsafe block to follow it.
+        // Every offset comes from the layout or from the kernel, and both stay inside the mapping; a wrong one yields a
+        // wrong pointer here, but only an unsafe block can follow it.
         self.base.as_ptr().wrapping_add(offset).cast()
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new` and is unmapped once. Whatever was lent from it borrowed the ring that
-        // owns this mapping, so nobody holds it any more. A failure would leak the mapping, which harms nobody.
+        // SAFETY: the range was mapped by `new` and is unmapped once. Everything lent from it borrowed the ring that
+        // owns this mapping, so no borrow is left. A failure would leak the mapping, which is harmless.
         let _ = unsafe { munmap(self.base.as_ptr().cast::<ffi::c_void>(), self.bytes) };
     }
 }

@@ -1,18 +1,18 @@
-//! Receiving what is meant for others.
+//! Promiscuous mode.
 
 use std::os::fd::OwnedFd;
 
 use super::socket::Socket;
 use crate::{Link, Result};
 
-/// Has an interface receive frames for every address, for whoever receives from it, as long as this lives.
+/// A guard that keeps an interface in promiscuous mode, for all its receivers, while it lives.
 #[derive(Debug)]
 pub struct Promiscuous {
     _socket: OwnedFd,
 }
 
 impl Promiscuous {
-    /// Begins to.
+    /// Enables it.
     pub fn set(link: &Link) -> Result<Self> {
         let socket = Socket::open(link)?;
         socket.set_promiscuous()?;

@@ -15,44 +15,44 @@ use super::mapping::Mapping;
 use super::socket::{EVERY_PROTOCOL, Socket, get};
 use crate::{ETHERNET_HEADER, Error, Link, Result, VLAN_TAG};
 
-/// A receive ring on an interface: every frame that arrives there, for whatever address, and none that leaves.
+/// A receive ring on an interface: it receives every frame that arrives, for any address, and none that leaves.
 ///
-/// Frames are lent out of the ring: [`next_frame`](Self::next_frame) hands out one after the other, and
-/// [`release`](Self::release) gives back all that were handed out since. The kernel gets a block of the ring back once
-/// all its frames have been handed out and released; whatever arrives while it has no block is dropped and counted.
+/// Frames are lent out of the ring: [`next_frame`](Self::next_frame) lends one after the other, and
+/// [`release`](Self::release) returns all that were lent since. The kernel gets a block of the ring back once all its
+/// frames have been lent and released; frames that arrive while it has no block are dropped and counted.
 ///
 /// # Latency
-/// The kernel hands over a block when it is full, or 1 ms after it was opened (where the kernel's timer counts ticks,
-/// after one to two of them: up to 8 ms at 250 Hz). At low rates a frame waits that long, busy polling or not; at high
-/// rates as long as the block takes to fill.
+/// The kernel hands over a block when it is full, or 1 ms after it was opened (if the kernel's timer counts ticks,
+/// after one to two of them: up to 8 ms at 250 Hz). At low rates a frame waits that long, with or without busy polling;
+/// at high rates, until the block is full.
 ///
 /// # Checksums
-/// A sender on this host leaves checksums to its (virtual) hardware. They are completed before the frame is handed out,
+/// A sender on this host leaves checksums to its (virtual) hardware. The ring completes them before it lends the frame,
 /// which costs a pass over its payload.
 ///
 /// # Frames longer than the MTU
-/// The host may merge received segments (GRO, LRO), or a veth peer may hand over segments it left for the hardware to
-/// cut (TSO). Such frames arrive as they are, longer than the MTU; one longer than a block is cut too. A port that
-/// forwards frames wants these features off (`ethtool -K`): the ones that receive here, the ones that send on the veth
-/// peer.
+/// The host may merge received segments (GRO, LRO), or a veth peer may send segments that it left for the hardware to
+/// cut (TSO). Such frames arrive unchanged, longer than the MTU; one longer than a block is truncated. A port that
+/// forwards frames wants these features off (`ethtool -K`): receive offloads on this interface, send offloads on the
+/// veth peer.
 #[derive(Debug)]
 pub struct PacketRx {
-    // First, because fields are dropped in this order and the mapping keeps no claim on the socket.
+    // First, because fields are dropped in this order and the mapping does not keep the socket open.
     ring: Mapping,
     socket: Arc<OwnedFd>,
     layout: RxLayout,
-    /// The block that goes back first.
+    /// The block that is returned first.
     oldest: Cell<usize>,
-    /// Blocks taken from the kernel and not yet given back: the ones from `oldest` on. The last of them is the one
-    /// that frames are taken from while `remaining` is not 0.
+    /// Blocks taken from the kernel and not yet returned, from `oldest` on. While `remaining` is not 0, frames come
+    /// from the last of them.
     held: Cell<usize>,
     /// Offset in the ring of the next frame, while `remaining` is not 0.
     next: Cell<usize>,
-    /// Frames of the last held block that were not handed out yet.
+    /// Frames of the last held block not lent yet.
     remaining: Cell<u32>,
 }
 
-/// Counts what became of frames before a ring had them, while somebody else takes frames out of it.
+/// Statistics of a ring, for use while another thread takes frames out of it.
 #[derive(Debug)]
 pub struct RxMonitor(Weak<OwnedFd>);
 
@@ -74,23 +74,23 @@ pub struct Vlan {
     pub tci: u16,
 }
 
-/// What the kernel counted in some time.
+/// The kernel's counts for a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxStatistics {
-    /// Frames that arrived, dropped ones included.
+    /// Frames that arrived, including dropped ones.
     pub packets: u64,
     /// Frames dropped because the ring was full.
     pub drops: u64,
-    /// Times that the ring became full.
+    /// Number of times that the ring became full.
     pub freezes: u64,
 }
 
 impl PacketRx {
     /// Opens `queues` receive rings on an interface and makes it promiscuous.
     ///
-    /// Several rings form a fanout group of their own: each flow goes to one of them by its hash. Frames are received
-    /// from the return of this function on, by all queues alike. The interface should be up; one ring also opens on an
-    /// interface that is down and receives once that is up.
+    /// Several rings form a new fanout group: each flow goes to one of them by its hash. All queues receive frames from
+    /// the return of this function on. The interface should be up; a single ring also opens on an interface that is
+    /// down, and receives once that is up.
     pub fn open(link: &Link, queues: usize, config: &RxConfig) -> Result<Vec<Self>> {
         let problem = |problem| Error::Config { interface: link.name.clone(), problem };
         // PACKET_FANOUT_MAX of older kernels.
@@ -106,7 +106,7 @@ impl PacketRx {
         let mut opened = Vec::with_capacity(queues);
         for _ in 0..queues {
             let socket = Socket::open(link)?;
-            // All before the bind, so that no frame comes in that this option or ring would have kept out.
+            // All before the bind, so that no frame arrives that an option or the ring would have kept out.
             socket.set(libc::PACKET_IGNORE_OUTGOING, 1, "leave out the frames it sends")?;
             socket.set(libc::PACKET_VNET_HDR, 1, "ask for what is left to do in a frame")?;
             let ring = socket.ring(
@@ -117,7 +117,7 @@ impl PacketRx {
             )?;
             socket.set_promiscuous()?;
             if queues > 1 {
-                // Between its bind and its joining the group a socket would see every flow.
+                // Between bind and joining the group, a socket would see every flow.
                 socket.receive_nothing()?;
                 socket.bind(EVERY_PROTOCOL)?;
                 group = Some(socket.join_fanout(group)?);
@@ -127,7 +127,7 @@ impl PacketRx {
             opened.push((socket, ring));
         }
         if queues > 1 {
-            // Only now is each flow with the queue it will stay with.
+            // Only now does each flow go to the queue that it will stay with.
             opened.iter().try_for_each(|(socket, _)| socket.receive_again())?;
         }
         Ok(opened.into_iter().map(|(socket, ring)| Self::new(socket.into_fd(), ring, layout)).collect())
@@ -145,7 +145,7 @@ impl PacketRx {
         }
     }
 
-    /// Hands out the next frame, without any system call; `None` if none is there, or if all blocks are on loan.
+    /// Lends the next frame, without a system call; `None` if there is none, or if all blocks are on loan.
     #[inline]
     pub fn next_frame(&self) -> Option<RxFrame<'_>> {
         loop {
@@ -158,25 +158,26 @@ impl PacketRx {
         }
     }
 
-    /// Hands out at most `max` frames. The next call continues where this one stopped, within a block too.
+    /// Lends at most `max` frames. The next call continues where this one stopped, even within a block.
     #[inline]
     pub fn burst(&self, max: usize) -> impl Iterator<Item = RxFrame<'_>> {
         std::iter::from_fn(|| self.next_frame()).take(max)
     }
 
-    /// Gives back all frames that were handed out.
+    /// Returns all lent frames to the ring.
     #[inline]
     pub fn release(&mut self) {
         // SAFETY: frames borrow `self`, so none is left now that it is borrowed exclusively.
         unsafe { self.release_shared() }
     }
 
-    /// [`release`](Self::release) for callers that keep the frames by address, where the compiler can't see them end.
+    /// [`release`](Self::release) for callers that keep frames by address, where the compiler cannot check that their
+    /// use has ended.
     ///
     /// # Safety
-    /// No frame that was handed out before is used after this call, by reference or by address.
+    /// No frame lent before is used after this call, by reference or by address.
     pub unsafe fn release_shared(&self) {
-        // The last block stays while there are frames in it to hand out.
+        // Keep the last block while it has frames left to lend.
         let keep = usize::from(self.remaining.get() > 0);
         let mut held = self.held.get();
         let mut oldest = self.oldest.get();
@@ -192,20 +193,20 @@ impl PacketRx {
         self.held.set(held);
     }
 
-    /// What counts for this ring. One is enough: what one was told, another is not.
+    /// Returns a monitor. One is enough: each count is reported to one only.
     pub fn monitor(&self) -> RxMonitor {
         RxMonitor(Arc::downgrade(&self.socket))
     }
 
-    /// Takes the error that the kernel left with the socket, such as `ENETDOWN` when the interface went down. Until it
-    /// is taken, poll and epoll report it. The ring goes on by itself when the interface is up again.
+    /// Takes the pending error of the socket, such as `ENETDOWN` when the interface went down. Until then poll and
+    /// epoll report it. The ring resumes by itself when the interface is up again.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         Ok(rustix::net::sockopt::socket_error(&self.socket)?.err().map(Into::into))
     }
 
     /// Takes the next block that has frames from the kernel, if there is one.
     fn take_block(&self) -> bool {
-        // When all are held the next one would be the oldest again, whose frames were handed out already.
+        // When all are held, the next one would be the oldest again, whose frames were already lent.
         while self.held.get() < self.layout.blocks {
             let mut block = self.oldest.get() + self.held.get();
             if block >= self.layout.blocks {
@@ -217,7 +218,7 @@ impl PacketRx {
             self.held.set(self.held.get() + 1);
             let header: *const tpacket_hdr_v1 = self.block_header(block);
             // SAFETY: the header lies inside the mapping and is aligned (blocks are pages). The kernel has handed the
-            // block over, which was acquired above, and does not write to it until it is given back.
+            // block over, which was acquired above, and does not write to it until it is returned.
             let (frames, first) = unsafe {
                 (ptr::read(&raw const (*header).num_pkts), ptr::read(&raw const (*header).offset_to_first_pkt))
             };
@@ -230,8 +231,8 @@ impl PacketRx {
         false
     }
 
-    /// Takes the next frame of the last held block. It is passed over if it is an outgoing one, which kernels older
-    /// than the fanout flag against them let through.
+    /// Takes the next frame of the last held block. Skips an outgoing frame, which kernels older than the fanout flag
+    /// for that let through.
     fn take_frame(&self) -> Option<RxFrame<'_>> {
         let offset = self.next.get();
         let header: *const tpacket3_hdr = self.ring.at(offset, size_of::<tpacket3_hdr>() + size_of::<sockaddr_ll>());
@@ -252,14 +253,14 @@ impl PacketRx {
         if header.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0 {
             let unfinished: *const [u8; Unfinished::BYTES] = self.ring.at(start - Unfinished::BYTES, Unfinished::BYTES);
             // SAFETY: with PACKET_VNET_HDR that header lies right before the frame, inside the block. The kernel writes
-            // to neither until the block is given back, and no frame is handed out twice: this is the only reference.
+            // to neither until the block is returned, and no frame is lent twice: this is the only reference.
             let (unfinished, frame) = unsafe { (unfinished.read(), slice::from_raw_parts_mut(at, length)) };
             Unfinished::parse(&unfinished).complete(frame);
         }
         Some(RxFrame {
             // SAFETY: the kernel has put this many bytes there, inside the block, and writes no more until the block is
-            // given back. That takes an exclusive borrow of `self`, which the slice's lifetime excludes, or the word of
-            // the caller of `release_shared`.
+            // returned. That takes an exclusive borrow of `self`, which the slice's lifetime excludes, or the promise
+            // of the caller of `release_shared`.
             bytes: unsafe { slice::from_raw_parts(at, length) },
             wire_len: header.tp_len,
             status: header.tp_status,
@@ -275,14 +276,14 @@ impl PacketRx {
 
     fn block_status(&self, block: usize) -> &AtomicU32 {
         let status = self.block_header(block).wrapping_byte_add(std::mem::offset_of!(tpacket_hdr_v1, block_status));
-        // SAFETY: the word lies inside the mapping, which lives as long as `self`, and is aligned. On both sides it is
-        // accessed as a whole only; no other reference to it exists.
+        // SAFETY: the word lies inside the mapping, which lives as long as `self`, and is aligned. Both sides access it
+        // only as a whole; no other reference to it exists.
         unsafe { AtomicU32::from_ptr(status.cast()) }
     }
 }
 
 impl RxMonitor {
-    /// What the kernel has counted since this was asked last (one system call); `None` once the ring is closed.
+    /// Returns the kernel's counts since the last call (one system call); `None` once the ring is closed.
     pub fn take(&self) -> Option<io::Result<RxStatistics>> {
         let socket = self.0.upgrade()?;
         // The three members of tpacket_stats_v3. Reading resets the kernel's counters.
@@ -295,8 +296,8 @@ impl RxMonitor {
     }
 }
 
-/// For poll and epoll: readable while there is a block to take, and also while the newest one is on loan, so a caller
-/// that waits should have released everything (or wait for edges).
+/// For poll and epoll: readable while there is a block to take, and also while the newest one is on loan, so release
+/// everything before waiting (or wait for edges).
 impl AsFd for PacketRx {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -304,13 +305,13 @@ impl AsFd for PacketRx {
 }
 
 impl<'a> RxFrame<'a> {
-    /// The frame, without the VLAN tag that [`vlan`](Self::vlan) tells of.
+    /// Returns the frame, without the VLAN tag that [`vlan`](Self::vlan) returns.
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The outermost VLAN tag, which the kernel (or the NIC) has taken out of the frame. It belongs behind the two MAC
-    /// addresses: see [`Vlan::to_bytes`].
+    /// Returns the outermost VLAN tag, which the kernel (or the NIC) removed from the frame. It belongs after the two
+    /// MAC addresses: see [`Vlan::to_bytes`].
     pub const fn vlan(&self) -> Option<Vlan> {
         match self.status & (libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID) {
             0 | libc::TP_STATUS_VLAN_TPID_VALID => None,
@@ -319,24 +320,24 @@ impl<'a> RxFrame<'a> {
         }
     }
 
-    /// Whether the kernel or the NIC has checked the transport checksum and found it right.
+    /// Reports whether the kernel or the NIC verified the transport checksum.
     pub const fn checksum_valid(&self) -> bool {
         self.status & libc::TP_STATUS_CSUM_VALID != 0
     }
 
-    /// Whether the frame was longer than a block and is cut.
+    /// Reports whether the frame was longer than a block and is truncated.
     pub const fn is_truncated(&self) -> bool {
         (self.wire_len as usize) > self.bytes.len()
     }
 
-    /// The frame's length as it arrived, without the VLAN tag that was taken out.
+    /// Returns the frame's length on arrival, without the VLAN tag that was removed.
     pub const fn wire_len(&self) -> usize {
         self.wire_len as usize
     }
 }
 
 impl Vlan {
-    /// The tag as it goes into a frame, behind the two MAC addresses.
+    /// Returns the tag as it appears in a frame, after the two MAC addresses.
     pub const fn to_bytes(self) -> [u8; VLAN_TAG] {
         let [a, b] = self.tpid.to_be_bytes();
         let [c, d] = self.tci.to_be_bytes();

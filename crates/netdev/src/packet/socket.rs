@@ -1,4 +1,4 @@
-//! Packet sockets: creation, options and binding, common to both directions.
+//! Packet sockets: creation, options and binding, for both directions.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{io, mem};
@@ -10,13 +10,13 @@ use crate::{Error, Link, Result};
 
 /// `ETH_P_ALL` in network byte order.
 pub(super) const EVERY_PROTOCOL: u16 = (libc::ETH_P_ALL as u16).to_be();
-/// Bound to no protocol a packet socket receives nothing.
+/// Bound to no protocol, a packet socket receives nothing.
 pub(super) const NO_PROTOCOL: u16 = 0;
 
 const MEMORY: &str = "make the ring smaller or free memory";
 const OPTION: &str = "check that the kernel is 4.20 or newer";
 
-/// A raw packet socket on its way to be bound to an interface.
+/// A raw packet socket being set up for an interface.
 pub(super) struct Socket<'a> {
     fd: OwnedFd,
     link: &'a Link,
@@ -40,7 +40,7 @@ impl<'a> Socket<'a> {
         self.set_at(libc::SOL_PACKET, option, value).map_err(Error::system(&self.link.name, action, OPTION))
     }
 
-    /// Asks for the ring `request` in the format `version` and maps its `bytes` bytes.
+    /// Requests a ring in format `version` and maps its `bytes` bytes.
     pub(super) fn ring<T: Copy>(
         &self,
         version: libc::tpacket_versions,
@@ -54,7 +54,7 @@ impl<'a> Socket<'a> {
         Mapping::new(self.fd.as_fd(), bytes).map_err(Error::system(name, "map a packet ring", MEMORY))
     }
 
-    /// Has the interface receive frames for every address while this socket exists.
+    /// Makes the interface receive frames for every address while this socket exists.
     pub(super) fn set_promiscuous(&self) -> Result<()> {
         let membership = libc::packet_mreq {
             mr_ifindex: self.link.index.cast_signed(),
@@ -65,7 +65,7 @@ impl<'a> Socket<'a> {
         self.set(libc::PACKET_ADD_MEMBERSHIP, membership, "make it promiscuous")
     }
 
-    /// Discards whatever arrives, until [`Self::receive_again`].
+    /// Discards all arriving frames until [`Self::receive_again`].
     pub(super) fn receive_nothing(&self) -> Result<()> {
         // One instruction of classic BPF: return 0, keep 0 bytes.
         let mut drop = libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
@@ -86,10 +86,10 @@ impl<'a> Socket<'a> {
         ))
     }
 
-    /// Joins the fanout group `id`, or founds one with a free id; the bound socket then gets the flows whose hash falls
-    /// on it. Returns the id.
+    /// Joins the fanout group `id`, or creates one with a free id; the bound socket then gets the flows that hash to
+    /// it. Returns the id.
     pub(super) fn join_fanout(&self, id: Option<u16>) -> Result<u16> {
-        // For members of a group the group's own flag counts, not the socket's PACKET_IGNORE_OUTGOING.
+        // For members of a group, the group's flag counts, not the socket's PACKET_IGNORE_OUTGOING.
         let mut kind = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
         if id.is_none() {
             kind |= libc::PACKET_FANOUT_FLAG_UNIQUEID;
@@ -109,7 +109,7 @@ impl<'a> Socket<'a> {
         Ok(joined as u16)
     }
 
-    /// Allows `bytes` bytes of frames in flight, or what the system's limit allows without CAP_NET_ADMIN.
+    /// Allows `bytes` bytes of frames in flight; without CAP_NET_ADMIN, at most the system's limit.
     pub(super) fn set_send_buffer(&self, bytes: usize) -> Result<()> {
         use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force};
         // The kernel doubles the value and keeps it in an i32.
@@ -119,7 +119,7 @@ impl<'a> Socket<'a> {
             .map_err(Error::system(&self.link.name, "size the send buffer", MEMORY))
     }
 
-    /// Binds the socket; from here on it receives frames of `protocol` (network byte order).
+    /// Binds the socket, which then receives frames of `protocol` (network byte order).
     pub(super) fn bind(&self, protocol: u16) -> Result<()> {
         // SAFETY: sockaddr_ll is integers and an array of them: all zero is a valid value.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -143,13 +143,13 @@ impl<'a> Socket<'a> {
     fn set_at<T: Copy>(&self, level: libc::c_int, option: libc::c_int, value: T) -> io::Result<()> {
         let length = size_of::<T>() as libc::socklen_t;
         // SAFETY: the value lives until the call returns and has the given length. If it holds a pointer (the filter
-        // program of `receive_nothing`), that one's target does too.
+        // program of `receive_nothing`), the pointer's target lives as long.
         let result = unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, (&raw const value).cast(), length) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 
-/// A type that any bytes make a valid value of.
+/// A type for which any bytes are a valid value.
 ///
 /// # Safety
 /// Every bit pattern must be a valid value.

@@ -15,34 +15,34 @@ use super::mapping::Mapping;
 use super::socket::{NO_PROTOCOL, Socket};
 use crate::{ETHERNET_HEADER, Error, Link, RawSegment, Result, VLAN_TAG};
 
-/// Frames that one flush moves up behind lost ones before it leaves the rest to the next. A burst of 45 frames that are
-/// all refused stays below; a whole ring of them must not stop a worker for milliseconds.
+/// Frames that one flush moves up behind lost ones before it leaves the rest to the next flush. A burst of 45 frames,
+/// all refused, stays below; a whole ring of them must not stall a worker for milliseconds.
 const MAX_MOVES_PER_FLUSH: usize = 1024;
 
 /// A transmit ring on an interface.
 ///
-/// [`push`](Self::push) and [`push_raw`](Self::push_raw) gather a frame into the next slot, which is the frame's one
-/// copy; [`flush`](Self::flush) hands all pushed frames to the kernel, with one system call unless it refuses some. The
-/// kernel refers to the slot until the driver is done with the frame, so a slot is free again some time after the flush.
+/// [`push`](Self::push) and [`push_raw`](Self::push_raw) gather a frame into the next slot, the only copy;
+/// [`flush`](Self::flush) hands all pushed frames to the kernel, with one system call unless it refuses some. The
+/// kernel refers to the slot until the driver is done with the frame, so a slot becomes free some time after the flush.
 #[derive(Debug)]
 pub struct PacketTx {
-    // First, because fields are dropped in this order and the mapping keeps no claim on the socket.
+    // First, because fields are dropped in this order and the mapping does not keep the socket open.
     ring: Mapping,
     socket: OwnedFd,
     layout: TxLayout,
     state: Arc<TxState>,
     // Frames are numbered as they are pushed; a frame's slot is its number modulo the number of slots.
     // `done <= sent <= pushed <= done + slots`.
-    /// Slots of frames before this one are known to be free.
+    /// First frame whose slot may be in use.
     done: Cell<usize>,
-    /// Frames before this one were handed to the kernel; it looks for the next one here.
+    /// First frame not handed to the kernel yet, which is where the kernel looks next.
     sent: Cell<usize>,
-    /// The next frame's number.
+    /// Number of the next frame.
     pushed: Cell<usize>,
 }
 
-/// What a transmit ring has to know of its interface. Whoever hears of the interface's changes keeps it up to date: the
-/// ring itself never asks.
+/// The interface's state as used by a transmit ring. The monitor of the interface keeps it up to date: the ring itself
+/// never asks.
 #[derive(Debug)]
 pub struct TxState {
     mtu: AtomicUsize,
@@ -54,45 +54,45 @@ impl TxState {
         Self { mtu: AtomicUsize::new(link.mtu), is_up: AtomicBool::new(link.is_up) }
     }
 
-    /// The interface is so now.
+    /// Updates the state.
     pub fn set(&self, link: &Link) {
         self.mtu.store(link.mtu, Ordering::Relaxed);
         self.is_up.store(link.is_up, Ordering::Relaxed);
     }
 }
 
-/// Why a frame was not put into the ring.
+/// Error: a frame was not put into the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
-    /// Every slot is pushed or with the driver.
+    /// Every slot is pending or still with the driver.
     #[error("the transmit ring is full: flush, and try again later")]
     Full,
     /// The frame is longer than the interface or a slot can carry.
     #[error("the frame has {len} bytes, and the interface or ring allows {max}")]
     TooLong {
-        /// Bytes of the frame.
+        /// Length of the frame.
         len: usize,
-        /// Bytes allowed.
+        /// Longest frame allowed.
         max: usize,
     },
     /// The frame is shorter than an Ethernet header.
     #[error("the frame has {len} bytes, fewer than an Ethernet header")]
     TooShort {
-        /// Bytes of the frame.
+        /// Length of the frame.
         len: usize,
     },
 }
 
-/// What became of pushed frames in one flush.
+/// The outcome of one flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "frames that were not sent are drops to count"]
 pub struct Flushed {
     /// Frames handed to the kernel.
     pub sent: usize,
-    /// Frames that stay in the ring for the next flush: the socket's limit of frames in flight is reached, or the
-    /// kernel has refused many in this flush.
+    /// Frames left in the ring for the next flush: the socket's limit of frames in flight is reached, or the kernel has
+    /// refused many in this flush.
     pub pending: usize,
-    /// Frames lost because the kernel calls them malformed, such as when the MTU was lowered after the push.
+    /// Frames lost because the kernel finds them malformed, for example when the MTU was lowered after the push.
     pub wrong_format: usize,
     /// Frames lost because a queue, a filter or the driver refused them.
     pub refused: usize,
@@ -112,7 +112,7 @@ impl PacketTx {
         }
         let ring =
             socket.ring(libc::tpacket_versions::TPACKET_V2, libc::PACKET_TX_RING, layout.request(), layout.bytes())?;
-        // The ring is to be the limit, not the socket's default of about 200 KiB.
+        // The ring should be the limit, not the socket's default of about 200 KiB.
         socket.set_send_buffer(layout.send_buffer())?;
         socket.bind(NO_PROTOCOL)?;
         Ok(Self {
@@ -126,40 +126,40 @@ impl PacketTx {
         })
     }
 
-    /// Number of frames that can be pushed now.
+    /// Returns the number of frames that can be pushed now.
     pub fn space(&self) -> usize {
         self.reclaim();
         self.layout.slots - (self.pushed.get() - self.done.get())
     }
 
-    /// Frames pushed and not yet handed to the kernel.
+    /// Counts frames not yet handed to the kernel.
     pub fn pending(&self) -> usize {
         self.pushed.get() - self.sent.get()
     }
 
-    /// The longest frame that can be pushed, header included: MTU + 14, or what a slot holds if that is less. A frame
-    /// with an 802.1Q tag may be 4 bytes longer, as far as the slot holds it.
+    /// Returns the longest frame that can be pushed, header included: MTU + 14, or what a slot holds if that is less. A
+    /// frame with an 802.1Q tag may be 4 bytes longer, if the slot holds it.
     pub fn max_frame(&self) -> usize {
         (self.state.mtu.load(Ordering::Relaxed) + ETHERNET_HEADER).min(self.layout.max_frame())
     }
 
-    /// What it goes by, to be kept up to date.
+    /// Returns its state, to be kept up to date.
     pub fn state(&self) -> Arc<TxState> {
         self.state.clone()
     }
 
-    /// Puts one frame, gathered from slices, into the ring. It is sent by the next [`flush`](Self::flush).
+    /// Puts one frame, gathered from slices, into the ring. The next [`flush`](Self::flush) sends it.
     #[inline]
     pub fn push(&self, segments: &[&[u8]]) -> Result<(), PushError> {
         // SAFETY: slices can be read.
         unsafe { self.gather(segments.iter().map(|&segment| RawSegment::from(segment))) }
     }
 
-    /// Puts one frame, gathered from raw memory, into the ring. It is sent by the next [`flush`](Self::flush); the
-    /// memory is free again when this call returns.
+    /// Puts one frame, gathered from raw memory, into the ring. The next [`flush`](Self::flush) sends it; the memory is
+    /// free again when this call returns.
     ///
-    /// Another process may write to that memory meanwhile: some mixture of old and new bytes is then sent. The checks of
-    /// the frame use what has arrived in the slot.
+    /// Another process may write to that memory meanwhile: a mixture of old and new bytes is then sent. The checks of
+    /// the frame use the copy in the slot.
     ///
     /// # Safety
     /// Until the call returns, every segment must be memory that can be read, and no Rust code may write to it.
@@ -169,7 +169,7 @@ impl PacketTx {
         unsafe { self.gather(segments.iter().copied()) }
     }
 
-    /// Hands all pushed frames to the kernel. An error is not one frame's but the socket's; the frames stay.
+    /// Hands all pushed frames to the kernel. An error concerns the socket, not one frame; the frames stay.
     pub fn flush(&self) -> io::Result<Flushed> {
         let mut flushed = Flushed::default();
         let mut moves = 0;
@@ -178,20 +178,20 @@ impl PacketTx {
             let sent = self.advance();
             flushed.sent += sent;
             let error = match result {
-                // Less than all: the rest may go with another call, or that call says why not.
+                // Not all: another call may send the rest, or reports why not.
                 Ok(()) if sent > 0 => continue,
                 Ok(()) => break,
                 Err(error) => error,
             };
-            // The kernel stops at the frame that it doesn't send, which is now the first pending one, and would stop
-            // there for ever: some call has to take it out.
+            // The kernel stops at a frame that it does not send, now the first pending one, and would stop there for
+            // ever: it must be removed.
             match error.raw_os_error() {
                 _ if self.pending() > 0 && self.status_of(self.sent.get()) & libc::TP_STATUS_WRONG_FORMAT != 0 => {
                     moves += self.remove_first();
                     flushed.wrong_format += 1;
                 }
                 Some(libc::EAGAIN) => break,
-                // Frames that waited for the link would be stale when it is back; one that is gone does not come back.
+                // Frames that waited for the link would be stale when it returns; a removed interface does not return.
                 Some(libc::ENXIO | libc::ENODEV) => flushed.link_down += self.remove_all(),
                 Some(libc::ENETDOWN) if !self.state.is_up.load(Ordering::Relaxed) => {
                     flushed.link_down += self.remove_all();
@@ -208,7 +208,7 @@ impl PacketTx {
         Ok(flushed)
     }
 
-    /// Copies one frame into the next slot and marks it to be sent.
+    /// Copies one frame into the next slot and marks it for sending.
     ///
     /// # Safety
     /// Every segment must be memory that can be read.
@@ -244,8 +244,8 @@ impl PacketTx {
         }
         if len > untagged {
             // Only an 802.1Q tag makes room for itself (`packet_extra_vlan_len_allowed`).
-            // SAFETY: the slot holds an Ethernet header, whose last two bytes are the type. Volatile, so that it is the
-            // slot that is read: the source might have another type by now.
+            // SAFETY: the slot holds an Ethernet header, whose last two bytes are the type. Volatile, so that the slot
+            // is read: the source might have another type by now.
             let ether_type = unsafe { ptr::read_volatile(data.add(12).cast::<[u8; 2]>()) };
             if ether_type != (libc::ETH_P_8021Q as u16).to_be_bytes() {
                 return Err(PushError::TooLong { len, max: untagged });
@@ -257,14 +257,14 @@ impl PacketTx {
         Ok(())
     }
 
-    /// Has the kernel send, without waiting, every frame marked so from its position in the ring on.
+    /// Makes the kernel send, without waiting, every marked frame from its position in the ring on.
     fn send(&self) -> io::Result<()> {
         // SAFETY: no memory is passed.
         let sent = unsafe { libc::sendto(self.socket.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Counts the frames that the kernel has taken, and moves `sent` past them.
+    /// Counts the frames that the kernel has accepted, and moves `sent` past them.
     fn advance(&self) -> usize {
         let first = self.sent.get();
         let mut frame = first;
@@ -277,7 +277,7 @@ impl PacketTx {
         frame - first
     }
 
-    /// Moves `done` past the frames that the driver has finished, as far as they are without a gap.
+    /// Moves `done` past the frames that the driver has finished, up to the first unfinished one.
     fn reclaim(&self) {
         let mut frame = self.done.get();
         while frame < self.sent.get() && self.status_of(frame) & libc::TP_STATUS_SENDING == 0 {
@@ -286,14 +286,14 @@ impl PacketTx {
         self.done.set(frame);
     }
 
-    /// Takes the first pending frame out of the ring. The kernel waits at its slot, so the others move up; returns how
+    /// Removes the first pending frame from the ring. The kernel waits at its slot, so the others move up; returns how
     /// many.
     fn remove_first(&self) -> usize {
         let last = self.pushed.get() - 1;
         for frame in self.sent.get()..last {
             let len = self.len(frame + 1);
-            // SAFETY: both slots belong to pending frames, which the kernel leaves alone outside of a send, and hold
-            // this many bytes; they are different ones, as there are at least two frames.
+            // SAFETY: both slots belong to pending frames, which the kernel does not touch outside of a send, and hold
+            // this many bytes; they differ, as there are at least two frames.
             unsafe { ptr::copy_nonoverlapping(self.data(frame + 1), self.data(frame), len as usize) };
             self.set_len(frame, len);
             self.status(frame).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
@@ -303,7 +303,7 @@ impl PacketTx {
         last - self.sent.get()
     }
 
-    /// Takes all pending frames out of the ring and counts them.
+    /// Removes all pending frames from the ring and counts them.
     fn remove_all(&self) -> usize {
         let pending = self.sent.get()..self.pushed.get();
         self.pushed.set(pending.start);
@@ -320,8 +320,8 @@ impl PacketTx {
 
     fn status(&self, frame: usize) -> &AtomicU32 {
         let status = self.slot(frame).wrapping_byte_add(offset_of!(tpacket2_hdr, tp_status));
-        // SAFETY: the word lies inside the mapping, which lives as long as `self`, and is aligned. On both sides it is
-        // accessed as a whole only; no other reference to it exists.
+        // SAFETY: the word lies inside the mapping, which lives as long as `self`, and is aligned. Both sides access it
+        // only as a whole; no other reference to it exists.
         unsafe { AtomicU32::from_ptr(status.cast()) }
     }
 

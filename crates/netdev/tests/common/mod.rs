@@ -14,7 +14,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// Frame lengths without a VLAN tag, from the shortest Ethernet frame to a jumbo frame.
 pub const SIZES: [usize; 11] = [60, 61, 64, 127, 128, 1499, 1514, 2048, 4097, 8999, 9000];
 
-/// A network namespace of its own, removed on drop.
+/// A new network namespace, removed on drop.
 pub struct Netns {
     name: String,
 }
@@ -31,14 +31,14 @@ impl Netns {
         this
     }
 
-    /// A namespace with the veth pair `a` and `b`, both up with this MTU.
+    /// Creates a namespace with the veth pair `a` and `b`, both up with this MTU.
     pub fn with_veth(mtu: usize) -> Self {
         let this = Self::new();
         this.ip("link add name a type veth peer name b");
         for end in ["a", "b"] {
             this.ip(&format!("link set dev {end} mtu {mtu} up"));
         }
-        // The kernel attaches a queue to a device when it notices its carrier, and drops frames until then.
+        // The kernel attaches a queue to a device when it notices the carrier, and drops frames until then.
         for end in ["a", "b"] {
             while !this.is_up(end) {
                 thread::sleep(Duration::from_millis(1));
@@ -52,7 +52,7 @@ impl Netns {
         String::from_utf8_lossy(&output.stdout).contains("state UP")
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -91,22 +91,22 @@ fn command(words: &[&str]) {
     assert!(output.status.success(), "{} failed: {error} (this test needs to run as root)", words.join(" "));
 }
 
-/// A frame of `length` bytes of an experimental EtherType, with a payload that depends on `seed`.
+/// Returns a frame of `length` bytes with an experimental EtherType and a payload that depends on `seed`.
 pub fn frame(length: usize, seed: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
     frame.extend((frame.len()..length).map(|at| (at.wrapping_mul(31) ^ seed.wrapping_mul(57)) as u8));
     frame
 }
 
-/// The frame with a VLAN tag put in.
+/// Inserts a VLAN tag into a frame.
 pub fn tagged(frame: &[u8], tpid: u16, tci: u16) -> Vec<u8> {
     [&frame[..12], &tpid.to_be_bytes(), &tci.to_be_bytes(), &frame[12..]].concat()
 }
 
-/// An IPv4 UDP frame; the port chooses the flow.
+/// Returns an IPv4 UDP frame; the port selects the flow.
 pub fn udp_frame(port: u16) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00];
-    // Total length 46, UDP, no checksums: nobody on the way looks at them.
+    // Total length 46, UDP, no checksums: nothing on the path checks them.
     frame.extend([0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
     frame.extend(port.to_be_bytes());
     frame.extend([0x12, 0x34, 0, 26, 0, 0]);
@@ -114,7 +114,7 @@ pub fn udp_frame(port: u16) -> Vec<u8> {
     frame
 }
 
-/// Repeats `attempt` until it has a value.
+/// Repeats `attempt` until it returns a value.
 pub fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -126,7 +126,7 @@ pub fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether the file becomes readable within the time.
+/// Reports whether the descriptor becomes readable within the time.
 pub fn readable(fd: &impl std::os::fd::AsFd, millis: i64) -> bool {
     let mut fds = [PollFd::new(fd, PollFlags::IN)];
     let timeout = Timespec { tv_sec: millis / 1000, tv_nsec: millis % 1000 * 1_000_000 };

@@ -1,4 +1,4 @@
-//! A file that is read for its section `[aggregation]` alone.
+//! Reading only the section `[aggregation]` of a file.
 
 use super::raw::RawAggregation;
 use super::{Aggregation, build};
@@ -7,14 +7,14 @@ use crate::problem::{Problem, Report};
 use crate::written::{Field, Table};
 use std::path::{Path, PathBuf};
 
-/// Other sections are for others.
+/// The file; other sections are ignored.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 struct RawFile {
     aggregation: Field<Table<RawAggregation>>,
 }
 
-/// Why there is no `[aggregation]`.
+/// Error from loading `[aggregation]`.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file could not be read.
@@ -22,16 +22,16 @@ pub enum LoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The section says something that it must not.
+    /// The section is invalid.
     #[error("{0}")]
     Invalid(Report),
 }
 
-/// Reads and checks the section `[aggregation]` of the file at `path`, for who has ports of these names. Other sections
-/// are not looked at: the file may be a switch's configuration.
+/// Reads and checks the section `[aggregation]` of the file at `path`, for a program with ports of these names. Ignores
+/// other sections: the file may be a switch's configuration.
 pub fn load(path: &Path, ports: &[String]) -> Result<Aggregation, LoadError> {
     let text = std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
     let read = crate::read::<RawFile>(&text);
@@ -62,8 +62,8 @@ pub fn load(path: &Path, ports: &[String]) -> Result<Aggregation, LoadError> {
     }
 }
 
-/// Reports next hops that could be behind any of several ports. All of these join, and what one of them sends to the wrong
-/// side nobody reads.
+/// Reports next hops without a port if there are several ports. Every port would join packets for them, and nobody
+/// reads those sent to the wrong side.
 fn ambiguous(judge: &mut Judge, raw: &RawAggregation, ports: &[String]) {
     if ports.len() < 2 {
         return;

@@ -1,4 +1,4 @@
-//! `[aggregation]`: what short packets are joined for. Judged and built here for all who aggregate.
+//! `[aggregation]`: the rules for joining short packets. Checked and built here for every program that aggregates.
 
 mod file;
 pub mod raw;
@@ -18,34 +18,34 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// Hop limit of what is sent: that of RFC 1700, which is recommended still.
+/// Hop limit of aggregates: the one of RFC 1700, still recommended.
 pub const HOP_LIMIT: u8 = 64;
 
-/// First of the dynamic ports (RFC 6335), which source ports are made up from.
+/// First of the dynamic ports (RFC 6335), from which source ports are generated.
 const DYNAMIC_PORTS: u16 = 49_152;
 
-/// What short packets are joined for.
+/// The rules for joining short packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregation {
-    /// Longest IP packet that an aggregate may be.
+    /// Longest aggregate, as an IP packet.
     pub mtu: u16,
-    /// What carries aggregates.
+    /// Transport of aggregates.
     pub transport: Transport,
-    /// What tells the service chain of a packet.
+    /// Source of a packet's service chain.
     pub service_chain_id: ServiceChainId,
     /// Destination port of aggregates.
     pub udp_port: u16,
     /// Source of outer Ethernet headers.
     pub mac: Mac,
-    /// Own addresses, one of each version at most.
+    /// Own addresses, at most one of each IP version.
     pub addresses: Vec<IpAddr>,
-    /// The UDP checksum, if it is the same over both versions of IP.
+    /// The UDP checksum mode, if it is the same for both IP versions.
     pub checksum: Option<Checksum>,
-    /// What becomes of packets that are in no flow.
+    /// Treatment of packets that are in no flow.
     pub unknown_chains: UnknownChains,
-    /// Next hops. Numbers are unique.
+    /// Next hops, with unique numbers.
     pub next_hops: Vec<NextHop>,
-    /// Flows. Chains are unique; each one's next hop exists.
+    /// Flows. Chains are unique; the next hop of each exists.
     pub flows: Vec<Flow>,
 }
 
@@ -54,21 +54,21 @@ pub struct Aggregation {
 pub struct NextHop {
     /// Its number.
     pub nfi: u16,
-    /// Where aggregates to it are sent on the link.
+    /// Destination of outer Ethernet headers.
     pub mac: Mac,
-    /// Its address; there is an own one of the same version.
+    /// Its address; there is an own address of the same IP version.
     pub ip: IpAddr,
-    /// The port that it is behind, if that is given.
+    /// The port that leads to it, if given.
     pub port: Option<String>,
-    /// The VLAN that aggregates to it are tagged with, if they are.
+    /// VLAN tag of aggregates to it, if any.
     pub vlan: Option<u16>,
-    /// The VXLAN network that aggregates to it are in.
+    /// VXLAN network of aggregates to it.
     pub vni: u32,
     /// UDP source port of aggregates to it.
     pub source_port: u16,
 }
 
-/// Packets of one service chain go to one next hop.
+/// A flow: packets of one service chain go to one next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The VLAN or VNI.
@@ -78,7 +78,7 @@ pub struct Flow {
 }
 
 impl Aggregation {
-    /// The rules.
+    /// Returns the rules.
     pub fn spec(&self) -> rules::Spec {
         let next_hop = |hop: &NextHop| rules::NextHop { nfi: hop.nfi, route: self.route(hop), port: hop.port.clone() };
         rules::Spec {
@@ -97,7 +97,7 @@ impl Aggregation {
         }
     }
 
-    /// What is taken for an aggregate.
+    /// Returns what counts as an aggregate.
     fn receiver(&self) -> paflow::Receiver {
         let port = |transport| (self.transport == transport).then_some(self.udp_port);
         paflow::Receiver {
@@ -109,7 +109,7 @@ impl Aggregation {
         }
     }
 
-    /// The headers to `hop`.
+    /// Returns the headers to `hop`.
     pub fn route(&self, hop: &NextHop) -> Route {
         let own = self.addresses.iter().copied();
         let addresses = match hop.ip {
@@ -197,7 +197,7 @@ fn given_checksum(mode: ChecksumMode) -> Checksum {
     }
 }
 
-/// The UDP checksum if none was asked for.
+/// Returns the default UDP checksum mode.
 fn usual_checksum(addresses: &Addresses) -> Checksum {
     match addresses {
         Addresses::V4 { .. } => Checksum::Zero,
@@ -205,12 +205,12 @@ fn usual_checksum(addresses: &Addresses) -> Checksum {
     }
 }
 
-/// The UDP checksum between two addresses.
+/// Returns the checksum mode between two addresses.
 pub fn checksum(given: Option<ChecksumMode>, addresses: &Addresses) -> Checksum {
     given.map_or_else(|| usual_checksum(addresses), given_checksum)
 }
 
-/// The address of a single station at `at`; reports if it is none.
+/// Returns the address of a single station at `at`; reports any other value.
 pub fn station(check: &mut Judge, at: &At<String>) -> Option<IpAddr> {
     match at.parse::<IpAddr>() {
         Ok(ip) if ip.is_multicast() || ip.is_unspecified() || ip.is_loopback() => {
@@ -226,10 +226,10 @@ pub fn station(check: &mut Judge, at: &At<String>) -> Option<IpAddr> {
     }
 }
 
-/// The number of a next hop; none if it is missing or wrong.
+/// Returns the number of a next hop; `None` if it is missing or wrong.
 fn nfi(check: &mut Judge, table: &Range<usize>, field: &Field<i64>) -> Option<u16> {
     check.required(table, "nfi", field, "nfi = 7")?;
-    // What is out of range was reported, and is no number of any hop.
+    // A number out of range was reported, and belongs to no hop.
     u16::try_from(check.number("nfi", field, &raw::NFIS, 0)).ok().filter(|&nfi| nfi != 0)
 }
 
@@ -265,7 +265,7 @@ fn next_hop<'a>(
     Some(NextHop { nfi: nfi?, mac: mac?, ip: ip?, port, vlan, vni, source_port })
 }
 
-/// The address of another station at `at`, which is reached from an own one; reports if it is none.
+/// Returns the address at `at` of another station, reachable from an own address; reports any other value.
 fn peer(check: &mut Judge, at: &At<String>, built: &Aggregation) -> Option<IpAddr> {
     let ip = station(check, at)?;
     if built.addresses.contains(&ip) {
@@ -281,7 +281,7 @@ fn peer(check: &mut Judge, at: &At<String>, built: &Aggregation) -> Option<IpAdd
     Some(ip)
 }
 
-/// Reports a next hop that aggregates can't be sent to.
+/// Reports a next hop that aggregates cannot be sent to.
 fn fits(check: &mut Judge, raw: &RawAggregation, raw_hop: &Section<RawNextHop>, built: &Aggregation, hop: &NextHop) {
     let Err(error) = Template::new(&built.route(hop), built.mtu) else { return };
     let at = match error {

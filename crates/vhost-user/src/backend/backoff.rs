@@ -1,34 +1,35 @@
-//! How soon the next session may begin, and what is said about the last one.
+//! Pauses between sessions, and which session ends are logged.
 //!
-//! A frontend that is refused tends to come back at once, thousands of times per second, each time for the same reason. Each
-//! session costs us more than it costs the frontend, and each line the disk. So sessions that end as soon as they began make
-//! the next one wait, longer each time; a guest that ran for a while comes back without waiting.
+//! A refused frontend tends to reconnect at once, thousands of times per second, and to be refused each time for the
+//! same reason. Each session costs this side more than the frontend, and each log line costs disk space. So each
+//! session that ends soon after it began lengthens the pause before the next one; a guest that ran for a while
+//! reconnects without a pause.
 
 use super::session::Ending;
 use std::time::Duration;
 
-/// A session that lasted for so long was one.
+/// Duration from which a session counts as normal.
 const CALM: Duration = Duration::from_secs(1);
 
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Longest pause after a frontend that left by itself, as one does that is started again and again.
+/// Longest pause after a frontend that left by itself, as happens when it is restarted repeatedly.
 const LONGEST_LEFT: Duration = Duration::from_millis(20);
 
-/// Longest pause after one that broke the rules or was disconnected.
+/// Longest pause after a frontend that broke the protocol or was disconnected.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Backoff {
     pause: Duration,
-    /// Why the last session ended, and how many in a row did so.
+    /// Reason for the last session's end, and how often in a row.
     last: Option<(String, u64)>,
 }
 
 impl Backoff {
-    /// Notes how a session ended. Returns what there is to say about it, unless that was said before: of the same end,
-    /// only the first one, the second, the fourth and so on are worth a line.
+    /// Records how a session ended. Returns the line to log, if any: of a repeated reason, only the first, second,
+    /// fourth, eighth and so on occurrence is logged.
     pub(super) fn ended(&mut self, lasted: Duration, ending: &Ending) -> Option<String> {
         if lasted >= CALM {
             *self = Backoff::default();
@@ -57,12 +58,12 @@ impl Backoff {
         }
     }
 
-    /// How long the next session has to wait.
+    /// Returns how long the next session has to wait.
     pub(super) fn pause(&self) -> Duration {
         self.pause
     }
 
-    /// Nothing was wrong with the last session.
+    /// Reports whether to log the next connection.
     pub(super) fn is_calm(&self) -> bool {
         self.pause <= LONGEST_LEFT
     }

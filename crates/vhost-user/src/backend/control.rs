@@ -1,4 +1,4 @@
-//! How the outside reaches a session's thread, whatever that is blocked in.
+//! Control of a session's thread from outside, whatever the thread is blocked in.
 
 use crate::wait;
 use rustix::event::{EventfdFlags, eventfd};
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Shared between a service's handle and its thread.
+/// State shared between a service's handle and its thread.
 pub(super) struct Control {
     stop: AtomicBool,
-    /// Readable once `stop` is set, and for ever after.
+    /// Eventfd that stays readable once `stop` is set.
     wake: OwnedFd,
-    /// The present connection.
+    /// The current connection.
     present: Mutex<Option<Present>>,
 }
 
@@ -37,7 +37,7 @@ impl Control {
     /// Ends the thread.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        // Ours alone: it is never full.
+        // No one else writes it: never full.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         self.disconnect();
     }
@@ -46,7 +46,7 @@ impl Control {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Ends the present session. Shutting its socket down also ends a system call that the thread is blocked in.
+    /// Ends the current session. Shutting its socket down also ends a system call that the thread is blocked in.
     pub(super) fn disconnect(&self) {
         if let Some(present) = self.present().as_mut() {
             present.dropped = true;
@@ -54,18 +54,18 @@ impl Control {
         }
     }
 
-    /// A session begins.
+    /// Records the stream of a new session.
     pub(super) fn begin(&self, stream: Arc<UnixStream>) {
-        // Whoever stops the service after this line finds the stream; who did before, is found by the session.
+        // A stop after this line finds the stream; the session itself notices an earlier one.
         *self.present() = Some(Present { stream, dropped: false });
     }
 
-    /// The session was ended from this side.
+    /// Reports whether this side ended the session.
     pub(super) fn is_dropped(&self) -> bool {
         self.is_stopped() || self.present().as_ref().is_some_and(|p| p.dropped)
     }
 
-    /// The session ended.
+    /// Forgets the stream.
     pub(super) fn end(&self) {
         *self.present() = None;
     }
@@ -75,7 +75,7 @@ impl Control {
         wait::readable([fd, &self.wake], None);
     }
 
-    /// Waits until the service stops, at most for `time`.
+    /// Waits until the service stops, for at most `time`.
     pub(super) fn sleep(&self, time: Duration) {
         wait::readable([&self.wake], Some(time));
     }

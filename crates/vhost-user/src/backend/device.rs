@@ -1,7 +1,7 @@
-//! The device that one frontend sees: what it said so far, and which queues run because of it.
+//! The device that one frontend sees: what the frontend has set so far, and which queues run as a result.
 //!
-//! Messages come in any order, so each one only changes what is known; then the queues that it concerns are looked at
-//! again. A queue that runs is stopped before anything about it changes, and goes on where it stopped.
+//! Messages come in any order. Each one only changes the recorded state; then the affected queues are checked again. A
+//! running queue is stopped before anything about it changes, and resumes where it stopped.
 
 use super::ring::{Kick, Ring, StartError};
 use super::slots::Repeats;
@@ -15,7 +15,7 @@ use vhost::vhost_user::VhostUserProtocolFeatures;
 use virtqueue::memory::{MAX_REGIONS, Memory, MemoryError, Region};
 use virtqueue::{Format, MAX_QUEUE_SIZE, Negotiated, features};
 
-/// A message that a frontend must not send. It ends the session.
+/// Error: a message that violates the protocol. It ends the session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     #[error(
@@ -57,13 +57,13 @@ pub(super) struct Device {
     any_memory: bool,
     memory: Option<Arc<Memory>>,
     pub(super) repeats: Repeats,
-    /// What the frontend accepted.
+    /// Features that the frontend accepted.
     features: Option<u64>,
     pub(super) protocol_features: u64,
-    /// The frontend asked how many queue pairs there are.
+    /// Whether the frontend has asked for the number of queue pairs.
     pub(super) counted: bool,
     described: String,
-    /// What others notice of what was done since this was asked for last, see [`super::pace`].
+    /// Cost to others since the last [`Device::take_effort`], see [`super::pace`].
     effort: u32,
 }
 
@@ -86,13 +86,13 @@ impl Device {
         }
     }
 
-    /// How much others had to notice of the device since this was asked last, in restarts of a queue.
+    /// Returns and resets the cost to others since the last call, in restarts of a queue.
     pub(super) fn take_effort(&mut self) -> u32 {
         std::mem::take(&mut self.effort)
     }
 
-    /// What is offered. MQ is offered without the control queue that virtio wants with it: the frontend has that queue
-    /// itself and tells the guest so, here there is none. No offloads, no dirty log.
+    /// Returns the offered features. MQ comes without the control queue that virtio requires with it: the frontend
+    /// provides that queue itself. No offloads, no dirty log.
     pub(super) fn offered(&self) -> u64 {
         let mq = if self.rings.len() > 2 { features::MQ } else { 0 };
         let all = features::VERSION_1
@@ -154,7 +154,7 @@ impl Device {
         self.memory.as_deref()
     }
 
-    /// Memory that may be mapped: a worker that reads it must not wait for whoever is behind the file.
+    /// Refuses files that are not memory, unless any may be shared: a worker that reads one could block.
     pub(super) fn check_memory(&self, regions: &[Region]) -> Result<(), Refused> {
         match regions.iter().find(|region| !self.any_memory && !region.is_memory()) {
             Some(region) => Err(MemoryError::NotMemory { guest_addr: region.guest_addr }.into()),
@@ -162,7 +162,7 @@ impl Device {
         }
     }
 
-    /// Replaces all memory by what `build` makes of the present one.
+    /// Replaces all memory by what `build` makes of the current memory.
     pub(super) fn set_memory(
         &mut self,
         build: impl FnOnce(Option<&Memory>) -> Result<Memory, MemoryError>,
@@ -175,7 +175,7 @@ impl Device {
         })
     }
 
-    /// Back to the beginning, but for the memory: a frontend that adds and removes regions one by one counts on it.
+    /// Resets everything but the memory, which a frontend that adds and removes regions one by one expects to stay.
     pub(super) fn reset(&mut self) -> Result<(), Refused> {
         self.halt_all()?;
         self.rings.iter_mut().for_each(|ring| *ring = Ring::default());
@@ -183,8 +183,8 @@ impl Device {
         Ok(())
     }
 
-    /// What to say if the frontend leaves now. A QEMU whose guest is to have more queues than there are asks for their
-    /// number, leaves without a word, and comes back at once.
+    /// Returns a hint to log if the frontend leaves now. A QEMU configured with too many queues asks for their number,
+    /// disconnects without a message and reconnects at once.
     pub(super) fn too_few_queues(&self) -> Option<String> {
         let pairs = self.rings.len() / 2;
         let plural = if pairs == 1 { "" } else { "s" };
@@ -201,7 +201,7 @@ impl Device {
         usize::try_from(index).ok().filter(|&at| at < queues).ok_or(Refused::NoSuchQueue { index, queues })
     }
 
-    /// The guest kicks by this from now on. A ring that runs goes on.
+    /// Sets how the guest kicks a queue. A running queue keeps running if its owner can replace the descriptor.
     pub(super) fn set_kick(&mut self, at: usize, kick: Kick) -> Result<(), Refused> {
         let ring = &mut self.rings[at];
         if ring.running {
@@ -219,11 +219,11 @@ impl Device {
         self.change(at, |ring| ring.kick = kick)
     }
 
-    /// The guest is called by this from now on. A ring that runs goes on.
+    /// Sets the call descriptor of a queue, like [`Device::set_kick`].
     pub(super) fn set_call(&mut self, at: usize, call: Option<Arc<Event>>) -> Result<(), Refused> {
         let ring = &mut self.rings[at];
         if ring.running && self.queues.rewire(at, Wire::Call(call.clone())).is_ok() {
-            // What was used until now, the guest may have been told of by the descriptor that it had before.
+            // Notifications for buffers used so far may have gone to the old descriptor only.
             call.iter().for_each(|call| call.notify());
             ring.call = call;
             return Ok(());
@@ -231,13 +231,13 @@ impl Device {
         self.change(at, |ring| ring.call = call)
     }
 
-    /// The ring goes on here. One that runs and started here has gone on already.
+    /// Sets where the ring starts. A ring that runs and started there keeps running.
     pub(super) fn set_base(&mut self, at: usize, base: u32) -> Result<(), Refused> {
         let ring = &self.rings[at];
         if ring.running && ring.base == base { Ok(()) } else { self.change(at, |ring| ring.base = base) }
     }
 
-    /// Changes what is known of a ring, while it does not run.
+    /// Changes the state of a ring while it is stopped.
     pub(super) fn change(&mut self, at: usize, apply: impl FnOnce(&mut Ring)) -> Result<(), Refused> {
         self.halt(at)?;
         apply(&mut self.rings[at]);
@@ -245,7 +245,7 @@ impl Device {
         Ok(())
     }
 
-    /// Changes what all rings depend on, while none of them runs.
+    /// Changes state that all rings depend on while all of them are stopped.
     fn change_all(&mut self, apply: impl FnOnce(&mut Self) -> Result<(), Refused>) -> Result<(), Refused> {
         self.halt_all()?;
         apply(self)?;
@@ -253,7 +253,7 @@ impl Device {
         Ok(())
     }
 
-    /// Stops a ring if it runs, and notes where.
+    /// Stops a ring if it runs, and records where.
     pub(super) fn halt(&mut self, at: usize) -> Result<(), Refused> {
         let ring = &mut self.rings[at];
         if std::mem::take(&mut ring.running) {
@@ -266,12 +266,12 @@ impl Device {
         Ok(())
     }
 
-    /// Stops all rings, also if one of them can't be.
+    /// Stops all rings, even if stopping one of them fails.
     pub(super) fn halt_all(&mut self) -> Result<(), Refused> {
         (0..self.rings.len()).map(|at| self.halt(at)).fold(Ok(()), Result::and)
     }
 
-    /// Starts a ring if it can and should run.
+    /// Starts a ring if it is fully set up and enabled.
     fn resume(&mut self, at: usize) {
         let (Some(features), Some(memory)) = (self.features, &self.memory) else { return };
         let ring = &mut self.rings[at];
@@ -290,7 +290,7 @@ impl Device {
             Ok(()) => {
                 ring.running = true;
                 ring.refused = None;
-                // Whatever was used between the guest's last look and the stop may not have been notified of.
+                // The guest may have missed the notification for buffers used just before the stop.
                 if let (true, Some(call)) = (ring.resumed, &ring.call) {
                     call.notify();
                     ring.resumed = false;
@@ -306,7 +306,7 @@ impl Device {
         }
     }
 
-    /// Tells the owner of the state, if it changed since it was told last.
+    /// Reports the state to the owner if it has changed since the last report.
     pub(super) fn report(&mut self) {
         let line = self.describe();
         if line != self.described {
@@ -342,7 +342,7 @@ impl Device {
         line
     }
 
-    /// Memory regions that can be added one by one.
+    /// Returns the maximum number of memory regions.
     pub(super) fn memory_slots() -> u64 {
         MAX_REGIONS as u64
     }

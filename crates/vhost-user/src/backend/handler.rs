@@ -1,4 +1,4 @@
-//! Messages as the library hands them over, and what they mean to the device.
+//! Maps the library's message callbacks to changes of the device.
 
 use super::device::{Device, Refused};
 use super::ring::{Addresses, Kick};
@@ -24,8 +24,8 @@ impl From<Refused> for Error {
     }
 }
 
-/// Answers messages that belong to protocol features which are not offered. The library refuses them by itself unless
-/// the frontend pretends to have negotiated them, which [`Device::set_protocol_features`] refuses.
+/// Refuses a message of a protocol feature that was not offered. The library refuses such a message itself unless the
+/// frontend claims to have negotiated the feature, which [`Device::set_protocol_features`] refuses.
 fn unsupported<T>() -> Result<T> {
     Err(Refused::Unsupported.into())
 }
@@ -41,7 +41,7 @@ fn region(r: &VhostUserMemoryRegion, file: File) -> std::result::Result<Region, 
     })
 }
 
-/// A kick or call.
+/// Checks a kick or call.
 fn event(file: File) -> std::result::Result<Event, Refused> {
     descriptors::spare(&file)?;
     Ok(Event::take(file.into())?)
@@ -110,7 +110,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         let at = self.index(index)?;
         self.halt(at)?;
         let ring = &mut self.rings[at];
-        // Stopped until the frontend says again how it kicks.
+        // The queue stays stopped until the frontend sets a kick again.
         ring.kick = Kick::Unknown;
         ring.refused = None;
         Ok(VhostUserVringState::new(index, ring.base))
@@ -144,7 +144,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         Ok(Device::set_protocol_features(self, features)?)
     }
 
-    /// Of a network device this is asked, and answered, in pairs (QEMU and DPDK agree on that).
+    /// For a network device this counts queue pairs (QEMU and DPDK agree on that).
     fn get_queue_num(&mut self) -> Result<u64> {
         self.counted = true;
         Ok(self.rings.len() as u64 / 2)

@@ -1,7 +1,7 @@
-//! Waiting for a message to be there as a whole, so that reading it never blocks.
+//! Waiting until a whole message has arrived, so that reading it never blocks.
 //!
-//! The library reads a header, then a body, and takes a body that is not there yet for a broken one. Looking first lets
-//! a frontend send both apart, and lets a service stop while half a message is there.
+//! The library reads a header, then a body, and treats a body that has not arrived yet as an error. Peeking first lets
+//! a frontend send the two separately, and lets a service stop in the middle of a message.
 
 use super::control::Control;
 use crate::wait;
@@ -12,13 +12,13 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use vhost::vhost_user::message::{FrontendReq, MAX_MSG_SIZE};
 
-/// How long the rest of a message may take.
+/// Longest wait for the rest of a message.
 const STALL: Duration = Duration::from_secs(5);
 
 /// Length of the header of every message: request, flags, size.
 pub(super) const HEADER: usize = 12;
 
-/// What the next message says that it is. Only a hint: whoever reads the message checks it.
+/// The header of the next message, as peeked. Only a hint: the reader of the message checks it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) request: u32,
@@ -42,7 +42,7 @@ impl fmt::Display for Header {
     }
 }
 
-/// Why there is no next message.
+/// Reason why there is no next message.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
     #[error("disconnected by this side")]
@@ -59,7 +59,7 @@ pub(super) enum End {
     Failed(Errno),
 }
 
-/// Waits for the next message and returns its header; all of the message can be read then.
+/// Waits for the next message and returns its header; the whole message can then be read.
 pub(super) fn next(stream: &UnixStream, control: &Control) -> Result<Header, End> {
     let mut first_seen: Option<Instant> = None;
     let mut pause = Duration::from_millis(1);
@@ -67,7 +67,7 @@ pub(super) fn next(stream: &UnixStream, control: &Control) -> Result<Header, End
         if control.is_dropped() {
             return Err(End::Dropped);
         }
-        // Asked first: what is there after the frontend hung up is all that there will be.
+        // Check this first: after a hangup no more data will arrive.
         let is_last = wait::hung_up(stream);
         let mut bytes = [0; HEADER];
         match recv(stream, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -76,7 +76,7 @@ pub(super) fn next(stream: &UnixStream, control: &Control) -> Result<Header, End
                 let there = rustix::io::ioctl_fionread(stream).map_err(End::Failed)?;
                 if seen == HEADER {
                     let header = Header::parse(bytes);
-                    // A message that is too long is left to the library to refuse.
+                    // The library refuses messages that are too long.
                     if header.size as usize > MAX_MSG_SIZE || there >= HEADER as u64 + u64::from(header.size) {
                         return Ok(header);
                     }
@@ -89,7 +89,7 @@ pub(super) fn next(stream: &UnixStream, control: &Control) -> Result<Header, End
                 if first_seen.get_or_insert_with(Instant::now).elapsed() > STALL {
                     return Err(End::Stalled);
                 }
-                // The socket stays readable all the while, so there is nothing to poll for.
+                // The socket stays readable meanwhile, so poll would return at once.
                 control.sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(50));
             }

@@ -1,4 +1,4 @@
-//! The device role: serves a frontend on a socket, and hands its queues to their owner.
+//! The device role: serves a frontend on a socket and hands its queues to their owner.
 
 mod backoff;
 mod control;
@@ -19,31 +19,32 @@ use virtqueue::{QueueConfig, SetupError};
 
 pub use service::{Hangup, Service};
 
-/// Where and how to serve.
+/// Configuration of a device.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Path of the socket.
     pub socket: PathBuf,
-    /// Who listens on it.
+    /// Which side listens.
     pub mode: Mode,
-    /// Most queue pairs that a frontend may use, at least one, at most [`crate::MAX_QUEUE_PAIRS`].
+    /// Largest number of queue pairs that a frontend may use: 1 to [`crate::MAX_QUEUE_PAIRS`].
     pub queue_pairs: u16,
-    /// Who may connect, if this side listens.
+    /// Permissions of the socket, if this side listens.
     pub access: Access,
-    /// Takes memory that lies in any file. Reading files of other processes may take for ever: these are believed not to.
+    /// Accepts any file as guest memory. Reads may block for ever on the process behind a file; these are trusted not
+    /// to.
     pub any_memory: bool,
-    /// virtio features that are not offered, of those that the device has.
+    /// Supported virtio features that are not offered.
     pub withheld: u64,
 }
 
 impl Options {
-    /// A device with all features, for guests that share memory.
+    /// Returns options with all features, for guests that share memory.
     pub fn new(socket: impl Into<PathBuf>, mode: Mode, queue_pairs: u16) -> Options {
         Options { socket: socket.into(), mode, queue_pairs, access: Access::default(), any_memory: false, withheld: 0 }
     }
 }
 
-/// A service can't start.
+/// Error from starting a service.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
@@ -55,44 +56,44 @@ pub enum Error {
     System { action: &'static str, source: std::io::Error },
 }
 
-/// The owner of the queues: what a session tells it. All calls come from the service's own thread, one at a time, so
-/// none may call [`Service::stop`] on it, nor wait for something that does.
+/// The owner of the queues, as called by a session. All calls come from the service's own thread, one at a time, so
+/// none may call [`Service::stop`] on that service, nor wait for something that does.
 pub trait Queues: Send + Sync {
-    /// A frontend is there; it has no queues yet.
+    /// A frontend has connected; it has no queues yet.
     fn connected(&self);
 
-    /// Queue `index` may run: even ones carry frames to the guest, odd ones from it. Build it and let workers use it.
-    /// There may be work in it already, for which no kick comes. On an error the session logs it, and goes on with this
-    /// queue stopped.
+    /// Builds queue `index` and lets workers use it: even ones carry frames to the guest, odd ones from it. The ring
+    /// may already hold work for which no kick comes. On an error the session logs it and continues with this queue
+    /// stopped.
     fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError>;
 
-    /// Stop queue `index`: return only when no worker touches it or its memory any more, with all that was taken from
-    /// it given back. Returns where it stopped ([`QueueConfig::base`]), or `None` if it was not running.
+    /// Stops queue `index`. Must return only when no worker touches it or its memory any more and all buffers taken
+    /// from it are returned. Returns where it stopped ([`QueueConfig::base`]), or `None` if it was not running.
     ///
-    /// An error says why that cannot be: somebody has buffers of it and may still fill them. The frontend is not told that
-    /// the queue has stopped, then; the session ends.
+    /// An error says why it cannot stop: somebody owns buffers of it and may still fill them. The session then ends
+    /// without telling the frontend that the queue has stopped.
     fn stop(&self, index: usize) -> Result<Option<u32>, String>;
 
-    /// Queue `index`, which runs, has another descriptor. Gives it back if that can't be while the queue runs; the queue
-    /// is stopped and started again, then.
+    /// Replaces a descriptor of running queue `index`. Returns the descriptor if that is not possible while the queue
+    /// runs; the session then restarts the queue.
     fn rewire(&self, _index: usize, wire: Wire) -> Result<(), Wire> {
         Err(wire)
     }
 
-    /// How much others notice when a queue is started or stopped: so many times as much as of a queue that workers only
-    /// look at. A frontend may have it done the less often.
+    /// Returns the cost to others of starting or stopping a queue, relative to a queue that workers only poll. The
+    /// higher it is, the less often a frontend may restart queues.
     fn weight(&self) -> u32 {
         1
     }
 
-    /// The frontend is gone. Every queue that ran was stopped before.
+    /// The frontend has disconnected. Every running queue was stopped before.
     fn disconnected(&self, reason: &str);
 
-    /// The state of the session in words, whenever it changed.
+    /// Receives the state of the session in words, whenever it changes.
     fn describe(&self, line: String);
 }
 
-/// What a guest and a queue notify each other by, see [`QueueSetup`].
+/// A replacement kick or call descriptor for a running queue, see [`QueueSetup`].
 #[derive(Debug)]
 #[allow(missing_docs)] // As the fields of the same names.
 pub enum Wire {
@@ -100,14 +101,14 @@ pub enum Wire {
     Call(Option<Arc<Event>>),
 }
 
-/// All that it takes to run a queue.
+/// Everything needed to run a queue.
 #[derive(Debug)]
 pub struct QueueSetup {
-    /// The guest's memory, with the rings and the buffers in it.
+    /// The guest's memory, which holds the rings and the buffers.
     pub memory: Arc<Memory>,
-    /// Where the rings are, and what was negotiated.
+    /// Location of the rings, and the negotiated features.
     pub config: QueueConfig,
-    /// Becomes readable when the guest kicks; `None` if the guest wants to be polled.
+    /// Becomes readable when the guest kicks; `None` if the queue must be polled.
     pub kick: Option<Event>,
     /// Notifies the guest; `None` if the guest polls.
     pub call: Option<Arc<Event>>,

@@ -1,28 +1,28 @@
-//! How fast a frontend may have its queues restarted. Each restart takes a little of the workers that others need, too.
+//! Rate limit on queue restarts. Each restart costs a little time of workers that other ports share.
 //!
-//! A frontend that goes on and on is slowed down by having its next message wait, on its own thread. Connecting again does
-//! not help it: the pace belongs to the socket.
+//! A frontend above the limit waits: its own thread delays its next message. Reconnecting does not help, as the limit
+//! belongs to the socket.
 
 use std::time::{Duration, Instant};
 
-/// Restarts that may come at once: all queues of the largest device, mapped, a few times over.
+/// Restarts allowed at once: all queues of the largest device, mapped, a few times over.
 const AT_ONCE: f64 = 8192.0;
 
-/// Restarts a second that go on for ever. At some ten microseconds each they take less than a hundredth of a worker.
+/// Sustained restarts per second. At some ten microseconds each they take less than a hundredth of a worker.
 const A_SECOND: f64 = 512.0;
 
-/// The restarts that are left.
+/// Budget of restarts.
 pub(super) struct Pace {
     left: f64,
     at: Instant,
     told: bool,
 }
 
-/// A frontend has to wait.
+/// Delay of a frontend's next message.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wait {
     pub(super) time: Duration,
-    /// For the first time since it kept to the pace.
+    /// Whether it is the first since the budget was full.
     pub(super) is_first: bool,
 }
 
@@ -31,7 +31,7 @@ impl Pace {
         Pace { left: AT_ONCE, at: now, told: false }
     }
 
-    /// A message has restarted queues so often; whether the next one has to wait.
+    /// Charges the restarts of one message; returns the delay of the next one, if any.
     pub(super) fn charge(&mut self, restarts: u32, now: Instant) -> Option<Wait> {
         let regained = now.saturating_duration_since(self.at).as_secs_f64() * A_SECOND;
         self.left = (self.left + regained).min(AT_ONCE);
@@ -42,7 +42,7 @@ impl Pace {
         (!time.is_zero()).then(|| Wait { time, is_first: !std::mem::replace(&mut self.told, true) })
     }
 
-    /// In words.
+    /// Formats the limit.
     pub(super) fn limit() -> String {
         format!("{A_SECOND} times a second")
     }

@@ -1,4 +1,4 @@
-//! What a frontend said about one queue so far, in whatever order it did.
+//! The state of one queue as set by the frontend so far, in any order.
 
 use super::QueueSetup;
 use crate::Event;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use virtqueue::memory::Memory;
 use virtqueue::{Negotiated, QueueConfig, SetupError, features};
 
-/// Ring addresses, in the frontend's own address space.
+/// Ring addresses in the frontend's own address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Addresses {
     pub(super) descriptors: u64,
@@ -15,10 +15,10 @@ pub(super) struct Addresses {
     pub(super) device: u64,
 }
 
-/// How the guest kicks. Having said so is what starts a ring (vhost-user, "Ring states").
+/// How the guest kicks. Setting it starts a ring (vhost-user, "Ring states").
 #[derive(Debug, Default)]
 pub(super) enum Kick {
-    /// Not said yet, or the ring was stopped by GET_VRING_BASE since.
+    /// Not set yet, or not since GET_VRING_BASE stopped the ring.
     #[default]
     Unknown,
     /// The guest does not kick; the ring has to be polled.
@@ -35,15 +35,15 @@ pub(super) struct Ring {
     pub(super) kick: Kick,
     pub(super) call: Option<Arc<Event>>,
     pub(super) enabled: bool,
-    /// The owner runs it.
+    /// Whether the owner runs it.
     pub(super) running: bool,
-    /// It ran before, so that a notification may have been lost between then and now.
+    /// Whether the queue ran before, so that a notification may have been lost since.
     pub(super) resumed: bool,
-    /// Why it does not run though it should.
+    /// Why the queue failed to start.
     pub(super) refused: Option<String>,
 }
 
-/// Why a ring that should run can't.
+/// Error from starting a ring.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
     #[error("the ring address {0:#x} is in none of the memory regions that the frontend shared")]
@@ -55,9 +55,9 @@ pub(super) enum StartError {
 }
 
 impl Ring {
-    /// Everything that starting takes, or `None` if the frontend has not said it all, or does not want it to run.
+    /// Returns the setup, or `None` if the frontend has not set everything yet or has not enabled the ring.
     pub(super) fn setup(&self, negotiated: u64, memory: &Arc<Memory>) -> Result<Option<QueueSetup>, StartError> {
-        // Without protocol features there is no message to enable a ring with; it is enabled from the start.
+        // Without protocol features there is no message to enable a ring; it starts out enabled.
         let enabled = self.enabled || negotiated & features::PROTOCOL_FEATURES == 0;
         let (Some(size), Some(addresses), true) = (self.size, self.addresses, enabled) else { return Ok(None) };
         let kick = match &self.kick {

@@ -1,4 +1,4 @@
-//! One thread per socket: gets a connection, serves it, gets the next one.
+//! One thread per socket, which serves one connection after the other.
 
 use super::backoff::Backoff;
 use super::control::Control;
@@ -26,7 +26,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts to serve. A socket that can't be created is an error now; a peer that can't be reached is tried again.
+    /// Starts the service. Failure to create a socket is an error here; connecting to an absent peer is retried.
     pub fn spawn(options: Options, queues: Arc<dyn Queues>) -> Result<Service, Error> {
         if !(1..=MAX_QUEUE_PAIRS).contains(&options.queue_pairs) {
             return Err(Error::QueuePairs(options.queue_pairs));
@@ -46,22 +46,22 @@ impl Service {
         Ok(Service { control, thread: Some(thread) })
     }
 
-    /// Stops all queues, disconnects and returns when that is done. Dropping it does the same.
+    /// Stops all queues, disconnects and waits until that is done. Dropping the service does the same.
     pub fn stop(self) {}
 
-    /// What drops its connections.
+    /// Returns a handle to drop connections.
     pub fn hangup(&self) -> Hangup {
         Hangup(self.control.clone())
     }
 }
 
-/// Drops the connections of a service, also while that is being stopped.
+/// Handle that drops the connections of a service, even while the service stops.
 #[derive(Clone)]
 pub struct Hangup(Arc<Control>);
 
 impl Hangup {
-    /// Drops the present connection, if there is one, for instance because the frontend broke a queue. It may connect
-    /// again. Does not wait until it is done.
+    /// Drops the current connection, if any, for instance because the frontend broke a queue. The frontend may connect
+    /// again. Does not wait for the session to end.
     pub fn disconnect(&self) {
         self.0.disconnect();
     }
@@ -71,13 +71,13 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.control.stop();
         if let Some(thread) = self.thread.take() {
-            // It only panics if the owner of the queues does, which was reported then.
+            // The thread panics only if the owner of the queues does, and that was reported then.
             let _ = thread.join();
         }
     }
 }
 
-/// Where connections come from.
+/// Source of connections.
 enum Source {
     Listener(Listener),
     Peer { socket: PathBuf, pause: Duration },
@@ -110,7 +110,7 @@ impl Thread {
 
     fn serve(&self, stream: UnixStream, pace: &mut Pace) -> Ending {
         let stream = Arc::new(stream);
-        // In this order: whoever ends a session because of something that came before this one ends none that has begun.
+        // In this order, so that a disconnect meant for the previous session cannot end this one.
         self.queues.connected();
         self.control.begin(stream.clone());
         let device = Device::new(&self.options, self.queues.clone(), self.journal.clone());
@@ -119,7 +119,7 @@ impl Thread {
         ending
     }
 
-    /// The next connection, or `None` if the service stops.
+    /// Waits for the next connection; `None` if the service stops.
     fn next(&self, source: &mut Source) -> Option<UnixStream> {
         loop {
             if self.control.is_stopped() {
@@ -127,18 +127,19 @@ impl Thread {
             }
             match source {
                 Source::Listener(listener) => match listener.accept() {
-                    // Whoever left before its turn came has no session, and makes nobody wait.
+                    // A peer that already left gets no session and causes no pause.
                     Ok(Some(stream)) if wait::is_over(&stream) => {}
                     Ok(Some(stream)) => return Some(stream),
                     Ok(None) => self.control.wait_for(listener),
                     Err(e) => {
-                        // Out of descriptors, most likely: the connection still waits, so polling would spin.
+                        // Probably out of descriptors: the connection stays pending, so polling would spin.
                         self.journal.warn(format_args!("cannot accept a connection: {e}"));
                         self.control.sleep(FIRST_PAUSE);
                     }
                 },
                 Source::Peer { socket, pause } => {
-                    // Before every attempt but the first: a peer that accepts and hangs up must not make us spin.
+                    // Before every attempt but the first: a peer that accepts and hangs up must not make this thread
+                    // spin.
                     if !pause.is_zero() {
                         self.control.sleep(*pause);
                     }

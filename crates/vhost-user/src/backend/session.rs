@@ -1,4 +1,4 @@
-//! One frontend, from its first message to its last.
+//! One session with a frontend.
 
 use super::control::Control;
 use super::device::{Device, Refused};
@@ -16,12 +16,12 @@ use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut,
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ending {
     pub(super) reason: String,
-    /// The frontend simply left.
+    /// Whether the frontend simply left.
     pub(super) left: bool,
 }
 
-/// Serves the frontend behind `stream` until it ends or breaks the rules; returns why it ended. No queue runs, and none
-/// of the frontend's memory and descriptors is held, when this returns.
+/// Serves the frontend behind `stream` until it leaves or breaks the protocol; returns the reason. When this returns,
+/// no queue runs and none of the frontend's memory or descriptors is held, unless a queue could not be stopped.
 pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device, pace: (&mut Pace, &Journal)) -> Ending {
     let (pace, journal) = pace;
     let device = Arc::new(Mutex::new(device));
@@ -75,8 +75,8 @@ fn lock(device: &Mutex<Device>) -> MutexGuard<'_, Device> {
     device.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// SET_VRING_ENABLE, read here because the library refuses it before SET_FEATURES, when QEMU already sends it. It is
-/// read without room for descriptors, so that any attached to it are closed by the kernel.
+/// Handles SET_VRING_ENABLE, which the library refuses before SET_FEATURES, although QEMU sends it then. Reads it
+/// without room for descriptors, so that the kernel closes any that are attached.
 fn set_vring_enable(mut stream: &UnixStream, header: Header, device: &mut Device) -> Result<(), Error> {
     const BODY: usize = 8;
     if header.size as usize != BODY {
@@ -97,7 +97,7 @@ fn set_vring_enable(mut stream: &UnixStream, header: Header, device: &mut Device
             ack.extend_from_slice(&word.to_ne_bytes());
         }
         ack.extend_from_slice(&u64::from(done.is_err()).to_ne_bytes());
-        // Rust's runtime ignores SIGPIPE, but this may run in a process that does not.
+        // Rust's runtime ignores SIGPIPE, but the host process may not.
         let sent = rustix::net::send(stream, &ack, rustix::net::SendFlags::NOSIGNAL);
         sent.map_err(|e| Refused::Answer(e.into()))?;
     }

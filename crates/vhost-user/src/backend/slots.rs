@@ -1,13 +1,13 @@
-//! Memory that is added and removed region by region.
+//! Memory regions added and removed one by one.
 //!
-//! QEMU before 8.1 says everything once for each queue pair of a device, this too. So a region counts how often it was
-//! added, and goes when it was removed as often.
+//! QEMU before 8.1 sends every message once per queue pair of a device, these included. So a region counts how often it
+//! was added, and goes when it has been removed as often.
 
 use super::device::{Device, Refused};
 use rustix::fs::fstat;
 use virtqueue::memory::{Memory, Region};
 
-/// A region, as ADD_MEM_REG and REM_MEM_REG name it.
+/// A region as identified by ADD_MEM_REG and REM_MEM_REG.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) guest_addr: u64,
@@ -15,13 +15,13 @@ pub(super) struct Place {
     pub(super) len: u64,
 }
 
-/// Regions that were added again, and how often. The file does not count: a frontend that adds another one at the same
-/// place, which it must remove first, goes on with the one it had.
+/// Regions added more than once, with the number of repetitions. The file is not compared: a frontend that adds another
+/// file at the same place without removing the region first keeps the old file.
 #[derive(Default)]
 pub(super) struct Repeats(Vec<(Place, u32)>);
 
 impl Repeats {
-    /// Notes that `place`, which is there, was added again.
+    /// Counts a repetition of `place`, which is already mapped.
     fn add(&mut self, place: Place) {
         match self.0.iter_mut().find(|(known, _)| *known == place) {
             Some((_, times)) => *times = times.saturating_add(1),
@@ -29,7 +29,7 @@ impl Repeats {
         }
     }
 
-    /// Takes one of the repetitions of `place` back; false if there is none.
+    /// Removes one repetition of `place`; returns false if there is none.
     fn remove(&mut self, place: Place) -> bool {
         let Some(at) = self.0.iter().position(|(known, _)| *known == place) else { return false };
         self.0[at].1 -= 1;
@@ -40,7 +40,7 @@ impl Repeats {
     }
 }
 
-/// Whether these are the same parts of the same files at the same places.
+/// Reports whether both are the same parts of the same files at the same places.
 fn is_same(had: &[Region], wanted: &[Region]) -> bool {
     let file = |region: &Region| fstat(&region.file).map(|stat| (stat.st_dev, stat.st_ino));
     let place = |region: &Region| (region.guest_addr, region.user_addr, region.len, region.offset);
@@ -49,7 +49,7 @@ fn is_same(had: &[Region], wanted: &[Region]) -> bool {
 }
 
 impl Device {
-    /// Adds a region, or notes that it was added once more.
+    /// Adds a region, or counts a repetition.
     pub(super) fn add_region(&mut self, region: Region) -> Result<(), Refused> {
         let place = Place { guest_addr: region.guest_addr, user_addr: region.user_addr, len: region.len };
         let same = |r: &Region| (r.guest_addr, r.user_addr, r.len) == (place.guest_addr, place.user_addr, place.len);
@@ -64,7 +64,7 @@ impl Device {
         })
     }
 
-    /// Removes a region, or takes one of its repetitions back.
+    /// Removes a region, or one of its repetitions.
     pub(super) fn remove_region(&mut self, place: Place) -> Result<(), Refused> {
         if self.repeats.remove(place) {
             return Ok(());

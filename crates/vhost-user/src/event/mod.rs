@@ -1,10 +1,10 @@
-//! Eventfds that a peer shares: what kicks a device, and what it calls its driver by.
+//! Eventfds shared with a peer: kick and call descriptors.
 //!
-//! Sharing a descriptor shares its file description, and with it the flags: whatever we check, the peer can clear
-//! O_NONBLOCK afterwards, fill the counter, and the next write(2) waits for as long as the peer likes. An eventfd knows no
-//! flag for a single write (`pwritev2` with RWF_NOWAIT answers EOPNOTSUPP), and to ask poll(2) first is to ask too early.
-//! So nobody ever writes to such a descriptor; the kernel signals it on our behalf, see [`signals`]. Reading does have that
-//! flag.
+//! Sharing a descriptor shares its file description and thereby its flags: after any check, the peer can clear
+//! O_NONBLOCK and fill the counter, and the next write(2) blocks for as long as the peer likes. An eventfd supports no
+//! flag for a single write (`pwritev2` with RWF_NOWAIT returns EOPNOTSUPP), and a poll(2) before the write is a race.
+//! So this side never writes to such a descriptor; the kernel signals it instead, see [`signals`]. Reads do support
+//! RWF_NOWAIT.
 
 mod signals;
 
@@ -14,14 +14,14 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use signals::Signals;
 use std::io::{self, IoSliceMut};
 
-/// An eventfd that a peer shares with us. Nothing that is done with it waits for the peer.
+/// An eventfd shared with a peer. No operation on it waits for the peer.
 #[derive(Debug)]
 pub struct Event {
     fd: OwnedFd,
     signals: &'static Signals,
 }
 
-/// What a peer sent can't be used where an eventfd belongs.
+/// Error: a descriptor from the peer cannot be used as an eventfd.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EventError {
     #[error("the descriptor is not an eventfd; a kick or call has to be one")]
@@ -31,39 +31,40 @@ pub(crate) enum EventError {
 }
 
 impl Event {
-    /// Gets what it takes to ring eventfds, so that nobody can take it away later: from then on it is there for good.
+    /// Reserves the kernel resources for signalling eventfds, for the life of the process, before others can use them
+    /// up.
     pub fn prepare() -> io::Result<()> {
         Signals::get().map(|_| ())
     }
 
-    /// A new one, to be shared with a peer.
+    /// Creates an eventfd to share with a peer.
     pub fn create() -> io::Result<Event> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Event { fd, signals: Signals::get()? })
     }
 
-    /// Takes a kick or call descriptor, if it is an eventfd. Semaphores are eventfds too: how many notifications a read
-    /// takes concerns only who reads.
+    /// Takes ownership of a kick or call descriptor, if it is an eventfd. Semaphores are eventfds too: how many
+    /// notifications one read consumes concerns only the reader.
     pub(crate) fn take(fd: OwnedFd) -> Result<Event, EventError> {
         let signals = Signals::get()?;
         if signals.is_eventfd(fd.as_fd())? { Ok(Event { fd, signals }) } else { Err(EventError::NotAnEventFd) }
     }
 
-    /// Another descriptor of the same eventfd.
+    /// Duplicates the descriptor of the eventfd.
     pub fn try_clone(&self) -> io::Result<Event> {
         Ok(Event { fd: self.fd.try_clone()?, signals: self.signals })
     }
 
-    /// Rings it. Never blocks; one that was rung before and not cleared stays rung.
+    /// Signals the eventfd. Never blocks; an eventfd already signalled stays so until cleared.
     #[inline]
     pub fn notify(&self) {
         self.signals.signal(self.fd.as_fd());
     }
 
-    /// Makes it silent again. Never blocks, also if it was not rung.
+    /// Resets the eventfd. Never blocks, even if it was not signalled.
     pub fn clear(&self) {
         let mut count = [0; 8];
-        // EAGAIN says that it is silent already. An offset of -1 is none: eventfds have no position.
+        // EAGAIN: it was not signalled. An offset of -1 means none, as eventfds have no position.
         while preadv2(&self.fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT)
             == Err(Errno::INTR)
         {}

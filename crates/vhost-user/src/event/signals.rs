@@ -1,12 +1,12 @@
-//! Signals eventfds from within the kernel, which never waits.
+//! Signals eventfds from inside the kernel, which never blocks.
 //!
-//! The kernel has a call of its own to ring an eventfd, `eventfd_signal`: it adds one to the counter, at the end of the
-//! range too, and looks at no flags. KVM and vhost-net notify guests that way. Of what user space can ask for, two
-//! interfaces lead there: io_uring, which the confinement refuses, and asynchronous I/O (io_submit(2)), where each
-//! operation may name an eventfd that its completion signals (IOCB_FLAG_RESFD). The operation here reads nothing from a
-//! pipe. It is done when io_submit returns, and so is the signal: one system call, as a write would be.
+//! The kernel's internal `eventfd_signal` adds one to the counter, even at the end of its range, and ignores the
+//! descriptor's flags. KVM and vhost-net notify guests that way. User space reaches it through two interfaces:
+//! io_uring, which the confinement refuses, and asynchronous I/O (io_submit(2)), where each operation may name an
+//! eventfd that its completion signals (IOCB_FLAG_RESFD). The operation used here reads zero bytes from a pipe. It
+//! completes, signal included, before io_submit returns: one system call, like a write.
 //!
-//! The kernel makes sure that the descriptor is an eventfd, each time, and refuses it with EINVAL if not.
+//! On every call the kernel checks that the descriptor is an eventfd, and returns EINVAL if it is not.
 
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -16,17 +16,17 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Contexts of the process: a context has a lock, and workers should not meet at it. They are never given back, since
-/// io_destroy(2) takes tens of milliseconds.
+/// Contexts of the process: each has a lock, and several keep workers from contending for it. They are never destroyed,
+/// as io_destroy(2) takes tens of milliseconds.
 const CONTEXTS: usize = 8;
 
-/// Operations that a context has room for until their completions are taken.
+/// Operations that a context holds until their completions are reaped.
 const ROOM: usize = 128;
 
-/// How often an operation is tried while there is no room.
+/// Attempts to submit an operation while the context is full.
 const ATTEMPTS: usize = 1000;
 
-/// `struct iocb` of `linux/aio_abi.h`. Of what is zero here, nothing depends on the order.
+/// `struct iocb` of `linux/aio_abi.h`. The order of the fields that are always zero here does not matter.
 #[repr(C)]
 #[derive(Default)]
 struct Operation {
@@ -54,13 +54,13 @@ const SIGNAL: u32 = 1;
 #[derive(Debug)]
 pub(super) struct Signals {
     context: libc::c_ulong,
-    /// The end of a pipe that can only be read from.
+    /// The read end of a pipe.
     pipe: OwnedFd,
 }
 
 impl Signals {
-    /// One of the process's. All are made when the first one is asked for: later, others may have taken all that the
-    /// machine has (fs.aio-max-nr). One is enough.
+    /// Returns one of the process's contexts. The first call creates all of them, before other processes use up the
+    /// machine's limit (fs.aio-max-nr). A single one suffices.
     pub(super) fn get() -> io::Result<&'static Signals> {
         static ALL: OnceLock<Vec<Signals>> = OnceLock::new();
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -84,10 +84,10 @@ impl Signals {
         if done == 0 { Ok(Signals { context, pipe }) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Adds one to the counter of an eventfd. Any other descriptor is left alone.
+    /// Adds one to the counter of an eventfd. Has no effect on any other descriptor.
     #[inline]
     pub(super) fn signal(&self, fd: BorrowedFd<'_>) {
-        // There is room again once completions were taken. Another thread may be faster, but not for ever.
+        // Reaping completions makes room. Another thread may take that room first, but not for ever.
         for _ in 0..ATTEMPTS {
             if self.submit(PREAD, fd) != -i64::from(libc::EAGAIN) {
                 return;
@@ -96,9 +96,9 @@ impl Signals {
         }
     }
 
-    /// The kernel takes `fd` for an eventfd. It is not signalled.
+    /// Reports whether `fd` is an eventfd, without signalling it.
     pub(super) fn is_eventfd(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
-        // To write to this end of the pipe is refused as well, but later than a wrong descriptor.
+        // The kernel refuses a write to the read end as well (EBADF), but only after it has checked `fd` (EINVAL).
         for _ in 0..ATTEMPTS {
             match -self.submit(PWRITE, fd) as i32 {
                 libc::EBADF => return Ok(true),
@@ -110,24 +110,25 @@ impl Signals {
         Err(io::Error::from_raw_os_error(libc::EAGAIN))
     }
 
-    /// Submits an operation on the pipe that signals `fd`; how many were taken, or an error as a negative number.
+    /// Submits an operation on the pipe that signals `fd`. Returns the number of operations accepted, or a negated
+    /// errno.
     #[inline]
     fn submit(&self, opcode: u16, fd: BorrowedFd<'_>) -> i64 {
         let (pipe, signalled) = (self.pipe.as_raw_fd() as u32, fd.as_raw_fd() as u32);
         let mut operation = Operation { opcode, fd: pipe, flags: SIGNAL, signalled, ..Operation::default() };
         let mut list = [&raw mut operation];
-        // SAFETY: one operation of no bytes: the kernel reads the list and the operation, and writes to its key. Nothing
-        // refers to either when the call returns.
+        // SAFETY: one operation of zero bytes: the kernel reads the list and the operation, and writes to its key.
+        // Nothing refers to either when the call returns.
         let done = unsafe { libc::syscall(libc::SYS_io_submit, self.context, 1, list.as_mut_ptr()) };
         if done < 0 { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)) } else { done }
     }
 
-    /// Makes room for operations.
+    /// Reaps completions to make room.
     #[cold]
     fn take_completions(&self) {
         let mut completions = [MaybeUninit::<Completion>::uninit(); ROOM];
         let none = ptr::null_mut::<libc::timespec>();
-        // An error says that another thread has taken them, or that a signal came first.
+        // On an error another thread has reaped them, or a signal interrupted the call.
         // SAFETY: the kernel writes at most ROOM completions, and waits for none.
         unsafe { libc::syscall(libc::SYS_io_getevents, self.context, 0, ROOM, completions.as_mut_ptr(), none) };
     }
@@ -135,7 +136,7 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // SAFETY: nobody else knows this context.
+        // SAFETY: this value is the only user of the context.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }

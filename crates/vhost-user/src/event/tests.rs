@@ -6,7 +6,7 @@ use std::fs::File;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// As a peer makes it, and keeps it: of the same file description as ours.
+/// Returns an event and the peer's own descriptor of the same file description.
 fn shared(flags: EventfdFlags) -> (Event, OwnedFd) {
     let peer = eventfd(0, flags).unwrap();
     (Event::take(peer.try_clone().unwrap()).unwrap(), peer)
@@ -18,7 +18,7 @@ fn count(fd: &OwnedFd) -> u64 {
     u64::from_ne_bytes(count)
 }
 
-/// Fails if `act` is still at it after a while, instead of hanging with it.
+/// Runs `act`, and fails the test instead of hanging if it blocks.
 fn soon(act: impl FnOnce() + Send + 'static) {
     let (done, is_done) = channel();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The two messages that the library can't express.
+//! The two messages that the library cannot express.
 
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -6,16 +6,16 @@ use std::io::{Error, ErrorKind, Read, Result};
 use std::os::unix::net::UnixStream;
 use vhost::vhost_user::message::{FrontendReq, VhostUserHeaderFlag};
 
-/// Flags of a request: the version of the protocol, and that no acknowledgement is wanted.
+/// Flags of a request: the protocol version, without asking for an acknowledgement.
 const VERSION: u32 = 1;
 
-/// SET_VRING_BASE: the library's has 16 bits, a packed ring's base 32.
+/// SET_VRING_BASE: the library's base has 16 bits, that of a packed ring 32.
 pub(super) fn set_vring_base(stream: &UnixStream, index: usize, base: u32) -> Result<()> {
     send(stream, &[FrontendReq::SET_VRING_BASE.into(), VERSION, 8, index as u32, base])
 }
 
-/// GET_QUEUE_NUM: of a network device this is answered in pairs, but the library takes it for queues, and sends
-/// nothing about the second half of them after that.
+/// GET_QUEUE_NUM: a network device answers in queue pairs, but the library reads it as queues and then refuses to send
+/// anything about the second half of them.
 pub(super) fn get_queue_pairs(mut stream: &UnixStream) -> Result<u64> {
     let request = FrontendReq::GET_QUEUE_NUM.into();
     send(stream, &[request, VERSION, 0])?;

@@ -1,9 +1,9 @@
-//! Why there is no link.
+//! Errors of a link.
 
 use crate::SocketError;
 use virtqueue::SetupError;
 
-/// A link to a device can't be established.
+/// Error from a link to a device.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
 pub enum FrontendError {

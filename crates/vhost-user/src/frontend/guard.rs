@@ -1,4 +1,4 @@
-//! Limits how long anything that waits for the device may take.
+//! A time limit on everything that waits for the device.
 
 use super::error::FrontendError;
 use std::net::Shutdown;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often is looked whether to give up.
+/// Interval between checks whether to give up.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Until when to wait, and what ends the waiting earlier.
+/// A deadline, and a flag that ends the wait earlier.
 pub(super) struct Guard<'a> {
     deadline: Option<Instant>,
     stop: &'a AtomicBool,
@@ -21,7 +21,7 @@ impl<'a> Guard<'a> {
         Guard { deadline: timeout.map(|t| Instant::now() + t), stop }
     }
 
-    /// An error if it is time to give up.
+    /// Returns an error if it is time to give up.
     pub(super) fn check(&self) -> Result<(), FrontendError> {
         if self.stop.load(Ordering::Acquire) {
             return Err(FrontendError::Stopped);
@@ -32,7 +32,7 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Asks `attempt` again and again until it has something.
+    /// Calls `attempt` until it returns a value.
     pub(super) fn retry<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, FrontendError>,
@@ -46,8 +46,8 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Does something that blocks on `stream`. The library has no timeouts, so when it is time to give up, the
-    /// connection is shut down, which ends any system call on it.
+    /// Runs `blocking`, which blocks on `stream`. The library has no timeouts, so a watcher thread shuts the connection
+    /// down when time is up, which ends any system call on it.
     pub(super) fn watch<T>(
         &self,
         stream: &UnixStream,

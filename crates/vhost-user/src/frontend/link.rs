@@ -18,13 +18,13 @@ use virtqueue::driver::Queue;
 use virtqueue::memory::{Arena, Region};
 use virtqueue::{Negotiated, QueueConfig};
 
-/// How long a device may take to answer while it runs.
+/// Longest time that a running device may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One connection to a device, which uses the queues as long as it lasts. Dropping it closes it.
+/// One connection to a device, which uses the queues for as long as the connection lasts. Dropping it closes it.
 ///
-/// A device takes a moment to notice. Memory that it may still write to is better not used for anything else: give the
-/// next link an arena of its own.
+/// A device takes a moment to notice the close and may still write to the shared memory: give the next link a new
+/// arena.
 pub struct Link {
     stream: UnixStream,
     device: Frontend,
@@ -32,7 +32,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects, or waits for a device that does; negotiates, shares `arena`, lays the queues out in it and starts
+    /// Connects, or waits for a device to connect; negotiates, shares `arena`, lays out the queues in it and starts
     /// them. Gives up after `timeout`, if there is one, and soon after `stop` is set.
     pub fn establish(
         options: &FrontendOptions,
@@ -49,37 +49,37 @@ impl Link {
         Ok((Link { stream, device, negotiated }, pairs))
     }
 
-    /// What both sides agreed on.
+    /// Returns the negotiated features.
     pub fn negotiated(&self) -> Negotiated {
         self.negotiated
     }
 
-    /// Lets the device use the memory in `others` besides `arena`, which is the one that the link was established with.
-    /// Their guest addresses are what descriptors may name from now on.
+    /// Shares `others` with the device in addition to `arena`, which must be the arena that the link was established
+    /// with. From now on descriptors may use guest addresses in `others`.
     pub fn share(&self, arena: &Arena, others: &[Region]) -> Result<(), FrontendError> {
         self.timely(|| negotiate::share(&self.device, arena, others))
     }
 
-    /// Stops a queue, counted from 0 in the order receive, transmit, receive, ...: when this returns, the device uses
-    /// none of its buffers any more. What it has used can still be taken.
+    /// Stops a queue, counted from 0 in the order receive, transmit, receive, ...: when this returns, the device no
+    /// longer uses any of its buffers. Buffers that it has used can still be taken.
     pub fn stop(&self, index: usize) -> Result<(), FrontendError> {
         self.timely(|| self.device.get_vring_base(index).map(|_| ()).map_err(refused("GET_VRING_BASE")))
     }
 
-    /// Starts a stopped queue afresh, where it lies.
+    /// Starts a stopped queue afresh at its place in the arena.
     pub fn start(&self, arena: &Arena, index: usize, config: &QueueConfig) -> Result<QueueEnd, FrontendError> {
         let queue = Queue::new(arena, config).map_err(|source| FrontendError::Setup { index, source })?;
         self.timely(|| negotiate::start(&self.device, &self.stream, arena, index, config, queue))
     }
 
-    /// Something that the device has to answer.
+    /// Runs a request within [`PATIENCE`].
     fn timely<T>(&self, ask: impl FnOnce() -> Result<T, FrontendError>) -> Result<T, FrontendError> {
         Guard::new(Some(PATIENCE), &AtomicBool::new(false)).watch(&self.stream, ask)
     }
 
-    /// The device is still there. One system call or two.
+    /// Reports whether the device is still connected. Takes one or two system calls.
     pub fn is_connected(&self) -> bool {
-        // A device has nothing to say by itself, so nothing is read; but the end of the stream is seen that way too.
+        // A device sends nothing unasked, so this only peeks, to see the end of the stream.
         !wait::hung_up(&self.stream)
             && match recv(&self.stream, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
                 Ok((_, seen)) => seen > 0,

@@ -1,4 +1,4 @@
-//! The driver role: shares an arena with a device, and gets running queues.
+//! The driver role: shares an arena with a device and gets running queues.
 
 mod by_hand;
 mod error;
@@ -12,27 +12,27 @@ use std::path::PathBuf;
 pub use error::FrontendError;
 pub use link::Link;
 
-/// What to connect to, and what to ask for.
+/// Configuration of a link.
 #[derive(Clone, Debug)]
 pub struct FrontendOptions {
     /// Path of the socket.
     pub socket: PathBuf,
-    /// Who listens on it. A server accepts one connection, and listens no longer.
+    /// Which side listens. A server accepts one connection and then stops listening.
     pub mode: Mode,
     /// Queue pairs wanted, at least one.
     pub queue_pairs: u16,
-    /// Descriptors of the queues of each pair.
+    /// Sizes of the queues of each pair.
     pub queue_sizes: QueueSizes,
-    /// virtio features wanted, as far as the device has them, besides `VERSION_1`.
+    /// virtio features to accept if offered, besides `VERSION_1`.
     pub features: u64,
 }
 
-/// Descriptors of the two queues of a pair, as their driver names them.
+/// Sizes of the two queues of a pair, in descriptors, named from the driver's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSizes {
-    /// Of the one that the device fills.
+    /// Size of the queue that the device fills.
     pub receive: u16,
-    /// Of the one that the device empties.
+    /// Size of the queue that the device empties.
     pub transmit: u16,
 }
 
@@ -44,9 +44,9 @@ impl From<u16> for QueueSizes {
 
 /// The two queues of a pair.
 pub struct QueuePair {
-    /// Its buffers are filled by the device.
+    /// Queue whose buffers the device fills.
     pub receive: QueueEnd,
-    /// Its buffers are sent by the device.
+    /// Queue whose buffers the device sends.
     pub transmit: QueueEnd,
 }
 
@@ -58,6 +58,6 @@ pub struct QueueEnd {
     pub config: virtqueue::QueueConfig,
     /// Kicks the device.
     pub kick: Event,
-    /// Readable when the device notifies, until cleared.
+    /// Becomes readable when the device notifies, until cleared.
     pub call: Event,
 }

@@ -1,4 +1,4 @@
-//! The conversation with the device: from a connection to running queues.
+//! The message exchange from a new connection to running queues.
 
 use super::error::FrontendError;
 use super::{FrontendOptions, QueueEnd, QueuePair, QueueSizes, by_hand};
@@ -13,7 +13,7 @@ use virtqueue::memory::{Arena, Region};
 use virtqueue::{Negotiated, QueueConfig, features};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
-/// Most regions of a memory table: vhost-user's own limit for SET_MEM_TABLE.
+/// Regions in a memory table: vhost-user's own limit for SET_MEM_TABLE.
 const MAX_TABLE: usize = 8;
 
 pub(super) fn refused(step: &'static str) -> impl FnOnce(vhost::Error) -> FrontendError {
@@ -52,7 +52,7 @@ pub(super) fn negotiate(
     Ok((device, negotiated, pairs))
 }
 
-/// Tells the device what memory it may use: `arena` and `others`.
+/// Shares the memory of `arena` and `others` with the device.
 pub(super) fn share(device: &Frontend, arena: &Arena, others: &[Region]) -> Result<(), FrontendError> {
     let regions: Vec<_> = arena.memory().regions().iter().chain(others).map(info).collect();
     if regions.len() > MAX_TABLE {
@@ -80,7 +80,7 @@ fn agree(device: &mut Frontend, stream: &UnixStream, options: &FrontendOptions) 
             pairs = by_hand::get_queue_pairs(stream).map_err(system("ask for the number of queues"))?;
         }
         if accepted.contains(ProtocolFeatures::REPLY_ACK) {
-            // From here on every message is answered, so that one which is refused is told by its name.
+            // From here on every message is answered, so an error names the message that was refused.
             device.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
         }
     }
@@ -101,7 +101,7 @@ fn info(r: &Region) -> VhostUserMemoryRegionInfo {
     }
 }
 
-/// Tells the device of one queue.
+/// Starts one queue at the device.
 pub(super) fn start(
     device: &Frontend,
     stream: &UnixStream,

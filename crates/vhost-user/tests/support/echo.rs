@@ -1,4 +1,4 @@
-//! A device that sends every frame back on the pair that it came from.
+//! A device that sends every frame back on the pair it came from.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,9 +55,9 @@ pub struct Echo {
     events: Mutex<VecDeque<Event>>,
     pub line: Mutex<String>,
     end: AtomicBool,
-    /// Queues can't be stopped, as somebody has their buffers.
+    /// Whether queues cannot be stopped, because somebody owns their buffers.
     pub held: AtomicBool,
-    /// Queues that run can be given other descriptors.
+    /// Whether a running queue's descriptors can be replaced.
     pub rewires: AtomicBool,
     /// Frames sent back so far.
     pub frames: AtomicU64,
@@ -96,7 +96,7 @@ impl Echo {
         echo
     }
 
-    /// A test that fails in here must not take the others' words away.
+    /// Ignores poisoning: a test that fails in here must not hide the messages of the others.
     fn lock<T>(pair: &Mutex<Pair>, then: impl FnOnce(&mut Pair) -> T) -> T {
         then(&mut pair.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -105,7 +105,7 @@ impl Echo {
         self.events.lock().unwrap().pop_front()
     }
 
-    /// Reads events until one that `wanted` has an answer for.
+    /// Reads events until `wanted` returns a value.
     pub fn wait<T>(&self, what: &str, wanted: impl Fn(Event) -> Option<T>) -> T {
         super::wait_for(what, || std::iter::from_fn(|| self.next_event()).find_map(&wanted))
     }

@@ -1,4 +1,4 @@
-//! A guest that sends frames and checks what comes back.
+//! A guest that sends frames and checks those that come back.
 
 use super::raw::Raw;
 use rustix::fd::AsFd;
@@ -21,7 +21,7 @@ struct End {
     queue: Queue,
     kick: Event,
     call: Event,
-    /// Address of the buffer that goes by this id.
+    /// Buffer addresses by id.
     buffers: HashMap<u16, u64>,
 }
 
@@ -51,13 +51,13 @@ struct Pair {
 pub struct Guest {
     arena: Arena,
     pairs: Vec<Pair>,
-    /// Features and queues, if it says them itself.
+    /// Features and queues, if the guest sends them itself.
     said: (u64, Vec<QueueConfig>),
     pub link: Option<Link>,
 }
 
 impl Guest {
-    /// One that uses the library under test. `mode` is the device's.
+    /// Connects a guest through the library under test. `mode` is the device's.
     pub fn link(socket: &Path, mode: Mode, pairs: u16, features: u64) -> Guest {
         let mode = if mode == Mode::Server { Mode::Client } else { Mode::Server };
         let options =
@@ -71,7 +71,7 @@ impl Guest {
         Guest::new(arena, ends, Some(link))
     }
 
-    /// One that says what it says in `order`, as a permutation of the steps of [`Guest::STEPS`].
+    /// Connects a guest that sends its messages in `order`, a permutation of the steps of [`Guest::STEPS`].
     pub fn raw(raw: &Raw, features: u64, order: &[usize]) -> Guest {
         let mut arena = Arena::new(4 << 20, false).unwrap();
         let mut configs = Vec::new();
@@ -90,7 +90,7 @@ impl Guest {
         guest
     }
 
-    /// What a frontend has to say before queues run.
+    /// Number of messages that a frontend sends before queues run.
     pub const STEPS: usize = 8;
 
     pub fn say_again(&self, raw: &Raw, step: usize) {
@@ -111,7 +111,7 @@ impl Guest {
         }
     }
 
-    /// Says the memory table, for the first time or again.
+    /// Sends the memory table, for the first time or again.
     pub fn share(&self, raw: &Raw) {
         self.table().share(raw, 0);
     }
@@ -159,7 +159,7 @@ impl Guest {
         while let Some(used) = pair.transmit.queue.pop_used().unwrap() {
             pair.free.push(pair.transmit.buffers.remove(&used.id).expect("an id that was given"));
         }
-        // Never more on the way than there are buffers posted.
+        // Never more in flight than there are buffers posted.
         let window = u32::from(SIZE) / 2;
         let before = pair.sent;
         while pair.sent < goal && pair.sent - pair.received < window {
@@ -206,7 +206,7 @@ impl Guest {
 pub struct Table(Region);
 
 impl Table {
-    /// Says it, with some regions more that nobody uses.
+    /// Sends it, with `more` unused regions.
     pub fn share(&self, raw: &Raw, more: u64) {
         let region = &self.0;
         let place = [region.guest_addr, region.len, region.user_addr, region.offset];

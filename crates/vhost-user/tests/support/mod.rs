@@ -1,4 +1,4 @@
-//! What the tests share: a device that echoes, a guest that sends and checks, and a peer that says anything.
+//! Shared test support: a device that echoes, a guest that sends and checks, and a peer that sends arbitrary bytes.
 #![allow(dead_code, missing_docs, unused_imports)] // Each test binary uses its part.
 
 mod echo;
@@ -25,7 +25,7 @@ pub const SPLIT: u64 = MRG_RXBUF | EVENT_IDX | INDIRECT_DESC;
 pub const PACKED: u64 = SPLIT | RING_PACKED;
 pub const PACKED_IN_ORDER: u64 = PACKED | IN_ORDER;
 
-/// An echoing device on a socket of its own.
+/// An echoing device on its own socket.
 pub struct Bench {
     pub echo: Arc<Echo>,
     pub service: Option<Service>,
@@ -36,7 +36,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// `mode` is the device's.
+    /// Starts the device; `mode` is the device's.
     pub fn new(mode: Mode, pairs: u16) -> Bench {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("vhost.sock");
@@ -55,17 +55,18 @@ impl Bench {
         self.service.take().expect("it runs").stop();
     }
 
-    /// A well-behaved guest with as many queue pairs as there are.
+    /// Connects a well-behaved guest that uses all queue pairs.
     pub fn guest(&self, features: u64) -> Guest {
         Guest::link(&self.socket, self.mode, self.pairs, features)
     }
 
-    /// A peer that says anything.
+    /// Connects a peer that sends arbitrary bytes.
     pub fn raw(&self) -> Raw {
         Raw::connect(&self.socket)
     }
 
-    /// The session ended for this reason, and a well-behaved guest is served after that, split or packed.
+    /// Checks that the session ended for this reason, and that a well-behaved guest is served afterwards, split or
+    /// packed.
     pub fn ended(&self, reason: &str) {
         let said = self.echo.wait_disconnected();
         assert!(said.contains(reason), "the session ended because {said:?}, not {reason:?}");
@@ -82,14 +83,14 @@ impl Bench {
     }
 }
 
-/// A file of memory to share.
+/// Creates a memory file to share.
 pub fn memfd(len: u64) -> OwnedFd {
     let file = memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, len).unwrap();
     file
 }
 
-/// Asks until there is an answer.
+/// Calls `ask` until it returns a value.
 pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -101,7 +102,7 @@ pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Open descriptors of this process. Only of use in a test binary with a single test.
+/// Counts the open descriptors of this process. Only useful in a test binary with a single test.
 pub fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }

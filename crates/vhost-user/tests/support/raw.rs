@@ -1,4 +1,4 @@
-//! A peer that says anything, byte by byte.
+//! A peer that sends arbitrary bytes.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use vhost::vhost_user::message::FrontendReq;
 
-/// 32-bit words as they go over the wire.
+/// Encodes 32-bit words for the wire.
 pub fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_ne_bytes()).collect()
 }
@@ -22,13 +22,13 @@ impl Raw {
         Raw(super::wait_for("the socket", || UnixStream::connect(socket).ok()))
     }
 
-    /// A message that is well-formed but for what it says.
+    /// Sends a message with a well-formed header.
     pub fn send(&self, request: FrontendReq, body: &[u8], fds: &[BorrowedFd<'_>]) {
         let header = words(&[request.into(), 1, body.len() as u32]);
         self.send_bytes(&[header, body.to_vec()].concat(), fds);
     }
 
-    /// Any bytes. That the peer is gone already is what some tests are after.
+    /// Sends any bytes. Ignores a closed connection, which some tests expect.
     pub fn send_bytes(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -46,24 +46,24 @@ impl Raw {
         self.send(request, &words(&[index, value]), &[]);
     }
 
-    /// SET_VRING_KICK or SET_VRING_CALL.
+    /// Sends SET_VRING_KICK or SET_VRING_CALL.
     pub fn send_fd(&self, request: FrontendReq, queue: u64, fd: impl AsFd) {
         self.send(request, &queue.to_ne_bytes(), &[fd.as_fd()]);
     }
 
-    /// SET_VRING_ADDR without a log.
+    /// Sends SET_VRING_ADDR without a log.
     pub fn send_addr(&self, queue: u32, descriptors: u64, driver: u64, device: u64) {
         let addresses: Vec<u8> = [descriptors, device, driver, 0].iter().flat_map(|a| a.to_ne_bytes()).collect();
         self.send(FrontendReq::SET_VRING_ADDR, &[words(&[queue, 0]), addresses].concat(), &[]);
     }
 
-    /// SET_MEM_TABLE with (guest address, length, user address, offset) per region.
+    /// Sends SET_MEM_TABLE with (guest address, length, user address, offset) per region.
     pub fn send_table(&self, regions: &[[u64; 4]], fds: &[BorrowedFd<'_>]) {
         let body: Vec<u8> = regions.iter().flatten().flat_map(|v| v.to_ne_bytes()).collect();
         self.send(FrontendReq::SET_MEM_TABLE, &[words(&[regions.len() as u32, 0]), body].concat(), fds);
     }
 
-    /// The body of the next reply, or `None` if the connection ends.
+    /// Returns the body of the next reply, or `None` if the connection ends.
     pub fn reply(&self) -> Option<Vec<u8>> {
         let mut stream = &self.0;
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -78,7 +78,7 @@ impl Raw {
         u64::from_ne_bytes(self.reply().expect("a reply").try_into().expect("a reply of eight bytes"))
     }
 
-    /// The peer hung up on us.
+    /// Waits until the peer closes the connection, and reports whether it did.
     pub fn is_closed(&self) -> bool {
         let mut stream = &self.0;
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -89,7 +89,7 @@ impl Raw {
         }
     }
 
-    /// Everything up to sharing memory, with these features.
+    /// Negotiates these features: everything up to sharing memory.
     pub fn negotiate(&self, features: u64) {
         self.send(FrontendReq::SET_OWNER, &[], &[]);
         self.send(FrontendReq::GET_FEATURES, &[], &[]);
@@ -98,7 +98,7 @@ impl Raw {
     }
 }
 
-/// A pipe that tells whether anybody still holds what was sent.
+/// A pipe that shows whether anybody still holds the descriptor that was sent.
 pub struct Witness {
     read: OwnedFd,
     pub write: Option<OwnedFd>,

@@ -1,4 +1,4 @@
-//! DPDK's own vhost-user, in a process that ends with its guard.
+//! DPDK's own vhost-user, in a process killed on drop.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A `dpdk-testpmd` with one port, which forwards to itself whatever it receives.
+/// A `dpdk-testpmd` with one port, which forwards every frame back to itself.
 pub struct Testpmd {
     process: Child,
     lines: Receiver<String>,
@@ -14,7 +14,7 @@ pub struct Testpmd {
 }
 
 impl Testpmd {
-    /// `device` is the port, `pairs` its queue pairs. With `tx_first`, it sends a burst to begin with.
+    /// Starts testpmd with port `device` and `pairs` queue pairs. With `tx_first`, it sends a burst to begin with.
     pub fn spawn(device: &str, pairs: u16, tx_first: bool) -> Testpmd {
         let runtime = tempfile::tempdir().unwrap();
         let mut command = Command::new("stdbuf");
@@ -33,19 +33,19 @@ impl Testpmd {
         let mut process = command.spawn().expect("stdbuf (Debian package coreutils) must be installed");
         let output = BufReader::new(process.stdout.take().expect("it is piped"));
         let (sender, lines) = channel();
-        // Ends with the process, whose output must be read all the while.
+        // Ends with the process, whose output must be drained meanwhile.
         std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         Testpmd { process, lines, _runtime: runtime }
     }
 
-    /// Waits until it polls its port. A guest that comes in the middle of that is at times never polled (22.11).
+    /// Waits until testpmd polls its port. It sometimes never polls a guest that connects before that (22.11).
     pub fn wait_forwarding(&self) {
         super::wait_for("testpmd (Debian package dpdk-dev) to forward", || {
             self.lines.recv_timeout(Duration::from_secs(1)).ok().filter(|line| line.contains("Press enter to exit"))
         });
     }
 
-    /// Makes it close its port and end, which it does when its input ends.
+    /// Closes testpmd's input, at which it closes its port and exits.
     pub fn quit(&mut self) {
         self.process.stdin = None;
         let status = super::wait_for("testpmd to end", || {
