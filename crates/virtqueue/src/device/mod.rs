@@ -213,8 +213,7 @@ impl Enqueue {
         each!(self, q => q.take_filled(loan, landing, burst))
     }
 
-    /// Ends a burst of filled buffers: moves bytes where needed, publishes the delivered ones, and passes the others to
-    /// `unclaimed`.
+    /// Ends a burst of filled buffers: makes pending moves, publishes delivered buffers, and passes the others to `unclaimed`.
     #[inline]
     pub fn settle(&self, unclaimed: impl FnMut(Loan)) {
         each!(self, q => q.settle(unclaimed))

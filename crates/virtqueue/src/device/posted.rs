@@ -258,8 +258,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 500 }, failure_persistence: None, ..Default::default() })]
 
-        /// The queue stays first in, first out and has room for everything, for any chains posted and any order of returned
-        /// loans.
+        /// For any posted chains and returned loans, the queue stays first in, first out, and nothing is lost for lack of room.
         #[test]
         fn it_is_a_queue(
             size in prop::sample::select(if cfg!(miri) { &[4u16][..] } else { &[1, 4, 256, 1024, 2048] }),
@@ -286,8 +285,7 @@ mod tests {
         }
     }
 
-    /// Fills the queue to its limit: read up to `most`, plus one chain of the longest, plus all slots of the ring returned from
-    /// loan.
+    /// Fills the queue to its limit: read up to `most`, plus one longest chain, plus every slot of the ring back from loan.
     #[test]
     #[cfg_attr(miri, ignore = "too many buffers")]
     fn the_fullest_has_room() {
