@@ -61,7 +61,7 @@ impl Region {
     }
 }
 
-/// Reason why a set of regions cannot be mapped. All but the last are the frontend's fault.
+/// Reason why a set of regions cannot be mapped. `NoAddresses` and those after it are not the frontend's fault alone.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
 pub enum MemoryError {
