@@ -1,4 +1,4 @@
-//! A hostile frontend: any messages, whole or not, with any descriptors, to a vhost-user device that uses its queues as
+//! A hostile frontend: any messages, whole or not, with any file descriptors, to a vhost-user device that uses its queues as
 //! soon as they start.
 
 use arbitrary::Arbitrary;
@@ -94,7 +94,7 @@ fn words(words: &[u32]) -> Vec<u8> {
 }
 
 impl Message {
-    /// Returns its bytes, and the number of descriptors sent with it.
+    /// Returns its bytes, and the number of file descriptors sent with it.
     fn encode(&self) -> (Vec<u8>, u8) {
         let queue_of = |q: &u8| u32::from(if *q < 250 { q % 3 } else { *q });
         let (request, body, fds) = match self {
@@ -224,7 +224,7 @@ fn bench() -> &'static Bench {
 
 pub fn run(messages: &[Message]) {
     let bench = bench();
-    // A new service per session: a service makes sessions wait after one that it refused.
+    // A new service per session: a service makes new sessions wait after a refused one.
     let (sender, gone) = channel();
     let running = (0..4).map(|_| None).collect();
     let owner = Arc::new(Owner { running: Mutex::new(running), gone: Mutex::new(sender) });

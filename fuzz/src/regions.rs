@@ -45,7 +45,7 @@ pub struct Input {
     probes: Vec<(Number, Number)>,
 }
 
-/// Returns files of several lengths, including the largest possible, and descriptors that are not memory.
+/// Returns files of several lengths, including the largest possible, and file descriptors that are not memory.
 fn files() -> &'static [Arc<OwnedFd>] {
     static FILES: OnceLock<Vec<Arc<OwnedFd>>> = OnceLock::new();
     FILES.get_or_init(|| {

@@ -4,7 +4,7 @@ use crate::config::Format;
 
 /// A guest's violation of the ring's own rules: nothing read from the ring can be trusted, so the queue stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
+#[allow(missing_docs)] // The messages explain the fields.
 pub enum Fatal {
     #[error("the available index moved by {moved}, more than the queue size {size}")]
     IndexJump { moved: u16, size: u16 },

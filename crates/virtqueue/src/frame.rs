@@ -57,14 +57,14 @@ impl<'a> Segment<'a> {
         crate::copy::prefetch(self.ptr);
     }
 
-    /// Splits off the first `at` bytes; a longer `at` counts as the whole length.
+    /// Splits it into the first `at` bytes and the rest; `at` is limited to the length.
     pub fn split_at(self, at: u32) -> (Self, Self) {
         let at = at.min(self.len);
         // SAFETY: both parts lie in what this segment borrows.
         unsafe { (Segment::new(self.ptr, at), Segment::new(self.ptr.add(at as usize), self.len - at)) }
     }
 
-    /// Copies as many bytes into `out` as both hold; returns their number.
+    /// Copies as many bytes into `out` as fit; returns their number.
     pub fn copy_to(&self, out: &mut [u8]) -> usize {
         let len = out.len().min(self.len as usize);
         // SAFETY: `len` bytes are readable here and writable there; `out` is borrowed exclusively, so it is not part of

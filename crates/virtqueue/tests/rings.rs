@@ -212,7 +212,7 @@ fn bytes_of(segment: &Segment<'_>) -> Vec<u8> {
     bytes
 }
 
-/// A driver that asks for notifications gets one for every buffer, and one that does not gets none; on both sides.
+/// Both sides get a notification for every buffer if they ask for it, and none otherwise.
 #[test]
 fn notifications_follow_what_was_asked() {
     for bits in 0..8 {
@@ -252,7 +252,7 @@ fn notifications_follow_what_was_asked() {
     }
 }
 
-/// A queue that stops can go on elsewhere at its base.
+/// A stopped queue can resume elsewhere at its base.
 #[test]
 fn a_base_carries_over() {
     for packed in [false, true] {

@@ -4,9 +4,9 @@
 //! that is or what the frames are for. It is the only crate that calls bpf(2) and maps the rings of `AF_XDP` sockets.
 //!
 //! - [`Umem`]: a range of memory, kept alive by its owner and cut into [`Chunks`]; it also computes the address to fill
-//! so that a frame lands at a given byte.
+//!   so that a frame lands at a given byte.
 //! - [`Queue`]: a socket bound to one queue of an interface. It splits into four halves that any thread may use:
-//! [`Fill`], [`Rx`], [`Tx`], [`Completion`].
+//!   [`Fill`], [`Rx`], [`Tx`], [`Completion`].
 //! - [`Redirect`]: the XDP program that redirects frames to the sockets, for all destinations or some.
 //! - [`Interface`]: the caller's description of the interface.
 //!

@@ -80,7 +80,7 @@ enum Room {
     OverBudget,
 }
 
-#[allow(private_bounds)] // The formats are ours to know.
+#[allow(private_bounds)] // The ring formats are private.
 impl<R: Ring> Receiveq<R> {
     pub(super) fn new(ring: R, config: &QueueConfig) -> Self {
         Receiveq {

@@ -83,7 +83,7 @@ impl Dequeue {
         each!(self, q => q.receive(burst))
     }
 
-    /// Returns all chains taken and not kept to the guest, and publishes them at once.
+    /// Returns to the guest all chains that were taken and are not kept, and publishes them at once.
     #[inline]
     pub fn recycle(&self) {
         each!(self, q => q.recycle())
@@ -194,8 +194,8 @@ impl Enqueue {
         each!(self, q => q.lend(room, keep))
     }
 
-    /// Returns the length of the next buffer in one run, if it is too short for [`Enqueue::lend`] with the same
-    /// arguments.
+    /// Returns the length of the next buffer's first run, if [`Enqueue::lend`] with the same arguments refuses the buffer
+    /// because that run is too short or the buffer is in pieces.
     #[inline]
     pub fn unfit(&self, room: u32, keep: u32) -> Option<u32> {
         each!(self, q => q.unfit(room, keep))

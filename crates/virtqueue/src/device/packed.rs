@@ -179,7 +179,7 @@ impl Transmitq {
         }
     }
 
-    /// Compiled once for each case, so that the check whether chains can be kept is not made for every frame.
+    /// Receives a burst. Compiled once with and once without keeping, to avoid a check for every frame.
     #[inline(always)]
     fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&Kept>) -> Result<usize, Fatal> {
         let used = &self.used;

@@ -63,7 +63,7 @@ impl Region {
 
 /// Reason why a set of regions cannot be mapped. `NoAddresses` and those after it are not the frontend's fault alone.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
+#[allow(missing_docs)] // The messages explain the fields.
 pub enum MemoryError {
     #[error("{0} memory regions; at most {MAX_REGIONS} are taken")]
     TooMany(usize),

@@ -21,9 +21,9 @@ pub enum Mode {
 pub struct QueueConfig {
     /// Mode of moving frames.
     pub mode: Mode,
-    /// Let the driver tell when it needs a wake-up (`XDP_USE_NEED_WAKEUP`), instead of waking it for each burst.
+    /// The driver tells when it needs a wake-up (`XDP_USE_NEED_WAKEUP`), instead of being woken for each burst.
     pub need_wakeup: bool,
-    /// Let frames have several parts, each in its own chunk (`XDP_USE_SG`): for an MTU larger than a chunk.
+    /// Frames may have several parts, each in its own chunk (`XDP_USE_SG`): for an MTU larger than a chunk.
     pub multi_buffer: bool,
     /// Entries of the fill ring: chunks that the kernel holds ready. All four sizes are powers of two.
     pub fill: u32,
@@ -36,7 +36,7 @@ pub struct QueueConfig {
     /// In copy mode, most frames sent per wake-up, where the kernel allows a choice (`XDP_MAX_TX_SKB_BUDGET`, Linux
     /// 6.18). Limited to the size of the transmit ring, and at least [`Self::LEAST_BUDGET`].
     pub tx_budget: u32,
-    /// How long to wait for a queue that another socket owns: the kernel frees it some time after it was closed.
+    /// Longest wait for a queue that another socket owns: the kernel frees it some time after that socket was closed.
     pub busy_wait: Duration,
 }
 

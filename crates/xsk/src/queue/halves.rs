@@ -229,7 +229,7 @@ macro_rules! half {
             }
         }
 
-        /// Descriptor for poll and epoll: readable when frames wait, writable when the transmit ring has room. A
+        /// File descriptor for poll and epoll: readable when frames wait, writable when the transmit ring has room. A
         /// duplicate keeps the queue bound.
         impl AsFd for $half {
             fn as_fd(&self) -> BorrowedFd<'_> {

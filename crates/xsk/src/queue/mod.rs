@@ -52,7 +52,7 @@ impl Queue {
     }
 }
 
-/// Descriptor for poll and epoll: readable when frames wait, writable when the transmit ring has room.
+/// File descriptor for poll and epoll: readable when frames wait, writable when the transmit ring has room.
 impl AsFd for Queue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.rx.as_fd()

@@ -50,7 +50,7 @@ pub(super) fn set_tx_budget(socket: BorrowedFd<'_>, budget: u32) -> io::Result<b
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Frames dropped because they were too long for a chunk, because the fill ring was empty, and so on; without those
+    /// Frames dropped because they were too long for a chunk, because the fill ring was empty, and so on; excluding those
     /// that found the receive ring full.
     pub rx_dropped: u64,
     /// Fill ring entries with an invalid address. Not all of those are counted.

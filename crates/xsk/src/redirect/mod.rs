@@ -42,7 +42,7 @@ pub enum Attached {
 pub struct RedirectConfig {
     /// Requested place of the program.
     pub attach: Attach,
-    /// Declare that the program handles frames of several parts: drivers require this at an MTU larger than a page.
+    /// Support for frames of several parts: drivers require it at an MTU larger than a page.
     pub multi_buffer: bool,
     /// Frames to redirect to the sockets.
     pub steering: Steering,
@@ -192,7 +192,7 @@ fn explain(interface: &str, attached: Attached, source: io::Error) -> Error {
             help: "attach the program generically",
             source,
         },
-        // Drivers report a too large MTU by various errors: ERANGE, EINVAL, EOPNOTSUPP, ...
+        // Drivers report an MTU that is too large with different errors: ERANGE, EINVAL, EOPNOTSUPP, ...
         (_, Attached::Native) => Error::Unsupported {
             interface: interface.to_owned(),
             what: "the XDP program in its driver as it is set up",

@@ -68,7 +68,7 @@ unsafe impl<T: Send> Send for Ring<T> {}
 impl<T: Copy> Ring<T> {
     /// # Safety
     /// While the ring, which keeps `mapping`, lives, all pointers must be valid and aligned, `entries` for `size`
-    /// entries, a power of two. One value only may use each side, and nothing but the two sides the memory.
+    /// entries, a power of two. Only one value may use each side, and only the two sides may use the memory.
     unsafe fn new(
         producer: NonNull<AtomicU32>,
         consumer: NonNull<AtomicU32>,
