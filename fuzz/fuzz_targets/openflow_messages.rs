@@ -1,4 +1,4 @@
-//! A controller that says anything.
+//! A controller that sends any bytes.
 #![no_main]
 
 use hostile::controller::{Input, run};

@@ -1,4 +1,4 @@
-//! Any bytes and descriptors on a vhost-user socket.
+//! Any bytes and file descriptors on a vhost-user socket.
 #![no_main]
 
 use hostile::messages::{Message, run};

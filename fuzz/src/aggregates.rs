@@ -1,4 +1,4 @@
-//! A network that sends anything: what is found in a frame lies in it, and packets do not overlap.
+//! Any frame from a network: packets found in a frame lie in it, and do not overlap.
 
 use arbitrary::Arbitrary;
 use paflow::decode::{Piece, Tail, locate};
@@ -7,11 +7,11 @@ use paflow::table::{Table, VlanTable, key};
 use paflow::{Aggregate, Receiver};
 use std::net::Ipv6Addr;
 
-/// A frame, and what the switch takes for an aggregate.
+/// A frame, and the receiver's settings.
 #[derive(Arbitrary, Debug)]
 pub struct Input {
     frame: Vec<u8>,
-    /// Headers are rarely guessed: these are put before what the frame says.
+    /// Valid headers in front of the frame: a fuzzer rarely guesses them.
     outer: Outer,
     verify: bool,
 }
@@ -25,7 +25,7 @@ enum Outer {
     Solicitation,
 }
 
-/// Looks for an aggregate, and at all that is found.
+/// Looks for an aggregate, and checks everything found.
 pub fn run(input: &Input) {
     let mut frame = match input.outer {
         Outer::None => Vec::new(),
@@ -44,7 +44,7 @@ pub fn run(input: &Input) {
     }
     check(bytes, (0, bytes.len()), Tail::Exact);
     check(bytes, (0, bytes.len()), Tail::Padding);
-    // Tables look at the same bytes.
+    // Tables read the same bytes.
     let _ = Table::Vlan(Box::new(VlanTable::new())).next_hop(bytes);
     let _ = key::vni(bytes, key::VXLAN_PORT);
     let _ = paflow::receive::destination(bytes);
@@ -61,7 +61,7 @@ fn check(bytes: &[u8], (start, end): (usize, usize), tail: Tail) {
     let located = locate(bytes, (start, end), tail, &mut pieces);
     let parsed = Aggregate::parse(&bytes[start..end], tail);
     let Ok(number) = located else { return };
-    // Both ways to take it apart agree.
+    // Both ways to split it agree.
     let packets = parsed.expect("it was located").packets();
     assert_eq!(packets.len(), number);
     let mut at = start;
@@ -77,7 +77,7 @@ fn ethernet(ethertype: u16) -> Vec<u8> {
     [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &ethertype.to_be_bytes()].concat()
 }
 
-/// IPv4 and UDP headers that are right for `len` bytes, without checksums.
+/// Returns valid IPv4 and UDP headers for `len` bytes, without checksums.
 fn udp(len: usize) -> Vec<u8> {
     let len = len as u16;
     let mut frame = ethernet(0x0800);
@@ -90,7 +90,7 @@ fn udp(len: usize) -> Vec<u8> {
     frame
 }
 
-/// Headers of a neighbour solicitation from fe80::9 for fe80::1, whose options are `options`; the checksum is right.
+/// Returns headers of a neighbour solicitation from fe80::9 for fe80::1 with these options and a valid checksum.
 fn solicitation(options: &[u8]) -> Vec<u8> {
     let mut frame = ethernet(0x86dd);
     let address = |last| Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, last).octets();

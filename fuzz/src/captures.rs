@@ -1,9 +1,9 @@
-//! A capture file that says anything: the reader comes to an end, with no more frames than the file has room for.
+//! Any capture file: the reader ends, and returns no more frames than the file can hold.
 
 use arbitrary::Arbitrary;
 use std::io::Cursor;
 
-/// A file, after an honest header: those are rarely guessed.
+/// A file after a valid header: a fuzzer rarely guesses those.
 #[derive(Arbitrary, Debug)]
 pub struct Input {
     header: Header,
@@ -17,7 +17,7 @@ enum Header {
     PcapNg,
 }
 
-/// Section header, and the description of an interface for Ethernet.
+/// Section header, and an interface description for Ethernet.
 const PCAPNG: [u32; 12] = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28, 1, 20, 1, 0, 20];
 
 /// Reads the file to its end.

@@ -1,12 +1,12 @@
-//! A controller that sends anything, in any pieces: the switch answers or closes, and keeps no more than it said it would.
+//! A controller that sends anything, in any pieces: the switch answers or closes, and stays within its announced limits.
 
 use arbitrary::Arbitrary;
 use openflow::{Identity, Switch};
 
-/// Flows that the tables have room for.
+/// Capacity of each flow table.
 const FLOWS: usize = 8;
 
-/// What is sent: messages whose lengths are right, and bytes.
+/// Data to send: messages with valid lengths, and raw bytes.
 #[derive(Arbitrary, Debug)]
 pub struct Input {
     pieces: Vec<Piece>,
@@ -20,11 +20,11 @@ enum Piece {
         body: Vec<u8>,
     },
     Bytes(Vec<u8>),
-    /// Time passes: milliseconds.
+    /// Advances time by milliseconds.
     Wait(u16),
 }
 
-/// Sends all of it to a switch, behind a greeting that is right.
+/// Sends all of it to a switch after a valid greeting.
 pub fn run(input: &Input) {
     let mut switch = Switch::new(Identity::default(), FLOWS, FLOWS);
     let id = switch.connect();

@@ -10,7 +10,7 @@ use virtqueue::{
     ordering,
 };
 
-/// Bytes between the rings of the two queues.
+/// Distance of the two queues' rings in bytes.
 const APART: u64 = 0x8000;
 
 #[derive(Arbitrary, Debug)]
@@ -50,7 +50,7 @@ impl Setup {
     }
 }
 
-/// What the guest does. `queue` is the transmit queue if false, else the receive queue.
+/// A guest's action. `queue` is the transmit queue if false, else the receive queue.
 #[derive(Arbitrary, Debug)]
 pub enum Move {
     Descriptor { queue: bool, slot: u16, addr: Place, len: Length, flags: u16, rest: u16 },
@@ -63,12 +63,12 @@ pub enum Move {
 #[derive(Arbitrary, Debug)]
 pub enum Step {
     Guest(Move),
-    /// A burst from the one queue to the other; the guest goes on in the middle of it.
+    /// Forwards a burst from one queue to the other; the guest acts in the middle of it.
     Forward {
         before: u8,
         meanwhile: Vec<Move>,
     },
-    /// Frames from elsewhere, cut into segments.
+    /// Delivers frames of another port, cut into segments.
     Deliver {
         frames: Vec<(Length, u16)>,
     },
@@ -77,7 +77,7 @@ pub enum Step {
     Restart,
 }
 
-/// How far a well-behaved guest has got: it makes slot after slot available.
+/// Progress of a well-behaved guest, which makes slot after slot available.
 struct Guest<'m> {
     memory: &'m Memory,
     configs: [QueueConfig; 2],
@@ -151,7 +151,7 @@ pub fn run(setup: &Setup, packed: bool, steps: &[Step]) {
     }
 }
 
-/// Runs one pair of queues until it is restarted; returns where both stopped and the steps that are left.
+/// Runs one pair of queues until it is restarted; returns where both stopped and the remaining steps.
 fn life<'s>(memory: &Arc<Memory>, guest: &mut Guest<'_>, steps: &'s [Step]) -> Option<((u32, u32), &'s [Step])> {
     let dequeue = Dequeue::new(memory.clone(), &guest.configs[0]).ok()?;
     let enqueue = Enqueue::new(memory.clone(), &guest.configs[1]).ok()?;
@@ -181,7 +181,7 @@ fn life<'s>(memory: &Arc<Memory>, guest: &mut Guest<'_>, steps: &'s [Step]) -> O
             Step::Restart => return Some(((dequeue.base(), enqueue.base()), &steps[i + 1..])),
         };
         if done.is_err() {
-            // The queues stop; their owner still asks where, and how they fared.
+            // The queues stop; their owner still queries positions and counters.
             let _ = (dequeue.base(), enqueue.base(), dequeue.dropped(), enqueue.dropped());
             return None;
         }
@@ -197,7 +197,7 @@ fn forward(
     before: u8,
     meanwhile: &[Move],
 ) -> Result<(), Fatal> {
-    // Frames of another queue that are in the burst already.
+    // Frames of another queue that are already in the burst.
     let other = [0u8; 64];
     let mut burst: Burst<'_, '_> = storage.start();
     let before = usize::from(before) % (MAX_BURST + 1);
@@ -216,7 +216,7 @@ fn forward(
     Ok(())
 }
 
-/// What a queue lends is whole, and the guest's own.
+/// Checks that lent frames are complete and lie in the guest's memory.
 fn check(memory: &Memory, frames: Frames<'_>) {
     for frame in frames.as_slice() {
         assert!((MIN_FRAME..=MAX_FRAME).contains(&frame.len()));

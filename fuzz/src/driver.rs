@@ -51,14 +51,14 @@ pub enum Step {
 
 const LEN: u64 = 0x1_0000;
 
-/// The queue and what is known of it.
+/// The queue and the expected state.
 struct Rig<'a> {
     arena: &'a Arena,
     config: QueueConfig,
     queue: Queue,
     /// Id and descriptors of each chain that the driver has not got back.
     outstanding: VecDeque<(u16, u16)>,
-    /// Where a good device would go on, in the ring and in `outstanding`.
+    /// Position of a good device, in the ring and in `outstanding`.
     slot: u16,
     wrap: bool,
     returned: usize,
@@ -108,7 +108,7 @@ impl Setup {
 }
 
 impl Rig<'_> {
-    /// Makes one step; false when the queue has ended.
+    /// Makes one step; returns false when the queue has ended.
     fn make(&mut self, step: &Step) -> bool {
         let memory = self.arena.memory();
         let (config, packed) = (self.config, matches!(self.queue, Queue::Packed(_)));
@@ -167,7 +167,7 @@ impl Rig<'_> {
         true
     }
 
-    /// What a good device does with the oldest chain that it has; `id` is what it says that it returns, if it lies.
+    /// Returns the oldest chain as a good device does; `id` replaces the returned id to lie.
     fn give_back(&mut self, id: Option<u16>, len: u32) {
         let Some(&(oldest, descriptors)) = self.outstanding.get(self.returned) else { return };
         self.returned += 1;

@@ -1,14 +1,14 @@
-//! The memory of a guest, and where in it a fuzzer writes and points.
+//! A guest's memory, and the places and lengths that a fuzzer picks.
 
 use arbitrary::Arbitrary;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::sync::{Arc, OnceLock};
 use virtqueue::memory::{Memory, Region};
 
-/// Two regions without a gap, from a file each: one window with a seam in it.
+/// Two adjacent regions, each from its own file: one window with a seam in it.
 pub const LOW: u64 = 0x1_0000;
 pub const LOW_LEN: u64 = 0x2_0000;
-/// One that starts within its file, far away.
+/// A distant region that starts within its file.
 pub const HIGH: u64 = 0x4000_0000;
 pub const HIGH_LEN: u64 = 0x1_0000;
 
@@ -18,7 +18,7 @@ fn region(guest_addr: u64, len: u64, offset: u64) -> Region {
     Region { guest_addr, user_addr: guest_addr, len, offset, file: Arc::new(file) }
 }
 
-/// The memory, all zeros. It is mapped once and cleared for every input.
+/// Returns the memory, all zeros. It is mapped once and cleared for every input.
 pub fn memory() -> &'static Arc<Memory> {
     static MEMORY: OnceLock<Arc<Memory>> = OnceLock::new();
     let memory = MEMORY.get_or_init(|| {
@@ -28,13 +28,13 @@ pub fn memory() -> &'static Arc<Memory> {
     });
     for (addr, len) in [(LOW, LOW_LEN), (HIGH, HIGH_LEN)] {
         let start = memory.translate(addr, len).unwrap();
-        // SAFETY: the range is mapped, and no queue is at work between two inputs.
+        // SAFETY: the range is mapped, and no queue runs between two inputs.
         unsafe { start.as_ptr().write_bytes(0, len as usize) };
     }
     memory
 }
 
-/// Writes as much of `bytes` as is mapped at `addr`.
+/// Writes `bytes` at `addr` if all of it is mapped.
 pub fn write(memory: &Memory, addr: u64, bytes: &[u8]) {
     if let Some(at) = memory.translate(addr, bytes.len() as u64) {
         // SAFETY: the range is mapped; queues run on this thread, and not now.
@@ -42,7 +42,7 @@ pub fn write(memory: &Memory, addr: u64, bytes: &[u8]) {
     }
 }
 
-/// The bytes at `addr`, where the guest has any.
+/// Returns the bytes at `addr`, or zeros if they are not mapped.
 pub fn read<const N: usize>(memory: &Memory, addr: u64) -> [u8; N] {
     let mut bytes = [0; N];
     if let Some(at) = memory.translate(addr, N as u64) {
@@ -52,7 +52,7 @@ pub fn read<const N: usize>(memory: &Memory, addr: u64) -> [u8; N] {
     bytes
 }
 
-/// Panics unless `[ptr, ptr + len)` lies in what the guest shared.
+/// Panics unless `[ptr, ptr + len)` lies in the guest's shared memory.
 pub fn assert_shared(memory: &Memory, ptr: *const u8, len: u32) {
     let inside = [(LOW, LOW_LEN), (HIGH, HIGH_LEN)].iter().any(|&(addr, size)| {
         let start = memory.translate(addr, size).unwrap().as_ptr() as usize;
@@ -62,7 +62,7 @@ pub fn assert_shared(memory: &Memory, ptr: *const u8, len: u32) {
     assert!(inside, "{ptr:p} and {len} bytes on is not the guest's");
 }
 
-/// A guest address: mostly a good one.
+/// A guest address, usually valid.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 pub struct Place {
     area: u8,
@@ -85,7 +85,7 @@ impl Place {
     }
 }
 
-/// A length: mostly one that a frame may have.
+/// A length, usually possible for a frame.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 pub struct Length(u8, u32);
 

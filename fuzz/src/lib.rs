@@ -1,7 +1,7 @@
-//! What the fuzzers do with their input: each one is a peer that may write anything at any moment.
+//! Harnesses of the fuzzers: each one is a peer that may write anything at any moment.
 //!
-//! Panics and sanitizer reports are what a fuzzer looks for anyway; besides, each checks what has to hold whatever the
-//! peer does: bursts stay bounded, and what the queues lend lies in the memory that the peer shared.
+//! Besides panics and sanitizer reports, each checks properties that must hold for any peer: bursts stay bounded, and
+//! lent frames lie in the memory that the peer shared.
 
 pub mod aggregates;
 pub mod captures;

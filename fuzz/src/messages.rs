@@ -1,4 +1,4 @@
-//! A hostile frontend: any messages, whole or not, with any descriptors, to a vhost-user device that uses its queues as
+//! A hostile frontend: any messages, whole or not, with any file descriptors, to a vhost-user device that uses its queues as
 //! soon as they start.
 
 use arbitrary::Arbitrary;
@@ -17,7 +17,7 @@ use vhost_user::backend::{Options, QueueSetup, Queues, Service};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::{BurstStorage, SetupError};
 
-/// Frontend requests that make up a session, by number (vhost-user, "Front-end message types").
+/// Frontend requests of a session, by number (vhost-user, "Front-end message types").
 const SET_FEATURES: u32 = 2;
 const SET_OWNER: u32 = 3;
 const SET_MEM_TABLE: u32 = 5;
@@ -29,15 +29,15 @@ const SET_VRING_CALL: u32 = 13;
 const SET_PROTOCOL_FEATURES: u32 = 16;
 const SET_VRING_ENABLE: u32 = 18;
 
-/// One thing to send.
+/// One item to send.
 #[derive(Arbitrary, Debug)]
 pub enum Message {
-    /// Bytes that may be no message at all.
+    /// Bytes that need not be a message.
     Raw {
         bytes: Vec<u8>,
         fds: u8,
     },
-    /// A header that fits its body.
+    /// A message with a valid header.
     Any {
         request: u8,
         flags: u8,
@@ -94,7 +94,7 @@ fn words(words: &[u32]) -> Vec<u8> {
 }
 
 impl Message {
-    /// Its bytes, and how many descriptors go with it.
+    /// Returns its bytes, and the number of file descriptors sent with it.
     fn encode(&self) -> (Vec<u8>, u8) {
         let queue_of = |q: &u8| u32::from(if *q < 250 { q % 3 } else { *q });
         let (request, body, fds) = match self {
@@ -203,7 +203,7 @@ impl Queues for Owner {
     fn describe(&self, _line: String) {}
 }
 
-/// What outlasts a session.
+/// State kept between sessions.
 struct Bench {
     socket: std::path::PathBuf,
     memory: OwnedFd,
@@ -213,7 +213,7 @@ struct Bench {
 fn bench() -> &'static Bench {
     static BENCH: OnceLock<Bench> = OnceLock::new();
     BENCH.get_or_init(|| {
-        // Left behind in the temporary directory: a fuzzer ends without unwinding.
+        // Left in the temporary directory: a fuzzer ends without unwinding.
         let socket = tempfile::tempdir().unwrap().keep().join("vhost.sock");
         let memory = memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&memory, 4 << 20).unwrap();
@@ -224,7 +224,7 @@ fn bench() -> &'static Bench {
 
 pub fn run(messages: &[Message]) {
     let bench = bench();
-    // A service for each session: one makes those wait that come after a session that it refused.
+    // A new service per session: a service makes new sessions wait after a refused one.
     let (sender, gone) = channel();
     let running = (0..4).map(|_| None).collect();
     let owner = Arc::new(Owner { running: Mutex::new(running), gone: Mutex::new(sender) });
@@ -240,12 +240,12 @@ pub fn run(messages: &[Message]) {
             break;
         }
         sent += bytes.len();
-        // Answers are of no interest, but must not fill the socket.
+        // Answers are ignored, but must not fill the socket.
         let _ = (&stream).read(&mut [0; 4096]);
     }
     let _ = stream.shutdown(Shutdown::Write);
     drop(stream);
-    // Who leaves without a word need not have had a session.
+    // A frontend that leaves without sending anything need not have had a session.
     if sent > 0 {
         gone.recv_timeout(Duration::from_secs(50)).expect("a session ends when its frontend is gone");
     }

@@ -1,4 +1,4 @@
-//! Tables of memory regions: what is taken must be mapped as it was described, and what is not must do no harm.
+//! Tables of memory regions: accepted ones must be mapped as described, and others must do no harm.
 
 use arbitrary::Arbitrary;
 use rustix::fd::OwnedFd;
@@ -6,7 +6,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::sync::{Arc, OnceLock};
 use virtqueue::memory::{Memory, MemoryError, Region};
 
-/// A number as tables have them: on pages, at edges, or any.
+/// A number as in tables: on pages, at edges, or arbitrary.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 struct Number(u8, u64);
 
@@ -27,11 +27,11 @@ impl Number {
 #[derive(Arbitrary, Debug)]
 struct Entry {
     file: u8,
-    /// Where the entry before ends, instead of this address.
+    /// Starts at the end of the previous entry, instead of at `guest_addr`.
     adjacent: bool,
     guest_addr: Number,
     user_addr: Option<Number>,
-    /// The length says where the region ends.
+    /// The length gives the end of the region.
     up_to: bool,
     len: Number,
     offset: Option<Number>,
@@ -45,7 +45,7 @@ pub struct Input {
     probes: Vec<(Number, Number)>,
 }
 
-/// Files of several lengths, the longest there can be among them, and things that are no memory.
+/// Returns files of several lengths, including the largest possible, and file descriptors that are not memory.
 fn files() -> &'static [Arc<OwnedFd>] {
     static FILES: OnceLock<Vec<Arc<OwnedFd>>> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -86,7 +86,7 @@ fn region(entry: &Entry, end: u64) -> Region {
 }
 
 pub fn run(input: &Input) {
-    // What lies around a mapping must not change, whatever is asked for.
+    // Memory around a mapping must not change, whatever the request.
     let neighbour = vec![0x5au8; 1 << 16];
     let mut end = 0;
     let mut regions = Vec::new();
@@ -110,7 +110,7 @@ pub fn run(input: &Input) {
         if let Some(r) = regions.get(usize::from(input.removed)) {
             let less = match more.without_region(r.guest_addr, r.user_addr, r.len) {
                 Ok(less) => less,
-                // Both are mapped for a moment, for which there may be no addresses left.
+                // Both are mapped for a moment, for which there may be too few addresses left.
                 Err(MemoryError::Map { .. } | MemoryError::NoAddresses { .. }) => return,
                 Err(error) => panic!("it was mapped: {error}"),
             };
@@ -122,7 +122,7 @@ pub fn run(input: &Input) {
     assert!(neighbour.iter().all(|&b| b == 0x5a));
 }
 
-/// Every region is there, from its first byte to its last.
+/// Checks that every region is mapped, from its first byte to its last.
 fn check(memory: &Memory) {
     for r in memory.regions() {
         let start = memory.translate(r.guest_addr, r.len).expect("a region is mapped").as_ptr() as usize;
@@ -133,7 +133,7 @@ fn check(memory: &Memory) {
     }
 }
 
-/// What is translated can be used, and lies in regions from end to end.
+/// Checks that a translated range is usable, and lies in regions from end to end.
 fn probe(memory: &Memory, addr: u64, len: u64) {
     let Some(at) = memory.translate(addr, len) else { return };
     let mut covered = addr;
@@ -144,7 +144,7 @@ fn probe(memory: &Memory, addr: u64, len: u64) {
     }
     assert!(covered >= addr + len);
     if len > 0 {
-        // SAFETY: that it is mapped is what is being checked; the files do not shrink.
+        // SAFETY: this check verifies that it is mapped; the files do not shrink.
         unsafe {
             at.as_ptr().write_volatile(1);
             at.as_ptr().add((len - 1) as usize).write_volatile(2);

@@ -1,11 +1,11 @@
-//! A network that sends anything to the end of a tunnel: what comes out lies in the frame, behind all headers; and what
-//! goes in comes out at the other end.
+//! Any frame at the end of a tunnel: an inner frame lies in the outer one, behind all headers; and a frame sent into
+//! the tunnel comes out at the other end.
 
 use arbitrary::Arbitrary;
 use paflow::outer::{Addresses, Checksum};
 use paflow::vxlan::{End, Endpoints};
 
-/// A frame, which is taken as it is, changed in places after it was sent properly, or both.
+/// A frame, which is used as it is, changed in places after it was sent properly, or both.
 #[derive(Arbitrary, Debug)]
 pub struct Input {
     frame: Vec<u8>,
@@ -44,7 +44,7 @@ pub fn run(input: &Input) {
     look(&there, &wire);
 }
 
-/// What is inside, if anything is.
+/// Returns the inner frame, if there is one.
 fn look<'a>(end: &End, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let (from, to) = end.inside(bytes).ok()?;
     assert!(end.overhead() <= from && from + 14 <= to && to as usize <= bytes.len(), "{from}..{to}");

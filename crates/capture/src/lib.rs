@@ -1,7 +1,7 @@
-//! Capture files: Ethernet frames are read from pcap and pcapng, and written to pcap.
+//! Capture files: reads Ethernet frames from pcap and pcapng, and writes them to pcap.
 //!
-//! [`Reader`] is an iterator over the frames of a file, whatever its bytes are: it ends, and what is wrong with the file is
-//! the last thing that it says. [`Writer`] writes the classic format, draft-ietf-opsawg-pcap, which every tool reads.
+//! [`Reader`] is an iterator over the frames of any file: it always ends, and an error in the file is its last item.
+//! [`Writer`] writes the classic format, draft-ietf-opsawg-pcap, which every tool reads.
 #![forbid(unsafe_code)]
 
 mod pcapng;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub struct Captured {
     /// Time since 1970.
     pub time: Duration,
-    /// What was captured of it, from its destination address on.
+    /// Captured bytes, starting with the destination address.
     pub bytes: Vec<u8>,
 }
 

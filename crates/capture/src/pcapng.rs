@@ -1,4 +1,4 @@
-//! The interfaces of a section of a pcapng file, by which its packets are understood.
+//! Interfaces of a section of a pcapng file, which determine how its packets are read.
 
 use crate::Captured;
 use crate::reader::{Error, ethernet};
@@ -6,21 +6,21 @@ use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, InterfaceDescriptionBlock};
 use std::time::Duration;
 
-/// The interfaces that the section has described so far.
+/// The interfaces described by the section so far.
 #[derive(Default)]
 pub(crate) struct Section(Vec<Interface>);
 
 struct Interface {
-    /// Most bytes of a packet that are captured; 0: all.
+    /// Captured bytes per packet at most; 0: unlimited.
     longest: u32,
-    /// Units of a timestamp in a second.
+    /// Timestamp units per second.
     resolution: u128,
     /// Seconds to add to timestamps.
     offset: i64,
 }
 
 impl Section {
-    /// Takes in a block; the frame that it holds, if it is one of a packet.
+    /// Processes a block; returns its frame if it is a packet.
     pub(crate) fn take(&mut self, block: &Block<'_>) -> Result<Option<Captured>, Error> {
         match block {
             Block::SectionHeader(_) => self.0.clear(),
@@ -61,7 +61,7 @@ impl Interface {
     fn time(&self, timestamp: u64) -> Duration {
         let timestamp = u128::from(timestamp);
         let seconds = (timestamp / self.resolution) as u64;
-        // Of a finer resolution than 10^-29 s no timestamp of 64 bits has anything left at nanoseconds.
+        // At a resolution finer than 10^-29 s, no timestamp of 64 bits reaches a nanosecond.
         let nanoseconds = (timestamp % self.resolution).saturating_mul(1_000_000_000) / self.resolution;
         Duration::new(seconds.saturating_add_signed(self.offset), nanoseconds as u32)
     }

@@ -1,4 +1,4 @@
-//! Reading both formats.
+//! Reader of both formats.
 
 use crate::pcapng::Section;
 use crate::{Captured, ETHERNET};
@@ -9,37 +9,37 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes that are read at once.
+/// Bytes to read at once.
 const BUFFER: usize = 1 << 16;
 
-/// Blocks of this many bytes are in no honest file: libpcap takes none that is longer either.
+/// Longest block in bytes: libpcap refuses longer ones too.
 const LONGEST: usize = 1 << 24;
 
-/// Why a file could not be read, or not to its end.
+/// Reason why a file could not be read, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It could not be opened.
     #[error("{0}")]
     Open(#[from] io::Error),
-    /// The system refused to read it further.
+    /// The system failed to read it to its end.
     #[error("it can't be read to its end")]
     Read,
-    /// It is in neither of the formats.
+    /// It has neither format.
     #[error("it is neither pcap nor pcapng")]
     Format,
-    /// It holds packets of another kind. The number is what IANA's registry of link types has.
+    /// It holds packets of another kind, given by its number in IANA's registry of link types.
     #[error("its packets are of link type {0}, not Ethernet frames")]
     LinkType(u16),
-    /// A packet of an interface by this number, which was not described before.
+    /// It has a packet of an interface with this number, which it did not describe before.
     #[error("it has a packet of interface {0}, which it does not describe")]
     Interface(u32),
-    /// Timestamps of an interface have a resolution that can't be, written as `if_tsresol`.
+    /// It has an interface with an impossible timestamp resolution, given as `if_tsresol`.
     #[error("it has an interface with timestamps of resolution {0:#x}")]
     Resolution(u8),
-    /// It ends within a packet, as a file does that is still being written.
+    /// It ends within a packet, as does a file that is still being written.
     #[error("it ends within a packet")]
     Cut,
-    /// It says that a packet is longer than 16 MiB.
+    /// It claims to have a block longer than 16 MiB.
     #[error("it has a block of more than {} MiB", LONGEST >> 20)]
     Long,
     /// A block contradicts itself.
@@ -47,10 +47,10 @@ pub enum Error {
     Block,
 }
 
-/// The frames of a capture file, in order. After an error there are no more.
+/// The frames of a capture file, in order. The iterator ends after an error.
 pub struct Reader {
     blocks: Box<dyn PcapReaderIterator + Send>,
-    /// Bytes that the reader holds at most, at the moment.
+    /// Present size of the reader's buffer in bytes.
     buffer: usize,
     nanoseconds: bool,
     section: Section,
@@ -63,7 +63,7 @@ impl Reader {
         Reader::new(File::open(path)?)
     }
 
-    /// Reads from `source`, which must give a whole file header at once.
+    /// Reads from `source`, whose first read must return a whole file header.
     pub fn new(source: impl Read + Send + 'static) -> Result<Reader, Error> {
         // An empty file has no format either.
         let blocks = create_reader(BUFFER, source).map_err(|error| match error {
@@ -73,7 +73,7 @@ impl Reader {
         Ok(Reader { blocks, buffer: BUFFER, nanoseconds: false, section: Section::default(), ended: false })
     }
 
-    /// The next frame, unless the file has ended.
+    /// Returns the next frame, or `None` at the end of the file.
     fn frame(&mut self) -> Result<Option<Captured>, Error> {
         loop {
             match self.blocks.next() {
@@ -101,7 +101,7 @@ impl Reader {
         }
     }
 
-    /// Reads on. A round that brings nothing is the last: a file that lies about lengths could keep us here for ever.
+    /// Reads more data. If none arrives, grows the buffer: a file with false lengths could otherwise keep us here for ever.
     fn fill(&mut self) -> Result<(), Error> {
         let before = self.blocks.data().len();
         self.blocks.refill().map_err(|_| Error::Read)?;
@@ -130,13 +130,13 @@ impl Iterator for Reader {
     }
 }
 
-/// Whether timestamps are nanoseconds.
+/// Checks the link type; reports whether timestamps are nanoseconds.
 fn resolution(header: &PcapHeader) -> Result<bool, Error> {
     ethernet(header.network.0)?;
     Ok(header.is_nanosecond_precision())
 }
 
-/// Fails unless a link type is Ethernet. Above its 16 bits, a file header says other things.
+/// Fails unless a link type is Ethernet. The upper bits in a file header have other meanings.
 pub(crate) fn ethernet(link: i32) -> Result<(), Error> {
     match link as u16 {
         ETHERNET => Ok(()),

@@ -1,10 +1,10 @@
-//! Writing the classic format.
+//! Writer of the classic format.
 
 use crate::ETHERNET;
 use std::io::{Result, Write};
 use std::time::Duration;
 
-/// Timestamps of this file are nanoseconds, and its numbers little-endian.
+/// Magic number of a little-endian file with nanosecond timestamps.
 const MAGIC: u32 = 0xa1b2_3c4d;
 
 /// A pcap file of Ethernet frames.
@@ -12,12 +12,12 @@ const MAGIC: u32 = 0xa1b2_3c4d;
 pub struct Writer<W: Write>(W);
 
 impl<W: Write> Writer<W> {
-    /// Begins a file in which no frame is longer than `longest` bytes.
+    /// Starts a file in which no frame is longer than `longest` bytes.
     pub fn new(mut file: W, longest: u32) -> Result<Writer<W>> {
         let mut header = Vec::with_capacity(24);
         header.extend(MAGIC.to_le_bytes());
         header.extend([2, 0, 4, 0]);
-        // Two words that are reserved.
+        // Two reserved words.
         header.extend([0; 8]);
         header.extend(longest.to_le_bytes());
         header.extend(u32::from(ETHERNET).to_le_bytes());
@@ -25,7 +25,7 @@ impl<W: Write> Writer<W> {
         Ok(Writer(file))
     }
 
-    /// Adds a frame that was seen at `time` since 1970.
+    /// Adds a frame seen at `time` since 1970.
     pub fn write(&mut self, time: Duration, frame: &[u8]) -> Result<()> {
         let len = frame.len() as u32;
         // The format has 32 bits for seconds, which last until 2106.
@@ -38,7 +38,7 @@ impl<W: Write> Writer<W> {
         self.0.write_all(frame)
     }
 
-    /// Hands all that was written to the file.
+    /// Flushes all written bytes to the file.
     pub fn flush(&mut self) -> Result<()> {
         self.0.flush()
     }

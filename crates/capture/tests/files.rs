@@ -1,4 +1,4 @@
-//! Files in both formats: honest ones are read as they were meant, and of any other the reader comes to an end.
+//! Files in both formats: valid ones are read as intended, and the reader ends on any other.
 
 use capture::{Captured, Error, Reader, Writer};
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn pcap(frames: &[Captured]) -> Vec<u8> {
     file
 }
 
-/// Numbers of a pcapng file, in either order of bytes.
+/// Byte order of the numbers in a pcapng file.
 #[derive(Clone, Copy)]
 struct Order {
     big: bool,
@@ -50,7 +50,7 @@ impl Order {
         self.block(SECTION, &body)
     }
 
-    /// An interface whose timestamps have this resolution.
+    /// Returns an interface whose timestamps have this resolution.
     fn interface(self, link: u16, longest: u32, resolution: u8) -> Vec<u8> {
         let option = [&self.half(9)[..], &self.half(1), &[resolution, 0, 0, 0]].concat();
         let end = self.word(0);
@@ -79,7 +79,7 @@ fn captured() -> impl Strategy<Value = Captured> {
     (time, proptest::collection::vec(any::<u8>(), 0..300)).prop_map(|(time, bytes)| Captured { time, bytes })
 }
 
-/// The frames that a file gives, and whether there was an error at the end. Fails if there are more than can be in it.
+/// Reads a file; returns the number of frames, and whether an error ended it. Panics if there are more frames than can fit.
 fn exhaust(file: Vec<u8>) -> (usize, bool) {
     let most = file.len() / 12 + 1;
     let Ok(mut reader) = Reader::new(Cursor::new(file)) else { return (0, true) };
@@ -103,7 +103,7 @@ proptest! {
         prop_assert_eq!(&read(pcapng(&frames)).unwrap(), &frames);
     }
 
-    /// A word anywhere in an honest file is another one: lengths, types and numbers of interfaces among them.
+    /// Overwrites words of a valid file: lengths, types and interface numbers among them.
     #[test]
     fn a_file_with_a_lie_ends(
         frames in proptest::collection::vec(captured(), 1..6),
@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// Blocks of length zero, or shorter than their own headers, bring no reader forward.
+/// Blocks of length zero, or shorter than their own headers, do not advance the reader.
 #[test]
 fn blocks_without_a_length_end_the_file() {
     for order in [LITTLE, Order { big: true }] {
@@ -162,7 +162,7 @@ fn a_file_that_is_cut_off_says_so() {
     }
 }
 
-/// Lengths that no file keeps: the reader neither waits for so much nor asks for the memory.
+/// Lengths beyond any file: the reader neither waits for that much data nor allocates memory for it.
 #[test]
 fn a_length_beyond_bounds_is_refused() {
     struct Endless;
@@ -197,7 +197,7 @@ fn interfaces_say_how_packets_are_meant() {
     for order in [LITTLE, Order { big: true }] {
         let section = |blocks: &[Vec<u8>]| [order.section(), blocks.concat()].concat();
         let packet = |interface, timestamp| order.packet(interface, timestamp, &[9; 64]);
-        // Milliseconds, 2^-10 s, and a resolution that leaves nothing.
+        // Milliseconds, 2^-10 s, and a resolution too fine to yield nanoseconds.
         let interfaces = [3, 0x8a, 38].map(|resolution| order.interface(1, 0, resolution)).concat();
         let file = section(&[interfaces, packet(0, 2500), packet(1, 2560), packet(2, u64::MAX)]);
         let times: Vec<Duration> = read(file).unwrap().iter().map(|frame| frame.time).collect();
@@ -205,7 +205,7 @@ fn interfaces_say_how_packets_are_meant() {
         let simple = order.block(SIMPLE, &[&order.word(80)[..], &[7; 60]].concat());
         let cut = read(section(&[order.interface(1, 58, 6), simple.clone()])).unwrap();
         assert_eq!(cut, [Captured { time: Duration::ZERO, bytes: vec![7; 58] }]);
-        // A section has interfaces of its own.
+        // Each section has its own interfaces.
         for (wrong, number) in [
             (section(&[packet(0, 0)]), 0),
             (section(&[simple]), 0),
@@ -225,7 +225,7 @@ fn pcap_files_of_either_order_and_resolution_are_read() {
     for (magic, fraction, time) in [
         (0xa1b2_c3d4u32, 250_000u32, Duration::from_millis(5250)),
         (0xa1b2_3c4d, 250_000_000, Duration::from_millis(5250)),
-        // More than a second of microseconds is carried.
+        // More than a second of microseconds is carried over.
         (0xa1b2_c3d4, 1_250_000, Duration::from_millis(6250)),
     ] {
         for order in [LITTLE, Order { big: true }] {
@@ -234,7 +234,7 @@ fn pcap_files_of_either_order_and_resolution_are_read() {
                 [&order.word(magic)[..], &order.half(2), &order.half(4), words.as_flattened()].concat()
             };
             let record = [order.word(5), order.word(fraction), order.word(60), order.word(60)];
-            // The link type's upper bits say how long checksums at the end of frames are.
+            // The link type's upper bits give the length of checksums at the end of frames.
             let file = [&header(0x1000_0001)[..], record.as_flattened(), &[1; 60]].concat();
             assert_eq!(read(file).unwrap(), frame(time));
             assert!(matches!(read(header(101)), Err(Error::LinkType(101))));

@@ -1,4 +1,4 @@
-//! The three areas of a queue, found and checked once, then reached by raw pointer.
+//! The three areas of a queue: located and checked once, then accessed by raw pointer.
 
 use crate::config::{Format, MAX_QUEUE_SIZE, QueueConfig, features};
 use crate::error::SetupError;
@@ -8,7 +8,7 @@ use crate::ordering::get;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
-/// Host addresses of a queue's areas. Every accessor checks its index in debug builds only: callers mask or compare.
+/// Host addresses of a queue's areas. Accessors check their index in debug builds only: callers mask or compare it.
 pub(crate) struct Areas {
     pub(crate) desc: *mut u8,
     driver: *mut u8,
@@ -41,7 +41,7 @@ impl Areas {
             }
         };
         let (desc_len, driver_len, device_len) = QueueConfig::area_sizes(format, size);
-        // Alignments of virtio 1.2 §2.7 and §2.8.
+        // Alignments required by virtio 1.2 §2.7 and §2.8.
         let (driver_align, device_align) = if format == Format::Split { (2, 4) } else { (4, 4) };
         let desc = find("descriptor", config.descriptors, desc_len, 16)?;
         let driver = find("driver", config.driver, driver_len, driver_align)?;
@@ -49,7 +49,7 @@ impl Areas {
         Ok(Areas { desc, driver, device, size, format, memory })
     }
 
-    /// The descriptor at `index`: its address, then the rest; each word read once.
+    /// Returns the descriptor at `index`: its address, then the rest. Reads each word once.
     #[inline(always)]
     pub(crate) fn descriptor(&self, index: u16) -> (u64, Tail) {
         let tail = Tail(get(self.tail(index)));
@@ -95,7 +95,7 @@ impl Areas {
         self.driver_u16(2 + usize::from(slot))
     }
 
-    /// Split: where in the used ring the driver wants to be interrupted.
+    /// Split: used-ring index at which the driver wants to be interrupted.
     pub(crate) fn used_event(&self) -> &AtomicU16 {
         self.driver_u16(2 + usize::from(self.size))
     }
@@ -119,7 +119,7 @@ impl Areas {
         self.device_u16(1)
     }
 
-    /// Split: id and length of a used-ring element, `slot` < size. Only four-byte alignment is promised, hence two words.
+    /// Split: id and length of a used-ring element, `slot` < size. Two words, as only four-byte alignment is guaranteed.
     #[inline(always)]
     pub(crate) fn used_element(&self, slot: u16) -> (&AtomicU32, &AtomicU32) {
         debug_assert!(self.format == Format::Split && slot < self.size);
@@ -130,12 +130,12 @@ impl Areas {
         }
     }
 
-    /// Split: where in the available ring the device wants to be kicked.
+    /// Split: available-ring index at which the device wants to be kicked.
     pub(crate) fn avail_event(&self) -> &AtomicU16 {
         self.device_u16(2 + 4 * usize::from(self.size))
     }
 
-    /// Packed: the driver's event suppression, offset and wrap in the low half, flags in the high half (§2.8.10).
+    /// Packed: the driver's event suppression; offset and wrap in the low half, flags in the high half (§2.8.10).
     pub(crate) fn driver_event(&self) -> &AtomicU32 {
         debug_assert!(self.format == Format::Packed);
         // SAFETY: the packed driver area is mapped for four bytes and aligned to four.

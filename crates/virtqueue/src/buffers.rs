@@ -1,9 +1,9 @@
-//! Buffers of our own for frames that come from somewhere else than a ring: a file descriptor, a file, a fault injector.
+//! Buffers owned by this process, for frames that do not come from a ring: from a file descriptor, a file, a fault injector.
 
 use crate::frame::{Burst, Segment};
 use std::cell::{Cell, UnsafeCell};
 
-/// A fixed number of buffers, handed out in turn and all taken back at once, when their burst ends.
+/// A fixed number of buffers, handed out in turn and all released at once when their burst ends.
 pub struct Buffers {
     bytes: Box<[UnsafeCell<u8>]>,
     room: usize,
@@ -11,18 +11,18 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// `count` buffers of `room` bytes each.
+    /// Creates `count` buffers of `room` bytes each.
     pub fn new(count: usize, room: usize) -> Buffers {
         let bytes = (0..count * room).map(|_| UnsafeCell::new(0)).collect();
         Buffers { bytes, room, lent: Cell::new(0) }
     }
 
-    /// Fills the next free buffer by `fill`, which returns how many bytes it wrote from the start.
+    /// Passes the next free buffer to `fill`, which returns how many bytes it wrote from the start.
     fn fill(&self, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Segment<'_>> {
         let at = self.lent.get() * self.room;
         let cells = self.bytes.get(at..at + self.room).filter(|_| self.room > 0)?;
         let start = UnsafeCell::raw_get(cells.as_ptr());
-        // Counted before `fill` runs, so that it can't get the same buffer by asking again.
+        // Counted before `fill` runs, so that a nested call cannot get the same buffer.
         self.lent.set(self.lent.get() + 1);
         // SAFETY: the buffer lies in `bytes`; no one else has a reference to it, because buffers are handed out once
         // until `release`, and nothing but a burst, which `release` ends, holds a segment of it.
@@ -37,13 +37,13 @@ impl Buffers {
         }
     }
 
-    /// Adds a frame to `burst` whose bytes `fill` writes; false if there was no buffer or nothing to fill it with.
+    /// Adds a frame to `burst` whose bytes `fill` writes; returns false if no buffer is free or `fill` returns `None`.
     pub fn push<'q>(&'q self, burst: &mut Burst<'_, 'q>, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
         let segment = self.fill(fill);
         segment.inspect(|&s| burst.push(s)).is_some()
     }
 
-    /// Adds a frame of several segments to `burst`, the second of which `fill` writes.
+    /// Adds a frame of three segments to `burst`; `fill` writes the middle one.
     pub fn push_between<'q>(
         &'q self,
         burst: &mut Burst<'_, 'q>,
@@ -53,7 +53,7 @@ impl Buffers {
         self.fill(fill).is_some_and(|middle| burst.push_segments([before, middle, after]))
     }
 
-    /// Takes all buffers back. The bursts that they were added to must have ended.
+    /// Frees all buffers. The bursts that they were added to must have ended.
     pub fn release(&self) {
         self.lent.set(0);
     }

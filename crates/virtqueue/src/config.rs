@@ -1,11 +1,11 @@
-//! What both sides of a queue agreed on.
+//! Negotiated features and layout of a queue.
 
 use crate::layout;
 
-/// Largest queue size taken, in descriptors: virtio's own limit (virtio 1.2 §2.7, §2.8.10.1).
+/// Largest accepted queue size, in descriptors: virtio's own limit (virtio 1.2 §2.7, §2.8.10.1).
 pub const MAX_QUEUE_SIZE: u16 = 1 << 15;
 
-/// Longest descriptor chain taken. Virtio allows as many as the queue has; no driver makes longer ones than QEMU takes.
+/// Longest accepted descriptor chain. Virtio allows the queue size; no driver exceeds what QEMU accepts.
 pub const MAX_CHAIN: u16 = 1024;
 
 /// virtio feature bits that this crate knows, as masks (virtio 1.2 §5.1.3 and §6).
@@ -32,7 +32,7 @@ pub mod features {
     pub const VERSION_1: u64 = 1 << 32;
     /// Packed ring (§2.8).
     pub const RING_PACKED: u64 = 1 << 34;
-    /// Buffers are used in the order in which they were made available (§2.7.9, §2.8.9).
+    /// The device uses buffers in the order in which they were made available (§2.7.9, §2.8.9).
     pub const IN_ORDER: u64 = 1 << 35;
 }
 
@@ -54,12 +54,12 @@ impl std::fmt::Display for Format {
     }
 }
 
-/// The negotiated features, as far as rings care.
+/// Negotiated features, as far as they concern rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated(pub u64);
 
 impl Negotiated {
-    /// All bits of `mask` were negotiated.
+    /// Reports whether all bits of `mask` were negotiated.
     pub fn has(self, mask: u64) -> bool {
         self.0 & mask == mask
     }
@@ -70,7 +70,7 @@ impl Negotiated {
     }
 }
 
-/// Where a queue's three areas are, in guest addresses, and where it starts.
+/// Guest addresses of a queue's three areas, and its starting position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
     /// Number of descriptors: 1..=[`MAX_QUEUE_SIZE`]; a power of two for split rings.
@@ -81,15 +81,15 @@ pub struct QueueConfig {
     pub driver: u64,
     /// Used ring (split) or device event suppression (packed).
     pub device: u64,
-    /// Where to go on, as in vhost-user's SET_VRING_BASE: for split the next available index; for packed the same in
-    /// bits 0..=14, its wrap counter in bit 15, and both for the used side in bits 16..=31.
+    /// Starting position, as in vhost-user's SET_VRING_BASE. Split: the next available index. Packed: the next
+    /// available slot in bits 0..=14, its wrap counter in bit 15, and the same for the used side in bits 16..=31.
     pub base: u32,
-    /// What was negotiated.
+    /// Negotiated features.
     pub negotiated: Negotiated,
 }
 
 impl QueueConfig {
-    /// The base of a queue that was never used: packed wrap counters start at one (virtio 1.2 §2.8.1).
+    /// Returns the base of an unused queue: packed wrap counters start at one (virtio 1.2 §2.8.1).
     pub fn initial_base(format: Format) -> u32 {
         match format {
             Format::Split => 0,
@@ -97,7 +97,7 @@ impl QueueConfig {
         }
     }
 
-    /// Bytes that a queue's (descriptor, driver, device) areas take.
+    /// Returns the sizes of a queue's (descriptor, driver, device) areas in bytes.
     pub fn area_sizes(format: Format, size: u16) -> (u64, u64, u64) {
         let n = u64::from(size);
         match format {

@@ -1,29 +1,28 @@
-//! The one copy: bytes from where they are lent to where they are wanted.
+//! The only copy of a frame: from the sender's memory to the receiver's.
 //!
-//! Short runs are copied inline, 16 bytes at a time, with the last step overlapping the one before, so that there is
-//! no loop over single bytes. Longer ones use whatever the processor does best, chosen once at start: one binary fits
-//! every x86-64.
+//! Short runs are copied inline, 16 bytes at a time; the last step overlaps the one before, so there is no loop over
+//! single bytes. Longer runs use the processor's fastest method, chosen once at start: one binary fits every x86-64.
 
-/// From this length on, a call to wide vector code pays. Measured: 5 to 10 % of a frame of 512 bytes.
+/// Length from which a call to wide vector code pays. Measured: 5 to 10 % of a frame of 512 bytes.
 const WIDE_FROM: usize = 256;
 
-/// From this length on, `rep movsb` pays. Measured: below about 1 KB its start-up costs more than it saves.
+/// Length from which `rep movsb` pays. Measured: below about 1 KB its start-up costs more than it saves.
 const STRING_FROM: usize = 1024;
 
-/// How long runs are copied.
+/// Copy method for long runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Long {
-    /// 16 bytes a step: works on every x86-64.
+    /// 16 bytes a step; works on every x86-64.
     Vector,
-    /// 64 bytes a step, where there is AVX-512.
+    /// 64 bytes a step; needs AVX-512.
     Wide,
-    /// The processor's own string copy, where it says that this is fast (ERMS).
+    /// The processor's string copy, where it reports that to be fast (ERMS).
     String,
-    /// Not at all.
+    /// No copy at all.
     Omitted,
 }
 
-/// Copies bytes in the way that suits this processor.
+/// A copy routine chosen for this processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Copier {
     long: Long,
@@ -32,7 +31,7 @@ pub struct Copier {
 }
 
 impl Copier {
-    /// The best copier for this processor.
+    /// Returns the best copier for this processor.
     pub fn detect() -> Copier {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if std::is_x86_feature_detected!("avx512f") {
@@ -43,21 +42,21 @@ impl Copier {
         Copier { long: Long::Vector, from: STRING_FROM }
     }
 
-    /// One that copies nothing: what remains of a data path without its copies. For analysis only.
+    /// Returns a copier that copies nothing, to measure the rest of a data path. For analysis only.
     pub fn omitting() -> Copier {
         Copier { long: Long::Omitted, from: 0 }
     }
 
-    /// Copies `len` bytes. Either side may be guest memory, which others change meanwhile; the result is then any
-    /// mixture of old and new bytes.
+    /// Copies `len` bytes. Either side may be guest memory that others change meanwhile; the result is then any mixture
+    /// of old and new bytes.
     ///
     /// # Safety
-    /// `[src, src + len)` must be readable, `[dst, dst + len)` writable. They may overlap, as when a guest sends what it
-    /// has posted; what is then in `dst` is of no use to anyone.
+    /// `[src, src + len)` must be readable, `[dst, dst + len)` writable. They may overlap, as when a guest sends a
+    /// buffer that it has posted; the content of `dst` is then unspecified.
     #[inline(always)]
     pub unsafe fn copy(self, dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: passed on to the caller; with all that copy, `from` is at least 64, and at least 256 with `Wide`, which `detect` only
-        // chooses where there is AVX-512.
+        // SAFETY: passed on to the caller; for every method that copies, `from` is at least 64, and at least 256 for
+        // `Wide`, which `detect` chooses only where there is AVX-512.
         unsafe {
             if len < self.from {
                 short(dst, src, len);
@@ -102,7 +101,7 @@ mod arch {
             if len < 16 {
                 tiny(dst, src, len);
             } else if len <= 64 {
-                // The four overlap below 64 bytes; loads come first, so that they can't see each other's stores.
+                // The four overlap below 64 bytes; all loads come first, so that none sees another's store.
                 let second = if len > 32 { 16 } else { 0 };
                 let (a, b) = (load(src, 0), load(src, second));
                 let (c, d) = (load(src, len - 16 - second), load(src, len - 16));
@@ -165,8 +164,8 @@ mod arch {
     /// As [`super::Copier::copy`].
     #[cold]
     unsafe fn tiny(dst: *mut u8, src: *const u8, len: usize) {
-        // Two halves that overlap, both loaded before either is stored: the lengths in an aggregate are as short as this,
-        // and a call to copy them would cost more than they are worth.
+        // Two overlapping halves, both loaded before either is stored. The lengths in an aggregate are this short, and
+        // a call to memcpy would cost more than the copy.
         // SAFETY: each step starts at 0 or at `len` minus its own size, which is at most `len`; none asks for alignment.
         unsafe {
             if len >= 8 {
@@ -219,11 +218,11 @@ mod arch {
 
 use arch::{short, string, vector, wide};
 
-/// Asks for the line at `ptr` to be read.
+/// Prefetches the cache line at `ptr` for reading.
 #[inline(always)]
 pub fn prefetch(ptr: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch of any address is without effect on what a program can observe.
+    // SAFETY: a prefetch of any address has no effect that a program can observe.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(ptr.cast());
     }
@@ -231,11 +230,11 @@ pub fn prefetch(ptr: *const u8) {
     let _ = ptr;
 }
 
-/// Asks for the line at `ptr` to be written.
+/// Prefetches the cache line at `ptr` for writing.
 #[inline(always)]
 pub fn prefetch_write(ptr: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch of any address is without effect; processors without PREFETCHW take it for a no-op.
+    // SAFETY: a prefetch of any address has no effect; processors without PREFETCHW treat it as a no-op.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) ptr, options(nostack, preserves_flags, readonly));
     }
@@ -251,7 +250,7 @@ mod tests {
     fn every_length_is_copied_exactly() {
         let src: Vec<u8> = (0..4096u32).map(|i| (i % 251) as u8).collect();
         let of = |long| Copier { long, from: 64 };
-        // Miri has one way only.
+        // Miri has only one method.
         let all = [Copier::detect(), of(Long::Vector), of(Long::String)];
         for copier in &all[..if cfg!(miri) { 1 } else { 3 }] {
             for len in

@@ -1,10 +1,10 @@
-//! Whose fault it is, and how far it reaches: one chain, one queue, or the setup of one.
+//! Errors by scope: one chain, one running queue, or the setup of a queue.
 
 use crate::config::Format;
 
-/// The guest broke the rules of the ring itself: nothing read from it can be trusted, so the queue stops.
+/// A guest's violation of the ring's own rules: nothing read from the ring can be trusted, so the queue stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
+#[allow(missing_docs)] // The messages explain the fields.
 pub enum Fatal {
     #[error("the available index moved by {moved}, more than the queue size {size}")]
     IndexJump { moved: u16, size: u16 },
@@ -20,18 +20,18 @@ pub enum Fatal {
     MemoryShrank,
 }
 
-/// Why one descriptor chain was given back without a frame, while the queue goes on.
+/// Reason why a descriptor chain was returned without a frame, while the queue continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dropped {
     /// A buffer is not in guest memory, or has the wrong direction.
     BadBuffer,
     /// The chain is too short for the virtio header and a frame, or for the header alone on receive.
     Short,
-    /// The frame is longer than any that can be carried.
+    /// The frame is longer than [`crate::MAX_FRAME`].
     TooLong,
 }
 
-/// A queue can't start as it was described.
+/// Reason why a queue cannot start as described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum SetupError {

@@ -1,4 +1,4 @@
-//! Frames: borrowed bytes that travel from one queue to another without being owned on the way.
+//! Frames: bytes borrowed from one queue on their way to another.
 
 mod trim;
 
@@ -6,19 +6,19 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// Most frames in a burst.
+/// Maximum number of frames in a burst.
 pub const MAX_BURST: usize = 32;
 
-/// Most further segments in a burst. Any chain that is taken fits into an empty burst.
+/// Maximum number of further segments in a burst. Any accepted chain fits into an empty burst.
 pub const MAX_SEGMENTS: usize = crate::MAX_CHAIN as usize;
 
-/// Shortest frame that is carried, in bytes: an Ethernet header.
+/// Shortest accepted frame in bytes: an Ethernet header.
 pub const MIN_FRAME: u32 = 14;
 
-/// Longest frame that is carried, in bytes.
+/// Longest accepted frame in bytes.
 pub const MAX_FRAME: u32 = 65_535;
 
-/// A run of bytes that somebody lent, perhaps a guest: others may write to it while we read.
+/// A borrowed run of bytes, perhaps a guest's: others may write to it while we read.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     ptr: *const u8,
@@ -34,55 +34,55 @@ impl<'a> Segment<'a> {
         Segment { ptr, len, lent: PhantomData }
     }
 
-    /// First byte.
+    /// Returns the address of the first byte.
     #[inline(always)]
     pub fn as_ptr(&self) -> *const u8 {
         self.ptr
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[inline(always)]
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// It has no bytes.
+    /// Reports whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Asks for the first line, to be read soon.
+    /// Prefetches the first cache line for reading.
     #[inline(always)]
     pub fn prefetch(&self) {
         crate::copy::prefetch(self.ptr);
     }
 
-    /// The first `at` bytes, and the rest. `at` is cut to the length.
+    /// Splits it into the first `at` bytes and the rest; `at` is limited to the length.
     pub fn split_at(self, at: u32) -> (Self, Self) {
         let at = at.min(self.len);
         // SAFETY: both parts lie in what this segment borrows.
         unsafe { (Segment::new(self.ptr, at), Segment::new(self.ptr.add(at as usize), self.len - at)) }
     }
 
-    /// Copies as many bytes as both have room for into `out`; returns how many.
+    /// Copies as many bytes into `out` as fit; returns their number.
     pub fn copy_to(&self, out: &mut [u8]) -> usize {
         let len = out.len().min(self.len as usize);
-        // SAFETY: `len` bytes are readable here and writable there; `out` is borrowed exclusively, so it is no part
-        // of what was lent.
+        // SAFETY: `len` bytes are readable here and writable there; `out` is borrowed exclusively, so it is not part of
+        // the lent bytes.
         unsafe { std::ptr::copy_nonoverlapping(self.ptr, out.as_mut_ptr(), len) };
         len
     }
 
-    /// The first `N` bytes, copied out in one go, if there are as many.
+    /// Returns a copy of the first `N` bytes, or `None` if there are fewer.
     #[inline(always)]
     pub fn read<const N: usize>(&self) -> Option<[u8; N]> {
         if (self.len as usize) < N {
             return None;
         }
         let mut bytes = [0; N];
-        // SAFETY: N bytes are readable; a torn value is as good as any other that a guest may have meant.
+        // SAFETY: N bytes are readable; a torn value is as valid as any other that a guest may write.
         unsafe { std::ptr::copy_nonoverlapping(self.ptr, bytes.as_mut_ptr(), N) };
-        // Whoever uses `bytes` must not be made to look at the guest's a second time.
+        // Keeps the compiler from replacing uses of `bytes` by a second read of guest memory.
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::AcqRel);
         Some(bytes)
     }
@@ -95,7 +95,7 @@ impl<'a> From<&'a [u8]> for Segment<'a> {
     }
 }
 
-/// One Ethernet frame: a first segment here, further ones (rare) in the burst that it is part of.
+/// One Ethernet frame: a first segment here, further ones (rare) in its burst.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     pub(crate) first: Segment<'a>,
@@ -105,7 +105,7 @@ pub struct Frame<'a> {
     chain: Chain,
 }
 
-/// The chain that a frame came in, if its queue can do without it for a while: its place in the burst, and its id.
+/// The chain of a frame, if it can be kept: its place in the burst, and its id.
 #[derive(Clone, Copy, Debug)]
 struct Chain {
     place: u8,
@@ -117,33 +117,33 @@ impl Chain {
 }
 
 impl<'a> Frame<'a> {
-    /// Length of all segments together, in bytes.
+    /// Returns the length of all segments together, in bytes.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)] // A frame is never empty.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// The first segment; most frames have no other.
+    /// Returns the first segment; most frames have no other.
     #[inline(always)]
     pub fn first(&self) -> Segment<'a> {
         self.first
     }
 
-    /// The frame lies in one run of bytes.
+    /// Reports whether the frame lies in one run of bytes.
     #[inline(always)]
     pub fn is_contiguous(&self) -> bool {
         self.more_len == 0
     }
 }
 
-/// Room for one burst, kept by a worker and used over and over.
+/// Storage for one burst, which a worker reuses.
 pub struct BurstStorage {
     frames: [MaybeUninit<Frame<'static>>; MAX_BURST],
     segments: [MaybeUninit<Segment<'static>>; MAX_SEGMENTS],
 }
 
-// SAFETY: what is stored between two bursts is never read again; the pointers in it are dead.
+// SAFETY: entries stored for an earlier burst are never read again; the pointers in them are dead.
 unsafe impl Send for BurstStorage {}
 
 impl Default for BurstStorage {
@@ -153,7 +153,7 @@ impl Default for BurstStorage {
 }
 
 impl BurstStorage {
-    /// Starts an empty burst of frames that live for `'q`, which is the borrow of the queue they come from.
+    /// Starts an empty burst of frames that live for `'q`, the borrow of the queue that they come from.
     #[inline(always)]
     pub fn start<'s, 'q>(&'s mut self) -> Burst<'s, 'q> {
         Burst {
@@ -169,47 +169,46 @@ impl BurstStorage {
     }
 }
 
-/// Frames taken from one queue, until they are given back to it.
+/// Frames taken from one queue, until they are returned to it.
 pub struct Burst<'s, 'q> {
     storage: &'s mut BurstStorage,
-    /// Frames that it takes, at most [`MAX_BURST`].
+    /// Maximum number of frames, at most [`MAX_BURST`].
     most: usize,
     frames: usize,
     segments: usize,
     bytes: u64,
-    /// The queue that the frames came from, if it can do without some of them for a while, and which of its chains are
-    /// kept, a bit each.
+    /// The queue of the frames, if their chains can be kept, and a bit for each kept chain.
     lender: u64,
     kept: Cell<u32>,
     lent: PhantomData<&'q [u8]>,
 }
 
 impl<'q> Burst<'_, 'q> {
-    /// Frames in the burst.
+    /// Returns the number of frames.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.frames
     }
 
-    /// There are none.
+    /// Reports whether there are no frames.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.frames == 0
     }
 
-    /// How many more frames fit.
+    /// Returns how many more frames fit.
     #[inline(always)]
     pub fn room(&self) -> usize {
         self.most - self.frames
     }
 
-    /// Takes at most so many frames, besides those that it has; none beyond [`MAX_BURST`].
+    /// Limits the burst to `most` further frames, within [`MAX_BURST`].
     #[inline(always)]
     pub fn limit(&mut self, most: usize) {
         self.most = (self.frames + most).min(MAX_BURST);
     }
 
-    /// Length of all frames together, in bytes.
+    /// Returns the length of all frames together, in bytes.
     #[inline(always)]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -225,8 +224,8 @@ impl<'q> Burst<'_, 'q> {
         self.put(Frame { first: segment, len, more_start: 0, more_len: 0, chain: Chain::NONE });
     }
 
-    /// Adds a frame of one segment that came in a chain which may be kept: with [`crate::NET_HEADER`] bytes of the same
-    /// buffer before it. `place` counts the chains of the burst.
+    /// Adds a frame of one segment whose chain may be kept: [`crate::NET_HEADER`] bytes of the same buffer precede it.
+    /// `place` counts the chains of the burst.
     #[inline(always)]
     pub(crate) fn push_chain(&mut self, segment: Segment<'q>, place: usize, id: u16) {
         let len = segment.len;
@@ -234,20 +233,20 @@ impl<'q> Burst<'_, 'q> {
         self.put(Frame { first: segment, len, more_start: 0, more_len: 0, chain });
     }
 
-    /// Says which queue the chains are of.
+    /// Sets the queue that the chains belong to.
     #[inline(always)]
     pub(crate) fn set_lender(&mut self, lender: u64) {
         self.lender = lender;
     }
 
-    /// The chains that somebody keeps, a bit for each place in the burst.
+    /// Returns the kept chains, as a bit for each place in the burst.
     #[inline(always)]
     pub fn kept(&self) -> u32 {
         self.kept.get()
     }
 
-    /// Adds a frame of several segments, at least one; returns false, and adds nothing, if they do not fit, or are longer
-    /// than [`MAX_FRAME`] together.
+    /// Adds a frame of several segments, at least one. Returns false, and adds nothing, if the segments do not fit or
+    /// their total exceeds [`MAX_FRAME`].
     ///
     /// # Panics
     /// If there is no [`Burst::room`].
@@ -273,8 +272,8 @@ impl<'q> Burst<'_, 'q> {
         true
     }
 
-    /// Adds a frame of another burst as it is, so that the chain that it came in can still be kept: what is kept of this
-    /// burst then has to be kept of the other one ([`Frames::keep_places`]). Returns false, and adds nothing, if its
+    /// Adds a frame of another burst unchanged, so that its chain can still be kept: the caller must pass the chains
+    /// kept of this burst on to the other one ([`Frames::keep_places`]). Returns false, and adds nothing, if the
     /// segments do not fit.
     ///
     /// # Panics
@@ -286,7 +285,7 @@ impl<'q> Burst<'_, 'q> {
             return self.push_segments(frames.segments(frame));
         }
         self.lender = frames.lender;
-        // Of its own burst, which may have had more segments so far.
+        // The segment indices refer to the other burst, which may hold more segments.
         self.put(Frame { more_start: 0, ..*frame });
         true
     }
@@ -298,7 +297,7 @@ impl<'q> Burst<'_, 'q> {
         self.bytes += u64::from(frame.len);
     }
 
-    /// Keeps only the frames that `keep` wants, which sees the segments of each.
+    /// Keeps only the frames for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(Frames<'_>, &Frame<'_>) -> bool) {
         let mut kept = 0;
         for i in 0..self.frames {
@@ -314,7 +313,7 @@ impl<'q> Burst<'_, 'q> {
         self.frames = kept;
     }
 
-    /// All frames of the burst, borrowed for as long as they are not given back.
+    /// Returns all frames of the burst, borrowed until they are returned to their queue.
     #[inline(always)]
     pub fn frames(&self) -> Frames<'_> {
         // SAFETY: the first `frames` and `segments` entries were written by `put` and `push_segments`, with lifetimes
@@ -331,7 +330,7 @@ impl<'q> Burst<'_, 'q> {
 }
 
 impl Segment<'_> {
-    /// The same bytes without the promise: only to be stored in a burst, which gives the promise back.
+    /// Returns the same bytes without their lifetime: only to be stored in a burst, which restores it.
     #[inline(always)]
     fn forget(&self) -> Segment<'static> {
         Segment { ptr: self.ptr, len: self.len, lent: PhantomData }
@@ -339,7 +338,7 @@ impl Segment<'_> {
 }
 
 impl Frame<'_> {
-    /// As [`Segment::forget`].
+    /// Drops the lifetime, as [`Segment::forget`] does.
     #[inline(always)]
     fn forget(&self) -> Frame<'static> {
         Frame {
@@ -352,7 +351,7 @@ impl Frame<'_> {
     }
 }
 
-/// An Ethernet header, read once; equal headers compare in two steps.
+/// An Ethernet header, read once; two headers compare in two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ethernet {
     /// Bytes 0 to 7, and bytes 6 to 13: the shortest frame has no more.
@@ -361,13 +360,13 @@ pub struct Ethernet {
 }
 
 impl Ethernet {
-    /// The destination address, its first byte lowest.
+    /// Returns the destination address, its first byte lowest.
     #[inline(always)]
     pub fn destination(self) -> u64 {
         u64::from_le(self.start) & 0xffff_ffff_ffff
     }
 
-    /// The source address, likewise.
+    /// Returns the source address, its first byte lowest.
     #[inline(always)]
     pub fn source(self) -> u64 {
         u64::from_le(self.end) & 0xffff_ffff_ffff
@@ -384,25 +383,25 @@ pub struct Frames<'b> {
 }
 
 impl<'b> Frames<'b> {
-    /// The frames.
+    /// Returns the frames.
     #[inline(always)]
     pub fn as_slice(&self) -> &'b [Frame<'b>] {
         self.frames
     }
 
-    /// How many.
+    /// Returns the number of frames.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// There are none.
+    /// Reports whether there are no frames.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 
-    /// All segments of `frame`, which must be one of these frames.
+    /// Returns all segments of `frame`, which must be one of these frames.
     #[inline(always)]
     pub fn segments(&self, frame: &Frame<'b>) -> impl Iterator<Item = Segment<'b>> + Clone + use<'b> {
         let start = frame.more_start as usize;
@@ -410,9 +409,9 @@ impl<'b> Frames<'b> {
         std::iter::once(frame.first).chain(more.iter().copied())
     }
 
-    /// Keeps the chain that `frame` came in: its queue does not give it back before it is told to. Returns the id by
-    /// which, or `None` if the frame is not one that `lender` can do without. [`crate::NET_HEADER`] bytes before it
-    /// belong to the same buffer.
+    /// Keeps the chain of `frame`: its queue does not return it to the guest until it is released by the returned id.
+    /// Returns `None` if the frame has no chain that can be kept, or its queue is not `lender`. [`crate::NET_HEADER`]
+    /// bytes before the frame belong to the same buffer.
     #[inline(always)]
     pub fn keep(&self, frame: &Frame<'b>, lender: u64) -> Option<u16> {
         if self.lender != lender || lender == 0 || frame.chain.place == Chain::NONE.place {
@@ -428,17 +427,17 @@ impl<'b> Frames<'b> {
         self.kept.set(self.kept.get() | places);
     }
 
-    /// The same segments with other frames: a selection, in an order of the caller's choice.
+    /// Returns other frames with the same segments: a selection in an order of the caller's choice.
     #[inline(always)]
     pub fn select(&self, frames: &'b [Frame<'b>]) -> Frames<'b> {
         Frames { frames, ..*self }
     }
 
-    /// The Ethernet header of `frame`, which every frame has.
+    /// Returns the Ethernet header of `frame`, which every frame has.
     #[inline(always)]
     pub fn ethernet(&self, frame: &Frame<'b>) -> Ethernet {
         if frame.first.len >= MIN_FRAME {
-            // SAFETY: bytes 0 to 13 are readable. The fence keeps them from being read a second time later.
+            // SAFETY: bytes 0 to 13 are readable. The fence keeps the compiler from reading them again later.
             let words = unsafe {
                 let start = frame.first.ptr.cast::<u64>();
                 (start.read_unaligned(), start.byte_add(6).read_unaligned())
@@ -458,7 +457,7 @@ impl<'b> Frames<'b> {
         Ethernet { start: word(0), end: word(6) }
     }
 
-    /// The first `N` bytes of `frame`, wherever its segments are cut, if it is as long.
+    /// Returns the first `N` bytes of `frame` across its segments, or `None` if it is shorter.
     #[inline(always)]
     pub fn peek<const N: usize>(&self, frame: &Frame<'b>) -> Option<[u8; N]> {
         frame.first.read().or_else(|| self.peek_across(frame))
@@ -470,7 +469,7 @@ impl<'b> Frames<'b> {
         (self.copy_to(frame, &mut bytes) == N).then_some(bytes)
     }
 
-    /// Copies as much of `frame` as fits into `out`; returns how many bytes.
+    /// Copies as much of `frame` as fits into `out`; returns the number of bytes.
     pub fn copy_to(&self, frame: &Frame<'b>, out: &mut [u8]) -> usize {
         self.segments(frame).fold(0, |filled, segment| filled + segment.copy_to(&mut out[filled..]))
     }

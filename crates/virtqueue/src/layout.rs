@@ -1,6 +1,6 @@
-//! Numbers of the wire: sizes, offsets and flag bits (virtio 1.2 §2.7, §2.8, §5.1.6).
+//! Sizes and flag bits of rings in guest memory (virtio 1.2 §2.7, §2.8, §5.1.6).
 
-/// Size of `virtio_net_hdr` in front of every frame, in bytes; with VERSION_1 always this.
+/// Size of the `virtio_net_hdr` in front of every frame, in bytes; constant with VERSION_1.
 pub const NET_HEADER: u32 = 12;
 
 /// Size of a descriptor, split or packed.
@@ -8,9 +8,9 @@ pub(crate) const DESC: u64 = 16;
 /// Size of a used-ring element.
 pub(crate) const USED_ELEM: u64 = 8;
 
-/// Descriptor flag: the chain goes on.
+/// Descriptor flag: the chain continues in another descriptor.
 pub(crate) const F_NEXT: u16 = 1;
-/// Descriptor flag: the device may write, and only write.
+/// Descriptor flag: the buffer is write-only for the device.
 pub(crate) const F_WRITE: u16 = 2;
 /// Descriptor flag: the buffer is a table of descriptors.
 pub(crate) const F_INDIRECT: u16 = 4;
@@ -70,25 +70,25 @@ impl Tail {
     }
 }
 
-/// A packed descriptor is available when AVAIL equals the wrap counter and USED does not (§2.8.1).
+/// Reports whether a packed descriptor is available: AVAIL equals the wrap counter and USED does not (§2.8.1).
 #[inline(always)]
 pub(crate) fn packed_is_available(flags: u16, wrap: bool) -> bool {
     flags & (F_AVAIL | F_USED) == if wrap { F_AVAIL } else { F_USED }
 }
 
-/// A packed descriptor is used when both bits equal the wrap counter (§2.8.1).
+/// Reports whether a packed descriptor is used: both bits equal the wrap counter (§2.8.1).
 #[inline(always)]
 pub(crate) fn packed_is_used(flags: u16, wrap: bool) -> bool {
     flags & (F_AVAIL | F_USED) == if wrap { F_AVAIL | F_USED } else { 0 }
 }
 
-/// The bits that make a packed descriptor available in a lap with this wrap counter.
+/// Returns the bits that make a packed descriptor available in a lap with this wrap counter.
 #[inline(always)]
 pub(crate) fn packed_available_bits(wrap: bool) -> u16 {
     if wrap { F_AVAIL } else { F_USED }
 }
 
-/// The bits that make a packed descriptor used in a lap with this wrap counter.
+/// Returns the bits that make a packed descriptor used in a lap with this wrap counter.
 #[inline(always)]
 pub(crate) fn packed_used_bits(wrap: bool) -> u16 {
     if wrap { F_AVAIL | F_USED } else { 0 }

@@ -3,10 +3,10 @@
 //! This is the only crate that touches guest memory. It does so through raw pointers and atomics, never through a
 //! Rust reference, and reads each guest word once: into a local, which is checked and used from then on.
 //!
-//! - [`memory`]: what a guest shares, mapped as windows, and how its addresses are translated.
-//! - [`Frame`] and [`Burst`]: borrowed bytes that travel from one queue to another.
-//! - [`device`]: the side of a ring that a switch has; [`driver`]: the side that a network function has.
-//! - [`copy`]: the one copy.
+//! - [`memory`]: the regions a guest shares, mapped as windows, and address translation.
+//! - [`Frame`] and [`Burst`]: borrowed bytes on their way from one queue to another.
+//! - [`device`]: the switch's side of a ring; [`driver`]: the network function's side.
+//! - [`copy`]: the only copy of a frame.
 #![warn(unreachable_pub)]
 
 mod areas;

@@ -1,6 +1,6 @@
-//! Places in a packed ring (virtio 1.2 §2.8.1).
+//! Positions in a packed ring (virtio 1.2 §2.8.1).
 
-/// A place in the ring: a slot, and the wrap counter of the lap.
+/// A position in the ring: a slot, and the wrap counter of the lap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) slot: u16,
@@ -8,14 +8,14 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// The place `slots` further on; `slots` must be at most `size`.
+    /// Returns the position `slots` further on; `slots` must be at most `size`.
     #[inline(always)]
     pub(crate) fn advance(self, slots: u16, size: u16) -> Position {
         let slot = self.slot + slots;
         if slot >= size { Position { slot: slot - size, wrap: !self.wrap } } else { Position { slot, ..self } }
     }
 
-    /// Slots from here to `later`, which is less than a lap further on, or exactly one.
+    /// Returns the number of slots from here to `later`, which is at most one lap further on.
     #[inline(always)]
     pub(crate) fn distance(self, later: Position, size: u16) -> u16 {
         if self.wrap == later.wrap {
@@ -25,12 +25,12 @@ impl Position {
         }
     }
 
-    /// As vhost-user and event suppression write it: slot in bits 0..=14, wrap counter in bit 15.
+    /// Encodes it as in vhost-user and event suppression: slot in bits 0..=14, wrap counter in bit 15.
     pub(crate) fn bits(self) -> u16 {
         self.slot | u16::from(self.wrap) << 15
     }
 
-    /// Its slot as counted from the lap of `now`: what lies in the lap before is smaller by `size`, modulo 2^16.
+    /// Returns the slot relative to the lap of `now`: a slot in the previous lap is smaller by `size`, modulo 2^16.
     pub(crate) fn in_lap_of(self, now: Position, size: u16) -> u16 {
         if self.wrap == now.wrap { self.slot } else { self.slot.wrapping_sub(size) }
     }
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(Position::from_bits(p.bits()), p);
     }
 
-    /// Every position and every number of slots, of some rings; and the edges of the largest one.
+    /// Tests every position and distance in some small rings, and the edges of the largest one.
     #[test]
     fn distance_is_what_it_was_advanced_by() {
         let largest = crate::MAX_QUEUE_SIZE;

@@ -1,4 +1,4 @@
-//! The fence and the words that the memory-ordering core is written with: the real ones, and loom's to model it.
+//! Fence and words of the memory-ordering functions: the real ones, or loom's for the models.
 
 use std::sync::atomic::Ordering;
 
@@ -10,11 +10,11 @@ pub(crate) use loom::sync::atomic::fence;
 
 /// An atomic word of a ring.
 pub trait Word {
-    /// What it holds.
+    /// Type of its value.
     type Value;
-    /// As the atomics' `load`.
+    /// Loads the word, as the atomics' `load`.
     fn load(&self, order: Ordering) -> Self::Value;
-    /// As the atomics' `store`.
+    /// Stores the word, as the atomics' `store`.
     fn store(&self, value: Self::Value, order: Ordering);
 }
 

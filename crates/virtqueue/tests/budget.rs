@@ -1,4 +1,4 @@
-//! What one call costs at most, in descriptors: legal or not, a guest that costs more waits for its next turn.
+//! The cost limit of one call, in descriptors: legal or not, a guest that exceeds it waits for its next turn.
 
 mod support;
 
@@ -8,18 +8,18 @@ use virtqueue::{Fatal, MAX_BURST, MAX_CHAIN, NET_HEADER};
 
 const RING: u16 = 256;
 
-/// Area of the ring's guest that the table of descriptors is in, and of what they name.
+/// Buffer areas of the guest: one for the descriptor table, one for the buffers in it.
 const TABLE: u16 = 200;
 const BUFFER: u16 = 202;
 
-/// Descriptors for one call, besides the last chain.
+/// Descriptors per call, without the last chain.
 const BUDGET: u64 = 256;
 
 fn both(test: impl Fn(Guest)) {
     [false, true].into_iter().for_each(|packed| test(Guest::sized(packed, RING)));
 }
 
-/// A table of so many descriptors, the first of which is of a header and more; as one descriptor.
+/// Returns one indirect descriptor for a table of `entries` descriptors, the first of which has length `first`.
 fn table(guest: &Guest, entries: u16, (first, len): (u32, u32), flags: u16) -> [(u64, u32, u16); 1] {
     let (at, buffer) = (guest.driver.area(TABLE), guest.driver.area(BUFFER));
     for entry in 0..entries {
@@ -30,7 +30,7 @@ fn table(guest: &Guest, entries: u16, (first, len): (u32, u32), flags: u16) -> [
     [(at, 16 * u32::from(entries), INDIRECT)]
 }
 
-/// Calls until nothing is left to receive; how many, and how many frames came.
+/// Receives until nothing is left; returns the number of calls and frames.
 fn receive_all(guest: &Guest) -> Result<(u64, usize, virtqueue::device::Dequeue), Fatal> {
     let dequeue = guest.driver.dequeue();
     let (mut calls, mut frames) = (0, 0);
@@ -44,7 +44,7 @@ fn receive_all(guest: &Guest) -> Result<(u64, usize, virtqueue::device::Dequeue)
 #[test]
 #[cfg_attr(miri, ignore = "too many descriptors")]
 fn long_chains_are_taken_one_by_one() {
-    // Good ones and bad ones: each of them is more than a call may cost.
+    // Good and bad chains: each exceeds the budget of a call.
     for (flags, good) in [(0, 20), (WRITE, 0)] {
         both(|mut guest| {
             let chain = table(&guest, MAX_CHAIN, (NET_HEADER, 1), flags);
@@ -75,7 +75,7 @@ fn long_frames_make_shorter_bursts() {
         (0..8).for_each(|_| guest.offer(&jumbo));
         (0..2).for_each(|_| guest.offer(&longest));
         let dequeue = guest.driver.dequeue();
-        // 64 KiB each, besides what the last frame has on top.
+        // 64 KiB each, plus the excess of the last frame.
         let bursts: Vec<usize> = std::iter::from_fn(|| {
             let frames = receive(&dequeue).unwrap().len();
             (frames > 0).then_some(frames)
@@ -86,7 +86,7 @@ fn long_frames_make_shorter_bursts() {
     });
 }
 
-/// Frames into buffers of one byte: there is an end to it, which the guest's own frames see; and what fits still arrives.
+/// Frames into one-byte buffers: each call ends at its budget, and a frame that fits still arrives.
 #[test]
 #[cfg_attr(miri, ignore = "too many descriptors")]
 fn buffers_of_one_byte_are_filled_up_to_the_budget() {
@@ -100,7 +100,7 @@ fn buffers_of_one_byte_are_filled_up_to_the_budget() {
             let done = transmit(&enqueue, &frames).unwrap();
             assert_eq!((done.frames, done.no_buffers, done.over_budget), (0, 0, MAX_BURST as u32));
         }
-        // One chain is enough for this one, and as much as a call may fill.
+        // One chain holds this frame, and uses up the call's budget.
         let done = transmit(&enqueue, &[&frame[..1000]; 2]).unwrap();
         assert_eq!((done.frames, done.over_budget), (1, 1));
     });
@@ -120,7 +120,7 @@ fn one_chain_of_the_longest_passes_each_time() {
     });
 }
 
-/// Chains that can't be used come back, so many for each call and no more.
+/// Returns unusable chains to the guest, no more per call than the budget allows.
 #[test]
 #[cfg_attr(miri, ignore = "too many descriptors")]
 fn bad_chains_are_given_back_up_to_the_budget() {
@@ -141,7 +141,7 @@ fn bad_chains_are_given_back_up_to_the_budget() {
     });
 }
 
-/// Mergeable buffers of a usual size hold a burst of the longest frames: what is copied is the sender's affair.
+/// Mergeable buffers of a usual size hold a burst of the longest frames: the sender's budget pays for the copy.
 #[test]
 #[cfg_attr(miri, ignore = "too many bytes")]
 fn long_frames_in_usual_buffers_cost_nothing_extra() {

@@ -1,5 +1,5 @@
-//! What hostile and broken guests did to others, as far as it concerns rings and memory; each named after where it was
-//! found. After what a queue survives, it still carries frames.
+//! Known attacks and bugs of hostile or broken guests, as far as they concern rings and memory; each test is named
+//! after its source. A queue that survives must still carry frames.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn still_receives(guest: &mut Guest, enqueue: &Enqueue) {
     assert_eq!(guest.driver.read(addr + u64::from(NET_HEADER), 100), frame(7, 100));
 }
 
-/// An address just before the end of what the guest shares, `back` bytes before it.
+/// Returns the address `back` bytes before the end of the guest's shared memory.
 fn near_the_end(guest: &Guest, back: u64) -> u64 {
     let region = &guest.driver.arena.memory().regions()[0];
     region.guest_addr + region.len - back
@@ -146,7 +146,7 @@ fn cve_2019_3900_one_byte_receive_buffers_end_the_frame_not_the_switch() {
             guest.offer(&[(addr, 1, WRITE)]);
             let done = transmit(&enqueue, &[&frame(1, 60), &frame(2, 60)]).unwrap();
             assert_eq!(done.frames, 0, "{done:?}");
-            // A buffer for the header is kept for a frame whose bytes fit into the next ones, so take it along.
+            // A buffer that holds just the header is kept for a frame whose bytes fit into the next ones, so use it up.
             guest.offer(&[(addr, ROOM, WRITE)]);
             let done = transmit(&enqueue, &[&frame(1, 60)]).unwrap();
             assert_eq!(done.frames, 1, "round {round}: {done:?}");
@@ -215,7 +215,7 @@ fn batch_of_2026_indirect_tables_are_checked() {
     let inner = table(&guest, &[(0, 16, INDIRECT)]);
     guest.offer(&[(inner, 16, INDIRECT)]);
     assert_eq!(receive(&guest.driver.dequeue()), Err(Fatal::BadIndirect));
-    // One behind another descriptor.
+    // A table after another descriptor.
     both(|mut guest| {
         let addr = guest.area(0, 60);
         guest.offer(&[(addr, 72, 0), (addr, 16, INDIRECT)]);
@@ -243,8 +243,8 @@ fn batch_of_2026_regions_are_checked_before_they_are_mapped() {
     assert!(matches!(refused(&[[0, 8192, 0], [4096, 8192, 0]]), MemoryError::Overlap { .. }));
 }
 
-/// Regions without a gap, which together are longer than a `u64` can say when rounded up to pages: what is reserved for
-/// them must not wrap around to next to nothing, or the first of them lands on whatever lies behind.
+/// Adjacent regions whose total, rounded up to pages, overflows a `u64`: their reservation must not wrap around to
+/// almost nothing, or the first region would overwrite other mappings.
 #[test]
 #[cfg_attr(miri, ignore = "needs files of 2^63 bytes")]
 fn regions_that_fill_all_addresses_are_refused() {
@@ -281,7 +281,7 @@ fn no_cve_chains_that_loop_end_the_queue() {
     guest.entry(SIZE);
     guest.index(1);
 
-    // A packed ring that is one chain without an end.
+    // A packed ring that is one endless chain.
     let mut guest = Guest::new(true);
     let addr = guest.driver.area(0);
     for _ in 0..SIZE {
@@ -360,7 +360,7 @@ fn no_cve_a_guest_that_sends_what_it_posted_gets_something() {
     });
 }
 
-/// The guest writes another length into a descriptor over and over while it is being read.
+/// The guest keeps changing the length in a descriptor while it is being read.
 #[test]
 #[cfg_attr(miri, ignore = "races on purpose")]
 fn no_cve_a_length_that_changes_after_the_check_is_not_read_again() {
@@ -426,7 +426,7 @@ fn no_cve_a_guest_that_shrinks_its_memory_breaks_only_itself() {
     });
 }
 
-/// A driver publishes one by one while the device looks: an index that was read byte by byte would jump.
+/// A driver publishes chains one by one while the device reads: an index read byte by byte would jump.
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn rustsec_2020_0157_indices_are_never_torn() {

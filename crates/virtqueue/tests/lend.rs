@@ -1,4 +1,4 @@
-//! Buffers that are lent, filled by somebody else, and delivered in place, copied from, or given back.
+//! Buffers that are lent, filled elsewhere, and delivered in place, copied from, or returned.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn case(packed: bool, size: u16) -> Case {
     Case { packed, in_order: false, event_idx: false, mergeable: true, size }
 }
 
-/// A guest that posts buffers, and what it expects to find in them.
+/// A guest that posts buffers and collects the frames in them.
 struct Guest {
     driver: Driver,
     enqueue: Enqueue,
@@ -55,9 +55,9 @@ impl Guest {
         }
     }
 
-    /// Writes a frame into a loan, as a NIC does, from outside.
+    /// Writes a frame into a loan from outside, as a NIC does.
     fn fill(&self, loan: &Loan, bytes: &[u8]) {
-        // Whoever fills it may leave anything in the header.
+        // The filler may leave anything in the header.
         self.write(loan, 0, &[0xee; NET_HEADER as usize]);
         self.write(loan, NET_HEADER, bytes);
     }
@@ -74,14 +74,13 @@ impl Guest {
 enum Step {
     Post(u8),
     Lend(u8),
-    /// Some loans come back filled, in an order of their own: those at `places`. By `kinds` a frame is the guest's, or
-    /// somebody else's.
+    /// Some loans, those at `places`, come back filled in any order. `kinds` tells which frames go to the guest.
     Burst {
         places: Vec<u8>,
         kinds: Vec<bool>,
         len: u16,
     },
-    /// A frame from elsewhere is copied.
+    /// A frame of another port is copied.
     Copy(u16),
     GiveBack(u8),
     Collect,
@@ -139,7 +138,7 @@ proptest! {
                     let done = guest.enqueue.transmit(frames.select(&mine)).unwrap();
                     prop_assert_eq!(done.frames as usize, mine.len());
                     expected.extend(bytes.iter().zip(&kinds).filter(|f| *f.1).map(|f| f.0.clone()));
-                    // Nothing is the guest's before others have copied theirs.
+                    // Nothing is returned to the guest before other ports have copied their frames.
                     for (frame, bytes) in frames.as_slice().iter().zip(&bytes) {
                         let mut copy = vec![0; bytes.len()];
                         prop_assert_eq!(frames.copy_to(frame, &mut copy), bytes.len());
@@ -169,7 +168,7 @@ proptest! {
         guest.enqueue.close();
         guest.collect();
         prop_assert_eq!(&guest.received, &expected, "in order, as they were delivered");
-        // A successor goes on where the used ring ends, and finds what was posted and not used.
+        // A successor resumes where the used ring ends, and finds the posted and unused buffers.
         let mut config = guest.driver.config;
         config.base = guest.enqueue.base();
         let successor = Enqueue::new(guest.driver.arena.memory().clone(), &config).unwrap();
@@ -181,7 +180,7 @@ proptest! {
     }
 }
 
-/// Adds the frame in `loan` to `burst`; false if it can't be there.
+/// Adds the frame in `loan` to `burst`; returns false if the loan cannot hold it.
 fn taken<'q>(guest: &'q Guest, loan: Loan, len: u32, burst: &mut Burst<'_, 'q>) -> bool {
     guest.enqueue.take_filled(loan, Landing::whole(len), burst).is_none()
 }
@@ -230,7 +229,7 @@ fn buffers_that_are_too_short_or_needed_elsewhere_stay() {
     }
 }
 
-/// Whoever posts a buffer twice finds one frame where the other was; each chain comes back once all the same.
+/// A guest that posts a buffer twice finds one frame in place of the other; each chain still comes back once.
 #[test]
 fn the_same_buffer_twice() {
     for packed in [false, true] {
@@ -259,15 +258,15 @@ fn the_same_buffer_twice() {
     }
 }
 
-/// How a frame lies when it arrives, and what is done to it on its way to the guest.
+/// Location of a frame on arrival, and its changes on the way to the guest.
 #[derive(Clone, Debug)]
 struct Edit {
-    /// Bytes that are written somewhere else, and where the rest begins.
+    /// Bytes written elsewhere, and the offset of the rest.
     elsewhere: usize,
     at: u32,
-    /// Bytes that are taken off, as a tunnel's headers.
+    /// Bytes stripped, as a tunnel's headers are.
     off: usize,
-    /// Replaces the bytes from the one offset to the other by some, as a VLAN tag.
+    /// Replaces a range of bytes by `put` others, as a VLAN tag.
     cut: (usize, usize),
     put: usize,
 }
@@ -288,8 +287,8 @@ fn edit() -> impl Strategy<Value = Edit> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 3 } else { 500 }, failure_persistence: None, ..Default::default() })]
 
-    /// Wherever a frame lies and whatever is put in front of it, the guest gets it behind the header; and until the burst
-    /// ends, everyone else sees it as it came.
+    /// Wherever a frame lies and whatever precedes it, the guest gets it behind the header; and until the burst ends,
+    /// all other readers see the original.
     #[test]
     fn frames_are_moved_to_where_the_guest_wants_them(
         packed in any::<bool>(),
@@ -340,7 +339,7 @@ proptest! {
         let mut unclaimed = 0;
         guest.enqueue.settle(|_| unclaimed += 1);
         guest.collect();
-        // Those that lie mostly elsewhere were copied to other buffers, which were used at once.
+        // Frames that lie mostly elsewhere were copied to other buffers, which were used at once.
         guest.received.sort();
         expected.sort();
         prop_assert_eq!(&guest.received, &expected);
@@ -357,7 +356,7 @@ proptest! {
 #[test]
 fn a_popped_or_pushed_tag_and_a_tunnel_take_no_other_buffer() {
     for packed in [false, true] {
-        // Where the frame begins, what is taken off, and how many bytes after the addresses are replaced by how many.
+        // Offset of the frame, bytes stripped, and how many bytes after the addresses are replaced by how many.
         for (at, off, cut, put) in
             [(12, 0, 4, 0), (8, 0, 4, 0), (12, 0, 0, 4), (16, 0, 0, 4), (12, 50, 0, 0), (12, 50, 0, 4)]
         {
@@ -388,7 +387,7 @@ fn a_popped_or_pushed_tag_and_a_tunnel_take_no_other_buffer() {
     }
 }
 
-/// The largest ring there is, all of it on loan at once, comes back, and is lent and returned again.
+/// All buffers of the largest ring, on loan at once, come back, and are lent and returned again.
 #[test]
 #[cfg_attr(miri, ignore = "too many buffers")]
 fn all_of_the_largest_ring() {
@@ -408,7 +407,7 @@ fn all_of_the_largest_ring() {
     }
 }
 
-/// Loans come back to a queue that is full of long chains meanwhile: tables of descriptors, which take a slot each.
+/// Loans come back to a queue that is meanwhile full of long chains: indirect tables, which take a slot each.
 #[test]
 #[cfg_attr(miri, ignore = "too many descriptors")]
 fn loans_come_back_to_a_queue_full_of_chains() {

@@ -1,9 +1,9 @@
-//! The memory-ordering core, in every interleaving that the memory model allows.
+//! The memory-ordering functions, in every interleaving that the memory model allows.
 //!
-//! Each model has the two sides of one protocol, written with the functions that the rings are written with. A model is
-//! worth something only if it fails when the protocol is broken, so each has a broken twin that must panic. Who waits
-//! for the other does so in a loop, and in a thread that did not make the words: loom does not look for the interleavings
-//! in which a single look would have succeeded, and who yields never again reads what it wrote itself before.
+//! Each model has the two sides of one protocol, built from the functions that the rings use. A model proves something
+//! only if it fails when the protocol is broken, so each has a broken twin that must panic. A side that waits does so
+//! in a loop, and in a thread that did not create the words: loom does not explore the interleavings in which a single
+//! look would have succeeded, and a thread that yields never again reads its own earlier writes.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p millrace-virtqueue --test loom --release`.
 #![cfg(loom)]
@@ -13,16 +13,16 @@ use loom::sync::atomic::{AtomicU16, AtomicU64};
 use loom::thread;
 use virtqueue::ordering::{alter, before_asking, consume, crosses, get, publish, put, whole};
 
-/// Slots of a ring, and how many chains are offered: enough to fill the ring, and one that reuses what came back.
+/// Slots of a ring, and chains offered: enough to fill the ring, and one that reuses a returned slot.
 const SLOTS: usize = 2;
 const OFFERS: u16 = 3;
 
-/// A store as [`publish`] and as its broken twin.
+/// A store function: [`publish`] or its broken twin.
 type Store<W, V> = fn(&W, V);
 
 /// A split ring of which only the words that carry a payload matter (virtio 1.2 §2.7.6, §2.7.8).
 struct Split {
-    /// The first word of descriptor `i`, and what a driver writes into the buffer behind it.
+    /// The first word of descriptor `i`, which also stands for the content of its buffer.
     descriptors: [AtomicU64; SLOTS],
     avail: [AtomicU16; SLOTS],
     avail_idx: AtomicU16,
@@ -43,8 +43,8 @@ impl Split {
     }
 }
 
-/// The driver offers two descriptors at once, the device returns them, and the driver offers the first one again with
-/// something else in it. Entries and descriptors are relaxed; only the indices order them.
+/// The driver offers two descriptors at once, the device returns them, and the driver reuses the first one with
+/// different content. Entries and descriptors are relaxed; only the indices order them.
 fn split(offer: Store<AtomicU16, u16>, give_back: Store<AtomicU16, u16>) {
     let ring = Arc::new(Split::new());
     let device = {
@@ -82,7 +82,7 @@ fn split(offer: Store<AtomicU16, u16>, give_back: Store<AtomicU16, u16>) {
         for i in 0..SLOTS {
             assert_eq!(get(&ring.used[i]), 10 + i as u16, "a used entry is read only once it is written");
         }
-        // It came back, so it is ours: the device must not have been reading it still.
+        // The device returned it: it must no longer be reading it.
         put(&ring.descriptors[0], 102);
         put(&ring.avail[0], 10);
         offer(&ring.avail_idx, OFFERS);
@@ -91,12 +91,12 @@ fn split(offer: Store<AtomicU16, u16>, give_back: Store<AtomicU16, u16>) {
     device.join().unwrap();
 }
 
-/// An index that orders nothing.
+/// Stores an index without any ordering.
 fn relaxed<W: Relaxed>(word: &W, value: W::Value) {
     word.put(value);
 }
 
-/// [`put`] for either width; the trait that it is generic over has no name here.
+/// [`put`] for either width; its generic trait is not public here.
 trait Relaxed {
     type Value;
     fn put(&self, value: Self::Value);
@@ -141,13 +141,13 @@ struct Descriptor {
     buffer: AtomicU64,
 }
 
-/// Flags of a tail in this model: who it is for, in the first lap.
+/// Flags of a tail in this model: the owner of the descriptor, in the first lap.
 const AVAILABLE: u64 = 1 << 32;
 const USED: u64 = 2 << 32;
 const WHOSE: u64 = 3 << 32;
 
-/// The driver offers a batch of two descriptors by the tail of the first, the device returns the batch by the tail of
-/// the first. Neither side may see a half-written batch, nor a used descriptor that is still being read.
+/// The driver offers a batch of two descriptors by the tail of the first, and the device returns the batch the same
+/// way. Neither side may see a half-written batch, nor a used descriptor that is still being read.
 fn packed(offer: Store<AtomicU64, u64>, give_back: Store<AtomicU64, u64>) {
     let zero = || AtomicU64::new(0);
     let descriptor = || Descriptor { addr: zero(), tail: zero(), buffer: zero() };
@@ -179,7 +179,7 @@ fn packed(offer: Store<AtomicU64, u64>, give_back: Store<AtomicU64, u64>) {
         assert_eq!(consume(&ring[1].tail), USED | 11, "a returned batch is seen whole");
         for (i, d) in ring.iter().enumerate() {
             assert_eq!(get(&d.buffer), 200 + i as u64, "a buffer is read only once it is filled");
-            // It came back, so it is ours: the device must not have been reading it still.
+            // The device returned it: it must no longer be reading it.
             put(&d.addr, 0);
         }
     });
@@ -204,12 +204,12 @@ fn a_relaxed_used_descriptor_is_caught() {
     loom::model(|| packed(publish, relaxed));
 }
 
-/// One side makes something available and asks whether the other wants to hear of it; the other asks to be told, looks
-/// once more and goes to sleep. By event index, as split rings do (virtio 1.2 §2.7.7.1, §2.7.10); either side of a ring
-/// can be either side of this.
+/// One side makes something available and checks whether the other wants a notification; the other asks for one, checks
+/// once more and sleeps. By event index, as on split rings (virtio 1.2 §2.7.7.1, §2.7.10); either side of a ring can
+/// play either role.
 fn event_index(fence: fn()) {
     let index = Arc::new(AtomicU16::new(0));
-    // Long ago, so that nothing crosses it unless it is written anew.
+    // Long ago, so that nothing crosses it unless it is rewritten.
     let event = Arc::new(AtomicU16::new(u16::MAX / 2));
     let waker = {
         let (index, event) = (index.clone(), event.clone());
@@ -226,8 +226,8 @@ fn event_index(fence: fn()) {
     assert!(!sleeps || woken, "a sleeper is woken");
 }
 
-/// The same by flags: without EVENT_IDX on split rings (§2.7.6.1, §2.7.10.1), and on packed ones, where what is made
-/// available is a descriptor (§2.8.10).
+/// The same by flags: without EVENT_IDX on split rings (§2.7.6.1, §2.7.10.1), and on packed rings, where a descriptor
+/// is made available (§2.8.10).
 fn event_flags(fence: fn()) {
     const DISABLE: u16 = 1;
     let tail = Arc::new(AtomicU64::new(0));
@@ -269,8 +269,8 @@ fn a_missing_fence_before_event_flags_is_caught() {
     loom::model(|| event_flags(|| {}));
 }
 
-/// A watched range, which one thread changes while a signal handler in another one reads it: the words of two ranges never
-/// come together.
+/// One thread changes a watched range while a signal handler in another thread reads it: the words of two ranges are
+/// never mixed.
 fn range(change: fn(&AtomicU64, &dyn Fn()), read: fn(&AtomicU64, &dyn Fn() -> (u64, u64)) -> Option<(u64, u64)>) {
     let words = Arc::new([AtomicU64::new(0), AtomicU64::new(10), AtomicU64::new(11)]);
     let owner = {

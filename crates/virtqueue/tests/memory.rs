@@ -1,5 +1,5 @@
-//! What guests may take of the process by sharing memory with it. Each test counts what all guests have together, so they go
-//! one by one.
+//! Limits on the resources that guests can take by sharing memory. Each test counts those of all guests together, so
+//! the tests run one at a time.
 #![allow(missing_docs)]
 #![cfg(not(miri))]
 
@@ -16,7 +16,7 @@ fn memfd(len: u64) -> Arc<OwnedFd> {
     Arc::new(file)
 }
 
-/// A guest that shares `len` bytes, of which it has none.
+/// Maps `len` bytes for a guest, all of them sparse.
 fn sparse(len: u64) -> Result<Memory, MemoryError> {
     Memory::map(vec![Region { guest_addr: 0, user_addr: 0, len, offset: 0, file: memfd(len) }])
 }
@@ -52,7 +52,7 @@ fn one_guest_and_all_guests_have_bounds_and_the_process_goes_on() {
     assert!(matches!(refused, MemoryError::NoAddresses { .. }), "{refused}");
     assert!(guests.len() >= 32, "{} guests of the largest size", guests.len());
     std::thread::spawn(|| vec![1u8; 256 << 20].len()).join().unwrap();
-    // What was mapped once more counts as well.
+    // A second mapping of the same memory counts as well.
     let last = Arc::new(guests.pop().unwrap());
     let span = Span::new(std::slice::from_ref(&last)).map(|_| ());
     assert!(matches!(span, Err(MemoryError::NoAddresses { .. })), "{span:?}");
@@ -66,7 +66,7 @@ fn one_guest_and_all_guests_have_bounds_and_the_process_goes_on() {
 fn memory_that_cannot_be_watched_is_refused() {
     let _alone = ALONE.lock().unwrap();
     let file = memfd(4096);
-    // Gaps between the regions, so that each of them is a mapping of its own.
+    // Gaps between the regions, so that each is a separate mapping.
     let region = |at: usize| Region {
         guest_addr: 2 * 4096 * at as u64,
         user_addr: 2 * 4096 * at as u64,
@@ -87,7 +87,7 @@ fn memory_that_cannot_be_watched_is_refused() {
     let last = guests.last().unwrap();
     let page = last.translate(0, 1).unwrap();
     ftruncate(&*file, 0).unwrap();
-    // SAFETY: mapped; the file behind it is gone, which is what the watch is for.
+    // SAFETY: mapped; the file behind it is gone, which the watch handles.
     assert_eq!(unsafe { page.as_ptr().read_volatile() }, 0);
     assert!(last.is_broken());
     guests.clear();

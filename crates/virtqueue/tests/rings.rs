@@ -8,7 +8,7 @@ use support::{Case, Driver, ROOM, frame};
 use virtqueue::{BurstStorage, MIN_FRAME, NET_HEADER, Segment, ordering};
 
 fn case() -> impl Strategy<Value = Case> {
-    // Miri looks at every byte of the buffers: few of them, or it takes minutes.
+    // Miri inspects every byte of the buffers: few of them, or it takes minutes.
     let sizes: &[u16] = if cfg!(miri) { &[2, 4, 8] } else { &[2, 4, 8, 64, 256] };
     let size = prop::sample::select(sizes);
     (any::<[bool; 4]>(), size).prop_map(|([packed, in_order, event_idx, mergeable], size)| Case {
@@ -172,7 +172,7 @@ proptest! {
     }
 }
 
-/// Takes received frames on the driver side and compares them with what is expected.
+/// Collects received frames on the driver side and compares them with the expected ones.
 fn collect(
     driver: &mut Driver,
     area_of: &mut HashMap<u16, u16>,
@@ -212,7 +212,7 @@ fn bytes_of(segment: &Segment<'_>) -> Vec<u8> {
     bytes
 }
 
-/// A driver that wants to hear of every buffer is told, one that does not is left alone; on both sides.
+/// Both sides get a notification for every buffer if they ask for it, and none otherwise.
 #[test]
 fn notifications_follow_what_was_asked() {
     for bits in 0..8 {
@@ -252,7 +252,7 @@ fn notifications_follow_what_was_asked() {
     }
 }
 
-/// A queue that stops can go on elsewhere at its base.
+/// A stopped queue can resume elsewhere at its base.
 #[test]
 fn a_base_carries_over() {
     for packed in [false, true] {

@@ -1,5 +1,5 @@
-//! A guest that works while we do: it offers again what it finds used before it was told of it. Each call ends all the
-//! same, by what was published when it began.
+//! A guest that works while we do: it offers used chains again before they are published. Each call still ends, bounded
+//! by the chains published when it began.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::guest::{Guest, SIZE, WRITE, both};
 use virtqueue::device::Landing;
 use virtqueue::{BurstStorage, Fatal};
 
-/// All of the ring is on loan, and the guest says that there is more of it.
+/// All of the ring is on loan, and the guest claims that there is more.
 #[test]
 fn a_split_ring_that_claims_more_than_it_can_hold_ends_the_queue() {
     let mut guest = Guest::new(false);
@@ -21,7 +21,7 @@ fn a_split_ring_that_claims_more_than_it_can_hold_ends_the_queue() {
     assert_eq!(enqueue.lend(ROOM, 0).err(), Some(Fatal::IndexJump { moved: SIZE + 1, size: SIZE }));
 }
 
-/// As above, after all loans were filled and delivered, of which the guest was not told.
+/// As above, after all loans were filled and delivered but not published.
 #[test]
 fn what_was_not_published_is_not_taken_again() {
     both(|mut guest| {
@@ -34,7 +34,7 @@ fn what_was_not_published_is_not_taken_again() {
             assert!(enqueue.take_filled(loan, Landing::whole(60), &mut burst).is_none());
         }
         assert_eq!(enqueue.transmit(burst.frames()).unwrap().frames, SIZE.into());
-        // The next lap.
+        // Offers the next lap.
         (0..SIZE).for_each(|_| guest.offer(&buffer));
         let lent = enqueue.lend(ROOM, 0);
         if guest.packed {

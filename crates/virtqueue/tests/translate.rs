@@ -1,4 +1,4 @@
-//! Addresses of a guest against a plain list of its regions.
+//! Guest address translation against a plain list of regions.
 
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -13,7 +13,7 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "maps files")]
     fn exactly_what_lies_in_one_run_is_found(
-        // Of each region: pages that are nobody's in front of it, and pages of its own.
+        // For each region: pages of the gap before it, and pages of the region.
         layout in prop::collection::vec((0u64..3, 1u64..4), 1..9),
         probes in prop::collection::vec((any::<prop::sample::Index>(), -2i64..3, 0u64..3 * PAGE), 1..60),
     ) {
@@ -32,7 +32,7 @@ proptest! {
         let memory = Memory::map(regions.clone()).unwrap();
         for (edge, off, len) in probes {
             let addr = edge.get(&edges).wrapping_add_signed(off);
-            // Every byte of it, and the first one in any case; seams of regions are no gaps.
+            // Checks every byte, and the first one even if `len` is zero; seams between regions are not gaps.
             let last = addr.checked_add(len.max(1) - 1);
             let whole = is_mapped(addr) && last.is_some_and(|last| (addr..=last).step_by(PAGE as usize).all(is_mapped) && is_mapped(last));
             let found = memory.translate(addr, len);

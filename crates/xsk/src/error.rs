@@ -1,36 +1,36 @@
-//! Errors of opening and configuring; the data path reports outcomes instead.
+//! Errors of opening and configuring sockets; the data path returns outcomes instead.
 
 use std::io;
 use std::time::Duration;
 
-/// The result of opening or configuring.
+/// Result of opening or configuring.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a socket, its memory or the redirect program could not be had.
+/// Reason why a socket, its memory or the redirect program is not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The interface does not exist.
     #[error("interface {interface:?} does not exist in this network namespace; see `ip link`")]
     NoInterface {
-        /// The name that was looked up.
+        /// Name that was looked up.
         interface: String,
     },
-    /// The memory can't be used as it was described.
+    /// The memory cannot be used as described.
     #[error("the memory for AF_XDP does not fit: {problem}")]
     Memory {
-        /// What does not fit, and what would.
+        /// The mismatch, and a value that would fit.
         problem: String,
     },
-    /// The configuration asks for something that does not exist or does not fit.
+    /// The configuration does not fit or refers to something that does not exist.
     #[error("interface {interface:?}: {problem}")]
     Config {
-        /// The interface that was to be opened.
+        /// Interface to be opened.
         interface: String,
-        /// What does not fit, and what would.
+        /// The mismatch, and a value that would fit.
         problem: String,
     },
-    /// Another socket has the queue.
+    /// Another socket owns the queue.
     #[error(
         "interface {interface:?}: queue {queue} was taken for all of {waited:?} by another AF_XDP socket; a queue serves \
          one memory only: stop the program that has it, or choose another queue"
@@ -40,7 +40,7 @@ pub enum Error {
         interface: String,
         /// The queue.
         queue: u32,
-        /// How long its release was waited for.
+        /// Time that was spent waiting for its release.
         waited: Duration,
     },
     /// Another XDP program is attached.
@@ -54,24 +54,24 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// The driver or the kernel can't do it.
+    /// The driver or the kernel does not support the request.
     #[error("interface {interface:?} does not support {what}: {source}; {help}")]
     Unsupported {
         /// The interface.
         interface: String,
-        /// What was asked for.
+        /// Requested feature.
         what: &'static str,
-        /// What to choose instead.
+        /// Alternative to choose.
         help: &'static str,
         /// The kernel's answer.
         source: io::Error,
     },
-    /// The process lacks a right.
+    /// The process lacks a capability.
     #[error("cannot {action}: {source}; the process needs {capability}")]
     Permission {
-        /// What was tried.
+        /// Attempted action.
         action: &'static str,
-        /// The capabilities that it takes.
+        /// Required capabilities.
         capability: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -84,14 +84,14 @@ pub enum Error {
         /// The verifier's log.
         log: String,
     },
-    /// The kernel refused a request for another reason.
+    /// The kernel refused a request for some other reason.
     #[error("interface {interface:?}: cannot {action}: {source}; {help}")]
     System {
-        /// The interface that was to be opened or configured.
+        /// Interface to be opened or configured.
         interface: String,
-        /// What was tried.
+        /// Attempted action.
         action: &'static str,
-        /// What to check or change.
+        /// Setting to check or change.
         help: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -99,7 +99,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A constructor to hand to `map_err` for a refused system call.
+    /// Returns a constructor for `map_err` after a refused system call.
     pub(crate) fn system<E: Into<io::Error>>(
         interface: &str,
         action: &'static str,

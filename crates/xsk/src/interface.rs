@@ -1,12 +1,12 @@
-//! The interface that sockets are for.
+//! Network interface of the sockets.
 
-/// A network interface, as the caller knows it.
+/// A network interface, as described by the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Its name, for messages.
     pub name: String,
-    /// Its index, which says which one is meant: names come back.
+    /// Index of the interface, which identifies it: names are reused.
     pub index: u32,
-    /// Number of receive queues in use: the sockets' queues count from 0 to one below.
+    /// Number of receive queues in use: queues are numbered from 0 to one below.
     pub queues: u32,
 }

@@ -1,21 +1,20 @@
-//! `AF_XDP` sockets over memory that the caller brings.
+//! `AF_XDP` sockets over memory provided by the caller.
 //!
-//! Ground floor: this crate lends memory to a network interface's queue and says where frames have landed. Whose memory
-//! that is, and what the frames are for, it does not know. It is the only crate that calls bpf(2) and maps the rings of
-//! `AF_XDP` sockets.
+//! This crate lends memory to an interface's queue and reports where frames have landed. It does not know whose memory
+//! that is or what the frames are for. It is the only crate that calls bpf(2) and maps the rings of `AF_XDP` sockets.
 //!
-//! - [`Umem`]: a range of memory, kept alive by its owner, cut into chunks as [`Chunks`] says; and the arithmetic of
-//!   addresses: where to fill so that a frame lands at a wanted byte.
-//! - [`Queue`]: a socket bound to one queue of an interface. It comes apart into four halves that go to any thread:
+//! - [`Umem`]: a range of memory, kept alive by its owner and cut into [`Chunks`]; it also computes the address to fill
+//!   so that a frame lands at a given byte.
+//! - [`Queue`]: a socket bound to one queue of an interface. It splits into four halves that any thread may use:
 //!   [`Fill`], [`Rx`], [`Tx`], [`Completion`].
-//! - [`Redirect`]: the XDP program that brings frames to the sockets, for all destinations or some.
-//! - [`Interface`]: what the caller has to know about the interface.
+//! - [`Redirect`]: the XDP program that redirects frames to the sockets, for all destinations or some.
+//! - [`Interface`]: the caller's description of the interface.
 //!
-//! # The way of a frame
+//! # Frame life cycle
 //!
-//! Addresses are offsets into the [`Umem`]. [`Fill::push`] lends chunks to the kernel, [`Rx::burst`] returns those with a
-//! frame in them. [`Tx::push`] asks for frames to be sent from where they lie, [`Completion::pop`] says which are done
-//! with. Nothing on these paths allocates or calls the kernel; what needs a system call is a method named `wake`.
+//! Addresses are offsets into the [`Umem`]. [`Fill::push`] lends chunks to the kernel, and [`Rx::burst`] returns those with a
+//! frame in them. [`Tx::push`] sends frames from where they lie, and [`Completion::pop`] returns those that the kernel is done
+//! with. Nothing on these paths allocates or calls the kernel; methods that make a system call are named `wake`.
 //!
 //! # Opening
 //!
@@ -47,10 +46,10 @@
 //!
 //! # Releasing
 //!
-//! A queue is free again once all four halves are gone, whichever thread dropped them. The kernel finishes this a little
-//! later: the next to open that queue waits for [`QueueConfig::busy_wait`]. Until then a driver in zero-copy mode may
-//! still write frames to chunks that were filled, so memory must not be put to another use in that time:
-//! [`Bound::wait_released`] returns when it is over.
+//! A queue is free again once all four halves are dropped, by any thread. The kernel finishes the release a little
+//! later: the next socket for that queue waits for it, up to [`QueueConfig::busy_wait`]. Until then a driver in
+//! zero-copy mode may still write frames to filled chunks, so the memory must not be reused: [`Bound::wait_released`]
+//! returns when the release is complete.
 
 mod error;
 mod interface;

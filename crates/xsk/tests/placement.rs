@@ -1,11 +1,11 @@
-//! Where frames land in the memory, and that nothing else changes.
+//! Placement of frames in the memory, with all other bytes unchanged.
 
 mod common;
 
 use common::{Memory, Netns, PacketSocket, Station, copy_mode, frame, interface, redirect, wait_for};
 use xsk::{Attach, Attached, Chunks, Queue, QueueConfig, Redirect, RedirectConfig};
 
-/// Bytes of `virtio_net_hdr_v1`, which a guest's buffer begins with.
+/// Bytes of `virtio_net_hdr_v1`, at the start of a guest's buffer.
 const HEADER: u64 = 12;
 
 #[test]
@@ -16,7 +16,7 @@ fn frames_land_in_odd_buffers_and_nowhere_else() {
             let mut b = Station::open("b", 0, Chunks::unaligned(2048), 1 << 20, &copy_mode());
             redirect.insert(&b.queue.rx).unwrap();
             let kernel = PacketSocket::open("a");
-            // The very first byte, odd ones, over the edges of pages, and the last that a chunk fits behind.
+            // The very first byte, odd ones, over the edges of pages, and the last one whose chunk still fits.
             let first = b.memory.region(0);
             let last = first + (1 << 20) - 2048 + 256 - HEADER;
             let buffers = [first, first + 1, first + 4095, first + 70_001, first + 8192 - 20, last + 4096];
@@ -59,7 +59,7 @@ fn headroom_limits_frames() {
             assert!(b.memory.read(0, b.memory.len()) == expected, "a dropped frame was written");
             let sent = frame(limit as usize, seed);
             kernel.send(&sent);
-            // What was dropped took no buffer.
+            // The dropped frame took no buffer.
             let (descriptor, _) = b.receive();
             assert_eq!(b.umem.frame_address(descriptor.address), buffer + HEADER);
             expected[(buffer + HEADER) as usize..][..sent.len()].copy_from_slice(&sent);
@@ -78,7 +78,7 @@ fn regions_from_several_files() {
         redirect.insert(&queue.rx).unwrap();
         let kernel = PacketSocket::open("a");
         for seed in 0..3 {
-            // The first and the last buffer of the region; their chunks reach into the one before, or the guard.
+            // The first and the last buffer of the region; their chunks reach into the region before, or the guard.
             let ends = [memory.region(seed), memory.region(seed + 1) - 1536];
             for buffer in ends {
                 let sent = frame(1524, seed);
@@ -90,7 +90,7 @@ fn regions_from_several_files() {
                 kernel.send(&sent);
                 wait_for("frame", || queue.rx.burst(1).next());
                 assert!(memory.read(0, memory.len()) == expected, "region {seed}");
-                // And it is sent from there, too.
+                // It can also be sent from there.
                 assert!(umem.sends(buffer + HEADER, 1524, false));
             }
         }

@@ -1,4 +1,4 @@
-//! What can't be had, and what the errors say.
+//! Refused requests and their errors.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn a_taken_queue() {
     Netns::with_veth(1500).run(|| {
         let config = QueueConfig { busy_wait: Duration::from_millis(50), ..copy_mode() };
         let a = Station::open("a", 0, Chunks::aligned(2048), 1 << 16, &config);
-        // By other memory, and by the same.
+        // Taken by other memory, and by the same.
         for umem in [&Memory::new(&[1 << 16]).umem(Chunks::aligned(2048)), &a.umem] {
             let start = Instant::now();
             let error = Queue::open(umem, &interface("a"), 0, &config).unwrap_err();
@@ -34,7 +34,7 @@ fn the_end_of_a_queue_is_waited_for() {
         assert!(matches!(error, Error::QueueBusy { queue: 0, .. }), "{error}");
         drop(a);
         bound.wait_released(Duration::from_secs(60)).unwrap();
-        // It is for the next one to have.
+        // The queue is free for the next socket.
         drop(Station::pool("a", 0));
         netns.ip("link del dev a");
         bound.wait_released(Duration::ZERO).unwrap();

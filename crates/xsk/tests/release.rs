@@ -1,4 +1,4 @@
-//! Releasing a queue leaves nothing behind. In a file of its own: it counts what the whole process has.
+//! Releasing a queue leaves nothing behind. In a separate file, as it counts resources of the whole process.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::fs;
 use common::{Memory, Netns, PacketSocket, copy_mode, frame, interface, redirect, wait_for};
 use xsk::{Attach, Chunks, Queue};
 
-/// Open files, and mappings of sockets' rings or of the test's memory.
+/// Returns the number of open files, and of mappings of sockets' rings or of the test's memory.
 fn held() -> (usize, usize) {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let mappings = maps.lines().filter(|line| line.contains("socket:") || line.contains("memfd:")).count();
@@ -30,7 +30,7 @@ fn opened_a_hundred_times() {
             let received = wait_for("frame", || queue.rx.burst(1).next());
             assert_eq!(memory.read(received.address, 60), frame(60, round));
             assert_eq!(held(), (before.0 + 1, before.1 + 5), "a socket, four rings and the memory");
-            // Each half is the last one to go, in turn.
+            // Each half in turn is the last one to be dropped.
             let Queue { fill, rx, tx, completion } = queue;
             let mut halves: [Box<dyn Send>; 4] = [Box::new(fill), Box::new(rx), Box::new(tx), Box::new(completion)];
             halves.rotate_left(round % 4);

@@ -13,7 +13,7 @@ fn both_directions_native_and_generic() {
         Netns::with_veth(1500).run(|| {
             let (mut a, _at_a) = receiver("a", attach);
             let (mut b, _at_b) = receiver("b", attach);
-            // A station's first chunks receive, one behind them sends.
+            // A station's first chunks receive, and one behind them sends.
             let out = Memory::GUARD as u64 + 40 * 2048;
             a.fill_pool(32);
             b.fill_pool(32);
@@ -47,7 +47,7 @@ fn rings_wrap_in_order() {
         assert_eq!(b.queue.fill.room(), 0);
         let mut received = 0;
         for round in 0..1000 {
-            // As many as the receive ring holds.
+            // At most as many as the receive ring holds.
             let frames: Vec<_> = (0..1 + round % 4).map(|n| frame(60 + (round * 7 + n) % 1400, round + n)).collect();
             let descriptors = frames.iter().enumerate().map(|(n, frame)| {
                 let address = (Memory::GUARD + n * 2048 + round % 100) as u64;
@@ -84,7 +84,7 @@ fn one_wake_up_sends_a_budget() {
         let mut a = Station::open("a", 0, Chunks::unaligned(2048), 8192, &config);
         let budget = a.queue.bound().tx_budget;
         assert!(budget == 100 || budget == QueueConfig::LEAST_BUDGET);
-        // All from the same bytes: nothing forbids that.
+        // All from the same bytes, which is allowed.
         let address = Memory::GUARD as u64 + 1;
         a.memory.write(address, &frame(60, 0));
         a.queue.tx.push(&[Descriptor::new(address, 60); 150]);
@@ -129,7 +129,7 @@ fn interfaces_go_down_and_away() {
         assert!(send(&mut a).is_err());
         assert_eq!(a.queue.rx.burst(9).len(), 0);
         assert!(a.queue.monitor().statistics().unwrap().is_ok());
-        // Another interface of that name is another interface.
+        // Another interface of the same name is a different interface.
         netns.ip("link add name a type veth peer name b");
         netns.ip("link set dev a up");
         let again = Station::pool("a", 0);
@@ -165,9 +165,9 @@ fn drops_are_counted_by_reason() {
         for n in 0..3 {
             kernel.send(&frame(1001, n));
         }
-        // Those that found the fill ring empty are also counted here.
+        // Frames that found the fill ring empty are also counted here.
         counted(&b, "frames that are too long", |s| s.rx_dropped - s.fill_ring_empty);
-        // A frame of no bytes.
+        // An empty frame.
         b.queue.tx.push(&[Descriptor::new(0, 0); 3]);
         wait_for("end of sending", || {
             b.queue.tx.wake().unwrap();

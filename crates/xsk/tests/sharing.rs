@@ -1,4 +1,4 @@
-//! One memory for several queues, and halves that go their own ways.
+//! One memory for several queues, and halves on separate threads.
 
 mod common;
 
@@ -51,7 +51,7 @@ fn the_first_of_several_queues_may_go() {
         let other = open("b", 0);
         drop(second);
         drop(other);
-        // None is left to share with: the kernel is told of the memory anew.
+        // No socket is left to share with: the memory is registered again.
         let (_again, _and_again) = (open("a", 1), open("a", 0));
     });
 }
@@ -95,7 +95,7 @@ fn halves_work_and_end_on_four_threads() {
                     wait_for("room", || (fill.push(&[chunk]) == 1).then_some(()));
                 }
             });
-            // What is received is sent back from where it lies.
+            // Received frames are sent back from where they lie.
             scope.spawn(move || {
                 for _ in 0..COUNT {
                     to_tx.send(wait_for("frame", || rx.burst(1).next())).unwrap();

@@ -1,4 +1,4 @@
-//! Which frames the program takes, and which it leaves to the kernel.
+//! Frames that the program redirects, and frames that it leaves to the kernel.
 
 mod common;
 
@@ -12,7 +12,7 @@ const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 0x99];
 const MULTICAST: [u8; 6] = [0x01, 0, 0x5e, 0, 0, 1];
 const BROADCAST: [u8; 6] = [0xff; 6];
 
-/// Sends a frame to each and says which arrived at the socket. The rest arrived at the kernel.
+/// Sends a frame to each address and returns those that arrived at the socket. The rest arrived at the kernel.
 fn taken(b: &mut Station, from: &PacketSocket, at: &PacketSocket, all: &[[u8; 6]]) -> Vec<[u8; 6]> {
     let mut taken = Vec::new();
     for &mac in all {
@@ -47,7 +47,7 @@ fn only_chosen_destinations_are_taken() {
             redirect.insert(&b.queue.rx).unwrap();
             let (from, at) = (PacketSocket::open("a"), PacketSocket::open("b"));
             assert_eq!(taken(&mut b, &from, &at, &all), [TO, BROADCAST], "{attach:?}");
-            // And it may change while attached.
+            // The choice may change while attached.
             for (choice, expected) in [
                 (choice(&[OTHER, MULTICAST], Groups::None), vec![OTHER, MULTICAST]),
                 (choice(&[TO], Groups::All), vec![TO, MULTICAST, BROADCAST]),
@@ -85,7 +85,7 @@ fn frames_without_a_socket_go_to_the_kernel() {
 fn the_program_goes_with_its_owner() {
     Netns::with_veth(1500).run(|| {
         for attach in [Attach::Native, Attach::Generic, Attach::Auto] {
-            // A second one would be refused if the first had stayed.
+            // A second program would be refused if the first had stayed.
             drop(redirect("b", attach));
         }
         let (from, at) = (PacketSocket::open("a"), PacketSocket::open("b"));

@@ -1,24 +1,24 @@
-//! How much one call may do for a guest, in descriptors: frames alone say nothing, as one may lie in a thousand pieces.
+//! The work that one call may do for a guest, in descriptors: a frame count is no bound, as one frame may span a thousand.
 //!
-//! A queue that has spent its budget waits for its next turn. The last chain or frame may overdraw it, so that anything
-//! legal passes by itself, however long: a call costs no more than the budget and [`crate::MAX_CHAIN`] on top.
+//! A queue that has spent its budget waits for its next turn. The last chain or frame may overdraw the budget, so that
+//! any legal one passes alone, however long: a call costs at most the budget plus [`crate::MAX_CHAIN`].
 
 use crate::frame::MAX_BURST;
 use std::cell::Cell;
 
-/// Descriptors for one call: eight for every frame of a burst. Drivers use one or two, and four for a jumbo frame.
+/// Descriptors per call: eight per frame of a burst. Drivers use one or two, and four for a jumbo frame.
 pub(super) const DESCRIPTORS: u32 = 8 * MAX_BURST as u32;
 
-/// Frames up to this length, in bytes, cost no more than any burst may.
+/// Longest usual frame, in bytes: a full burst of these stays within the byte limit.
 pub(super) const USUAL_FRAME: u32 = 2048;
 
-/// Bytes that are received by one call. The last frame may overdraw them.
+/// Bytes received per call. The last frame may overdraw the limit.
 pub(super) const BYTES: u64 = MAX_BURST as u64 * USUAL_FRAME as u64;
 
-/// A buffer with so many bytes of a frame in it costs nothing but the copy, which is the sender's affair.
+/// Bytes per buffer from which a buffer costs nothing but the copy, which the sender's budget bounds.
 const FULL_BUFFER: u32 = 1024;
 
-/// What is left for a call.
+/// The remaining budget of a call.
 pub(super) struct Budget(Cell<u32>);
 
 impl Budget {
@@ -26,30 +26,30 @@ impl Budget {
         Budget(Cell::new(DESCRIPTORS))
     }
 
-    /// A new call begins.
+    /// Resets the budget for a new call.
     #[inline(always)]
     pub(super) fn renew(&self) {
         self.0.set(DESCRIPTORS);
     }
 
-    /// Takes `descriptors` from it.
+    /// Charges `descriptors` to the budget.
     pub(super) fn spend(&self, descriptors: u32) {
         self.0.set(self.0.get().saturating_sub(descriptors));
     }
 
-    /// Nothing is left.
+    /// Reports whether nothing is left.
     #[inline(always)]
     pub(super) fn is_spent(&self) -> bool {
         self.0.get() == 0
     }
 
-    /// There is something left after `descriptors` more.
+    /// Reports whether something is left after `descriptors` more.
     pub(super) fn allows(&self, descriptors: u32) -> bool {
         descriptors < self.0.get()
     }
 }
 
-/// Cost of a frame of `bytes` that goes into so many buffers.
+/// Returns the cost of a frame of `bytes` that fills this many buffers.
 pub(super) fn cost(buffers: u32, bytes: u64) -> u32 {
     buffers.saturating_sub((bytes / u64::from(FULL_BUFFER)) as u32)
 }

@@ -1,4 +1,4 @@
-//! Descriptor chains of more than one buffer: the uncommon case, walked with every step checked.
+//! Descriptor chains of several buffers: the uncommon case, walked with every step checked.
 
 use super::DropCounts;
 use crate::MAX_CHAIN;
@@ -11,14 +11,14 @@ use crate::ordering::get;
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 
-/// A run of guest bytes that was checked to be mapped.
+/// A run of guest bytes that is known to be mapped.
 #[derive(Clone, Copy)]
 pub(super) struct Buffer {
     pub(super) ptr: *mut u8,
     pub(super) len: u32,
 }
 
-/// What a chain's buffers are for.
+/// Direction of a chain's buffers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -26,7 +26,7 @@ pub(super) enum Access {
 }
 
 impl Access {
-    /// A descriptor with these flags is for this.
+    /// Reports whether a descriptor with these flags has this direction.
     #[inline(always)]
     pub(super) fn allows(self, flags: u16) -> bool {
         (flags & F_WRITE != 0) == (self == Access::Write)
@@ -36,9 +36,9 @@ impl Access {
 /// The buffers of one chain, collected in order.
 pub(super) struct Chain {
     pub(super) buffers: Vec<Buffer>,
-    /// Descriptors that were read, those without a byte and bad ones included.
+    /// Descriptors read, including empty and bad ones.
     pub(super) descriptors: u32,
-    /// All of them are mapped and have the right direction.
+    /// All buffers are mapped and have the right direction.
     pub(super) good: bool,
 }
 
@@ -47,7 +47,7 @@ impl Chain {
         Chain { buffers: Vec::with_capacity(MAX_CHAIN.into()), descriptors: 0, good: true }
     }
 
-    /// Length of all buffers together.
+    /// Returns the total length of all buffers.
     pub(super) fn len(&self) -> u64 {
         self.buffers.iter().map(|b| u64::from(b.len)).sum()
     }
@@ -111,8 +111,8 @@ impl Chain {
         Err(Fatal::LongChain { size: longest })
     }
 
-    /// Walks a packed chain whose first descriptor, at `slot`, holds `addr` and `tail` (virtio 1.2 §2.8.6, §2.8.7);
-    /// returns the buffer id, which is in its last descriptor, and how many slots it takes.
+    /// Walks a packed chain whose first descriptor, at `slot`, holds `addr` and `tail` (virtio 1.2 §2.8.6, §2.8.7).
+    /// Returns the buffer id from its last descriptor and the number of slots that it takes.
     #[cold]
     pub(super) fn packed(
         &mut self,
@@ -157,7 +157,7 @@ impl Chain {
     }
 }
 
-/// A table of descriptors in guest memory: the queue's own, or an indirect one.
+/// A table of descriptors in guest memory: the queue's own or an indirect one.
 struct Table {
     base: *mut u8,
     size: u16,
@@ -167,7 +167,7 @@ impl Table {
     fn indirect(memory: &Memory, addr: u64, len: u32) -> Result<Table, Fatal> {
         let size = len / DESC as u32;
         let fits = len.is_multiple_of(DESC as u32) && (1..=u32::from(MAX_CHAIN)).contains(&size);
-        // The split table is aligned by its driver as it likes (§2.7.5.3 asks for nothing); ours are read as words.
+        // Drivers may align a table as they like (§2.7.5.3 requires nothing); we read words, so we require 8 bytes.
         let base = memory.translate(addr, len.into()).filter(|p| fits && p.addr().get().is_multiple_of(8));
         Ok(Table { base: base.ok_or(Fatal::BadIndirect)?.as_ptr(), size: size as u16 })
     }
@@ -183,8 +183,8 @@ impl Table {
 }
 
 impl Chain {
-    /// Adds the chain to `burst` as a frame, without the virtio header at its front, or drops it and counts why.
-    /// Returns false if it has to wait for another burst because this one has no room for its segments.
+    /// Adds the chain to `burst` as a frame, without the virtio header at its front, or drops it and counts the reason.
+    /// Returns false if the burst has no room for its segments, so that the chain has to wait for another burst.
     pub(super) fn push_frame(&self, burst: &mut Burst<'_, '_>, dropped: &Cell<DropCounts>) -> bool {
         let len = self.len();
         let reason = if !self.good {
@@ -204,15 +204,15 @@ impl Chain {
         burst.push_segments(self.buffers.iter().filter_map(|b| {
             let skip = header.min(b.len);
             header -= skip;
-            // SAFETY: `skip` is no more than the buffer's length, and the buffer was checked to be mapped by a memory
-            // that the queue holds, which the burst borrows.
+            // SAFETY: `skip` is at most the buffer's length, and the buffer was checked to be mapped by a memory that
+            // the queue holds, which the burst borrows.
             (skip < b.len).then(|| unsafe { Segment::new(b.ptr.add(skip as usize), b.len - skip) })
         }))
     }
 }
 
-/// Adds the frame in one run of bytes at `addr`, a virtio header included, to `burst`; false if it is none that can be
-/// carried. A chain that can be kept has a `place` in the burst, and an id.
+/// Adds the frame in one run of bytes at `addr`, which starts with a virtio header, to `burst`; returns false if it
+/// cannot be carried. A chain that can be kept has a `place` in the burst, and an id.
 pub(super) fn push_long<'q>(
     memory: &'q Memory,
     burst: &mut Burst<'_, 'q>,

@@ -1,4 +1,4 @@
-//! Delivery of frames into posted buffers: the same for both ring formats but for how buffers are found and returned.
+//! Delivery of frames into posted buffers: common to both ring formats except for finding and returning buffers.
 
 use super::DropCounts;
 use super::budget::{Budget, cost};
@@ -11,39 +11,39 @@ use crate::frame::{Burst, Frame, Frames, MAX_FRAME, MIN_FRAME, Segment};
 use crate::layout::NET_HEADER;
 use std::cell::Cell;
 
-/// Buffers read and prefetched ahead of the frames that will fill them. Measured: +40 to 58 % when the cores are far
-/// from each other, 5 to 12 % when near.
+/// Number of buffers read and prefetched before frames fill them. Measured: +40 to 58 % when the cores are far from
+/// each other, 5 to 12 % when near.
 const LOOK_AHEAD: u32 = 64;
 
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// What became of some frames.
+/// Result of delivering some frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
     /// Frames delivered.
     pub frames: u32,
-    /// Their bytes.
+    /// Bytes of the delivered frames.
     pub bytes: u64,
     /// Frames dropped because the guest had posted too few buffers.
     pub no_buffers: u32,
-    /// Frames dropped because they are longer than the guest's buffers, without mergeable buffers.
+    /// Frames dropped because no number of the guest's buffers holds them: longer than one buffer if those are not mergeable.
     pub too_long: u32,
-    /// Frames dropped because the guest's buffers are in so many pieces that one call has no time for them.
+    /// Frames dropped because the guest's buffers are too fragmented for the budget of one call.
     pub over_budget: u32,
 }
 
-/// What differs between the ring formats on a receive queue.
+/// Operations on a receive queue that differ between the ring formats.
 pub(super) trait Ring {
-    /// The state of the used side.
+    /// State of the used side.
     type Used;
     fn used(&self) -> &Self::Used;
-    /// Reads buffers that the guest posted until `wanted` of them are at hand, or there are no more, or `budget` is spent.
-    /// `fetch` asks for their first lines, to be written here.
+    /// Reads posted buffers until `wanted` of them are at hand, none are left, or `budget` is spent. `fetch` prefetches
+    /// their first cache lines for writing.
     fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal>;
-    /// Returns the chain that ends with `last`, with `written` bytes in it.
+    /// Returns the chain that ends with `last`, with `written` bytes in it, to the guest.
     fn put_used(&self, last: Posted, written: u32);
-    /// Makes all that was returned visible at once.
+    /// Publishes all returned chains at once.
     fn publish(&self);
 }
 
@@ -51,36 +51,36 @@ pub(super) trait Ring {
 pub struct Receiveq<R> {
     ring: R,
     posted: PostedQueue,
-    /// What is left for the present call: of descriptors to be read, and of buffers to be filled or given back.
+    /// Budgets left for the present call: for reading descriptors, and for filling or returning buffers.
     reading: Budget,
     filling: Budget,
     copier: Copier,
     mergeable: bool,
     size: u16,
     dropped: Cell<DropCounts>,
-    /// Names this queue on the loans that it makes.
+    /// Identifies this queue on its loans.
     lender: u64,
-    /// Buffers have left the queue in another order than they were posted in.
+    /// Buffers have left the queue in another order than they were posted.
     has_lent: Cell<bool>,
     filled: Filled,
 }
 
-// SAFETY: the pointers in `posted` are into memory that the ring keeps mapped; any thread may use them.
+// SAFETY: the pointers in `posted` point into memory that the ring keeps mapped; any thread may use them.
 unsafe impl<R: Send> Send for Receiveq<R> {}
 
-/// What a frame finds at the front of the posted buffers.
+/// Result of looking for a frame's buffers at the front of the posted ones.
 enum Room {
-    /// So many buffers, in so many chains, take it.
+    /// The frame fits into these buffers, in these chains.
     Fits { buffers: u32, chains: u16 },
-    /// There are not enough.
+    /// There are too few buffers.
     TooFew,
-    /// No number of them would do.
+    /// No number of buffers would do.
     Never,
-    /// There may be enough, but they are in too many pieces for this call.
+    /// There may be enough buffers, but in too many pieces for this call.
     OverBudget,
 }
 
-#[allow(private_bounds)] // The formats are ours to know.
+#[allow(private_bounds)] // The ring formats are private.
 impl<R: Ring> Receiveq<R> {
     pub(super) fn new(ring: R, config: &QueueConfig) -> Self {
         Receiveq {
@@ -115,7 +115,7 @@ impl<R: Ring> Receiveq<R> {
         if self.filled.is_empty() { self.deliver::<false>(frames) } else { self.deliver::<true>(frames) }
     }
 
-    /// `LENT`: some of the frames may lie in buffers of this queue.
+    /// Delivers `frames`. With `LENT`, some of them may lie in buffers of this queue.
     #[inline(always)]
     fn deliver<const LENT: bool>(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
         let mut done = Delivered::default();
@@ -160,9 +160,9 @@ impl<R: Ring> Receiveq<R> {
                     done.bytes += u64::from(frame.len);
                 }
                 Room::Never => done.too_long += 1,
-                // Those behind it may be simple.
+                // Later frames may take the fast path.
                 Room::OverBudget => done.over_budget += 1,
-                // Those behind it may lie where they belong.
+                // Later frames may already lie in their buffers.
                 Room::TooFew if LENT => done.no_buffers += 1,
                 Room::TooFew => {
                     done.no_buffers = wanted - i as u32;
@@ -171,11 +171,11 @@ impl<R: Ring> Receiveq<R> {
             }
         }
         if LENT {
-            // Others may still have to copy from these buffers: they are the guest's again by `Receiveq::settle`.
+            // Other ports may still have to copy from these buffers: `Receiveq::settle` publishes them to the guest.
             return Ok(done);
         }
         self.ring.publish();
-        // Only after a burst: looking ahead while idle would steal cache lines from a guest that is posting.
+        // Only after a burst: reading ahead while idle would steal cache lines from a guest that is posting.
         self.ring.look_ahead(&self.posted, LOOK_AHEAD, !self.has_lent.get(), &self.reading)?;
         Ok(done)
     }
@@ -217,8 +217,8 @@ impl<R: Ring> Receiveq<R> {
         if loan.lender != self.lender || !fits {
             return Some(loan);
         }
-        // SAFETY: this queue lent the buffer after it was checked to be mapped for its length, by a memory that the
-        // queue holds; the frame ends within it, and begins there, even if it has no byte.
+        // SAFETY: this queue lent the buffer after checking that it is mapped for its length, by a memory that the
+        // queue holds; the frame starts and ends within it, even if `len` is zero.
         let rest = unsafe { Segment::new(loan.buffer.ptr.add(at as usize), len) };
         match head {
             None => burst.push(rest),
@@ -250,8 +250,8 @@ impl<R: Ring> Receiveq<R> {
         }
     }
 
-    /// A queue that has lent buffers returned them in another order than they came: what it still has would be lost on
-    /// a successor, which goes on where the used ring ends. So it goes back now, without a frame in it.
+    /// Returns all unused buffers, empty, if the queue has lent any. Lending returns buffers out of order, and a
+    /// successor resumes where the used ring ends, so it would lose those still held here.
     pub(super) fn close(&self) {
         if !self.has_lent.get() {
             return;
@@ -266,7 +266,7 @@ impl<R: Ring> Receiveq<R> {
         self.ring.publish();
     }
 
-    /// Delivers a frame that does not simply fit from one run of bytes into one.
+    /// Delivers a frame that does not fit from one run of bytes into one buffer.
     #[cold]
     fn scatter(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Result<Room, Fatal> {
         let need = frame.len + NET_HEADER;
@@ -303,8 +303,8 @@ impl<R: Ring> Receiveq<R> {
         Ok(room)
     }
 
-    /// Finds the buffers for `need` bytes, reading more of them if need be. Chains at the front that can't carry even
-    /// a header are given back first. All of that is paid for from the budget.
+    /// Finds the buffers for `need` bytes, reading more of them if needed. First returns chains at the front that
+    /// cannot hold even a header. The budget pays for all of it.
     fn find_room(&self, need: u32) -> Result<Room, Fatal> {
         if self.filling.is_spent() {
             return Ok(Room::OverBudget);
@@ -312,7 +312,7 @@ impl<R: Ring> Receiveq<R> {
         let (mut buffers, mut chains, mut bytes) = (0, 0, 0u64);
         let room = loop {
             if buffers == self.posted.len() {
-                // One chain at least for every step, so this ends: a queue has no more chains than its size.
+                // Each step reads at least one chain, so this ends: a queue has no more chains than its size.
                 self.posted.make_room();
                 self.ring.look_ahead(&self.posted, buffers + 1, false, &self.reading)?;
                 if buffers == self.posted.len() {
@@ -327,7 +327,7 @@ impl<R: Ring> Receiveq<R> {
             }
             if buffer.len == 0 || (chains == 0 && bytes < u64::from(NET_HEADER)) {
                 if chains > 0 {
-                    // In the middle of a frame: it has to wait for its turn at the front, and this frame ends.
+                    // In the middle of a frame: this chain waits until it is at the front, and this frame ends.
                     break Room::TooFew;
                 }
                 let reason = if buffer.len == 0 { Dropped::BadBuffer } else { Dropped::Short };
@@ -357,24 +357,24 @@ impl<R: Ring> Receiveq<R> {
     }
 }
 
-/// A chain of this one buffer, with room for so many bytes.
+/// Reports whether the buffer is a whole chain with at least `room` bytes.
 #[inline(always)]
 fn fits(buffer: Posted, room: u32) -> bool {
     buffer.is_last() && buffer.len >= room
 }
 
-/// Writes a `virtio_net_hdr` that says: whole, no offloads, in `chains` buffers.
+/// Writes a `virtio_net_hdr` for a complete frame without offloads in `chains` buffers.
 ///
-/// Where the header ends a cache line, as with DPDK's packet buffers, that line is dirtied only if it does not say so
-/// already: guests leave it as we wrote it. Where it shares its line with the frame, that line is written anyway, and
-/// looking first would only wait for it. Measured: 62 against 57 cycles a frame of 64 bytes.
+/// If the header ends a cache line, as with DPDK's packet buffers, that line is dirtied only if it holds something
+/// else: guests leave the header as we wrote it. If the header shares its line with the frame, that line is written
+/// anyway, and reading it first would only stall. Measured: 62 against 57 cycles a frame of 64 bytes.
 ///
 /// # Safety
 /// `ptr` must be writable for [`NET_HEADER`] bytes.
 #[inline(always)]
 unsafe fn write_header(ptr: *mut u8, chains: u16) {
     let tail = u32::from(chains) << 16;
-    // SAFETY: 8 + 4 bytes, as the caller promises; guests may race with us for their own bytes.
+    // SAFETY: 8 + 4 bytes, as the caller guarantees; the guest may race with us for its own bytes.
     unsafe {
         let (head_at, tail_at) = (ptr.cast::<u64>(), ptr.add(8).cast::<u32>());
         if !(ptr.addr() + NET_HEADER as usize).is_multiple_of(LINE) {

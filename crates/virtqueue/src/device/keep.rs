@@ -1,11 +1,11 @@
-//! Chains that stay out when the burst that they came in ends: a frame is sent from where it lies in the guest's memory,
-//! and its chain goes back to the guest when whoever sends it is done.
+//! Chains kept beyond the end of their burst: the frame is sent from where it lies in guest memory, and the chain
+//! returns to the guest when the sender is done.
 
 use super::lend;
 use crate::frame::MAX_BURST;
 use std::cell::Cell;
 
-/// What a transmit queue knows of the chains that it has.
+/// A transmit queue's record of the chains that it has taken.
 pub(super) struct Kept {
     lender: u64,
     /// Id and slots of every chain of the present burst.
@@ -14,14 +14,14 @@ pub(super) struct Kept {
     /// Slots of the chain with this id while it is kept, else zero.
     slots: Box<[Cell<u16>]>,
     out: Cell<u16>,
-    /// Kept chains that came back and are not returned yet, with their slots: no more than the ring has slots, as a chain
-    /// that was not returned can't be offered again.
+    /// Released chains that are not yet returned to the guest, with their slots. They never exceed the ring's slots, as
+    /// the guest cannot offer a chain again before it is returned.
     back: Box<[Cell<(u16, u16)>]>,
     back_count: Cell<usize>,
 }
 
 impl Kept {
-    /// For a queue of `size` descriptors.
+    /// Creates the record of a queue of `size` descriptors.
     pub(super) fn new(size: u16) -> Kept {
         Kept {
             lender: lend::lender(),
@@ -34,27 +34,27 @@ impl Kept {
         }
     }
 
-    /// Names the queue on the frames whose chains can be kept.
+    /// Returns the name of the queue on frames whose chains can be kept.
     #[inline(always)]
     pub(super) fn lender(&self) -> u64 {
         self.lender
     }
 
-    /// Notes the chain at `place` of the burst.
+    /// Records the chain at `place` of the burst.
     #[inline(always)]
     pub(super) fn take(&self, place: usize, id: u16, slots: u16) {
         self.taken[place].set((id, slots));
         self.count.set(place + 1);
     }
 
-    /// Chains that are kept at present.
+    /// Returns the number of chains kept at present.
     #[inline(always)]
     pub(super) fn out(&self) -> u16 {
         self.out.get()
     }
 
-    /// Keeps the chains of the burst at these places. One whose id is kept already goes back at once: a guest that has
-    /// two chains of one id can't tell them apart, and neither can we.
+    /// Keeps the chains at these places of the burst. One whose id is already kept returns at once: neither the guest
+    /// nor we could tell two chains of the same id apart.
     #[inline(always)]
     pub(super) fn keep(&self, mut places: u32) {
         while places != 0 {
@@ -69,7 +69,7 @@ impl Kept {
         }
     }
 
-    /// A kept chain is not needed any more. It goes back with the next burst. One that is not kept is left alone.
+    /// Releases a kept chain, which returns to the guest with the next burst. Ignores an id that is not kept.
     #[inline(always)]
     pub(super) fn release(&self, id: u16) {
         let Some(kept) = self.slots.get(usize::from(id)).filter(|kept| kept.get() != 0) else { return };
@@ -80,7 +80,7 @@ impl Kept {
         }
     }
 
-    /// Returns what is not kept, with the slots that it takes.
+    /// Passes every chain that is not kept to `put`, with its slots.
     #[inline(always)]
     pub(super) fn give_back(&self, mut put: impl FnMut(u16, u16)) {
         let back = &self.back[..self.back_count.take()];
@@ -108,15 +108,15 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        /// A burst with chains of these ids, those of these places of which are kept.
+        /// A burst with chains of these ids; the bit mask tells which places are kept.
         Burst(Vec<u16>, u32),
-        /// These ids are released, whether they are kept or not, and however often.
+        /// Releases of these ids, kept or not, possibly repeated.
         Release(Vec<u16>),
         GiveBack,
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        // Ids of a packed ring are the guest's to choose.
+        // The guest chooses the ids of a packed ring.
         let ids = || prop::collection::vec(0..SIZE + 2, 0..usize::from(SIZE));
         prop_oneof![
             (ids(), any::<u32>()).prop_map(|(ids, places)| Step::Burst(ids, places)),
@@ -128,11 +128,11 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 500 }, failure_persistence: None, ..Default::default() })]
 
-        /// Every chain goes back once, and no sooner than whoever keeps it lets go of it.
+        /// Every chain is returned once, and not before the sender has released it.
         #[test]
         fn chains_go_back_once(steps in prop::collection::vec(step(), 1..if cfg!(miri) { 15 } else { 60 })) {
             let kept = Kept::new(SIZE);
-            // Chains by their slots, which are made to tell them apart, as a ring has no more than its size.
+            // Each chain has a distinct number of slots to identify it; the ring holds at most its size.
             let (mut number, mut held, mut due, mut seen) = (0, HashMap::new(), Vec::new(), Vec::new());
             for step in steps {
                 match step {

@@ -1,7 +1,7 @@
-//! Buffers that a guest posted, filled by somebody else: the idea of receive queue mapping.
+//! Posted guest buffers that a NIC or another process fills: the idea of receive queue mapping.
 //!
-//! A [`Loan`] leaves the queue, is filled by a NIC or another process, and comes back as a frame of a burst. If that
-//! frame is then sent to the same guest, it is where it belongs already, and delivery is a header and a used entry.
+//! A [`Loan`] leaves the queue, is filled, and comes back as a frame of a burst. If that frame is then sent to the same
+//! guest, it already lies in the right buffer, and delivery takes only a header and a used entry.
 
 use super::place::{self, Placements};
 use super::posted::Posted;
@@ -10,48 +10,48 @@ use crate::layout::NET_HEADER;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A buffer on loan. It must go back to the queue that lent it; to any other it is of no use.
+/// A buffer on loan. It must return to the queue that lent it; other queues refuse it.
 #[derive(Debug)]
 pub struct Loan {
     pub(super) buffer: Posted,
     pub(super) lender: u64,
 }
 
-// SAFETY: a `Loan` only names memory; whoever fills it has its own mapping, and only the lender follows the pointer.
+// SAFETY: a `Loan` only names memory; the filler has its own mapping, and only the lender follows the pointer.
 unsafe impl Send for Loan {}
 
 impl Loan {
-    /// Where the virtio header begins, in our address space.
+    /// Returns the address of the virtio header in our address space.
     pub fn addr(&self) -> u64 {
         self.buffer.ptr.addr() as u64
     }
 
-    /// Bytes of the buffer, room for the virtio header included.
+    /// Returns the length of the buffer in bytes, including room for the virtio header.
     #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> u32 {
         self.buffer.len
     }
 }
 
-/// Where a frame was written that came into a loan.
+/// Location of a frame that was written into a loan.
 #[derive(Clone, Copy, Debug)]
 pub struct Landing<'a> {
-    /// Its first bytes, if they were written somewhere else.
+    /// First bytes of the frame, if they were written elsewhere.
     pub head: Option<Segment<'a>>,
-    /// The rest: from which offset of the loan on, and how many bytes.
+    /// Offset in the loan of the rest of the frame.
     pub at: u32,
-    /// See above.
+    /// Length of that rest in bytes.
     pub len: u32,
 }
 
 impl Landing<'_> {
-    /// `len` bytes right behind the virtio header, where a guest wants them.
+    /// Returns a landing of `len` bytes right behind the virtio header, where the guest expects them.
     pub fn whole(len: u32) -> Self {
         Landing { head: None, at: NET_HEADER, len }
     }
 }
 
-/// A name for a queue that no other queue of this process ever has.
+/// Returns a queue name that is unique in this process.
 pub(super) fn lender() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -61,15 +61,15 @@ pub(super) fn lender() -> u64 {
 pub(super) struct Filled {
     entries: [Cell<Option<Posted>>; MAX_BURST],
     count: Cell<usize>,
-    /// Where the next frame is expected: bursts keep their order.
+    /// Index at which the next frame is expected: bursts keep their order.
     next: Cell<usize>,
     placements: Placements,
 }
 
-/// A buffer that a frame was found in.
+/// A filled buffer that holds a given frame.
 pub(super) struct Claimed {
     pub(super) buffer: Posted,
-    /// The frame is where it belongs. If not, it will be when the burst ends, and the header is to be written then.
+    /// The frame is at its final offset. If not, it is moved and its header written when the burst ends.
     pub(super) in_place: bool,
 }
 
@@ -83,13 +83,13 @@ impl Filled {
         }
     }
 
-    /// There are none.
+    /// Reports whether there are none.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.count.get() == 0
     }
 
-    /// Adds one, for a frame that the burst had room for; there is room for a burst, and all of it is taken out before the next.
+    /// Adds the buffer of a frame that the burst had room for. There is room for a full burst, and the next burst starts empty.
     #[inline(always)]
     pub(super) fn push(&self, buffer: Posted) {
         let at = self.count.get();
@@ -97,7 +97,7 @@ impl Filled {
         self.count.set(at + 1);
     }
 
-    /// Takes the buffer that `frame` lies in, if it is one of these and all of the frame can be.
+    /// Takes the buffer that `frame` lies in, if it is one of these and has room for the whole frame.
     #[inline(always)]
     pub(super) fn claim(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Option<Claimed> {
         let body = place::body(frames, frame)?;
@@ -119,13 +119,13 @@ impl Filled {
         None
     }
 
-    /// Puts claimed frames where they belong, and hands each buffer whose frame was not to `finish`.
+    /// Moves claimed frames to their final offset, and calls `finish` for each buffer whose frame was moved.
     #[inline(always)]
     pub(super) fn place(&self, finish: impl FnMut(*mut u8)) {
         self.placements.settle(finish);
     }
 
-    /// Takes one that nobody claimed; none are left in the end.
+    /// Takes an unclaimed buffer. When it returns `None`, no entries are left.
     pub(super) fn pop(&self) -> Option<Posted> {
         while let Some(at) = self.count.get().checked_sub(1) {
             self.count.set(at);

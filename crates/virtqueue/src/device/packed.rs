@@ -18,26 +18,26 @@ use crate::position::Position;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// The used side, and what both queues of a pair need of the ring.
+/// The used side, and the ring state common to both queues of a pair.
 pub(super) struct Used {
     pub(super) areas: Areas,
     in_order: bool,
     /// Next descriptor that the guest will make available.
     avail: Cell<Position>,
-    /// Next descriptor to be written as used; published up to `published`.
+    /// Next descriptor to be written as used; those before `published` are published.
     next: Cell<Position>,
     published: Cell<Position>,
-    /// First descriptor of what was written since the last publish. It goes last: until then the guest sees nothing.
+    /// First descriptor written since the last publish. It is written last: until then the guest sees none of them.
     first: Cell<Option<(u16, u64)>>,
-    /// Place up to which the guest was asked whether it wants a notification.
+    /// Position at the last query whether the guest wants a notification.
     notified: Cell<Position>,
 }
 
 impl Used {
     fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Used, SetupError> {
         let areas = Areas::new(memory, config)?;
-        // Everything taken is returned before a queue stops, so both sides go on at the same place. If we were killed
-        // in between, the used side is the older one, and what was taken and not returned is taken again.
+        // Everything taken is returned before a queue stops, so both sides resume at the same position. If we were
+        // killed in between, the used side is behind, and chains taken but not returned are taken again.
         let avail = Position::from_bits(config.base as u16);
         let used = Position::from_bits((config.base >> 16) as u16);
         // A frontend that only knows split rings sends no used half.
@@ -56,15 +56,15 @@ impl Used {
         })
     }
 
-    /// The descriptor at `at` if the guest made it available.
+    /// Returns the descriptor at `at` if the guest made it available.
     #[inline(always)]
     fn available(&self, at: Position) -> Option<(u64, Tail)> {
         let tail = Tail(consume(self.areas.tail(at.slot)));
         packed_is_available(tail.packed_flags(), at.wrap).then(|| (get(self.areas.addr(at.slot)), tail))
     }
 
-    /// Slots that the guest may have made available: all of the ring but those that were taken and are not published as used.
-    /// What it offers again before it was told that it may is no part of this call.
+    /// Returns the number of slots that the guest may have made available: the whole ring except slots taken and not
+    /// yet published as used. A slot offered again before it was published is left for a later call.
     #[inline(always)]
     fn room(&self) -> u16 {
         self.areas.size - self.published.get().distance(self.avail.get(), self.areas.size)
@@ -123,17 +123,17 @@ impl Used {
 /// A guest's transmit queue.
 pub struct Transmitq {
     pub(super) used: Used,
-    /// Id and slots of every chain taken; with IN_ORDER one entry for all of them.
+    /// Id and slots of every chain taken; with IN_ORDER the last one stands for all of them when they are returned.
     taken: [Cell<(u16, u16)>; MAX_BURST],
     count: Cell<usize>,
-    /// Chains that somebody keeps, if they may.
+    /// Chains kept by a sender, if keeping is allowed.
     kept: Option<Kept>,
     chain: RefCell<Chain>,
     dropped: Cell<DropCounts>,
     cut_short: Cell<u64>,
 }
 
-// SAFETY: the pointers in it are into memory that `used.areas` keeps mapped; any thread may use them.
+// SAFETY: the pointers in it point into memory that `used.areas` keeps mapped; any thread may use them.
 unsafe impl Send for Transmitq {}
 
 impl Transmitq {
@@ -179,14 +179,14 @@ impl Transmitq {
         }
     }
 
-    /// Compiled for both cases: whether chains can be kept is not asked of every frame.
+    /// Receives a burst. Compiled once with and once without keeping, to avoid a check for every frame.
     #[inline(always)]
     fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&Kept>) -> Result<usize, Fatal> {
         let used = &self.used;
         let size = used.areas.size;
         let memory = &*used.areas.memory;
         let mut at = used.avail.get();
-        // A guest that writes flags while we read could otherwise send us round the ring.
+        // A guest that writes flags while we read could otherwise send us round the ring again.
         let mut slots_left = used.room();
         let budget = Budget::new();
         let mut taken = 0;
@@ -234,8 +234,8 @@ impl Transmitq {
         Ok(taken)
     }
 
-    /// Takes a long frame, a chain of several buffers, or one that must be dropped; none if the burst has no room for it.
-    /// A chain that can be kept has a `place` in the burst, and an id. Returns its id and the slots that it takes.
+    /// Takes a long frame, a chain of several buffers, or one that must be dropped. Returns its id and the slots that it takes,
+    /// or none if the burst has no room for it. A chain that can be kept has a `place` in the burst, and an id.
     #[cold]
     fn receive_unusual<'q>(
         &'q self,
@@ -255,8 +255,7 @@ impl Transmitq {
         Ok(chain.push_frame(burst, &self.dropped).then_some(taken))
     }
 
-    /// The chain at `at` is the last for this call. Returns how much of the slots that are left is for it, and counts that
-    /// others wait.
+    /// Ends the call after the chain at `at`, and counts if others wait. Returns the slots left for this call.
     fn cut_short_after(&self, at: Position, slots: u16, left: u16) -> u16 {
         if slots < left && self.used.available(at.advance(slots, self.used.areas.size)).is_some() {
             self.cut_short.set(self.cut_short.get() + 1);
@@ -272,7 +271,7 @@ impl Transmitq {
         }
         let taken = &self.taken[..self.count.take()];
         if self.used.in_order {
-            // One descriptor, where the batch starts, stands for all of it (virtio 1.2 §2.8.9).
+            // One descriptor, where the batch starts, stands for the whole batch (virtio 1.2 §2.8.9).
             if let Some(last) = taken.last() {
                 self.used.put(last.get().0, taken.iter().map(|t| t.get().1).sum(), 0, 0);
             }
@@ -339,7 +338,7 @@ impl Ring for Available {
             let simple = tail.packed_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == F_WRITE;
             let slots = if simple && let Some(ptr) = memory.translate(addr, tail.len().into()) {
                 if fetch {
-                    // The frame's first line: the header, if on another, hardly ever changes.
+                    // The frame's first line. The header, if on another line, hardly ever changes.
                     prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
                 }
                 posted.push(Posted { ptr: ptr.as_ptr(), len: tail.len(), id: tail.packed_id(), slots: 1 });
@@ -363,7 +362,7 @@ impl Ring for Available {
 
     #[inline(always)]
     fn put_used(&self, last: Posted, written: u32) {
-        // WRITE says that something was written (§2.8.4).
+        // WRITE tells that something was written (§2.8.4).
         self.used.put(last.id, last.slots, written, if written > 0 { F_WRITE } else { 0 });
     }
 

@@ -1,30 +1,30 @@
-//! Frames that lie in a filled buffer, but not where the guest wants them: behind the virtio header, in one piece.
+//! Frames in a filled buffer that are not where the guest expects them: behind the virtio header, in one piece.
 //!
-//! That is so when headers were taken off, or when a VLAN tag was added or removed: the bytes that changed lie somewhere
-//! else, and the rest lies too far back or too far to the front. It is put right within the buffer, and only when the
-//! burst ends: until then others may still copy the frame as it came.
+//! This happens when headers were stripped, or a VLAN tag was added or removed: the changed bytes lie elsewhere, and
+//! the rest lies at the wrong offset. The frame is moved within the buffer only when the burst ends: until then other
+//! ports may still copy the original.
 
 use super::posted::Posted;
 use crate::frame::{Frame, Frames, MAX_BURST, Segment};
 use crate::layout::NET_HEADER;
 use std::cell::Cell;
 
-/// Most bytes that a frame may have in front of the piece that lies in the buffer: two addresses and a tag.
+/// Most bytes of a frame in front of the piece in the buffer: two addresses and a tag.
 const HEAD: usize = 16;
 
-/// What has to be done to a buffer.
+/// A pending move within a buffer.
 #[derive(Clone, Copy)]
 struct Placement {
     start: *mut u8,
-    /// Where the piece lies in the buffer, and how long it is.
+    /// Offset of the piece in the buffer, and its length.
     from: u32,
     len: u32,
-    /// What comes between the virtio header and that.
+    /// Bytes between the virtio header and the piece.
     head: [u8; HEAD],
     head_len: u32,
 }
 
-/// The one piece of `frame` that can stay in a buffer: its last one, behind a few bytes at most.
+/// Returns the piece of `frame` that can stay in a buffer: its last segment, preceded by at most a few bytes.
 #[inline(always)]
 pub(super) fn body<'b>(frames: &Frames<'b>, frame: &Frame<'b>) -> Option<Segment<'b>> {
     if frame.is_contiguous() {
@@ -33,16 +33,16 @@ pub(super) fn body<'b>(frames: &Frames<'b>, frame: &Frame<'b>) -> Option<Segment
     frames.segments(frame).last().filter(|last| frame.len - last.len() <= HEAD as u32)
 }
 
-/// Where `body` lies in a buffer, if all of it does and the buffer has room for a frame of `len` bytes.
+/// Returns the offset of `body` in a buffer that holds all of it and has room for a frame of `len` bytes.
 #[inline(always)]
 pub(super) fn offset(buffer: &Posted, body: &Segment<'_>, len: u32) -> Option<u32> {
-    // What lies in front of the buffer is a huge number behind it.
+    // An address before the buffer wraps to a huge offset.
     let from = body.as_ptr().addr().wrapping_sub(buffer.ptr.addr());
     let fits = from < buffer.len as usize && body.len() <= buffer.len - from as u32 && len + NET_HEADER <= buffer.len;
     fits.then_some(from as u32)
 }
 
-/// What has to be done to the buffers of a burst.
+/// Pending moves of a burst.
 pub(super) struct Placements {
     entries: [Cell<Option<Placement>>; MAX_BURST],
     count: Cell<usize>,
@@ -53,8 +53,8 @@ impl Placements {
         Placements { entries: [const { Cell::new(None) }; MAX_BURST], count: Cell::new(0) }
     }
 
-    /// Notes that `frame` is to lie behind the header of `buffer`, which has its `body` at `from`. No more than one for each
-    /// filled buffer.
+    /// Records that `frame` must end up behind the header of `buffer`, which holds its `body` at `from`. At most once
+    /// per filled buffer.
     pub(super) fn add(
         &self,
         buffer: &Posted,
@@ -70,7 +70,7 @@ impl Placements {
         self.count.set(count + 1);
     }
 
-    /// Puts everything where it is to be, and hands each buffer to `finish`.
+    /// Makes all pending moves, and calls `finish` for each buffer.
     #[inline(always)]
     pub(super) fn settle(&self, mut finish: impl FnMut(*mut u8)) {
         for entry in &self.entries[..self.count.take()] {
@@ -87,9 +87,9 @@ impl Placement {
     fn settle(&self) {
         let (from, len, head) = (self.from as usize, self.len as usize, self.head_len as usize);
         let start = NET_HEADER as usize;
-        // SAFETY: `offset` made sure that the piece lies in the buffer, where it is, and behind the header and the head.
-        // The buffer was checked to be mapped, by a memory that the queue holds. It may be written to meanwhile, by the guest
-        // or, if that posted it twice, by whoever fills it: then nobody knows what is in it, but it is the guest's own.
+        // SAFETY: `offset` checked that the piece lies in the buffer at its old place, and fits behind the header and the head.
+        // The buffer was checked to be mapped, by a memory that the queue holds. The guest, or the filler of a buffer that the
+        // guest posted twice, may write to it meanwhile: its content is then undefined, but only that guest sees it.
         unsafe {
             if from != start + head {
                 self.start.add(from).copy_to(self.start.add(start + head), len);

@@ -1,17 +1,17 @@
-//! Buffers that a guest posted on its receive queue, read and checked ahead of the frames that will fill them.
+//! Posted receive buffers, read and checked ahead of the frames that will fill them.
 
 use super::chain::Buffer;
 use crate::config::MAX_CHAIN;
 use std::cell::Cell;
 
-/// One buffer. A chain is one or more of them, the last of which names it.
+/// One buffer. A chain is one or more of them; the last one carries its id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Posted {
     pub(super) ptr: *mut u8,
     pub(super) len: u32,
     /// Head (split) or buffer id (packed) of the chain, valid in its last buffer.
     pub(super) id: u16,
-    /// Ring slots that the chain takes, in its last buffer; zero in all others.
+    /// Ring slots of the chain in its last buffer; zero in all others.
     pub(super) slots: u16,
 }
 
@@ -22,16 +22,16 @@ impl Posted {
     }
 }
 
-/// First in, first out. It normally lives in a few cache lines; when a guest posts chains, or more buffers are wanted or
-/// come back than fit there, it takes all the room that it has.
+/// A FIFO of posted buffers. It normally occupies a few cache lines; when a guest posts chains of several buffers, or
+/// more buffers are wanted or come back than fit there, it grows to its full capacity.
 ///
-/// It never has more than that: buffers are read only while there are `most` or less, a chain at a time, and chains on loan
-/// that come back are no more than the ring has slots, as one that was not returned can't be offered again.
+/// The full capacity always suffices: buffers are read, a chain at a time, only while there are at most `most`, and the chains
+/// that come back from loans never exceed the ring's slots, as the guest cannot offer a chain again before it is returned.
 pub(super) struct PostedQueue {
     entries: Box<[Cell<Posted>]>,
     /// Entries in use, less one: a power of two, less one.
     mask: Cell<u32>,
-    /// With so many in it, there is room for any chain that does not make more of it.
+    /// Highest length at which any chain still fits that does not make the queue grow.
     most: Cell<u32>,
     /// Descriptors of the ring.
     size: u16,
@@ -39,18 +39,18 @@ pub(super) struct PostedQueue {
     tail: Cell<u32>,
 }
 
-/// Entries in use as long as chains are short.
+/// Entries in use until the queue grows.
 const SMALL: usize = 128;
 
-/// Most buffers of a chain for which [`SMALL`] has room besides a look-ahead.
+/// Entries kept free below [`SMALL`].
 const SHORT: usize = 32;
 
-/// Buffers that are read ahead at least, of however small a ring: more than a frame may lie in before the next is read, by
+/// Least number of buffers to read ahead, however small the ring: more than one frame may fill within
 /// [`super::budget`].
 const FRAME: usize = 512;
 
 impl PostedQueue {
-    /// Of a queue of `size` descriptors.
+    /// Creates the queue for a ring of `size` descriptors.
     pub(super) fn new(size: u16) -> Self {
         let none = Posted { ptr: std::ptr::null_mut(), len: 0, id: 0, slots: 0 };
         let room = Self::read_ahead(size) + usize::from(MAX_CHAIN) + usize::from(size);
@@ -64,18 +64,18 @@ impl PostedQueue {
         }
     }
 
-    /// Buffers with which more are read when all entries are in use: one chain at least of all that there can be.
+    /// Returns the length up to which another chain is read after growing: at least one buffer for each chain of the ring.
     fn read_ahead(size: u16) -> usize {
         usize::from(size).max(FRAME)
     }
 
-    /// Buffers in it.
+    /// Returns the number of buffers.
     #[inline(always)]
     pub(super) fn len(&self) -> u32 {
         self.tail.get().wrapping_sub(self.head.get())
     }
 
-    /// A chain of one still fits, and any other after [`PostedQueue::push_chain`] made room for it.
+    /// Reports whether a chain of one buffer still fits; [`PostedQueue::push_chain`] makes room for a longer one.
     #[inline(always)]
     pub(super) fn has_room(&self) -> bool {
         self.len() <= self.most.get()
@@ -86,7 +86,7 @@ impl PostedQueue {
         &self.entries[(at & self.mask.get()) as usize]
     }
 
-    /// The buffer `ahead` places from the front, which must be less than [`PostedQueue::len`].
+    /// Returns the buffer `ahead` places from the front; `ahead` must be less than [`PostedQueue::len`].
     #[inline(always)]
     pub(super) fn peek(&self, ahead: u32) -> Posted {
         self.entry(self.head.get().wrapping_add(ahead)).get()
@@ -104,7 +104,7 @@ impl PostedQueue {
         self.tail.set(tail.wrapping_add(1));
     }
 
-    /// Puts a chain of one back to the front. No more are put back than were taken.
+    /// Returns a chain of one buffer to the front. At most as many are returned as were taken.
     pub(super) fn push_front(&self, posted: Posted) {
         if self.len() > self.mask.get() {
             self.grow();
@@ -115,7 +115,7 @@ impl PostedQueue {
         self.head.set(head);
     }
 
-    /// Makes room for more, unless it has as many as are ever read.
+    /// Grows if the queue is too full to read on and has not grown yet.
     pub(super) fn make_room(&self) {
         if !self.has_room() {
             self.grow();
@@ -138,7 +138,7 @@ impl PostedQueue {
         }
     }
 
-    /// Uses all entries from now on.
+    /// Puts all entries in use.
     #[cold]
     fn grow(&self) {
         if self.mask.get() != SMALL as u32 - 1 {
@@ -163,15 +163,15 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        /// The guest's next chain is read: so many buffers, all good or not.
+        /// Reads the guest's next chain: the number of buffers, and whether all are good.
         Read(u16, bool),
-        /// Short chains, until no more are read.
+        /// Reads chains of one buffer until no more are read.
         Fill,
-        /// The chain at the front is used.
+        /// Uses the chain at the front.
         Use,
-        /// So many chains of one are taken from the front, to be lent.
+        /// Lends this many chains of one buffer from the front.
         Lend(u16),
-        /// So many of them come back.
+        /// Returns this many loans.
         GiveBack(u16),
         MakeRoom,
     }
@@ -188,12 +188,12 @@ mod tests {
         ]
     }
 
-    /// What tells a buffer from others, and whether it ends its chain.
+    /// Returns the identity of a buffer, and whether it ends its chain.
     fn known(posted: Posted) -> (usize, u16) {
         (posted.ptr.addr(), posted.slots)
     }
 
-    /// The queue, the same as a plain one, and a guest that has no more chains than slots.
+    /// The queue, a plain queue to compare with, and a guest that has no more chains than slots.
     struct Rig {
         queue: PostedQueue,
         model: VecDeque<(usize, u16)>,
@@ -258,7 +258,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 500 }, failure_persistence: None, ..Default::default() })]
 
-        /// Whatever a guest posts and whenever loans come back: first in, first out, and nothing is lost for want of room.
+        /// For any posted chains and returned loans, the queue stays first in, first out, and nothing is lost for lack of room.
         #[test]
         fn it_is_a_queue(
             size in prop::sample::select(if cfg!(miri) { &[4u16][..] } else { &[1, 4, 256, 1024, 2048] }),
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// As full as it ever gets: read up to the mark, one more of the longest chain, and all slots of the ring on loan before.
+    /// Fills the queue to its limit: read up to `most`, plus one longest chain, plus every slot of the ring back from loan.
     #[test]
     #[cfg_attr(miri, ignore = "too many buffers")]
     fn the_fullest_has_room() {

@@ -1,5 +1,5 @@
-//! A guest that offers a chain again the moment that it is written as used, long before it is told of it: as fast as can be,
-//! in the middle of a call.
+//! A guest that offers a chain again as soon as it is written as used, before it is published: as fast as possible, in
+//! the middle of a call.
 
 use super::deliver::{Receiveq, Ring};
 use super::posted::{Posted, PostedQueue};
@@ -22,7 +22,7 @@ struct Rogue<R> {
     ring: R,
     areas: Areas,
     format: Format,
-    /// The next slot that it offers again, the first one of this call, and how many there were.
+    /// The next slot to offer again, the first slot of this call, and the number of slots offered again.
     next: Cell<Position>,
     first: Cell<Position>,
     again: Cell<u32>,
@@ -63,13 +63,13 @@ impl<R: Ring> Ring for Rogue<R> {
         self.again.set(0);
         self.ring.publish();
         if self.format == Format::Packed {
-            // Publishing has just written over what was offered there.
+            // Publishing has just overwritten the descriptor offered there.
             self.offer(self.first.replace(self.next.get()));
         }
     }
 }
 
-/// A ring full of chains that are too short for a header, and calls that could go on for ever.
+/// Fills a ring with chains too short for a header, and makes calls that could go on for ever.
 fn hold<R: Ring>(format: Format, ring: impl FnOnce(&Arena, &QueueConfig) -> R) -> Result<(), Fatal> {
     let packed = if format == Format::Packed { features::RING_PACKED } else { 0 };
     let negotiated = Negotiated(features::VERSION_1 | features::MRG_RXBUF | packed);

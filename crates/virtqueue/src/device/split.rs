@@ -17,24 +17,24 @@ use crate::ordering::{consume, crosses, get, publish, put};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// The available side: what the guest offers, from `next` up to `seen`.
+/// The available side: the chains offered by the guest, from `next` up to `seen`.
 struct Avail {
     next: Cell<u16>,
-    /// The guest's index when it was read last. Its cache line is the guest's; it is read no more than needed.
+    /// The guest's index at the last read. Its cache line belongs to the guest; it is read no more than needed.
     seen: Cell<u16>,
 }
 
-/// The used side, and what both queues of a pair need of the ring.
+/// The used side, and the ring state common to both queues of a pair.
 pub(super) struct Used {
     pub(super) areas: Areas,
     mask: u16,
     event_idx: bool,
     in_order: bool,
     avail: Avail,
-    /// Next index of the used ring; published up to `published`.
+    /// Next index of the used ring; those before `published` are published.
     next: Cell<u16>,
     published: Cell<u16>,
-    /// Index up to which the guest was asked whether it wants a notification.
+    /// Index at the last query whether the guest wants a notification.
     notified: Cell<u16>,
 }
 
@@ -43,9 +43,9 @@ impl Used {
         let areas = Areas::new(memory, config)?;
         let (format, size) = (Format::Split, config.size);
         u16::try_from(config.base).map_err(|_| SetupError::Base { base: config.base, format, size })?;
-        // The ring knows better than the frontend where it stands: we may have been killed between taking and returning
-        // buffers, and DPDK's server mode sends a base of zero for a ring that goes on. What was taken and not returned
-        // is taken again.
+        // Trust the ring rather than the frontend's base: we may have been killed between taking and returning buffers,
+        // and DPDK's server mode sends a base of zero for a running ring. Chains taken but not returned are taken
+        // again.
         let next = get(areas.used_idx());
         Ok(Used {
             areas,
@@ -59,9 +59,9 @@ impl Used {
         })
     }
 
-    /// How many chains are there to take, reading the guest's index only if fewer than `wanted` are known of. With those
-    /// that were taken and are not published as used they are no more than the ring holds: what a guest offers again
-    /// before it was told that it may is no part of this call.
+    /// Returns the number of available chains, reading the guest's index only if fewer than `wanted` are known.
+    /// Together with the chains taken and not yet published as used, they never exceed the ring: a chain offered again
+    /// before it was published is an error.
     #[inline(always)]
     fn available(&self, wanted: u16) -> Result<u16, Fatal> {
         let next = self.avail.next.get();
@@ -79,7 +79,7 @@ impl Used {
         Ok(moved - taken)
     }
 
-    /// Head of the chain at available index `at`, with its first descriptor.
+    /// Returns the head of the chain at available index `at`, with its first descriptor.
     #[inline(always)]
     fn head(&self, at: u16) -> Result<(u16, u64, Tail), Fatal> {
         let head = get(self.areas.avail_entry(at & self.mask));
@@ -92,7 +92,7 @@ impl Used {
 
     #[inline(always)]
     fn put(&self, at: u16, head: u16, len: u32) {
-        // Mostly what the lap before left there; a line that stays the same stays in the guest's cache.
+        // Mostly equal to the previous lap's entry; a line that does not change stays in the guest's cache.
         let (id_at, len_at) = self.areas.used_element(at & self.mask);
         if get(id_at) != u32::from(head) {
             put(id_at, head.into());
@@ -102,7 +102,7 @@ impl Used {
         }
     }
 
-    /// Publishes the used ring up to `next`, if that moved.
+    /// Publishes the used ring up to `next`, if that has moved.
     #[inline(always)]
     fn publish(&self) {
         let next = self.next.get();
@@ -114,7 +114,7 @@ impl Used {
 
     pub(super) fn set_kicks(&self, wanted: bool) {
         if self.event_idx {
-            // Without kicks the event index stays where it is: the guest passes it once in 65536 buffers.
+            // To disable kicks, leave the event index as it is: the guest passes it once in 65536 buffers.
             if wanted {
                 put(self.areas.avail_event(), self.avail.next.get());
             }
@@ -145,16 +145,16 @@ impl Used {
 /// A guest's transmit queue.
 pub struct Transmitq {
     pub(super) used: Used,
-    /// Head of the chain taken last; with IN_ORDER it stands for all before it.
+    /// Head of the last chain taken; with IN_ORDER it stands for all before it.
     last: Cell<u16>,
-    /// Chains that somebody keeps, if they may.
+    /// Chains kept by a sender, if keeping is allowed.
     kept: Option<Kept>,
     chain: RefCell<Chain>,
     dropped: Cell<DropCounts>,
     cut_short: Cell<u64>,
 }
 
-// SAFETY: the pointers in it are into memory that `used.areas` keeps mapped; any thread may use them.
+// SAFETY: the pointers in it point into memory that `used.areas` keeps mapped; any thread may use them.
 unsafe impl Send for Transmitq {}
 
 impl Transmitq {
@@ -188,7 +188,7 @@ impl Transmitq {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        // An index that jumped is work too: taking it reports it.
+        // An index that jumped is work too: receiving reports it.
         !matches!(self.used.available(1), Ok(0))
     }
 
@@ -200,7 +200,7 @@ impl Transmitq {
         }
     }
 
-    /// Compiled for both cases: whether chains can be kept is not asked of every frame.
+    /// Receives a burst. Compiled once with and once without keeping, to avoid a check for every frame.
     #[inline(always)]
     fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&Kept>) -> Result<usize, Fatal> {
         let used = &self.used;
@@ -252,8 +252,8 @@ impl Transmitq {
         Ok(taken.into())
     }
 
-    /// Takes a long frame, a chain of several buffers, or one that must be dropped; false if the burst has no room for it.
-    /// A chain that can be kept has a `place` in the burst, and an id.
+    /// Takes a long frame, a chain of several buffers, or one that must be dropped; returns false if the burst has no
+    /// room for it. A chain that can be kept has a `place` in the burst, and an id.
     #[cold]
     fn receive_unusual<'q>(
         &'q self,
@@ -283,7 +283,7 @@ impl Transmitq {
             });
             used.next.set(next);
         } else if used.in_order && used.next.get() != used.published.get() {
-            // One element, where the batch starts, stands for all of it (virtio 1.2 §2.7.9).
+            // One element, where the batch starts, stands for the whole batch (virtio 1.2 §2.7.9).
             used.put(used.published.get(), self.last.get(), 0);
         }
         used.publish();
@@ -337,7 +337,7 @@ impl Ring for Available {
             let simple = tail.split_flags() & (F_NEXT | F_WRITE | F_INDIRECT) == F_WRITE;
             if simple && let Some(ptr) = memory.translate(addr, tail.len().into()) {
                 if fetch {
-                    // The frame's first line: the header, if on another, hardly ever changes.
+                    // The frame's first line. The header, if on another line, hardly ever changes.
                     prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
                 }
                 posted.push(Posted { ptr: ptr.as_ptr(), len: tail.len(), id: head, slots: 1 });

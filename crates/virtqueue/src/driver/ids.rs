@@ -1,9 +1,9 @@
-//! Which descriptors or buffer ids are free, and which are with the device in which order.
+//! Bookkeeping of free descriptors or buffer ids, and of the chains that the device holds.
 
 use super::Buffer;
 
-/// First in, first out, of numbers below its capacity. Ids go out in the order in which they came back, so a device
-/// that works in order sees them in sequence.
+/// A FIFO of numbers below its capacity. Ids are reused in the order in which they came back, so a device that works in
+/// order sees them in sequence.
 pub(super) struct Fifo {
     entries: Box<[u16]>,
     head: u32,
@@ -15,7 +15,7 @@ impl Fifo {
         Fifo { entries: vec![0; usize::from(capacity).next_power_of_two()].into(), head: 0, tail: 0 }
     }
 
-    /// All numbers below `capacity`.
+    /// Creates a FIFO of all numbers below `capacity`.
     pub(super) fn full(capacity: u16) -> Fifo {
         let mut fifo = Fifo::empty(capacity);
         (0..capacity).for_each(|id| fifo.push(id));
@@ -52,26 +52,26 @@ impl Fifo {
     }
 }
 
-/// The chains that a device has, and in which order it got them.
+/// The chains that a device holds, in the order in which it got them.
 pub(super) struct Outstanding {
     in_order: bool,
     order: Fifo,
-    /// What the chain with this id is made of.
+    /// Size of the chain with this id.
     chains: Box<[Chain]>,
-    /// The id that ends the batch that the device has announced, if it is in one.
+    /// Id and length that end the batch announced by the device, if one is in progress.
     batch: Option<(u16, u32)>,
 }
 
-/// A chain that the device has, or none.
+/// A chain that the device holds, or none.
 #[derive(Clone, Copy, Default)]
 struct Chain {
-    /// Descriptors; zero while the device does not have it.
+    /// Number of descriptors; zero while the device does not hold the chain.
     descriptors: u16,
     /// Bytes that the device may write.
     writable: u32,
 }
 
-/// What a used entry means.
+/// Meaning of a used entry.
 pub(super) struct Done {
     pub(super) id: u16,
     pub(super) len: u32,
@@ -99,9 +99,9 @@ impl Outstanding {
         }
     }
 
-    /// The next chain that is done, if the device said so; `entry` reads what it said. A device that works in order
-    /// may name only the last chain of a batch; the others count as used completely (virtio 1.2 §2.7.9, §2.8.9). `None`
-    /// if it named one it does not have.
+    /// Returns the next used chain; `entry` reads the device's used entry. A device that works in order may name only
+    /// the last chain of a batch; the others count as used completely (virtio 1.2 §2.7.9, §2.8.9). Returns `None` if
+    /// the device named a chain that it does not hold.
     #[inline(always)]
     pub(super) fn next(&mut self, entry: impl FnOnce() -> (u32, u32)) -> Option<Done> {
         let (id, len) = match self.batch {
@@ -121,7 +121,7 @@ impl Outstanding {
         Some(Done { id: done, len, descriptors: chain.descriptors })
     }
 
-    /// The device announced a batch that is not used up yet.
+    /// Reports whether an announced batch is not used up yet.
     pub(super) fn in_batch(&self) -> bool {
         self.batch.is_some()
     }

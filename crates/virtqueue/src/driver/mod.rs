@@ -1,4 +1,4 @@
-//! The driver side of a queue, which a network function has: it offers buffers and gets them back when the device has
+//! The driver side of a queue, used by a network function: it offers buffers and gets them back when the device has
 //! sent or filled them.
 
 mod ids;
@@ -20,20 +20,20 @@ pub struct Buffer {
     pub writable: bool,
 }
 
-/// A buffer that came back.
+/// A used buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsedBuffer {
-    /// What [`Queue::add`] returned for it.
+    /// The id that [`Queue::add`] returned for it.
     pub id: u16,
-    /// Bytes that the device wrote.
+    /// Bytes written by the device.
     pub len: u32,
 }
 
 /// One queue, driver side.
 pub enum Queue {
-    /// On a split ring.
+    /// A split ring.
     Split(split::Ring),
-    /// On a packed ring.
+    /// A packed ring.
     Packed(packed::Ring),
 }
 
@@ -47,11 +47,11 @@ macro_rules! each {
 }
 
 impl Queue {
-    /// Lays a queue of `size` descriptors out in `arena`; `None` if the arena is too small.
+    /// Lays out a queue of `size` descriptors in `arena`; returns `None` if the arena is too small.
     pub fn layout(arena: &mut Arena, size: u16, negotiated: crate::Negotiated) -> Option<QueueConfig> {
         let format = negotiated.format();
         let (descriptors, driver, device) = QueueConfig::area_sizes(format, size);
-        // Each area on lines of its own: the two sides write different ones.
+        // Each area starts a cache line: the two sides write different areas.
         Some(QueueConfig {
             size,
             descriptors: arena.allocate(descriptors, 64)?,
@@ -62,7 +62,7 @@ impl Queue {
         })
     }
 
-    /// The queue that `config` describes, in `arena`, all of it free. Clears what the ring held before.
+    /// Opens the queue that `config` describes, in `arena`, with all descriptors free. Clears the ring.
     pub fn new(arena: &Arena, config: &QueueConfig) -> Result<Queue, SetupError> {
         let memory = arena.memory().clone();
         Ok(match config.negotiated.format() {
@@ -71,14 +71,14 @@ impl Queue {
         })
     }
 
-    /// Descriptors that can be added.
+    /// Returns the number of free descriptors.
     #[inline(always)]
     pub fn free(&self) -> u16 {
         each!(self, r => r.free())
     }
 
-    /// Adds a chain of `buffers`; it becomes visible by [`Queue::publish`]. `None` if there are too few free
-    /// descriptors, or no buffer at all.
+    /// Adds a chain of `buffers`, which [`Queue::publish`] makes visible. Returns `None` if `buffers` is empty or there
+    /// are too few free descriptors.
     #[inline(always)]
     pub fn add(&mut self, buffers: &[Buffer]) -> Option<u16> {
         if buffers.is_empty() || buffers.len() > usize::from(self.free()) {
@@ -87,32 +87,32 @@ impl Queue {
         Some(each!(self, r => r.add(buffers)))
     }
 
-    /// Makes everything that was added available to the device at once.
+    /// Makes all added chains available to the device at once.
     #[inline(always)]
     pub fn publish(&mut self) {
         each!(self, r => r.publish())
     }
 
-    /// The next chain that the device is done with. An error says that the device broke the ring.
+    /// Returns the next used chain. Fails if the device broke the ring.
     #[inline(always)]
     pub fn pop_used(&mut self) -> Result<Option<UsedBuffer>, Fatal> {
         each!(self, r => r.pop_used())
     }
 
-    /// The device wants to be kicked for what was published since this was asked last. Call
-    /// [`crate::ordering::before_asking`] in between.
+    /// Reports whether the device wants a kick for the chains published since the previous query. Call
+    /// [`crate::ordering::before_asking`] between publishing and this.
     #[inline(always)]
     pub fn wants_kick(&mut self) -> bool {
         each!(self, r => r.wants_kick())
     }
 
-    /// Asks the device to notify us of used buffers, or not to. After asking for it,
-    /// [`crate::ordering::before_asking`] and [`Queue::has_used`] must be called before sleeping.
+    /// Enables or disables notifications of used buffers. After enabling them, call [`crate::ordering::before_asking`]
+    /// and [`Queue::has_used`] before sleeping.
     pub fn set_interrupts(&mut self, wanted: bool) {
         each!(self, r => r.set_interrupts(wanted))
     }
 
-    /// There is something for [`Queue::pop_used`].
+    /// Reports whether [`Queue::pop_used`] has something to return.
     pub fn has_used(&self) -> bool {
         each!(self, r => r.has_used())
     }

@@ -14,15 +14,15 @@ use std::sync::Arc;
 /// A packed ring.
 pub struct Ring {
     areas: Areas,
-    /// Free buffer ids, and how many slots are free.
+    /// Free buffer ids, and the number of free slots.
     ids: Fifo,
     free: u16,
     outstanding: Outstanding,
     avail: Position,
     used: Position,
-    /// First descriptor of what was added since the last publish. It goes last: until then the device sees nothing.
+    /// First descriptor added since the last publish. It is written last: until then the device sees none of them.
     first: Option<(u16, u64)>,
-    /// Place up to which the device was asked whether it wants a kick.
+    /// Position at the last query whether the device wants a kick.
     kicked: Position,
 }
 
@@ -30,7 +30,7 @@ impl Ring {
     pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Ring, SetupError> {
         let areas = Areas::new(memory, config)?;
         let size = config.size;
-        // All bits clear is neither available nor used in the first lap.
+        // A zero descriptor is neither available nor used in the first lap.
         (0..size).for_each(|slot| put(areas.tail(slot), 0));
         put(areas.driver_event(), u32::from(event::ENABLE) << 16);
         let start = Position { slot: 0, wrap: true };

@@ -19,14 +19,14 @@ pub struct Ring {
     /// Free descriptors.
     free: Fifo,
     outstanding: Outstanding,
-    /// The descriptor after each one in its chain.
+    /// The next descriptor of each one in its chain.
     next_of: Box<[u16]>,
-    /// Next index of the available ring, and the one up to which it is published.
+    /// Next index of the available ring, and the index up to which it is published.
     avail: u16,
     published: u16,
-    /// Index up to which the device was asked whether it wants a kick.
+    /// Index at the last query whether the device wants a kick.
     kicked: u16,
-    /// Next index of the used ring, and the device's when it was read last.
+    /// Next index of the used ring, and the device's index at the last read.
     used: u16,
     seen: u16,
 }
@@ -145,7 +145,7 @@ impl Ring {
     }
 }
 
-/// Writes a word only if it changes: one that stays keeps its cache line shared with the device.
+/// Writes a word only if it changes: an unchanged word keeps its cache line shared with the device.
 #[inline(always)]
 fn write_changed<W: Word>(word: &W, value: W::Value)
 where

@@ -1,10 +1,10 @@
-//! Taking headers off: a frame becomes a shorter borrow of the same bytes.
+//! Removal of headers: a frame becomes a shorter borrow of the same bytes.
 
 use super::{Burst, Chain, Frame, Frames};
 
 impl Burst<'_, '_> {
-    /// Keeps of each frame what `part` says, from the one offset up to the other, and drops frames of which it says nothing.
-    /// What was cut can't be kept by its chain any more: what comes before it is no virtio header.
+    /// Cuts each frame to the range of offsets that `part` returns, and drops frames for which it returns `None`. The
+    /// chain of a cut frame can no longer be kept, as no virtio header precedes the frame.
     ///
     /// # Panics
     /// If a part is empty or does not lie in its frame.
@@ -33,8 +33,8 @@ impl Burst<'_, '_> {
         self.bytes = self.frames().as_slice().iter().map(|frame| u64::from(frame.len)).sum();
     }
 
-    /// The same of the segments of a frame that has several: those in front and behind are left out, and the first and the
-    /// last that stay are cut.
+    /// Cuts a frame of several segments: leaves out the segments outside the range, and cuts the first and the last
+    /// that remain.
     fn trim_segments(&mut self, frame: &mut Frame<'static>, (mut skip, to): (u32, u32)) {
         let mut left = to - skip;
         let mut at = usize::from(frame.more_start);

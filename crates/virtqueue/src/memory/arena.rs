@@ -1,4 +1,4 @@
-//! Memory of our own that we share with a device: what a driver puts its rings and buffers in.
+//! Memory owned by this process and shared with a device: a driver's rings and buffers.
 
 use super::region::{MemoryError, Region};
 use super::{Memory, map::Mapping};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const HUGE_PAGE: u64 = 2 << 20;
 
-/// A memfd of ours, mapped once; guest addresses are offsets into it plus [`Arena::BASE`].
+/// A memfd, mapped once; guest addresses are offsets into it plus [`Arena::BASE`].
 #[derive(Debug)]
 pub struct Arena {
     memory: Arc<Memory>,
@@ -21,10 +21,10 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// First guest address. Not zero, so that a descriptor that was never filled in points nowhere.
+    /// First guest address. Not zero, so that an unwritten descriptor points nowhere.
     pub const BASE: u64 = 1 << 20;
 
-    /// An arena of at least `len` bytes, on huge pages if `huge` and there are any, else on normal ones.
+    /// Creates an arena of at least `len` bytes, on huge pages if `huge` is set and they are available, else on normal ones.
     pub fn new(len: u64, huge: bool) -> Result<Arena, MemoryError> {
         let failed = |source| MemoryError::Map { guest_addr: Self::BASE, len, source };
         if huge && let Ok(memory) = Self::try_huge(len) {
@@ -42,22 +42,22 @@ impl Arena {
         let file = memfd_create("millrace", flags).map_err(failed)?;
         let len = len.next_multiple_of(HUGE_PAGE);
         ftruncate(&file, len).map_err(failed)?;
-        // Reserves the pages now, so that there is no fault later for want of one.
+        // Reserves the pages now, so that a lack of pages does not cause a fault later.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, len).map_err(failed)?;
         Memory::map(vec![Self::region(len, file)])
     }
 
     fn region(len: u64, file: OwnedFd) -> Region {
-        // The user address is ours to choose as long as it is used for nothing else; offsets do.
+        // The user address is arbitrary, as nothing else uses it; offsets serve.
         Region { guest_addr: Self::BASE, user_addr: Self::BASE, len, offset: 0, file: Arc::new(file) }
     }
 
-    /// From now on [`Arena::gather`] says what it copied, but copies nothing. For analysis only.
+    /// Makes [`Arena::gather`] copy nothing but still return the length. For analysis only.
     pub fn omit_copies(&mut self) {
         self.copier = Copier::omitting();
     }
 
-    /// Sets aside `len` bytes at a multiple of `align`; the guest address of the first, or `None` if the arena is full.
+    /// Allocates `len` bytes at a multiple of `align`; returns their guest address, or `None` if the arena is full.
     pub fn allocate(&mut self, len: u64, align: u64) -> Option<u64> {
         let at = (Self::BASE + self.next).next_multiple_of(align);
         self.memory.translate(at, len)?;
@@ -65,13 +65,13 @@ impl Arena {
         Some(at)
     }
 
-    /// Host address of something allocated.
+    /// Returns the host address of an allocated range.
     #[inline(always)]
     pub fn host(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
         self.memory.translate(addr, len)
     }
 
-    /// Bytes that a device filled, to be sent on from where they are.
+    /// Returns bytes that a device filled, to be sent on without a copy.
     #[inline(always)]
     pub fn segment(&self, addr: u64, len: u32) -> Option<Segment<'_>> {
         let ptr = self.host(addr, len.into())?;
@@ -79,7 +79,7 @@ impl Arena {
         Some(unsafe { Segment::new(ptr.as_ptr(), len) })
     }
 
-    /// Asks for the cache line at `addr`, to write to it soon.
+    /// Prefetches the cache line at `addr` for writing.
     #[inline(always)]
     pub fn prefetch_write(&self, addr: u64) {
         if let Some(ptr) = self.host(addr, 1) {
@@ -87,7 +87,7 @@ impl Arena {
         }
     }
 
-    /// Copies `segments` to `addr`, one after the other; returns how many bytes, or `None` if there is no room.
+    /// Copies `segments` to `addr`, one after the other; returns the number of bytes, or `None` if they do not fit.
     #[inline]
     pub fn gather<'s>(&self, addr: u64, segments: impl Iterator<Item = Segment<'s>> + Clone) -> Option<u32> {
         let len = segments.clone().map(|s| s.len()).sum();
@@ -103,29 +103,29 @@ impl Arena {
         Some(len)
     }
 
-    /// The arena as the memory table that a device is told.
+    /// Returns the arena as a memory table to share with a device.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
-    /// It lies on huge pages.
+    /// Reports whether it lies on huge pages.
     pub fn is_huge(&self) -> bool {
         self.huge
     }
 }
 
-/// A file of `len` bytes of memory.
+/// Creates a memory file of `len` bytes.
 #[cfg(not(miri))]
 fn memory_file(len: u64) -> rustix::io::Result<OwnedFd> {
     use rustix::fs::{SealFlags, fcntl_add_seals};
     let file = memfd_create("millrace", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, len)?;
-    // The device maps this memory too; that it can't shrink is what it would like to know.
+    // The device maps this memory too: the seal guarantees that it cannot shrink.
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL)?;
     Ok(file)
 }
 
-/// Miri has no files of memory. It maps none either, so any file of this length does.
+/// Creates a file of `len` bytes: Miri has no memory files, and maps none, so any file will do.
 #[cfg(miri)]
 pub(super) fn memory_file(len: u64) -> rustix::io::Result<OwnedFd> {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -136,7 +136,7 @@ pub(super) fn memory_file(len: u64) -> rustix::io::Result<OwnedFd> {
     made.map_err(|e| rustix::io::Errno::from_io_error(&e).unwrap_or(rustix::io::Errno::IO))
 }
 
-// A device may be told of the arena while queues of ours use it: both hold the same mapping.
+// A device may share the arena while our queues use it: both hold the same mapping.
 const _: fn() = || {
     fn shared<T: Send + Sync>() {}
     shared::<Mapping>();

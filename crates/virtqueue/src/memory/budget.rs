@@ -1,17 +1,17 @@
-//! Addresses of the process that are given to guests' memory.
+//! The process's address space for guest memory.
 //!
-//! A region costs its guest nothing if it is sparse, but takes as many of our addresses as if it was not. Without bounds a
-//! few regions take all that there are, and the next guest, the next thread and the next allocation find none.
+//! A sparse region costs its guest nothing, but takes as much of our address space as any other. Without a limit a few
+//! regions exhaust it, and the next guest, thread or allocation fails.
 
 use super::region::MemoryError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most bytes of addresses for all guests: half of what x86-64 gives a process.
+/// Most bytes of address space for all guests: half of what x86-64 gives a process.
 pub(super) const MAX_ALL: u64 = 1 << 46;
 
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// So many bytes of them, until dropped.
+/// A share of the address space in bytes, returned when dropped.
 #[derive(Debug)]
 pub(super) struct Share(u64);
 

@@ -1,9 +1,8 @@
-//! Survives a guest that shrinks its memory file after we mapped it.
+//! SIGBUS handling: the process survives a guest that shrinks its memory file after we mapped it.
 //!
-//! Touching a page that is no longer backed raises SIGBUS in whichever thread touched it. The handler puts anonymous
-//! zero pages in the place of the whole mapping, marks it broken and returns, so that the access is repeated and
-//! succeeds; the queue that did it notices the mark after its burst and stops. Any other SIGBUS is left to whoever
-//! handled it before us.
+//! Touching a page without backing raises SIGBUS in the thread that touched it. The handler replaces the whole mapping
+//! by anonymous zero pages, marks it broken and returns, so that the access is repeated and succeeds; its queue finds
+//! the mark after the burst and stops. Any other SIGBUS goes to the previous handler.
 
 use super::region::MemoryError;
 use crate::ordering::{alter, get, put, whole};
@@ -12,13 +11,13 @@ use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Mappings that can be watched at once. More are refused, since a file that shrinks would end the process. Each takes two or
-/// three of the areas that the kernel gives a process, which are 65530 (vm.max_map_count).
+/// Maximum number of watched mappings. More are refused, since a shrinking file would kill the process. Each takes two
+/// or three of the process's memory areas, which the kernel limits to 65530 (vm.max_map_count).
 pub(super) const SLOTS: usize = 16384;
 
 struct Slot {
     taken: AtomicBool,
-    /// Of the range: the handler may look while another thread takes the slot, and must not see half of each.
+    /// Guards the range: the handler may read it while another thread takes the slot, and must not see half of each.
     sequence: AtomicU64,
     start: AtomicU64,
     /// Zero while the slot is free, so that the handler skips it.
@@ -34,8 +33,8 @@ impl Slot {
         });
     }
 
-    /// The watched range that `addr` is in, as (start, length). A slot that changes meanwhile is not the one: the mapping that
-    /// was touched stays as long as it is used.
+    /// Returns the watched range that contains `addr`, as (start, length). A slot that changes meanwhile cannot be the
+    /// right one: the touched mapping stays as long as it is used.
     #[cfg_attr(miri, allow(dead_code))]
     fn range(&self, addr: u64) -> Option<(u64, u64)> {
         let (start, len) = whole(&self.sequence, || (get(&self.start), get(&self.len)))?;
@@ -53,7 +52,7 @@ static SLOTS_TABLE: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// Keeps one mapping under watch until dropped.
+/// The watch over one mapping, which ends when dropped.
 #[derive(Debug)]
 pub(super) struct Watch(usize);
 
@@ -91,7 +90,7 @@ fn install() -> Result<(), Errno> {
 fn install() -> Result<(), Errno> {
     static DONE: OnceLock<Result<(), Errno>> = OnceLock::new();
     *DONE.get_or_init(|| {
-        // SAFETY: `on_fault` has the signature that SA_SIGINFO asks for and does only what a signal handler may; the
+        // SAFETY: `on_fault` has the signature that SA_SIGINFO requires and does only what a signal handler may; the
         // structures are plain data for which zeros are valid.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -107,7 +106,7 @@ fn install() -> Result<(), Errno> {
     })
 }
 
-/// Handler that was there before ours: `SIG_DFL`, `SIG_IGN` or a function.
+/// The previous handler: `SIG_DFL`, `SIG_IGN` or a function.
 #[cfg_attr(miri, allow(dead_code))]
 static PREVIOUS: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 
@@ -118,8 +117,8 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     for slot in &SLOTS_TABLE {
         if let Some((start, len)) = slot.range(addr) {
             slot.broken.store(true, Ordering::Relaxed);
-            // SAFETY: mmap is a bare system call, fine in a handler; the range is a watched mapping of ours, still
-            // mapped because its owner unwatches it first.
+            // SAFETY: mmap is a bare system call, allowed in a handler; the range is a watched mapping of ours, still
+            // mapped because its owner ends the watch before it unmaps it.
             let mapped = unsafe {
                 libc::mmap(
                     start as *mut libc::c_void,

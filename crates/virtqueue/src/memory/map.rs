@@ -1,4 +1,4 @@
-//! Mapping of one run of regions at one run of host addresses.
+//! Mapping of a run of regions at one run of host addresses.
 
 use super::budget::Share;
 use super::fault::Watch;
@@ -6,7 +6,7 @@ use super::region::{MemoryError, Region};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr;
 
-/// How addresses are reserved before files are mapped there. Miri maps no files: under it a mapping is memory of its own.
+/// Flags that reserve addresses before files are mapped there. Miri maps no files: under it a mapping is private memory.
 #[cfg(not(miri))]
 const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::empty(), MapFlags::PRIVATE.union(MapFlags::NORESERVE));
 #[cfg(miri)]
@@ -20,18 +20,18 @@ pub(super) struct Mapping {
     reserved_len: usize,
     host: *mut u8,
     len: u64,
-    /// Dropped before the memory is unmapped: a fault in it is ours as long as it is watched.
+    /// Dropped before the memory is unmapped: the handler takes faults in it only while it is watched.
     watch: Option<Watch>,
     _share: Share,
 }
 
 // SAFETY: the mapping is shared memory that is only ever touched through raw pointers and atomics.
 unsafe impl Send for Mapping {}
-// SAFETY: as above, and nothing in it changes after it was made.
+// SAFETY: as above, and nothing in it changes after it was created.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps a run as [`super::region::runs`] cuts it. Checked regions are so short that no sum or rounding wraps around.
+    /// Maps a run as cut by [`super::region::runs`]. Checked regions are so short that no sum or rounding wraps around.
     pub(super) fn new(run: &[Region]) -> Result<Self, MemoryError> {
         let first = &run[0];
         let last = &run[run.len() - 1];
@@ -40,19 +40,19 @@ impl Mapping {
             let (guest_addr, len) = (r.guest_addr, r.len);
             move |source| MemoryError::Map { guest_addr, len, source }
         };
-        // Huge pages are mapped whole and at their own alignment, so the host address is congruent to the offset in
-        // the file, and what is reserved has room for the rest of the first and of the last page.
+        // Huge pages are mapped whole and at their own alignment: the host address is congruent to the file offset, and
+        // the reservation has room for the rest of the first and the last page.
         let page = run.iter().map(Region::page_size).max().unwrap_or(4096);
         let lead = first.offset % page;
         let reserved_len = (lead + len).next_multiple_of(page) + page;
         let share = Share::take(reserved_len)?;
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing that exists.
         let reserved = unsafe { mmap_anonymous(ptr::null_mut(), reserved_len as usize, RESERVE.0, RESERVE.1) }
             .map_err(failed(first))? as *mut u8;
         let pad = (reserved as u64).next_multiple_of(page) - reserved as u64;
-        // SAFETY: pad < page and lead + len + page fit into what was reserved.
+        // SAFETY: pad < page, and lead + len + page fit into the reservation.
         let host = unsafe { reserved.add((pad + lead) as usize) };
-        // All of it, whole pages: what is put in the place of a mapping that broke must cover huge pages fully.
+        // Whole pages: the replacement of a broken mapping must cover huge pages fully.
         // SAFETY: pad bytes lie before `host` in the reservation.
         let (mapped, mapped_len) =
             (unsafe { reserved.add(pad as usize) }, (lead + len).next_multiple_of(page) as usize);
@@ -102,7 +102,7 @@ impl Mapping {
         self.host
     }
 
-    /// This mapping is of exactly these regions.
+    /// Reports whether this mapping is of exactly these regions.
     pub(super) fn holds(&self, run: &[Region]) -> bool {
         let same = |a: &Region, b: &Region| {
             a.guest_addr == b.guest_addr
@@ -122,7 +122,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         self.watch = None;
-        // SAFETY: the reservation is ours, and whoever holds a pointer into it holds the `Memory` that holds us.
+        // SAFETY: the reservation is ours, and every holder of a pointer into it holds the `Memory` that holds us.
         let unmapped = unsafe { munmap(self.reserved.cast(), self.reserved_len) };
         debug_assert!(unmapped.is_ok());
     }

@@ -1,8 +1,8 @@
-//! Guest memory: windows into which the regions that a peer shares are mapped.
+//! Guest memory: windows into which the regions shared by a guest are mapped.
 //!
-//! A window is one run of guest addresses without a gap, mapped at one run of host addresses, however many regions it
-//! was packed from; a buffer may therefore cross from one region into the next. Nothing here ever makes a Rust
-//! reference into a window: a guest may change any byte at any moment.
+//! A window is one run of guest addresses without a gap, mapped at one run of host addresses, whatever the number of
+//! its regions; a buffer may therefore cross from one region into the next. Nothing here ever creates a Rust reference
+//! into a window: a guest may change any byte at any moment.
 
 mod arena;
 mod budget;
@@ -22,8 +22,7 @@ use std::sync::Arc;
 /// Most regions that one guest may share. QEMU asks for at most 509 slots, DPDK for 8.
 pub const MAX_REGIONS: usize = 64;
 
-/// Most bytes that the regions of one guest may have in all: addresses are given away for them, whether there is memory
-/// behind them or not.
+/// Most bytes in all regions of one guest: they take address space, whether memory backs them or not.
 pub const MAX_GUEST: u64 = 1 << 40;
 
 /// One run of guest addresses, readable and writable at one run of host addresses.
@@ -37,7 +36,7 @@ struct Window {
 impl Window {
     const NONE: Window = Window { start: 0, len: 0, host: std::ptr::null_mut() };
 
-    /// Host address of `[addr, addr + len)` if all of it lies in this window.
+    /// Returns the host address of `[addr, addr + len)` if all of it lies in this window.
     #[inline(always)]
     fn translate(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
         let offset = addr.wrapping_sub(self.start);
@@ -50,23 +49,23 @@ impl Window {
     }
 }
 
-/// The memory that a guest shares with us; immutable, so that a queue can hold it while it runs.
+/// The memory that a guest shares with us; immutable, so that a running queue can hold it.
 ///
 /// Adding or removing a region makes a new `Memory`, which shares the mappings that did not change.
 #[derive(Debug)]
 pub struct Memory {
-    /// The largest window: nearly always the one that is asked for.
+    /// The largest window, which nearly every look-up hits.
     first: Window,
-    /// Sorted by start, padded with empty windows to a power of two, so that every look-up takes the same steps.
+    /// Sorted by start, padded with empty windows to a power of two, so that every look-up takes the same number of steps.
     windows: Box<[Window]>,
-    /// The user-address ranges of the frontend: (start, length, guest address).
+    /// The frontend's user-address ranges: (start, length, guest address).
     users: Box<[(u64, u64, u64)]>,
     regions: Vec<Region>,
     mappings: Vec<Arc<Mapping>>,
 }
 
-// SAFETY: the pointers are to shared mappings that live as long as `mappings`; every access to them is by raw
-// pointer or atomic, which is as valid from one thread as from another.
+// SAFETY: the pointers are to shared mappings that live as long as `mappings`; every access to them is by raw pointer
+// or atomic, which is equally valid from any thread.
 unsafe impl Send for Memory {}
 // SAFETY: as above; a `Memory` never changes after it was built.
 unsafe impl Sync for Memory {}
@@ -77,14 +76,14 @@ impl Memory {
         Self::build(regions, &[])
     }
 
-    /// The same memory with `region` added (virtio memory hot-plug).
+    /// Returns the same memory with `region` added (virtio memory hot-plug).
     pub fn with_region(&self, region: Region) -> Result<Self, MemoryError> {
         let mut regions = self.regions.clone();
         regions.push(region);
         Self::build(regions, &self.mappings)
     }
 
-    /// The same memory without the region at `guest_addr` with exactly this `user_addr` and `len`.
+    /// Returns the same memory without the region at `guest_addr` with exactly this `user_addr` and `len`.
     pub fn without_region(&self, guest_addr: u64, user_addr: u64, len: u64) -> Result<Self, MemoryError> {
         let mut regions = self.regions.clone();
         let found = regions
@@ -95,8 +94,8 @@ impl Memory {
         Self::build(regions, &self.mappings)
     }
 
-    /// The same memory, which also goes by our own addresses, as a device in this process has to know those buffers that
-    /// are told of by where they lie here.
+    /// Returns the same memory, also addressable by our own host addresses: for a device in this process that receives
+    /// buffers by their host address.
     pub fn also_by_host(&self) -> Memory {
         let own = |w: &Window| Window { start: w.host.addr() as u64, ..*w };
         let known: Vec<Window> = self.windows.iter().filter(|w| w.len > 0).copied().collect();
@@ -105,7 +104,7 @@ impl Memory {
         Memory { first: self.first, windows: Self::searchable(windows), users, regions, mappings }
     }
 
-    /// Sorted and padded.
+    /// Sorts and pads the windows for [`Memory::find`].
     fn searchable(mut windows: Vec<Window>) -> Box<[Window]> {
         windows.sort_by_key(|window| window.start);
         let padding = Window { start: u64::MAX, ..Window::NONE };
@@ -130,13 +129,13 @@ impl Memory {
         Ok(Memory { first, windows: Self::searchable(windows), users, regions, mappings })
     }
 
-    /// Host address of the guest buffer `[addr, addr + len)`, or `None` if any of it is not mapped in one run.
+    /// Returns the host address of the guest buffer `[addr, addr + len)`, or `None` unless one window maps all of it.
     #[inline(always)]
     pub fn translate(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
         self.first.translate(addr, len).or_else(|| self.find(addr).translate(addr, len))
     }
 
-    /// The last window that starts at or before `addr`, in as many steps for every address.
+    /// Returns the last window that starts at or before `addr`, in the same number of steps for every address.
     #[cold]
     fn find(&self, addr: u64) -> &Window {
         let mut at = 0;
@@ -148,7 +147,7 @@ impl Memory {
         &self.windows[at]
     }
 
-    /// Guest address of an address in the frontend's own address space, which is how vhost-user names rings.
+    /// Translates an address in the frontend's address space, by which vhost-user names rings, into a guest address.
     pub fn guest_addr(&self, user_addr: u64) -> Option<u64> {
         self.users.iter().find_map(|&(start, len, guest)| {
             let offset = user_addr.wrapping_sub(start);
@@ -156,12 +155,12 @@ impl Memory {
         })
     }
 
-    /// The regions, sorted by guest address.
+    /// Returns the regions, sorted by guest address.
     pub fn regions(&self) -> &[Region] {
         &self.regions
     }
 
-    /// A memory file shrank under us: the pages that vanished read as zeros from then on, and the guest must go.
+    /// Reports whether a memory file shrank: its missing pages then read as zeros, and the guest must be disconnected.
     #[inline(always)]
     pub fn is_broken(&self) -> bool {
         self.mappings.iter().any(|m| m.is_broken())
@@ -254,7 +253,7 @@ mod tests {
         // SAFETY: p is mapped; the test owns the file.
         unsafe { p.as_ptr().write_volatile(7) };
         rustix::fs::ftruncate(&*file, 0x1000).unwrap();
-        // SAFETY: the page is gone, which is what the fault handler is there for.
+        // SAFETY: the page is gone; the fault handler takes care of that.
         assert_eq!(unsafe { p.as_ptr().read_volatile() }, 0);
         assert!(m.is_broken());
         assert!(!other.is_broken());

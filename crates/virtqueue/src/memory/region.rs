@@ -1,21 +1,21 @@
-//! What a peer says about a piece of its memory, and the checks that this must pass before anything is mapped.
+//! A peer's description of a piece of its memory, and its validation before anything is mapped.
 
 use super::{MAX_GUEST, MAX_REGIONS, budget, fault};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A piece of a guest's memory: a part of a file that the guest maps too.
+/// A piece of guest memory: a part of a file that the guest maps too.
 #[derive(Clone, Debug)]
 pub struct Region {
-    /// First guest physical address (for a user-space driver: whatever it puts into descriptors).
+    /// First guest physical address (for a user-space driver: the address that it puts into descriptors).
     pub guest_addr: u64,
-    /// The same byte in the frontend's own address space, which ring addresses refer to.
+    /// Address of the same byte in the frontend's address space, by which ring addresses are given.
     pub user_addr: u64,
     /// Length in bytes.
     pub len: u64,
-    /// Where the region starts in `file`.
+    /// Offset of the region in `file`.
     pub offset: u64,
-    /// The file, shared between everything that maps it.
+    /// The file, shared by all its mappings.
     pub file: Arc<OwnedFd>,
 }
 
@@ -24,14 +24,14 @@ impl Region {
         self.guest_addr + self.len
     }
 
-    /// `next` continues this region, in guest addresses and in the same file.
+    /// Reports whether `next` continues this region, in guest addresses and in the same file.
     pub(super) fn continues_in_file(&self, next: &Region) -> bool {
         self.end() == next.guest_addr && Arc::ptr_eq(&self.file, &next.file) && self.offset + self.len == next.offset
     }
 
-    /// The file is memory: on a tmpfs or hugetlbfs, or without a name (memfd_create(2)). All others may be anything: a FUSE
-    /// file's pages, and even its length, come when the process behind it likes. To ask for seals is to ask for this, and
-    /// waits for nobody: no other files have any.
+    /// Reports whether the file is memory: on a tmpfs or hugetlbfs, or without a name (memfd_create(2)). Any other file
+    /// is unsafe: the process behind a FUSE file supplies its pages, and even its length, when it likes. Only memory
+    /// files have seals, and querying them never blocks.
     pub fn is_memory(&self) -> bool {
         rustix::fs::fcntl_get_seals(&*self.file).is_ok()
     }
@@ -41,18 +41,18 @@ impl Region {
         Ok(rustix::fs::fstat(&*self.file)?.st_size as u64)
     }
 
-    /// Miri knows no fstat, but std's way to ask.
+    /// Returns the size through std, as Miri does not support fstat.
     #[cfg(miri)]
     fn file_size(&self) -> rustix::io::Result<u64> {
         let file = std::fs::File::from(self.file.try_clone().unwrap());
         Ok(file.metadata().unwrap().len())
     }
 
-    /// Size of the pages behind the file: what mappings of it must be aligned to.
+    /// Returns the page size of the file, to which its mappings must be aligned.
     pub(super) fn page_size(&self) -> u64 {
         const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
         if cfg!(miri) {
-            return 4096; // It can't ask.
+            return 4096; // Miri cannot query it.
         }
         match rustix::fs::fstatfs(&*self.file) {
             Ok(fs) if fs.f_type as u64 == HUGETLBFS_MAGIC => fs.f_bsize as u64,
@@ -61,9 +61,9 @@ impl Region {
     }
 }
 
-/// Why a set of regions can't be mapped. All of these are the frontend's fault but for the last.
+/// Reason why a set of regions cannot be mapped. `NoAddresses` and those after it are not the frontend's fault alone.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
+#[allow(missing_docs)] // The messages explain the fields.
 pub enum MemoryError {
     #[error("{0} memory regions; at most {MAX_REGIONS} are taken")]
     TooMany(usize),
@@ -131,8 +131,8 @@ pub(super) fn check(regions: &mut [Region]) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Cuts sorted regions into runs that can be mapped back to back: no gap between them, and every seam on a page
-/// boundary of the files on both sides.
+/// Cuts sorted regions into runs that can be mapped back to back: without gaps, and with every seam on a page boundary
+/// of the files on both sides.
 pub(super) fn runs(regions: &[Region]) -> impl Iterator<Item = &[Region]> {
     regions.chunk_by(|a, b| {
         let on_page =

@@ -1,7 +1,7 @@
-//! Memories packed into one run of addresses, for a kernel that takes one run only.
+//! Several memories in one run of addresses, for a kernel interface that takes only one.
 //!
-//! The run is mapped beside the windows that the rings use: these stay as they are. It begins and ends with a page that
-//! is nobody's, so that what reaches a little over the edge of a memory is still in the run.
+//! The run is mapped in addition to the windows that the rings use. It starts and ends with an unused guard page, so
+//! that a chunk that reaches slightly over the edge of a memory is still in the run.
 
 use super::budget::Share;
 use super::region::{MemoryError, Region};
@@ -11,25 +11,25 @@ use std::cmp::Reverse;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Bytes before and behind the memories.
+/// Size of the guard before and after the memories, in bytes.
 const GUARD: u64 = 4096;
 
 /// One region in a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where its first page begins in the span.
+    /// Offset of its first page in the span.
     pub start: u64,
-    /// Length of all of its pages in bytes.
+    /// Length of all its pages in bytes.
     pub len: u64,
-    /// Size of its pages: `start` lies on one, in addresses too.
+    /// Size of its pages: `start` is aligned to it, as an offset and as an address.
     pub page: u64,
     /// Bytes of the first page before the region.
     lead: u64,
-    /// Where the region lies in the memory's own window, and its length.
+    /// Address of the region in its memory's window, and its length.
     window: (u64, u64),
 }
 
-/// Several memories in one run of addresses; unmapped when dropped. It keeps the memories.
+/// Several memories in one run of addresses, unmapped when dropped. It holds the memories.
 #[derive(Debug)]
 pub struct Span {
     base: NonNull<u8>,
@@ -40,13 +40,13 @@ pub struct Span {
     _memories: Vec<Arc<Memory>>,
 }
 
-// SAFETY: shared memory that is only handed out as an address; nothing changes after it was made.
+// SAFETY: shared memory that is only handed out as an address; nothing changes after it was created.
 unsafe impl Send for Span {}
 // SAFETY: as above.
 unsafe impl Sync for Span {}
 
 impl Span {
-    /// Packs all regions of `memories`.
+    /// Maps all regions of `memories`.
     pub fn new(memories: &[Arc<Memory>]) -> Result<Span, MemoryError> {
         let mut regions: Vec<(&Region, u64, u64)> = Vec::new();
         for memory in memories {
@@ -56,7 +56,7 @@ impl Span {
                 regions.push((region, region.page_size(), window));
             }
         }
-        // The largest pages first: then all of them lie at multiples of their size, without gaps.
+        // The largest pages first: then each region lies at a multiple of its page size, without gaps.
         regions.sort_by_key(|&(_, page, _)| Reverse(page));
         let largest = regions.first().map_or(GUARD, |r| r.1);
         let mut parts = Vec::new();
@@ -71,19 +71,19 @@ impl Span {
         let reserved_len = (len + largest) as usize;
         let share = Share::take(reserved_len as u64)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing that exists.
         let reserved =
             unsafe { mmap_anonymous(ptr::null_mut(), reserved_len, access, MapFlags::PRIVATE | MapFlags::NORESERVE) };
         let failed = |source| MemoryError::Map { guest_addr: 0, len, source };
         let reserved = reserved.map_err(failed)?.cast::<u8>();
         let skip = (reserved as u64 + GUARD).next_multiple_of(largest) - GUARD - reserved as u64;
-        // SAFETY: skip < largest, so skip + len bytes fit into what was reserved.
+        // SAFETY: skip < largest, so skip + len bytes fit into the reservation.
         let base = unsafe { reserved.add(skip as usize) };
         let base = NonNull::new(base).expect("a mapping does not start at zero");
         let span =
             Span { base, len, parts, reserved: (reserved, reserved_len), _share: share, _memories: memories.to_vec() };
         for (part, (region, ..)) in span.parts.iter().zip(&regions) {
-            // SAFETY: the part lies in what was reserved, which is ours and unused, and on a page of its file.
+            // SAFETY: the part lies in the reservation, which is ours and unused, and on a page of its file.
             unsafe {
                 mmap(
                     span.base.add(part.start as usize).as_ptr().cast(),
@@ -103,23 +103,23 @@ impl Span {
         Ok(span)
     }
 
-    /// The first byte, which lies on a page.
+    /// Returns the first byte, which is page-aligned.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Length in bytes. All of it is readable and writable, as long as the files behind it are.
+    /// Returns the length in bytes. All of it is readable and writable, as long as the files behind it are.
     #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// What is in it.
+    /// Returns the regions in it.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Where the `len` bytes at an address of one of the memories' windows lie in the span, if they lie there in one run.
+    /// Returns the offset in the span of `len` bytes at an address of one of the windows, if they lie in one region.
     #[inline]
     pub fn offset(&self, window_addr: u64, len: u64) -> Option<u64> {
         self.parts.iter().find_map(|part| {
@@ -132,7 +132,7 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        // SAFETY: the reservation is ours, and whoever was given its address holds this value.
+        // SAFETY: the reservation is ours, and every user of its address holds this value.
         let unmapped = unsafe { munmap(self.reserved.0.cast(), self.reserved.1) };
         debug_assert!(unmapped.is_ok());
     }

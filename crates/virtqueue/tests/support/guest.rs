@@ -1,10 +1,10 @@
-//! A guest that writes its rings by hand, and single bursts through the device's side.
+//! A guest that writes its rings by hand, and single bursts through the device side.
 
 use super::{Case, Driver, frame};
 use virtqueue::device::{Delivered, Dequeue, Enqueue};
 use virtqueue::{BurstStorage, Fatal, NET_HEADER, Segment};
 
-/// Descriptors of a ring, unless told otherwise.
+/// Default ring size in descriptors.
 pub const SIZE: u16 = 8;
 
 /// Descriptor flags (virtio 1.2 §2.7.5, §2.8.14).
@@ -26,7 +26,7 @@ impl Guest {
         Guest::sized(packed, SIZE)
     }
 
-    /// With a ring of `size` descriptors, as all buffer areas.
+    /// Creates a guest with a ring of `size` descriptors and as many buffer areas.
     pub fn sized(packed: bool, size: u16) -> Guest {
         let case = Case { packed, in_order: false, event_idx: false, mergeable: true, size };
         Guest { driver: Driver::new(case), packed, slot: 0, wrap: true, avail: 0 }
@@ -36,7 +36,7 @@ impl Guest {
         self.driver.write(addr, &value);
     }
 
-    /// One descriptor at `addr`, the rest of which is an id (packed) or the next slot (split).
+    /// Writes a descriptor at `at`; `rest` is an id (packed) or the next slot (split).
     pub fn descriptor(&self, at: u64, (addr, len, flags): (u64, u32, u16), rest: u16) {
         let (first, second) = if self.packed { (rest, flags) } else { (flags, rest) };
         self.put(at, addr.to_le_bytes());
@@ -45,7 +45,7 @@ impl Guest {
         self.put(at + 14, second.to_le_bytes());
     }
 
-    /// Makes a chain available: address, length and flags of each descriptor, NEXT aside.
+    /// Makes a chain available: address, length and flags of each descriptor, without NEXT.
     pub fn offer(&mut self, chain: &[(u64, u32, u16)]) {
         let config = self.driver.config;
         let head = self.slot;
@@ -69,7 +69,7 @@ impl Guest {
         }
     }
 
-    /// Split: the next entry of the available ring.
+    /// Split: writes the next entry of the available ring.
     pub fn entry(&self, head: u16) {
         self.put(
             self.driver.config.driver + 4 + 2 * u64::from(self.avail % self.driver.config.size),
@@ -77,13 +77,13 @@ impl Guest {
         );
     }
 
-    /// Split: the available index.
+    /// Split: writes the available index.
     pub fn index(&mut self, index: u16) {
         self.avail = index;
         self.put(self.driver.config.driver + 2, index.to_le_bytes());
     }
 
-    /// Area `index`, with a frame of `len` bytes behind a header in it.
+    /// Returns area `index` after writing a frame of `len` bytes behind a header there.
     pub fn area(&self, index: u16, len: usize) -> u64 {
         let addr = self.driver.area(index);
         self.driver.write(addr + u64::from(NET_HEADER), &frame(index.into(), len));
@@ -91,12 +91,12 @@ impl Guest {
     }
 }
 
-/// Runs for both formats.
+/// Runs `test` for both formats.
 pub fn both(test: impl Fn(Guest)) {
     [false, true].into_iter().for_each(|packed| test(Guest::new(packed)));
 }
 
-/// Takes one burst: its frames, whole.
+/// Receives one burst and returns copies of its frames.
 pub fn receive(dequeue: &Dequeue) -> Result<Vec<Vec<u8>>, Fatal> {
     let mut storage = Box::<BurstStorage>::default();
     let mut burst = storage.start();
@@ -113,7 +113,7 @@ pub fn receive(dequeue: &Dequeue) -> Result<Vec<Vec<u8>>, Fatal> {
     Ok(received)
 }
 
-/// Delivers frames of these bytes in one burst.
+/// Delivers `frames` in one burst.
 pub fn transmit(enqueue: &Enqueue, frames: &[&[u8]]) -> Result<Delivered, Fatal> {
     let mut storage = Box::<BurstStorage>::default();
     let mut burst = storage.start();

@@ -1,5 +1,5 @@
 //! A driver and a device in one process, over one arena.
-#![allow(dead_code)] // Each test file uses a part of it.
+#![allow(dead_code)] // Each test file uses only part of it.
 
 pub mod guest;
 
@@ -33,7 +33,7 @@ impl Case {
     }
 }
 
-/// One queue seen from the driver, with a buffer area of [`ROOM`] bytes for every descriptor.
+/// One queue on the driver side, with a buffer area of [`ROOM`] bytes for every descriptor.
 pub struct Driver {
     pub arena: Arena,
     pub config: QueueConfig,
@@ -59,7 +59,7 @@ impl Driver {
         Enqueue::new(self.arena.memory().clone(), &self.config).unwrap()
     }
 
-    /// Guest address of buffer area `index`.
+    /// Returns the guest address of buffer area `index`.
     pub fn area(&self, index: u16) -> u64 {
         self.buffers + u64::from(ROOM) * u64::from(index)
     }
@@ -78,7 +78,7 @@ impl Driver {
         bytes
     }
 
-    /// Adds a chain over the area `index` that is cut at these lengths.
+    /// Adds a chain over area `index`, cut into these lengths.
     pub fn add(&mut self, index: u16, cuts: &[u32], writable: bool) -> Option<u16> {
         let mut addr = self.area(index);
         let mut buffers = Vec::new();
@@ -90,7 +90,7 @@ impl Driver {
     }
 }
 
-/// A frame whose bytes tell which one it is.
+/// Returns a frame whose bytes identify it.
 pub fn frame(number: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (number.wrapping_mul(31).wrapping_add(i * 7) >> 1) as u8).collect()
 }

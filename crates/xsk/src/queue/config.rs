@@ -1,31 +1,31 @@
-//! How a queue is opened, and what came out.
+//! Queue configuration, and the resulting binding.
 
 use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// Who moves frames between the interface and the memory.
+/// Mode of moving frames between the interface and the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The hardware if the driver can, else the kernel.
+    /// The hardware moves frames if the driver supports it, else the kernel.
     #[default]
     Auto,
-    /// The hardware; opening fails if the driver can't.
+    /// The hardware moves frames; opening fails if the driver does not support it.
     ZeroCopy,
-    /// The kernel.
+    /// The kernel copies frames.
     Copy,
 }
 
-/// How to open a queue.
+/// Parameters for opening a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
-    /// Who moves frames.
+    /// Mode of moving frames.
     pub mode: Mode,
-    /// Let the driver say when it wants to be woken (`XDP_USE_NEED_WAKEUP`), instead of waking it for each burst.
+    /// The driver tells when it needs a wake-up (`XDP_USE_NEED_WAKEUP`), instead of being woken for each burst.
     pub need_wakeup: bool,
-    /// Let frames have several parts, each in a chunk of its own (`XDP_USE_SG`): for an MTU beyond a chunk.
+    /// Frames may have several parts, each in its own chunk (`XDP_USE_SG`): for an MTU larger than a chunk.
     pub multi_buffer: bool,
-    /// Entries of the fill ring: chunks that the kernel holds ready. All four are powers of two.
+    /// Entries of the fill ring: chunks that the kernel holds ready. All four sizes are powers of two.
     pub fill: u32,
     /// Entries of the receive ring.
     pub rx: u32,
@@ -33,18 +33,18 @@ pub struct QueueConfig {
     pub tx: u32,
     /// Entries of the completion ring.
     pub completion: u32,
-    /// In copy mode, most frames that one wake-up sends, where the kernel lets this be chosen (`XDP_MAX_TX_SKB_BUDGET`,
-    /// Linux 6.18). It is cut to the size of the transmit ring, and is [`Self::LEAST_BUDGET`] at least.
+    /// In copy mode, most frames sent per wake-up, where the kernel allows a choice (`XDP_MAX_TX_SKB_BUDGET`, Linux
+    /// 6.18). Limited to the size of the transmit ring, and at least [`Self::LEAST_BUDGET`].
     pub tx_budget: u32,
-    /// How long to wait for the queue while another socket has it: the kernel frees it some time after it was closed.
+    /// Longest wait for a queue that another socket owns: the kernel frees it some time after that socket was closed.
     pub busy_wait: Duration,
 }
 
 impl QueueConfig {
-    /// What a wake-up sends if nothing else is chosen (`TX_BATCH_SIZE` of net/xdp/xsk.c).
+    /// Frames sent per wake-up by default (`TX_BATCH_SIZE` of net/xdp/xsk.c).
     pub const LEAST_BUDGET: u32 = 32;
 
-    /// Most entries of a ring: far beyond use, and no size in bytes overflows.
+    /// Most entries of a ring: far beyond practical use, and no size in bytes overflows.
     const MOST_ENTRIES: u32 = 1 << 20;
 
     pub(super) fn check(&self, interface: &str) -> Result<()> {
@@ -80,7 +80,7 @@ impl Default for QueueConfig {
     }
 }
 
-/// What an open queue is bound to, and how.
+/// Binding of an open queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bound {
@@ -90,12 +90,12 @@ pub struct Bound {
     pub index: u32,
     /// The queue.
     pub queue: u32,
-    /// The hardware moves frames; else the kernel copies them.
+    /// The hardware moves frames; otherwise the kernel copies them.
     pub zero_copy: bool,
-    /// The driver says when it wants to be woken.
+    /// The driver tells when it needs a wake-up.
     pub need_wakeup: bool,
     /// Frames may have several parts.
     pub multi_buffer: bool,
-    /// In copy mode, most frames that one wake-up sends.
+    /// In copy mode, most frames sent per wake-up.
     pub tx_budget: u32,
 }

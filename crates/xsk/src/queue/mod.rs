@@ -1,4 +1,4 @@
-//! A socket bound to one queue of an interface, and the four halves that it comes apart into.
+//! A socket bound to one queue of an interface, and its four halves.
 
 mod config;
 mod halves;
@@ -15,10 +15,10 @@ pub use halves::{Completion, Fill, Rx, Sending, Tx};
 pub(crate) use socket::Socket;
 pub use socket::{Monitor, Statistics};
 
-/// A queue of an interface, open: both directions of it.
+/// An open queue of an interface, in both directions.
 ///
 /// The halves may be taken out and go to different threads. The queue is released once all four are dropped, in any
-/// order and by any thread; [`Bound::wait_released`] says when the kernel has done so.
+/// order and by any thread; [`Bound::wait_released`] waits until the kernel has done so.
 #[derive(Debug)]
 pub struct Queue {
     /// Lends chunks to receive frames in.
@@ -27,32 +27,32 @@ pub struct Queue {
     pub rx: Rx,
     /// Sends frames.
     pub tx: Tx,
-    /// Says which frames were sent.
+    /// Returns sent frames.
     pub completion: Completion,
 }
 
 impl Queue {
-    /// Opens the queue of an interface of the calling thread's network namespace.
+    /// Opens a queue of an interface in the calling thread's network namespace.
     ///
-    /// If the memory already serves an open queue, this one shares it, and with it the mode, how it is woken and
-    /// whether frames have several parts: what is asked for must agree.
+    /// If the memory already serves an open queue, the new one shares that queue's mode, wake-up setting and
+    /// multi-buffer setting: `config` must agree with them.
     pub fn open(umem: &Arc<Umem>, interface: &Interface, queue: u32, config: &QueueConfig) -> Result<Self> {
         config.check(&interface.name)?;
         open::open(umem, interface, queue, config)
     }
 
-    /// What it is bound to, and how.
+    /// Returns its binding.
     pub fn bound(&self) -> &Bound {
         self.rx.bound()
     }
 
-    /// A view for who counts.
+    /// Returns a view for reading statistics.
     pub fn monitor(&self) -> Monitor {
         self.rx.monitor()
     }
 }
 
-/// For poll and epoll: readable when frames wait, writable when the transmit ring has room.
+/// File descriptor for poll and epoll: readable when frames wait, writable when the transmit ring has room.
 impl AsFd for Queue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.rx.as_fd()

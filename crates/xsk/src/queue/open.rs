@@ -1,4 +1,4 @@
-//! Setting a socket up and binding it.
+//! Socket set-up and binding.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -63,7 +63,7 @@ pub(super) fn open(umem: &Arc<Umem>, interface: &Interface, queue: u32, config: 
     })
 }
 
-/// A socket that is not bound to anything.
+/// Creates an unbound socket.
 fn create(interface: &str) -> Result<OwnedFd> {
     socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).map_err(|errno| match errno {
         Errno::PERM => {
@@ -79,27 +79,27 @@ fn create(interface: &str) -> Result<OwnedFd> {
     })
 }
 
-/// A socket on its way to a queue.
+/// A socket that is being bound to a queue.
 struct Binding<'a> {
     umem: &'a Arc<Umem>,
     interface: &'a Interface,
     queue: u32,
     config: &'a QueueConfig,
     tx_budget: u32,
-    /// The socket has the memory from the kernel itself, not from another socket.
+    /// The socket registered the memory itself, rather than sharing another socket's registration.
     registered: bool,
 }
 
 impl Binding<'_> {
-    /// Binds the socket, and tries again while the queue is taken.
+    /// Binds the socket, and retries while the queue is taken.
     fn complete(mut self, fd: OwnedFd) -> Result<Arc<Socket>> {
         let (mut pause, longest) = PAUSES;
         let start = Instant::now();
         loop {
-            // Only while trying, not in the pauses: others may want to open queues with this memory meanwhile.
+            // Locked only while trying, not during the pauses: other threads may open queues with this memory meanwhile.
             let mut sockets = self.umem.sockets();
             sockets.retain(|socket| socket.strong_count() > 0);
-            // Not beyond this attempt either: it may be the very socket whose end is waited for.
+            // Held only for this attempt: it may be the very socket whose release we wait for.
             let peer = sockets.iter().find_map(Weak::upgrade);
             match self.attempt(&fd, peer.as_deref())? {
                 Ok(()) => {
@@ -121,12 +121,12 @@ impl Binding<'_> {
         }
     }
 
-    /// Binds once. The outer error is for good, the inner one is what bind(2) says.
+    /// Binds once. The outer error is final; the inner one is the errno of bind(2).
     fn attempt(&mut self, fd: &OwnedFd, peer: Option<&Socket>) -> Result<Result<(), Errno>> {
         let (index, queue) = (self.interface.index, self.queue);
         if let Some(peer) = peer.filter(|_| !self.registered) {
             self.agree(&peer.bound)?;
-            // What else there is to choose comes from the other socket, and must not be said again (`xsk_bind`).
+            // All other options come from the other socket, and must not be repeated (`xsk_bind`).
             let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, index, queue);
             return Ok(bind(fd, &SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: peer.as_fd() }));
         }
@@ -144,11 +144,11 @@ impl Binding<'_> {
         Ok(bind(fd, &SocketAddrXdp::new(flags, index, queue)))
     }
 
-    /// Gives the memory to the kernel.
+    /// Registers the memory with the kernel.
     fn register(&self, fd: &OwnedFd) -> Result<()> {
         set_xdp_umem_reg(fd, self.umem.registration()).map_err(|errno| {
             let help = match errno {
-                // It is ENOMEM if some pages can be had, and EFAULT if not even the first (`xdp_umem_pin_pages`).
+                // ENOMEM if some pages can be pinned, EFAULT if not even the first (`xdp_umem_pin_pages`).
                 Errno::FAULT | Errno::NOMEM => {
                     "all of it must be mapped readable and writable, and be anonymous, of a memfd, tmpfs or hugetlbfs, \
                      not of a file on disk"
@@ -160,7 +160,7 @@ impl Binding<'_> {
         })
     }
 
-    /// What is asked for must be what the memory is already used with.
+    /// Checks that the configuration agrees with the present use of the memory.
     fn agree(&self, peer: &Bound) -> Result<()> {
         let mode = if peer.zero_copy { Mode::ZeroCopy } else { Mode::Copy };
         let problem = if self.config.mode != Mode::Auto && self.config.mode != mode {
@@ -181,7 +181,7 @@ impl Binding<'_> {
         })
     }
 
-    /// The queue is taken. The kernel says EINVAL if it is by the very socket whose memory is shared.
+    /// Reports whether the queue is taken. The kernel returns EINVAL if the socket whose memory is shared owns it.
     fn is_busy(&self, errno: Errno, peer: Option<&Socket>) -> bool {
         let same = |bound: &Bound| bound.index == self.interface.index && bound.queue == self.queue;
         errno == Errno::BUSY || errno == Errno::INVAL && peer.is_some_and(|peer| same(&peer.bound))
@@ -215,7 +215,7 @@ impl Binding<'_> {
         }
     }
 
-    /// Asks what came out.
+    /// Queries the resulting options.
     fn finish(self, fd: OwnedFd, peer: Option<&Socket>) -> Result<Socket> {
         let name = &self.interface.name;
         let options = xdp_options(&fd).map_err(Error::system(name, "read the mode of a socket", "check the kernel"))?;

@@ -1,4 +1,4 @@
-//! Making sure that a queue is released.
+//! Waiting for the release of a queue.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::open::open;
 use crate::{Chunks, Error, Interface, Result, Umem};
 
 impl Bound {
-    /// Waits until the queue is nobody's, after its halves were dropped; fails if that takes longer than this.
+    /// Waits until the queue is free after its halves were dropped; fails if that takes longer than `timeout`.
     ///
-    /// Closing a socket only starts this in the kernel. Once this has returned, the driver has given back what it held:
-    /// in zero-copy mode, nothing is written to the memory any more, and it may be put to another use. In copy mode that
-    /// holds as soon as the halves are dropped. To be called in the network namespace in which the queue was opened.
+    /// Closing a socket only starts the release in the kernel. Once this has returned, the driver has returned all its
+    /// chunks: in zero-copy mode, nothing is written to the memory any more, and it may be reused. In copy mode that
+    /// holds as soon as the halves are dropped. Must be called in the network namespace in which the queue was opened.
     pub fn wait_released(&self, timeout: Duration) -> Result<()> {
-        // The kernel lets another socket have the queue only after the driver has let go of it (`xp_clear_dev`). In copy
-        // mode the driver is not asked for anything.
+        // The kernel lets another socket bind the queue only after the driver has released it (`xp_clear_dev`). Copy
+        // mode requests nothing from the driver.
         let config = QueueConfig {
             mode: Mode::Copy,
             fill: 1,
@@ -31,32 +31,32 @@ impl Bound {
         };
         let interface = Interface { name: self.interface.clone(), index: self.index, queues: u32::MAX };
         match open(&scratch(&self.interface)?, &interface, self.queue, &config) {
-            // It is gone, and its queues with it.
+            // The interface is gone, and its queues with it.
             Ok(_) | Err(Error::NoInterface { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 }
 
-/// A page of memory that is good for nothing but to bind a socket.
+/// Returns a page of memory that serves only to bind a socket.
 fn scratch(interface: &str) -> Result<Arc<Umem>> {
     struct Page(NonNull<u8>);
 
-    // SAFETY: the page belongs to the process, not to a thread, and nobody looks into it.
+    // SAFETY: the page belongs to the process, not to a thread, and nothing accesses its content.
     unsafe impl Send for Page {}
     // SAFETY: as above.
     unsafe impl Sync for Page {}
 
     impl Drop for Page {
         fn drop(&mut self) {
-            // SAFETY: this value owns the mapping, and is held by who uses it.
+            // SAFETY: this value owns the mapping, and every user of the page holds this value.
             let unmapped = unsafe { munmap(self.0.as_ptr().cast(), page_size()) };
             debug_assert!(unmapped.is_ok());
         }
     }
 
     let failed = Error::system(interface, "wait for the release of a queue", "check the memory limits of the process");
-    // SAFETY: a new mapping takes no memory away from anybody.
+    // SAFETY: a new mapping overlaps nothing that exists.
     let page =
         unsafe { mmap_anonymous(ptr::null_mut(), page_size(), ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
     let base = NonNull::new(page.map_err(failed)?.cast()).expect("a mapping does not start at zero");

@@ -1,4 +1,4 @@
-//! The socket that the halves of a queue share. It is closed when the last of them goes.
+//! The socket shared by the halves of a queue. It is closed when the last half is dropped.
 
 use std::io;
 use std::mem::size_of_val;
@@ -13,7 +13,7 @@ use crate::Umem;
 /// `XDP_MAX_TX_SKB_BUDGET` of linux/if_xdp.h.
 const MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// A bound socket and the memory behind it. The fields are dropped in this order: the owner of the memory goes last.
+/// A bound socket and its memory. The fields are dropped in this order: the owner of the memory last.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(super) fd: OwnedFd,
@@ -27,7 +27,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Raises what one wake-up sends. False if the kernel does not know this.
+/// Raises the number of frames sent per wake-up. Returns false if the kernel does not support this.
 pub(super) fn set_tx_budget(socket: BorrowedFd<'_>, budget: u32) -> io::Result<bool> {
     // SAFETY: the kernel reads this many bytes from a local that lives until the call returns.
     let result = unsafe {
@@ -46,33 +46,33 @@ pub(super) fn set_tx_budget(socket: BorrowedFd<'_>, budget: u32) -> io::Result<b
     if error.raw_os_error() == Some(libc::ENOPROTOOPT) { Ok(false) } else { Err(error) }
 }
 
-/// What the kernel has counted for a socket since it was opened. Kernels before 5.9 leave the last three at 0.
+/// Kernel counters of a socket since it was opened. Kernels before 5.9 leave the last three at 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Frames that were dropped because they are longer than a chunk takes, because the fill ring was empty, and so on;
-    /// not those that found the receive ring full.
+    /// Frames dropped because they were too long for a chunk, because the fill ring was empty, and so on; excluding those
+    /// that found the receive ring full.
     pub rx_dropped: u64,
-    /// Fill ring entries with an address that is not acceptable. Not all of those are counted.
+    /// Fill ring entries with an invalid address. Not all of those are counted.
     pub rx_invalid: u64,
-    /// Transmit descriptors that are not acceptable.
+    /// Invalid transmit descriptors.
     pub tx_invalid: u64,
-    /// Frames that were dropped because the receive ring was full.
+    /// Frames dropped because the receive ring was full.
     pub rx_ring_full: u64,
-    /// Times that the fill ring was empty when a frame needed a chunk.
+    /// Number of times the fill ring was empty when a frame needed a chunk.
     pub fill_ring_empty: u64,
-    /// Times that the transmit ring was empty when something to send was looked for.
+    /// Number of times the transmit ring was empty when the kernel looked for frames to send.
     pub tx_ring_empty: u64,
 }
 
-/// A view on an open queue for who counts: it does not keep the queue open.
+/// A view of an open queue for reading statistics: it does not keep the queue open.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     pub(super) socket: Weak<Socket>,
 }
 
 impl Monitor {
-    /// What the kernel has counted; `None` once the queue is closed.
+    /// Returns the kernel's counters; `None` once the queue is closed.
     pub fn statistics(&self) -> Option<io::Result<Statistics>> {
         let socket = self.socket.upgrade()?;
         Some(sockopt::xdp_statistics(&*socket).map_err(io::Error::from).map(|counts| Statistics {

@@ -1,17 +1,17 @@
-//! An assembler for the few eBPF instructions that the redirect program is made of (RFC 9669).
+//! An assembler for the few eBPF instructions of the redirect program (RFC 9669).
 
-/// One instruction, or half of the one that is two long (`struct bpf_insn` of linux/bpf.h).
+/// One instruction, or half of a double one (`struct bpf_insn` of linux/bpf.h).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Instruction {
     pub(super) code: u8,
-    /// Destination and source register, four bits each, placed as C bit-fields are.
+    /// Destination and source register, four bits each, ordered as C bit-fields are.
     pub(super) registers: u8,
     pub(super) offset: i16,
     pub(super) immediate: i32,
 }
 
-/// Registers: R0 takes results, R1 to R5 arguments.
+/// Registers: R0 holds results, R1 to R5 arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Register {
     R0,
@@ -22,7 +22,7 @@ pub(super) enum Register {
     R5,
 }
 
-/// How much to load.
+/// Width of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     Byte,
@@ -30,16 +30,16 @@ pub(super) enum Width {
     Word,
 }
 
-/// When to jump.
+/// Condition of a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Equal,
     NotEqual,
-    /// Some bit of the one is set in the other.
+    /// Both operands have a set bit in common.
     AnyBit,
 }
 
-/// A place to jump to.
+/// A jump target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
@@ -52,27 +52,27 @@ pub(super) const MOVE: u8 = 0xb7;
 pub(super) const MOVE_REGISTER: u8 = 0xbf;
 pub(super) const ADD: u8 = 0x07;
 pub(super) const JUMP_GREATER_REGISTER: u8 = 0x2d;
-// These compare 32 bits, as immediates of 64-bit comparisons are sign-extended.
+// These compare 32 bits, as 64-bit comparisons sign-extend their immediates.
 pub(super) const JUMP_EQUAL_32: u8 = 0x16;
 pub(super) const JUMP_NOT_EQUAL_32: u8 = 0x56;
 pub(super) const JUMP_ANY_BIT_32: u8 = 0x46;
 pub(super) const CALL: u8 = 0x85;
 pub(super) const EXIT: u8 = 0x95;
 
-/// `BPF_PSEUDO_MAP_FD`: the immediate is the file descriptor of a map, and its address is loaded.
+/// `BPF_PSEUDO_MAP_FD`: the immediate is the file descriptor of a map, and the map's address is loaded.
 pub(super) const MAP_FD: u8 = 1;
 
 const fn registers(destination: u8, source: u8) -> u8 {
     if cfg!(target_endian = "little") { destination | source << 4 } else { destination << 4 | source }
 }
 
-/// A program that is being written.
+/// A program being assembled.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     code: Vec<Instruction>,
-    /// Jumps, and where they go.
+    /// Jumps and their labels.
     jumps: Vec<(usize, Label)>,
-    /// Where each label is, once that is known.
+    /// Position of each label, once it is placed.
     labels: Vec<Option<usize>>,
 }
 
@@ -82,13 +82,13 @@ impl Assembler {
         self.code.push(Instruction { code, registers, offset, immediate });
     }
 
-    /// A place that is chosen later, by [`Self::place`].
+    /// Creates a label, to be placed by [`Self::place`].
     pub(super) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// The label is here.
+    /// Places the label here.
     pub(super) fn place(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
@@ -130,7 +130,7 @@ impl Assembler {
         self.add_raw(JUMP_GREATER_REGISTER, left, right as u8, 0, 0);
     }
 
-    /// Compares the low 32 bits of the register with the value.
+    /// Jumps on a comparison of the register's low 32 bits with the value.
     pub(super) fn jump_if(&mut self, when: When, register: Register, value: u32, label: Label) {
         let code = match when {
             When::Equal => JUMP_EQUAL_32,
@@ -151,11 +151,11 @@ impl Assembler {
         self.add_raw(EXIT, Register::R0, 0, 0, 0);
     }
 
-    /// The program, with all jumps filled in.
+    /// Returns the program, with all jumps resolved.
     pub(super) fn finish(mut self) -> Vec<Instruction> {
         for (at, label) in self.jumps {
             let target = self.labels[label.0].expect("every label is placed");
-            // A jump counts from the instruction after it.
+            // A jump offset counts from the next instruction.
             let distance = target as isize - (at as isize + 1);
             self.code[at].offset = i16::try_from(distance).expect("programs are much shorter than a jump reaches");
         }
@@ -168,7 +168,7 @@ mod tests {
     use super::Register::*;
     use super::*;
 
-    /// The bytes as the kernel's documentation and disassemblers have them, on a little-endian machine.
+    /// Returns the bytes as in the kernel's documentation and disassemblers, on a little-endian machine.
     fn bytes(code: &[Instruction]) -> Vec<[u8; 8]> {
         let bytes = |i: &Instruction| {
             let ([a, b], [c, d, e, f]) = (i.offset.to_le_bytes(), i.immediate.to_le_bytes());

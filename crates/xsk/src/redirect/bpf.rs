@@ -1,5 +1,5 @@
 //! The bpf(2) calls, one function each. The attributes are laid out as in linux/bpf.h up to the last field in use; the
-//! kernel takes what is missing at the end as zero.
+//! kernel treats missing fields at the end as zero.
 
 use std::ffi::CStr;
 use std::io;
@@ -26,30 +26,30 @@ const ATTACH_XDP: u32 = 37;
 /// `BPF_F_XDP_HAS_FRAGS`.
 const HAS_FRAGS: u32 = 1 << 5;
 
-/// How a link is attached: `XDP_FLAGS_SKB_MODE` and `XDP_FLAGS_DRV_MODE` of linux/if_link.h.
+/// Link modes: `XDP_FLAGS_SKB_MODE` and `XDP_FLAGS_DRV_MODE` of linux/if_link.h.
 pub(super) const GENERIC: u32 = 1 << 1;
 pub(super) const NATIVE: u32 = 1 << 2;
 
 /// Calls bpf(2).
 ///
 /// # Safety
-/// `A` must be the attributes of the command, without padding, and what its pointers point to must be valid for what the
-/// command does with it.
+/// `A` must be the attributes of the command, without padding, and the targets of its pointers must be valid for the
+/// command's accesses to them.
 unsafe fn bpf<A>(command: libc::c_long, attributes: &A) -> io::Result<i32> {
     let size = size_of_val(attributes) as libc::c_long;
-    // SAFETY: the kernel reads `size` bytes of attributes, which live until the call returns; the rest is the caller's.
+    // SAFETY: the kernel reads `size` bytes of attributes, which live until the call returns; the caller guarantees the rest.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }
 
-/// As [`bpf`], for commands that return a file descriptor, which the kernel opens close-on-exec.
+/// Works as [`bpf`], for commands that return a file descriptor, which the kernel opens close-on-exec.
 ///
 /// # Safety
 /// As for [`bpf`], and the command returns a new file descriptor.
 unsafe fn bpf_open<A>(command: libc::c_long, attributes: &A) -> io::Result<OwnedFd> {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let fd = unsafe { bpf(command, attributes)? };
-    // SAFETY: the caller says that this is a new file descriptor.
+    // SAFETY: the caller guarantees that this is a new file descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -109,7 +109,7 @@ fn element(map: &OwnedFd, key: &u32, value: Option<&u32>) -> ElementAttributes {
     }
 }
 
-/// Puts a socket into a map, in place of what was there.
+/// Puts a socket into a map, replacing any previous one.
 pub(super) fn insert(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
     let fd = socket.as_raw_fd().cast_unsigned();
     // SAFETY: these are the attributes of BPF_MAP_UPDATE_ELEM; key and value are as long as the map was created with,
@@ -117,14 +117,14 @@ pub(super) fn insert(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> io::R
     unsafe { bpf(MAP_UPDATE_ELEM, &element(map, &queue, Some(&fd))) }.map(drop)
 }
 
-/// Takes a socket out of a map.
+/// Removes a socket from a map.
 pub(super) fn remove(map: &OwnedFd, queue: u32) -> io::Result<()> {
     // SAFETY: these are the attributes of BPF_MAP_DELETE_ELEM; the key is as long as the map was created with, and lives
     // until the call returns.
     unsafe { bpf(MAP_DELETE_ELEM, &element(map, &queue, None)) }.map(drop)
 }
 
-/// Loads an XDP program. What the verifier says goes into `log`, if it is not empty.
+/// Loads an XDP program. The verifier writes its messages to `log`, unless it is empty.
 pub(super) fn load_program(code: &[Instruction], multi_buffer: bool, log: &mut [u8]) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
@@ -175,7 +175,7 @@ pub(super) fn link(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::R
     unsafe { bpf_open(LINK_CREATE, &attributes) }
 }
 
-/// Puts another program into the place of the one that is attached.
+/// Replaces the attached program by another one.
 pub(super) fn update_link(link: &OwnedFd, program: BorrowedFd<'_>) -> io::Result<()> {
     #[repr(C)]
     struct Attributes {
@@ -190,7 +190,7 @@ pub(super) fn update_link(link: &OwnedFd, program: BorrowedFd<'_>) -> io::Result
     unsafe { bpf(LINK_UPDATE, &attributes) }.map(drop)
 }
 
-/// Detaches the program now, whoever else holds the link.
+/// Detaches the program now, even if other processes hold the link.
 pub(super) fn detach(link: &OwnedFd) -> io::Result<()> {
     let link_fd = link.as_raw_fd().cast_unsigned();
     // SAFETY: this is the attribute of BPF_LINK_DETACH, without pointers.

@@ -1,4 +1,4 @@
-//! The XDP program of an interface that brings frames to sockets, and the map of these sockets.
+//! The XDP program of an interface that redirects frames to sockets, and the map of these sockets.
 
 mod assembler;
 mod bpf;
@@ -13,22 +13,22 @@ use crate::{Error, Interface, Result, Rx};
 use assembler::Instruction;
 pub use program::{Groups, Steering};
 
-/// Bytes for what the verifier says.
+/// Size of the buffer for the verifier's log, in bytes.
 const LOG_BYTES: usize = 64 << 10;
 
-/// Where the program runs.
+/// Requested place of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attach {
-    /// In the driver if it can, else in the kernel.
+    /// In the driver if it supports this, else in the kernel.
     #[default]
     Auto,
-    /// In the driver, before the kernel makes anything of a frame.
+    /// In the driver, before the kernel processes a frame.
     Native,
-    /// In the kernel, for each frame that it has made a `sk_buff` of: any interface, but slow, and copy mode only.
+    /// In the kernel, once a frame is a `sk_buff`: works on any interface, but is slow and allows copy mode only.
     Generic,
 }
 
-/// Where the program runs, as it came out.
+/// Actual place of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attached {
     /// In the driver.
@@ -37,21 +37,21 @@ pub enum Attached {
     Generic,
 }
 
-/// How to redirect.
+/// Parameters of a redirect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedirectConfig {
-    /// Where the program runs.
+    /// Requested place of the program.
     pub attach: Attach,
-    /// It is told that frames may have several parts: drivers ask for this at an MTU beyond a page.
+    /// Support for frames of several parts: drivers require it at an MTU larger than a page.
     pub multi_buffer: bool,
-    /// Which frames go to the sockets.
+    /// Frames to redirect to the sockets.
     pub steering: Steering,
 }
 
 /// A redirect program, attached to an interface until this is dropped.
 ///
-/// Frames of queues without a socket go to the kernel, as if there was no program. A socket leaves by itself when its
-/// queue is released.
+/// Frames of queues without a socket go to the kernel, as if there were no program. Releasing a queue removes its
+/// socket.
 #[derive(Debug)]
 pub struct Redirect {
     link: OwnedFd,
@@ -63,7 +63,7 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// Attaches the program to an interface of the calling thread's network namespace.
+    /// Attaches the program to an interface in the calling thread's network namespace.
     pub fn attach(interface: &Interface, config: &RedirectConfig) -> Result<Self> {
         let sockets = bpf::create_socket_map(interface.queues)
             .map_err(|source| denied(&interface.name, "create a map of AF_XDP sockets", source))?;
@@ -86,22 +86,22 @@ impl Redirect {
         Ok(Self { link, sockets, interface, attached, multi_buffer: config.multi_buffer, native_refused })
     }
 
-    /// Where the program runs.
+    /// Returns the place in which the program runs.
     pub fn attached(&self) -> Attached {
         self.attached
     }
 
-    /// Why it does not run in the driver, if [`Attach::Auto`] has tried that.
+    /// Returns the driver's error, if [`Attach::Auto`] tried the driver and failed.
     pub fn native_refused(&self) -> Option<&io::Error> {
         self.native_refused.as_ref()
     }
 
-    /// The interface.
+    /// Returns the interface.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
 
-    /// Brings the frames of a queue to its socket, from now on.
+    /// Redirects the frames of a queue to its socket from now on.
     pub fn insert(&self, rx: &Rx) -> Result<()> {
         let bound = rx.bound();
         if bound.index != self.interface.index {
@@ -117,7 +117,7 @@ impl Redirect {
         ))
     }
 
-    /// Brings the frames of a queue to the kernel again. There need not be a socket.
+    /// Returns the frames of a queue to the kernel. Does nothing if the queue has no socket.
     pub fn remove(&self, queue: u32) -> Result<()> {
         match bpf::remove(&self.sockets, queue) {
             Err(error) if !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => {
@@ -127,8 +127,8 @@ impl Redirect {
         }
     }
 
-    /// Chooses other frames. There is no moment in between in which no program is attached, and none of the frames that
-    /// were chosen before is on its way to a socket any more when this returns.
+    /// Changes the steering. A program is attached at every moment, and when this returns, none of the previously
+    /// chosen frames is still on its way to a socket.
     pub fn steer(&self, steering: &Steering) -> Result<()> {
         let name = &self.interface.name;
         let program = load(&self.interface, self.multi_buffer, steering, &self.sockets)?;
@@ -137,8 +137,8 @@ impl Redirect {
             "change the redirect",
             "check that the interface still exists (`ip link`)",
         ))?;
-        // The kernel exchanges the programs without waiting for those that run (`bpf_xdp_link_update`). To close a packet
-        // socket waits for them (`synchronize_net` in `packet_release`), whatever else the socket is good for.
+        // The kernel replaces the program without waiting for running instances (`bpf_xdp_link_update`). Closing any
+        // packet socket waits for them (`synchronize_net` in `packet_release`), so open one and close it.
         let waits = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None);
         waits.map(drop).map_err(Error::system(name, "wait for the redirect to change", "CAP_NET_RAW is needed"))
     }
@@ -146,8 +146,8 @@ impl Redirect {
 
 impl Drop for Redirect {
     fn drop(&mut self) {
-        // Closing the link does it too, but late if a child process between its fork and exec has a copy. If it fails,
-        // the interface is gone.
+        // Closing the link does this too, but late if a child process between its fork and exec holds a copy. If this
+        // fails, the interface is gone.
         let _ = bpf::detach(&self.link);
     }
 }
@@ -168,7 +168,7 @@ fn load_code(interface: &str, code: &[Instruction], multi_buffer: bool) -> Resul
         if !matches!(error.raw_os_error(), Some(libc::EACCES | libc::EINVAL)) {
             return Err(denied(interface, "load the XDP program", error));
         }
-        // Once more, to hear why.
+        // Loads it again to get the reason.
         let mut log = vec![0; LOG_BYTES];
         bpf::load_program(code, multi_buffer, &mut log).map_err(|source| {
             let said = log.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -177,7 +177,7 @@ fn load_code(interface: &str, code: &[Instruction], multi_buffer: bool) -> Resul
     })
 }
 
-/// Whether it is the driver that does not want the program, so that there is a point in trying without it.
+/// Reports whether the driver refused the program, so that generic mode is worth a try.
 fn is_drivers(error: &io::Error) -> bool {
     !matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST | libc::EPERM | libc::ENODEV))
 }
@@ -192,7 +192,7 @@ fn explain(interface: &str, attached: Attached, source: io::Error) -> Error {
             help: "attach the program generically",
             source,
         },
-        // Drivers have a word of their own for an MTU that is too large: ERANGE, EINVAL, EOPNOTSUPP, ...
+        // Drivers report an MTU that is too large with different errors: ERANGE, EINVAL, EOPNOTSUPP, ...
         (_, Attached::Native) => Error::Unsupported {
             interface: interface.to_owned(),
             what: "the XDP program in its driver as it is set up",

@@ -1,41 +1,41 @@
-//! The program that runs for each frame: to a socket, or on to the kernel.
+//! The program that runs for each frame: redirects it to a socket, or passes it to the kernel.
 
 use super::assembler::Register::*;
 use super::assembler::{Assembler, Instruction, When, Width};
 
-/// Which frames that are addressed to a group of stations go to the sockets.
+/// Group-addressed frames that go to the sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Groups {
     /// None.
     None,
-    /// Those to everybody.
+    /// Broadcast frames.
     #[default]
     Broadcast,
-    /// Those to everybody and to any multicast address.
+    /// Broadcast and multicast frames.
     All,
 }
 
-/// Which frames go to the sockets. Others go to the kernel, as do those of queues without a socket.
+/// Frames that go to the sockets. Others go to the kernel, as do those of queues without a socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Steering {
     /// All.
     #[default]
     All,
-    /// Those to certain destinations.
+    /// Frames to certain destinations.
     Destinations {
-        /// MAC addresses; [`Steering::MOST_MACS`] at most, as each frame is compared with each.
+        /// MAC addresses; at most [`Steering::MOST_MACS`], as each frame is compared with each.
         macs: Vec<[u8; 6]>,
-        /// Frames to groups, beside those whose address is among the above.
+        /// Frames to groups, in addition to the above addresses.
         groups: Groups,
     },
 }
 
 impl Steering {
-    /// Most MAC addresses.
+    /// Maximum number of MAC addresses.
     pub const MOST_MACS: usize = 64;
 }
 
-/// `XDP_PASS` of linux/bpf.h: what becomes of a frame for which there is no socket.
+/// `XDP_PASS` of linux/bpf.h: the verdict on a frame without a socket.
 pub(super) const PASS: i32 = 2;
 /// `BPF_FUNC_redirect_map`.
 const REDIRECT_MAP: i32 = 51;
@@ -45,13 +45,13 @@ const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// Writes the program; `map` is the file descriptor of the sockets' map.
+/// Assembles the program; `map` is the file descriptor of the sockets' map.
 pub(super) fn redirect(steering: &Steering, map: i32) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let hit = asm.label();
     if let Steering::Destinations { macs, groups } = steering {
         if macs.is_empty() && *groups == Groups::None {
-            // The verifier takes no instructions that can't be reached.
+            // The verifier refuses unreachable instructions.
             asm.set(R0, PASS);
             asm.exit();
             return asm.finish();
@@ -63,7 +63,7 @@ pub(super) fn redirect(steering: &Steering, map: i32) -> Vec<Instruction> {
         asm.add(R4, size_of::<[u8; 6]>() as i32);
         asm.jump_if_greater(R4, R3, pass);
         if *groups == Groups::All {
-            // The first bit on the wire, the lowest of the first byte, is the one of groups.
+            // The first bit on the wire, the lowest of the first byte, marks a group address.
             asm.load(Width::Byte, R4, R2, 0);
             asm.jump_if(When::AnyBit, R4, 1, hit);
         }
@@ -95,14 +95,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the program wants done with a frame.
+    /// The program's verdict on a frame.
     #[derive(Debug, PartialEq)]
     enum Verdict {
         Pass,
         Redirect { queue: u64, map: u64, fallback: u64 },
     }
 
-    /// Runs the program as the kernel would: a second reading of the instructions, with checked memory accesses.
+    /// Runs the program like the kernel: an independent interpreter with checked memory accesses.
     fn run(code: &[Instruction], frame: &[u8], queue: u32) -> Verdict {
         const CONTEXT: u64 = 1 << 40;
         const PACKET: u64 = 1 << 20;
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(run(&code, &[2, 0, 0, 0, 0, Steering::MOST_MACS as u8], 1), Verdict::Pass);
     }
 
-    /// Addresses that are often equal, in all or some bytes.
+    /// Generates addresses that are often equal, in all or some bytes.
     fn mac() -> impl Strategy<Value = [u8; 6]> {
         let special = vec![[0xff; 6], [0x02, 0, 0, 0, 0, 1], [0x82, 0xff, 0xff, 0xff, 0xff, 0xfe]];
         prop_oneof![

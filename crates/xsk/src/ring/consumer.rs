@@ -1,28 +1,28 @@
-//! The side of a ring that takes entries: of the receive and the completion ring.
+//! The consuming side of a ring: of the receive and the completion ring.
 
 use std::iter::FusedIterator;
 
 use super::{Ring, ordering};
 
-/// Takes entries from a ring.
+/// The consuming side of a ring.
 #[derive(Debug)]
 pub(crate) struct Consumer<T> {
     ring: Ring<T>,
     /// Index of the next entry to read.
     next: u32,
-    /// The producer's index when it was last looked at.
+    /// The producer's index at the last read.
     produced: u32,
 }
 
 impl<T: Copy> Consumer<T> {
-    /// Takes this side over, wherever it is.
+    /// Takes over this side at its present index.
     pub(crate) fn new(ring: Ring<T>) -> Self {
         let next = ordering::own(ring.consumer());
         let produced = ordering::observe(ring.producer());
         Self { ring, next, produced }
     }
 
-    /// Number of entries that can be taken. Looks at the other side's index only if it knows of less than `wanted`.
+    /// Returns the number of waiting entries. Reads the producer's index only if fewer than `wanted` are known.
     #[inline]
     pub(crate) fn waiting(&mut self, wanted: u32) -> u32 {
         if self.known() < wanted {
@@ -36,7 +36,7 @@ impl<T: Copy> Consumer<T> {
         self.produced.wrapping_sub(self.next).min(self.ring.size)
     }
 
-    /// Up to `max` entries.
+    /// Returns up to `max` entries.
     #[inline]
     pub(crate) fn burst(&mut self, max: u32) -> Burst<'_, T> {
         let len = self.waiting(max).min(max);
@@ -44,10 +44,10 @@ impl<T: Copy> Consumer<T> {
     }
 }
 
-/// A burst of entries that are being taken from a ring.
+/// A burst of entries being taken from a ring.
 ///
-/// When it goes, those that were looked at are taken, and their room in the ring is the kernel's again. What they
-/// describe is not touched by that. The others stay for the next burst.
+/// When it is dropped, the entries read are taken, and the kernel may reuse their slots. The memory that they describe
+/// is not affected. The other entries stay for the next burst.
 #[derive(Debug)]
 pub struct Burst<'a, T: Copy> {
     consumer: &'a mut Consumer<T>,
@@ -105,7 +105,7 @@ mod tests {
         drop(burst);
         assert_eq!(producer.room(4), 1);
         assert_eq!(consumer.burst(9).collect::<Vec<_>>(), [1, 2, 3]);
-        // A burst that is forgotten gives nothing back, until the next one goes.
+        // A forgotten burst returns its slots only when the next burst is dropped.
         producer.push(4..8, 4);
         let mut burst = consumer.burst(2);
         burst.next();
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..<_>::default() })]
-        /// Whatever the sizes of the bursts, a ring is a bounded queue.
+        /// For bursts of any size, a ring is a bounded queue.
         #[test]
         fn a_ring_is_a_bounded_queue(
             size in (0..6u32).prop_map(|bits| 1 << bits),

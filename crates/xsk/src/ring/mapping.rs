@@ -1,4 +1,4 @@
-//! The memory of a ring, mapped.
+//! The mapped memory of a ring.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
@@ -10,8 +10,8 @@ use rustix::net::xdp::XdpRingOffset;
 
 use super::Ring;
 
-/// A mapping of one of a socket's rings, unmapped on drop. It holds on to the socket: until all are unmapped, closing
-/// the socket releases nothing.
+/// A mapping of one of a socket's rings, unmapped on drop. It keeps the socket open: until all rings are unmapped,
+/// closing the socket releases nothing.
 #[derive(Debug)]
 pub(super) struct Mapping {
     base: NonNull<u8>,
@@ -20,17 +20,17 @@ pub(super) struct Mapping {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and this value is its only owner.
 unsafe impl Send for Mapping {}
-// SAFETY: a shared mapping offers nothing.
+// SAFETY: a shared reference to a mapping gives no access to it.
 unsafe impl Sync for Mapping {}
 
-/// Maps the ring of `size` entries, a power of two, that was set up on `socket`, and finds its parts.
+/// Maps the ring of `size` entries, a power of two, that was set up on `socket`, and locates its parts.
 pub(crate) fn map<T: Copy>(socket: BorrowedFd<'_>, at: u64, offsets: &XdpRingOffset, size: u32) -> io::Result<Ring<T>> {
     let mapping = Mapping::new(socket, at, offsets.desc as usize + size as usize * size_of::<T>())?;
     let word = |offset: u64| mapping.at::<AtomicU32>(offset, 1);
     let (producer, consumer) = (word(offsets.producer)?, word(offsets.consumer)?);
     let flags = offsets.flags.map(word).transpose()?;
     let entries = mapping.at(offsets.desc, size as usize)?;
-    // SAFETY: all of these were checked to be aligned and to lie inside the mapping, apart from each other as the kernel
+    // SAFETY: all of these were checked to be aligned and to lie inside the mapping, and do not overlap, as the kernel
     // lays them out (`struct xdp_ring`). It is mapped once, and this process uses it as one of the sides.
     Ok(unsafe { Ring::new(producer, consumer, flags, entries, size, Some(mapping)) })
 }
@@ -38,16 +38,16 @@ pub(crate) fn map<T: Copy>(socket: BorrowedFd<'_>, at: u64, offsets: &XdpRingOff
 impl Mapping {
     fn new(socket: BorrowedFd<'_>, at: u64, bytes: usize) -> io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: without MAP_FIXED a new mapping takes no memory away from anybody.
+        // SAFETY: without MAP_FIXED a new mapping overlaps nothing that exists.
         let base = unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags, socket, at)? };
         let this = Self { base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, bytes };
-        // A child must not keep the queue taken.
+        // A child process must not keep the queue bound.
         // SAFETY: nothing changes for this process.
         unsafe { madvise(base, bytes, Advice::LinuxDontFork)? };
         Ok(this)
     }
 
-    /// The `count` values at `offset`, if they lie in the mapping.
+    /// Returns the `count` values at `offset`, if they lie in the mapping.
     fn at<T>(&self, offset: u64, count: usize) -> io::Result<NonNull<T>> {
         let (offset, len) = (offset as usize, count * size_of::<T>());
         if len > self.bytes || offset > self.bytes - len || !offset.is_multiple_of(align_of::<T>()) {

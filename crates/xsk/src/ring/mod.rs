@@ -1,5 +1,5 @@
-//! The rings that a socket shares with the kernel (`struct xdp_ring` of net/xdp/xsk_queue.h): an index of the producer,
-//! one of the consumer, both counting up for ever, and a power of two of entries.
+//! The rings shared with the kernel (`struct xdp_ring` of net/xdp/xsk_queue.h): a producer index and a consumer index,
+//! both counting up for ever, and a power of two of entries.
 
 mod consumer;
 mod mapping;
@@ -18,7 +18,7 @@ pub(crate) use producer::Producer;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Where it is. Of a received frame, [`crate::Umem::frame_address`] gives the first byte.
+    /// Address of the bytes. For a received frame, [`crate::Umem::frame_address`] gives the first byte.
     pub address: u64,
     /// Length in bytes.
     pub len: u32,
@@ -30,34 +30,34 @@ const _: () = assert!(size_of::<Descriptor>() == size_of::<libc::xdp_desc>());
 const _: () = assert!(align_of::<Descriptor>() == align_of::<libc::xdp_desc>());
 
 impl Descriptor {
-    /// A whole frame.
+    /// Returns the descriptor of a whole frame.
     pub const fn new(address: u64, len: u32) -> Self {
         Self { address, len, options: 0 }
     }
 
-    /// The same, with another part of the frame to follow in the next descriptor.
+    /// Returns the same descriptor, marked as continued in the next one.
     #[must_use]
     pub const fn continued(self) -> Self {
         Self { options: self.options | libc::XDP_PKT_CONTD, ..self }
     }
 
-    /// Whether another part of the frame follows in the next descriptor.
+    /// Reports whether another part of the frame follows in the next descriptor.
     pub const fn more(&self) -> bool {
         self.options & libc::XDP_PKT_CONTD != 0
     }
 }
 
-/// Where the parts of a ring lie.
+/// Addresses of the parts of a ring.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
-    /// Kernels before 5.4 have none.
+    /// Absent in kernels before 5.4.
     flags: Option<NonNull<AtomicU32>>,
     entries: NonNull<T>,
     /// A power of two.
     size: u32,
-    /// What all of this lies in, unless a test owns it.
+    /// The mapping of all parts, unless a test owns them.
     _mapping: Option<mapping::Mapping>,
 }
 
@@ -67,8 +67,8 @@ unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
     /// # Safety
-    /// As long as the ring lives, all pointers must be valid and aligned, `entries` for `size` of them, which is a
-    /// power of two; it keeps `mapping` as it is. Each side of the ring is used by one value only, and the memory by nothing but the two sides.
+    /// While the ring, which keeps `mapping`, lives, all pointers must be valid and aligned, `entries` for `size`
+    /// entries, a power of two. Only one value may use each side, and only the two sides may use the memory.
     unsafe fn new(
         producer: NonNull<AtomicU32>,
         consumer: NonNull<AtomicU32>,
@@ -91,20 +91,20 @@ impl<T: Copy> Ring<T> {
         unsafe { self.consumer.as_ref() }
     }
 
-    /// Whether the kernel has asked to be woken (`XDP_RING_NEED_WAKEUP`).
+    /// Reports whether the kernel has asked for a wake-up (`XDP_RING_NEED_WAKEUP`).
     fn needs_wakeup(&self) -> bool {
         // SAFETY: as in `producer`.
         self.flags.is_some_and(|flags| ordering::hint(unsafe { flags.as_ref() }) & libc::XDP_RING_NEED_WAKEUP != 0)
     }
 
-    /// Where the entry of this index is.
+    /// Returns the address of the entry with this index.
     fn entry(&self, index: u32) -> *mut T {
-        // SAFETY: the mask keeps it below `size`, and there are that many.
+        // SAFETY: the mask keeps it below `size`, and there are that many entries.
         unsafe { self.entries.as_ptr().add((index & (self.size - 1)) as usize) }
     }
 }
 
-/// A ring over ordinary memory, for tests of either side, under Miri too.
+/// A ring over ordinary memory, to test either side, also under Miri.
 #[cfg(test)]
 mod fake {
     use super::*;
@@ -121,7 +121,7 @@ mod fake {
     unsafe impl<T: Send> Sync for Memory<T> {}
 
     impl<T: Copy + Default> Memory<T> {
-        /// A ring of `size` entries whose indices start at `start`.
+        /// Creates a ring of `size` entries whose indices start at `start`.
         pub(super) fn new(size: u32, start: u32) -> Self {
             Self {
                 producer: start.into(),
@@ -131,7 +131,7 @@ mod fake {
             }
         }
 
-        /// One side of it. The memory must outlive it, and each side be used once.
+        /// Returns one side. The memory must outlive it, and each side may be used only once.
         pub(super) fn side(&self) -> Ring<T> {
             let entries = NonNull::from(&*self.entries).cast();
             let flags = Some(NonNull::from(&self.flags));

@@ -1,26 +1,26 @@
-//! The side of a ring that adds entries: of the fill and the transmit ring.
+//! The producing side of a ring: of the fill and the transmit ring.
 
 use super::{Ring, ordering};
 
-/// Adds entries to a ring.
+/// The producing side of a ring.
 #[derive(Debug)]
 pub(crate) struct Producer<T> {
     ring: Ring<T>,
-    /// Index of the next entry to write; the published one, between two calls.
+    /// Index of the next entry to write; equal to the published index between calls.
     next: u32,
-    /// The consumer's index when it was last looked at.
+    /// The consumer's index at the last read.
     consumed: u32,
 }
 
 impl<T: Copy> Producer<T> {
-    /// Takes this side over, wherever it is.
+    /// Takes over this side at its present index.
     pub(crate) fn new(ring: Ring<T>) -> Self {
         let next = ordering::own(ring.producer());
         let consumed = ordering::observe(ring.consumer());
         Self { ring, next, consumed }
     }
 
-    /// Number of entries that can be added. Looks at the other side's index only if it knows of less than `wanted`.
+    /// Returns the number of free entries. Reads the consumer's index only if fewer than `wanted` are known.
     #[inline]
     pub(crate) fn room(&mut self, wanted: u32) -> u32 {
         let known = self.known_room();
@@ -33,17 +33,17 @@ impl<T: Copy> Producer<T> {
 
     #[inline]
     fn known_room(&self) -> u32 {
-        // Saturating: an index that is not the kernel's own work must not become room that is not there.
+        // Saturating: a corrupt index must not turn into room that does not exist.
         self.ring.size.saturating_sub(self.next.wrapping_sub(self.consumed))
     }
 
-    /// Adds as many of the entries as there is room for, takes no more out of the iterator, and returns how many.
+    /// Adds as many entries as fit, takes no more from the iterator, and returns their number.
     #[inline]
     pub(crate) fn push(&mut self, entries: impl IntoIterator<Item = T>, wanted: u32) -> usize {
         let room = self.room(wanted);
         let mut next = self.next;
         for entry in entries.into_iter().take(room as usize) {
-            // SAFETY: the entry lies in the ring, and the consumer is done with this one: it is one of `room`.
+            // SAFETY: the entry lies in the ring, and the consumer is done with it: it is one of `room`.
             unsafe { self.ring.entry(next).write(entry) };
             next = next.wrapping_add(1);
         }
@@ -55,12 +55,12 @@ impl<T: Copy> Producer<T> {
         pushed as usize
     }
 
-    /// Number of entries that the ring holds.
+    /// Returns the size of the ring in entries.
     pub(crate) fn size(&self) -> u32 {
         self.ring.size
     }
 
-    /// The kernel has asked to be woken.
+    /// Reports whether the kernel has asked for a wake-up.
     #[inline]
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()

@@ -1,13 +1,13 @@
-//! Parts of the memory with pages of their own size.
+//! Parts of the memory with different page sizes.
 
-/// A part of the memory and the size of its pages.
+/// A part of the memory with one page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
     /// Address of the first byte in the memory.
     pub start: u64,
     /// Length in bytes.
     pub len: u64,
-    /// Size of its pages: of what is contiguous for hardware, and aligned to this in virtual addresses.
+    /// Size of its pages: contiguous for hardware, and aligned to this size in virtual addresses.
     pub page: u64,
 }
 
@@ -18,7 +18,7 @@ impl Area {
     }
 }
 
-/// What is wrong with areas of memory of this length.
+/// Returns the first error in the areas of a memory of `len` bytes.
 pub(super) fn problem(areas: &[Area], len: u64, page: u64) -> Option<String> {
     areas.iter().find_map(|area| {
         if area.len > len || area.start > len - area.len {

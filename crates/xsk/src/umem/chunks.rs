@@ -1,48 +1,48 @@
-//! The arithmetic of chunks: where a frame lands in what was filled, and back.
+//! The arithmetic of chunks: fill addresses to frame addresses, and back.
 
-/// `XDP_PACKET_HEADROOM` of linux/bpf.h: what the kernel keeps free before a frame, for the program to grow it.
+/// `XDP_PACKET_HEADROOM` of linux/bpf.h: bytes that the kernel keeps free before a frame, for the program to grow it.
 const PACKET_HEADROOM: u32 = 256;
 
-/// What an address of an unaligned chunk has its offset above (`XSK_UNALIGNED_BUF_OFFSET_SHIFT`).
+/// Shift of the offset in the address of an unaligned chunk (`XSK_UNALIGNED_BUF_OFFSET_SHIFT`).
 const OFFSET_SHIFT: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << OFFSET_SHIFT) - 1;
 
 /// Smallest chunk (`XDP_UMEM_MIN_CHUNK_SIZE`); the largest is a page.
 const MIN_CHUNK: u32 = 2048;
 
-/// How a frame limit is rounded down for hardware that knows buffer lengths in steps of this.
+/// Step of frame limits for hardware, which knows buffer lengths only in multiples of this.
 const HARDWARE_STEP: u32 = 128;
 
-/// How memory is cut into chunks.
+/// Division of memory into chunks.
 ///
-/// The kernel knows no length of a single chunk: it writes frames of up to [`Self::frame_limit`] to each.
+/// The kernel knows no length of an individual chunk: it writes frames of up to [`Self::frame_limit`] to each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
     /// Bytes per chunk.
     pub size: u32,
-    /// Bytes that stay free in a chunk, beside those that the kernel keeps for itself.
+    /// Bytes that stay free in a chunk, in addition to those that the kernel reserves.
     pub headroom: u32,
-    /// Chunks are wherever they are filled (`XDP_UMEM_UNALIGNED_CHUNK_FLAG`), not at multiples of their size.
+    /// Chunks start at any filled address (`XDP_UMEM_UNALIGNED_CHUNK_FLAG`), not only at multiples of their size.
     pub unaligned: bool,
 }
 
 impl Chunks {
-    /// Chunks of a power of two of bytes, at multiples of it: for memory that is a pool of nothing but them.
+    /// Returns chunks at multiples of their size, a power of two: for memory that is only a pool of chunks.
     pub const fn aligned(size: u32) -> Self {
         Self { size, headroom: 0, unaligned: false }
     }
 
-    /// Chunks at any address: for memory in which somebody else lays out the buffers.
+    /// Returns chunks at any address: for memory whose owner lays out the buffers.
     pub const fn unaligned(size: u32) -> Self {
         Self { size, headroom: 0, unaligned: true }
     }
 
-    /// Chunks of `size` at any address that take frames of up to `frame_limit` bytes. In copy mode the kernel drops longer
-    /// ones, so that nothing is written behind a buffer of this length; a chunk reaches before its buffer instead, where
-    /// nothing is written. `None` if chunks of this size can't have that limit.
+    /// Returns chunks of `size` at any address that hold frames of up to `frame_limit` bytes. In copy mode the kernel
+    /// drops longer frames, so that nothing is written behind a buffer of this length; instead a chunk starts before
+    /// its buffer, where nothing is written. `None` if chunks of this size cannot have that limit.
     pub const fn limited(size: u32, frame_limit: u32) -> Option<Self> {
         match size.checked_sub(PACKET_HEADROOM) {
-            // The kernel refuses a headroom that leaves nothing (`xdp_umem_reg`).
+            // The kernel refuses a headroom that leaves no room (`xdp_umem_reg`).
             Some(room) if 0 < frame_limit && frame_limit <= room => {
                 Some(Self { size, headroom: room - frame_limit, unaligned: true })
             }
@@ -50,7 +50,7 @@ impl Chunks {
         }
     }
 
-    /// What is wrong with them, for pages of this size.
+    /// Returns an error in the chunks, for pages of this size.
     pub(super) fn problem(&self, page: u64) -> Option<String> {
         let Self { size, headroom, unaligned } = *self;
         if size < MIN_CHUNK || u64::from(size) > page {
@@ -65,20 +65,20 @@ impl Chunks {
         }
     }
 
-    /// Bytes from the start of a chunk to the frame in it.
+    /// Returns the offset of the frame in a chunk.
     #[inline]
     pub const fn frame_offset(&self) -> u32 {
         PACKET_HEADROOM + self.headroom
     }
 
-    /// The longest frame that fits, or the longest part of one if frames may have several. Network cards know it only
-    /// in steps of 128 bytes, so in zero-copy mode it can be this much less.
+    /// Returns the longest frame that fits, or the longest part of one if frames may have several. In zero-copy mode it
+    /// is rounded down to the 128-byte steps of network cards.
     pub const fn frame_limit(&self, zero_copy: bool) -> u32 {
         let limit = self.size - self.frame_offset();
         if zero_copy { limit - limit % HARDWARE_STEP } else { limit }
     }
 
-    /// What to fill so that a frame lands at `frame`: `None` if no chunk lies so.
+    /// Returns the address to fill so that a frame lands at `frame`, or `None` if no chunk can lie so.
     #[inline]
     pub const fn fill_address(&self, frame: u64) -> Option<u64> {
         match frame.checked_sub(self.frame_offset() as u64) {
@@ -87,30 +87,30 @@ impl Chunks {
         }
     }
 
-    /// Where the frame of a received descriptor starts.
+    /// Returns the first byte of a received descriptor's frame.
     #[inline]
     pub const fn frame_address(&self, address: u64) -> u64 {
         if self.unaligned { (address & ADDRESS_MASK) + (address >> OFFSET_SHIFT) } else { address }
     }
 
-    /// What was filled to receive the descriptor with this address.
+    /// Returns the filled address that led to the descriptor with this address.
     #[inline]
     pub const fn filled_address(&self, address: u64) -> u64 {
         if self.unaligned { address & ADDRESS_MASK } else { address & !self.mask() }
     }
 
-    /// How to have sent what lies at an address, so that the address comes back whole.
+    /// Encodes an address for sending so that it comes back unchanged.
     ///
     /// Since Linux 6.18, copy mode loses the lowest bit of addresses on their way to the completion ring
-    /// (`xsk_skb_destructor_set_addr` tags pointers with it). So an odd one is said as the byte before, with one more as
-    /// its offset.
+    /// (`xsk_skb_destructor_set_addr` tags pointers with it). An odd address is therefore encoded as the byte before,
+    /// with an offset of one more.
     #[inline]
     pub(crate) const fn sent_address(&self, address: u64) -> u64 {
         let odd = if self.unaligned { address & 1 } else { 0 };
         address - odd + (odd << OFFSET_SHIFT)
     }
 
-    /// The low bits of addresses in the same aligned chunk.
+    /// Returns a mask of the address bits within an aligned chunk.
     const fn mask(&self) -> u64 {
         self.size as u64 - 1
     }
@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..<_>::default() })]
-        /// What the kernel makes of an unaligned fill address leads back to the wanted byte (`xp_get_handle`).
+        /// The kernel's encoding of an unaligned fill address leads back to the wanted byte (`xp_get_handle`).
         #[test]
         fn a_frame_lands_where_it_was_wanted(
             size in 2048..=4096u32,
@@ -179,7 +179,7 @@ mod tests {
             let received = filled | u64::from(chunks.frame_offset()) << 48;
             prop_assert_eq!(chunks.frame_address(received), frame);
             prop_assert_eq!(chunks.filled_address(received), filled);
-            // And so it does when it is sent on from there, without an odd address in between.
+            // The same holds when it is sent on from there, without an odd address in between.
             prop_assert_eq!(chunks.frame_address(chunks.sent_address(received)), frame);
             prop_assert_eq!(chunks.sent_address(received) & 1, 0);
             prop_assert_eq!(chunks.frame_address(chunks.sent_address(frame)), frame);

@@ -1,4 +1,4 @@
-//! Memory for sockets: a range that somebody else owns, and which addresses in it the kernel takes.
+//! Memory for sockets: a range with an external owner, and the rules for addresses that the kernel accepts.
 
 mod area;
 mod chunks;
@@ -17,37 +17,37 @@ pub use chunks::Chunks;
 
 /// A range of memory that sockets receive to and send from, in chunks.
 ///
-/// It stays as it is for its life: other memory means another `Umem`, and new sockets. One `Umem` may serve any number
-/// of queues, of several interfaces, with rings of their own for each. Several may lie over the same memory, cut into
-/// different chunks. The kernel pins the pages when the first socket opens, until the last one is gone.
+/// It never changes: other memory requires another `Umem` and new sockets. One `Umem` may serve any number of queues,
+/// of several interfaces, each with its own rings. Several may cover the same memory, cut into different chunks. The
+/// kernel pins the pages from when the first socket opens until the last one is gone.
 pub struct Umem {
     base: NonNull<u8>,
     len: u64,
     page: u64,
     areas: Vec<Area>,
     chunks: Chunks,
-    /// Sockets that are bound with this memory, for the next one to share it with.
+    /// Sockets bound with this memory, whose registration the next one can share.
     sockets: Mutex<Vec<Weak<Socket>>>,
     /// Dropped last: it owns the memory.
     owner: Arc<dyn Send + Sync>,
 }
 
-// SAFETY: the pointer is only handed out; what may be done with it is up to who holds `owner`, which may be shared.
+// SAFETY: the pointer is only handed out; its use is up to the holders of `owner`, which may be shared.
 unsafe impl Send for Umem {}
 // SAFETY: as above.
 unsafe impl Sync for Umem {}
 
 impl Umem {
-    /// Describes the `len` bytes at `base`, which begin on a page.
+    /// Describes the `len` bytes at `base`, which start on a page.
     ///
-    /// `areas` tells which parts have pages larger than the system's; the rest, such as guard pages, need not be in
-    /// any. All of the range must be mapped, readable and writable, else the kernel refuses it when the first socket is
-    /// opened. A page of guard before and after memory of others keeps chunks acceptable that reach over its edges: no
-    /// frame is written there, but the kernel counts whole chunks.
+    /// `areas` lists the parts whose pages are larger than the system's; the rest, such as guard pages, need not be in
+    /// any. All of the range must be mapped, readable and writable, else the kernel refuses it when the first socket
+    /// opens. A guard page before and after borrowed memory keeps chunks acceptable that reach over its edges: no frame
+    /// is written there, but the kernel counts whole chunks.
     ///
     /// # Safety
     /// As long as `owner` lives, the range stays mapped. The kernel writes to filled chunks at any time, so no Rust
-    /// reference may exist to any byte that is filled, by whomever: filling is not unsafe.
+    /// reference may exist to any filled byte, whichever code filled it: filling is not unsafe.
     pub unsafe fn new(
         base: NonNull<u8>,
         len: usize,
@@ -71,68 +71,68 @@ impl Umem {
         }
     }
 
-    /// How it is cut into chunks.
+    /// Returns its division into chunks.
     pub fn chunks(&self) -> Chunks {
         self.chunks
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     #[expect(clippy::len_without_is_empty, reason = "it never is")]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// What keeps the memory alive.
+    /// Returns the owner, which keeps the memory mapped.
     pub fn owner(&self) -> &Arc<dyn Send + Sync> {
         &self.owner
     }
 
-    /// The address of a byte in memory, if it is in this memory.
+    /// Returns the address of a byte, if it is in this memory.
     #[inline]
     pub fn address(&self, ptr: *const u8) -> Option<u64> {
         let address = (ptr.addr() as u64).checked_sub(self.base.as_ptr().addr() as u64)?;
         (address < self.len).then_some(address)
     }
 
-    /// The `len` bytes at an address, if they are in this memory.
+    /// Returns a pointer to the `len` bytes at an address, if they are in this memory.
     #[inline]
     pub fn ptr(&self, address: u64, len: u32) -> Option<NonNull<u8>> {
-        // SAFETY: just checked to lie in the range, which is a mapping as long as `owner` lives.
+        // SAFETY: just checked to lie in the range, which stays mapped as long as `owner` lives.
         self.holds(address, len.into()).then(|| unsafe { self.base.add(address as usize) })
     }
 
-    /// What to fill so that a frame lands at the address `frame`: `None` if no chunk lies so. It may still be one that
-    /// the kernel does not take, see [`Self::accepts`].
+    /// Returns the address to fill so that a frame lands at `frame`, or `None` if no chunk can lie so. The kernel may
+    /// still refuse it, see [`Self::accepts`].
     #[inline]
     pub fn fill_address(&self, frame: u64) -> Option<u64> {
         self.chunks.fill_address(frame)
     }
 
-    /// Where the frame of a received descriptor starts.
+    /// Returns the first byte of a received descriptor's frame.
     #[inline]
     pub fn frame_address(&self, address: u64) -> u64 {
         self.chunks.frame_address(address)
     }
 
-    /// What was filled to receive the descriptor with this address.
+    /// Returns the filled address that led to the descriptor with this address.
     #[inline]
     pub fn filled_address(&self, address: u64) -> u64 {
         self.chunks.filled_address(address)
     }
 
-    /// Whether the kernel takes this address from the fill ring (`xp_check_unaligned`, `xp_check_aligned`). One that it
-    /// does not take is lost without a word, so ask before.
+    /// Reports whether the kernel accepts this address from the fill ring (`xp_check_unaligned`, `xp_check_aligned`).
+    /// The kernel drops other addresses silently, so check before filling.
     ///
-    /// The whole chunk must be in the memory. In zero-copy mode it must also not cross from one page to another that
-    /// need not be next to it for the hardware; within a huge page it may.
+    /// The whole chunk must be in the memory. In zero-copy mode it must also not cross into a page that need not be
+    /// adjacent for the hardware; within a huge page it may.
     #[inline]
     pub fn accepts(&self, address: u64, zero_copy: bool) -> bool {
         let (address, size) = (self.chunks.filled_address(address), u64::from(self.chunks.size));
         self.holds(address, size) && (!zero_copy || self.contiguous(address, size))
     }
 
-    /// Whether the kernel sends these bytes from where they are (`xp_unaligned_validate_desc` and its like). One
-    /// descriptor that it does not send ends the work of a wake-up.
+    /// Reports whether the kernel sends these bytes from where they are (`xp_unaligned_validate_desc` and its like). A
+    /// descriptor that it refuses ends a wake-up.
     #[inline]
     pub fn sends(&self, address: u64, len: u32, zero_copy: bool) -> bool {
         let Chunks { size, unaligned, .. } = self.chunks;
@@ -149,17 +149,17 @@ impl Umem {
         len <= self.len && address <= self.len - len
     }
 
-    /// Whether bytes of this memory are in one page, or in pages that are certainly next to each other in hardware.
+    /// Reports whether bytes of this memory are in one page, or in pages that are certainly contiguous for the hardware.
     #[inline]
     fn contiguous(&self, address: u64, len: u64) -> bool {
         let first = self.base.as_ptr().addr() as u64 + address;
         let last = first + len - 1;
-        // Pages of all sizes lie at multiples of it.
+        // Pages of every size are aligned to it.
         first / self.page == last / self.page
             || self.areas.iter().any(|area| area.holds(address, len) && first / area.page == last / area.page)
     }
 
-    /// What tells the kernel of this memory.
+    /// Returns the registration of this memory for the kernel.
     pub(crate) fn registration(&self) -> XdpUmemReg {
         let unaligned = XdpUmemRegFlags::XDP_UMEM_UNALIGNED_CHUNK_FLAG;
         XdpUmemReg {
@@ -172,8 +172,8 @@ impl Umem {
         }
     }
 
-    /// The sockets that are bound with this memory. Locked while one is being opened: the next one looks whether there is
-    /// one to share with.
+    /// Returns the sockets bound with this memory. Held locked while a socket opens: the next one checks whether there
+    /// is one to share with.
     pub(crate) fn sockets(&self) -> MutexGuard<'_, Vec<Weak<Socket>>> {
         // A panic leaves nothing half-done in a list of weak references.
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
@@ -200,7 +200,7 @@ mod tests {
     const BASE: usize = 0x10_0000_0000;
     const HUGE: u64 = 2 << 20;
 
-    /// A description of memory that is not there; nothing here looks into it.
+    /// Describes memory that does not exist; nothing here accesses it.
     fn describe(base: usize, len: u64, areas: &[Area], chunks: Chunks) -> Result<Arc<Umem>> {
         let base = NonNull::new(std::ptr::without_provenance_mut(base)).unwrap();
         // SAFETY: nothing is opened with it.
@@ -279,12 +279,12 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..<_>::default() })]
-        /// The rule as the kernel has it, over a table of pages (`xp_desc_crosses_non_contig_pg`).
+        /// The kernel's rule, over a table of pages (`xp_desc_crosses_non_contig_pg`).
         #[test]
         fn zero_copy_is_the_kernels_rule(
             address in 0..40 * 4096u64,
             size in 2048..=4096u32,
-            // In units of two small pages, which are the huge pages here.
+            // In units of two small pages, which serve as huge pages here.
             (start, end) in (0..20u64, 0..20u64).prop_map(|(a, b)| (a.min(b), a.max(b))),
         ) {
             let area = Area { start: start * 8192, len: (end - start) * 8192, page: 8192 };

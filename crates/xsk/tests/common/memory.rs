@@ -1,4 +1,4 @@
-//! Memory as a guest would share it: files, mapped back to back between guard pages.
+//! Memory like a guest's: files, mapped back to back between guard pages.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -16,24 +16,24 @@ pub struct Memory {
 
 // SAFETY: the memory is only used by copying from and to it.
 unsafe impl Send for Memory {}
-// SAFETY: as above; what threads copy at the same time is not looked at by the tests.
+// SAFETY: as above; the tests do not depend on bytes that threads copy at the same time.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Bytes of guard before and after, so that the first region begins at a multiple of every chunk.
+    /// Bytes of guard before and after, so that the first region starts at a multiple of every chunk.
     pub const GUARD: usize = 4096;
 
-    /// Maps regions of these lengths, whole pages.
+    /// Maps regions of these lengths, in whole pages.
     pub fn new(regions: &[usize]) -> Arc<Self> {
         let len = regions.iter().sum::<usize>() + 2 * Self::GUARD;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping takes no memory away from anybody.
+        // SAFETY: a new mapping overlaps nothing that exists.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), len, access, MapFlags::PRIVATE) }.unwrap();
         let this = Self { base: NonNull::new(base.cast()).unwrap(), len, regions: regions.to_vec() };
         for (index, &bytes) in regions.iter().enumerate() {
             let file = memfd_create("xsk-test", MemfdFlags::CLOEXEC).unwrap();
             ftruncate(&file, bytes as u64).unwrap();
-            // SAFETY: the region lies in the range that was just mapped and is nobody else's yet.
+            // SAFETY: the region lies in the range that was just mapped, which nothing uses yet.
             unsafe {
                 let at = this.base.as_ptr().add(this.region(index) as usize);
                 mmap(at.cast(), bytes, access, MapFlags::SHARED | MapFlags::FIXED, &file, 0).unwrap();
@@ -43,12 +43,12 @@ impl Memory {
         Arc::new(this)
     }
 
-    /// Address of the first byte of a region; one further for the guard behind the last.
+    /// Returns the address of a region's first byte; the index after the last gives the guard behind it.
     pub fn region(&self, index: usize) -> u64 {
         (Self::GUARD + self.regions[..index].iter().sum::<usize>()) as u64
     }
 
-    /// All of it, as memory for sockets.
+    /// Returns all of it, as memory for sockets.
     pub fn umem(self: &Arc<Self>, chunks: Chunks) -> Arc<Umem> {
         let area = |index: usize| Area { start: self.region(index), len: self.regions[index] as u64, page: 4096 };
         let areas = (0..self.regions.len()).map(area).collect();
@@ -56,27 +56,27 @@ impl Memory {
         unsafe { Umem::new(self.base, self.len, areas, chunks, self.clone()) }.unwrap()
     }
 
-    /// A pointer to the first byte.
+    /// Returns a pointer to the first byte.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Length in bytes, with guards.
+    /// Returns the length in bytes, including guards.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// A copy of some bytes.
+    /// Returns a copy of some bytes.
     pub fn read(&self, address: u64, len: usize) -> Vec<u8> {
         assert!(address as usize + len <= self.len);
         let mut bytes = vec![0; len];
-        // SAFETY: the bytes were just checked to be in the mapping; the kernel is done with them, or it is not known what
-        // is read.
+        // SAFETY: the bytes were just checked to be in the mapping; the kernel is done with them, or their value does
+        // not matter.
         unsafe { ptr::copy_nonoverlapping(self.base.as_ptr().add(address as usize), bytes.as_mut_ptr(), len) };
         bytes
     }
 
-    /// Changes some bytes.
+    /// Overwrites some bytes.
     pub fn write(&self, address: u64, bytes: &[u8]) {
         assert!(address as usize + bytes.len() <= self.len);
         // SAFETY: as in `read`.

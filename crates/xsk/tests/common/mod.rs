@@ -17,10 +17,10 @@ use xsk::{
     Attach, Attached, Chunks, Descriptor, Interface, Mode, Queue, QueueConfig, Redirect, RedirectConfig, Steering, Umem,
 };
 
-/// Who a test's frames are for, unless it says otherwise.
+/// Destination of a test's frames by default.
 pub const TO: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
-/// A frame of `length` bytes of an experimental EtherType, with a payload that depends on `seed`.
+/// Returns a frame of `length` bytes with an experimental EtherType and a payload that depends on `seed`.
 pub fn frame(length: usize, seed: usize) -> Vec<u8> {
     let mut frame = TO.to_vec();
     frame.extend([2, 0, 0, 0, 0, 2, 0x88, 0xb5]);
@@ -28,12 +28,12 @@ pub fn frame(length: usize, seed: usize) -> Vec<u8> {
     frame
 }
 
-/// The frame, for somebody else.
+/// Returns the frame with another destination.
 pub fn frame_to(to: [u8; 6], length: usize) -> Vec<u8> {
     [&to, &frame(length, 0)[6..]].concat()
 }
 
-/// Repeats `attempt` until it has a value.
+/// Repeats `attempt` until it returns a value.
 pub fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -45,20 +45,20 @@ pub fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Copy mode, with small rings.
+/// Returns a copy-mode configuration with small rings.
 pub fn copy_mode() -> QueueConfig {
     QueueConfig { mode: Mode::Copy, fill: 64, rx: 64, tx: 64, completion: 64, ..QueueConfig::default() }
 }
 
-/// The interface of this name. One that is not there has an index that none has; the number of queues is the most that
-/// any of a test has.
+/// Returns the interface of this name. A missing one gets an unused index; the number of queues is the largest of any
+/// test.
 pub fn interface(name: &str) -> Interface {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
     let index = netdevice::name_to_index(&socket, name).unwrap_or(i32::MAX.cast_unsigned());
     Interface { name: name.to_owned(), index, queues: 3 }
 }
 
-/// A redirect of all frames, which must come out as asked for.
+/// Attaches a redirect of all frames, which must be attached as requested.
 pub fn redirect(interface: &str, attach: Attach) -> Redirect {
     let redirect =
         Redirect::attach(&self::interface(interface), &RedirectConfig { attach, ..RedirectConfig::default() }).unwrap();
@@ -69,16 +69,16 @@ pub fn redirect(interface: &str, attach: Attach) -> Redirect {
     redirect
 }
 
-/// A queue with memory of its own.
+/// A queue with its own memory.
 pub struct Station {
-    // Before the redirect, and the memory last: as a program would do it.
+    // Dropped before the redirect, and the memory last, as in a program.
     pub queue: Queue,
     pub umem: Arc<Umem>,
     pub memory: Arc<Memory>,
 }
 
 impl Station {
-    /// Memory of `bytes` bytes between guard pages, on a queue of an interface.
+    /// Opens a queue of an interface with `bytes` bytes of memory between guard pages.
     pub fn open(interface: &str, queue: u32, chunks: Chunks, bytes: usize, config: &QueueConfig) -> Self {
         let memory = Memory::new(&[bytes]);
         let umem = memory.umem(chunks);
@@ -87,19 +87,19 @@ impl Station {
         Self { queue, umem, memory }
     }
 
-    /// A station in copy mode with a pool of 64 aligned chunks.
+    /// Opens a station in copy mode with a pool of 64 aligned chunks.
     pub fn pool(interface: &str, queue: u32) -> Self {
         Self::open(interface, queue, Chunks::aligned(2048), 64 * 2048, &copy_mode())
     }
 
-    /// Fills this many aligned chunks, from the first one after the guard on.
+    /// Fills this many aligned chunks, starting with the first one after the guard.
     pub fn fill_pool(&mut self, count: u64) {
         let size = u64::from(self.umem.chunks().size);
         let first = (Memory::GUARD as u64).next_multiple_of(size);
         assert_eq!(self.queue.fill.push_from((0..count).map(|n| first + n * size)), count as usize);
     }
 
-    /// Sends the bytes from where they are put, and waits until they are sent.
+    /// Sends the frame from `address`, and waits until it is sent.
     pub fn send_from(&mut self, address: u64, frame: &[u8]) {
         self.memory.write(address, frame);
         assert_eq!(self.queue.tx.push(&[Descriptor::new(address, frame.len() as u32)]), 1);
@@ -122,19 +122,19 @@ impl Station {
         (descriptor, self.bytes(descriptor))
     }
 
-    /// The bytes of a received descriptor.
+    /// Returns the bytes of a received descriptor.
     pub fn bytes(&self, descriptor: Descriptor) -> Vec<u8> {
         let start = self.umem.frame_address(descriptor.address);
         self.memory.read(start, descriptor.len as usize)
     }
 
-    /// What the kernel has counted.
+    /// Returns the kernel's counters.
     pub fn statistics(&self) -> xsk::Statistics {
         self.queue.monitor().statistics().unwrap().unwrap()
     }
 }
 
-/// A queue that receives, with the redirect to it.
+/// Opens a receiving queue, with the redirect to it.
 pub fn receiver(interface: &str, attach: Attach) -> (Station, Redirect) {
     let redirect = redirect(interface, attach);
     let station = Station::pool(interface, 0);
@@ -142,7 +142,7 @@ pub fn receiver(interface: &str, attach: Attach) -> (Station, Redirect) {
     (station, redirect)
 }
 
-/// A redirect of frames to these addresses.
+/// Returns the steering for these addresses.
 pub fn steering(macs: &[[u8; 6]], groups: xsk::Groups) -> Steering {
     Steering::Destinations { macs: macs.to_vec(), groups }
 }

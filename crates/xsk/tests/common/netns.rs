@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A network namespace of its own, removed on drop.
+/// A separate network namespace, removed on drop.
 pub struct Netns {
     name: String,
 }
@@ -27,12 +27,12 @@ impl Netns {
         this
     }
 
-    /// A namespace with the veth pair `a` and `b`, both up with this MTU.
+    /// Creates a namespace with the veth pair `a` and `b`, both up with this MTU.
     pub fn with_veth(mtu: usize) -> Self {
         Self::with_queues(mtu, 1)
     }
 
-    /// The same, with this number of queues each way.
+    /// Creates the same, with this number of queues in each direction.
     pub fn with_queues(mtu: usize, queues: u32) -> Self {
         let this = Self::new();
         let queues = format!("numrxqueues {queues} numtxqueues {queues}");
@@ -40,7 +40,7 @@ impl Netns {
         for end in ["a", "b"] {
             this.ip(&format!("link set dev {end} mtu {mtu} up"));
         }
-        // The kernel attaches a queue to a device when it notices its carrier, and drops frames until then.
+        // The kernel attaches a queue to a device when it notices the carrier, and drops frames until then.
         for end in ["a", "b"] {
             while !this.is_up(end) {
                 thread::sleep(Duration::from_millis(1));

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::interface;
 
-/// Sends frames from an interface, and receives those that the kernel got from it.
+/// Sends frames from an interface, and receives those that the kernel gets from it.
 pub struct PacketSocket {
     socket: OwnedFd,
 }
@@ -43,7 +43,7 @@ impl PacketSocket {
         assert_eq!(sent, frame.len() as isize, "{}", io::Error::last_os_error());
     }
 
-    /// The next frame of the tests' EtherType, if there is one.
+    /// Returns the next frame of the tests' EtherType, if there is one.
     pub fn receive(&self) -> Option<Vec<u8>> {
         loop {
             let mut frame = vec![0; 10_000];
