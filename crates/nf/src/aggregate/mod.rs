@@ -20,7 +20,7 @@ pub(crate) use split::{SPLIT_BUFFERS, Split};
 use paflow::Rules;
 use std::sync::Arc;
 
-/// Who takes the packets out of received aggregates.
+/// The component that splits received aggregates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// This library.
@@ -35,7 +35,7 @@ pub enum Placement {
 pub struct Aggregation {
     /// The rules in force.
     pub rules: Arc<Rules>,
-    /// Who takes the packets out of received aggregates.
+    /// The component that splits received aggregates.
     pub placement: Placement,
 }
 

@@ -156,7 +156,7 @@ impl Packet {
         Some(Packet::new(head, 0))
     }
 
-    /// The packets in it, if it is an aggregate that was left whole.
+    /// Returns the packets in it, if it is an aggregate that was left whole.
     #[inline]
     pub(crate) fn inside(&self) -> Option<Inside> {
         self.inside
