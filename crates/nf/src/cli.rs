@@ -1,4 +1,4 @@
-//! What the sample programs have in common on the command line.
+//! Command-line options common to the sample programs.
 
 use crate::aggregate::{Aggregation, Placement};
 use crate::port::{OpenError, Options, PortOptions, Ports};
@@ -77,7 +77,7 @@ impl From<Native> for Placement {
     }
 }
 
-/// Why a program ended.
+/// The reason why a program failed.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 enum Failure {
@@ -112,7 +112,7 @@ impl Common {
         }
     }
 
-    /// What the ports go by, if they aggregate.
+    /// Loads the aggregation of the ports, if they aggregate.
     fn aggregation(&self, placement: Placement) -> Result<Option<Aggregation>, LoadError> {
         let Some(file) = &self.aggregation else { return Ok(None) };
         let names: Vec<String> =
@@ -121,8 +121,8 @@ impl Common {
         Ok(Some(Aggregation { rules: Arc::new(Rules::new(&spec, std::iter::empty())), placement }))
     }
 
-    /// Opens the ports and runs `round` on them until SIGINT or SIGTERM; prints what the ports counted. `placement` is that
-    /// of ports that aggregate.
+    /// Opens the ports, runs `round` on them until SIGINT or SIGTERM, and prints the ports' counters. `placement` applies to
+    /// ports that aggregate.
     pub fn run(&self, placement: impl Into<Placement>, round: impl FnMut(&mut Ports) -> usize) -> ExitCode {
         match self.try_run(placement.into(), round) {
             Ok(()) => ExitCode::SUCCESS,
@@ -137,13 +137,13 @@ impl Common {
         let options = self.options(self.aggregation(placement)?.as_ref());
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // A second one ends the process the usual way, should the first not be enough.
+            // A second signal terminates the process, in case the first does not stop it.
             signal_hook::flag::register_conditional_default(signal, stop.clone()).map_err(OpenError::Signals)?;
             signal_hook::flag::register(signal, stop.clone()).map_err(OpenError::Signals)?;
         }
         let outcome = self.open_and_run(options, &stop, round);
         match outcome {
-            // Being told to stop while waiting for a switch is no failure.
+            // A signal while waiting for a switch is not a failure.
             Err(Failure::Run(RunError::Ports(OpenError::Link { source: FrontendError::Stopped, .. })))
                 if stop.load(Ordering::Relaxed) =>
             {

@@ -1,10 +1,10 @@
 //! Network functions over virtio-user: the driver side of vhost-user, in bursts.
 //!
-//! - [`Ports`] are opened together and share their memory, so that a received [`Packet`] is sent on by any of them as
-//!   it is: its buffer goes to the device, and back to be received into when that has sent it.
+//! - [`Ports`] are opened together and share their memory, so that any of them can forward a received [`Packet`] without
+//!   a copy: the device gets its buffer, and returns it to the pool after sending.
 //! - [`wire`]: Ethernet, ARP, IPv4 and ICMP, read and written in place.
-//! - [`function`]: the sample network functions, without ports around them; `src/bin` has the programs.
-//! - [`run()`]: the loop around a network function, polling or asleep.
+//! - [`function`]: the sample network functions, independent of ports; `src/bin` has the programs.
+//! - [`run()`]: the loop around a network function, which polls or sleeps when idle.
 
 mod aggregate;
 pub mod cli;

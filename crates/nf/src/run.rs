@@ -4,23 +4,23 @@ use crate::port::{OpenError, Ports, WaitError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Rounds between two looks at the clock, whether the devices are still there.
+/// Rounds between two calls of [`Ports::check`].
 const CHECK_ROUNDS: u32 = 4096;
-/// Rounds without a frame before going to sleep: waking up costs more than a few vain looks.
+/// Rounds without a frame before going to sleep: waking up costs more than a few empty rounds.
 const PATIENCE: u32 = 64;
-/// Longest sleep: how late a device that went away, or a request to stop, may be noticed.
+/// Longest sleep, and so the longest delay in noticing a disconnected device or a request to stop.
 const SLEEP: Duration = Duration::from_millis(100);
 
-/// What to do when there is nothing to do.
+/// The behaviour when idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
-    /// Look again at once: lowest latency, and a whole processor.
+    /// Poll without a pause: lowest latency, at the cost of a whole processor.
     Poll,
     /// Sleep until the device notifies.
     Sleep,
 }
 
-/// Why a network function ended.
+/// The reason why a network function failed.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 #[allow(missing_docs)] // The messages say it.
@@ -29,8 +29,8 @@ pub enum RunError {
     Wait(#[from] WaitError),
 }
 
-/// Calls `round` over and over until `stop` is set. It returns how many frames it received, from all ports together.
-/// Links that are lost are established again, if [`crate::Options::reconnect`] says so.
+/// Calls `round` repeatedly until `stop` is set. `round` returns the number of frames it received from all ports.
+/// Reconnects lost links if [`crate::Options::reconnect`] is set.
 pub fn run(
     ports: &mut Ports,
     idle: Idle,
@@ -44,7 +44,7 @@ pub fn run(
             vain = 0;
         } else if idle == Idle::Sleep && vain >= PATIENCE {
             ports.wait(SLEEP)?;
-            // Then look once, and sleep again.
+            // Check the devices, then poll once before the next sleep.
             rounds = CHECK_ROUNDS;
         } else {
             vain = vain.saturating_add(1);

@@ -1,4 +1,4 @@
-//! Ports that aggregate, against a device that sends back what it gets: what was joined is split again.
+//! Ports that aggregate, against a device that sends back all frames: joined packets are split again.
 
 mod backend;
 
@@ -22,7 +22,7 @@ static GO: AtomicBool = AtomicBool::new(false);
 
 const V4: [Ipv4Addr; 3] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2), Ipv4Addr::new(192, 0, 2, 3)];
 
-/// The way to next hop `nfi`, whose address is one of our own: what is sent comes back, and is for us.
+/// Returns a route to next hop `nfi`, whose address is one of our own: sent frames come back, and are for us.
 fn route(nfi: u16, vxlan: bool, v6: bool, checksum: Checksum) -> Route {
     let addresses = if v6 {
         let ip = |last| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last);
@@ -40,7 +40,7 @@ fn route(nfi: u16, vxlan: bool, v6: bool, checksum: Checksum) -> Route {
     Route { source, destination, vlan: None, carrier }
 }
 
-/// VLAN 100 goes to next hop 1 and VLAN 200 to next hop 2.
+/// Returns a specification in which VLAN 100 goes to next hop 1 and VLAN 200 to next hop 2.
 fn spec(vxlan: bool, v6: bool, checksum: Checksum) -> Spec {
     let next_hops =
         (1..3).map(|nfi| NextHop { nfi, route: route(nfi, vxlan, v6, checksum), port: None }).collect::<Vec<_>>();
@@ -113,7 +113,7 @@ impl Rig {
         burst
     }
 
-    /// Lets the device send `frame`, and waits until the port has taken it: what came out, and what was counted as dropped.
+    /// Makes the device send `frame`, and waits until the port has received it. Returns the packets, and the counted drops.
     fn inject(&mut self, frame: &[u8]) -> (Vec<Packet>, Vec<(&'static str, u64)>) {
         let before = self.ports[0].counters();
         assert!(self.echo.inject(frame));
@@ -144,7 +144,7 @@ fn packet(vid: u16, len: usize, seed: usize) -> Vec<u8> {
     bytes
 }
 
-/// The aggregate of these packets to a next hop.
+/// Builds the aggregate of these packets to a next hop.
 fn aggregate(packets: &[Vec<u8>], nfi: u16) -> Vec<u8> {
     let template = Template::new(&route(nfi, false, false, Checksum::Computed), 9000).unwrap();
     let slices: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
@@ -164,7 +164,8 @@ fn sorted_by_vid(packets: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
     packets
 }
 
-/// Whatever is sent comes back one by one, unchanged, and in order in its chain; no frame is longer than the MTU allows.
+/// Checks that all sent packets come back one by one, unchanged, and in order within their chain, and that no frame
+/// exceeds the MTU.
 fn round_trips(spec: &Spec, placement: Placement, change: impl FnOnce(&mut Options)) {
     let rig = RefCell::new(Rig::new(spec, placement, change));
     let packets =
@@ -230,7 +231,7 @@ fn a_network_function_finds_the_packets_of_an_aggregate() {
     round_trips(&spec(true, true, Checksum::Computed), Placement::Native, |_| {});
 }
 
-/// What a native network function changes in place reaches the next hop, in the same buffer, with headers that are right.
+/// Changes that a native network function makes in place reach the next hop, in the same buffer, with correct headers.
 #[test]
 fn an_aggregate_goes_on_as_a_whole() {
     for (vxlan, v6) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -239,7 +240,7 @@ fn an_aggregate_goes_on_as_a_whole() {
         let (mut packets, dropped) = rig.inject(&aggregate(&burst, 1));
         assert!(packets.len() == 1 && dropped.is_empty() || v6, "{dropped:?}");
         if v6 {
-            // Aggregates over IPv4 are for somebody else here.
+            // Here, aggregates over IPv4 are for another address.
             assert_eq!(packets[0].embedded().count(), 1);
             rig.send(&burst, 0, 0);
             packets = rig.receive(1);
@@ -269,7 +270,7 @@ fn an_aggregate_goes_on_as_a_whole() {
     }
 }
 
-/// An aggregate whose packets part here is taken apart, and what is left of it joined with what else there is.
+/// An aggregate whose packets have different next hops is split, and its packets are joined with others.
 #[test]
 fn packets_of_an_aggregate_part() {
     let mut rig = Rig::new(&plain(), Placement::Native, |_| {});
@@ -287,7 +288,7 @@ fn packets_of_an_aggregate_part() {
     assert_eq!((counters.transmitted, counters.transmitted_frames), (30, 12));
 }
 
-/// An aggregate that is longer than the way to the next hop allows is taken apart, and what fits is joined.
+/// An aggregate that exceeds the MTU to the next hop is split, and its packets are joined into aggregates that fit.
 #[test]
 fn an_aggregate_that_is_too_long_for_the_next_hop_goes_as_several() {
     let mut rig = Rig::new(&plain(), Placement::Native, |o| o.buffer_size = 9018);
@@ -303,7 +304,7 @@ fn an_aggregate_that_is_too_long_for_the_next_hop_goes_as_several() {
     assert!(rig.echo.longest() <= 1514);
 }
 
-/// A longer aggregate than a buffer takes comes in several; its packets are found across their bounds.
+/// An aggregate longer than a buffer arrives in several buffers; its packets are found across their boundaries.
 #[test]
 fn an_aggregate_over_many_buffers_is_split() {
     let small = Spec { mtu: 256, ..plain() };
@@ -334,7 +335,7 @@ fn wrong_aggregates_are_dropped_whole_and_counted() {
         ("bad-ip-checksum", |frame| frame[24] ^= 1),
         ("fragmented", |frame| {
             frame[20] = 0x20;
-            // From Don't Fragment to More Fragments: the sum is less by 0x2000.
+            // From Don't Fragment to More Fragments: the sum decreases by 0x2000.
             let sum = u16::from_be_bytes([frame[24], frame[25]]) as u32 + 0x2000;
             frame[24..26].copy_from_slice(&((sum + (sum >> 16)) as u16).to_be_bytes());
         }),
@@ -352,14 +353,14 @@ fn wrong_aggregates_are_dropped_whole_and_counted() {
         let mut frame = right.clone();
         *frame.last_mut().unwrap() ^= 1;
         assert_eq!(rig.inject(&frame).1, [("bad-udp-checksum", 1)]);
-        // What is for somebody else is nobody's business, wrong or not.
+        // Aggregates for other addresses are delivered as they are, valid or not.
         let mut others = aggregate(&burst, 2);
         others[33] = 77;
         let (packets, dropped) = rig.inject(&others);
         assert_eq!((packets.iter().map(bytes).collect::<Vec<_>>(), dropped), (vec![others], Vec::new()));
         drop(packets);
         assert_eq!(rig.inject(&right).0.len(), if placement == Placement::Nf { 5 } else { 1 });
-        // All buffers are where they belong.
+        // All buffers are accounted for.
         rig.ports[0].reclaim();
         assert_eq!(rig.ports[0].free_buffers(), 256 + 256 + usize::from(64 + 4 * 256u16));
     }
@@ -395,7 +396,7 @@ fn unknown_chains_can_be_dropped() {
     assert_eq!(rig.ports[0].counters().dropped.named().collect::<Vec<_>>(), [("unknown-chain", 15)]);
 }
 
-/// A next hop behind another port is none here; ports are known by their sockets' names.
+/// A next hop behind another port is ignored; ports are identified by their sockets' names.
 #[test]
 fn next_hops_can_be_behind_one_port() {
     let mut here = plain();

@@ -1,4 +1,4 @@
-//! The sample network functions on frames that etherparse makes and takes apart.
+//! The sample network functions, on frames that etherparse builds and parses.
 
 use etherparse::{
     ArpHardwareId, ArpOperation, ArpPacket, EtherType, Icmpv4Slice, Icmpv4Type, Ipv4HeaderSlice, NetSlice,
@@ -48,14 +48,14 @@ fn arp_request(for_ip: [u8; 4]) -> Vec<u8> {
     arp(ArpOperation::REQUEST, (ALICE, ALICE_IP), (MacAddr::default(), for_ip), MacAddr::BROADCAST)
 }
 
-/// The IPv4 header of a frame, with a right checksum.
+/// Returns the IPv4 header of a frame, after checking its checksum.
 fn ip_of(frame: &[u8]) -> Ipv4HeaderSlice<'_> {
     let header = Ipv4HeaderSlice::from_slice(&frame[14..]).unwrap();
     assert_eq!(header.to_header().calc_header_checksum(), header.header_checksum());
     header
 }
 
-/// The ICMP message of a frame, with right checksums.
+/// Returns the ICMP message of a frame, after checking its checksums.
 fn icmp_of(frame: &[u8]) -> Icmpv4Slice<'_> {
     ip_of(frame);
     let sliced = SlicedPacket::from_ethernet(frame).unwrap();
@@ -95,7 +95,7 @@ fn what_is_not_for_the_responder_is_left_alone() {
     let mut wrong_sum = echo_request(OUR_IP, 64, b"x");
     wrong_sum[24] ^= 1;
     let mut fragment = echo_request(OUR_IP, 64, b"x");
-    // More fragments; and the checksum to match.
+    // Set More Fragments, and correct the checksum.
     fragment[20] |= 0x20;
     let sum = Ipv4HeaderSlice::from_slice(&fragment[14..]).unwrap().to_header().calc_header_checksum();
     fragment[24..26].copy_from_slice(&sum.to_be_bytes());
@@ -118,7 +118,7 @@ fn an_arp_request_becomes_its_reply() {
     }
 }
 
-/// Time that stands still unless told otherwise, and what was sent.
+/// A clock that only tests advance, and the sent frames.
 #[derive(Default)]
 struct World {
     now: Duration,
@@ -245,7 +245,7 @@ fn the_sender_is_told_that_its_ttl_ran_out() {
     let icmp = icmp_of(&frame);
     assert_eq!(icmp.icmp_type(), Icmpv4Type::TimeExceeded(icmpv4::TimeExceededCode::TtlExceededInTransit));
     assert_eq!(icmp.payload(), &original[14..14 + 28]);
-    // Never an error about an error.
+    // An error is never answered with an error.
     let mut error = frame.clone();
     nf::wire::ethernet::set_addresses(&mut error, US, ALICE);
     error[22] = 1;
@@ -292,7 +292,7 @@ fn a_route_must_lead_through_a_port() {
 }
 
 proptest! {
-    /// Whatever comes in, nothing panics, and all IPv4 packets that go out are valid.
+    /// No received frame causes a panic, and all IPv4 packets sent are valid.
     #[test]
     fn any_frame_is_survived(
         base in 0usize..4, changes in prop::collection::vec((0usize..80, any::<u8>()), 0..6), cut in 0usize..100

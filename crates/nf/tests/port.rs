@@ -92,7 +92,7 @@ fn received_buffers_are_sent_on_and_come_back() {
         rig.ports[0].transmit(packet).unwrap();
         rig.ports[0].flush();
     }
-    // All buffers are somewhere: those that are free, those posted, and the one under way.
+    // All buffers are accounted for: the free ones, the posted ones, and the one of the received packet.
     let packet = rig.receive(1);
     rig.ports[0].reclaim();
     assert_eq!(rig.ports[0].free_buffers(), 256 + 256 - 1);
@@ -167,7 +167,7 @@ fn a_frame_ends_sleep() {
             }
             burst.clear();
         }
-        // With nothing to come it sleeps as long as it was told to.
+        // Without frames, it sleeps for the whole timeout.
         let start = Instant::now();
         rig.ports.wait(Duration::from_millis(30)).unwrap();
         assert!(start.elapsed() >= Duration::from_millis(29));
@@ -189,7 +189,7 @@ fn a_lost_link_is_established_again() {
             assert!(start.elapsed() < DEADLINE, "the loss was not seen");
             std::thread::sleep(Duration::from_millis(10));
         }
-        // A packet from before is of other memory, and still good.
+        // A packet from before the reconnect is in other memory, and still valid.
         assert_eq!(bytes(&kept), frame(1, 60));
         rig.ports[0].transmit(kept).unwrap();
         rig.ports[0].flush();

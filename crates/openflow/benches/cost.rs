@@ -1,4 +1,4 @@
-//! What one packet costs: its key, a cached answer, and a look-up in the table. `cargo bench -p millrace-openflow`
+//! The cost of one packet: its key, a cached result, and a lookup in the table. `cargo bench -p millrace-openflow`
 #![allow(missing_docs)]
 
 use openflow::{Action, Cache, Classifier, Field, Key, Match};
@@ -8,7 +8,7 @@ use std::time::Instant;
 const BURST: usize = 32;
 const ROUNDS: usize = 100_000;
 
-/// Runs `burst`, best of five, and prints nanoseconds per packet.
+/// Runs `burst` five times and prints the best time in nanoseconds per packet.
 fn measure(name: &str, mut burst: impl FnMut()) {
     let best = (0..5).map(|_| {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Instructions that looking up a burst takes, counted by valgrind: exact, whatever else the machine does.
+//! Instructions per lookup of a burst, counted by valgrind: exact, regardless of the machine's load.
 //!
 //! `cargo xtask test --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
@@ -10,7 +10,7 @@ use std::hint::black_box;
 const BURST: usize = 32;
 const VERSION: u64 = 1;
 
-/// UDP over IPv4 or IPv6 to different ports, with or without a tag.
+/// Builds UDP packets over IPv4 or IPv6 to different ports, with or without a tag.
 fn packets(v6: bool, tagged: bool) -> Vec<[u8; HEADER_BYTES]> {
     let packet = |number: u8| {
         let mut packet = [0x55; HEADER_BYTES];
@@ -34,8 +34,8 @@ fn packets(v6: bool, tagged: bool) -> Vec<[u8; HEADER_BYTES]> {
     (0..BURST as u8).map(packet).collect()
 }
 
-/// A burst, a cache that knows its keys, and for each packet a table of flows with four masks, the last of which has it. Each
-/// table has a key of its own, which nobody knows: what the one takes longer for that, another takes less.
+/// A burst, a cache with its keys, and for each packet a table of flows with four masks, of which the last one matches.
+/// Each table has its own random hash key: the differences in cost average out over the tables.
 pub struct Rig {
     packets: Vec<[u8; HEADER_BYTES]>,
     cache: Cache<u32>,

@@ -1,4 +1,4 @@
-//! Actions (Section 7.2.4), and what is asked of them before they are taken.
+//! Actions (Section 7.2.4) and their validation.
 
 use crate::aggregation::{EXPERIMENTER, SET_NFI};
 use crate::error::Error;
@@ -7,18 +7,18 @@ use crate::key::VLAN_PRESENT;
 use crate::ofp::{action, port};
 use crate::wire::Reader;
 
-/// Most actions in one list.
+/// Maximum number of actions in one list.
 const MAX_ACTIONS: usize = 64;
 
-/// What is done to a packet.
+/// One action on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Send it, as it is now.
+    /// Send the packet in its current state.
     Output {
         /// A port's number, or one of [`crate::ofp::port`]: `IN_PORT`, `NORMAL`, `FLOOD`, `ALL`, `CONTROLLER`; `TABLE` in a
         /// PACKET_OUT only.
         port: u32,
-        /// To the controller: how many bytes it wants.
+        /// Bytes to send, for output to the controller.
         max_len: u16,
     },
     /// Add a VLAN tag with this EtherType, 0x8100 or 0x88a8.
@@ -31,7 +31,7 @@ pub enum Action {
     SetNfi(u16),
 }
 
-/// Where a list of actions stands.
+/// The context of a list of actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     PacketOut,
@@ -39,7 +39,7 @@ pub(crate) enum Scope {
     Aggregation,
 }
 
-/// Reads a list of actions. `known` is what is known of the packets that they will be done to: it follows the actions.
+/// Reads a list of actions. `known` describes the packets that the actions apply to, and is updated by each action.
 pub(crate) fn read_list(mut list: Reader, scope: Scope, known: &mut Match) -> Result<Vec<Action>, Error> {
     let mut actions = Vec::new();
     while !list.is_empty() {
@@ -114,7 +114,7 @@ fn set_field(mut body: Reader, scope: Scope, known: &Match) -> Result<Action, Er
     let action_len = body.0.len() + 4;
     let (field, masked, len) = Field::read_header(&mut body).ok_or(Error::ActionSetLen)?;
     let field = field.filter(|field| field.settable() && !masked).ok_or(Error::ActionSetType)?;
-    // The field is padded so that the action ends at a multiple of eight bytes.
+    // The field is padded so that the action's length is a multiple of eight bytes.
     if len != field.len() || action_len != (8 + len).next_multiple_of(8) {
         return Err(Error::ActionSetLen);
     }
@@ -127,14 +127,14 @@ fn set_field(mut body: Reader, scope: Scope, known: &Match) -> Result<Action, Er
         Field::VlanVid | Field::VlanPcp => !known.is_untagged(),
         _ => field.exists_in(known),
     };
-    // A PACKET_OUT has no match: what its packet doesn't have is not set.
+    // A PACKET_OUT has no match: fields that its packet doesn't have are not set.
     if !possible && scope != Scope::PacketOut {
         return Err(Error::ActionInconsistent);
     }
     Ok(Action::SetField(field, value))
 }
 
-/// The actions of an action set, in the order in which they are done (Section 5.10). Of each kind, the last one counts.
+/// Returns the actions of an action set in order of execution (Section 5.10). Of each kind, the last one counts.
 pub(crate) fn in_set_order(written: &[Action]) -> Vec<Action> {
     let kind = |action: &Action| match action {
         Action::PopVlan => (0, 0),

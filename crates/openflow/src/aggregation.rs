@@ -1,7 +1,7 @@
-//! The aggregation table as OpenFlow sees it, and what controllers set it with.
+//! The aggregation table in OpenFlow, and how controllers set it.
 //!
 //! It is table 1, [`TABLE`]. A flow in it matches a service chain and nothing else: one VID (`vlan_vid`) or one VNI
-//! (`tunnel_id`). What it does is set the next hop, in one of two ways:
+//! (`tunnel_id`). It sets the next hop, in one of two ways:
 //!
 //! - an experimenter action in apply-actions or write-actions:
 //!
@@ -19,13 +19,13 @@
 //!   +---------------------------------------------------------------+
 //!   ```
 //!
-//! - the instruction write-metadata with the NFI-ID as value and all bits in the mask, which any controller can say.
+//! - the instruction write-metadata with the NFI-ID as value and all bits in the mask, which any controller can send.
 //!
 //! NFI-ID 0, or no instruction, stands for no next hop. Priorities, timeouts, cookies and statistics are as in any table.
 //!
 //! **Relayed.** A controller without a channel to this switch can wrap the FLOW_MOD in a PACKET_OUT of another switch: the
-//! packet is an Ethernet frame of type [`RELAY_ETHERTYPE`] whose payload is the message, padded at its end if need be.
-//! Only flows of table 1 can be changed this way, and nothing is answered.
+//! packet is an Ethernet frame of type [`RELAY_ETHERTYPE`] whose payload is the message, padded at its end if necessary.
+//! Only flows of table 1 can be changed this way, and there is no answer.
 
 use crate::error::Error;
 use crate::fields::{Field, Match};
@@ -44,7 +44,7 @@ pub const SET_NFI: u16 = 1;
 /// EtherType of relayed messages: IEEE 802 local experimental 2.
 pub const RELAY_ETHERTYPE: u16 = 0x88b6;
 
-/// What identifies a service chain.
+/// The identifier of a service chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ServiceChain {
     /// A VLAN's VID.
@@ -54,7 +54,7 @@ pub enum ServiceChain {
 }
 
 impl ServiceChain {
-    /// The chain that `found` means, if it means one and nothing else.
+    /// Returns the chain that `found` matches, if it matches one chain and nothing else.
     pub(crate) fn of(found: &Match) -> Result<ServiceChain, Error> {
         if let Some(vid) = found.exact(Field::VlanVid)
             && *found == Match::any().with(Field::VlanVid, vid, u128::MAX)
@@ -75,7 +75,7 @@ impl ServiceChain {
     }
 }
 
-/// The FLOW_MOD in a relayed frame; `None` if the frame is of another EtherType, or what it says of its length is wrong.
+/// Returns the FLOW_MOD in a relayed frame; `None` if the frame has another EtherType, or its length field is wrong.
 pub fn relayed(frame: &[u8]) -> Option<&[u8]> {
     let message = frame.get(14..).filter(|_| frame[12..14] == RELAY_ETHERTYPE.to_be_bytes())?;
     let [version, kind, l0, l1, ..] = *message.first_chunk::<HEADER_LEN>()?;

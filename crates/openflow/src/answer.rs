@@ -1,5 +1,4 @@
-//! A long answer: its entries are made piece by piece, as the controller reads them, so that it never takes more memory than
-//! one message.
+//! A long answer, built piece by piece as the controller reads, so that it never takes more memory than one message.
 
 use crate::flow_mod::Tables;
 use crate::multipart::flow_stats;
@@ -12,32 +11,32 @@ use std::ops::Range;
 /// Bytes of entries in one message, so that it stays below 64 KiB.
 const PIECE: usize = 60_000;
 
-/// An answer to MULTIPART_REQUEST, and where it has got to.
+/// An answer to MULTIPART_REQUEST, and its progress.
 #[derive(Debug)]
 pub(crate) struct Answer {
     xid: u32,
     kind: u16,
     entries: Entries,
-    /// An entry that was not to fit into the message before.
+    /// An entry that did not fit into the previous message.
     held: Option<Vec<u8>>,
 }
 
-/// What is still to be told.
+/// The entries still to be sent.
 #[derive(Debug)]
 pub(crate) enum Entries {
-    /// Few, and there already.
+    /// A few entries, complete already.
     Listed(VecDeque<Vec<u8>>),
-    /// Flows, which may be very many.
+    /// Flows, possibly very many.
     Flows(Flows),
 }
 
-/// A walk through tables, which may change on the way: flows that are removed are left out, and so are new ones.
+/// A walk through tables that may change meanwhile: it skips removed flows and new ones.
 #[derive(Debug)]
 pub(crate) struct Flows {
     pub filter: Filter,
-    /// By table: those that there are still to look at.
+    /// By table: the flows still to visit.
     pub tables: VecDeque<(u8, Range<FlowId>)>,
-    /// When it was asked for.
+    /// The time of the request.
     pub now: Millis,
 }
 
@@ -46,7 +45,7 @@ impl Answer {
         Answer { xid, kind, entries, held: None }
     }
 
-    /// Appends one message; whether more are to come.
+    /// Appends one message, and reports whether more follow.
     pub(crate) fn write(&mut self, tables: &Tables, out: &mut Vec<u8>) -> bool {
         let mut body = Vec::new();
         while let Some(entry) = self.held.take().or_else(|| self.entries.next(tables)) {

@@ -1,15 +1,15 @@
-//! Remembers what was found for a key, so that a packet like one before costs one hash and one comparison.
+//! Caches lookups by key, so that a repeated key costs one hash and one comparison.
 
 use crate::key::Key;
 
-/// Places that a key can be in.
+/// Slots that a key can be in.
 const WAYS: usize = 2;
 
-/// Answers of look-ups, by key. Bounded, never allocates after it was made, and forgets when it must; each thread has its
-/// own. An answer is good for the version of the table that it was found in.
+/// A cache of lookup results by key. Bounded, evicts on collision, and never allocates after its creation; each thread has
+/// its own. A result is valid for the table version that it was found in.
 #[derive(Debug)]
 pub struct Cache<V> {
-    /// Pairs of places; the one in front was used last.
+    /// Pairs of slots; the front one was used last.
     slots: Box<[[Option<Slot<V>>; WAYS]]>,
     seed: u64,
 }
@@ -22,13 +22,13 @@ struct Slot<V> {
 }
 
 impl<V: Copy> Cache<V> {
-    /// A cache for about `answers` answers. `seed` should be random, so that nobody can choose packets that collide.
+    /// Creates a cache for about `answers` results. `seed` should be random, so that nobody can choose packets that collide.
     pub fn new(answers: usize, seed: u64) -> Self {
         let pairs = answers.div_ceil(WAYS).next_power_of_two();
         Cache { slots: vec![[None; WAYS]; pairs].into(), seed }
     }
 
-    /// A multiplication for each word, folded (as wyhash and its kin do).
+    /// Hashes a key with one folded multiplication per word pair (as wyhash does).
     #[inline]
     fn index(&self, key: &Key) -> usize {
         let mix = |a: u64, b: u64| {
@@ -52,7 +52,7 @@ impl<V: Copy> Cache<V> {
         mix(mixed, SECRETS[4] ^ seed) as usize & (self.slots.len() - 1)
     }
 
-    /// What was found for `key` in this version of the table.
+    /// Returns the result for `key` in this version of the table.
     #[inline]
     pub fn get(&mut self, key: &Key, version: u64) -> Option<V> {
         let index = self.index(key);
@@ -67,7 +67,7 @@ impl<V: Copy> Cache<V> {
         })
     }
 
-    /// Remembers what was found for `key`, in place of what was used least of the two that share its place.
+    /// Stores the result for `key`, in place of the less recently used of its two slots.
     pub fn insert(&mut self, key: &Key, version: u64, value: V) {
         let index = self.index(key);
         let pair = &mut self.slots[index];

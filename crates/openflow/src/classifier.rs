@@ -1,4 +1,4 @@
-//! Finds the flow of highest priority for a key: one hash look-up for each mask in use (tuple space search).
+//! Finds the flow of highest priority for a key: one hash lookup per mask in use (tuple space search).
 
 use crate::fields::Match;
 use crate::key::Key;
@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Clone, Debug)]
 struct Tuple<T> {
     mask: Key,
-    /// By masked key: what is there, highest priority first.
+    /// By masked key: priorities and values, highest priority first.
     flows: HashMap<Key, Vec<(u16, T)>>,
-    /// How many flows there are of each priority.
+    /// Number of flows by priority.
     priorities: BTreeMap<u16, usize>,
 }
 
@@ -21,29 +21,29 @@ impl<T> Tuple<T> {
     }
 }
 
-/// Matches with priorities, and what they stand for. A clone is a snapshot, for a thread that only looks up.
+/// A map from matches with priorities to values. A clone is a snapshot, for a thread that only looks up.
 #[derive(Clone, Debug)]
 pub struct Classifier<T> {
-    /// Those with the highest priority first.
+    /// Tuples in descending order of their highest priority.
     tuples: Vec<Tuple<T>>,
 }
 
-/// What was found for a key.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a, T> {
-    /// What the match stands for; `None` if nothing matches.
+    /// The value of the match; `None` if nothing matches.
     pub found: Option<&'a T>,
-    /// The bits of the key that were looked at: any key that agrees in them gets the same answer.
+    /// The bits of the key that the lookup depends on: any key with the same bits gets the same result.
     pub consulted: Key,
 }
 
 impl<T> Classifier<T> {
-    /// No matches.
+    /// Creates an empty classifier.
     pub fn new() -> Self {
         Classifier { tuples: Vec::new() }
     }
 
-    /// Looks `key` up. Of several matches of the highest priority, any is found.
+    /// Looks up `key`. Of several matches of the highest priority, it finds any.
     pub fn lookup(&self, key: &Key) -> Lookup<'_, T> {
         let mut best: Option<&(u16, T)> = None;
         let mut consulted = Key::default();
@@ -60,13 +60,13 @@ impl<T> Classifier<T> {
         Lookup { found: best.map(|(_, value)| value), consulted }
     }
 
-    /// What stands at exactly this match and priority.
+    /// Returns the value at exactly this match and priority.
     pub fn get(&self, at: &Match, priority: u16) -> Option<&T> {
         let flows = self.tuples.iter().find(|tuple| tuple.mask == at.mask)?.flows.get(&at.value)?;
         flows.iter().find(|(other, _)| *other == priority).map(|(_, value)| value)
     }
 
-    /// The same matches, each standing for what `make` makes of what it stood for.
+    /// Returns the same matches, with `make` applied to each value.
     pub fn map<U>(&self, mut make: impl FnMut(&T) -> U) -> Classifier<U> {
         let mut tuple = |tuple: &Tuple<T>| Tuple {
             mask: tuple.mask,
@@ -80,12 +80,12 @@ impl<T> Classifier<T> {
         Classifier { tuples: self.tuples.iter().map(&mut tuple).collect() }
     }
 
-    /// There are none.
+    /// Reports whether there are no matches.
     pub fn is_empty(&self) -> bool {
         self.tuples.is_empty()
     }
 
-    /// Sets what stands at a match and priority.
+    /// Sets the value at a match and priority.
     pub fn insert(&mut self, at: &Match, priority: u16, value: T) {
         let index = self.tuples.iter().position(|tuple| tuple.mask == at.mask).unwrap_or_else(|| {
             self.tuples.push(Tuple { mask: at.mask, flows: HashMap::new(), priorities: BTreeMap::new() });
@@ -103,7 +103,7 @@ impl<T> Classifier<T> {
         }
     }
 
-    /// Removes what stands at a match and priority.
+    /// Removes the value at a match and priority.
     pub fn remove(&mut self, at: &Match, priority: u16) -> Option<T> {
         let tuple = self.tuples.iter_mut().find(|tuple| tuple.mask == at.mask)?;
         let flows = tuple.flows.get_mut(&at.value)?;

@@ -1,4 +1,4 @@
-//! One controller's channel: framing, version negotiation, role, and which notices it wants.
+//! One controller's channel: framing, version negotiation, role, and wanted notices.
 
 use crate::answer::Answer;
 use crate::error::Error;
@@ -7,10 +7,10 @@ use crate::switch::BACKLOG;
 use crate::wire::{self, Message, Put, Reader};
 use std::collections::BTreeMap;
 
-/// Bytes of the offending message in an error: the least that the specification asks for.
+/// Bytes of the offending message in an error: the least that the specification requires.
 const ERROR_DATA: usize = 64;
 
-/// Bytes of output with which no request is looked at.
+/// Bytes of unsent output at which requests have to wait.
 const UNREAD: usize = 64 << 10;
 
 /// A controller's role (Section 6.3.6).
@@ -22,7 +22,7 @@ pub enum Role {
     Slave = 3,
 }
 
-/// Kinds of notices that a controller can ask for or not, in the order of `ofp_async_config`.
+/// Kinds of notices that a controller can select, in the order of `ofp_async_config`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     PacketIn,
@@ -35,22 +35,22 @@ pub(crate) enum Notice {
 pub(crate) struct Connection {
     pub input: Vec<u8>,
     pub output: Vec<u8>,
-    /// What is to be sent behind the output, piece by piece.
+    /// The answer to send after the output, piece by piece.
     pub answer: Option<Answer>,
     pub negotiated: bool,
     pub role: Role,
-    /// By notice: wanted reasons as master or equal, and as slave.
+    /// By notice: bit masks of the wanted reasons as master or equal, and as slave.
     pub wanted: [[u32; 2]; 3],
-    /// As set, for those who ask: packets are never buffered, so they are always sent whole.
+    /// The value to report on request. It has no effect: packets are never buffered, so they are always sent whole.
     pub miss_send_len: u16,
-    /// Bytes of packets in the output, by the port that they came in at.
+    /// Bytes of packets in the output, by input port.
     shown: BTreeMap<u32, usize>,
     /// Notices that were dropped because the controller doesn't read.
     pub lost: u64,
 }
 
 impl Connection {
-    /// A new channel, with HELLO on its way out.
+    /// Creates a channel, with HELLO in its output.
     pub fn new() -> Connection {
         let mut output = Vec::new();
         // An element of type 1: the bitmap of versions, here only bit 4.
@@ -61,7 +61,7 @@ impl Connection {
             answer: None,
             negotiated: false,
             role: Role::Equal,
-            // Section 7.3.10 asks for a default: everything for masters, the ports' state for slaves.
+            // Section 7.3.10 requires this default: everything for masters, the ports' state for slaves.
             wanted: [[0b11, 0], [0b111, 0b111], [0b1111, 0]],
             miss_send_len: 128,
             shown: BTreeMap::new(),
@@ -69,24 +69,24 @@ impl Connection {
         }
     }
 
-    /// Nothing more is done for the controller until it has read what there is for it.
+    /// Reports whether requests must wait until the controller has read its output.
     pub fn is_blocked(&self) -> bool {
         self.answer.is_some() || self.output.len() >= UNREAD
     }
 
-    /// Notices of this kind and reason are wanted.
+    /// Reports whether the controller wants notices of this kind and reason.
     pub fn wants(&self, notice: Notice, reason: u8) -> bool {
         let role = usize::from(self.role == Role::Slave);
         self.negotiated && self.wanted[notice as usize][role] & 1 << reason != 0
     }
 
-    /// There is room for one more notice.
+    /// Reports whether there is room for one more notice.
     pub fn has_room(&self) -> bool {
         self.output.len() < 2 * BACKLOG
     }
 
-    /// There is room to show `len` bytes of what came in at a port, one of so many, and it is taken. What floods in at one
-    /// keeps neither packets of others out, nor other notices.
+    /// Takes room for `len` bytes of a packet from `in_port`, one of `ports` ports; returns false if there is none. A flood at
+    /// one port displaces neither packets of other ports nor other notices.
     pub fn takes_room(&mut self, in_port: u32, len: usize, ports: usize) -> bool {
         if self.output.is_empty() {
             self.shown.clear();
@@ -98,7 +98,7 @@ impl Connection {
         takes
     }
 
-    /// Answers with an error.
+    /// Answers a request with an error.
     pub fn fail(&mut self, request: &Message, error: Error) {
         let data = &request.bytes[..request.bytes.len().min(ERROR_DATA)];
         self.error(request.xid, error, data);
@@ -114,7 +114,7 @@ impl Connection {
         });
     }
 
-    /// Takes the first message, which must be a HELLO that leads to our version.
+    /// Handles the first message, which must be a HELLO that allows our version.
     pub fn negotiate(&mut self, hello: &Message) -> Result<(), Error> {
         self.negotiated = hello.kind == message::HELLO && offers_our_version(hello);
         if self.negotiated {
@@ -126,7 +126,8 @@ impl Connection {
     }
 }
 
-/// The peer's bitmap has our version; or, without a bitmap, its highest version is not below ours (Section 6.3.1).
+/// Reports whether the peer's bitmap has our version; without a bitmap, whether its highest version is not below ours
+/// (Section 6.3.1).
 fn offers_our_version(hello: &Message) -> bool {
     let mut elements = hello.body();
     loop {
@@ -145,8 +146,8 @@ fn offers_our_version(hello: &Message) -> bool {
     hello.version >= VERSION
 }
 
-/// Length of the first message in `bytes`, if its header is there; an error if the length is below that of the header,
-/// as then nobody knows where the next message begins.
+/// Returns the length of the first message in `bytes`, if its length field is there; an error if the length is below that
+/// of a header, as the start of the next message is then unknown.
 pub(crate) fn first_len(bytes: &[u8]) -> Result<Option<usize>, ()> {
     let Some([_, _, l0, l1]) = bytes.first_chunk() else { return Ok(None) };
     match usize::from(u16::from_be_bytes([*l0, *l1])) {

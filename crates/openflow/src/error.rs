@@ -1,4 +1,4 @@
-//! What is wrong with a request, as OpenFlow says it: a type and a code.
+//! Errors in requests, as OpenFlow reports them: a type and a code.
 
 macro_rules! errors {
     ($($variant:ident = $kind:literal / $code:literal, $text:literal;)*) => {
@@ -10,7 +10,7 @@ macro_rules! errors {
         }
 
         impl Error {
-            /// Type and code, as on the wire.
+            /// Returns type and code, as on the wire.
             pub const fn numbers(self) -> (u16, u16) {
                 match self {
                     $(Error::$variant => ($kind, $code),)*

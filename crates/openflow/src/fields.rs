@@ -1,4 +1,4 @@
-//! The fields that can be matched and set, and matches made of them, as OXM (Section 7.2.2).
+//! The fields that can be matched and set, and matches on them, as OXM (Section 7.2.2).
 
 use crate::error::Error;
 use crate::key::{Key, VLAN_PRESENT};
@@ -29,7 +29,7 @@ pub enum Field {
     TunnelId,
 }
 
-/// All fields, each behind its prerequisites.
+/// All fields, each after its prerequisites.
 pub(crate) const FIELDS: [Field; 16] = [
     Field::InPort,
     Field::EthDst,
@@ -50,7 +50,7 @@ pub(crate) const FIELDS: [Field; 16] = [
 ];
 
 impl Field {
-    /// Number in OXM headers.
+    /// Returns its number in OXM headers.
     const fn number(self) -> u8 {
         match self {
             Field::InPort => 0,
@@ -72,7 +72,7 @@ impl Field {
         }
     }
 
-    /// Word, shift and width in a key.
+    /// Returns its word, shift and width in a key.
     pub(crate) const fn place(self) -> (usize, u32, u32) {
         match self {
             Field::InPort => (0, 32, 32),
@@ -92,33 +92,33 @@ impl Field {
         }
     }
 
-    /// All bits of its value.
+    /// Returns the mask of all its bits.
     pub(crate) const fn all(self) -> u128 {
         u128::MAX >> (128 - self.place().2)
     }
 
-    /// Bytes of its value.
+    /// Returns the length of its value in bytes.
     pub(crate) const fn len(self) -> usize {
         self.place().2.div_ceil(8) as usize
     }
 
-    /// OXM header, without mask.
+    /// Returns its OXM header, without mask.
     pub(crate) const fn header(self) -> u32 {
         (OPENFLOW_BASIC as u32) << 16 | (self.number() as u32) << 9 | self.len() as u32
     }
 
-    /// It may be matched with a mask.
+    /// Reports whether it may be matched with a mask.
     pub(crate) const fn maskable(self) -> bool {
         use Field::*;
         matches!(self, EthDst | EthSrc | VlanVid | Ipv4Src | Ipv4Dst | Ipv6Src | Ipv6Dst | TunnelId)
     }
 
-    /// It may be set.
+    /// Reports whether it may be set.
     pub(crate) const fn settable(self) -> bool {
         !matches!(self, Field::InPort | Field::EthType | Field::IpProto)
     }
 
-    /// A packet that `known` describes has this field (Section 7.2.2.6).
+    /// Reports whether packets that match `known` have this field (Section 7.2.2.6).
     pub(crate) fn exists_in(self, known: &Match) -> bool {
         let is = |field: Field, value: u128| known.exact(field) == Some(value);
         match self {
@@ -132,8 +132,8 @@ impl Field {
         }
     }
 
-    /// Reads an OXM header: the field, whether there is a mask, and the length of what follows. `None` as the field says
-    /// that it is not known.
+    /// Reads an OXM header. Returns the field, or `None` in its place if it is unknown; whether there is a mask; and the
+    /// length of the value and mask.
     pub(crate) fn read_header(reader: &mut Reader) -> Option<(Option<Field>, bool, usize)> {
         let class = reader.u16()?;
         let [number, len] = reader.array()?;
@@ -141,7 +141,7 @@ impl Field {
         Some((FIELDS.into_iter().find(known), number & 1 == 1, len.into()))
     }
 
-    /// Appends the field with a value, and with a mask unless that has all bits.
+    /// Appends the field with a value, and with a mask unless all its bits are set.
     pub(crate) fn write(self, out: &mut Vec<u8>, value: u128, mask: u128) {
         let len = self.len();
         // The mask flag doubles the length.
@@ -154,7 +154,7 @@ impl Field {
     }
 }
 
-/// Which packets a flow is for: those whose key has these values under this mask.
+/// The packets that a flow applies to: those whose key has these values under this mask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Match {
     pub(crate) value: Key,
@@ -162,45 +162,45 @@ pub struct Match {
 }
 
 impl Match {
-    /// All packets.
+    /// Returns a match on all packets.
     pub fn any() -> Match {
         Match::default()
     }
 
-    /// Also asks for `value` under `mask` in `field`.
+    /// Adds the condition that `field` has `value` under `mask`.
     pub fn with(mut self, field: Field, value: u128, mask: u128) -> Match {
         self.mask.set(field, mask);
         self.value.set(field, value & mask);
         self
     }
 
-    /// A packet with this key is meant.
+    /// Reports whether a packet with this key matches.
     #[inline]
     pub fn matches(&self, key: &Key) -> bool {
         key.and(&self.mask).is(&self.value)
     }
 
-    /// The value that `field` must have, if all its bits are asked for.
+    /// Returns the value that `field` must have, if all its bits are matched.
     pub fn exact(&self, field: Field) -> Option<u128> {
         (self.mask.get(field) == field.all()).then(|| self.value.get(field))
     }
 
-    /// Only packets with a VLAN tag are meant.
+    /// Reports whether only packets with a VLAN tag match.
     pub(crate) fn is_tagged(&self) -> bool {
         self.value.get(Field::VlanVid) & u128::from(VLAN_PRESENT) != 0
     }
 
-    /// Only packets without a VLAN tag are meant.
+    /// Reports whether only packets without a VLAN tag match.
     pub(crate) fn is_untagged(&self) -> bool {
         !self.is_tagged() && self.mask.get(Field::VlanVid) & u128::from(VLAN_PRESENT) != 0
     }
 
-    /// All packets that it means are also meant by `wider`.
+    /// Reports whether all packets that match also match `wider`.
     pub fn is_within(&self, wider: &Match) -> bool {
         self.mask.and(&wider.mask) == wider.mask && self.value.and(&wider.mask) == wider.value
     }
 
-    /// There can be a packet that both mean.
+    /// Reports whether a packet can match both.
     pub fn overlaps(&self, other: &Match) -> bool {
         let both = self.mask.and(&other.mask);
         self.value.and(&both) == other.value.and(&both)
@@ -243,7 +243,7 @@ impl Match {
         if !field.exists_in(self) {
             return Err(Error::MatchPrerequisite);
         }
-        // A VID without the bit for "present" is none at all.
+        // A VID without the "present" bit is invalid.
         let vid_without_tag = field == Field::VlanVid && !masked && value != 0 && value & u128::from(VLAN_PRESENT) == 0;
         if value & !field.all() != 0 || vid_without_tag {
             return Err(Error::MatchValue);

@@ -1,4 +1,4 @@
-//! FLOW_MOD (Section 7.3.4.1): read, checked, and done to a table.
+//! FLOW_MOD (Section 7.3.4.1): reads it, checks it, and applies it to a table.
 
 use crate::action::Scope;
 use crate::aggregation::{self, ServiceChain};
@@ -19,7 +19,7 @@ pub(crate) enum Command {
     DeleteStrict,
 }
 
-/// The tables that a FLOW_MOD can mean.
+/// The tables that a FLOW_MOD can change.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     pub forwarding: FlowTable,
@@ -27,7 +27,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Those that `id` means, with their numbers; `None` if there is no such table.
+    /// Returns the tables selected by `id`, with their numbers; `None` if there is no such table.
     pub fn meant(&self, id: u8) -> Option<Vec<(u8, &FlowTable)>> {
         let all = [(0, &self.forwarding), (aggregation::TABLE, &self.aggregation)];
         let meant: Vec<_> = all.into_iter().filter(|(number, _)| id == *number || id == TABLE_ALL).collect();
@@ -43,7 +43,7 @@ impl Tables {
     }
 }
 
-/// What was asked for.
+/// The fields of a FLOW_MOD.
 #[derive(Debug)]
 pub(crate) struct FlowMod<'a> {
     pub table: u8,
@@ -58,7 +58,7 @@ pub(crate) struct FlowMod<'a> {
 }
 
 impl<'a> FlowMod<'a> {
-    /// Reads the body of the message. Instructions are read when it is known which table they are for.
+    /// Reads the body of the message, except the instructions: [`Self::apply`] reads them for their table.
     pub fn read(mut body: Reader<'a>) -> Result<FlowMod<'a>, Error> {
         let mut fixed = Reader(body.take(40).ok_or(Error::BadLen)?);
         let mut read = || {
@@ -101,14 +101,14 @@ impl<'a> FlowMod<'a> {
         if matches!(read.command, Command::ModifyStrict | Command::DeleteStrict) {
             filter.strict = Some(read.priority);
         }
-        // Only deletions are filtered by output.
+        // Only deletions can be filtered by output.
         if !matches!(read.command, Command::Delete | Command::DeleteStrict) {
             (filter.out_port, filter.out_group) = (u32::MAX, u32::MAX);
         }
         Ok(read)
     }
 
-    /// Does it, at time `now`. Returns the flows that were removed, with the number of their table.
+    /// Applies it, at time `now`. Returns the removed flows, with the number of their table.
     pub fn apply(&self, tables: &mut Tables, now: Millis) -> Result<Vec<(u8, Flow, Removal)>, Error> {
         match self.command {
             Command::Delete | Command::DeleteStrict => {

@@ -1,5 +1,5 @@
-//! Instructions (Section 7.2.3). With one table for forwarding, all that they say is known when a flow is added: one list
-//! of actions.
+//! Instructions (Section 7.2.3). As there is one forwarding table, they reduce to one list of actions when a flow is
+//! added.
 
 use crate::action::{Action, Scope, in_set_order, read_list};
 use crate::error::Error;
@@ -8,12 +8,12 @@ use crate::ofp::instruction;
 use crate::wire::Reader;
 use std::sync::Arc;
 
-/// What a flow does.
+/// The instructions of a flow.
 #[derive(Clone, Debug)]
 pub struct Instructions {
-    /// As they came, for those who ask.
+    /// As received, for statistics requests.
     pub(crate) raw: Box<[u8]>,
-    /// In the order in which they are done: those to apply, and then those of the action set.
+    /// Actions in order of execution: apply-actions first, then the action set.
     pub actions: Arc<[Action]>,
 }
 
@@ -33,7 +33,7 @@ impl Instructions {
             let mut body = Reader(&list.take(len).ok_or(Error::InstructionLen)?[4..]);
             if kind < 8 {
                 if seen & 1 << kind != 0 {
-                    // One of each kind at most; 1.3 has no code of its own for it.
+                    // At most one of each kind; version 1.3 has no separate code for this error.
                     return Err(Error::InstructionUnsupported);
                 }
                 seen |= 1 << kind;
@@ -60,19 +60,19 @@ impl Instructions {
         Ok(Instructions { raw, actions: applied.into() })
     }
 
-    /// A packet may be sent to `port`.
+    /// Reports whether an action sends packets to `port`.
     pub(crate) fn sends_to(&self, port: u32) -> bool {
         self.actions.iter().any(|action| matches!(action, Action::Output { port: to, .. } if *to == port))
     }
 
-    /// What it sets the next hop to; zero for none.
+    /// Returns the next hop that it sets; zero for none.
     pub(crate) fn nfi(&self) -> u16 {
         let nfi = |action: &Action| if let Action::SetNfi(nfi) = action { Some(*nfi) } else { None };
         self.actions.iter().rev().find_map(nfi).unwrap_or(0)
     }
 }
 
-/// In the aggregation table, the metadata is the next hop: what controllers can say without our experimenter action.
+/// Reads write-metadata, which sets the next hop in the aggregation table without our experimenter action.
 fn metadata(mut body: Reader) -> Result<Action, Error> {
     body.take(4).ok_or(Error::InstructionLen)?;
     let value = body.u64().ok_or(Error::InstructionLen)?;

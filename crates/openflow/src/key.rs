@@ -1,24 +1,24 @@
-//! What of a packet can be matched, in 72 bytes that are compared and hashed as words.
+//! The matchable fields of a packet, in 72 bytes that are compared and hashed as words.
 
 use crate::fields::Field;
 
 /// Words in a key.
 pub(crate) const WORDS: usize = 9;
 
-/// Bytes of a packet that are enough to extract its key and to rewrite it, unless it has very long IPv6 extension
-/// headers; what lies behind is then taken as not there.
+/// Bytes of a packet that are enough to extract its key and to rewrite it. Headers beyond, behind very long IPv6
+/// extension headers, count as absent.
 pub const HEADER_BYTES: usize = 128;
 
-/// The bit in the VLAN field that says that there is a tag (OFPVID_PRESENT).
+/// The bit in the VLAN field that marks a tagged packet (OFPVID_PRESENT).
 pub(crate) const VLAN_PRESENT: u16 = 0x1000;
 
-/// The EtherType of IEEE 802.3 frames, which have a length instead; it can't be a length.
+/// The EtherType that stands for IEEE 802.3 frames, which have a length instead; no valid length has this value.
 const NO_ETHERTYPE: u16 = 0x05ff;
 
 /// The fields of a packet, or a mask of them.
 ///
 /// ```text
-/// word 0   in_port:32  eth_type:16  vlan_pcp:3  vlan_vid:13 (with the bit that says that there is a tag)
+/// word 0   in_port:32  eth_type:16  vlan_pcp:3  vlan_vid:13 (with the bit that marks a tagged packet)
 /// word 1   eth_dst:48  tp_src:16
 /// word 2   eth_src:48  tp_dst:16
 /// word 3   tunnel_id
@@ -76,7 +76,7 @@ impl Layout {
         Some(layout)
     }
 
-    /// Walks over extension headers (RFC 8200, Section 4), as many as a sane packet has.
+    /// Skips extension headers (RFC 8200, Section 4), at most as many as a sane packet has.
     fn ipv6(&mut self, packet: &[u8]) {
         let at = self.network;
         let Some(header) = packet.get(at..).and_then(|rest| rest.first_chunk::<40>()) else { return };
@@ -110,21 +110,21 @@ impl Layout {
 }
 
 impl Key {
-    /// The key of `packet` (its first [`HEADER_BYTES`] are enough), which came in at port `in_port`, out of tunnel
-    /// `tunnel_id` or 0. `None` if it has no whole Ethernet header.
+    /// Extracts the key of `packet` (its first [`HEADER_BYTES`] are enough), received at port `in_port`, from tunnel
+    /// `tunnel_id` or 0. Returns `None` without a whole Ethernet header.
     #[inline]
     pub fn extract(packet: &[u8], in_port: u32, tunnel_id: u64) -> Option<Key> {
         let layout = Layout::of(packet)?;
         let tci = if layout.tagged {
             let tci = u16::from_be_bytes([packet[14], packet[15]]);
-            // The bit of the drop eligibility makes room for the one that says that there is a tag.
+            // The drop eligibility bit makes room for the bit that marks a tagged packet.
             tci & 0xefff | VLAN_PRESENT
         } else {
             0
         };
         let mut key = Key([0; WORDS]);
         key.0[0] = u64::from(in_port) << 32 | u64::from(layout.ethertype) << 16 | u64::from(tci);
-        // Eight bytes are read at once: two of them are not the address's.
+        // Eight bytes are read at once: the last two are not part of the address.
         let [destination, source] =
             [0, 6].map(|at| packet[at..].first_chunk().map_or(0, |eight| u64::from_be_bytes(*eight)));
         key.0[1] = destination & !0xffff;
@@ -153,7 +153,7 @@ impl Key {
         Some(key)
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn get(&self, field: Field) -> u128 {
         match field.place() {
             (word, _, 128) => u128::from(self.0[word]) << 64 | u128::from(self.0[word + 1]),
@@ -161,7 +161,7 @@ impl Key {
         }
     }
 
-    /// Sets the value of a field; bits beyond its width are ignored.
+    /// Sets the value of a field. Ignores bits beyond its width.
     pub fn set(&mut self, field: Field, value: u128) {
         let value = value & field.all();
         match field.place() {
@@ -172,19 +172,19 @@ impl Key {
         }
     }
 
-    /// Whether both are the same, without a call of memcmp.
+    /// Reports whether both are equal, without a call to memcmp.
     #[inline]
     pub fn is(&self, other: &Key) -> bool {
         (0..WORDS).fold(0, |difference, word| difference | (self.0[word] ^ other.0[word])) == 0
     }
 
-    /// The bits that are in both.
+    /// Returns the bits that are set in both.
     #[inline]
     pub fn and(&self, mask: &Key) -> Key {
         Key(std::array::from_fn(|word| self.0[word] & mask.0[word]))
     }
 
-    /// The bits that are in either.
+    /// Returns the bits that are set in either.
     #[inline]
     pub fn or(&self, other: &Key) -> Key {
         Key(std::array::from_fn(|word| self.0[word] | other.0[word]))

@@ -1,11 +1,11 @@
 //! The switch side of OpenFlow 1.3 as a state machine: bytes in, bytes and events out. No I/O and no clock.
 //!
 //! [`Switch`] holds the tables, the ports and the controllers' channels. [`FlowTable::lookup`] finds the flow for a
-//! packet's [`Key`]; [`Cache`] keeps answers, so that most packets cost one hash; [`rewrite::Headers`] does a flow's
-//! actions to a packet's headers. [`aggregation`] says how controllers set the next hops of packet aggregation.
+//! packet's [`Key`]; [`Cache`] keeps results, so that most packets cost one hash; [`rewrite::Headers`] applies a flow's
+//! actions to a packet's headers. [`aggregation`] lets controllers set the next hops of packet aggregation.
 //!
-//! One table forwards (table 0); flows can't send packets on to another. Groups, meters, queues and buffers do not exist.
-//! What is not taken is refused with the error that the specification has for it.
+//! One table forwards (table 0); flows can't send packets to another. There are no groups, meters, queues or buffers.
+//! Unsupported requests are refused with the error that the specification defines.
 #![forbid(unsafe_code)]
 
 mod action;

@@ -12,7 +12,7 @@ use crate::table::{Filter, Flow, FlowTable, Millis};
 use crate::wire::{Message, Put, Reader};
 use std::collections::VecDeque;
 
-/// The table and the flows that a request for flows means.
+/// Reads the table and the filter of a request for flows.
 fn read_filter(mut body: Reader) -> Result<(u8, Filter), Error> {
     let mut fixed = || {
         let table = body.u8()?;
@@ -27,7 +27,7 @@ fn read_filter(mut body: Reader) -> Result<(u8, Filter), Error> {
     if body.is_empty() { Ok((table, filter)) } else { Err(Error::BadLen) }
 }
 
-/// An `ofp_flow_stats`.
+/// Builds an `ofp_flow_stats`.
 pub(crate) fn flow_stats(table: u8, flow: &Flow, now: Millis) -> Vec<u8> {
     let mut out = vec![0, 0, table, 0];
     write_duration(&mut out, now.saturating_sub(flow.created));
@@ -45,7 +45,7 @@ pub(crate) fn flow_stats(table: u8, flow: &Flow, now: Millis) -> Vec<u8> {
     out
 }
 
-/// An `ofp_table_stats`.
+/// Builds an `ofp_table_stats`.
 fn table_stats(id: u8, table: &FlowTable) -> Vec<u8> {
     let mut out = vec![id, 0, 0, 0];
     out.u32(table.len() as u32);
@@ -54,7 +54,7 @@ fn table_stats(id: u8, table: &FlowTable) -> Vec<u8> {
     out
 }
 
-/// An `ofp_table_features`: what can be matched and done in a table.
+/// Builds an `ofp_table_features`: the matches and actions that a table supports.
 fn table_features(id: u8, table: &FlowTable) -> Vec<u8> {
     let scope = if id == aggregation::TABLE { Scope::Aggregation } else { Scope::Forwarding };
     let mut out = vec![0, 0, id, 0, 0, 0, 0, 0];
@@ -73,14 +73,14 @@ fn table_features(id: u8, table: &FlowTable) -> Vec<u8> {
     };
     let apply = [instruction::WRITE_ACTIONS, instruction::APPLY_ACTIONS, instruction::CLEAR_ACTIONS];
     let (instructions, actions, matched, set) = if scope == Scope::Aggregation {
-        // Its action is an experimenter's, which a list of types does not name.
+        // Its action is an experimenter action, which a list of types can't identify.
         let chain = |field| matches!(field, crate::Field::VlanVid | crate::Field::TunnelId);
         (headers(&[&[instruction::WRITE_METADATA][..], &apply].concat()), Vec::new(), fields(chain), Vec::new())
     } else {
         let actions = headers(&[action::OUTPUT, action::PUSH_VLAN, action::POP_VLAN, action::SET_FIELD]);
         (headers(&apply), actions, fields(|_| true), fields(crate::Field::settable))
     };
-    // Numbers of `ofp_table_feature_prop_type`. For packets that match no flow the same holds, and is left out.
+    // Numbers of `ofp_table_feature_prop_type`. The properties for table misses are the same, and left out.
     for (kind, values) in [
         (0, &instructions),
         (2, &Vec::new()),
@@ -103,7 +103,7 @@ fn table_features(id: u8, table: &FlowTable) -> Vec<u8> {
 }
 
 impl Switch {
-    /// An `ofp_desc`.
+    /// Builds an `ofp_desc`.
     fn description(&self) -> Vec<u8> {
         let identity = &self.identity;
         let mut out = Vec::new();
@@ -121,7 +121,7 @@ impl Switch {
         out
     }
 
-    /// Takes MULTIPART_REQUEST. The answer is made when the controller's output is taken.
+    /// Handles MULTIPART_REQUEST. The answer is built when the controller's output is taken.
     pub(crate) fn multipart(&mut self, id: ConnectionId, request: &Message, now: Millis) -> Result<(), Error> {
         let mut body = request.body();
         let kind = body.u16().ok_or(Error::BadLen)?;
@@ -198,7 +198,7 @@ impl Switch {
                 };
                 self.ports.values().map(describe).collect()
             }
-            // There are no queues to count in.
+            // There are no queues.
             multipart::QUEUE => {
                 body.take(8).filter(|_| body.is_empty()).ok_or(Error::BadLen)?;
                 VecDeque::new()

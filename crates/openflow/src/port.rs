@@ -3,7 +3,7 @@
 use crate::table::Millis;
 use crate::wire::Put;
 
-/// Longest port name, with a terminating zero.
+/// Length of the port name field, with a terminating zero.
 const NAME_LEN: usize = 16;
 const LINK_DOWN: u32 = 1;
 const LIVE: u32 = 4;
@@ -11,15 +11,15 @@ const LIVE: u32 = 4;
 /// A port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// 1 to 0xffffff00.
+    /// Its number: 1 to 0xffffff00.
     pub number: u32,
     /// Its MAC address.
     pub mac: [u8; 6],
     /// Its name, cut to 15 bytes on the wire.
     pub name: String,
-    /// Frames can go out.
+    /// Whether frames can go out.
     pub up: bool,
-    /// In kilobits per second; 0 if it has no speed.
+    /// Its speed in kilobits per second; 0 if it has none.
     pub speed: u32,
 }
 
@@ -34,7 +34,7 @@ impl Port {
         let bytes = self.name.bytes().take(NAME_LEN - 1);
         name.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
         out.put(&name);
-        // Nothing is configured over OpenFlow, and no features are known.
+        // Ports are not configured over OpenFlow, and their features are unknown.
         out.u32(0);
         out.u32(if self.up { LIVE } else { LINK_DOWN });
         (0..4).for_each(|_| out.u32(0));
@@ -43,7 +43,7 @@ impl Port {
     }
 }
 
-/// What a port has counted.
+/// The counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // The names say it.
 pub struct PortStats {
@@ -57,7 +57,7 @@ pub struct PortStats {
     pub tx_errors: u64,
 }
 
-/// A port of the switch, with what it has counted since it came.
+/// A port of the switch, with its counters since it was added.
 #[derive(Clone, Debug)]
 pub(crate) struct Attached {
     pub port: Port,
@@ -77,13 +77,13 @@ impl Attached {
         for count in [stats.rx_dropped, stats.tx_dropped, stats.rx_errors, stats.tx_errors] {
             out.u64(count);
         }
-        // Frame, overrun and CRC errors and collisions are not counted apart.
+        // Frame, overrun and CRC errors and collisions are not counted separately.
         (0..4).for_each(|_| out.u64(0));
         write_duration(out, now.saturating_sub(self.since));
     }
 }
 
-/// Appends seconds and nanoseconds.
+/// Appends a duration as seconds and nanoseconds.
 pub(crate) fn write_duration(out: &mut Vec<u8>, duration: Millis) {
     out.u32((duration / 1000) as u32);
     out.u32((duration % 1000 * 1_000_000) as u32);

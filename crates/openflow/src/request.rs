@@ -1,4 +1,4 @@
-//! What controllers ask, message by message (Section 7.3).
+//! Requests of controllers, message by message (Section 7.3).
 
 use crate::Match;
 use crate::action::{Scope, read_list};
@@ -10,19 +10,19 @@ use crate::switch::{ConnectionId, Event, Switch};
 use crate::table::Millis;
 use crate::wire::{self, Message, Put, Reader};
 
-/// Statistics of flows, tables and ports.
+/// Capabilities: statistics of flows, tables and ports.
 const CAPABILITIES: u32 = 0b111;
 
-/// Tables: for forwarding and for aggregation.
+/// Number of tables: one for forwarding, one for aggregation.
 pub(crate) const TABLES: u8 = 2;
 
-/// Reads a body of exactly these parts.
+/// Reads a body that `read` must consume completely.
 fn exactly<T>(mut body: Reader, read: impl FnOnce(&mut Reader) -> Option<T>) -> Result<T, Error> {
     read(&mut body).filter(|_| body.is_empty()).ok_or(Error::BadLen)
 }
 
 impl Switch {
-    /// Does what a message asks for; the error is for the caller to send.
+    /// Handles a request; the caller sends the error.
     pub(crate) fn request(&mut self, id: ConnectionId, request: &Message, now: Millis) -> Result<(), Error> {
         if request.version != VERSION {
             return Err(Error::BadVersion);
@@ -123,7 +123,7 @@ impl Switch {
         Ok(())
     }
 
-    /// ROLE_REQUEST (Section 7.3.9).
+    /// Handles ROLE_REQUEST (Section 7.3.9).
     fn role(&mut self, id: ConnectionId, request: &Message) -> Result<(), Error> {
         let (role, generation) = exactly(request.body(), |body| {
             let role = body.u32()?;
@@ -138,7 +138,7 @@ impl Switch {
             _ => return Err(Error::RoleBad),
         };
         if let Some(Role::Master | Role::Slave) = role {
-            // Generations go round, so the distance is what says which one is older.
+            // Generations wrap around, so their distance tells which one is older.
             if self.generation.is_some_and(|seen| (generation.wrapping_sub(seen) as i64) < 0) {
                 return Err(Error::RoleStale);
             }
@@ -160,7 +160,7 @@ impl Switch {
     }
 }
 
-/// PACKET_OUT (Section 7.3.7).
+/// Reads a PACKET_OUT (Section 7.3.7).
 fn packet_out(mut body: Reader) -> Result<Event, Error> {
     let buffer = body.u32().ok_or(Error::BadLen)?;
     let in_port = body.u32().ok_or(Error::BadLen)?;

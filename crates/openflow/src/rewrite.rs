@@ -1,12 +1,12 @@
-//! Does actions to the headers of a packet, and keeps its checksums right by their difference (RFC 1624).
+//! Applies actions to the headers of a packet, and updates its checksums incrementally (RFC 1624).
 //!
-//! Only the first bytes of the packet are copied and changed; the rest stays where it lies, and is sent behind them.
+//! Only the first bytes of the packet are copied and changed; the rest stays in place, and is sent behind them.
 
 use crate::action::Action;
 use crate::fields::Field;
 use crate::key::{HEADER_BYTES, Layout};
 
-/// Room for VLAN tags in front.
+/// Bytes in front, for added VLAN tags.
 const ROOM: usize = 32;
 
 /// The headers of one packet.
@@ -15,7 +15,7 @@ pub struct Headers {
     bytes: [u8; ROOM + HEADER_BYTES],
     start: usize,
     end: usize,
-    /// The tunnel that the packet goes into, as set by an action.
+    /// The tunnel that the packet is in, or that an action has set.
     pub tunnel_id: u64,
 }
 
@@ -28,17 +28,17 @@ impl Headers {
         Headers { bytes, start: ROOM, end: ROOM + taken, tunnel_id }
     }
 
-    /// The headers as they are now. They stand for the first [`Self::taken`] bytes of the packet.
+    /// Returns the current headers. They replace the first [`Self::taken`] bytes of the packet.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// How many bytes of the packet were copied.
+    /// Returns the number of bytes copied from the packet.
     pub fn taken(&self) -> usize {
         self.end - ROOM
     }
 
-    /// Does one action; outputs are the caller's. What the packet does not have is not changed.
+    /// Applies one action; the caller handles outputs. A field that the packet does not have is not set.
     pub fn apply(&mut self, action: &Action) {
         match *action {
             Action::PushVlan(ethertype) => self.push(ethertype),
@@ -54,7 +54,7 @@ impl Headers {
         }
     }
 
-    /// Section 7.2.4.3: a new tag begins with the VID and priority of the one that it goes around.
+    /// Adds a tag with the VID and priority of the current outermost one (Section 7.2.4.3).
     fn push(&mut self, ethertype: u16) {
         let Some(layout) = Layout::of(self.bytes()).filter(|_| self.start >= 4) else { return };
         let packet = &mut self.bytes[self.start - 4..self.end];
@@ -73,7 +73,7 @@ impl Headers {
     }
 }
 
-/// Sets a field of `packet`, if it is there as a whole.
+/// Sets a field of `packet`, if it is complete.
 fn set(packet: &mut [u8], layout: &Layout, field: Field, value: u128) {
     let ip = layout.network;
     let transport = layout.transport.filter(|_| layout.ip.is_some());
@@ -100,7 +100,7 @@ fn set(packet: &mut [u8], layout: &Layout, field: Field, value: u128) {
     let Some(at) = at.filter(|at| at + field.len() <= packet.len()) else { return };
     let new = value.to_be_bytes();
     let new = &new[16 - field.len()..];
-    // What a checksum covers begins at an even offset of it, and MAC addresses are in none.
+    // Fields begin at even offsets of what a checksum covers; no checksum covers MAC addresses.
     let difference = packet[at..at + field.len()].iter().zip(new).enumerate().fold(0, |sum, (index, (old, new))| {
         let shift = if index % 2 == 0 { 8 } else { 0 };
         sum + (u32::from(!old) << shift) + (u32::from(*new) << shift)
@@ -124,7 +124,7 @@ fn set(packet: &mut [u8], layout: &Layout, field: Field, value: u128) {
     }
 }
 
-/// Adds the difference of what the checksum at `at` covers. With UDP, zero stands for no checksum.
+/// Updates the checksum at `at` by the difference in the bytes that it covers. In UDP, zero means no checksum.
 fn adjust(packet: &mut [u8], at: Option<usize>, difference: u32, udp: bool) {
     let Some(checksum) = at.and_then(|at| packet.get_mut(at..)?.first_chunk_mut::<2>()) else { return };
     let old = u16::from_be_bytes(*checksum);

@@ -1,4 +1,4 @@
-//! The switch: its tables and ports, and the controllers that are connected to it.
+//! The switch: its tables, its ports, and its connected controllers.
 
 use crate::action::Action;
 use crate::aggregation::ServiceChain;
@@ -12,14 +12,14 @@ use crate::wire::{self, Message, Put};
 use crate::{Field, Match};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of packets that a controller may leave unread before more are dropped, from all ports. Other notices are dropped
+/// Bytes of packets from all ports that a controller may leave unread before more are dropped. Other notices are dropped
 /// beyond twice as much.
 pub const BACKLOG: usize = 1 << 20;
 
-/// Bytes of a PACKET_IN without its packet: about so many, and not less.
+/// Bytes of a PACKET_IN without its packet: a close upper bound.
 const PACKET_IN_HEAD: usize = 64;
 
-/// What the switch says of itself.
+/// The switch's description of itself.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)] // Named as in the specification.
 pub struct Identity {
@@ -35,13 +35,13 @@ pub struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u32);
 
-/// The channel must be closed, after what is in its output.
+/// Reason to close the channel, after its output is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
-    /// It does not speak OpenFlow 1.3.
+    /// The controller does not speak OpenFlow 1.3.
     #[error("the controller does not speak OpenFlow 1.3")]
     Version,
-    /// A message says that it is shorter than its header.
+    /// A message's length field is below the length of its header.
     #[error("the controller sent a message whose length is below that of a header")]
     Framing,
     /// There is no such channel.
@@ -49,70 +49,70 @@ pub enum Closed {
     Unknown,
 }
 
-/// What controllers ask of the data path, beside what stands in the tables.
+/// A controller's request to the data path, other than a change of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Do these actions to this packet, as if it came in at `in_port`.
+    /// Apply these actions to this packet, as if it came in at `in_port`.
     PacketOut {
         /// A port's number, or `CONTROLLER`, `LOCAL` or `ANY` of [`crate::ofp::port`].
         in_port: u32,
-        /// What to do.
+        /// The actions.
         actions: Vec<Action>,
         /// The packet.
         data: Vec<u8>,
     },
 }
 
-/// Why a packet is shown to controllers.
+/// The reason for a PACKET_IN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketInReason {
-    /// The table-miss flow (all packets, priority 0) sent it.
+    /// The table-miss flow (all packets, priority 0) sent the packet.
     NoMatch = 0,
-    /// Another flow sent it.
+    /// Another flow sent the packet.
     Action = 1,
 }
 
 /// A packet for controllers.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketIn<'a> {
-    /// Why.
+    /// The reason.
     pub reason: PacketInReason,
     /// Cookie of the flow; all ones for none.
     pub cookie: u64,
-    /// Where it came in.
+    /// The port that it came in at.
     pub in_port: u32,
-    /// The tunnel it came out of, or 0.
+    /// The tunnel that it came from, or 0.
     pub tunnel_id: u64,
-    /// The packet, as it was when the action was done, or as much of it as was asked for.
+    /// The packet at the time of the action, or as much of it as the action sends.
     pub data: &'a [u8],
     /// Its whole length.
     pub total_len: usize,
 }
 
-/// The state machine. It knows no sockets and no clock: bytes and times are brought to it, and bytes and [`Event`]s are
-/// fetched from it.
+/// The state machine. It has no sockets and no clock: the caller passes in bytes and times, and takes out bytes and
+/// [`Event`]s.
 ///
-/// A controller is answered as fast as it reads, and no faster: a request that comes while much output is there, or a long
-/// answer is not over, is left where it is. As long as [`Self::is_busy`], send output, call [`Self::receive`] without new
-/// bytes, and read none from the controller: then what is kept for it stays little more than twice [`BACKLOG`].
+/// A controller is answered only as fast as it reads: a request stays in the input while much output is unsent or a long
+/// answer is incomplete. While [`Self::is_busy`], send output, call [`Self::receive`] without new bytes, and read none
+/// from the controller: this bounds its buffers to little more than twice [`BACKLOG`].
 ///
-/// After [`Self::receive`], first let the data path take what has changed ([`FlowTable::version`]) and do the events, and
-/// only then send [`Self::output`]: so a barrier's answer means what it says.
+/// After [`Self::receive`], first pass changes to the data path ([`FlowTable::version`]) and handle the events, and only
+/// then send [`Self::output`]: otherwise a barrier is answered too early.
 #[derive(Debug)]
 pub struct Switch {
     pub(crate) identity: Identity,
     pub(crate) ports: BTreeMap<u32, Attached>,
     pub(crate) tables: Tables,
     pub(crate) connections: BTreeMap<ConnectionId, Connection>,
-    /// The latest of the generations of roles.
+    /// The latest generation of a role request.
     pub(crate) generation: Option<u64>,
     pub(crate) events: VecDeque<Event>,
     next: u32,
 }
 
 impl Switch {
-    /// A switch without ports and flows, for `flows` flows in the table for forwarding and `chains` in that for
-    /// aggregation.
+    /// Creates a switch without ports and flows, for at most `flows` flows in the forwarding table and `chains` in the
+    /// aggregation table.
     pub fn new(identity: Identity, flows: usize, chains: usize) -> Switch {
         Switch {
             identity,
@@ -125,7 +125,7 @@ impl Switch {
         }
     }
 
-    /// A controller is connected; HELLO is in its output.
+    /// Adds a controller's channel, with HELLO in its output.
     pub fn connect(&mut self) -> ConnectionId {
         let id = ConnectionId(self.next);
         self.next += 1;
@@ -133,15 +133,15 @@ impl Switch {
         id
     }
 
-    /// A controller is gone.
+    /// Removes a controller's channel.
     pub fn disconnect(&mut self, id: ConnectionId) {
         self.connections.remove(&id);
     }
 
-    /// Takes bytes that a controller sent, at time `now`. On an error, send the rest of its output and close.
+    /// Takes bytes that a controller sent, at time `now`. On an error, send the rest of the output and close.
     ///
-    /// If a barrier comes behind something that is asked of the data path, what follows it is left where it is: do the
-    /// events, and call this again as long as there [`Self::is_left`] something.
+    /// If a barrier follows an event, all after the barrier stays in the input: handle the events, and call this again while
+    /// [`Self::is_left`].
     pub fn receive(&mut self, id: ConnectionId, bytes: &[u8], now: Millis) -> Result<(), Closed> {
         let connection = self.connections.get_mut(&id).ok_or(Closed::Unknown)?;
         let mut input = std::mem::take(&mut connection.input);
@@ -180,27 +180,28 @@ impl Switch {
         Ok(())
     }
 
-    /// A whole message of a controller has not been looked at yet, and can be now.
+    /// Reports whether the input holds a whole message that can be handled now.
     pub fn is_left(&self, id: ConnectionId) -> bool {
         let Some(connection) = self.connections.get(&id).filter(|connection| !connection.is_blocked()) else {
             return false;
         };
         let input = &connection.input;
-        // A length that is wrong is to be looked at, too.
+        // A wrong length must be handled, too.
         first_len(input).map_or(true, |len| len.is_some_and(|len| len <= input.len()))
     }
 
-    /// There is more to send to a controller or to do for it, without anything new from it.
+    /// Reports whether there is more to send to a controller or to handle without new bytes from it.
     pub fn is_busy(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(Connection::is_blocked) || self.is_left(id)
     }
 
-    /// There is something to be sent to a controller.
+    /// Reports whether there is output for a controller.
     pub fn has_output(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(|connection| !connection.output.is_empty() || connection.answer.is_some())
     }
 
-    /// What is to be sent to a controller, with the next piece of a long answer. Whoever sends it removes it from the front.
+    /// Returns the output for a controller, after adding the next piece of a long answer. The caller removes what it has sent
+    /// from the front.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
         let connection = self.connections.get_mut(&id)?;
         let has_room = connection.has_room();
@@ -212,44 +213,44 @@ impl Switch {
         Some(&mut connection.output)
     }
 
-    /// Asks a controller for a sign of life: any bytes from it are one.
+    /// Sends an ECHO_REQUEST. Any bytes from the controller show that it is alive.
     pub fn ping(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.negotiated) {
             wire::message(&mut connection.output, message::ECHO_REQUEST, 0, |_| {});
         }
     }
 
-    /// The HELLOs have been exchanged.
+    /// Reports whether the HELLOs have been exchanged.
     pub fn is_ready(&self, id: ConnectionId) -> bool {
         self.connections.get(&id).is_some_and(|connection| connection.negotiated)
     }
 
-    /// Notices that a controller has lost because it doesn't read.
+    /// Returns the number of notices dropped because a controller doesn't read.
     pub fn lost_notices(&self, id: ConnectionId) -> u64 {
         self.connections.get(&id).map_or(0, |connection| connection.lost)
     }
 
-    /// The next thing that is asked of the data path.
+    /// Takes the next event for the data path.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// The table that packets are forwarded by.
+    /// Returns the forwarding table.
     pub fn table(&self) -> &FlowTable {
         &self.tables.forwarding
     }
 
-    /// The same, to count packets in.
+    /// Returns the forwarding table, to count packets in it.
     pub fn table_mut(&mut self) -> &mut FlowTable {
         &mut self.tables.forwarding
     }
 
-    /// The aggregation table's flows; its version says when [`Self::next_hops`] may have changed.
+    /// Returns the aggregation table's flows; its version changes when [`Self::next_hops`] may have changed.
     pub fn aggregation(&self) -> &FlowTable {
         &self.tables.aggregation
     }
 
-    /// The next hops that controllers have set, as NFI-ID, or zero for none.
+    /// Returns the next hops that controllers have set, as NFI-ID, or zero for none.
     pub fn next_hops(&self) -> BTreeMap<ServiceChain, u16> {
         let mut flows: Vec<_> = self.tables.aggregation.flows().collect();
         flows.sort_by_key(|flow| flow.priority);
@@ -257,7 +258,7 @@ impl Switch {
         flows.into_iter().filter_map(hop).collect()
     }
 
-    /// Does what a FLOW_MOD asks for that another switch relayed ([`crate::aggregation::relayed`]).
+    /// Applies a FLOW_MOD that another switch relayed ([`crate::aggregation::relayed`]).
     pub fn relayed(&mut self, message: &[u8], now: Millis) -> Result<(), Error> {
         let message = Message::parse(message).ok_or(Error::BadLen)?;
         let change = FlowMod::read(message.body())?;
@@ -267,7 +268,7 @@ impl Switch {
         self.change(&change, now)
     }
 
-    /// Ends flows whose time is over. To be called about once a second.
+    /// Removes expired flows. To be called about once a second.
     pub fn expire(&mut self, now: Millis) {
         for (id, flow, reason) in
             [(0, self.tables.forwarding.expire(now)), (crate::aggregation::TABLE, self.tables.aggregation.expire(now))]
@@ -285,7 +286,7 @@ impl Switch {
         Ok(())
     }
 
-    /// A port came, or has changed.
+    /// Adds or changes a port.
     pub fn set_port(&mut self, port: Port, now: Millis) {
         let (reason, port) = match self.ports.get_mut(&port.number) {
             Some(before) if before.port == port => return,
@@ -302,21 +303,21 @@ impl Switch {
         self.port_status(reason, &port);
     }
 
-    /// A port is gone.
+    /// Removes a port.
     pub fn remove_port(&mut self, number: u32) {
         if let Some(gone) = self.ports.remove(&number) {
             self.port_status(1, &gone.port);
         }
     }
 
-    /// What a port has counted.
+    /// Sets the statistics of a port.
     pub fn set_port_stats(&mut self, number: u32, stats: PortStats) {
         if let Some(attached) = self.ports.get_mut(&number) {
             attached.stats = stats;
         }
     }
 
-    /// Shows a packet to the controllers that want it. Packets are not buffered: they are sent whole, unless they are
+    /// Sends a packet to the controllers that want it. Packets are not buffered: they are sent whole, unless they are
     /// longer than a message.
     pub fn packet_in(&mut self, packet: &PacketIn) {
         let mut matches = Match::any().with(Field::InPort, packet.in_port.into(), u128::MAX);
@@ -375,7 +376,7 @@ impl Switch {
         );
     }
 
-    /// Sends a notice to all who want it and have room for it.
+    /// Sends a notice to all controllers that want it and have room for it.
     fn notify(
         &mut self,
         notice: Notice,

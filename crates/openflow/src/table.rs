@@ -1,4 +1,4 @@
-//! A flow table: flows with their counters and timeouts, and the look-up of packets.
+//! A flow table: flows with their counters and timeouts, and the lookup of packets.
 
 use crate::action::Action;
 use crate::classifier::{Classifier, Lookup};
@@ -11,50 +11,50 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Milliseconds of a clock that never goes back; whoever calls brings the time.
+/// Milliseconds of a monotonic clock; callers pass the time.
 pub type Millis = u64;
 
-/// A flow's name: never used again for another one.
+/// A flow's identifier, never reused for another flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u64);
 
-/// A flow, as it was set and as it has fared.
+/// A flow, with its counters and times.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Which packets it is for.
+    /// The packets that it applies to.
     pub matches: Match,
-    /// Of several flows that match, the one of highest priority is taken.
+    /// Its priority: of several flows that match, the highest one applies.
     pub priority: u16,
     /// The controller's own mark.
     pub cookie: u64,
     /// Flags of the FLOW_MOD that added it.
     pub flags: u16,
-    /// Seconds without a packet after which it ends; 0 for never.
+    /// Seconds without a packet after which it expires; 0 for never.
     pub idle_timeout: u16,
-    /// Seconds after which it ends; 0 for never.
+    /// Seconds after which it expires; 0 for never.
     pub hard_timeout: u16,
-    /// What it does.
+    /// Its instructions.
     pub instructions: Instructions,
-    /// When it was added.
+    /// Time at which it was added.
     pub created: Millis,
-    /// When its last packet came, or it was added.
+    /// Time of its last packet; before the first one, the time at which it was added.
     pub used: Millis,
-    /// Packets that it was taken for.
+    /// Number of packets that it was applied to.
     pub packets: u64,
     /// Bytes of these packets.
     pub bytes: u64,
 }
 
-/// What the data path needs to know of a flow.
+/// The part of a flow that the data path needs.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// For [`FlowTable::account`].
+    /// The flow's identifier, for [`FlowTable::account`].
     pub flow: FlowId,
     /// The controller's own mark.
     pub cookie: u64,
-    /// It is the table-miss flow: all packets, priority 0.
+    /// Whether it is the table-miss flow: all packets, priority 0.
     pub is_miss: bool,
-    /// What to do; nothing means to drop.
+    /// The actions; an empty list drops the packet.
     pub actions: Arc<[Action]>,
 }
 
@@ -65,11 +65,11 @@ impl Rule {
     }
 }
 
-/// Which flows a request means (Section 6.4).
+/// The flows that a request selects (Section 6.4).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filter {
     pub matches: Match,
-    /// Only a flow of this priority and exactly this match.
+    /// Priority, if only the flow of this priority and exactly this match is selected.
     pub strict: Option<u16>,
     pub cookie: u64,
     pub cookie_mask: u64,
@@ -90,7 +90,7 @@ impl Filter {
     }
 }
 
-/// Why a flow ended (Section 7.4.2).
+/// The reason why a flow was removed (Section 7.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // The names say it.
 pub enum Removal {
@@ -99,7 +99,7 @@ pub enum Removal {
     Delete = 2,
 }
 
-/// Flows.
+/// A flow table.
 #[derive(Clone, Debug)]
 pub struct FlowTable {
     flows: BTreeMap<FlowId, Flow>,
@@ -107,64 +107,65 @@ pub struct FlowTable {
     limit: usize,
     next: u64,
     version: u64,
-    /// Packets looked up, and those of them that a flow was found for.
+    /// Packets looked up, and those of them that matched a flow.
     pub(crate) looked_up: u64,
     pub(crate) found: u64,
 }
 
 impl FlowTable {
-    /// A table for `limit` flows.
+    /// Creates a table for at most `limit` flows.
     pub fn new(limit: usize) -> FlowTable {
         let (flows, rules) = (BTreeMap::new(), Classifier::new());
         FlowTable { flows, rules, limit, next: 0, version: 0, looked_up: 0, found: 0 }
     }
 
-    /// The flow for a packet, and the bits of its key that this depends on.
+    /// Returns the flow for a packet, and the bits of its key that this depends on.
     pub fn lookup(&self, key: &Key) -> Lookup<'_, Rule> {
         self.rules.lookup(key)
     }
 
-    /// Changes whenever the answer to a look-up may have changed. What was cached under another version is void.
+    /// Returns the version, which changes whenever the result of a lookup may have changed. Results cached under another
+    /// version are invalid.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// A copy of the rules, for threads that look up while the table changes.
+    /// Returns a copy of the rules, for threads that look up while the table changes.
     pub fn snapshot(&self) -> Classifier<Rule> {
         self.rules.clone()
     }
 
-    /// A flow, if it still exists.
+    /// Returns a flow, if it still exists.
     pub fn get(&self, id: FlowId) -> Option<&Flow> {
         self.flows.get(&id)
     }
 
-    /// All flows, in the order in which they were added.
+    /// Returns all flows, in the order in which they were added.
     pub fn flows(&self) -> impl Iterator<Item = &Flow> {
         self.flows.values()
     }
 
-    /// How many flows there are.
+    /// Returns the number of flows.
     pub fn len(&self) -> usize {
         self.flows.len()
     }
 
-    /// There are no flows.
+    /// Reports whether there are no flows.
     pub fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }
 
-    /// How many flows there can be.
+    /// Returns the maximum number of flows.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Changes how many flows there can be. Those that there are stay.
+    /// Changes the maximum number of flows. Existing flows stay.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Counts packets that the data path took a flow for, the last one at `used`. A flow that has ended is nobody's.
+    /// Counts packets that the data path applied a flow to, the last one at `used`. Ignores a flow that no longer exists.
     pub fn account(&mut self, id: FlowId, packets: u64, bytes: u64, used: Millis) {
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.packets += packets;
@@ -173,18 +174,18 @@ impl FlowTable {
         }
     }
 
-    /// Counts packets looked up, and those that a flow was found for, as statistics of the table.
+    /// Counts packets looked up, and those of them that matched a flow, in the table's statistics.
     pub fn account_lookups(&mut self, looked_up: u64, found: u64) {
         self.looked_up += looked_up;
         self.found += found;
     }
 
-    /// A flow of the same priority that could be meant by the same packet.
+    /// Reports whether a flow of the same priority could match the same packet.
     pub(crate) fn overlaps(&self, matches: &Match, priority: u16) -> bool {
         self.flows.values().any(|flow| flow.priority == priority && flow.matches.overlaps(matches))
     }
 
-    /// Adds a flow, in place of one with the same match and priority, whose counters it keeps if `keep_counters`.
+    /// Adds a flow, replacing one with the same match and priority, whose counters it takes over if `keep_counters`.
     pub(crate) fn add(&mut self, mut flow: Flow, keep_counters: bool) -> Result<(), Error> {
         let before = self.rules.get(&flow.matches, flow.priority).map(|rule| rule.flow);
         match before.and_then(|id| self.flows.remove(&id)) {
@@ -201,22 +202,22 @@ impl FlowTable {
         Ok(())
     }
 
-    /// The flows that `filter` means.
+    /// Returns the flows that `filter` selects.
     pub(crate) fn select(&self, filter: &Filter) -> impl Iterator<Item = &Flow> {
         self.flows.values().filter(|flow| filter.means(flow))
     }
 
-    /// The names of all flows that there are, and of none that is added later.
+    /// Returns a range of identifiers that includes all current flows and no later ones.
     pub(crate) fn ids(&self) -> Range<FlowId> {
         FlowId(0)..FlowId(self.next)
     }
 
-    /// The first flow in `range` that `filter` means.
+    /// Returns the first flow in `range` that `filter` selects.
     pub(crate) fn first_of(&self, range: Range<FlowId>, filter: &Filter) -> Option<(FlowId, &Flow)> {
         self.flows.range(range).find(|(_, flow)| filter.means(flow)).map(|(id, flow)| (*id, flow))
     }
 
-    /// Gives new instructions to the flows that `filter` means.
+    /// Replaces the instructions of the flows that `filter` selects.
     pub(crate) fn modify(&mut self, filter: &Filter, instructions: &Instructions, reset_counters: bool) {
         for (id, flow) in self.flows.iter_mut().filter(|(_, flow)| filter.means(flow)) {
             flow.instructions = instructions.clone();
@@ -228,7 +229,7 @@ impl FlowTable {
         }
     }
 
-    /// Removes the flows that `end` gives a reason for.
+    /// Removes the flows for which `end` returns a reason.
     fn remove(&mut self, mut end: impl FnMut(&Flow) -> Option<Removal>) -> Vec<(Flow, Removal)> {
         let ended: Vec<_> = self.flows.iter().filter_map(|(id, flow)| Some((*id, end(flow)?))).collect();
         let removed = ended.into_iter().filter_map(|(id, reason)| Some((self.flows.remove(&id)?, reason)));
@@ -240,12 +241,12 @@ impl FlowTable {
         removed
     }
 
-    /// Removes the flows that `filter` means.
+    /// Removes the flows that `filter` selects.
     pub(crate) fn delete(&mut self, filter: &Filter) -> Vec<(Flow, Removal)> {
         self.remove(|flow| filter.means(flow).then_some(Removal::Delete))
     }
 
-    /// Removes the flows whose time is over.
+    /// Removes the flows that have expired.
     pub(crate) fn expire(&mut self, now: Millis) -> Vec<(Flow, Removal)> {
         let over = |timeout: u16, since: Millis| timeout != 0 && now.saturating_sub(since) >= u64::from(timeout) * 1000;
         self.remove(|flow| {

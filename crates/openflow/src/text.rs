@@ -1,4 +1,4 @@
-//! Matches and actions as people write them, in the words of `ovs-ofctl`.
+//! Matches and actions as text, in the syntax of `ovs-ofctl`.
 
 use crate::action::Action;
 use crate::fields::{FIELDS, Field, Match};
@@ -29,7 +29,7 @@ impl Field {
         }
     }
 
-    /// A value, or a mask, of this field.
+    /// Formats a value or a mask of this field.
     fn show(self, value: u128) -> String {
         match self {
             Field::EthDst | Field::EthSrc => {
@@ -65,7 +65,7 @@ impl fmt::Display for Match {
         let mut between = "";
         for field in FIELDS {
             let (value, mask) = (self.value.get(field), self.mask.get(field));
-            // Fields of TCP and UDP, and of both versions of IP, have one place in keys.
+            // Fields of TCP and UDP, and of both versions of IP, share a place in keys.
             if mask == 0 || !field.exists_in(self) {
                 continue;
             }

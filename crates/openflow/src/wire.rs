@@ -2,7 +2,7 @@
 
 use crate::ofp::{HEADER_LEN, VERSION};
 
-/// The rest of a message, or of a part of it. What is not there is `None`, never a panic.
+/// The rest of a message, or of a part of it. A read beyond its end returns `None`, and never panics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A big-endian number of `len` bytes, at most 16.
+    /// Reads a big-endian number of `len` bytes, at most 16.
     pub fn number(&mut self, len: usize) -> Option<u128> {
         Some(self.take(len)?.iter().fold(0, |number, byte| number << 8 | u128::from(*byte)))
     }
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appending to a message.
+/// A message that can be appended to.
 pub(crate) trait Put {
     fn put(&mut self, bytes: &[u8]);
 
@@ -76,7 +76,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Appends a message whose body `body` writes. The body must leave it below 64 KiB.
+/// Appends a message whose body `body` writes. The message must stay below 64 KiB.
 pub(crate) fn message(out: &mut Vec<u8>, kind: u8, xid: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.put(&[VERSION, kind, 0, 0]);
@@ -92,7 +92,7 @@ pub(crate) struct Message<'a> {
     pub version: u8,
     pub kind: u8,
     pub xid: u32,
-    /// With its header, for errors.
+    /// The whole message with its header, for errors.
     pub bytes: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! What is kept for a controller that asks and does not read.
+//! Memory stays bounded for a controller that sends requests and does not read.
 
 mod controller;
 
@@ -6,7 +6,7 @@ use controller::{FlowMod, Rig, apply, matching, message, output, oxm};
 
 const FLOWS: u16 = 4000;
 
-/// A switch with many flows.
+/// Returns a switch with many flows.
 fn rig() -> (Rig, openflow::ConnectionId) {
     let mut rig = Rig::new();
     rig.switch.table_mut().set_limit(FLOWS.into());
@@ -20,13 +20,13 @@ fn rig() -> (Rig, openflow::ConnectionId) {
     (rig, id)
 }
 
-/// A request for all flows of all tables.
+/// Builds a request for all flows of all tables.
 fn all_flows(xid: u32) -> Vec<u8> {
     let fixed = [&[0xff, 0, 0, 0][..], &[0xff; 8], &[0; 4], &[0; 16]].concat();
     message(18, xid, &[&[0, 1, 0, 0, 0, 0, 0, 0], &fixed[..], &matching(&[])].concat())
 }
 
-/// Cookies of the flows in an answer, and whether more is to come.
+/// Returns the cookies of the flows in an answer, and whether more follow.
 fn cookies(body: &[u8]) -> (Vec<u64>, bool) {
     let mut cookies = Vec::new();
     let mut rest = &body[8..];
@@ -43,7 +43,7 @@ fn long_answers_are_made_as_fast_as_they_are_read() {
     let requests: Vec<u8> = (0..).map(all_flows).take_while(|request| request[7] < 200).flatten().collect();
     assert!(requests.len() >= 8 << 10);
     rig.send(id, &requests).unwrap();
-    // Who does not read gets nothing more.
+    // A controller that does not read gets nothing more.
     let mut answers = 0;
     let mut xids = Vec::new();
     let mut longest = 0;
@@ -84,7 +84,7 @@ fn flows_may_come_and_go_while_they_are_told() {
     let other = rig.connect();
     rig.send(id, &all_flows(1)).unwrap();
     rig.switch.output(id).unwrap().clear();
-    // One that takes the place of another is new; and all are gone before the answer is over.
+    // A flow that replaces another is new; and all are removed before the answer is complete.
     let mut change = FlowMod::new(0, 1, &[oxm(6, false, &0x1000u16.to_be_bytes())]);
     change.instructions = apply(&[output(2)]);
     rig.done(other, &change.bytes());
@@ -98,7 +98,7 @@ fn flows_may_come_and_go_while_they_are_told() {
 #[test]
 fn short_answers_wait_for_their_reader_too() {
     let (mut rig, id) = rig();
-    // An error takes ten times the room of what it is about.
+    // An error is ten times as long as the offending message.
     let junk = message(99, 1, &[]).repeat(8 << 10);
     rig.send(id, &junk).unwrap();
     assert!(rig.switch.output(id).unwrap().len() < 128 << 10);

@@ -1,4 +1,4 @@
-//! Whatever controllers and packets bring, nothing panics, and the answers are still messages.
+//! No input from controllers or packets causes a panic, and all answers are valid messages.
 
 mod controller;
 
@@ -51,7 +51,7 @@ fn the_valid_ones_are_valid() {
         let mut rig = Rig::new();
         let id = rig.connect();
         let answers = rig.ask(id, &valid);
-        // Ports can't be changed; all else is taken.
+        // Ports can't be changed; everything else is accepted.
         assert!(valid[1] == 16 || valid[1] == 22 || answers.iter().all(|answer| answer.kind != 1), "{valid:x?}");
     }
 }
@@ -83,7 +83,7 @@ proptest! {
         for pick in picks {
             let mut bytes = valid[pick.index(valid.len())].clone();
             for (at, value) in &changes {
-                // Not the length in the header, so that the rest is looked at.
+                // Keep the length in the header, so that the rest is read.
                 let at = at.index(bytes.len());
                 if !(2..4).contains(&at) {
                     bytes[at] = *value;

@@ -120,7 +120,7 @@ fn flows_are_modified_deleted_and_counted() {
     assert_eq!(count(""), 0);
 }
 
-/// A TCP packet with this source address.
+/// Builds a TCP packet with this source address.
 fn frame_from(source: [u8; 4]) -> Vec<u8> {
     let mut frame = vec![0; 60];
     frame[12..15].copy_from_slice(&[8, 0, 0x45]);
@@ -197,7 +197,7 @@ fn packets_go_out() {
     assert_eq!(data, [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
 }
 
-/// A client that stays, and its directory; both end with the test.
+/// A long-running client and its directory; dropping it ends the client and removes the directory.
 struct Monitor(Child, std::path::PathBuf);
 
 impl Drop for Monitor {
@@ -217,7 +217,7 @@ fn monitor_sees_packets_removals_and_ports() {
     let file = std::fs::File::create(&path).unwrap();
     let mut command = Command::new("ovs-ofctl");
     command.args(["-O", "OpenFlow13", "monitor", &server.tcp, "65534"]);
-    // Where it puts its control socket.
+    // The directory of its control socket.
     command.env("OVS_RUNDIR", &directory).stdout(Stdio::null()).stderr(file);
     let child = command.spawn().unwrap_or_else(|error| {
         panic!("ovs-ofctl can't be run ({error}); install it: apt-get install -y openvswitch-common")

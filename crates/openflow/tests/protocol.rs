@@ -1,4 +1,4 @@
-//! Messages, one by one: what is answered, to whom, and which errors there are.
+//! Each message: its answers, their recipients, and its errors.
 
 mod controller;
 
@@ -49,7 +49,7 @@ fn bytes_may_come_one_by_one() {
     let answers = rig.take(id);
     assert_eq!((answers[0].kind, answers[0].xid, &answers[0].body[..]), (3, 7, &b"are you there"[..]));
     assert_eq!((answers[1].kind, answers[1].xid), (21, 8));
-    // A length below that of a header leaves no way to go on.
+    // After a length below that of a header, the channel can't continue.
     assert_eq!(rig.send(id, &[4, 2, 0, 7, 0, 0, 0, 0]), Err(Closed::Framing));
     assert_eq!(rig.take(id)[0].error(), (1, 6));
 }
@@ -116,7 +116,7 @@ fn packets_go_out_and_bad_ones_do_not() {
     let actions = vec![Action::Output { port: 0xffff_fff9, max_len: 0 }];
     let event = Event::PacketOut { in_port: 0xffff_fffd, actions, data: vec![9; 60] };
     assert_eq!(rig.switch.event(), Some(event));
-    // What comes behind a barrier waits until the data path has done what came before it.
+    // Messages after a barrier wait until the data path has handled the events before it.
     let packet = out(u32::MAX, 1, &output(1), &[9; 60]);
     let all = [packet, message(20, 5, &[]), message(2, 6, &[]), message(2, 7, &[])[..6].to_vec()].concat();
     rig.send(id, &all).unwrap();
@@ -242,7 +242,7 @@ fn notices_go_to_those_who_want_them() {
     rig.switch.set_port(Port { number: 1, mac: [2; 6], name: "p1".into(), up: false, speed: 0 }, 0);
     assert_eq!(rig.take(equal), [], "nothing has changed");
 
-    // What is set is told, and counts.
+    // The masks that are set are reported, and take effect.
     let masks = [0u32, 1, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
     rig.done(equal, &message(28, 1, &masks));
     rig.done(slave, &message(28, 1, &masks));
@@ -323,7 +323,7 @@ fn next_hops_are_set_by_action_and_by_relay() {
     for cut in 0..frame.len() - 9 {
         assert_eq!(openflow::aggregation::relayed(&frame[..cut]), None);
     }
-    // Deleting from all tables means this one too.
+    // Deleting from all tables includes this one.
     let mut all = FlowMod::new(3, 0, &[]);
     all.table = 0xff;
     rig.done(id, &all.bytes());

@@ -1,17 +1,17 @@
-//! Actions on real packets: the right bytes change, and checksums stay right.
+//! Actions on real packets: the right bytes change, and checksums stay correct.
 
 use openflow::rewrite::Headers;
 use openflow::{Action, Field, Key};
 use proptest::prelude::*;
 
-/// RFC 1071: the sum is zero if the checksum in it is right.
+/// Sums up parts as in RFC 1071: the sum is zero if the checksum in it is correct.
 fn sum(parts: &[&[u8]]) -> u16 {
     let bytes = parts.concat();
     let sum: u64 = bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0))).sum();
     (sum % 0xffff) as u16
 }
 
-/// A packet with right checksums: IPv4 or IPv6, TCP, UDP or ICMPv6.
+/// Builds a packet with correct checksums: IPv4 or IPv6, TCP, UDP or ICMPv6.
 fn packet(v6: bool, protocol: u8, addresses: &[u8; 32], payload: &[u8]) -> Vec<u8> {
     let mut transport = vec![0; if protocol == 6 { 20 } else { 8 }];
     let (at, len) = match protocol {

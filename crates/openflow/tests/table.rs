@@ -1,4 +1,4 @@
-//! FLOW_MODs, look-ups and timeouts against a list that is searched from end to end.
+//! FLOW_MODs, lookups and timeouts against a list with linear search.
 
 mod controller;
 
@@ -6,7 +6,7 @@ use controller::{FlowMod, Rig, apply, output, oxm};
 use openflow::{Action, Cache, Key, Switch};
 use proptest::prelude::*;
 
-/// A match on few values, so that flows meet: port, protocol, destination and how many of its bits count.
+/// A match on few values, so that flows overlap: port, protocol, destination and its prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Small {
     in_port: Option<u8>,
@@ -39,7 +39,7 @@ impl Small {
             && self.destination.is_none_or(|(last, bits)| (last ^ packet.last) & mask(bits) as u8 == 0)
     }
 
-    /// Everything that it means is meant by `wider`; by trying all packets.
+    /// Reports whether both match the same packets.
     fn same(&self, other: &Small) -> bool {
         let normal = |small: &Small| small.destination.map(|(last, bits)| (last & mask(bits) as u8, bits));
         let ip = |small: &Small| small.protocol.is_some() || small.destination.is_some();
@@ -124,7 +124,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     )
 }
 
-/// The list: priority, match, output, cookie.
+/// The list of flows: priority, match, output, cookie.
 type Model = Vec<(u16, Small, u32, u64)>;
 
 fn model(list: &mut Model, change: &Change) {
@@ -191,7 +191,7 @@ proptest! {
                 prop_assert!(port.map_or(allowed.is_empty(), |port| allowed.contains(&port)), "{:?} {:?}", port, allowed);
                 prop_assert_eq!(lookup.found.map(|rule| rule.flow), snapshot.lookup(&key).found.map(|rule| rule.flow));
 
-                // Keys that agree in what was consulted get the same flow.
+                // Keys that agree in the consulted bits get the same flow.
                 for other in all_packets() {
                     let other = other.key();
                     if other.and(&lookup.consulted) == key.and(&lookup.consulted) {
@@ -199,7 +199,7 @@ proptest! {
                         prop_assert_eq!(same, lookup.found.map(|rule| rule.flow));
                     }
                 }
-                // A cached answer is the answer.
+                // A cached result equals the looked-up one.
                 let flow = lookup.found.map(|rule| rule.flow);
                 if let Some(cached) = cache.get(&key, table.version()) {
                     prop_assert_eq!(cached, flow);
@@ -212,7 +212,7 @@ proptest! {
     }
 }
 
-/// A FLOW_MOD that adds, for the flow with output 1.
+/// Builds a FLOW_MOD that adds a flow with output 1.
 fn add(priority: u16, fields: &[Vec<u8>]) -> FlowMod {
     let mut change = FlowMod::new(0, priority, fields);
     change.instructions = apply(&[output(1)]);
@@ -235,7 +235,7 @@ fn flags_of_flow_mod() {
         rig.switch.table_mut().account(flow, 3, 300, 10);
     };
     count(&mut rig);
-    // The same again keeps its counters, unless they are reset.
+    // Adding the same flow again keeps its counters, unless they are reset.
     rig.done(id, &FlowMod { cookie: 8, ..add(5, &port(1)) }.bytes());
     assert_eq!(counted(&mut rig), (3, 8));
     count(&mut rig);
@@ -260,7 +260,7 @@ fn flags_of_flow_mod() {
     assert_eq!(rig.refused(id, &FlowMod { table: 255, ..add(5, &port(2)) }.bytes()), (5, 2));
     assert_eq!(rig.refused(id, &FlowMod { buffer: 3, ..add(5, &port(2)) }.bytes()), (1, 8));
 
-    // The table takes four.
+    // The table holds four flows.
     rig.done(id, &add(7, &[]).bytes());
     assert_eq!(rig.refused(id, &add(8, &[]).bytes()), (5, 1));
     rig.done(id, &add(7, &[]).bytes());

@@ -1,4 +1,4 @@
-//! What one packet costs: look-up, grouping, framing, and finding it again. `cargo bench -p millrace-paflow`
+//! The cost of one packet: lookup, grouping, framing, and decoding. `cargo bench -p millrace-paflow`
 #![allow(missing_docs)]
 
 use paflow::decode::{Tail, locate};
@@ -12,7 +12,7 @@ use std::time::Instant;
 const BURST: usize = 32;
 const ROUNDS: usize = 200_000;
 
-/// Runs `burst`, best of five, and prints nanoseconds per packet.
+/// Runs `burst` five times and prints the best time in nanoseconds per packet.
 fn measure(name: &str, packets: usize, mut burst: impl FnMut()) {
     let best = (0..5).map(|_| {
         let start = Instant::now();
@@ -92,7 +92,7 @@ fn main() {
         black_box(locate(frame, found.span, found.tail, &mut pieces).unwrap());
     });
 
-    // What a network function's library does with each packet: out of one aggregate into buffers, and into the next.
+    // The work of a network function's library per packet: out of one aggregate into buffers, and into the next.
     let mut buffers = vec![[0; 2048]; BURST];
     for size in [64u16, 128, 256, 384, 512, 702] {
         let count = (template.room() / (2 + u32::from(size))) as usize;
@@ -144,7 +144,7 @@ fn v6() -> Addresses {
     Addresses::V6 { source: [1; 8].into(), destination: [2; 8].into() }
 }
 
-/// Both ends of a tunnel.
+/// Returns both ends of a tunnel.
 fn tunnel_ends(addresses: Addresses) -> [End; 2] {
     let back = match addresses {
         Addresses::V4 { source, destination } => Addresses::V4 { source: destination, destination: source },

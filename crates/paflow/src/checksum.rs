@@ -1,6 +1,6 @@
-//! The Internet checksum (RFC 1071), summed up over parts of any length.
+//! The Internet checksum (RFC 1071), computed over parts of any length.
 
-/// The sum of the parts so far, in the order in which they are on the wire.
+/// The sum of the parts so far, in wire order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     total: u64,
@@ -8,12 +8,12 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Nothing summed yet.
+    /// Returns an empty sum.
     pub const fn new() -> Sum {
         Sum { total: 0, odd: false }
     }
 
-    /// Adds the bytes that come next on the wire.
+    /// Adds the next bytes on the wire.
     #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         let (chunks, rest) = bytes.as_chunks::<4>();
@@ -25,25 +25,25 @@ impl Sum {
             sum += u64::from(*byte) << 8;
         }
         let folded = fold(sum);
-        // A part that begins at an odd offset has its bytes in the other halves of the words.
+        // In a part that begins at an odd offset, the bytes of each word are swapped.
         self.total += u64::from(if self.odd { folded.swap_bytes() } else { folded });
         self.odd ^= bytes.len() & 1 == 1;
     }
 
-    /// Adds one 16-bit word, as if it were at an even offset.
+    /// Adds one 16-bit word as if at an even offset.
     #[inline(always)]
     pub fn add_word(&mut self, word: u16) {
         self.total += u64::from(word);
     }
 
-    /// Adds a sum of parts that come next, if what was summed so far is of even length.
+    /// Adds the sum of the next parts. The length summed so far must be even.
     #[inline(always)]
     pub fn add_sum(&mut self, other: Sum) {
         self.total += other.total;
         self.odd ^= other.odd;
     }
 
-    /// The checksum: the complement of the sum, folded.
+    /// Returns the checksum: the complement of the folded sum.
     #[inline(always)]
     pub fn finish(self) -> u16 {
         !fold(self.total)

@@ -1,4 +1,4 @@
-//! The UDP datagram in a frame, and whether the headers in front of it tell the truth.
+//! Finds the UDP datagram in a frame and checks its headers.
 
 use crate::checksum::Sum;
 use crate::octets::Octets;
@@ -9,22 +9,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Length of a UDP header.
 pub(crate) const UDP_LEN: usize = 8;
 
-/// The UDP datagram in a frame. Nothing was checked but that it is one.
+/// A UDP datagram in a frame, whose headers are not checked yet.
 pub(crate) struct Datagram {
-    /// Where the IP header is, the UDP header, and the end of the IP packet.
+    /// Offsets of the IP header, the UDP header, and the end of the IP packet.
     ip: usize,
     pub(crate) udp: usize,
     pub(crate) end: usize,
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
-    /// It is the first of several fragments.
+    /// Whether it is the first of several fragments.
     fragment: bool,
     /// The sum of an IPv4 header without options.
     header: Option<Sum>,
 }
 
 impl Datagram {
-    /// The datagram of an IP packet at `at`, if that carries one. Later fragments have no UDP header: they are none.
+    /// Finds the datagram of an IP packet at `at`. Returns `None` for later fragments: they have no UDP header.
     #[inline(always)]
     pub(crate) fn find<S: Octets + ?Sized>(frame: &S, ethertype: u16, at: usize) -> Option<Datagram> {
         match ethertype {
@@ -73,8 +73,8 @@ impl Datagram {
         Some(Datagram { ip: at, udp, end, source: address(8), destination: address(24), fragment: false, header: None })
     }
 
-    /// Checks the headers, in a frame of which what is wanted begins at `start`. Without `zero_over_ipv6`, UDP over IPv6
-    /// has to have a checksum; with `verify`, a checksum that is there has to be right.
+    /// Checks the headers; the caller's payload begins at `start`. Without `zero_over_ipv6`, UDP over IPv6 must have a
+    /// checksum; with `verify`, a checksum that is present must be correct.
     #[inline(always)]
     pub(crate) fn check<S: Octets + ?Sized>(
         &self,
@@ -113,7 +113,7 @@ impl Datagram {
         }
     }
 
-    /// The UDP checksum (RFC 768, and RFC 8200, Section 8.1).
+    /// Verifies the UDP checksum (RFC 768, and RFC 8200, Section 8.1).
     fn verify<S: Octets + ?Sized>(&self, frame: &S, udp_len: u16) -> Result<(), Reject> {
         let mut sum = Sum::new();
         for address in [self.source, self.destination] {
@@ -129,7 +129,7 @@ impl Datagram {
     }
 }
 
-/// Adds `frame[from..to]`.
+/// Adds `frame[from..to]` to `sum`.
 #[inline]
 pub(crate) fn sum_of<S: Octets + ?Sized>(frame: &S, (mut from, to): (usize, usize), sum: &mut Sum) {
     while let Some(bytes) = frame.read::<64>(from).filter(|_| from + 64 <= to) {

@@ -1,35 +1,35 @@
-//! Finds the packets in an aggregate, and hands out none of them before the whole aggregate was checked.
+//! Finds the packets in an aggregate. Returns none of them before the whole aggregate is checked.
 
 use crate::header::{HEADER_LEN, Header, LENGTH_LEN, MIN_PACKET};
 use crate::octets::Octets;
 use crate::reject::Reject;
 
-/// The shortest payload of an Ethernet frame (IEEE 802.3): what is shorter was padded with zeros on its way.
+/// The shortest payload of an Ethernet frame (IEEE 802.3): shorter payloads are padded with zeros on the way.
 pub const MIN_ETHERNET_PAYLOAD: usize = 46;
 
-/// Packets that an aggregate may hold: what the format asks receivers to take at least.
+/// Maximum number of packets in an aggregate: the least that the format requires receivers to take.
 pub const MOST: usize = 256;
 
-/// Where one embedded packet is.
+/// The position of one embedded packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
-    /// Offset of its first byte, from the start of the bytes that were given.
+    /// Offset of its first byte in the given bytes.
     pub start: u32,
     /// Its length.
     pub len: u16,
 }
 
-/// What the bytes after the last embedded packet may be.
+/// Bytes allowed after the last embedded packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// None: a length around the aggregate says exactly where it ends (UDP).
+    /// None: an enclosing length gives the aggregate's exact end (UDP).
     Exact,
     /// Zeros up to the shortest Ethernet payload, which senders and switches add.
     Padding,
 }
 
-/// Checks the aggregate in `bytes[start..end]`, and tells `found` where each embedded packet is. What was found counts
-/// only if the result is good. Each byte of the framing is read once.
+/// Checks the aggregate in `bytes[start..end]`, and passes the position of each embedded packet to `found`. The positions
+/// are valid only if the result is `Ok`. Reads each byte of the framing once.
 #[inline(always)]
 fn walk<S: Octets + ?Sized>(
     bytes: &S,
@@ -76,9 +76,9 @@ fn walk<S: Octets + ?Sized>(
     }
 }
 
-/// Writes where each packet of the aggregate in `bytes[start..end]` is to the front of `out`, and says how many there
-/// are. Offsets count from the start of `bytes`. Each length is read once, so the pieces hold even if the bytes change
-/// while they are looked at.
+/// Writes the position of each packet of the aggregate in `bytes[start..end]` to the front of `out`, and returns their
+/// number. Offsets count from the start of `bytes`. Reads each length once, so the pieces stay within bounds even if the
+/// bytes change meanwhile.
 #[inline]
 pub fn locate<S: Octets + ?Sized>(
     bytes: &S,
@@ -89,7 +89,7 @@ pub fn locate<S: Octets + ?Sized>(
     walk(bytes, (start, end), tail, out.len(), |index, piece| out[index] = piece)
 }
 
-/// An aggregate that was checked, in bytes that don't change.
+/// A checked aggregate, in bytes that don't change.
 #[derive(Clone, Copy, Debug)]
 pub struct Aggregate<'a> {
     entries: &'a [u8],
@@ -103,12 +103,12 @@ impl<'a> Aggregate<'a> {
         Ok(Aggregate { entries: &bytes[HEADER_LEN..], number: number as u16 })
     }
 
-    /// How many packets are embedded.
+    /// Returns the number of embedded packets.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// The packets, in the order in which they were embedded.
+    /// Returns the packets, in the order in which they were embedded.
     pub fn packets(&self) -> Packets<'a> {
         Packets { entries: self.entries, left: self.number }
     }
@@ -150,7 +150,7 @@ impl<'a> Iterator for Packets<'a> {
 
 impl ExactSizeIterator for Packets<'_> {}
 
-/// The packets of an aggregate that was checked, to be changed in place.
+/// The packets of a checked aggregate, mutable in place.
 #[derive(Debug)]
 pub struct PacketsMut<'a> {
     entries: &'a mut [u8],
@@ -158,8 +158,8 @@ pub struct PacketsMut<'a> {
 }
 
 impl<'a> PacketsMut<'a> {
-    /// The `number` packets whose entries begin with `entries`: those that [`locate`] found. Should the bytes have changed
-    /// since, they end where an entry would not fit.
+    /// Returns the `number` packets that [`locate`] found, whose entries start at the front of `entries`. If the bytes have
+    /// changed since, iteration stops at the first entry that does not fit.
     #[inline]
     pub fn new(entries: &'a mut [u8], number: u16) -> PacketsMut<'a> {
         PacketsMut { entries, left: number }

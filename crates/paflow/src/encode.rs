@@ -1,12 +1,12 @@
-//! The bytes between embedded packets. The packets' own bytes are named, not copied: the data path gathers them from
-//! where they lie.
+//! The bytes between embedded packets. Packets are referred to by index, not copied: the data path gathers them in
+//! place.
 
 use crate::checksum::Sum;
 use crate::header::entry_size;
 use crate::outer::Template;
 use crate::plan::{Group, Members, Plan};
 
-/// At most three bytes of framing: the padding of the packet before and the length of the packet after.
+/// At most three bytes of framing: the padding of the previous packet and the length of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     bytes: [u8; 3],
@@ -15,7 +15,7 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// The bytes in a word, and where in it they are: to be written in one go.
+    /// Returns the bytes in a four-byte word, to be written at once, and their range within it.
     #[inline(always)]
     pub fn word(&self) -> ([u8; 4], std::ops::Range<usize>) {
         let [a, b, c] = self.bytes;
@@ -32,10 +32,10 @@ impl std::ops::Deref for Framing {
     }
 }
 
-/// What comes next on the wire.
+/// The next part of an aggregate on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// These bytes; never none.
+    /// These bytes; never empty.
     Framing(Framing),
     /// All bytes of the packet with this index in the burst.
     Packet(usize),
@@ -46,7 +46,7 @@ pub enum Part {
 pub struct Parts<'a> {
     members: Members<'a>,
     lengths: &'a [u16],
-    /// The packet whose framing was just handed out.
+    /// The packet whose framing was just returned.
     announced: Option<usize>,
     odd: bool,
 }
@@ -78,11 +78,11 @@ impl Iterator for Parts<'_> {
     }
 }
 
-/// Writes the whole aggregate of `group`, outer headers included, to the front of `out`, and says how long it is; `None`
-/// if it doesn't fit. For those who have their packets as slices anyway.
+/// Writes the whole aggregate of `group`, outer headers included, to the front of `out`, and returns its length; `None`
+/// if it doesn't fit. For callers that hold their packets as slices.
 ///
 /// # Panics
-/// If `packets` are not those that were planned.
+/// If `packets` are not the planned ones.
 pub fn write(plan: &Plan, group: &Group, template: &Template, packets: &[&[u8]], out: &mut [u8]) -> Option<usize> {
     let (headers, mut at) = out.split_at_mut_checked(template.len())?;
     let mut sum = Sum::new();

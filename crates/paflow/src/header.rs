@@ -18,13 +18,13 @@ pub const LENGTH_LEN: usize = 2;
 /// The shortest packet that can be embedded: an Ethernet header.
 pub const MIN_PACKET: u16 = 14;
 
-/// The UDP port unless configured: from the dynamic range of RFC 6335, which nobody is assigned.
+/// The default UDP port, from the dynamic range of RFC 6335, which is never assigned.
 pub const UDP_PORT: u16 = 50_261;
 
 /// The EtherType of an aggregate directly in an Ethernet frame, as inside VXLAN: IEEE 802 local experimental 1.
 pub const ETHERTYPE: u16 = 0x88b5;
 
-/// Bytes that an embedded packet of `len` bytes takes: its length, itself, and the padding to an even offset.
+/// Returns the bytes that an embedded packet of `len` bytes takes: length field, packet, and padding to an even offset.
 #[inline(always)]
 pub const fn entry_size(len: u16) -> u32 {
     LENGTH_LEN as u32 + ((len as u32 + 1) & !1)
@@ -38,14 +38,14 @@ pub struct Header {
 }
 
 impl Header {
-    /// As on the wire.
+    /// Returns the header as on the wire.
     #[inline(always)]
     pub const fn to_bytes(self) -> [u8; HEADER_LEN] {
         let [high, low] = self.number.to_be_bytes();
         [VERSION, ETHERNET, high, low]
     }
 
-    /// Reads the header at the start of `bytes`. The version is looked at first: a later one may have changed all else.
+    /// Reads the header at offset `at`. Checks the version first: another version may have changed everything else.
     #[inline(always)]
     pub fn read<S: Octets + ?Sized>(bytes: &S, at: usize) -> Result<Header, Reject> {
         let Some([version, kind, high, low]) = bytes.read::<HEADER_LEN>(at) else {

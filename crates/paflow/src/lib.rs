@@ -3,18 +3,18 @@
 //! This crate is codecs and tables only: no I/O, no clock, and nothing on the path of a packet allocates. The wire
 //! format is specified in `docs/aggregation-format.md`.
 //!
-//! Out: [`table`] says which next hop a packet has, [`plan::Planner`] groups a burst by next hop, [`outer::Template`]
-//! writes the headers of a group, and [`encode`] the bytes between its packets. The packets' own bytes are never
-//! touched: the data path gathers them.
+//! Sending: [`table`] maps a packet to its next hop, [`plan::Planner`] groups a burst by next hop, [`outer::Template`]
+//! writes the headers of a group, and [`encode`] writes the bytes between its packets. The packets themselves are never
+//! copied or changed: the data path gathers them.
 //!
-//! Both ends have addresses that others ask for on the link; [`neighbour`] answers them.
+//! [`neighbour`] answers ARP requests and neighbour solicitations for the addresses of either end.
 //!
-//! Frames that are not aggregated go through a tunnel by [`vxlan`], which has the same headers.
+//! [`vxlan`] tunnels frames without aggregation, with the same outer headers.
 //!
-//! In: [`receive::Receiver`] finds the aggregate in a frame, and [`decode`] says where the packets in it are, after it
-//! has checked everything.
+//! Receiving: [`receive::Receiver`] finds the aggregate in a frame; [`decode`] validates all of it, then locates its
+//! packets.
 //!
-//! [`rules::Rules`] are what both ways go by.
+//! [`rules::Rules`] configures both directions.
 #![forbid(unsafe_code)]
 
 pub mod checksum;

@@ -1,5 +1,5 @@
-//! Who has this address? What a station answers to ARP (RFC 826) and neighbour solicitations (RFC 4861) that ask for one of
-//! its own. It asks for nobody itself.
+//! Answers to ARP requests (RFC 826) and neighbour solicitations (RFC 4861) for a station's addresses. The station never
+//! sends requests itself.
 
 use crate::checksum::Sum;
 use crate::octets::Octets;
@@ -12,34 +12,34 @@ const ARP: u16 = 0x0806;
 const ICMPV6: u8 = 58;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-/// Options that name the sender's link-layer address, and the target's.
+/// Options with the link-layer address of the sender, and of the target.
 const SOURCE_ADDRESS: u8 = 1;
 const TARGET_ADDRESS: u8 = 2;
 
-/// Bytes of ICMPv6 before options: of a solicitation as of an advertisement.
+/// Bytes of ICMPv6 before the options, in solicitations and advertisements alike.
 const MESSAGE: usize = 24;
-/// Options are counted in units of so many bytes.
+/// Unit of an option's length, in bytes.
 const UNIT: usize = 8;
 /// The shortest payload of an Ethernet frame (IEEE 802.3).
 const MIN_PAYLOAD: usize = 46;
-/// Ethernet with a tag, IPv6, and an advertisement with one option.
+/// The longest answer: Ethernet with a tag, IPv6, and an advertisement with one option.
 const LONGEST: usize = 18 + 40 + MESSAGE + UNIT;
 
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const ALL_NODES_MAC: Mac = [0x33, 0x33, 0, 0, 0, 1];
 
-/// Whom a link knows by a MAC address.
+/// The addresses of one end of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Station {
     /// The MAC address.
     pub mac: Mac,
-    /// The IP addresses that it has.
+    /// Its IP addresses.
     pub addresses: Vec<IpAddr>,
-    /// In which VLANs it has them; `None` stands for no tag.
+    /// The VLANs in which it answers; `None` stands for no tag.
     pub vlans: Vec<Option<u16>>,
 }
 
-/// A frame that answers.
+/// A frame with an answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
     bytes: [u8; LONGEST],
@@ -55,7 +55,7 @@ impl std::ops::Deref for Answer {
 }
 
 impl Answer {
-    /// An Ethernet header.
+    /// Starts a frame with an Ethernet header.
     fn new(destination: Mac, source: Mac, vlan: Option<u16>, ethertype: u16) -> Answer {
         let mut answer = Answer { bytes: [0; LONGEST], len: 0 };
         answer.put(&destination);
@@ -75,15 +75,15 @@ impl Answer {
 }
 
 impl Station {
-    /// Whether a frame is to a group or to this station, as those are that ask for somebody: all others need no closer
+    /// Reports whether a frame is sent to a group or to this station, as all requests are: no other frame needs a closer
     /// look.
     #[inline(always)]
     pub fn may_be_asked<S: Octets + ?Sized>(&self, frame: &S) -> bool {
         frame.read::<6>(0).is_some_and(|to| is_group(to) || to == self.mac)
     }
 
-    /// The answer to `frame`, if that asks for one of the addresses, and does so as the standards say. What is answered to was
-    /// read once, should the bytes change meanwhile.
+    /// Returns the answer to `frame`, if it is a valid request for one of the addresses. Reads each byte of the request once,
+    /// in case the bytes change meanwhile.
     #[cold]
     pub fn answer<S: Octets + ?Sized>(&self, frame: &S) -> Option<Answer> {
         let vlan = vid(frame);
@@ -97,14 +97,14 @@ impl Station {
         }
     }
 
-    /// An ARP request at `at`.
+    /// Answers an ARP request at `at`.
     fn request<S: Octets + ?Sized>(&self, frame: &S, at: usize, vlan: Option<u16>) -> Option<Answer> {
         // Ethernet, IPv4, the lengths of their addresses, and the operation.
         const REQUEST: [u8; 8] = [0, 1, 8, 0, 6, 4, 0, 1];
         let message = frame.read::<28>(at)?;
         let [h0, h1, h2, h3, h4, h5, h6, h7, m0, m1, m2, m3, m4, m5, s0, s1, s2, s3, .., t0, t1, t2, t3] = message;
         let (mac, sender, target) = ([m0, m1, m2, m3, m4, m5], [s0, s1, s2, s3], [t0, t1, t2, t3]);
-        // Whoever asks for the address that it has itself announces it.
+        // A request for the sender's own address is an announcement.
         let asks = [h0, h1, h2, h3, h4, h5, h6, h7] == REQUEST && sender != target;
         if !asks || is_group(mac) || !self.addresses.contains(&Ipv4Addr::from(target).into()) {
             return None;
@@ -120,7 +120,7 @@ impl Station {
         Some(answer)
     }
 
-    /// A neighbour solicitation behind the IPv6 header at `at`; checked as RFC 4861, Section 7.1.1 asks.
+    /// Answers a neighbour solicitation behind the IPv6 header at `at`, after the checks of RFC 4861, Section 7.1.1.
     fn solicitation<S: Octets + ?Sized>(&self, frame: &S, at: usize, vlan: Option<u16>) -> Option<Answer> {
         let header = frame.read::<40>(at)?;
         let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
@@ -140,7 +140,7 @@ impl Station {
         }
         let mut sum = pseudo(&source, &destination, len as u16);
         sum.add(&message);
-        // Options: how many units are left of the one that was begun, and the address of whoever asks.
+        // Options: units left of the current one, and the requester's link-layer address.
         let (mut left, mut mac) = (0, None);
         for unit in (MESSAGE..len).step_by(UNIT) {
             let bytes = frame.read::<UNIT>(at + 40 + unit)?;
@@ -152,13 +152,13 @@ impl Station {
                     mac = Some(address);
                 }
             }
-            // None has no length.
+            // No option has length zero.
             left = left.checked_sub(1)?;
         }
         if left != 0 || sum.finish() != 0 {
             return None;
         }
-        // Who has no address yet wants to know whether this one is free (RFC 4862, Section 5.4): all have to hear that not.
+        // An unspecified source is checking whether the address is free (RFC 4862, Section 5.4): tell all nodes that it is not.
         let (to, to_mac, flags) = match (source.is_unspecified(), mac) {
             (true, Some(_)) => return None,
             (true, None) if destination == target => return None,
@@ -190,7 +190,7 @@ fn is_group(mac: Mac) -> bool {
     mac[0] & 1 != 0
 }
 
-/// The source of the Ethernet header.
+/// Returns the source of the Ethernet header.
 fn sender<S: Octets + ?Sized>(frame: &S) -> Option<Mac> {
     frame.read(6)
 }
@@ -200,13 +200,13 @@ fn address(bytes: &[u8], from: usize) -> Ipv6Addr {
     octets.into()
 }
 
-/// The group of those whose address ends like this one (RFC 4291, Section 2.7.1).
+/// Returns the solicited-node multicast address of `address` (RFC 4291, Section 2.7.1).
 fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., high, low] = address.segments();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | high & 0xff, low)
 }
 
-/// The sum of the pseudo header of ICMPv6 (RFC 8200, Section 8.1).
+/// Returns the sum of the ICMPv6 pseudo header (RFC 8200, Section 8.1).
 fn pseudo(source: &Ipv6Addr, destination: &Ipv6Addr, len: u16) -> Sum {
     let mut sum = Sum::new();
     sum.add(&source.octets());

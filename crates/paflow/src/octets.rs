@@ -1,23 +1,23 @@
-//! Bytes that are read by position, each at most once.
+//! Bytes read by position, each at most once.
 //!
-//! A slice is the usual case. A frame that lies in a guest's memory must not become a slice, because the guest may
-//! write to it at any time; its owner implements [`Octets`] instead, and what was checked is what is used.
+//! A slice is the usual case. A frame in a guest's memory must not become a slice, because the guest may write to it at
+//! any time; its owner implements [`Octets`] instead, so that the checked bytes are the bytes that are used.
 
-/// Bytes that can be read by position.
+/// Bytes readable by position.
 pub trait Octets {
-    /// How many there are.
+    /// Returns the number of bytes.
     fn size(&self) -> usize;
 
-    /// `N` bytes from `at`, copied out in one go; `None` if they don't all exist.
+    /// Returns a copy of `N` bytes from `at`, read at once; `None` if there are not as many.
     fn read<const N: usize>(&self, at: usize) -> Option<[u8; N]>;
 
-    /// The byte at `at`.
+    /// Returns the byte at `at`.
     #[inline(always)]
     fn byte(&self, at: usize) -> Option<u8> {
         self.read::<1>(at).map(|[byte]| byte)
     }
 
-    /// The big-endian 16-bit word at `at`.
+    /// Returns the big-endian 16-bit word at `at`.
     #[inline(always)]
     fn word(&self, at: usize) -> Option<u16> {
         self.read(at).map(u16::from_be_bytes)

@@ -1,4 +1,4 @@
-//! The headers around an aggregate, or around a frame in a tunnel: written once for each next hop, and completed each time.
+//! The headers around an aggregate or a tunnelled frame: built once per next hop, completed for each packet sent.
 
 use crate::checksum::Sum;
 use crate::header::{ETHERTYPE, HEADER_LEN, Header, entry_size};
@@ -12,10 +12,10 @@ const ETHERNET_LEN: usize = 14;
 const TAG_LEN: usize = 4;
 const UDP_LEN: usize = 8;
 const VXLAN_LEN: usize = 8;
-/// The most bytes that headers take: Ethernet, tag, IPv6, UDP, VXLAN, Ethernet, and the aggregate's own.
+/// Maximum length of all headers: Ethernet, tag, IPv6, UDP, VXLAN, Ethernet, and the aggregate's own.
 pub const MAX_HEADERS: usize = ETHERNET_LEN + TAG_LEN + 40 + UDP_LEN + VXLAN_LEN + ETHERNET_LEN + HEADER_LEN;
 
-/// Where to a next hop is.
+/// The way to a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Source of the outer Ethernet header.
@@ -24,14 +24,14 @@ pub struct Route {
     pub destination: Mac,
     /// The VID of an 802.1Q tag in the outer Ethernet header.
     pub vlan: Option<u16>,
-    /// What carries the aggregate.
+    /// The encapsulation of the aggregate.
     pub carrier: Carrier,
 }
 
-/// What carries an aggregate to its next hop.
+/// The encapsulation of an aggregate on its way to the next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// An Ethernet frame, with nothing in between: for links on which nothing is routed, as those to a network function.
+    /// Directly in an Ethernet frame: for links without routing, such as those to a network function.
     Ethernet,
     /// A UDP datagram.
     Udp(Tunnel),
@@ -53,8 +53,8 @@ pub enum Carrier {
 pub struct Tunnel {
     /// IP addresses.
     pub addresses: Addresses,
-    /// Source port. One next hop has one, so that the network keeps its aggregates in order; different ones for
-    /// different next hops spread them over paths and queues.
+    /// Source port: the same for all aggregates to one next hop, so that the network keeps them in order; different for
+    /// different next hops, so that the network spreads them over paths and queues.
     pub source_port: u16,
     /// Destination port.
     pub destination_port: u16,
@@ -72,16 +72,16 @@ pub enum Addresses {
     V6 { source: Ipv6Addr, destination: Ipv6Addr },
 }
 
-/// What to write into the UDP checksum.
+/// The UDP checksum to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// Zero. Always allowed over IPv4 (RFC 768), and over IPv6 if the receiver was told to accept it (RFC 6935).
+    /// Zero. Always allowed over IPv4 (RFC 768), and over IPv6 if the receiver is configured to accept it (RFC 6935).
     Zero,
-    /// The checksum over everything, as IPv6 asks for (RFC 8200, Section 8.1).
+    /// The checksum over everything, as IPv6 requires (RFC 8200, Section 8.1).
     Computed,
 }
 
-/// The route can't carry aggregates.
+/// Reason why a route can't carry aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
     /// VNIs have 24 bits.
@@ -90,12 +90,12 @@ pub enum RouteError {
     /// UDP port 0 is reserved.
     #[error("UDP port 0 can't be sent from or to; choose another one")]
     Port,
-    /// Nothing could be joined.
+    /// The MTU is too small to join any packets.
     #[error("an MTU of {mtu} leaves no room for two packets of 60 bytes; it must be at least {least}")]
     Mtu {
-        /// What was given.
+        /// The given MTU.
         mtu: u16,
-        /// What is needed.
+        /// The smallest MTU that works.
         least: u16,
     },
 }
@@ -116,7 +116,7 @@ impl std::ops::Deref for Headers {
     }
 }
 
-/// Outer headers, of which only lengths and checksums are missing.
+/// Outer headers, complete except for lengths and checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outer {
     headers: Headers,
@@ -126,30 +126,30 @@ pub(crate) struct Outer {
     checksum: Checksum,
 }
 
-/// Headers to one next hop, of which only lengths, number and checksums are missing.
+/// Headers to one next hop, complete except for lengths, number and checksums.
 #[derive(Clone, Debug)]
 pub struct Template {
     outer: Outer,
     room: u32,
 }
 
-/// What is known of the IP header beforehand.
+/// The part of the checksums that is known beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ip {
     None,
-    /// The sums of the IPv4 header and of the pseudo header (RFC 768), both without length.
+    /// Sums of the IPv4 header and of the pseudo header (RFC 768), both without length.
     V4 {
         header: Sum,
         pseudo: Sum,
     },
-    /// The sum of the pseudo header (RFC 8200, Section 8.1), without length.
+    /// Sum of the pseudo header (RFC 8200, Section 8.1), without length.
     V6 {
         pseudo: Sum,
     },
 }
 
 impl Outer {
-    /// An Ethernet header, with a tag if there is a VLAN, and IP and UDP headers behind it if there is a tunnel.
+    /// Builds an Ethernet header, with a tag if there is a VLAN, followed by IP and UDP headers if there is a tunnel.
     pub(crate) fn new(
         [source, destination]: [Mac; 2],
         vlan: Option<u16>,
@@ -203,7 +203,7 @@ impl Outer {
         self.put(&ethertype.to_be_bytes());
     }
 
-    /// Adds IP and UDP headers, and notes what is known of their sums.
+    /// Adds IP and UDP headers, and stores the known part of their sums.
     fn tunnel(&mut self, tunnel: &Tunnel) {
         let mut pseudo = Sum::new();
         pseudo.add_word(u16::from(UDP));
@@ -237,13 +237,13 @@ impl Outer {
         self.headers.len as usize
     }
 
-    /// Where the outer Ethernet header ends.
+    /// Returns the offset of the outer Ethernet header's end.
     #[inline(always)]
     pub(crate) fn link(&self) -> usize {
         self.link as usize
     }
 
-    /// Where the UDP header begins, if there is one.
+    /// Returns the offset of the UDP header, if there is one.
     #[inline(always)]
     fn udp(&self) -> Option<usize> {
         match self.ip {
@@ -253,19 +253,19 @@ impl Outer {
         }
     }
 
-    /// The UDP checksum is to be computed.
+    /// Reports whether the UDP checksum must be computed.
     #[inline(always)]
     pub(crate) fn wants_sum(&self) -> bool {
         self.checksum == Checksum::Computed
     }
 
-    /// Headers in which lengths and checksums are missing.
+    /// Returns the headers without lengths and checksums.
     pub(crate) fn headers(&self) -> Headers {
         self.headers
     }
 
-    /// Fills lengths and checksums into `out`, which are [`Self::headers`] or were completed before: for `size` bytes
-    /// behind them, whose sum is `sum`. Also the UDP source port, if there is to be another one.
+    /// Writes lengths and checksums into `out`, either fresh from [`Self::headers`] or completed before, for `size`
+    /// following bytes whose sum is `sum`. Also replaces the UDP source port, if one is given.
     #[inline(always)]
     pub(crate) fn complete(&self, out: &mut Headers, source_port: Option<u16>, size: u32, sum: Sum) {
         let len = self.len();
@@ -295,7 +295,7 @@ impl Outer {
             out.bytes[udp + 6..udp + 8].fill(0);
             pseudo.add(&out.bytes[udp..len]);
             pseudo.add_sum(sum);
-            // RFC 768: a computed zero is sent as all ones, as zero means that there is none.
+            // RFC 768: a computed zero is sent as all ones, as zero means no checksum.
             let checksum = match pseudo.finish() {
                 0 => 0xffff,
                 checksum => checksum,
@@ -306,8 +306,8 @@ impl Outer {
 }
 
 impl Template {
-    /// Headers to a next hop along `route`. `mtu` is the longest payload of an outer Ethernet frame, IP header included; a
-    /// tag is no part of it.
+    /// Builds the headers for `route`. `mtu` is the longest payload of an outer Ethernet frame: it includes the IP header,
+    /// but not the tag.
     pub fn new(route: &Route, mtu: u16) -> Result<Template, RouteError> {
         let tunnel = match &route.carrier {
             Carrier::Ethernet => None,
@@ -328,28 +328,28 @@ impl Template {
         Ok(Template { outer, room })
     }
 
-    /// Length of the headers, the aggregate's own included: packets begin behind them.
+    /// Returns the length of the headers, the aggregate's own included; packets follow them.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)] // Headers are never empty.
     pub fn len(&self) -> usize {
         self.outer.len()
     }
 
-    /// Bytes that an aggregate has for packets, with their lengths and padding, without exceeding the MTU.
+    /// Returns the bytes that fit into an aggregate within the MTU: packets with their lengths and padding.
     #[inline(always)]
     pub fn room(&self) -> u32 {
         self.room
     }
 
-    /// The sum of everything behind the headers is needed for [`Self::headers`].
+    /// Reports whether [`Self::headers`] needs the sum of everything after the headers.
     #[inline(always)]
     pub fn wants_sum(&self) -> bool {
         self.outer.wants_sum()
     }
 
-    /// The headers of an aggregate of `number` packets, which take `size` bytes with their lengths and padding
-    /// ([`crate::plan::Group::size`]), at most [`Self::room`]. `sum` is that of these bytes; only what [`Self::wants_sum`]
-    /// looks at it.
+    /// Returns the headers of an aggregate of `number` packets, which take `size` bytes with their lengths and padding
+    /// ([`crate::plan::Group::size`]), at most [`Self::room`]. `sum` is the sum of these bytes, ignored unless
+    /// [`Self::wants_sum`].
     #[inline]
     pub fn headers(&self, number: u16, size: u32, sum: Sum) -> Headers {
         let mut out = self.outer.headers();

@@ -1,36 +1,36 @@
 //! Groups a burst by next hop, so that each group fits one aggregate.
 //!
-//! Packets to one next hop leave in the order in which they came: a packet that does not fit ends the open group of its
-//! next hop and opens another one (next-fit). A later packet never goes into an earlier group, even if it would fit, and
-//! one that can't be joined at all ends the open group too. Nothing waits: after the burst, all groups are ready.
+//! Packets to one next hop leave in the order in which they came: a packet that does not fit closes the open group of its
+//! next hop and opens another one (next-fit). A later packet never joins an earlier group, even if it would fit, and
+//! one that can't be joined at all closes the open group too. Nothing waits: after the burst, all groups are ready.
 //!
-//! Whoever gets several bursts before it has to send may hold an open group back ([`Plan::is_open`]), and tell for the next
-//! burst what it holds ([`Room::held`]): the group then goes on with what was held in front.
+//! A caller with several bursts before it must send may hold an open group ([`Plan::is_open`]), and pass its size to the
+//! plan of the next burst ([`Room::held`]): the group then continues behind the held packets.
 
 use crate::encode::Parts;
 use crate::header::{MIN_PACKET, entry_size};
 use crate::table::Nfi;
 
-/// Most packets in one burst.
+/// Maximum number of packets in one burst.
 pub const MAX_BURST: usize = 256;
 
-/// Slots to find the open group of a next hop in: at most half full, so that probing ends.
+/// Slots of the hash table of open groups by next hop: at most half full, so that probing ends.
 const SLOTS: usize = 2 * MAX_BURST;
 
-/// The most groups of a burst: a packet that does not fit behind what is held makes two.
+/// Maximum number of groups of a burst: a packet that does not fit behind held packets makes two.
 const MAX_GROUPS: usize = 2 * MAX_BURST;
 
-/// What an aggregate to a next hop has room for.
+/// The room in an aggregate to a next hop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     /// Bytes for packets, lengths and padding ([`crate::Template::room`]).
     pub bytes: u32,
-    /// How many of them are taken by packets of earlier bursts, which have to leave first.
+    /// Bytes of these taken by held packets of earlier bursts, which must leave first.
     pub held: u32,
 }
 
 impl From<u32> for Room {
-    /// All of these bytes are free.
+    /// Creates a room in which all bytes are free.
     fn from(bytes: u32) -> Room {
         Room { bytes, held: 0 }
     }
@@ -53,54 +53,54 @@ impl Group {
     const EMPTY: Group =
         Group { next_hop: None, first: 0, last: 0, count: 0, size: 0, held: 0, room: 0, slot: SLOTS as u16 };
 
-    /// Where the packets go; `None` if the table doesn't know.
+    /// Returns the next hop of the packets; `None` if the table has none.
     #[inline(always)]
     pub fn next_hop(&self) -> Option<Nfi> {
         self.next_hop
     }
 
-    /// How many packets of this burst there are; none if only what was held leaves.
+    /// Returns the number of packets of this burst; zero if only held packets leave.
     #[inline(always)]
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Index of the first packet in the burst: the packet itself, if it goes as it is.
+    /// Returns the index of the group's first packet in the burst: the only one, if it goes as it is.
     #[inline(always)]
     pub fn first(&self) -> usize {
         self.first as usize
     }
 
-    /// The one packet of the group goes as it is: it is alone, too long to be joined, or without next hop.
+    /// Reports whether the group is one packet that leaves unaggregated: alone, too long to be joined, or without next hop.
     #[inline(always)]
     pub fn goes_as_it_is(&self) -> bool {
         self.count == 1 && self.held == 0
     }
 
-    /// Bytes that the packets take in an aggregate, with lengths and padding, without the aggregate's header.
+    /// Returns the bytes of the packets in an aggregate, with lengths and padding, without the aggregate's header.
     #[inline(always)]
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// How many of them are taken by what was held, which goes in front.
+    /// Returns the bytes of these taken by held packets, which go in front.
     #[inline(always)]
     pub fn held(&self) -> u32 {
         self.held
     }
 
-    /// How many bytes there are in an aggregate to its next hop; none if its packets can't be joined.
+    /// Returns the bytes in an aggregate to the next hop; zero if the packets can't be joined.
     #[inline(always)]
     pub fn room(&self) -> u32 {
         self.room
     }
 }
 
-/// Memory for planning bursts. Made once, and used for one burst after the other.
+/// Memory for planning bursts, allocated once and reused for each burst.
 #[derive(Debug)]
 pub struct Planner {
     groups: [Group; MAX_GROUPS],
-    /// The packet after this one in the same group.
+    /// By packet: the next packet in the same group.
     next: [u8; MAX_BURST],
     /// By hash of the next hop: the number of its open group plus one, or zero.
     open: [u16; SLOTS],
@@ -108,16 +108,16 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Memory for bursts.
+    /// Creates an empty planner.
     pub const fn new() -> Planner {
         Planner { groups: [Group::EMPTY; MAX_GROUPS], next: [0; MAX_BURST], open: [0; SLOTS], used: 0 }
     }
 
-    /// Groups a burst. `lengths` and `next_hops` have one element per packet; `room` says what an aggregate to a next hop
-    /// has room for, and is asked once for each group. What is held counts for the first one.
+    /// Groups a burst. `lengths` and `next_hops` have one element per packet; `room` returns the room in an aggregate to a
+    /// next hop, and is called once per group. Held packets count for the first group of their next hop only.
     ///
     /// # Panics
-    /// If the two are not equally long, or longer than [`MAX_BURST`].
+    /// If the lengths of the two differ, or exceed [`MAX_BURST`].
     #[inline]
     pub fn plan<'a, R: Into<Room>>(
         &'a mut self,
@@ -127,7 +127,7 @@ impl Planner {
     ) -> Plan<'a> {
         assert!(lengths.len() == next_hops.len() && lengths.len() <= MAX_BURST, "a burst of {} packets", lengths.len());
         self.forget();
-        // The group of the packet before: bursts often have runs of one next hop.
+        // The previous packet's group: bursts often have runs of one next hop.
         let mut recent = (None, 0);
         for (index, (&len, &next_hop)) in lengths.iter().zip(next_hops).enumerate() {
             let Some(hop) = next_hop else {
@@ -161,7 +161,7 @@ impl Planner {
         Plan { groups: &self.groups[..self.used], next: &self.next, open: &self.open, lengths }
     }
 
-    /// Closes all groups of the burst before: only the slots that it used.
+    /// Closes all groups of the previous burst: clears only the slots that it used.
     #[inline(always)]
     fn forget(&mut self) {
         for group in &self.groups[..self.used] {
@@ -172,7 +172,7 @@ impl Planner {
         self.used = 0;
     }
 
-    /// The slot of `hop`, or the free one where it would go.
+    /// Returns the slot of `hop`, or the free one where it would go.
     #[inline(always)]
     fn slot(&self, hop: Nfi) -> usize {
         // The upper 9 of 16 bits, as SLOTS is 2^9; the factor is 2^16 divided by the golden ratio.
@@ -220,7 +220,7 @@ impl Planner {
         group
     }
 
-    /// A group of what was held alone, closed: the next packet does not fit behind it.
+    /// Adds a closed group of held packets alone: the next packet does not fit behind them.
     #[cold]
     fn start_held(&mut self, next_hop: Option<Nfi>, held: u32) {
         self.groups[self.used] = Group { next_hop, size: held, held, ..Group::EMPTY };
@@ -244,26 +244,26 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// The groups, in the order in which they have to leave.
+    /// Returns the groups, in the order in which they must leave.
     #[inline(always)]
     pub fn groups(&self) -> &'a [Group] {
         self.groups
     }
 
-    /// The group of this number is the last one to its next hop: packets of a later burst could join it.
+    /// Reports whether the group at `index` is the last one to its next hop: packets of a later burst could join it.
     #[inline(always)]
     pub fn is_open(&self, index: usize) -> bool {
         let slot = self.groups[index].slot as usize;
         self.open.get(slot).is_some_and(|&open| open as usize == index + 1)
     }
 
-    /// The packets of `group`, as indices into the burst, in the order in which they came.
+    /// Returns the packets of `group` as indices into the burst, in order of arrival.
     #[inline(always)]
     pub fn members(&self, group: &Group) -> Members<'a> {
         Members { next: self.next, at: group.first, left: group.count }
     }
 
-    /// What comes after the headers of the aggregate of `group`, in order: framing and packets.
+    /// Returns the parts after the headers of the aggregate of `group`, in order: framing and packets.
     #[inline(always)]
     pub fn parts(&self, group: &Group) -> Parts<'a> {
         Parts::new(self.members(group), self.lengths)

@@ -1,4 +1,4 @@
-//! Finds the aggregate in a frame that came from the network.
+//! Finds the aggregate in a received frame.
 
 use crate::datagram::{Datagram, UDP_LEN};
 use crate::decode::Tail;
@@ -9,18 +9,18 @@ use crate::table::key::{IPV4, IPV6, VXLAN_PORT, network};
 use crate::vxlan;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What to take for an aggregate.
+/// Settings that decide which frames are aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver {
-    /// The UDP port of aggregates; `None` takes none over UDP.
+    /// The UDP port of aggregates; `None` accepts none over UDP.
     pub udp_port: Option<u16>,
-    /// The UDP port of VXLAN; `None` takes none inside VXLAN.
+    /// The UDP port of VXLAN; `None` accepts none inside VXLAN.
     pub vxlan_port: Option<u16>,
-    /// Take those in plain Ethernet frames.
+    /// Whether to accept aggregates in plain Ethernet frames.
     pub ethernet: bool,
-    /// Take UDP over IPv6 without a checksum, as RFC 6935 allows for a tunnel's port only.
+    /// Whether to accept UDP over IPv6 without a checksum, which RFC 6935 allows only for a tunnel's port.
     pub zero_checksum_over_ipv6: bool,
-    /// Verify UDP checksums that are there. Not needed if the NIC or the sender's kernel vouches for them.
+    /// Whether to verify UDP checksums that are present. Unnecessary if the NIC or the sender's kernel vouches for them.
     pub verify: bool,
 }
 
@@ -36,22 +36,22 @@ impl Default for Receiver {
     }
 }
 
-/// An aggregate in a frame. Nothing inside it was looked at yet: give `span` and `tail` to [`crate::decode::locate`].
+/// An aggregate in a frame, not validated yet: pass `span` and `tail` to [`crate::decode::locate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Offsets of the first byte of its header, and of the first byte behind it.
+    /// Offsets of its header's first byte, and of the first byte after the aggregate.
     pub span: (usize, usize),
-    /// What may follow the last embedded packet.
+    /// Bytes allowed after the last embedded packet.
     pub tail: Tail,
-    /// The outer source and destination, unless it came in a plain Ethernet frame.
+    /// The outer source and destination; `None` in a plain Ethernet frame.
     pub addresses: Option<(IpAddr, IpAddr)>,
-    /// The VNI, if it came inside VXLAN.
+    /// The VNI, inside VXLAN.
     pub vni: Option<u32>,
 }
 
 impl Receiver {
-    /// Finds an aggregate. `Ok(None)` says that the frame is none, and is to be treated like any other; an error that it
-    /// claims to be one and must be dropped. One 802.1Q tag before the outer headers is skipped.
+    /// Finds an aggregate. `Ok(None)` means that the frame is not an aggregate and is treated like any other; an error, that
+    /// it claims to be one and must be dropped. Skips one 802.1Q tag before the outer headers.
     #[inline]
     pub fn find<S: Octets + ?Sized>(&self, frame: &S) -> Result<Option<Found>, Reject> {
         match network(frame) {
@@ -77,7 +77,7 @@ impl Receiver {
         };
         let start = match port {
             Port::Aggregate => udp + UDP_LEN,
-            // Inside VXLAN, only frames of our EtherType are ours; all others are somebody's traffic.
+            // Inside VXLAN, only frames of our EtherType are aggregates; all others are ordinary traffic.
             Port::Vxlan if frame.word(udp + 28) == Some(ETHERTYPE) => udp + 30,
             Port::Vxlan => return Ok(None),
         };
@@ -91,8 +91,8 @@ impl Receiver {
     }
 }
 
-/// The IP address that a frame is for, behind at most one VLAN tag; `None` if it carries no IP packet. For those who have
-/// to know it of a frame that was rejected.
+/// Returns a frame's destination IP address, behind at most one VLAN tag; `None` if it carries no IP packet. For frames
+/// that were rejected.
 #[cold]
 pub fn destination<S: Octets + ?Sized>(frame: &S) -> Option<IpAddr> {
     match network(frame)? {
@@ -102,7 +102,7 @@ pub fn destination<S: Octets + ?Sized>(frame: &S) -> Option<IpAddr> {
     }
 }
 
-/// What a UDP port is for.
+/// The protocol on a UDP port.
 #[derive(Clone, Copy)]
 enum Port {
     Aggregate,

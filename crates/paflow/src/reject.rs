@@ -1,12 +1,12 @@
-//! Why an aggregate is not taken. Every reason has a name, for counters and documentation.
+//! Reasons to reject an aggregate. Each has a name, for counters and documentation.
 
-/// What is wrong with a frame that claims to be an aggregate. Nothing of such a frame is delivered.
+/// Reason to reject a frame that claims to be an aggregate. No part of such a frame is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Reject {
-    /// The version is not one that this crate speaks.
+    /// The version is unknown to this crate.
     #[error("aggregate version {0} is not known; this end speaks version {known}", known = crate::header::VERSION)]
     UnknownVersion(u8),
-    /// The type of the embedded packets is not one that this crate speaks.
+    /// The type of the embedded packets is unknown to this crate.
     #[error("embedded packets of type {0} are not known; this end takes type {known}", known = crate::header::ETHERNET)]
     UnknownType(u8),
     /// The number of embedded packets is zero.
@@ -15,17 +15,17 @@ pub enum Reject {
     /// There are more embedded packets than the caller has room for.
     #[error("the aggregate embeds {number} packets, more than the {room} that are taken")]
     TooMany {
-        /// What the header says.
+        /// The number in the header.
         number: u16,
-        /// What the caller takes.
+        /// The most packets that the caller takes.
         room: usize,
     },
     /// The bytes end before a header or an embedded packet does.
     #[error("{needed} bytes are needed for what the headers say, but there are {there}")]
     Truncated {
-        /// Where the part would end.
+        /// The end of the header or packet.
         needed: usize,
-        /// Where the bytes end.
+        /// The end of the bytes.
         there: usize,
     },
     /// An embedded packet is too short to be an Ethernet frame.
@@ -37,9 +37,9 @@ pub enum Reject {
     /// Two lengths contradict each other, or bytes follow the last embedded packet.
     #[error("the embedded packets or headers take {expected} bytes, but the length around them says {there}")]
     LengthMismatch {
-        /// The end of what is inside.
+        /// The end of the contents.
         expected: usize,
-        /// The end of what is around it.
+        /// The end according to the enclosing length.
         there: usize,
     },
     /// The outer packet is the first fragment of several: aggregates are never fragmented.
@@ -51,7 +51,7 @@ pub enum Reject {
     /// The outer UDP checksum is wrong.
     #[error("the outer UDP checksum is wrong")]
     BadUdpChecksum,
-    /// There is no UDP checksum over IPv6, and the receiver was told to ask for one.
+    /// There is no UDP checksum over IPv6, and the receiver requires one.
     #[error("UDP over IPv6 without a checksum is not accepted here; let the sender compute it, or accept zero")]
     NoUdpChecksum,
     /// The VXLAN header has no valid VNI.
@@ -60,7 +60,7 @@ pub enum Reject {
 }
 
 impl Reject {
-    /// The short name of the reason, for counters and metrics.
+    /// Returns the short name of the reason, for counters and metrics.
     pub const fn name(&self) -> &'static str {
         match self {
             Reject::UnknownVersion(_) => "unknown-version",

@@ -1,4 +1,4 @@
-//! What whoever aggregates goes by: next hops, the aggregation table, and what is taken for an aggregate.
+//! The rules of aggregation: next hops, the aggregation table, and which frames are aggregates.
 
 use crate::neighbour::Station;
 use crate::octets::Octets;
@@ -9,25 +9,25 @@ use crate::table::key::VXLAN_PORT;
 use crate::table::{Nfi, Table, VniTable};
 use std::net::IpAddr;
 
-/// VNIs that the table has room for, unless the specification has more.
+/// Minimum capacity of the VNI table.
 const VNIS: usize = 4096;
 
-/// What rules are made from; checked by whoever makes it.
+/// The specification of [`Rules`]; its creator must have checked it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// Longest payload of an Ethernet frame that an aggregate is in.
+    /// Longest payload of an Ethernet frame with an aggregate.
     pub mtu: u16,
-    /// What tells the service chain of a packet.
+    /// The field that identifies service chains.
     pub chains: Chains,
-    /// What is taken for an aggregate.
+    /// Settings that decide which frames are aggregates.
     pub receiver: Receiver,
-    /// The MAC address that belongs to the addresses.
+    /// The MAC address of this end.
     pub mac: Mac,
-    /// Aggregates to these addresses are split, and to no others.
+    /// IP addresses of this end: only aggregates to these are split.
     pub addresses: Vec<IpAddr>,
-    /// Packets of chains that are in no flow are dropped, instead of going as they are.
+    /// Whether packets of chains without a flow are dropped; otherwise they leave as they are.
     pub drop_unknown: bool,
-    /// The address that flows are taken at which other switches relay, if they are.
+    /// The MAC address for flows that other switches relay; `None` ignores them.
     pub relay: Option<Mac>,
     /// Next hops; numbers are unique, and routes fit the MTU.
     pub next_hops: Vec<NextHop>,
@@ -35,7 +35,7 @@ pub struct Spec {
     pub flows: Vec<(u32, u16)>,
 }
 
-/// What tells the service chain of a packet.
+/// The field of a packet that identifies its service chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chains {
     /// The VID of its outermost VLAN tag.
@@ -45,7 +45,7 @@ pub enum Chains {
 }
 
 impl Chains {
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Chains::Vlan => "vlan",
@@ -59,9 +59,9 @@ impl Chains {
 pub struct NextHop {
     /// Its number, not zero.
     pub nfi: u16,
-    /// The headers to it.
+    /// The route to it.
     pub route: Route,
-    /// The only port that it is behind; any that aggregates if there is none.
+    /// The port to it; `None` for any port that aggregates.
     pub port: Option<String>,
 }
 
@@ -72,38 +72,38 @@ pub struct Hop {
     pub nfi: Nfi,
     /// The headers to it.
     pub template: Template,
-    /// The only port that it is behind, if that is known.
+    /// The port to it; `None` for any port that aggregates.
     pub port: Option<String>,
 }
 
 impl Hop {
-    /// Bytes that an aggregate to this next hop has for packets if it leaves by the port of this name; none if the next
-    /// hop is behind another one.
+    /// Returns the bytes for packets in an aggregate that leaves to this next hop by `port`; zero if the next hop is behind
+    /// another port.
     pub fn room(&self, port: &str) -> u32 {
         if self.port.as_deref().is_none_or(|own| own == port) { self.template.room() } else { 0 }
     }
 }
 
-/// All rules in force at one time.
+/// A complete set of rules.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Which next hop a packet has.
+    /// The aggregation table: from packet to next hop.
     pub table: Table,
     /// The next hops.
     pub hops: Vec<Hop>,
-    /// By number: the index in `hops` plus one, or zero. As long as the largest number needs.
+    /// By number: the index in `hops` plus one, or zero. Ends at the largest number.
     by_nfi: Box<[u16]>,
     receiver: Receiver,
-    /// Who sends the aggregates, and takes those to its addresses.
+    /// This end's addresses: the source of sent aggregates and the destination of received ones.
     pub station: Station,
-    /// Packets of chains that are in no flow are dropped.
+    /// Whether packets of chains without a flow are dropped.
     pub drop_unknown: bool,
-    /// The address that relayed flows are taken at, if they are.
+    /// The MAC address for relayed flows; `None` ignores them.
     pub relay: Option<Mac>,
 }
 
 impl Rules {
-    /// The rules of `spec`, with flows laid over those that it has.
+    /// Builds the rules of `spec`; the flows in `laid` override its own.
     pub fn new(spec: &Spec, laid: impl ExactSizeIterator<Item = (u32, u16)>) -> Rules {
         let mut table = match spec.chains {
             Chains::Vlan => Table::Vlan(Box::default()),
@@ -112,7 +112,7 @@ impl Rules {
         for (chain, nfi) in spec.flows.iter().copied().chain(laid) {
             match (&mut table, Nfi::new(nfi)) {
                 (Table::Vlan(table), nfi) => drop(table.set(chain as u16, nfi)),
-                // There is room for all, and what is beyond the largest VNI no packet has.
+                // There is room for all, and no packet has a VNI beyond the largest one.
                 (Table::Vni(table, _), Some(nfi)) => drop(table.insert(chain, nfi)),
                 (Table::Vni(table, _), None) => drop(table.remove(chain)),
             }
@@ -130,7 +130,7 @@ impl Rules {
         for (index, hop) in hops.iter().enumerate() {
             by_nfi[usize::from(hop.nfi.get())] = index as u16 + 1;
         }
-        // Who sends aggregates here does so on the links that they are sent back on.
+        // Aggregates arrive in the same VLANs that they are sent in.
         let mut vlans: Vec<_> = spec.next_hops.iter().map(|hop| hop.route.vlan).collect();
         if vlans.is_empty() {
             vlans.push(None);
@@ -140,7 +140,7 @@ impl Rules {
         Rules { table, hops, by_nfi, receiver, station, drop_unknown, relay }
     }
 
-    /// No rules: nothing is joined or taken for an aggregate.
+    /// Returns empty rules: no packet is joined and no frame is an aggregate.
     pub fn none() -> Rules {
         let receiver = Receiver { udp_port: None, vxlan_port: None, ethernet: false, ..Receiver::default() };
         Rules {
@@ -154,20 +154,20 @@ impl Rules {
         }
     }
 
-    /// The index of a next hop in `hops`.
+    /// Returns the index of a next hop in `hops`.
     #[inline(always)]
     pub fn hop(&self, nfi: Nfi) -> Option<usize> {
         usize::from(*self.by_nfi.get(usize::from(nfi.get()))?).checked_sub(1)
     }
 
-    /// Finds the aggregate in a frame. `Ok(None)` says that there is none, or that it is for somebody else: such a frame is
-    /// treated like any other. An error says that it is for us, and wrong.
+    /// Finds the aggregate in a frame. `Ok(None)` means that there is none, or that it is for another address: such a frame
+    /// is treated like any other. An error means that it is for this end, and invalid.
     #[inline(always)]
     pub fn find<S: Octets + ?Sized>(&self, frame: &S) -> Result<Option<Found>, Reject> {
         match self.receiver.find(frame) {
             Ok(found) => Ok(found.filter(|found| found.addresses.is_none_or(|(_, to)| self.is_own(to)))),
             Err(reject) if destination(frame).is_none_or(|to| self.is_own(to)) => Err(reject),
-            // What is wrong with somebody else's is for them to find.
+            // Errors in frames for other addresses are not ours to report.
             Err(_) => Ok(None),
         }
     }

@@ -1,4 +1,4 @@
-//! A point-to-point tunnel of VXLAN (RFC 7348): any Ethernet frame inside UDP.
+//! A point-to-point VXLAN tunnel (RFC 7348): any Ethernet frame inside UDP.
 
 use crate::checksum::Sum;
 use crate::datagram::{Datagram, UDP_LEN, sum_of};
@@ -14,16 +14,16 @@ use std::net::IpAddr;
 const VXLAN_LEN: usize = 8;
 const ETHERNET_LEN: usize = 14;
 
-/// First port of the range that source ports are made up in (RFC 6335, Section 6), and how many bits it leaves.
+/// First port of the source port range (RFC 6335, Section 6), and the number of bits free below it.
 const DYNAMIC_PORTS: u16 = 0xc000;
 const DYNAMIC_BITS: u32 = 14;
 
-/// What a tunnel is.
+/// The endpoints and parameters of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoints {
-    /// Source of the outer Ethernet header, and its destination: the other end, or the router before it.
+    /// Source of the outer Ethernet header.
     pub source: Mac,
-    /// See above.
+    /// Destination of the outer Ethernet header: the other end, or the router before it.
     pub destination: Mac,
     /// IP addresses: the source is this end, the destination the other one.
     pub addresses: Addresses,
@@ -33,16 +33,16 @@ pub struct Endpoints {
     pub vni: u32,
     /// TTL or hop limit.
     pub hop_limit: u8,
-    /// What to write into the UDP checksum. What arrives may have one or not, as RFC 7348 asks.
+    /// The UDP checksum to write. Received frames may have one or not, as RFC 7348 requires.
     pub checksum: Checksum,
 }
 
-/// Why nothing comes out of the tunnel for a frame.
+/// Reason why a frame does not come out of the tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
     /// It is not VXLAN from the other end to this one.
     Foreign,
-    /// It is of another virtual network.
+    /// It belongs to another virtual network.
     OtherVni(u32),
     /// Its headers are wrong.
     Wrong(Reject),
@@ -60,18 +60,18 @@ pub struct End {
     outer: Outer,
     /// Its own MAC address.
     mac: Mac,
-    /// Addresses of the other end and of this one: as they arrive.
+    /// IP addresses of the other end and of this end: source and destination of received frames.
     from: IpAddr,
     to: IpAddr,
     port: u16,
     vni: u32,
-    /// Longest frame inside.
+    /// Longest inner frame.
     room: u32,
 }
 
 impl End {
-    /// The end of a tunnel that `endpoints` describe. `mtu` is the longest payload of an outer Ethernet frame, IP header
-    /// included.
+    /// Creates one end of the tunnel that `endpoints` describes. `mtu` is the longest payload of an outer Ethernet frame, IP
+    /// header included.
     pub fn new(endpoints: &Endpoints, mtu: u16) -> Result<End, RouteError> {
         let &Endpoints { source, destination, addresses, port, vni, hop_limit, checksum } = endpoints;
         let tunnel = Tunnel { addresses, source_port: DYNAMIC_PORTS, destination_port: port, hop_limit, checksum };
@@ -85,24 +85,25 @@ impl End {
         Ok(End { outer, mac: source, from, to, port, vni, room })
     }
 
-    /// Bytes in front of the frame inside, when this end sends, and also when it receives from an end that adds no options.
+    /// Returns the bytes in front of the inner frame: exact when sending, and when receiving from an end that adds no
+    /// options.
     #[inline(always)]
     pub fn overhead(&self) -> u32 {
         self.outer.len() as u32
     }
 
-    /// Longest frame that fits the MTU once it is inside.
+    /// Returns the length of the longest inner frame that fits the MTU.
     #[inline(always)]
     pub fn room(&self) -> u32 {
         self.room
     }
 
-    /// Whom the network knows this end by.
+    /// Returns this end's addresses, as the network sees them.
     pub fn station(&self) -> Station {
         Station { mac: self.mac, addresses: vec![self.to], vlans: vec![None] }
     }
 
-    /// Where the frame inside of `frame` begins and ends.
+    /// Returns the start and end of the frame inside `frame`.
     #[inline]
     pub fn inside<S: Octets + ?Sized>(&self, frame: &S) -> Result<(u32, u32), Stray> {
         let ethertype = frame.word(12).ok_or(Stray::Foreign)?;
@@ -112,7 +113,7 @@ impl End {
             return Err(Stray::Foreign);
         }
         let start = udp + UDP_LEN + VXLAN_LEN;
-        // RFC 7348, Section 4.1: no checksum is accepted, and one that is there may be verified.
+        // RFC 7348, Section 4.1: a missing checksum is accepted, and one that is present may be verified.
         datagram.check(frame, start, true, true)?;
         let vni = vni(frame, udp + UDP_LEN)?;
         if vni != self.vni {
@@ -125,12 +126,12 @@ impl End {
         Ok((start as u32, end as u32))
     }
 
-    /// Headers that belong to no frame yet.
+    /// Returns headers that are not completed for a frame yet.
     pub fn headers(&self) -> Headers {
         self.outer.headers()
     }
 
-    /// Makes `headers`, of this end, those that go in front of `frame`, which is not longer than [`Self::room`].
+    /// Completes this end's `headers` for `frame`, which must not be longer than [`Self::room`].
     #[inline]
     pub fn complete<S: Octets + ?Sized>(&self, headers: &mut Headers, frame: &S) {
         let mut sum = Sum::new();
@@ -141,7 +142,7 @@ impl End {
     }
 }
 
-/// The VNI of the VXLAN header at `at`. Reserved flags and fields are ignored, as RFC 7348 asks.
+/// Reads the VNI of the VXLAN header at `at`. Ignores reserved flags and fields, as RFC 7348 requires.
 #[inline(always)]
 pub(crate) fn vni<S: Octets + ?Sized>(frame: &S, at: usize) -> Result<u32, Reject> {
     match frame.read::<VXLAN_LEN>(at) {
@@ -151,8 +152,8 @@ pub(crate) fn vni<S: Octets + ?Sized>(frame: &S, at: usize) -> Result<u32, Rejec
     }
 }
 
-/// A UDP source port that all frames of a flow have, and other flows rarely (RFC 7348, Section 5): made of addresses, and
-/// of ports where there are any. Fragments of one packet have no ports in common, so theirs are left out.
+/// Returns a UDP source port that all frames of a flow share, and other flows rarely (RFC 7348, Section 5): a hash of
+/// addresses, and of ports if there are any. Later fragments have no ports, so the ports of all fragments are left out.
 #[inline]
 pub fn source_port<S: Octets + ?Sized>(frame: &S) -> u16 {
     let mut hash = Hash(0);
@@ -180,7 +181,7 @@ pub fn source_port<S: Octets + ?Sized>(frame: &S) -> u16 {
     DYNAMIC_PORTS | (hash.0 >> (u64::BITS - DYNAMIC_BITS)) as u16
 }
 
-/// TCP, UDP or SCTP.
+/// Reports whether the protocol is TCP, UDP or SCTP.
 #[inline(always)]
 fn has_ports(protocol: u8) -> bool {
     const TCP: u8 = 6;
@@ -188,7 +189,7 @@ fn has_ports(protocol: u8) -> bool {
     matches!(protocol, TCP | UDP | SCTP)
 }
 
-/// A multiplicative hash, whose upper bits are good.
+/// A multiplicative hash; its upper bits are the well-mixed ones.
 struct Hash(u64);
 
 impl Hash {

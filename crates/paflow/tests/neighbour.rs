@@ -1,4 +1,4 @@
-//! Requests are answered as the RFCs say, and nothing else is.
+//! Requests are answered as the RFCs specify, and nothing else is.
 
 use paflow::neighbour::Station;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ const ASKER: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0x12, 0x3456);
 const THEIRS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
-/// The group and MAC address that [`V6`] is asked for at.
+/// The multicast group and MAC address for solicitations of [`V6`].
 const GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff12, 0x3456);
 const GROUP_MAC: [u8; 6] = [0x33, 0x33, 0xff, 0x12, 0x34, 0x56];
 
@@ -42,7 +42,7 @@ fn checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// A solicitation with these options; `spoil` changes the message before its checksum is made.
+/// Builds a solicitation with these options; `spoil` changes the message before its checksum is computed.
 fn solicitation(
     (mac, source, destination): ([u8; 6], Ipv6Addr, Ipv6Addr),
     options: &[u8],
@@ -57,7 +57,7 @@ fn solicitation(
     ethernet(mac, 0x86dd, &[header, message].concat())
 }
 
-/// The option that names the address of whoever asks.
+/// Returns the option with the requester's link-layer address.
 fn asker() -> Vec<u8> {
     [&[1, 1], &ASKER[..]].concat()
 }
@@ -66,7 +66,7 @@ fn usual() -> Vec<u8> {
     solicitation((GROUP_MAC, THEIRS, GROUP), &asker(), |_| ())
 }
 
-/// What an advertisement says: destination, its MAC address and the flags.
+/// Returns an advertisement's destination, destination MAC address and flags.
 fn advertised(frame: &[u8]) -> (Ipv6Addr, [u8; 6], u8) {
     let ip = &frame[14..54];
     let [source, destination] = [8, 24].map(|at| Ipv6Addr::from(<[u8; 16]>::try_from(&ip[at..at + 16]).unwrap()));
@@ -86,9 +86,9 @@ fn an_arp_request_is_answered() {
     assert_eq!((&reply[..6], &reply[6..12], &reply[12..14]), (&ASKER[..], &MAC[..], &[8, 6][..]));
     let said = [&[0, 1, 8, 0, 6, 4, 0, 2], &MAC[..], &V4.octets(), &ASKER, &theirs.octets()].concat();
     assert_eq!((&reply[14..42], reply.len()), (&said[..], 60));
-    // Who looks whether the address is free (RFC 5227) has none.
+    // A probe for a free address (RFC 5227) has no sender address.
     assert!(answer(&arp(Ipv4Addr::UNSPECIFIED, V4)).is_some());
-    // Who knows the address already asks it alone.
+    // A requester that already knows the MAC address sends unicast.
     let mut unicast = arp(theirs, V4);
     unicast[..6].copy_from_slice(&MAC);
     assert!(answer(&unicast).is_some());
@@ -102,7 +102,7 @@ fn other_arp_is_not_answered() {
     assert!(answer(&arp(theirs, theirs)).is_none());
     assert!(answer(&arp(theirs, Ipv4Addr::new(192, 0, 2, 2))).is_none());
     assert!(answer(&arp(V4, V4)).is_none(), "an announcement");
-    // A reply, another hardware, another protocol, other lengths, and a group that asks.
+    // A reply, another hardware type, another protocol, other lengths, and a group as sender.
     for (at, byte) in [(21, 2), (15, 6), (16, 9), (18, 8), (19, 16), (22, 3)] {
         let mut frame = arp(theirs, V4);
         frame[at] = byte;
@@ -113,13 +113,13 @@ fn other_arp_is_not_answered() {
 #[test]
 fn a_solicitation_is_answered() {
     assert_eq!(advertised(&answer(&usual()).unwrap()), (THEIRS, ASKER, 0x60));
-    // To the address alone, and then often without the option.
+    // Unicast, and then often without the option.
     let alone = solicitation((MAC, THEIRS, V6), &[], |_| ());
     assert_eq!(advertised(&answer(&alone).unwrap()), (THEIRS, ASKER, 0x60));
-    // Other options are none of our business.
+    // Other options are ignored.
     let nonce = [&[14, 1, 1, 2, 3, 4, 5, 6][..], &asker(), &[200, 2], &[0; 14]].concat();
     assert!(answer(&solicitation((GROUP_MAC, THEIRS, GROUP), &nonce, |_| ())).is_some());
-    // Someone wants the address (RFC 4862), and has to hear that it is taken.
+    // A node that wants the address (RFC 4862) must learn that it is taken.
     let wanted = solicitation((GROUP_MAC, Ipv6Addr::UNSPECIFIED, GROUP), &[], |_| ());
     let all = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
     assert_eq!(advertised(&answer(&wanted).unwrap()), (all, [0x33, 0x33, 0, 0, 0, 1], 0x20));
@@ -169,7 +169,7 @@ fn answers_are_in_the_vlan_of_the_question() {
         let plain = answer(&frame).unwrap();
         let in_vlan = answer(&tagged(frame.clone(), [0x81, 0, 0, 7])).unwrap();
         assert_eq!(in_vlan, tagged(plain.clone(), [0x81, 0, 0, 7]));
-        // A tag that only has a priority is none.
+        // A priority tag (VID 0) counts as no tag.
         assert_eq!(answer(&tagged(frame.clone(), [0x81, 0, 0xe0, 0])).unwrap(), plain);
         assert!(answer(&tagged(frame.clone(), [0x81, 0, 0, 8])).is_none(), "another VLAN");
         assert!(answer(&tagged(tagged(frame, [0x81, 0, 0, 7]), [0x81, 0, 0, 7])).is_none(), "two tags");
@@ -184,7 +184,7 @@ proptest! {
         }
     }
 
-    /// Under the checksum, and in what it covers of the header, no bit may be another.
+    /// No bit may differ in the message, or in the header fields that its checksum covers.
     #[test]
     fn a_flipped_bit_is_seen(bit in any::<prop::sample::Index>()) {
         let mut frame = usual();

@@ -1,4 +1,4 @@
-//! Grouping: everything once, in order per next hop, never beyond the room, and joined where it can be.
+//! Grouping: every packet once, in order per next hop, never beyond the room, and joined where possible.
 
 use paflow::header::entry_size;
 use paflow::plan::{MAX_BURST, Room};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 fn bursts() -> impl Strategy<Value = Vec<(u16, Option<Nfi>)>> {
     let len = prop_oneof![4 => 14u16..200, 2 => 200u16..1500, 1 => 0u16..14, 1 => 1400u16..=u16::MAX];
-    // Few next hops, that groups grow; or many, that slots collide.
+    // Few next hops, so that groups grow; or many, so that slots collide.
     let hop = prop_oneof![4 => 0u16..6, 1 => any::<u16>()].prop_map(Nfi::new);
     prop::collection::vec((len, hop), 0..=MAX_BURST)
 }
@@ -17,7 +17,7 @@ proptest! {
 
     #[test]
     fn groups_are_what_they_promise(rounds in prop::collection::vec(bursts(), 1..4), room in 128u32..9000) {
-        // One planner for all rounds: nothing may be left of the burst before.
+        // One planner for all rounds: nothing of the previous burst may remain.
         let mut planner = Planner::new();
         for burst in rounds {
             let (lengths, hops): (Vec<_>, Vec<_>) = burst.into_iter().unzip();
@@ -44,7 +44,7 @@ proptest! {
                         prop_assert!(before.is_none_or(|before| before < index), "order to one next hop");
                     }
                 }
-                // Next-fit: the packet that opens a group did not fit the one before it to the same next hop.
+                // Next-fit: the packet that opens a group did not fit the previous group to the same next hop.
                 if let Some(hop) = group.next_hop() {
                     let first = lengths[members[0]];
                     if let Some((size, joinable)) = open.insert(hop, (size, lengths[members[0]] >= 14)) {
@@ -86,20 +86,20 @@ fn rooms_differ_between_next_hops() {
     assert_eq!(groups, [vec![0, 2], vec![1, 3, 5], vec![4]]);
 }
 
-/// Bursts of one round: what is open after one of them is held, and leaves with the next one.
+/// Bursts of one round: a group that is open after one of them is held, and leaves with the next one.
 #[test]
 fn what_is_held_goes_first() {
     let (one, two) = (Nfi::new(1), Nfi::new(2));
     let held = |hop: Nfi| Room { bytes: 400, held: if hop.get() == 1 { 200 } else { 0 } };
     let mut planner = Planner::new();
-    // 102 bytes each behind 200: one fits, the other opens a group of its own.
+    // 102 bytes each behind 200: one fits, the other opens a new group.
     let plan = planner.plan(&[100, 100, 100], &[one, two, one], held);
     let groups = plan.groups();
     let told: Vec<_> = groups.iter().map(|group| (group.held(), group.count(), group.size())).collect();
     assert_eq!(told, [(200, 1, 302), (0, 1, 102), (0, 1, 102)]);
     assert!(!groups[0].goes_as_it_is() && groups[1].goes_as_it_is() && groups[2].goes_as_it_is());
     assert_eq!([0, 1, 2].map(|index| plan.is_open(index)), [false, true, true]);
-    // What does not fit behind it, or can't be joined, lets it go alone, and first.
+    // A packet that does not fit behind the held packets, or can't be joined, makes them leave alone, and first.
     for len in [300, 13, 2000] {
         let lengths = [len, 100];
         let plan = planner.plan(&lengths, &[one, two], held);

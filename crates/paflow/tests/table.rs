@@ -1,4 +1,4 @@
-//! The aggregation table against a plain map, and what identifies a chain in a packet.
+//! The aggregation table against a plain map, and the fields that identify a packet's service chain.
 
 use paflow::Nfi;
 use paflow::table::{Table, VlanTable, VniTable, VniTableError, key};

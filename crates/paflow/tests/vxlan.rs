@@ -1,4 +1,4 @@
-//! Both ends of a tunnel: what goes in comes out, and nothing else does.
+//! Both ends of a tunnel: frames that go in come out, and nothing else does.
 
 use paflow::Reject;
 use paflow::outer::{Addresses, Checksum, RouteError};
@@ -17,7 +17,7 @@ fn endpoints(addresses: Addresses, checksum: Checksum) -> Endpoints {
     Endpoints { source, destination, addresses, port: 4789, vni: 100, hop_limit: 64, checksum }
 }
 
-/// The other end of the same tunnel.
+/// Returns the other end of the same tunnel.
 fn opposite(e: &Endpoints) -> Endpoints {
     let addresses = match e.addresses {
         Addresses::V4 { source, destination } => Addresses::V4 { source: destination, destination: source },
@@ -32,7 +32,7 @@ fn ends(e: &Endpoints) -> (End, End) {
 
 fn sent(end: &End, frame: &[u8]) -> Vec<u8> {
     let mut headers = end.headers();
-    // What was there before does not matter.
+    // Earlier contents do not matter.
     end.complete(&mut headers, &[9; 77][..]);
     end.complete(&mut headers, frame);
     [&headers[..], frame].concat()
@@ -43,7 +43,7 @@ fn tunnels() -> impl Strategy<Value = Endpoints> {
         .prop_map(|(addresses, checksum)| endpoints(addresses, checksum))
 }
 
-/// A frame of 60 bytes with these addresses and ports.
+/// Builds a frame of 60 bytes with these addresses and ports.
 fn udp(hosts: [u8; 2], fragment: u16, ports: [u16; 2]) -> Vec<u8> {
     let mut frame = [&[2, 0, 0, 0, 0, hosts[1], 2, 0, 0, 0, 0, hosts[0], 8, 0, 0x45, 0, 0, 46, 0, 0][..]].concat();
     frame.extend(fragment.to_be_bytes());
@@ -82,7 +82,7 @@ fn every_stray_has_its_reason() {
     let with = |at: usize, bytes: &[u8]| {
         let mut frame = good.clone();
         frame[at..at + bytes.len()].copy_from_slice(bytes);
-        // The IPv4 header's checksum is made right again.
+        // Correct the IPv4 header's checksum.
         frame[24..26].fill(0);
         let sum: u32 = frame[14..34].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
         let folded = (sum & 0xffff) + (sum >> 16);

@@ -1,4 +1,4 @@
-//! What is written is read again, fits the MTU, and is what the RFCs ask for; anything else is refused.
+//! Written aggregates can be read again, fit the MTU, and follow the RFCs; anything else is rejected.
 
 mod common;
 
@@ -45,7 +45,7 @@ fn check_outer(frame: &[u8], tunnel: &Tunnel) {
     }
 }
 
-/// The frame without its tag, which is that of `route`.
+/// Returns the frame without its tag, which must be that of `route`.
 fn untagged(frame: &[u8], route: &Route) -> Vec<u8> {
     let Some(vid) = route.vlan else { return frame.to_vec() };
     assert_eq!(frame[12..16], [0x81, 0, (vid >> 8) as u8, vid as u8]);
@@ -219,7 +219,7 @@ fn every_reason_has_its_case() {
     assert_eq!(with(&[(25, 0)]), Reject::BadIpChecksum);
     assert_eq!(with(&[(20, 0x60), (24, 0x06)]), Reject::Fragmented);
     assert_eq!(with(&[(41, 1)]), Reject::BadUdpChecksum);
-    // A frame to another port, or a later fragment, is somebody else's.
+    // A frame to another port, or a later fragment, is ordinary traffic.
     let mut other = frame.clone();
     other[37] = 0x56;
     assert_eq!(split(&other), Ok(None));
@@ -238,7 +238,7 @@ fn vxlan_flags() {
     assert_eq!(split(&frame).unwrap().unwrap().0.vni, Some(9), "reserved flags are ignored");
     frame[42] = 0;
     assert_eq!(split(&frame).unwrap_err(), Reject::BadVxlanFlags(0));
-    // Any other frame inside VXLAN is somebody's traffic.
+    // Any other frame inside VXLAN is ordinary traffic.
     frame[63] = 0xb6;
     assert_eq!(split(&frame), Ok(None));
 }

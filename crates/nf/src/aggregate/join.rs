@@ -1,6 +1,6 @@
 //! Sending: packets to one next hop leave as one frame.
 //!
-//! The frame is made in the buffer of the first packet: headers go into its headroom, and the other packets are copied
+//! The frame is built in the buffer of the first packet: headers go into its headroom, and the other packets are copied
 //! behind it.
 
 use super::Aggregation;
@@ -14,23 +14,23 @@ use paflow::{Nfi, Planner, Rules, Template};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a port keeps for sending.
+/// The sending state of a port that aggregates.
 pub(crate) struct Join {
     rules: Arc<Rules>,
-    /// For each next hop of the rules: bytes that an aggregate has for packets; none if it is behind another port.
+    /// By next hop of the rules: bytes for packets in an aggregate; zero if the next hop is behind another port.
     rooms: Vec<u32>,
     planner: Box<Planner>,
-    /// Packets that wait for the end of the burst, or for there to be as many as can be planned.
+    /// Packets waiting for the end of the burst, or for as many as can be planned.
     waiting: Vec<Option<Packet>>,
     /// Their lengths and next hops.
     lengths: Box<[u16; MAX_BURST]>,
     next_hops: Box<[Option<Nfi>; MAX_BURST]>,
-    /// The queue that they go to.
+    /// Their queue.
     queue: u16,
 }
 
 impl Join {
-    /// Sends by the port of this name.
+    /// Creates the state of the port with this name.
     pub(crate) fn new(aggregation: &Aggregation, port: &str) -> Join {
         let rules = aggregation.rules.clone();
         Join {
@@ -51,14 +51,14 @@ impl Join {
             && packet.inside().is_none()
             && !self.rules.drop_unknown
         {
-            // Nobody to be joined with.
+            // There is no packet to join it with.
             return burst.drain(..).for_each(|packet| port.send(packet, 1));
         }
         for mut packet in burst.drain(..) {
             match packet.inside() {
                 None => self.wait(port, packet),
                 Some(inside) if self.relabel(&mut packet, inside) => {
-                    // What came before it goes before it.
+                    // Earlier packets leave first.
                     self.send_waiting(port);
                     port.send(packet, inside.number.into());
                 }
@@ -68,7 +68,8 @@ impl Join {
         self.send_waiting(port);
     }
 
-    /// Gives an aggregate the headers to the next hop of all its packets; false if they have no common one.
+    /// Writes new headers to an aggregate, for the next hop of all its packets. Returns false if they have no common next
+    /// hop, or the aggregate does not fit.
     fn relabel(&self, packet: &mut Packet, inside: Inside) -> bool {
         let (mut common, mut number, mut size) = (None, 0, 0);
         for embedded in packet.embedded() {
@@ -90,7 +91,7 @@ impl Join {
         true
     }
 
-    /// Packets of an aggregate that can't go on as a whole go on one by one, to be joined again.
+    /// Splits an aggregate that can't leave as a whole, so that its packets are joined again.
     #[cold]
     fn split(&mut self, port: &mut Port, packet: Packet, inside: Inside) {
         let mut at = inside.at;
@@ -117,7 +118,7 @@ impl Join {
             return port.drop_for("unknown-chain");
         }
         let index = self.waiting.len();
-        // What is longer than an IP packet can be joins nothing.
+        // A packet longer than any IP packet is never joined.
         self.lengths[index] = u16::try_from(packet.total_len()).unwrap_or(u16::MAX);
         self.next_hops[index] = next_hop;
         self.waiting.push(Some(packet));
@@ -134,7 +135,7 @@ impl Join {
             let joined = template.filter(|_| !group.goes_as_it_is());
             match joined.and_then(|template| join(&plan, group, template, (waiting, &lengths[..]), port.pool())) {
                 Some(packet) => port.send(packet, group.count().into()),
-                // Alone, or there is no buffer to join in.
+                // A single packet, or no buffer to join in.
                 None => plan.members(group).filter_map(|index| waiting[index].take()).for_each(|p| port.send(p, 1)),
             }
         }
@@ -142,7 +143,7 @@ impl Join {
     }
 }
 
-/// Makes one frame of the packets of a group; `None`, and nothing has happened, if there is no buffer for it.
+/// Joins the packets of a group into one frame. Returns `None`, without any change, if there is no buffer for it.
 #[inline]
 fn join(
     plan: &Plan<'_>,
@@ -153,7 +154,7 @@ fn join(
 ) -> Option<Packet> {
     let (first, size) = (group.first(), group.size() as usize);
     let queue = waiting[first].as_ref()?.queue();
-    // The first packet stays where it is, behind the headers and its length, if it can.
+    // The first packet stays in place, behind the headers and its length, if possible.
     let in_place = waiting[first].take_if(|packet| {
         let front = template.len() + LENGTH_LEN;
         packet.reframe(0, front, size - LENGTH_LEN).is_some()
@@ -179,7 +180,7 @@ fn join(
     Some(out)
 }
 
-/// Writes the headers in front of `size` bytes of `number` packets.
+/// Writes the headers of `number` packets, which take `size` bytes behind them.
 #[inline]
 fn write_headers(frame: &mut [u8], template: &Template, number: u16, size: u32) {
     let (headers, entries) = frame.split_at_mut(template.len());

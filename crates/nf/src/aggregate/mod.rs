@@ -1,12 +1,12 @@
-//! Packet aggregation at a port of a network function: what crosses the link to the switch is aggregates, as in
+//! Packet aggregation at a port of a network function: aggregates cross the link to the switch, see
 //! `docs/aggregation.md`.
 //!
-//! - [`Placement::Nf`]: received aggregates are split, each packet into a buffer of its own; the network function notices
-//!   nothing.
-//! - [`Placement::Native`]: received aggregates are handed out as they are, and [`crate::Packet::embedded`] walks through
+//! - [`Placement::Nf`]: received aggregates are split, each packet into a separate buffer; the network function sees no
+//!   aggregates.
+//! - [`Placement::Native`]: received aggregates are delivered as they are, and [`crate::Packet::embedded`] iterates over
 //!   the packets in them.
 //!
-//! Sending is the same with both: packets of a burst to one next hop are joined, in the buffer of the first of them, and
+//! Sending is the same with both: packets of a burst to one next hop are joined, in the buffer of the first one, and
 //! an aggregate that goes to one next hop as a whole gets new headers.
 
 mod drops;
@@ -20,7 +20,7 @@ pub(crate) use split::{SPLIT_BUFFERS, Split};
 use paflow::Rules;
 use std::sync::Arc;
 
-/// Who takes the packets out of received aggregates.
+/// The component that splits received aggregates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// This library.
@@ -30,17 +30,17 @@ pub enum Placement {
     Native,
 }
 
-/// That a port aggregates, and how.
+/// The aggregation at a port.
 #[derive(Clone, Debug)]
 pub struct Aggregation {
-    /// What it goes by.
+    /// The rules in force.
     pub rules: Arc<Rules>,
-    /// Who takes the packets out of received aggregates.
+    /// The component that splits received aggregates.
     pub placement: Placement,
 }
 
 impl Aggregation {
-    /// Bytes of the longest frame that can be made.
+    /// Returns the length of the longest frame that can be sent.
     pub(crate) fn longest(&self) -> usize {
         let frame = |hop: &paflow::rules::Hop| hop.template.len() + hop.template.room() as usize;
         self.rules.hops.iter().map(frame).max().unwrap_or(0)

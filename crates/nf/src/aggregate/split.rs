@@ -1,4 +1,4 @@
-//! Receiving: aggregates are checked, and then split or marked.
+//! Receiving: aggregates are checked, then split or marked.
 
 use super::{Aggregation, Placement};
 use crate::memory::{Inside, Packet, Pool};
@@ -9,20 +9,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Packets after which a burst is long enough: a whole number of aggregates of the shortest packets, in few enough buffers
-/// to stay in the cache, and work enough to be worth a round.
+/// to stay in the cache, and enough work for a round.
 const ENOUGH: usize = 64;
 
-/// Frames that are taken at a time while there are not enough.
+/// Frames taken at a time until there are enough packets.
 const FRAMES: usize = 4;
 
-/// Buffers that a burst of split packets takes at most.
+/// Maximum number of buffers that a burst of split packets takes.
 pub(crate) const SPLIT_BUFFERS: u16 = (ENOUGH + FRAMES * MOST) as u16;
 
-/// What a port keeps for receiving.
+/// The receiving state of a port that aggregates.
 pub(crate) struct Split {
     rules: Arc<Rules>,
     placement: Placement,
-    /// Frames as they come.
+    /// Received frames, not yet split.
     wire: Vec<Packet>,
     pieces: Box<[Piece; MOST]>,
 }
@@ -33,7 +33,7 @@ impl Split {
         Split { rules, placement, wire: Vec::with_capacity(BURST), pieces: Box::new([Piece::default(); MOST]) }
     }
 
-    /// Appends what has arrived at `pair` to `burst`, as [`Pair::receive`] does. Wrong aggregates are dropped.
+    /// Appends packets that have arrived at `pair` to `burst`, like [`Pair::receive`]. Drops invalid aggregates.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -51,7 +51,7 @@ impl Split {
             for packet in self.wire.drain(..) {
                 take(&self.rules, self.placement, &mut self.pieces[..], packet, pool, burst, counters);
             }
-            // That was all: a look in vain asks the device whether it waits for buffers, which packets need not wait for.
+            // No more frames: an empty receive would only delay these packets, to ask the device if it waits for buffers.
             if taken < FRAMES {
                 break;
             }
@@ -61,7 +61,7 @@ impl Split {
     }
 }
 
-/// Takes one frame.
+/// Splits, marks or drops one frame.
 #[inline]
 fn take(
     rules: &Rules,

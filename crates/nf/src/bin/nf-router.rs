@@ -28,7 +28,7 @@ struct Arguments {
     common: Common,
 }
 
-/// What the router sends goes into one queue of frames for each port, which are flushed once a round.
+/// The router's surroundings: sent frames are collected by port, and transmitted once a round.
 struct Around<'a> {
     ports: &'a mut Ports,
     output: &'a mut [Vec<Packet>],
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
             let mut around = Around { ports, output: &mut output, now: start.elapsed() };
             for packet in burst.drain(..) {
                 let len = packet.total_len();
-                // What it drops is its own business: a packet that is not sent is freed.
+                // Drops need no handling: a packet that is not sent is freed.
                 let _ = router.handle(port, packet, len, &mut around);
             }
         }

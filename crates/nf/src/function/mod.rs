@@ -1,4 +1,4 @@
-//! What the sample network functions do with frames. Ports are for others: here are bytes.
+//! The sample network functions. They work on the bytes of frames, without ports.
 
 mod responder;
 mod router;

@@ -11,13 +11,13 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// The host that has `mac` and `addresses`.
+    /// Creates a host with `mac` and `addresses`.
     pub fn new(mac: MacAddr, addresses: Vec<Ipv4Addr>) -> Responder {
         Responder { mac, addresses }
     }
 
-    /// Turns a frame into the answer to it; false if there is none. `frame` is the frame's first buffer, `len` the
-    /// length of all of it.
+    /// Turns a frame into its answer; returns false if there is none. `frame` is the frame's first buffer, `len` its total
+    /// length.
     pub fn answer(&self, frame: &mut [u8], len: usize) -> bool {
         match ethernet::ethertype(frame) {
             Some(ethernet::ARP) => self.answer_arp(frame),

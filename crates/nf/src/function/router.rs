@@ -7,15 +7,15 @@ use std::net::Ipv4Addr;
 use std::ops::DerefMut;
 use std::time::Duration;
 
-/// How long a neighbour's address is believed.
+/// Lifetime of a neighbour's MAC address.
 const FRESH: Duration = Duration::from_secs(300);
-/// Least time between two requests for the same neighbour.
+/// Minimum time between two requests for the same neighbour.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Most packets held for one neighbour while its address is asked for.
+/// Maximum number of packets held for one neighbour while a request is pending.
 const HELD: usize = 4;
-/// Most neighbours asked for at a time: all that they hold has to fit into a few spare buffers.
+/// Maximum number of pending requests: all held packets must fit into a few spare buffers.
 const ASKED: usize = 32;
-/// Most neighbours known or asked for.
+/// Maximum number of neighbours, known or requested.
 const NEIGHBOURS: usize = 1024;
 
 /// One port of the router.
@@ -23,59 +23,59 @@ const NEIGHBOURS: usize = 1024;
 pub struct Interface {
     /// Its Ethernet address.
     pub mac: MacAddr,
-    /// Its address, and the network that is directly behind it.
+    /// Its address and directly connected network.
     pub network: Network,
 }
 
-/// Why a frame ended here.
+/// The reason why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dropped {
-    /// It is for somebody else on the link.
+    /// It is for another host on the link.
     NotForUs,
-    /// It is not ARP or IPv4, or not as it should be.
+    /// It is not ARP or IPv4, or not valid.
     Malformed,
-    /// It is for the router itself, and nothing that it answers.
+    /// It is for the router itself, which does not answer it.
     Unanswered,
     /// No route leads to its destination.
     NoRoute,
-    /// Its destination is a group, a broadcast or not valid.
+    /// Its destination is a multicast group, a broadcast or not valid.
     NotRouted,
-    /// Its TTL ran out; the sender was told if it may be.
+    /// Its TTL expired; the sender gets an ICMP error if allowed.
     TimeExceeded,
-    /// Its next hop does not answer, or there are too many to ask for.
+    /// Its next hop does not answer, or there are too many neighbours.
     NoNeighbour,
 }
 
-/// What is known of a neighbour.
+/// The state of a neighbour.
 enum Neighbour<P> {
     Known { mac: MacAddr, since: Duration },
     Asked { since: Duration, held: Vec<P> },
 }
 
-/// A router. `P` is what holds a frame: a [`crate::Packet`], or a vector in tests.
+/// A router. `P` is the type of frames: [`crate::Packet`], or a vector in tests.
 pub struct Router<P> {
     interfaces: Vec<Interface>,
     table: Table,
     neighbours: HashMap<(usize, Ipv4Addr), Neighbour<P>>,
 }
 
-/// A route's next router is in none of the interfaces' networks.
+/// Error: a route's next router is in none of the interfaces' networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the route to {} leads to {}, which is in no port's network", .0.network, .0.via)]
 pub struct Unreachable(pub Route);
 
-/// What a router needs while it handles a frame.
+/// The environment of a router: time, memory and output.
 pub trait Surroundings<P> {
-    /// Time since some moment.
+    /// Returns the time since a fixed point in the past.
     fn now(&self) -> Duration;
-    /// A new frame of `len` bytes to be sent from `port`, if there is memory.
+    /// Allocates a frame of `len` bytes to be sent from `port`, if there is memory.
     fn alloc(&mut self, port: usize, len: usize) -> Option<P>;
     /// Sends a frame from `port`.
     fn send(&mut self, port: usize, frame: P);
 }
 
 impl<P: DerefMut<Target = [u8]>> Router<P> {
-    /// A router with those `interfaces`, in the order of its ports, and `routes` beyond their networks.
+    /// Creates a router with `interfaces`, in the order of its ports, and `routes` beyond their networks.
     pub fn new(interfaces: Vec<Interface>, routes: &[Route]) -> Result<Router<P>, Unreachable> {
         let mut table = Table::default();
         for (port, interface) in interfaces.iter().enumerate() {
@@ -88,7 +88,7 @@ impl<P: DerefMut<Target = [u8]>> Router<P> {
         Ok(Router { interfaces, table, neighbours: HashMap::new() })
     }
 
-    /// Handles a frame of `len` bytes that `port` received. An error names the reason why it ended here.
+    /// Handles a frame of `len` bytes that `port` received. An error is the reason why it was dropped.
     pub fn handle(
         &mut self,
         port: usize,
@@ -123,8 +123,8 @@ impl<P: DerefMut<Target = [u8]>> Router<P> {
         Ok(())
     }
 
-    /// Remembers a neighbour, and sends what was held for it. A reply counts only if it was asked for; a request only
-    /// updates, so that nobody fills the table by asking.
+    /// Stores a neighbour's MAC address, and sends the packets held for it. Updates existing entries only, so that neither
+    /// requests nor unsolicited replies can fill the table.
     fn learn(&mut self, port: usize, (mac, ip): (MacAddr, Ipv4Addr), around: &mut impl Surroundings<P>) {
         if !self.interfaces[port].network.contains(ip) {
             return;
@@ -180,7 +180,7 @@ impl<P: DerefMut<Target = [u8]>> Router<P> {
         }
     }
 
-    /// Sends a frame to a neighbour, or holds it while the neighbour's address is asked for.
+    /// Sends a frame to a neighbour, or holds it while the request for the neighbour's MAC address is pending.
     fn send_to(
         &mut self,
         port: usize,
@@ -204,7 +204,7 @@ impl<P: DerefMut<Target = [u8]>> Router<P> {
                     held.push(frame);
                     return Ok(());
                 }
-                // What waited for the last request has waited long enough.
+                // Drop the packets that waited for the last request.
                 *since = now;
                 *held = vec![frame];
             }
@@ -232,7 +232,7 @@ impl<P: DerefMut<Target = [u8]>> Router<P> {
         asked < ASKED && self.neighbours.len() < NEIGHBOURS
     }
 
-    /// Forgets who was not heard of for long.
+    /// Removes expired neighbours.
     fn forget(&mut self, now: Duration) {
         self.neighbours.retain(|_, neighbour| match neighbour {
             Neighbour::Known { since, .. } => now.saturating_sub(*since) < FRESH,

@@ -1,4 +1,4 @@
-//! Where packets go: a static table.
+//! A static routing table.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -7,13 +7,13 @@ use std::str::FromStr;
 /// A network, and the address of a host in it: `10.0.0.1/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// The address as it was given.
+    /// The address as given.
     pub address: Ipv4Addr,
-    /// Bits of it that name the network.
+    /// Prefix length of the network.
     pub bits: u8,
 }
 
-/// Not a network.
+/// Error: the text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a network is an IPv4 address and 0 to 32 bits of it, like 10.0.0.0/24")]
 pub struct BadNetwork;
@@ -23,12 +23,12 @@ impl Network {
         u32::MAX.checked_shl(32 - u32::from(self.bits)).unwrap_or(0)
     }
 
-    /// The address is in the network.
+    /// Reports whether the address is in the network.
     pub fn contains(self, address: Ipv4Addr) -> bool {
         (u32::from(address) ^ u32::from(self.address)) & self.mask() == 0
     }
 
-    /// The address to everybody in the network. One of 31 or 32 bits has none (RFC 3021).
+    /// Reports whether this is the network's broadcast address. A network of 31 or 32 bits has none (RFC 3021).
     pub fn is_broadcast(self, address: Ipv4Addr) -> bool {
         self.bits < 31 && self.contains(address) && u32::from(address) | self.mask() == u32::MAX
     }
@@ -54,13 +54,13 @@ impl fmt::Display for Network {
 /// A route: `10.2.0.0/16=10.0.0.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// What it leads to.
+    /// The destination network.
     pub network: Network,
     /// The next router on the way.
     pub via: Ipv4Addr,
 }
 
-/// Not a route.
+/// Error: the text is not a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a route is a network and the next router, like 10.2.0.0/16=10.0.0.2")]
 pub struct BadRoute;
@@ -76,7 +76,7 @@ impl FromStr for Route {
     }
 }
 
-/// The port and the neighbour that packets to a network go to; the neighbour is the destination itself if `None`.
+/// The output port and the neighbour for a network; `None` stands for the destination itself.
 type Hop = (usize, Option<Ipv4Addr>);
 
 /// Routes by network, the longest match first.
@@ -89,7 +89,7 @@ impl Table {
         self.0.sort_by_key(|(network, _)| std::cmp::Reverse(network.bits));
     }
 
-    /// The port and the neighbour to send a packet to.
+    /// Returns the port and the neighbour to send a packet to.
     pub(super) fn find(&self, destination: Ipv4Addr) -> Option<(usize, Ipv4Addr)> {
         let (_, (port, via)) = self.0.iter().find(|(network, _)| network.contains(destination))?;
         Some((*port, via.unwrap_or(destination)))

@@ -1,8 +1,8 @@
-//! Equal pieces of an arena.
+//! Buffers of equal size in an arena.
 //!
-//! Each begins 12 bytes before a cache line, so that the frame behind the virtio header begins on one. A header on the
-//! line of its frame's first bytes would make that frame one line longer on its way between two processors; apart from
-//! it the header's line stays where it is, as a header hardly ever changes.
+//! Each begins 12 bytes before a cache line boundary, so that the frame behind the virtio header begins on a line. If the
+//! header shared a line with the frame's first bytes, the frame would take one more line to move between two processors.
+//! The header's separate line hardly ever moves, as a header hardly ever changes.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -27,13 +27,12 @@ pub struct Buffers {
     _memory: Arc<Memory>,
 }
 
-// SAFETY: the pointer is to a shared mapping that `_memory` keeps alive; access to a buffer is by whoever owns it,
-// on whatever thread.
+// SAFETY: the pointer is to a shared mapping that `_memory` keeps alive; only a buffer's owner accesses it, on any
+// thread.
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    /// Sets aside `count` buffers of at least `size` bytes, zeroed, on cache lines of their own; `None` if the arena is
-    /// too small.
+    /// Allocates `count` zeroed buffers of at least `size` bytes, which share no cache line; `None` if the arena is too small.
     pub fn allocate(arena: &mut Arena, count: u16, size: usize) -> Option<Buffers> {
         let stride = Self::stride(size);
         let len = stride as u64 * u64::from(count);
@@ -45,42 +44,42 @@ impl Buffers {
         Some(Buffers { host, addr: addr + LEAD as u64, size, stride, count, _memory: arena.memory().clone() })
     }
 
-    /// Bytes of arena that `count` buffers of `size` bytes take, alignment included.
+    /// Returns the bytes of arena that `count` buffers of `size` bytes take, alignment included.
     pub fn footprint(count: u16, size: usize) -> u64 {
         Self::stride(size) as u64 * u64::from(count) + LINE as u64
     }
 
-    /// An odd number of lines from one buffer to the next: headers then spread over all sets of a cache, where a power
-    /// of two would crowd them into a few.
+    /// Returns the distance between buffers, an odd number of lines: headers then spread over all sets of a cache, while a
+    /// power of two would map them to a few.
     fn stride(size: usize) -> usize {
         ((LEAD + size).div_ceil(LINE) | 1) * LINE
     }
 
-    /// How many there are.
+    /// Returns the number of buffers.
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Bytes of one buffer.
+    /// Returns the size of one buffer in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Guest address of a buffer, for a descriptor.
+    /// Returns the guest address of a buffer, for a descriptor.
     #[inline(always)]
     pub fn addr(&self, index: u16) -> u64 {
         debug_assert!(index < self.count);
         self.addr + u64::from(index) * self.stride as u64
     }
 
-    /// Host address of a buffer, for prefetching.
+    /// Returns the host address of a buffer, for prefetching.
     #[inline(always)]
     pub fn ptr(&self, index: u16) -> *mut u8 {
         debug_assert!(index < self.count);
         self.host.as_ptr().wrapping_add(usize::from(index) * self.stride)
     }
 
-    /// The bytes of a buffer, to be read.
+    /// Returns the bytes of a buffer for reading.
     ///
     /// # Safety
     /// The device must not have the buffer for writing, and nothing else may write to it while the slice lives.
@@ -92,7 +91,7 @@ impl Buffers {
         unsafe { std::slice::from_raw_parts(self.ptr(index), self.size) }
     }
 
-    /// The bytes of a buffer, to be written.
+    /// Returns the bytes of a buffer for writing.
     ///
     /// # Safety
     /// The device must not have the buffer, and nothing else may refer to its bytes while the slice lives.

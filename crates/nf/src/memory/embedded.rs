@@ -1,4 +1,4 @@
-//! Packets within a packet: an aggregate that its receiver takes as it is.
+//! Packets within a packet: an aggregate that is not split.
 
 use super::{Packet, Pool};
 use paflow::decode::{PacketsMut, Piece};
@@ -6,17 +6,17 @@ use paflow::header::LENGTH_LEN;
 use paflow::octets::Octets;
 use std::rc::Rc;
 
-/// Where the packets of an aggregate are that was checked: in one buffer.
+/// The position of the packets of a checked aggregate in one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inside {
-    /// Offset of the first one's length.
+    /// Offset of the length field of the first packet.
     pub(crate) at: usize,
-    /// How many there are.
+    /// Number of packets.
     pub(crate) number: u16,
 }
 
 impl Inside {
-    /// That of an aggregate whose packets are `pieces`.
+    /// Returns the position of an aggregate whose packets are `pieces`.
     #[inline]
     pub(crate) fn of(pieces: &[Piece]) -> Inside {
         let at = pieces.first().map_or(0, |piece| piece.start as usize - LENGTH_LEN);
@@ -41,8 +41,8 @@ impl<'a> Iterator for Embedded<'a> {
 }
 
 impl Packet {
-    /// The packets embedded in a frame, in order and in place: those of an aggregate, which was checked as a whole when it
-    /// was received, or the frame itself (the bytes of its first buffer), if it is none.
+    /// Returns the packets embedded in a frame, in order and in place: those of an aggregate, which was checked as a whole on
+    /// receipt; or the frame itself (the bytes of its first buffer), if it is not an aggregate.
     #[inline]
     pub fn embedded(&mut self) -> Embedded<'_> {
         let none = PacketsMut::new(&mut [], 0);
@@ -55,7 +55,7 @@ impl Packet {
         }
     }
 
-    /// `len` bytes from `at` on as a packet of its own, or why there is none.
+    /// Copies `len` bytes from `at` into a new packet, or returns the reason for a drop.
     #[inline]
     pub(crate) fn extract(&self, pool: &Rc<Pool>, at: usize, len: usize) -> Result<Packet, &'static str> {
         if len > pool.longest() {
@@ -67,7 +67,7 @@ impl Packet {
         Ok(packet)
     }
 
-    /// Fills `to` with the frame's bytes from `at` on, as far as there are any.
+    /// Fills `to` with the frame's bytes from `at`, as far as there are any.
     #[inline]
     pub(crate) fn copy_to(&self, mut at: usize, to: &mut [u8]) {
         let len = to.len();

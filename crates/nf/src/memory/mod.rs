@@ -1,10 +1,10 @@
-//! The memory that packets live in: our own, shared with the devices of all ports that are opened together.
+//! The memory of packets: allocated here, shared with the devices of all ports that are opened together.
 //!
-//! This module holds all `unsafe` of the crate. What makes it sound is ownership by turns: a buffer belongs to the
-//! device from the moment it is added to a queue until the device has used it, and to us otherwise. While the device
-//! has it, its [`Packet`] is locked away beside the queue, where nobody can get at the bytes. The memory is our own,
-//! so that nobody but the devices that we share it with ever writes to it, and a device that keeps to virtio (1.2
-//! §2.7.6, §2.8.6) does not touch what it gave back.
+//! This module holds all `unsafe` of the crate. It is sound because ownership alternates: the device owns a buffer from
+//! the moment it is added to a queue until the device has used it, and we own it otherwise. While the device owns it, its
+//! [`Packet`] is stored beside the queue, where no code can reach its bytes. The memory is our own, so that only the
+//! devices that we share it with can write to it besides us, and a device that conforms to virtio (1.2 §2.7.6, §2.8.6)
+//! does not touch used buffers.
 
 mod buffers;
 mod embedded;

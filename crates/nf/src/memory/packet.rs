@@ -1,4 +1,4 @@
-//! Packets: bytes in buffers of a pool, owned.
+//! Packets: owned bytes in buffers of a pool.
 
 use super::{Buffers, Inside};
 use std::cell::RefCell;
@@ -7,14 +7,14 @@ use std::rc::Rc;
 use virtqueue::NET_HEADER;
 use virtqueue::memory::Arena;
 
-/// Bytes in front of a new or received packet that [`Packet::prepend`] can take: the headers of an aggregate fit, and whole
-/// cache lines keep packets on lines of their own.
+/// Bytes in front of a new or received packet for [`Packet::prepend`]: enough for the headers of an aggregate, and a whole
+/// number of cache lines, so that a packet begins on a line.
 pub const HEADROOM: usize = 128;
 
-/// Where in a buffer a packet begins: behind the headroom and the virtio header.
+/// Offset of a packet in its buffer: behind the headroom and the virtio header.
 const START: u16 = HEADROOM as u16 + NET_HEADER as u16;
 
-/// Buffers that are nobody's at the moment.
+/// A pool of buffers, with a list of the free ones.
 #[derive(Debug)]
 pub(crate) struct Pool {
     buffers: Buffers,
@@ -22,19 +22,19 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Sets aside `count` buffers for packets of `size` bytes each; `None` if the arena is too small.
+    /// Allocates `count` buffers for packets of `size` bytes each; `None` if the arena is too small.
     pub(crate) fn allocate(arena: &mut Arena, count: u16, size: usize) -> Option<Rc<Pool>> {
         let buffers = Buffers::allocate(arena, count, usize::from(START) + size)?;
-        // The one freed last is taken first: its lines are still in the cache.
+        // The buffer freed last is taken first: its lines are still in the cache.
         Some(Rc::new(Pool { buffers, free: RefCell::new((0..count).rev().collect()) }))
     }
 
-    /// Bytes of arena that `count` buffers for packets of `size` bytes take.
+    /// Returns the bytes of arena that `count` buffers for packets of `size` bytes take.
     pub(crate) fn footprint(count: u16, size: usize) -> u64 {
         Buffers::footprint(count, usize::from(START) + size)
     }
 
-    /// A buffer, all behind the headroom, with whatever was in it. `None` if all are in use.
+    /// Takes a buffer, as a segment of all bytes behind the headroom, with arbitrary contents. `None` if all are in use.
     #[inline]
     pub(crate) fn take(self: &Rc<Pool>) -> Option<Segment> {
         let index = self.free.borrow_mut().pop()?;
@@ -42,18 +42,18 @@ impl Pool {
         Some(Segment { pool: self.clone(), index, start: HEADROOM as u16, len: len as u16 })
     }
 
-    /// Bytes of the longest packet that fits into one buffer behind the headroom.
+    /// Returns the length of the longest packet that fits into one buffer behind the headroom.
     pub(crate) fn longest(&self) -> usize {
         self.buffers.size() - usize::from(START)
     }
 
-    /// How many buffers are nobody's.
+    /// Returns the number of free buffers.
     pub(crate) fn free(&self) -> usize {
         self.free.borrow().len()
     }
 }
 
-/// A run of bytes in one buffer, and with it the buffer, which goes back to the pool in the end.
+/// A run of bytes in one buffer. It owns the buffer, and returns it to the pool on drop.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pool: Rc<Pool>,
@@ -63,19 +63,19 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Guest address of the first byte.
+    /// Returns the guest address of the first byte.
     #[inline]
     pub(crate) fn addr(&self) -> u64 {
         self.pool.buffers.addr(self.index) + u64::from(self.start)
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> u16 {
         self.len
     }
 
-    /// Moves the first byte by `start` within the buffer, and sets the length. `None` if that is outside.
+    /// Moves the first byte by `start` within the buffer, and sets the length. Returns `None` if that exceeds the buffer.
     #[inline]
     pub(crate) fn set(&mut self, start: i32, len: usize) -> Option<()> {
         let start = i32::from(self.start) + start;
@@ -86,7 +86,7 @@ impl Segment {
         Some(())
     }
 
-    /// The segment lies in a buffer of `pool`.
+    /// Reports whether the buffer is one of `pool`.
     #[inline]
     pub(crate) fn is_from(&self, pool: &Rc<Pool>) -> bool {
         Rc::ptr_eq(&self.pool, pool)
@@ -103,8 +103,8 @@ impl Deref for Segment {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: there is one segment per taken index, this one, and nothing else refers to the buffer's bytes but
-        // through it. Segments that the device has are locked away in a queue, which never asks for their bytes.
+        // SAFETY: there is one segment per taken index, this one, and the buffer's bytes are only accessed through it.
+        // A pair stores the segments that the device owns, and never accesses their bytes meanwhile.
         let bytes = unsafe { self.pool.buffers.bytes(self.index) };
         &bytes[self.range()]
     }
@@ -127,11 +127,11 @@ impl Drop for Segment {
     }
 }
 
-/// An Ethernet frame that is ours: received, or made by [`crate::Port::alloc`]. Dropping it frees it.
+/// An owned Ethernet frame: received, or allocated by [`crate::Port::alloc`]. Dropping it frees its buffers.
 ///
-/// It dereferences to the bytes of its first buffer. A frame that the device spread over several buffers (mergeable
-/// receive buffers) stays spread: headers are in the first one, [`Packet::chunks`] gives all, and it can be sent on
-/// as it is.
+/// It dereferences to the bytes of its first buffer. A frame that the device wrote to several buffers (mergeable receive
+/// buffers) stays in them: headers are in the first one, [`Packet::chunks`] returns all, and it can be forwarded as it
+/// is.
 #[derive(Debug)]
 pub struct Packet {
     head: Segment,
@@ -147,7 +147,8 @@ impl Packet {
         Packet { head, rest: Vec::new(), queue, inside: None }
     }
 
-    /// A packet of `len` bytes with whatever was in its buffer; `None` if it does not fit into one, or if all are in use.
+    /// Allocates a packet of `len` bytes with arbitrary contents; `None` if it does not fit into one buffer, or if all are in
+    /// use.
     #[inline]
     pub(crate) fn allocate(pool: &Rc<Pool>, len: usize) -> Option<Packet> {
         let mut head = pool.take()?;
@@ -155,21 +156,21 @@ impl Packet {
         Some(Packet::new(head, 0))
     }
 
-    /// The packets in it, if it is an aggregate that was left whole.
+    /// Returns the packets in it, if it is an aggregate that was left whole.
     #[inline]
     pub(crate) fn inside(&self) -> Option<Inside> {
         self.inside
     }
 
-    /// Leaves an aggregate whole that was checked; false if it is spread over several buffers.
+    /// Marks the packet as a checked aggregate that is left whole; returns false if it is in several buffers.
     #[inline]
     pub(crate) fn mark(&mut self, inside: Inside) -> bool {
         self.inside = self.rest.is_empty().then_some(inside);
         self.inside.is_some()
     }
 
-    /// Keeps the `size` bytes from `at` on, or as many as will be written there, behind `front` bytes with whatever was
-    /// there. `None`, and nothing has changed, if they don't fit into its buffer, or if it has several.
+    /// Resizes the packet to `front` bytes with arbitrary contents, followed by the `size` bytes from `at`, some of which may
+    /// still have to be written. Returns `None`, without any change, if they don't fit into its buffer, or if it has several.
     #[inline]
     pub(crate) fn reframe(&mut self, at: usize, front: usize, size: usize) -> Option<()> {
         let start = (usize::from(self.head.start) + at).checked_sub(front)?;
@@ -193,7 +194,7 @@ impl Packet {
         &mut self.head
     }
 
-    /// The queue pair that it came from, and goes to if the port it is sent to has as many.
+    /// Returns the queue pair that it came from, and goes to if the output port has as many.
     pub fn queue(&self) -> u16 {
         self.queue
     }
@@ -203,26 +204,26 @@ impl Packet {
         self.queue = queue;
     }
 
-    /// Bytes of the whole frame.
+    /// Returns the length of the whole frame.
     pub fn total_len(&self) -> usize {
         self.segments().map(|s| usize::from(s.len)).sum()
     }
 
-    /// The frame's bytes, buffer by buffer.
+    /// Returns the frame's bytes, buffer by buffer.
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.segments().map(|s| &**s)
     }
 
-    /// The same, to be changed.
+    /// Returns the frame's bytes, buffer by buffer, for writing.
     pub fn chunks_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         std::iter::once(&mut *self.head).chain(self.rest.iter_mut().map(|s| &mut **s))
     }
 
-    /// Makes room for `count` bytes in front, with whatever was there. `None` if there is no room: see [`HEADROOM`]. An
-    /// aggregate with something in front, or that is cut, is a frame like any other: [`Packet::embedded`].
+    /// Adds `count` bytes with arbitrary contents in front. Returns `None` if there is no room: see [`HEADROOM`]. An
+    /// aggregate that is extended or cut becomes an ordinary frame: see [`Packet::embedded`].
     pub fn prepend(&mut self, count: usize) -> Option<&mut [u8]> {
         let (start, len) = (usize::from(self.head.start), usize::from(self.head.len));
-        // The virtio header goes in front of that when the packet is sent.
+        // The virtio header goes in front when the packet is sent.
         if count + NET_HEADER as usize > start {
             return None;
         }
@@ -231,15 +232,15 @@ impl Packet {
         Some(&mut self.head[..count])
     }
 
-    /// Removes `count` bytes in front. `None` if the first buffer has fewer.
+    /// Removes `count` bytes in front. Returns `None` if the first buffer has fewer.
     pub fn strip(&mut self, count: usize) -> Option<()> {
         let rest = usize::from(self.head.len).checked_sub(count)?;
         self.inside = None;
         self.head.set(count as i32, rest)
     }
 
-    /// Cuts a packet to `len` bytes, or makes it longer with whatever is behind it. `None` if that is more than fits
-    /// into its buffer, or if it has several.
+    /// Sets the length to `len` bytes; added bytes have arbitrary contents. Returns `None` if they don't fit into its buffer,
+    /// or if it has several.
     pub fn set_len(&mut self, len: usize) -> Option<()> {
         self.inside = None;
         if self.rest.is_empty() { self.head.set(0, len) } else { None }
@@ -268,7 +269,7 @@ impl AsMut<[u8]> for Packet {
     }
 }
 
-/// One, then some.
+/// An iterator over the first segment and the rest.
 struct Chain<'a> {
     head: Option<&'a Segment>,
     rest: std::slice::Iter<'a, Segment>,

@@ -1,4 +1,4 @@
-//! Ports: frames in bursts, to and from one device.
+//! Ports: bursts of frames to and from one device.
 
 mod options;
 mod pair;
@@ -16,36 +16,36 @@ use std::rc::Rc;
 use vhost_user::frontend::{Link, QueuePair};
 use virtqueue::Negotiated;
 
-/// What a port counts, since it was opened first.
+/// The counters of a port since it was first opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets received: frames, or what was in them if the port aggregates.
+    /// Packets received: frames, or the packets in them if the port aggregates.
     pub received: u64,
-    /// The frames that they came in.
+    /// Frames received.
     pub received_frames: u64,
-    /// Packets given to the device.
+    /// Packets sent to the device.
     pub transmitted: u64,
-    /// The frames that they went in.
+    /// Frames sent.
     pub transmitted_frames: u64,
     /// Packets that [`Port::transmit_all`] dropped because the transmit queue was full.
     pub full: u64,
-    /// Buffers that came back without a frame in them.
+    /// Buffers that the device returned without a frame.
     pub malformed: u64,
-    /// What a port that aggregates dropped.
+    /// Packets and aggregates dropped by a port that aggregates.
     pub dropped: Drops,
 }
 
-/// One port. Ports are opened together, by [`Ports::open`].
+/// One port. [`Ports::open`] opens all ports together.
 pub struct Port {
     socket: PathBuf,
     link: Link,
     pairs: Vec<Pair>,
     pool: Rc<Pool>,
-    /// The pair to receive from next, so that each gets its turn.
+    /// The pair polled last: pairs take turns.
     turn: usize,
     counters: Counters,
     broken: Option<Broken>,
-    /// Takes received aggregates, if the port aggregates, and makes those that are sent.
+    /// The receiving and the sending state, if the port aggregates.
     split: Option<Box<Split>>,
     join: Option<Box<Join>>,
 }
@@ -68,23 +68,23 @@ impl Port {
         }
     }
 
-    /// Path of its socket.
+    /// Returns the path of its socket.
     pub fn socket(&self) -> &std::path::Path {
         &self.socket
     }
 
-    /// What was negotiated.
+    /// Returns the negotiated features.
     pub fn negotiated(&self) -> Negotiated {
         self.link.negotiated()
     }
 
-    /// What it counted so far.
+    /// Returns its counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Appends what has arrived to `burst`, up to 32 frames of one queue; returns how many packets. Never waits. Aggregates
-    /// are taken apart or not, as [`crate::Placement`] says.
+    /// Appends received packets to `burst`, from up to 32 frames of one queue, and returns their number. Never waits.
+    /// [`crate::Placement`] decides whether aggregates are split.
     #[inline]
     pub fn receive(&mut self, burst: &mut Vec<Packet>) -> usize {
         if self.broken.is_some() {
@@ -112,27 +112,27 @@ impl Port {
         burst.len() - before
     }
 
-    /// A new packet of `len` bytes with whatever was in its buffer; `None` if it does not fit into one, or if all
+    /// Allocates a packet of `len` bytes with arbitrary contents; `None` if it does not fit into one buffer, or if all
     /// buffers are in use.
     pub fn alloc(&self, len: usize) -> Option<Packet> {
         Packet::allocate(&self.pool, len)
     }
 
-    /// Buffers that no queue and no packet has, of those that all ports share.
+    /// Returns the number of free buffers in the pool that all ports share.
     pub fn free_buffers(&self) -> usize {
         self.pool.free()
     }
 
-    /// Sends a packet: the buffers themselves, which are freed when the device is done with them. A packet of other
-    /// memory, received before a reconnect, is copied. Gives it back if there is no room in the queue. The device
-    /// sees it after [`Port::flush`]. It goes as it is: [`Port::transmit_all`] joins.
+    /// Sends a packet without a copy: its buffers are freed when the device has used them. A packet in other memory,
+    /// received before a reconnect, is copied. Returns the packet if there is no room in the queue. The device sees it
+    /// after [`Port::flush`]. Only [`Port::transmit_all`] joins packets.
     #[inline]
     pub fn transmit(&mut self, packet: Packet) -> Result<(), Packet> {
         let packets = packet.inside().map_or(1, |inside| inside.number);
         self.give(packet, packets.into())
     }
 
-    /// The same for a frame that holds so many packets.
+    /// Same as [`Self::transmit`], for a frame that holds `packets` packets.
     #[inline]
     fn give(&mut self, packet: Packet, packets: u64) -> Result<(), Packet> {
         if self.broken.is_some() {
@@ -147,7 +147,7 @@ impl Port {
                 Ok(())
             }
             Ok(Err(packet)) => Err(packet),
-            // The packet is gone with the device.
+            // The packet is lost with the device.
             Err(broken) => {
                 self.broken = Some(broken);
                 Ok(())
@@ -163,8 +163,8 @@ impl Port {
         Ok(copy)
     }
 
-    /// Sends all of `burst`, drops what there is no room for, and flushes. If the port aggregates, packets to one next hop
-    /// are joined.
+    /// Sends all of `burst`, drops packets that there is no room for, and flushes. If the port aggregates, joins packets to
+    /// one next hop.
     #[inline]
     pub fn transmit_all(&mut self, burst: &mut Vec<Packet>) {
         match self.join.take() {
@@ -177,7 +177,7 @@ impl Port {
         self.flush();
     }
 
-    /// Sends a frame that holds so many packets, or drops it.
+    /// Sends a frame that holds `packets` packets, or drops it.
     #[inline]
     pub(crate) fn send(&mut self, packet: Packet, packets: u64) {
         if self.give(packet, packets).is_err() {
@@ -191,7 +191,7 @@ impl Port {
         self.counters.dropped.add(reason, 1);
     }
 
-    /// The queue pair that a packet goes to.
+    /// Returns the queue pair to send a packet to.
     #[inline]
     pub(crate) fn queue_of(&self, packet: &Packet) -> u16 {
         packet.queue() % self.pairs.len() as u16
@@ -201,13 +201,13 @@ impl Port {
         &self.pool
     }
 
-    /// Shows the device what was transmitted, and wakes it if it sleeps.
+    /// Publishes transmitted packets to the device, and kicks it if it sleeps.
     #[inline]
     pub fn flush(&mut self) {
         self.pairs.iter_mut().for_each(Pair::flush);
     }
 
-    /// Frees packets that the device has sent. Transmitting does so by itself when it needs room.
+    /// Frees packets that the device has sent. [`Self::transmit`] does so when it needs room.
     pub fn reclaim(&mut self) {
         for pair in &mut self.pairs {
             if let Err(broken) = pair.reclaim() {
@@ -216,7 +216,7 @@ impl Port {
         }
     }
 
-    /// Why there is nothing more to expect of this device, if so.
+    /// Returns the reason why this device can't be used any more, if there is one.
     fn fault(&self) -> Option<String> {
         match self.broken {
             Some(broken) => Some(format!("the device broke the ring: {broken}")),

@@ -1,4 +1,4 @@
-//! How ports are opened.
+//! Options for opening ports.
 
 use crate::aggregate::Aggregation;
 use std::borrow::Cow;
@@ -7,31 +7,31 @@ use std::time::Duration;
 use vhost_user::Mode;
 use virtqueue::features;
 
-/// One port: a vhost-user socket, and what to ask its device for. What the device lacks is done without.
+/// One port: a vhost-user socket, and the features to request. Features that the device lacks are not used.
 #[derive(Clone, Debug)]
 pub struct PortOptions {
     /// Path of the socket.
     pub socket: PathBuf,
-    /// Who listens on it.
+    /// Whether to listen on the socket or connect to it.
     pub mode: Mode,
-    /// Queue pairs.
+    /// Number of queue pairs.
     pub queue_pairs: u16,
     /// Descriptors of each queue, at most [`virtqueue::MAX_QUEUE_SIZE`], and a power of two for split rings.
     pub queue_size: u16,
-    /// Packed rings.
+    /// Whether to request packed rings.
     pub packed: bool,
-    /// Frames longer than a buffer may be received into several.
+    /// Whether to request mergeable buffers: frames longer than a buffer are received into several.
     pub mergeable: bool,
-    /// Buffers are used in order.
+    /// Whether to request that buffers are used in order.
     pub in_order: bool,
-    /// Notifications are suppressed by index.
+    /// Whether to request suppression of notifications by index.
     pub event_idx: bool,
-    /// What crosses the link are aggregates.
+    /// The aggregation on the link, if any.
     pub aggregation: Option<Aggregation>,
 }
 
 impl PortOptions {
-    /// A port that connects to `socket`, with one pair of split queues of 256, mergeable and in order.
+    /// Creates options for a port that connects to `socket`: one pair of split queues of size 256, mergeable and in order.
     pub fn new(socket: impl Into<PathBuf>) -> PortOptions {
         PortOptions {
             socket: socket.into(),
@@ -46,7 +46,7 @@ impl PortOptions {
         }
     }
 
-    /// What next hops call the port: the file name of its socket, without extension.
+    /// Returns the port's name in next hops: the file name of its socket, without extension.
     pub fn name(&self) -> Cow<'_, str> {
         self.socket.file_stem().unwrap_or_default().to_string_lossy()
     }
@@ -60,25 +60,25 @@ impl PortOptions {
     }
 }
 
-/// What all ports that are opened together share.
+/// The options of all ports that are opened together.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The ports.
     pub ports: Vec<PortOptions>,
     /// Bytes of the longest frame that fits into one buffer.
     pub buffer_size: usize,
-    /// Buffers besides those that the queues can hold: for packets that the network function keeps.
+    /// Buffers beyond those that the queues can hold, for packets that the network function keeps.
     pub spare_buffers: u16,
-    /// Put memory on huge pages if there are any.
+    /// Whether to use huge pages, if there are any.
     pub huge_pages: bool,
-    /// When a device goes away, wait for it to come back.
+    /// Whether to reconnect when a device disconnects.
     pub reconnect: bool,
-    /// How long a device may take to answer at first; for ever if `None`.
+    /// Time limit for a device's first answer; none if `None`.
     pub timeout: Option<Duration>,
 }
 
 impl Options {
-    /// Those `ports`, with buffers of 2 KB, on huge pages if possible, reconnecting, and patient.
+    /// Creates options for `ports`, with buffers of 2 KB, on huge pages if possible, reconnecting, without a time limit.
     pub fn new(ports: Vec<PortOptions>) -> Options {
         Options { ports, buffer_size: 2048, spare_buffers: 256, huge_pages: true, reconnect: true, timeout: None }
     }

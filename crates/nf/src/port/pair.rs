@@ -1,4 +1,4 @@
-//! The two queues of a pair, and the packets that the device has.
+//! The two queues of a pair, and the packets that the device owns.
 
 use crate::memory::{Packet, Pool, Segment};
 use std::rc::Rc;
@@ -7,10 +7,10 @@ use vhost_user::frontend::{QueueEnd, QueuePair};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::{Fatal, NET_HEADER, Negotiated, features, ordering};
 
-/// Most packets received in one go.
+/// Maximum number of frames received at once.
 pub(crate) const BURST: usize = 32;
 
-/// Why a device is not to be talked to any more: it does not keep to virtio.
+/// A device's violation of virtio, after which it is not used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
 pub enum Broken {
@@ -22,12 +22,12 @@ pub enum Broken {
     Buffers { announced: u16, used: u16 },
 }
 
-/// What belongs to either queue.
+/// One queue of a pair.
 struct Side<Held> {
     queue: Queue,
     kick: Event,
     call: Event,
-    /// What the device has, by the id of its chain.
+    /// Packets or buffers that the device owns, by the id of their chain.
     held: Box<[Option<Held>]>,
 }
 
@@ -45,7 +45,7 @@ impl<Held> Side<Held> {
         self.held[usize::from(id)] = Some(held);
     }
 
-    /// The next that the device is done with, and the bytes that it wrote.
+    /// Returns the next used packet or buffer, and the number of bytes that the device wrote.
     #[inline]
     fn pop(&mut self) -> Result<Option<(Held, u32)>, Fatal> {
         let used = self.queue.pop_used()?;
@@ -65,7 +65,7 @@ pub(crate) struct Pair {
     pool: Rc<Pool>,
     index: u16,
     mergeable: bool,
-    /// Buffers were posted since the device was asked last whether it waits for some.
+    /// Whether buffers were posted since the last check whether the device waits for some.
     posted: bool,
 }
 
@@ -78,7 +78,7 @@ impl Pair {
         pair
     }
 
-    /// Posts a buffer for every free descriptor of the receive queue, as far as there are buffers.
+    /// Posts a buffer for every free descriptor of the receive queue, while there are free buffers.
     fn refill(&mut self) {
         while self.receive.queue.free() > 0 {
             let Some(segment) = self.pool.take() else { break };
@@ -89,7 +89,7 @@ impl Pair {
         self.posted = true;
     }
 
-    /// Appends up to `most` frames to `burst`; returns how many buffers that were not frames.
+    /// Appends up to `most` frames to `burst`, and returns the number of buffers without a frame.
     #[inline]
     pub(crate) fn receive(&mut self, burst: &mut Vec<Packet>, most: usize) -> Result<u64, Broken> {
         let mut malformed = 0;
@@ -118,8 +118,8 @@ impl Pair {
         if taken > 0 {
             self.refill();
         } else if self.posted {
-            // Asking means waiting for all earlier stores, which is too dear for every burst. A device that ran out of
-            // buffers and sleeps leaves us idle soon, so that it is enough to ask then.
+            // The check waits for all earlier stores, which costs too much for every burst. If a device ran out of buffers
+            // and sleeps, we are soon idle, so it is enough to check then.
             self.posted = false;
             ordering::before_asking();
             self.receive.kick_if_wanted();
@@ -127,14 +127,13 @@ impl Pair {
         Ok(malformed)
     }
 
-    /// In how many buffers the frame lies that begins with `head`: `num_buffers` of the virtio header (§5.1.6.4.1).
+    /// Returns the number of buffers of the frame that begins with `head`: `num_buffers` of the virtio header (§5.1.6.4.1).
     #[inline]
     fn announced(&self, head: &Segment) -> u16 {
         if self.mergeable { u16::from_le_bytes([head[10], head[11]]) } else { 1 }
     }
 
-    /// Adds a packet to the transmit queue; gives it back if there is no room. The device sees it after
-    /// [`Pair::flush`].
+    /// Adds a packet to the transmit queue; returns it if there is no room. The device sees it after [`Pair::flush`].
     #[inline]
     pub(super) fn transmit(&mut self, mut packet: Packet) -> Result<Result<(), Packet>, Broken> {
         let needed = packet.segments().len();
@@ -144,7 +143,7 @@ impl Pair {
                 return Ok(Err(packet));
             }
         }
-        // The header goes in front, into the headroom. It is all zeros: no offloads were negotiated.
+        // The virtio header goes into the headroom. It is all zeros: no offloads were negotiated.
         let head = packet.head_mut();
         let len = usize::from(head.len()) + NET_HEADER as usize;
         head.set(-(NET_HEADER as i32), len).expect("the headroom is always left for it");
@@ -163,7 +162,7 @@ impl Pair {
         Ok(Ok(()))
     }
 
-    /// Shows the device what was added to the transmit queue.
+    /// Publishes added packets to the device, and kicks it if it wants that.
     #[inline]
     pub(super) fn flush(&mut self) {
         self.transmit.queue.publish();
@@ -179,7 +178,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Asks for a notification of the next frame, or for none. There may be frames already: see [`Pair::has_frames`].
+    /// Turns calls for received frames on or off. There may be frames already: see [`Pair::has_frames`].
     pub(super) fn set_interrupts(&mut self, wanted: bool) {
         self.receive.queue.set_interrupts(wanted);
     }
@@ -188,13 +187,13 @@ impl Pair {
         self.receive.queue.has_used()
     }
 
-    /// Readable when a frame arrived.
+    /// Returns the call of the receive queue, readable when a frame has arrived.
     pub(super) fn call(&self) -> &Event {
         &self.receive.call
     }
 }
 
-/// Makes `segment` as long as the device says that it is.
+/// Sets the length of `segment` to the one that the device reports.
 #[inline]
 fn fit(segment: &mut Segment, start: i32, len: u32) -> Result<(), Broken> {
     let size = segment.len();

@@ -1,4 +1,4 @@
-//! Ports that are opened together: they share memory, so that a packet goes from one to the other without a copy.
+//! Ports that are opened together: they share memory, so that a packet moves between them without a copy.
 
 use super::{Counters, Options, Port};
 use crate::aggregate::{Aggregation, SPLIT_BUFFERS};
@@ -14,10 +14,10 @@ use vhost_user::frontend::{FrontendError, FrontendOptions, Link};
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{Negotiated, QueueConfig, ordering};
 
-/// How often [`Ports::check`] asks whether the devices are still there.
+/// Minimum interval between two checks of the devices in [`Ports::check`].
 const CHECK: Duration = Duration::from_millis(100);
 
-/// Ports can't be opened.
+/// Reason why ports can't be opened.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
 pub enum OpenError {
@@ -40,15 +40,15 @@ pub enum OpenError {
     Lost { socket: PathBuf, reason: String },
 }
 
-/// Sleeping failed.
+/// Failure to sleep.
 #[derive(Debug, thiserror::Error)]
 #[error("can't wait for frames: {0}")]
 pub struct WaitError(#[from] std::io::Error);
 
 /// Ports with common memory. Dereferences to the ports, in the order of [`Options::ports`].
 ///
-/// When one device goes away, all links are closed and established again over fresh memory: a device that lingers may
-/// still write to the old one. Packets received before stay valid.
+/// When one device disconnects, all links are closed and established again over new memory: a device that is still
+/// running may write to the old memory. Packets received before stay valid.
 pub struct Ports {
     options: Options,
     ports: Vec<Port>,
@@ -57,21 +57,20 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Connects to all devices; `stop` ends the attempt.
+    /// Connects to all devices; `stop` cancels the attempt.
     pub fn open(options: Options, stop: &AtomicBool) -> Result<Ports, OpenError> {
         let counters = vec![Counters::default(); options.ports.len()];
         let (ports, huge) = establish(&options, options.timeout, &counters, stop)?;
         Ok(Ports { options, ports, huge, checked: Instant::now() })
     }
 
-    /// What the memory lies on, in words.
+    /// Returns the kind of pages of the memory, as text.
     pub fn memory(&self) -> &'static str {
         if self.huge { "huge pages" } else { "normal pages" }
     }
 
-    /// Looks now and then whether the devices are still there; if one is not, closes all ports and opens them again,
-    /// which may take for ever, or fails if that was not asked for. To be called every so many rounds. True if the
-    /// ports are new ones.
+    /// Checks periodically whether the devices are still connected. If one is not, reopens all ports, without a time limit,
+    /// or fails if [`Options::reconnect`] is not set. To be called regularly. Returns true if the ports were reopened.
     pub fn check(&mut self, stop: &AtomicBool) -> Result<bool, OpenError> {
         if self.checked.elapsed() < CHECK {
             return Ok(false);
@@ -91,7 +90,7 @@ impl Ports {
                     (self.ports, self.huge) = (ports, huge);
                     return Ok(true);
                 }
-                // A device that is just going away may still accept, and then refuse or hang up.
+                // A device that is shutting down may still accept, and then refuse or disconnect.
                 Err(OpenError::Link { source: FrontendError::Refused { .. }, .. }) if !stop.load(Ordering::Relaxed) => {
                     std::thread::sleep(CHECK);
                 }
@@ -100,7 +99,7 @@ impl Ports {
         }
     }
 
-    /// Sleeps until a frame arrives, at most `timeout`.
+    /// Sleeps until a frame arrives, for at most `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> Result<(), WaitError> {
         for port in &mut self.ports {
             port.reclaim();
@@ -166,7 +165,7 @@ fn establish(
             return Err(OpenError::AggregateSize { socket: port.socket.clone(), needed, size: options.buffer_size });
         }
     }
-    // So many that queues full of packets never keep another queue from getting its buffers.
+    // Enough that full queues never leave another queue without buffers.
     let in_queues: usize =
         options.ports.iter().map(|p| 2 * usize::from(p.queue_pairs) * usize::from(p.queue_size)).sum();
     let split = options.ports.iter().filter(|port| port.aggregation.is_some()).count() * usize::from(SPLIT_BUFFERS);

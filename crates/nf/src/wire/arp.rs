@@ -7,28 +7,28 @@ use std::net::Ipv4Addr;
 /// Bytes of a frame with an ARP message, without padding.
 const LEN: usize = HEADER + 28;
 
-/// What a message wants.
+/// The operation of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Who has this address?
+    /// A request for the MAC address of the target.
     Request,
-    /// I have.
+    /// A reply with the sender's MAC address.
     Reply,
 }
 
-/// A message.
+/// An ARP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it wants.
+    /// The operation.
     pub operation: Operation,
-    /// Who sends it.
+    /// The sender's addresses.
     pub sender: (MacAddr, Ipv4Addr),
-    /// Whom it is about.
+    /// The target's addresses.
     pub target: (MacAddr, Ipv4Addr),
 }
 
 impl Message {
-    /// The message in a frame of EtherType [`ethernet::ARP`].
+    /// Reads the message in a frame of EtherType [`ethernet::ARP`].
     pub fn read(frame: &[u8]) -> Option<Message> {
         if frame.len() < LEN {
             return None;
@@ -45,7 +45,7 @@ impl Message {
         };
         let pair = |at| (MacAddr(array(body, at)), Ipv4Addr::from(array::<4>(body, at + 6)));
         let (sender, target) = (pair(8), pair(18));
-        // A group can't be a sender, and nobody may make us send to one.
+        // A group can't be a sender, and we must not be made to send to one.
         if sender.0.is_group() { None } else { Some(Message { operation, sender, target }) }
     }
 
@@ -62,13 +62,13 @@ impl Message {
         frame[LEN..MIN_FRAME].fill(0);
     }
 
-    /// Turns a frame with this request into the reply that `mac` has the address.
+    /// Turns a frame with this request into the reply with `mac`.
     pub fn reply_in_place(&self, frame: &mut [u8], mac: MacAddr) {
         let reply = Message { operation: Operation::Reply, sender: (mac, self.target.1), target: self.sender };
         if frame.len() >= MIN_FRAME {
             reply.write(&mut frame[..MIN_FRAME], self.sender.0);
         } else {
-            // An unpadded one stays so: its length is what it came with.
+            // An unpadded frame keeps its length.
             let mut padded = [0; MIN_FRAME];
             reply.write(&mut padded, self.sender.0);
             frame.copy_from_slice(&padded[..frame.len()]);

@@ -1,13 +1,13 @@
 //! The Internet checksum (RFC 1071).
 
-/// The checksum over `bytes`: to be stored if its own field is zero in them, and zero if the stored one is right.
+/// Returns the checksum over `bytes`: the value to store if its field in `bytes` is zero; zero if a stored one is correct.
 pub fn checksum(bytes: &[u8]) -> u16 {
     let (words, rest) = bytes.as_chunks::<2>();
     let sum: u64 = words.iter().map(|&word| u64::from(u16::from_be_bytes(word))).sum();
     !fold(sum + rest.first().map_or(0, |&last| u64::from(last) << 8))
 }
 
-/// A checksum after one word that it covers changed from `old` to `new` (RFC 1624, equation 3).
+/// Returns the checksum after one word that it covers changed from `old` to `new` (RFC 1624, equation 3).
 pub fn update_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(u64::from(!checksum) + u64::from(!old) + u64::from(new))
 }

@@ -18,10 +18,10 @@ pub const ARP: u16 = 0x0806;
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
-    /// To everybody.
+    /// The broadcast address.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-    /// It is a group's address, or everybody's.
+    /// Reports whether it is a multicast or the broadcast address.
     pub fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
@@ -34,7 +34,7 @@ impl fmt::Display for MacAddr {
     }
 }
 
-/// Not an Ethernet address.
+/// Error: the text is not an Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an Ethernet address is six bytes like 02:00:00:00:00:01")]
 pub struct BadMac;
@@ -53,19 +53,19 @@ impl FromStr for MacAddr {
     }
 }
 
-/// The EtherType, if there is a whole header.
+/// Returns the EtherType, if there is a whole header.
 #[inline]
 pub fn ethertype(frame: &[u8]) -> Option<u16> {
     (frame.len() >= HEADER).then(|| word(frame, 12))
 }
 
-/// Where the frame goes. The frame must have a header.
+/// Returns the destination address. The frame must have a header.
 #[inline]
 pub fn destination(frame: &[u8]) -> MacAddr {
     MacAddr(array(frame, 0))
 }
 
-/// Where the frame comes from. The frame must have a header.
+/// Returns the source address. The frame must have a header.
 #[inline]
 pub fn source(frame: &[u8]) -> MacAddr {
     MacAddr(array(frame, 6))
@@ -78,7 +78,7 @@ pub fn set_addresses(frame: &mut [u8], destination: MacAddr, source: MacAddr) {
     frame[6..12].copy_from_slice(&source.0);
 }
 
-/// Exchanges both addresses. The frame must have a header.
+/// Swaps both addresses. The frame must have a header.
 #[inline]
 pub fn swap_addresses(frame: &mut [u8]) {
     let (destination, source) = (destination(frame), source(frame));

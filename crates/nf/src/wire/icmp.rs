@@ -13,11 +13,11 @@ const ECHO_REPLY: u8 = 0;
 const ECHO_REQUEST: u8 = 8;
 const TIME_EXCEEDED: u8 = 11;
 
-/// Types of messages that tell no error: all others must not be answered with an error (RFC 1122 §3.2.2).
+/// Message types that are not errors: all others must not be answered with an error (RFC 1122 §3.2.2).
 const NO_ERRORS: [u8; 8] = [ECHO_REPLY, ECHO_REQUEST, 9, 10, 13, 14, 17, 18];
 
-/// Turns an echo request into its reply, between the same two neighbours. False if it is something else. The payload
-/// is not looked at, wherever it is: the checksum is updated, so that the reply's is right if the request's was.
+/// Turns an echo request into its reply, between the same two neighbours. Returns false for any other packet. Does not
+/// read the payload, which may be in other buffers: the updated checksum is correct if the request's was.
 pub fn echo_in_place(frame: &mut [u8], header: &Header) -> bool {
     let at = header.payload();
     let is_request = header.protocol == ipv4::ICMP
@@ -38,8 +38,8 @@ pub fn echo_in_place(frame: &mut [u8], header: &Header) -> bool {
     true
 }
 
-/// An error about the packet with this header may be sent: it is not an error itself, and has one sender who sent it
-/// to one receiver (RFC 1812 §4.3.2.7).
+/// Reports whether an error about the packet with this header may be sent: the packet is not an error itself, and has a
+/// single sender and a single receiver (RFC 1812 §4.3.2.7).
 pub fn may_be_answered(frame: &[u8], header: &Header) -> bool {
     let is_one = |ip: Ipv4Addr| !ip.is_multicast() && !ip.is_broadcast() && !ip.is_unspecified();
     let at = header.payload();
@@ -52,18 +52,19 @@ pub fn may_be_answered(frame: &[u8], header: &Header) -> bool {
         && !header.source.is_loopback()
 }
 
-/// Bytes of the frame that [`write_time_exceeded`] writes about the packet with this header.
+/// Returns the length of the frame that [`write_time_exceeded`] writes about the packet with this header.
 pub fn time_exceeded_len(frame: &[u8], header: &Header) -> usize {
     (ETHERNET + MIN_HEADER + HEADER + quoted(frame, header)).max(ethernet::MIN_FRAME)
 }
 
-/// The header and the first eight bytes of the payload, which name the connection, as far as they are there.
+/// Returns the number of bytes to quote: the header and the first eight bytes of the payload, which identify the
+/// connection, as far as they exist.
 fn quoted(frame: &[u8], header: &Header) -> usize {
     (header.len + 8).min(header.total_len).min(frame.len() - ETHERNET)
 }
 
-/// Writes the message that the TTL of the packet in `original` ran out, from `(mac, ip)` to where it came from.
-/// `frame` must be [`time_exceeded_len`] bytes long.
+/// Writes a time exceeded message about the packet in `original`, from `(mac, ip)` to its source. `frame` must be
+/// [`time_exceeded_len`] bytes long.
 pub fn write_time_exceeded(frame: &mut [u8], original: &[u8], header: &Header, (mac, ip): (MacAddr, Ipv4Addr)) {
     let quoted = quoted(original, header);
     frame.fill(0);

@@ -8,32 +8,32 @@ use std::net::Ipv4Addr;
 pub const MIN_HEADER: usize = 20;
 /// Protocol number of ICMP.
 pub const ICMP: u8 = 1;
-/// TTL of packets that we send.
+/// TTL of sent packets.
 pub const TTL: u8 = 64;
 
-/// A header that was checked, in a frame. Its packet may go on in further buffers.
+/// A checked header in a frame. Its packet may continue in further buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Bytes of the header, options included.
     pub len: usize,
     /// Bytes of header and payload.
     pub total_len: usize,
-    /// Hops that are left.
+    /// Remaining hops.
     pub ttl: u8,
     /// Protocol of the payload.
     pub protocol: u8,
-    /// It is not the first fragment, or not the last.
+    /// Whether the packet is a fragment: not the first one, or not the last.
     pub is_fragment: bool,
-    /// It is a fragment other than the first: there is no header of the protocol in it.
+    /// Whether the packet is a fragment other than the first: it has no header of the protocol.
     pub is_later_fragment: bool,
-    /// Who sent it.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// Where it goes.
+    /// Destination address.
     pub destination: Ipv4Addr,
 }
 
 impl Header {
-    /// The header in a frame of EtherType [`super::ethernet::IPV4`], all of which has `frame_len` bytes.
+    /// Reads the header in a frame of EtherType [`super::ethernet::IPV4`], whose total length is `frame_len`.
     pub fn read(frame: &[u8], frame_len: usize) -> Option<Header> {
         let packet = frame.get(ETHERNET..)?;
         if packet.len() < MIN_HEADER || packet[0] >> 4 != 4 {
@@ -60,13 +60,13 @@ impl Header {
         })
     }
 
-    /// Where the payload begins in the frame.
+    /// Returns the offset of the payload in the frame.
     pub fn payload(&self) -> usize {
         ETHERNET + self.len
     }
 }
 
-/// Sets the TTL of a frame whose header was checked, and updates its checksum.
+/// Sets the TTL of a frame with a checked header, and updates its checksum.
 pub fn set_ttl(frame: &mut [u8], ttl: u8) {
     let packet = &mut frame[ETHERNET..];
     let old = word(packet, 8);
@@ -75,7 +75,7 @@ pub fn set_ttl(frame: &mut [u8], ttl: u8) {
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Exchanges the addresses of a frame whose header was checked. The checksum does not depend on the order.
+/// Swaps the addresses of a frame with a checked header. The checksum does not depend on the order.
 pub fn swap_addresses(frame: &mut [u8]) {
     let (left, right) = frame[ETHERNET + 12..ETHERNET + 20].split_at_mut(4);
     left.swap_with_slice(right);

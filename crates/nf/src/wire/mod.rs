@@ -1,5 +1,4 @@
-//! Protocol headers, read and written in place. All that comes in is checked before it is believed; what is not as it
-//! should be is `None`.
+//! Protocol headers, read and written in place. Reading checks a header first, and returns `None` if it is invalid.
 
 pub mod arp;
 mod checksum;
@@ -10,12 +9,12 @@ pub mod ipv4;
 pub use checksum::{checksum, update_checksum};
 pub use ethernet::MacAddr;
 
-/// Two bytes at `at`, which must be there.
+/// Returns the big-endian word at `at`; panics if it is out of bounds.
 pub(crate) fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// `N` bytes at `at`, which must be there.
+/// Returns the `N` bytes at `at`; panics if they are out of bounds.
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().expect("N bytes")
 }

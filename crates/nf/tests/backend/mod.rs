@@ -1,4 +1,4 @@
-//! A vhost-user device that sends back what it gets.
+//! A vhost-user device that sends back all frames it receives.
 #![allow(dead_code)] // Each test binary uses its part.
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use vhost_user::backend::{Options, QueueSetup, Queues, Service};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::{BurstStorage, SetupError, ordering};
 
-/// A queue, and how its driver is notified.
+/// A queue, and its call.
 struct Running<Q>(Q, Option<Arc<vhost_user::Event>>);
 
 #[derive(Default)]
@@ -20,7 +20,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Sends back what there is, as far as there is room for it.
+    /// Sends back received frames, as far as there is room.
     fn turn(&self, state: &State, storage: &mut BurstStorage) {
         let (Some(Running(to, to_call)), Some(Running(from, from_call))) = (&self.to, &self.from) else { return };
         let mut burst = storage.start();
@@ -43,7 +43,7 @@ impl Pair {
 #[derive(Default)]
 struct State {
     pairs: Mutex<Vec<Pair>>,
-    /// Leave everything where it is for now.
+    /// Stops sending back while set.
     pause: AtomicBool,
     stop: AtomicBool,
     /// Bytes of the longest frame that was sent back.
@@ -110,10 +110,10 @@ impl Echo {
         Echo { state, thread: Some(thread), service: Some(service) }
     }
 
-    /// Stop sending back, or go on.
+    /// Stops or resumes sending back.
     pub fn pause(&self, pause: bool) {
         self.state.pause.store(pause, Ordering::Relaxed);
-        // Whoever is in a turn still ends it.
+        // Wait until the device thread has finished its turn.
         drop(self.state.pairs.lock().unwrap());
     }
 }
@@ -124,7 +124,7 @@ impl Echo {
         self.state.longest.load(Ordering::Relaxed)
     }
 
-    /// Sends a frame of the device's own; true if there was room for it.
+    /// Sends a new frame from the device; returns true if there was room for it.
     pub fn inject(&self, bytes: &[u8]) -> bool {
         let mut storage = BurstStorage::default();
         let mut burst = storage.start();

@@ -3,18 +3,18 @@
 
 use openflow::{Closed, ConnectionId, Identity, Millis, Port, Switch};
 
-/// A message.
+/// Builds a message.
 pub fn message(kind: u8, xid: u32, body: &[u8]) -> Vec<u8> {
     let len = (8 + body.len()) as u16;
     [&[4, kind][..], &len.to_be_bytes(), &xid.to_be_bytes(), body].concat()
 }
 
-/// An OXM field; with a mask, `value` is followed by it.
+/// Builds an OXM field; with a mask, `value` ends with it.
 pub fn oxm(number: u8, masked: bool, value: &[u8]) -> Vec<u8> {
     [&[0x80, 0, number << 1 | u8::from(masked), value.len() as u8], value].concat()
 }
 
-/// An `ofp_match`.
+/// Builds an `ofp_match`.
 pub fn matching(fields: &[Vec<u8>]) -> Vec<u8> {
     let fields = fields.concat();
     let len = 4 + fields.len();
@@ -23,7 +23,7 @@ pub fn matching(fields: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// apply-actions.
+/// Builds an apply-actions instruction.
 pub fn apply(actions: &[Vec<u8>]) -> Vec<u8> {
     instruction(4, &[&[0; 4][..], &actions.concat()].concat())
 }
@@ -40,7 +40,7 @@ pub fn set_nfi(nfi: u16) -> Vec<u8> {
     [&[0xff, 0xff, 0, 16, 0x4d, 0x49, 0x4c, 0x4c, 0, 1][..], &nfi.to_be_bytes(), &[0; 4]].concat()
 }
 
-/// A FLOW_MOD, without instructions unless they are added.
+/// A FLOW_MOD, by default without instructions.
 #[derive(Clone)]
 pub struct FlowMod {
     pub cookie: u64,
@@ -101,7 +101,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// Type and code, if it is an error.
+    /// Returns type and code of an error; panics for any other message.
     pub fn error(&self) -> (u16, u16) {
         assert_eq!(self.kind, 1, "{self:?}");
         (u16::from_be_bytes([self.body[0], self.body[1]]), u16::from_be_bytes([self.body[2], self.body[3]]))
@@ -123,7 +123,7 @@ impl Rig {
         Rig { switch, now: 0 }
     }
 
-    /// A controller that has exchanged HELLOs.
+    /// Connects a controller and exchanges HELLOs.
     pub fn connect(&mut self) -> ConnectionId {
         let id = self.switch.connect();
         self.send(id, &message(0, 1, &[])).unwrap();
@@ -136,7 +136,7 @@ impl Rig {
         self.switch.receive(id, bytes, self.now)
     }
 
-    /// What the switch has sent, to a controller that reads all of it.
+    /// Takes all messages that the switch sends to a controller.
     pub fn take(&mut self, id: ConnectionId) -> Vec<Received> {
         let mut bytes = std::mem::take(self.switch.output(id).unwrap());
         while self.switch.is_busy(id) {
@@ -155,20 +155,20 @@ impl Rig {
         messages
     }
 
-    /// Sends, and takes the answers.
+    /// Sends a request, and takes the answers.
     pub fn ask(&mut self, id: ConnectionId, bytes: &[u8]) -> Vec<Received> {
         self.send(id, bytes).unwrap();
         self.take(id)
     }
 
-    /// Sends what must be answered with one error.
+    /// Sends a request that must be answered with one error.
     pub fn refused(&mut self, id: ConnectionId, bytes: &[u8]) -> (u16, u16) {
         let answers = self.ask(id, bytes);
         assert_eq!(answers.len(), 1, "{answers:?}");
         answers[0].error()
     }
 
-    /// Sends what must be done without an answer.
+    /// Sends a request that must succeed without an answer.
     pub fn done(&mut self, id: ConnectionId, bytes: &[u8]) {
         assert_eq!(self.ask(id, bytes), []);
     }

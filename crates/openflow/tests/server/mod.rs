@@ -1,4 +1,4 @@
-//! A switch behind a real socket, as small as can be: what the program around the crate does with threads and sockets.
+//! A minimal switch behind real sockets, in place of the program's threads and sockets.
 
 use openflow::{Identity, Millis, Port, PortStats, Switch};
 use std::io::{ErrorKind, Read, Write};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A switch with two ports, on a TCP and on a unix socket. Both end with it.
+/// A switch with two ports, on a TCP and a unix socket, both closed on drop.
 pub struct Server {
     pub switch: Arc<Mutex<Switch>>,
     pub tcp: String,
@@ -141,7 +141,7 @@ impl Server {
         run(ofctl)
     }
 
-    /// The same, and it must succeed.
+    /// Same as [`Self::ofctl_raw`], but must succeed.
     pub fn ofctl(&self, command: &str, arguments: &[&str]) -> String {
         let output = self.ofctl_raw(command, arguments);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -151,7 +151,7 @@ impl Server {
         text
     }
 
-    /// The same, and it must fail; what it says.
+    /// Same as [`Self::ofctl_raw`], but must fail; returns the output.
     pub fn ofctl_fails(&self, command: &str, arguments: &[&str]) -> String {
         let output = self.ofctl_raw(command, arguments);
         let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -160,7 +160,7 @@ impl Server {
     }
 }
 
-/// Runs a client; without it the test can't say anything, and fails.
+/// Runs a client; panics if it is not installed.
 pub fn run(mut command: Command) -> Output {
     command.output().unwrap_or_else(|error| {
         panic!("ovs-ofctl can't be run ({error}); install it: apt-get install -y openvswitch-common")

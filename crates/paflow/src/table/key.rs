@@ -1,4 +1,4 @@
-//! What identifies the service chain of a packet.
+//! The fields of a packet that identify its service chain.
 
 use crate::octets::Octets;
 
@@ -17,13 +17,13 @@ pub const VXLAN_PORT: u16 = 4789;
 /// The I flag of RFC 7348: the VNI is valid.
 pub(crate) const VXLAN_VALID: u8 = 0x08;
 
-/// The VID of the outermost VLAN tag. `None` without a tag, and for VID 0, which stands for none (IEEE 802.1Q 9.6).
+/// Returns the VID of the outermost VLAN tag; `None` without a tag, and for VID 0, which means no VLAN (IEEE 802.1Q 9.6).
 #[inline(always)]
 pub fn vid<S: Octets + ?Sized>(packet: &S) -> Option<u16> {
     vid_of(packet.read::<4>(12)?)
 }
 
-/// The same, of the bytes behind the addresses.
+/// Same as [`vid`], for the four bytes after the MAC addresses.
 #[inline(always)]
 pub(crate) fn vid_of([e0, e1, t0, t1]: [u8; 4]) -> Option<u16> {
     let tagged = matches!(u16::from_be_bytes([e0, e1]), C_TAG | S_TAG);
@@ -31,7 +31,7 @@ pub(crate) fn vid_of([e0, e1, t0, t1]: [u8; 4]) -> Option<u16> {
     (tagged && vid != 0).then_some(vid)
 }
 
-/// The VNI of a VXLAN packet to UDP port `port`, over IPv4 or IPv6, behind at most one VLAN tag.
+/// Returns the VNI of a VXLAN packet to UDP port `port`, over IPv4 or IPv6, behind at most one VLAN tag.
 #[inline]
 pub fn vni<S: Octets + ?Sized>(packet: &S, port: u16) -> Option<u32> {
     let (ethertype, ip) = network(packet)?;
@@ -51,7 +51,7 @@ pub fn vni<S: Octets + ?Sized>(packet: &S, port: u16) -> Option<u32> {
     (flags & VXLAN_VALID != 0).then_some(u32::from_be_bytes([0, v0, v1, v2]))
 }
 
-/// The EtherType behind at most one VLAN tag, and the offset of what follows it.
+/// Returns the EtherType behind at most one VLAN tag, and the offset after it.
 #[inline(always)]
 pub(crate) fn network<S: Octets + ?Sized>(packet: &S) -> Option<(u16, usize)> {
     match packet.word(12)? {

@@ -1,4 +1,4 @@
-//! The aggregation table: which next hop a packet has, by the service chain that it belongs to.
+//! The aggregation table: from a packet's service chain to its next hop.
 
 pub mod key;
 mod vlan;
@@ -10,14 +10,13 @@ pub use vni::{VniTable, VniTableError};
 use crate::octets::Octets;
 use std::num::NonZeroU16;
 
-/// A network function instance: the next hop of a packet. Zero stands for none, on the wire of OpenFlow and in the
-/// table.
+/// A network function instance: the next hop of a packet. Zero stands for none, in OpenFlow messages and in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Nfi(pub NonZeroU16);
 
 impl Nfi {
-    /// The instance `id`; `None` if it is zero.
+    /// Returns the instance `id`; `None` if it is zero.
     #[inline(always)]
     pub const fn new(id: u16) -> Option<Nfi> {
         match NonZeroU16::new(id) {
@@ -26,7 +25,7 @@ impl Nfi {
         }
     }
 
-    /// Its number.
+    /// Returns its number.
     #[inline(always)]
     pub const fn get(self) -> u16 {
         self.0.get()
@@ -39,17 +38,17 @@ impl std::fmt::Display for Nfi {
     }
 }
 
-/// What identifies a service chain, and the table for it.
+/// An aggregation table, by the field that identifies service chains.
 #[derive(Clone, Debug)]
 pub enum Table {
     /// The VID of the packet's outermost VLAN tag.
     Vlan(Box<VlanTable>),
-    /// The VNI of the packet's VXLAN header, behind this UDP port.
+    /// The VNI of the packet's VXLAN header, to this UDP port.
     Vni(VniTable, u16),
 }
 
 impl Table {
-    /// The next hop of `packet`; `None` if it has no service chain, or one that the table doesn't know.
+    /// Returns the next hop of `packet`; `None` if it has no service chain, or one without an entry.
     #[inline]
     pub fn next_hop<S: Octets + ?Sized>(&self, packet: &S) -> Option<Nfi> {
         match self {
@@ -58,8 +57,8 @@ impl Table {
         }
     }
 
-    /// The same for a burst of at most `N` packets, in two passes: whoever reads what a guest may change may keep nothing in
-    /// registers from one packet to the next, so the second pass reads nothing of them.
+    /// Looks up a burst of at most `N` packets, in two passes: after reading memory that a guest may change, the compiler can
+    /// keep nothing in registers from one packet to the next, so the second pass reads no packet.
     #[inline]
     pub fn next_hops<S: Octets, const N: usize>(&self, packets: impl Iterator<Item = S>, out: &mut [Option<Nfi>; N]) {
         match self {

@@ -2,10 +2,10 @@
 
 use super::Nfi;
 
-/// The VIDs that there are.
+/// Number of VIDs.
 const VIDS: usize = 4096;
 
-/// From VID to next hop.
+/// A table from VID to next hop.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct VlanTable([Option<Nfi>; VIDS]);
@@ -13,23 +13,23 @@ pub struct VlanTable([Option<Nfi>; VIDS]);
 const _: () = assert!(size_of::<VlanTable>() == 8 << 10);
 
 impl VlanTable {
-    /// A table without entries.
+    /// Creates an empty table.
     pub const fn new() -> VlanTable {
         VlanTable([None; VIDS])
     }
 
-    /// The next hop of `vid`, whose upper four bits are ignored.
+    /// Returns the next hop of `vid`. Ignores the upper four bits.
     #[inline(always)]
     pub fn get(&self, vid: u16) -> Option<Nfi> {
         self.0[vid as usize % VIDS]
     }
 
-    /// Sets, or with `None` removes, the next hop of `vid`, whose upper four bits are ignored. Returns what was there.
+    /// Sets the next hop of `vid`, or removes it with `None`. Ignores the upper four bits. Returns the previous one.
     pub fn set(&mut self, vid: u16, next_hop: Option<Nfi>) -> Option<Nfi> {
         std::mem::replace(&mut self.0[vid as usize % VIDS], next_hop)
     }
 
-    /// All VIDs that have a next hop, in ascending order.
+    /// Returns all VIDs with a next hop, in ascending order.
     pub fn entries(&self) -> impl Iterator<Item = (u16, Nfi)> + '_ {
         self.0.iter().enumerate().filter_map(|(vid, next_hop)| Some((vid as u16, (*next_hop)?)))
     }

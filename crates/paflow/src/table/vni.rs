@@ -1,22 +1,22 @@
-//! 24-bit VNIs, hashed into a table whose size is chosen once.
+//! A hash table of 24-bit VNIs, of fixed size.
 
 use super::Nfi;
 
-/// Entries that a table can be made for: all VNIs.
+/// Maximum capacity of a table: all VNIs.
 const MAX_ENTRIES: usize = 1 << 24;
 
-/// The entry can't be made.
+/// Reason why an entry can't be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VniTableError {
     /// VNIs have 24 bits.
     #[error("VNI {0} is beyond 16777215, the largest one")]
     Range(u32),
-    /// The table holds as many entries as it was made for.
+    /// The table is at capacity.
     #[error("the aggregation table is full with {0} VNIs; remove some, or make it larger")]
     Full(usize),
 }
 
-/// One entry in 64 bits: bit 63 says that it is used, bits 16..40 are the VNI and the low 16 bits the next hop.
+/// One entry in 64 bits: bit 63 is set if it is used, bits 16..40 are the VNI, and the low 16 bits the next hop.
 #[derive(Clone, Copy, Debug)]
 struct Slot(u64);
 
@@ -47,7 +47,7 @@ impl Slot {
     }
 }
 
-/// From VNI to next hop: open addressing with linear probing, at most half full. Neither lookups nor changes allocate.
+/// A table from VNI to next hop: open addressing with linear probing, at most half full. Lookups and changes never allocate.
 #[derive(Clone, Debug)]
 pub struct VniTable {
     slots: Box<[Slot]>,
@@ -57,20 +57,20 @@ pub struct VniTable {
 }
 
 impl VniTable {
-    /// A table with room for `capacity` entries, at least one and at most one for each VNI.
+    /// Creates a table for `capacity` entries, clamped to between one and the number of VNIs.
     pub fn new(capacity: usize) -> VniTable {
         let capacity = capacity.clamp(1, MAX_ENTRIES);
         let slots = (capacity * 2).next_power_of_two();
         VniTable { slots: vec![Slot::FREE; slots].into(), used: 0, capacity, shift: 32 - slots.trailing_zeros() }
     }
 
-    /// Where `vni` belongs: the upper bits of a multiplication with 2^32 divided by the golden ratio (Knuth, TAOCP 6.4).
+    /// Returns the home slot of `vni`: the upper bits of its product with 2^32 divided by the golden ratio (Knuth, TAOCP 6.4).
     #[inline(always)]
     fn home(&self, vni: u32) -> usize {
         (vni.wrapping_mul(0x9e37_79b9) >> self.shift) as usize
     }
 
-    /// The slot of `vni`, or the free one where it would go. There is always a free one.
+    /// Returns the slot of `vni`, or the free one where it would go. There is always a free one.
     #[inline(always)]
     fn find(&self, vni: u32) -> usize {
         let mask = self.slots.len() - 1;
@@ -81,13 +81,13 @@ impl VniTable {
         at & mask
     }
 
-    /// The next hop of `vni`.
+    /// Returns the next hop of `vni`.
     #[inline]
     pub fn get(&self, vni: u32) -> Option<Nfi> {
         self.slots[self.find(vni)].next_hop()
     }
 
-    /// Sets the next hop of `vni`. Returns what was there.
+    /// Sets the next hop of `vni`. Returns the previous one.
     pub fn insert(&mut self, vni: u32, next_hop: Nfi) -> Result<Option<Nfi>, VniTableError> {
         if vni >= 1 << 24 {
             return Err(VniTableError::Range(vni));
@@ -104,12 +104,12 @@ impl VniTable {
         Ok(before.next_hop())
     }
 
-    /// Removes `vni`. Returns what was there.
+    /// Removes `vni`. Returns its next hop.
     pub fn remove(&mut self, vni: u32) -> Option<Nfi> {
         let mask = self.slots.len() - 1;
         let mut hole = self.find(vni);
         let before = self.slots[hole].next_hop()?;
-        // Entries behind the hole move up, unless that would put them before their home: no tombstones needed.
+        // Entries after the hole move up, unless that would put them before their home slot: no tombstones needed.
         let mut at = (hole + 1) & mask;
         while !self.slots[at].is_free() {
             let home = self.home(self.slots[at].vni());
@@ -124,12 +124,12 @@ impl VniTable {
         Some(before)
     }
 
-    /// How many VNIs have a next hop.
+    /// Returns the number of VNIs with a next hop.
     pub fn len(&self) -> usize {
         self.used
     }
 
-    /// No VNI has a next hop.
+    /// Reports whether no VNI has a next hop.
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
@@ -140,7 +140,7 @@ impl VniTable {
         self.used = 0;
     }
 
-    /// All VNIs that have a next hop, in no particular order.
+    /// Returns all VNIs with a next hop, in no particular order.
     pub fn entries(&self) -> impl Iterator<Item = (u32, Nfi)> + '_ {
         self.slots.iter().filter_map(|slot| Some((slot.vni(), slot.next_hop()?)))
     }

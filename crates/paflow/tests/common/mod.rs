@@ -45,7 +45,7 @@ pub fn packets() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop::collection::vec(prop::collection::vec(any::<u8>(), 14..200), 1..40)
 }
 
-/// All packets to one next hop: the frames that leave, aggregates even of single packets.
+/// Aggregates packets to one next hop, even single ones. Returns the frames, each with the indices of its packets.
 pub fn aggregates(route: &Route, mtu: u16, packets: &[Vec<u8>]) -> Vec<(Vec<u8>, Vec<usize>)> {
     let template = Template::new(route, mtu).unwrap();
     let slices: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
