@@ -21,9 +21,9 @@ const HEADER: usize = 3;
 /// Metadata of a packet for a controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Punt {
-    /// The number of the port that it came in at.
+    /// Number of the port that received it.
     pub(crate) in_port: u32,
-    /// The cookie of the flow that sends it.
+    /// Cookie of the flow that sends it.
     pub(crate) cookie: u64,
     /// Whether that flow is the table-miss flow.
     pub(crate) is_miss: bool,

@@ -114,7 +114,7 @@ pub struct AggregationSide {
     pub packets: u64,
     /// Frames on the wire, each with one packet or several.
     pub frames: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: u64,
     /// Of these, aggregates.
     pub aggregates: u64,
@@ -171,7 +171,7 @@ pub struct PortStats {
     pub name: String,
     /// Driver from the configuration, e.g. `vhost-user`.
     pub driver: String,
-    /// Frames can pass: a guest is connected and its queues run, or the interface is open.
+    /// Whether frames can pass: a guest is connected and its queues run, or the interface is open.
     pub up: bool,
     /// One line for people: negotiated ring format and features, or why the port is down.
     pub detail: String,

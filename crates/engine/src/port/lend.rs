@@ -45,9 +45,9 @@ pub trait Lend {
 /// State shared between the control side and a mapped queue.
 #[derive(Debug, Default)]
 pub struct Mapped {
-    /// The guest's memory can be written to by whatever fills the queue.
+    /// Whether the filler can write to the guest's memory.
     reachable: AtomicBool,
-    /// The guest's transmit queue, if frames can be sent from where they lie in its memory; else zero.
+    /// The guest's transmit queue, if its frames may be sent without a copy; else zero.
     keeper: AtomicU64,
     /// Whether the guest gets frames from this queue only.
     exclusive: bool,

@@ -66,30 +66,30 @@ pub trait Receive: Send {
     /// Replaces the descriptor of [`Receive::wake_fd`]. No worker may be polling this half.
     fn rewire(&mut self, _kick: Option<::vhost_user::Event>) {}
 
-    /// Where a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.
+    /// Returns the position at which a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.
     fn base(&self) -> Option<u32> {
         None
     }
 
-    /// The chains at these places of the burst ([`Burst::kept`]) are kept by an output: they stay out until they are
-    /// released. Called before [`Receive::recycle`].
+    /// Marks the chains at these places of the burst ([`Burst::kept`]) as kept by an output: they are not recycled
+    /// until they are released. Called before [`Receive::recycle`].
     fn keep(&self, _places: u32) {}
 
-    /// A kept chain is not needed any more; it goes back by the next [`Receive::recycle`].
+    /// Releases a kept chain, which the next [`Receive::recycle`] returns.
     fn release(&self, _id: u16) {}
 
-    /// Lets go of what fills its buffers, if that is its own to let go of. Called when no worker has it any more, and for
-    /// good; what it has lent is still known. Returns how many frames are lost, which were received and not looked at yet.
+    /// Stops what fills its buffers, if this half owns that. Called once, when no worker has the half any more; loans
+    /// stay known. Returns how many frames are lost, which were received but not yet looked at.
     fn stop(&mut self) -> u64 {
         0
     }
 
-    /// The half inside, if this one does nothing but record. It is taken out, and this one is of no use any more.
+    /// Takes the half out of this one, if this one only records. This one is unusable afterwards.
     fn unrecorded(&mut self) -> Option<Box<dyn Receive>> {
         None
     }
 
-    /// The same half, if it can receive into a guest's buffers now.
+    /// Returns this half, if it can receive into a guest's buffers now.
     fn lends(&self) -> Option<&dyn Lend> {
         None
     }
@@ -159,7 +159,7 @@ pub trait Transmit: Send {
 pub struct Sent {
     /// Frames sent.
     pub frames: u32,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: u64,
     /// Frames longer than the port takes.
     pub too_long: u32,
