@@ -22,7 +22,7 @@ fn secret() -> u64 {
 pub(super) struct Spread(SeedableRandomState);
 
 impl Spread {
-    /// One with a new key.
+    /// Returns a hash with a new key.
     pub(super) fn new() -> Spread {
         Spread(SeedableRandomState::with_seed(secret(), &SHARED))
     }
