@@ -253,7 +253,7 @@ pub struct WorkerStats {
     pub sleeps: u64,
     /// Frames received by this worker.
     pub packets: u64,
-    /// Cycles per frame of each stage (`receive`, `forward`, `transmit`, `recycle`), sampled.
+    /// Cycles per frame of each stage (`receive`, `forward` with transmission, `recycle`), sampled.
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
     /// Queues it polls, as `port.queue`.
     pub queues: Vec<String>,

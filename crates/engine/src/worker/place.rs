@@ -54,7 +54,7 @@ const PORT: u32 = 16;
 pub(crate) struct Place(u64);
 
 impl Place {
-    /// At a queue.
+    /// Returns the place at a queue.
     pub(crate) fn of(port: u64, queue: usize) -> Place {
         Place(port << PORT | (queue as u64) << QUEUE)
     }

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// Things by the address that the kernel knows each by, in the order in which it got them. They mostly come back in that
-/// order, and in copy mode always. No map from address to thing: two may have the same address.
+/// Items by the address that the kernel uses for them, in the order in which it got them. They mostly come back in that
+/// order, in copy mode always. Not a map, as two may have the same address.
 pub(super) struct Outside<T>(VecDeque<(u64, T)>);
 
 impl<T> Outside<T> {

@@ -33,8 +33,8 @@ pub struct XdpReceive {
     /// Loans that the kernel has, with the offset at which a frame will begin, by the filled address.
     lent: RefCell<Outside<(Loan, u32)>>,
     lending: Option<Lending>,
-    /// Addresses on their way to the kernel: they count as filled or lent. The ring has room for all of them, but the kernel
-    /// hands frames out before it says that it has taken the addresses of their buffers.
+    /// Addresses to be pushed to the kernel; they count as filled or lent. The ring has room for all of them, but the
+    /// kernel delivers frames before it reports that it has taken the addresses of their buffers.
     addresses: RefCell<Vec<u64>>,
     stuck: Arc<Stuck>,
     drops: Arc<Drops>,

@@ -1,4 +1,4 @@
-//! Frames from the device.
+//! The receive half of a virtio-user queue.
 
 use super::super::lend::{LEND_ROOM, Lend, Lending, Mapped, RESERVE, RESERVE_ASLEEP};
 use super::super::vhost_user::VhostTransmit;
@@ -13,16 +13,16 @@ use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
 use virtqueue::{Burst, MIN_FRAME, NET_HEADER, ordering};
 
-/// What the device has a buffer of.
+/// Buffer in a chain that the device has.
 enum Held {
     Nothing,
-    /// The switch's own, by index.
+    /// An own buffer, by index.
     Own(u16),
-    /// A guest's, behind the first bytes of an own one, by index, if frames are scattered.
+    /// A guest's buffer; if frames are scattered, behind the first bytes of an own buffer, by index.
     Lent(Loan, Option<u16>),
 }
 
-/// Frames from the device.
+/// Receive half: frames from the device.
 pub struct VirtioReceive {
     end: RefCell<End>,
     /// The arena again, to lend frames from it while the ring changes.
