@@ -84,7 +84,7 @@ pub struct Switch {
 
 struct Inner {
     fabric: Arc<Fabric>,
-    /// Locked while the specification changes, which may take long: workers and guests have a say.
+    /// Locked while the specification changes, which may take long, as it waits for workers and guests.
     open: Mutex<Open>,
     topology: Live<Topology>,
     /// Rules of the ports that aggregate.
@@ -112,7 +112,7 @@ struct Laid {
 
 /// Open connections of the switch.
 struct Open {
-    /// In the order of the specification.
+    /// By port, in the order of the specification.
     connections: Vec<Connection>,
     next_id: u64,
 }

@@ -26,7 +26,7 @@ pub(super) struct PortShared {
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) queues: Vec<Arc<QueueCounters>>,
-    /// Up to which of them people are told of them: the last one that ever was up, if the guest decides how many it has.
+    /// Number of queues to report: up to the last one that ever was up, if the guest chooses their number.
     told: AtomicUsize,
     pub(super) drops: Arc<Drops>,
     pub(super) fault: Arc<Fault>,
