@@ -166,7 +166,7 @@ impl Ring {
     }
 }
 
-/// Wakes the control side, once for all packets pushed before it answers.
+/// Wake-up of the control side, once for all packets pushed before it answers.
 pub(crate) struct Bell {
     rung: AtomicBool,
     fd: OwnedFd,

@@ -173,7 +173,7 @@ pub struct PortStats {
     pub driver: String,
     /// Whether frames can pass: a guest is connected and its queues run, or the interface is open.
     pub up: bool,
-    /// One line for people: negotiated ring format and features, or why the port is down.
+    /// One line for display: negotiated ring format and features, or why the port is down.
     pub detail: String,
     /// Where the port's frames go, e.g. `patch b` or `bridge br0`.
     pub forwarding: String,

@@ -25,7 +25,7 @@ impl Default for SplitScratch {
     }
 }
 
-/// Splits frames received by a queue of a port that aggregates.
+/// Splitting of frames that a queue of a port that aggregates receives.
 pub(crate) struct Split {
     member: Member,
     queue: usize,

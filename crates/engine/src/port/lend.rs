@@ -1,8 +1,8 @@
 //! Receive queue mapping: a physical queue receives into the buffers that a guest posted.
 //!
 //! The worker of such a queue lends: it takes posted buffers from the guest and offers them to the backend or kernel
-//! that fills the queue. A frame that comes back in one and is for that guest is already in place; any other is copied
-//! out, and its buffer is lent again.
+//! that fills the queue (the filler). A frame that comes back in one and is for that guest is already in place; any
+//! other is copied out, and its buffer is lent again.
 
 use super::vhost_user::VhostTransmit;
 use crate::counters::Counter;

@@ -57,7 +57,7 @@ impl Receive for Replay {
     }
 }
 
-/// A recording to a file.
+/// Transmit half that records frames to a file.
 pub struct Record(pub Recorder);
 
 impl Transmit for Record {

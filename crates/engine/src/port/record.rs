@@ -94,7 +94,7 @@ pub(crate) fn record_sent(half: &mut Box<dyn Transmit>, recorder: Option<&Record
     }
 }
 
-/// Records frames received from a queue.
+/// Receive half that records the frames of a queue.
 struct RecordReceive {
     inner: Box<dyn Receive>,
     recorder: Recorder,
@@ -120,7 +120,7 @@ impl AroundReceive for RecordReceive {
     }
 }
 
-/// Records frames sent to a queue, even if there is no room for them.
+/// Transmit half that records frames for a queue, even if there is no room for them.
 struct RecordTransmit {
     inner: Box<dyn Transmit>,
     recorder: Recorder,

@@ -81,7 +81,7 @@ impl Fault {
 pub struct Call(Arc<Live<Option<Arc<Event>>>>);
 
 impl Call {
-    /// Uses this descriptor.
+    /// Returns a call by this descriptor.
     pub fn new(fd: Option<Arc<Event>>) -> Call {
         Call(Arc::new(Live::new(fd)))
     }

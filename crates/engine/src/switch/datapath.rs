@@ -14,14 +14,14 @@ impl Switch {
         self.inner.datapath.set(rules);
     }
 
-    /// Reports the packets and bytes of each flow since the last call to `account`. Returns how many packets were
+    /// Reports to `account` the packets and bytes of each flow since the last call. Returns how many packets were
     /// looked up, and how many of them matched a flow. Call this about once a second.
     pub fn harvest_flows(&self, account: impl FnMut(FlowId, u64, u64)) -> (u64, u64) {
         self.inner.datapath.harvest(account)
     }
 
-    /// Applies `actions` to a packet that a controller sends, as if `in_port` had received it. The packet is sent soon,
-    /// after earlier ones, or dropped and counted: a worker takes some in each round, and only so many may wait.
+    /// Applies `actions` to a packet that a controller sends, as if `in_port` had received it. The packet is sent soon, after
+    /// earlier ones, or dropped and counted: a worker takes some in each round, and the number that may wait is limited.
     pub fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]) {
         let mut emissions = Emission::all(in_port, actions, data).peekable();
         if emissions.peek().is_none() {

@@ -71,7 +71,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // Nobody is left to learn when the memory is released: leaking it is better than giving it to somebody else.
+        // Nobody is left to learn when the memory is released: leaking it is better than giving it to another guest.
         self.withheld.drain(..).for_each(std::mem::forget);
     }
 }

@@ -49,7 +49,7 @@ const HOUSEKEEPING: Duration = Duration::from_millis(50);
 /// Pause after answering neighbours: requests beyond the ring's size go unanswered in that time.
 const BREATH: Duration = Duration::from_millis(10);
 
-/// Reason why the switch cannot do what it was told.
+/// Reason why the switch cannot start or reload.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Ports could not be opened.

@@ -1,18 +1,18 @@
 //! Tenancy: which frames may be received into a mapped guest's buffers.
 //!
 //! In a bridge, a physical port receives frames for all ports. A guest can read all that is received into its buffers,
-//! whoever it is for. So a mapping has to say which frames may be, or frames have to be kept apart before.
+//! even frames for other ports. So a mapping has to say which frames may be, or frames have to be kept apart before.
 
 use crate::spec::{Driver, MappingSpec, Spec, Tenancy};
 
 /// Permission for a mapping's physical port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// To receive all frames into the guest's buffers.
+    /// All frames go into the guest's buffers.
     InPlace,
-    /// To receive frames to these addresses and to groups into the guest's buffers; others must stay out of its memory.
+    /// Frames to these addresses and to groups go into the guest's buffers; others must stay out of its memory.
     Steered(Vec<[u8; 6]>),
-    /// To receive into buffers of the switch only, for this reason.
+    /// Frames go into buffers of the switch, for this reason.
     Copied(String),
 }
 

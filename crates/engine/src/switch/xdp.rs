@@ -33,8 +33,8 @@ const OVERHEAD: usize = 18;
 /// Size of chunks for the usual MTU, and for larger ones.
 const CHUNKS: [u32; 2] = [2048, 4096];
 
-/// Maximum frame in a buffer of [`LEND_ROOM`]. In copy mode the kernel applies the limit to the byte; drivers apply it
-/// in steps of 128 bytes, so in zero-copy mode buffers have to be a little longer.
+/// Maximum length of a frame in a buffer of [`LEND_ROOM`]. In copy mode the kernel applies the limit to the byte;
+/// drivers apply it in steps of 128 bytes, so in zero-copy mode buffers have to be a little longer.
 const LIMITS: [u32; 2] = [LEND_ROOM - NET_HEADER, (LEND_ROOM - NET_HEADER).next_multiple_of(128)];
 
 /// Options of an AF_XDP port.
@@ -77,7 +77,7 @@ impl kernel::Session for Open {
     }
 
     fn attached(&mut self) {
-        // Of a port that is not mapped, the session only has to live.
+        // If the port is not mapped, the session only has to live.
         if let Some((mapping, session)) =
             self.shared.mapping().and_then(|mapping| Some((mapping, self.session.take()?)))
         {

@@ -92,7 +92,7 @@ impl Datapath {
         ledger.keep(self.live.get());
     }
 
-    /// Reports the packets and bytes of each flow since the last call to `account`. Returns how many packets were
+    /// Reports to `account` the packets and bytes of each flow since the last call. Returns how many packets were
     /// looked up, and how many of them matched a flow.
     pub(crate) fn harvest(&self, account: impl FnMut(FlowId, u64, u64)) -> (u64, u64) {
         self.ledger.lock().unwrap().harvest(account)

@@ -195,7 +195,7 @@ fn a_known_address_in_another_vlan_is_not_reached() {
 }
 
 proptest! {
-    /// Whatever the burst, every port gets what a bridge that handled one frame at a time would have sent.
+    /// For any burst, every port gets what a bridge that handled one frame at a time would have sent.
     #[test]
     fn bursts_are_as_good_as_single_frames(
         burst in prop::collection::vec((0u8..4, 0u8..4, any::<bool>()), 1..MAX_BURST),

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use xsk::{Interface, Monitor};
 
-/// Watched part of a session, whoever owns the session.
+/// Watched part of a session, which may belong to a mapping.
 pub(super) struct Watched {
     /// The interface, as it was when the sockets were opened.
     pub(super) link: Link,
