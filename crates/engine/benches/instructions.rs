@@ -1,5 +1,5 @@
-//! Instructions that a bridge's MAC table and a worker's round take for a burst, counted by valgrind: exact, whatever else
-//! the machine does.
+//! Instructions per burst of a bridge's MAC table and of a worker's round, counted by valgrind: exact, independent of
+//! the machine's load.
 //!
 //! `cargo xtask test --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
@@ -15,13 +15,13 @@ const BURST: u64 = 32;
 const LIMIT: u32 = 1024;
 const NOW: u32 = 7;
 
-/// A table, and source and destination of each frame of a burst from port 0.
+/// A table, and the keys of source and destination for each frame of a burst from port 0.
 pub struct Rig {
     table: MacTable,
     frames: Vec<[Key; 2]>,
 }
 
-/// All stations are known, or port 0 has as many as it may and the burst is from and to others.
+/// Returns a rig whose stations are all known, or whose port 0 is at its limit and the burst is between unknown stations.
 fn rig(known: bool) -> Rig {
     let key = |n: u64| Key::new(n << 8 | 2, 0);
     let table = MacTable::with_known_key(2, LIMIT, 300);
@@ -45,7 +45,7 @@ fn learn_and_look_up(rig: Rig) {
     std::mem::forget(rig);
 }
 
-/// A worker between queues that take next to nothing, after the one round in many that is timed.
+/// Returns a worker between queues that cost almost nothing, after the one round in many that is timed.
 fn worker() -> ByHand {
     let frames = Generator::new(64, Pace::default(), 0, None);
     let mut worker = ByHand::new(Box::new(frames), Box::new(Sink), false, false);

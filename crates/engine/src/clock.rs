@@ -1,4 +1,4 @@
-//! The cycle counter that everything is measured in.
+//! The cycle counter used for all measurements.
 
 use quanta::Clock;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 static CLOCK: LazyLock<(Clock, u64)> = LazyLock::new(|| {
     let clock = Clock::new();
-    // What a second is worth in the counter's own unit, from the ratio that quanta calibrated.
+    // Counter frequency, from the ratio that quanta calibrated.
     let nanos = clock.delta_as_nanos(0, 1 << 40).max(1);
     let hz = (u128::from(1u64 << 40) * 1_000_000_000 / u128::from(nanos)) as u64;
     (clock, hz)
@@ -24,18 +24,18 @@ impl Cycles {
         Cycles { clock: CLOCK.0.clone(), hz: CLOCK.1 }
     }
 
-    /// The counter now.
+    /// Returns the current count.
     #[inline(always)]
     pub(crate) fn now(&self) -> u64 {
         self.clock.raw()
     }
 
-    /// Counts in a second.
+    /// Returns the counts per second.
     pub(crate) fn hz(&self) -> u64 {
         self.hz
     }
 
-    /// Counts in `duration`.
+    /// Returns the counts in `duration`.
     pub(crate) fn per(&self, duration: Duration) -> u64 {
         (u128::from(self.hz) * duration.as_nanos() / 1_000_000_000) as u64
     }
@@ -43,12 +43,12 @@ impl Cycles {
 
 static START: LazyLock<u64> = LazyLock::new(|| CLOCK.0.raw());
 
-/// The counter when it was first asked for: what seconds are counted from.
+/// Returns the count at the first call, from which seconds are counted.
 pub(crate) fn start() -> u64 {
     *START
 }
 
-/// Seconds since [`start`].
+/// Returns the seconds since [`start`].
 pub(crate) fn seconds() -> u32 {
     let cycles = Cycles::new();
     (cycles.now().wrapping_sub(start()) / cycles.hz()) as u32

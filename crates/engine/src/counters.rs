@@ -14,25 +14,25 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
-    /// Makes it `value`.
+    /// Sets it to `value`.
     #[inline(always)]
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The value now.
+    /// Returns the current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What one direction of a queue counts, on cache lines of its own.
+/// Counters of one direction of a queue, on separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Direction {
     /// Frames.
     pub packets: Counter,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: Counter,
     bursts: [Counter; BURST_BOUNDS.len()],
 }

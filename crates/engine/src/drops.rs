@@ -1,4 +1,4 @@
-//! Why frames end without being sent. Every reason has one name, used in counters, metrics and documentation.
+//! Reasons for dropping frames. Each reason has one name, used in counters, metrics and documentation.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,7 +94,7 @@ reasons! {
     KernelLoss = "kernel-loss",
 }
 
-/// A reason of this name is counted where frames go to, and all others where they come from.
+/// Reports whether drops for this reason are counted at the destination port; all others are counted at the source.
 pub fn is_at_destination(name: &str) -> bool {
     use Reason::{Busy, Down, NoBuffers, Refused, Stuck, TooLong, UnknownChain};
     [NoBuffers, TooLong, Down, Busy, Stuck, Refused, UnknownChain]
@@ -123,7 +123,7 @@ impl From<paflow::Reject> for Reason {
     }
 }
 
-/// Frames dropped at one port, by reason. Several workers may count here; none does so on the path of a frame that is
+/// Frames dropped at one port, by reason. Several workers may count here, but none does on the path of a frame that is
 /// delivered.
 #[derive(Debug)]
 pub struct Drops {
@@ -144,19 +144,18 @@ impl Drops {
         self.frames[reason as usize].fetch_add(frames, Ordering::Relaxed);
     }
 
-    /// Counts bursts of the port that ended before all was taken that was there, because it had cost enough. Nothing is
-    /// dropped by that.
+    /// Counts bursts that ended at their budget before the ring was empty. This drops nothing.
     #[cold]
     pub fn add_cut_short(&self, bursts: u64) {
         self.cut_short.fetch_add(bursts, Ordering::Relaxed);
     }
 
-    /// Bursts that were cut short.
+    /// Returns the number of bursts that were cut short.
     pub fn cut_short(&self) -> u64 {
         self.cut_short.load(Ordering::Relaxed)
     }
 
-    /// The reasons that occurred.
+    /// Returns the reasons that occurred, with their counts.
     pub fn named(&self) -> BTreeMap<String, u64> {
         let counts = self.frames.iter().map(|c| c.load(Ordering::Relaxed));
         REASONS.iter().zip(counts).filter(|(_, n)| *n > 0).map(|((name, _), n)| ((*name).to_owned(), n)).collect()

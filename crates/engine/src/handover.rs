@@ -1,7 +1,7 @@
-//! How the control side reaches a worker: it leaves something, the worker takes it between two bursts.
+//! How control threads reach a worker: they leave items in a mailbox, which the worker empties between two bursts.
 //!
-//! The worker looks at one flag a round. Only when the flag is up does it take the lock, which it then never waits
-//! for longer than it takes to push or pop an element.
+//! The worker checks one flag per round. It takes the lock only if the flag is set, and then waits for it no longer
+//! than it takes to push or pop an item.
 
 #[cfg(loom)]
 use loom::sync::{
@@ -15,39 +15,39 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// What waits for a worker, in the order in which it was left.
+/// Items waiting for a worker, in the order in which they were left.
 pub(crate) struct Mailbox<J> {
     waiting: AtomicBool,
     room: usize,
-    /// `None` once the worker has gone, so that nobody waits for it.
+    /// `None` once the worker has ended, so that nobody waits for it.
     left: Mutex<Option<VecDeque<J>>>,
 }
 
 impl<J> Mailbox<J> {
-    /// One with room for so many at a time.
+    /// Returns a mailbox with room for `room` items.
     pub(crate) fn new(room: usize) -> Self {
         Mailbox { waiting: AtomicBool::new(false), room, left: Mutex::new(Some(VecDeque::new())) }
     }
 
-    /// Leaves one. Gives it back if there is no room, or the worker has gone.
+    /// Leaves an item. Returns it if there is no room or the worker has ended.
     pub(crate) fn leave(&self, one: J) -> Result<(), J> {
         let mut left = self.left.lock().unwrap();
         match left.as_mut() {
             Some(left) if left.len() < self.room => left.push_back(one),
             _ => return Err(one),
         }
-        // Under the lock, so that it can't undo a `take` that came between.
+        // Under the lock, so that it cannot override a concurrent `take`.
         self.waiting.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// There may be something: one load, for every round.
+    /// Reports whether items may be waiting; costs one load per round.
     #[inline(always)]
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Takes the oldest, at most so many.
+    /// Takes up to `most` items, the oldest first.
     pub(crate) fn take(&self, most: usize) -> VecDeque<J> {
         let mut left = self.left.lock().unwrap();
         let Some(left) = left.as_mut() else { return VecDeque::new() };
@@ -56,7 +56,7 @@ impl<J> Mailbox<J> {
         std::mem::replace(left, rest)
     }
 
-    /// The worker goes: what is left is given back, and nothing more is taken.
+    /// Closes the mailbox when the worker ends: returns the waiting items and accepts no more.
     pub(crate) fn close(&self) -> VecDeque<J> {
         self.left.lock().unwrap().take().unwrap_or_default()
     }
@@ -68,8 +68,8 @@ mod model {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Whatever the interleaving: every job is taken once, or given back because there is no room or the worker has
-    /// gone; and while some are left, the flag is up.
+    /// In every interleaving, each job is taken once, or returned because there is no room or the worker has ended;
+    /// while any are waiting, the flag is set.
     fn no_job_is_lost(room: usize, most: usize) {
         loom::model(move || {
             let mailbox = Arc::new(Mailbox::new(room));

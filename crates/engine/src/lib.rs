@@ -1,15 +1,15 @@
 //! Ports, forwarding and workers: the data path of Millrace.
 //!
-//! From the outside: a [`Switch`] is started from a [`spec::Spec`], can be given another one while it runs, and tells
-//! what it counts as a [`stats::Snapshot`].
+//! A [`Switch`] is started from a [`spec::Spec`], accepts a new one while it runs, and reports its counters as a
+//! [`stats::Snapshot`].
 //!
-//! Inside, arrows point down:
-//! - `switch`: the control side; owns the ports, builds plans, hands them to workers;
-//! - `aggregate`: joins and splits packets at ports towards the network;
-//! - `tunnel`: takes frames out of VXLAN at such ports, and puts them in;
-//! - `neighbour`: answers who asks for the switch's addresses there;
+//! Modules; arrows point down:
+//! - `switch`: the control side; owns the ports, builds plans, and hands them to workers;
+//! - `aggregate`: joins and splits packets at uplink ports;
+//! - `tunnel`: decapsulates and encapsulates VXLAN at such ports;
+//! - `neighbour`: answers ARP and neighbour discovery for the switch's addresses there;
 //! - [`worker`]: pinned threads that run a plan to completion, round after round;
-//! - [`forward`]: where a frame goes: patch, bridge, flows of a controller;
+//! - [`forward`]: decides where a frame goes: patch, bridge, or a controller's flows;
 //! - [`port`]: where frames come from and go to.
 #![deny(unsafe_code)]
 

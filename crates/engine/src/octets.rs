@@ -1,9 +1,9 @@
-//! A frame as paflow reads it: by position, each byte at most once.
+//! A frame as paflow reads it: by offset, each byte at most once.
 
 use paflow::Octets;
 use virtqueue::{Frame, Frames};
 
-/// The bytes of a frame, wherever its segments are cut.
+/// Bytes of a frame across its segments.
 pub(crate) struct Bytes<'f, 'b> {
     frames: &'f Frames<'b>,
     frame: &'f Frame<'b>,
@@ -27,7 +27,7 @@ impl<'f, 'b> Bytes<'f, 'b> {
             skip -= before.len();
             filled += rest.copy_to(&mut bytes[filled..]);
         }
-        // Whoever uses `bytes` must not be made to look at a guest's a second time.
+        // Callers must use `bytes`: without the fence the compiler could read the guest's memory a second time.
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::AcqRel);
         (filled == N).then_some(bytes)
     }
@@ -43,7 +43,7 @@ impl Octets for Bytes<'_, '_> {
     fn read<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
         let skip = u32::try_from(at).ok()?;
         self.frame.first().split_at(skip).1.read().or_else(|| {
-            // What a contiguous frame does not have, it has nowhere.
+            // A contiguous frame has no bytes beyond its first segment.
             if self.frame.is_contiguous() { None } else { self.read_across(at) }
         })
     }

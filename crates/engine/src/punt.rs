@@ -1,9 +1,10 @@
-//! How a worker hands packets to the control side: a bounded ring of words that neither of the two waits for, and a bell.
+//! How a worker hands packets to a control thread: a bounded ring of words, on which neither waits for the other, and a bell.
 //!
-//! Where several ports use one ring, each of them has its share of it ([`Shares`]): whoever floods it, others find room.
+//! Ports that use one ring have a share of it each ([`Shares`]): a port that floods it leaves room for the others.
 //!
-//! One worker writes and one control thread at a time reads. Words are copied before the tail says so (Release), and
-//! read after that was seen (Acquire); the head, the other way round, says which words may be written over.
+//! One worker writes, and one control thread at a time reads. The worker stores words before it advances the tail
+//! (Release); the reader loads the tail (Acquire) before it reads them. The head works the other way round and marks
+//! words that may be overwritten.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,29 +15,29 @@ use crate::counters::Counter;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 
-/// Words before the bytes of a packet.
+/// Words before a packet's bytes.
 const HEADER: usize = 3;
 
-/// What a controller is told of a packet beside its bytes.
+/// Metadata of a packet for a controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Punt {
-    /// The number of the port that it came in at.
+    /// Number of the port that received it.
     pub(crate) in_port: u32,
-    /// The cookie of the flow that sends it.
+    /// Cookie of the flow that sends it.
     pub(crate) cookie: u64,
-    /// The flow is the table-miss flow.
+    /// Whether that flow is the table-miss flow.
     pub(crate) is_miss: bool,
-    /// Its whole length, of which not all may be there.
+    /// Length of the whole packet, of which only a part may be in the ring.
     pub(crate) total: u32,
 }
 
-/// The ring.
+/// A ring of packets.
 pub(crate) struct Ring {
     words: Box<[AtomicU64]>,
-    /// Words ever read and written. Each has a cache line of its own, or the two sides would take it from each other.
+    /// Words ever read and written, on separate cache lines to avoid false sharing.
     head: Position,
     tail: Position,
-    /// Packets taken, and packets for which there was no room.
+    /// Packets accepted, and packets lost for want of room.
     pub(crate) pushed: Counter,
     pub(crate) lost: Counter,
 }
@@ -44,18 +45,19 @@ pub(crate) struct Ring {
 #[repr(align(128))]
 struct Position(AtomicU64);
 
-/// What each port has in a ring. The worker's alone.
+/// Room that each port uses in a ring. Only the worker accesses it.
 pub(crate) struct Shares {
-    /// Words that were read and are not counted any more. They are as they were: nobody but the worker writes over them.
+    /// Position up to which words that were read have been deducted. Their contents are intact, as only the worker
+    /// overwrites them.
     seen: u64,
-    /// Words by number of the port. What is no port's is number 0's.
+    /// Words in use, by port number. Packets of no known port count for number 0.
     held: Box<[usize]>,
-    /// Most of them.
+    /// Limit of each port's words.
     share: usize,
 }
 
 impl Shares {
-    /// Those of ports with these numbers, and of number 0, from now on.
+    /// Returns the shares of ports with these numbers, and of number 0, starting at the current tail.
     pub(crate) fn new(ring: &Ring, numbers: &[u32]) -> Shares {
         let largest = numbers.iter().max().map_or(0, |number| *number as usize);
         let share = ring.words.len() / (numbers.len() + 1);
@@ -67,7 +69,7 @@ impl Shares {
         &mut self.held[if number { in_port as usize } else { 0 }]
     }
 
-    /// Forgets what was read.
+    /// Deducts packets that were read.
     fn settle(&mut self, ring: &Ring, head: u64) {
         while self.seen < head {
             let [lengths, place] = [0, 1].map(|at| ring.word(self.seen + at).load(Ordering::Relaxed));
@@ -78,13 +80,13 @@ impl Shares {
     }
 }
 
-/// Words that a packet of so many bytes takes.
+/// Returns the words that a packet of `len` bytes takes.
 fn words(len: usize) -> usize {
     HEADER + len.div_ceil(8)
 }
 
 impl Ring {
-    /// A ring of so many words, a power of two.
+    /// Returns a ring of `words` words, a power of two.
     pub(crate) fn new(words: usize) -> Ring {
         debug_assert!(words.is_power_of_two());
         Ring {
@@ -100,12 +102,12 @@ impl Ring {
         &self.words[at as usize & (self.words.len() - 1)]
     }
 
-    /// The worker's side: takes a packet, or counts it as lost if its port has too many in the ring.
+    /// Pushes a packet (worker side), or counts it as lost if its port has used up its share or the ring is full.
     pub(crate) fn push_fairly(&self, punt: &Punt, bytes: &[u8], shares: &mut Shares) -> bool {
         shares.settle(self, self.head.0.load(Ordering::Acquire));
         let (share, needed) = (shares.share, words(bytes.len()));
         let held = shares.of(punt.in_port);
-        // A packet alone is taken whatever the share, as long as the ring has room.
+        // A port's only packet may exceed the share, as long as the ring has room.
         if *held > 0 && *held + needed > share {
             self.lost.add(1);
             return false;
@@ -115,7 +117,7 @@ impl Ring {
         taken
     }
 
-    /// The same for a ring of one port: takes a packet, or counts it as lost if there is no room.
+    /// Pushes a packet without shares, for a ring of one port, or counts it as lost if there is no room.
     pub(crate) fn push(&self, punt: &Punt, bytes: &[u8]) -> bool {
         let tail = self.tail.0.load(Ordering::Relaxed);
         let used = (tail - self.head.0.load(Ordering::Acquire)) as usize;
@@ -140,13 +142,13 @@ impl Ring {
         true
     }
 
-    /// About how many packets wait, and never less.
+    /// Returns an upper bound of the number of packets waiting.
     pub(crate) fn waiting(&self) -> u64 {
         let used = self.tail.0.load(Ordering::Acquire) - self.head.0.load(Ordering::Relaxed);
         used.div_ceil(HEADER as u64)
     }
 
-    /// The control side: the oldest packet, whose bytes take the place of what is in `bytes`.
+    /// Pops the oldest packet (control side), and replaces the contents of `bytes` by its bytes.
     pub(crate) fn pop(&self, bytes: &mut Vec<u8>) -> Option<Punt> {
         let head = self.head.0.load(Ordering::Relaxed);
         if self.tail.0.load(Ordering::Acquire) == head {
@@ -164,7 +166,7 @@ impl Ring {
     }
 }
 
-/// Wakes the control side, once for all that came before it looked.
+/// Wake-up of the control side, once for all packets pushed before it answers.
 pub(crate) struct Bell {
     rung: AtomicBool,
     fd: OwnedFd,
@@ -176,21 +178,21 @@ impl Bell {
         Ok(Bell { rung: AtomicBool::new(false), fd })
     }
 
-    /// There is something in a ring: a system call only if nobody has said so yet.
+    /// Announces a packet: makes a system call only if the bell is not already ringing.
     pub(crate) fn ring(&self) {
-        // Both sides exchange the flag, so whoever comes later sees what the other one did before.
+        // Both sides exchange the flag, so the later one sees what the other did before.
         if !self.rung.swap(true, Ordering::AcqRel) {
             let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
         }
     }
 
-    /// To be called before rings are looked at.
+    /// Silences the bell. Call this before reading the rings.
     pub(crate) fn answer(&self) {
         let _ = rustix::io::read(&self.fd, &mut [0; 8]);
         self.rung.swap(false, Ordering::AcqRel);
     }
 
-    /// Readable from [`Bell::ring`] to [`Bell::answer`].
+    /// Returns a descriptor that is readable from [`Bell::ring`] to [`Bell::answer`].
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd
     }
@@ -241,7 +243,7 @@ mod tests {
             let punt = Punt { in_port, ..Punt::default() };
             ring.push_fairly(&punt, &[0; 1000][..len], &mut shares)
         };
-        // Six of them, one after the other, with packets of all lengths; somebody reads now and then.
+        // Six ports in turn, with packets of all lengths, and a reader that pops now and then.
         for round in 0..200 {
             for port in [1, 2, 3, 5, 6, 7] {
                 let taken = (0..500).filter(|n| push(port, (n * 7 + round) % 200)).count();
@@ -263,14 +265,14 @@ mod model {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Whatever the interleaving: what comes out went in, whole and in order, and places are used again.
+    /// In every interleaving, packets come out whole and in order, and words are reused.
     #[test]
     fn packets_are_whole_and_in_order() {
         loom::model(|| {
             let ring = Arc::new(Ring::new(8));
             let worker = ring.clone();
             let worker = thread::spawn(move || {
-                // All of them are number 0's, which has the whole ring.
+                // All packets count for number 0, which has the whole ring.
                 let mut shares = Shares::new(&worker, &[]);
                 let mut push = |n: u32| {
                     let punt = Punt { in_port: n, cookie: n.into(), ..Punt::default() };
@@ -295,13 +297,13 @@ mod model {
         });
     }
 
-    /// Nothing is left in a ring with the bell silent.
+    /// No packet waits in a ring while the bell is silent.
     #[test]
     fn nobody_sleeps_while_something_waits() {
         loom::model(|| {
             let (ring, rung) = (Arc::new(Ring::new(8)), Arc::new(AtomicBool::new(false)));
             let (there, bell) = (ring.clone(), rung.clone());
-            // The eventfd is what the flag says at the exchange: written if it was down.
+            // Models the eventfd by the exchange: it is written if the flag was clear.
             let worker = thread::spawn(move || {
                 there.push(&Punt::default(), &[]);
                 !bell.swap(true, Ordering::AcqRel)

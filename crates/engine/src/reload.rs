@@ -1,20 +1,20 @@
-//! What a reload does, and tells of it: actions, each to one part of the switch.
+//! Actions of a reload, each on one part of the switch.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One thing that a reload does, or leaves as it is.
+/// One action of a reload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
-    /// What it is done to.
+    /// Kind of part.
     pub subject: Subject,
-    /// Which one. Patches and mappings are named after their two ports, workers by their number.
+    /// Name of the part: patches and mappings are named after their two ports, workers by number.
     pub name: String,
-    /// What is done.
+    /// Step taken.
     pub step: Step,
-    /// What differs, if that is why; empty for what is kept, added or removed.
+    /// Differences that caused the step; empty for parts that are kept, added or removed.
     pub why: Vec<String>,
-    /// Why it could not be done; the port is down then, or not recorded.
+    /// Reason for a failure, after which the port is down or not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -25,29 +25,29 @@ pub struct Action {
 pub enum Subject {
     /// A port.
     Port,
-    /// A wire between two ports.
+    /// A patch between two ports.
     Patch,
     /// A bridge.
     Bridge,
     /// A mapping of a physical port to a guest.
     Mapping,
-    /// Which packets are joined, for whom.
+    /// Packet aggregation.
     Aggregation,
     /// A worker.
     Worker,
 }
 
-/// What is done to a part.
+/// A step taken on a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// It comes.
+    /// It is added.
     Added,
-    /// It goes.
+    /// It is removed.
     Removed,
-    /// It ends and starts anew: a port's peers are disconnected, a mapping's buffers come back, a worker is another thread.
+    /// It ends and starts anew: a port's peers are disconnected, a mapping's buffers are returned, a worker gets a new thread.
     Reopened,
-    /// It changes while it runs; its peers do not notice.
+    /// It changes while it runs, unnoticed by its peers.
     Changed,
     /// It is not touched.
     Kept,
@@ -58,7 +58,7 @@ impl Action {
         Action { subject, name: name.into(), step, why, error: None }
     }
 
-    /// What is to be done to a part that there was before and is still wanted, as it differs in `why`.
+    /// Returns the action for a part that exists and is still wanted, and differs in `why`.
     pub(crate) fn of_known(subject: Subject, name: impl Into<String>, why: Vec<String>) -> Action {
         Action::new(subject, name, if why.is_empty() { Step::Kept } else { Step::Changed }, why)
     }

@@ -1,4 +1,4 @@
-//! What a switch is to be: plain types, checked by whoever makes them.
+//! Specification of a switch: plain types, validated by the code that builds them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,66 +13,66 @@ pub use xsk::Mode as XdpMode;
 pub struct Spec {
     /// Ports; names are unique.
     pub ports: Vec<PortSpec>,
-    /// Wires between two ports each, by name.
+    /// Patches, each a pair of port names.
     pub patches: Vec<[String; 2]>,
-    /// Learning bridges. A port is in one patch or bridge at most.
+    /// Learning bridges. A port is in at most one patch or bridge.
     pub bridges: Vec<BridgeSpec>,
-    /// Physical ports that receive into buffers of guests.
+    /// Physical ports that receive into guests' buffers.
     pub mappings: Vec<MappingSpec>,
-    /// What short packets are joined for, if any port does.
+    /// Packet aggregation, if any port uses it.
     pub aggregation: Option<AggregationSpec>,
     /// Workers; at least one.
     pub workers: Vec<WorkerSpec>,
 }
 
 impl Spec {
-    /// Its workers: one that does as workers usually do if it names none.
+    /// Returns its workers, or one with default settings if there are none.
     pub(crate) fn staff(&self) -> Vec<WorkerSpec> {
         if self.workers.is_empty() { vec![WorkerSpec::default()] } else { self.workers.clone() }
     }
 }
 
-/// Receive queue mapping: queue by queue, the one port receives into buffers that the other one's guest posted. A port
-/// is in one mapping at most.
+/// Receive queue mapping: queue by queue, the physical port receives into buffers that the vhost-user port's guest
+/// posted. A port is in at most one mapping.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MappingSpec {
     /// Name of the physical port.
     pub from: String,
     /// Name of the vhost-user port.
     pub to: String,
-    /// The two are also patched together, so that no look-up is needed, and frames come from nowhere else. Otherwise
-    /// they are in one bridge.
+    /// The two ports are also patched together: no look-up is needed, and the guest gets frames from nowhere else.
+    /// Otherwise they are in one bridge.
     pub pass_through: bool,
-    /// From so many bytes on a frame of the guest is sent from where it lies; measured if there is none.
+    /// Length in bytes from which the guest's frames are sent without a copy; measured if `None`.
     pub copy_break: Option<u32>,
-    /// Whose frames may be received into the guest's buffers, if others are in the bridge.
+    /// Which frames may be received into the guest's buffers, if the bridge has other ports.
     pub tenancy: Tenancy,
 }
 
-/// Most addresses that frames can be steered by.
+/// Maximum number of addresses that frames can be steered by.
 pub const MOST_STEERED: usize = xsk::Steering::MOST_MACS;
 
-/// What lets the frames of others be received into a guest's buffers, or keeps them out.
+/// Policy for receiving other ports' frames into a guest's buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tenancy {
-    /// Frames for these ports may be.
+    /// Frames for these ports may be received there.
     Trust(Vec<String>),
-    /// Frames for all ports may be.
+    /// Frames for any port may be received there.
     TrustAll,
-    /// The physical port gives the queue frames to the guest's static addresses and to groups only. Others arrive in
-    /// memory of the switch.
+    /// The physical port steers only frames to the guest's static addresses and to group addresses to the queue. Others
+    /// are received into the switch's memory.
     SteerByMac,
-    /// Something outside sees to it that only the guest's frames are in the queue.
+    /// Something outside the switch ensures that the queue gets only the guest's frames.
     Steered,
 }
 
 impl MappingSpec {
-    /// Whether the two map the same ports in the same mode.
+    /// Reports whether the two differ in tenancy at most.
     pub(crate) fn joins_like(&self, other: &MappingSpec) -> bool {
         *self == MappingSpec { tenancy: self.tenancy.clone(), ..other.clone() }
     }
 
-    /// Its mode in the configuration.
+    /// Returns the name of its mode in the configuration.
     pub fn mode(&self) -> &'static str {
         if self.pass_through { "pass-through" } else { "bridge" }
     }
@@ -83,7 +83,7 @@ impl MappingSpec {
 pub struct PortSpec {
     /// Unique name.
     pub name: String,
-    /// What it is.
+    /// Driver and its settings.
     pub driver: Driver,
     /// How a bridge treats its VLANs.
     pub vlan: Vlan,
@@ -93,14 +93,14 @@ pub struct PortSpec {
     pub fault: Option<Faults>,
     /// Joins packets before they leave here, and splits aggregates that arrive.
     pub aggregate: bool,
-    /// The end of a tunnel: behind the port, everything is inside of VXLAN. Not where packets are joined.
+    /// End of a tunnel: all frames outside the port are VXLAN. Excludes `aggregate`.
     pub vxlan: Option<paflow::vxlan::End>,
-    /// What no configuration can ask for.
+    /// Settings for analysis, which no configuration can change.
     pub analysis: Analysis,
 }
 
 impl PortSpec {
-    /// One that does nothing to frames.
+    /// Returns a port that leaves frames unchanged.
     pub fn new(name: impl Into<String>, driver: Driver) -> PortSpec {
         PortSpec {
             name: name.into(),
@@ -115,31 +115,29 @@ impl PortSpec {
     }
 }
 
-/// What a port does differently for the sake of those who compare and analyse. Nothing of it is of use otherwise, and no
-/// configuration can ask for it.
+/// Changes to a port for comparison and analysis. They have no other use, and no configuration can ask for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Analysis {
     /// Copies every received frame into a private buffer first, as switches with packet pools do.
     pub staged: bool,
-    /// Frames from here are copied even if the port is mapped: from a physical port to the guest, from a guest to the
-    /// physical port. Of vhost-user and virtio-user ports.
+    /// Copies frames received here even if the port is mapped: from a physical port to the guest, or from a guest to
+    /// the physical port. For vhost-user and virtio-user ports.
     pub copied: bool,
-    /// Frames go out here without being copied: descriptors move as ever, and what arrives is whatever was in the buffer
-    /// before. Of vhost-user and virtio-user ports.
+    /// Sends frames without copying them: descriptors move as usual, and the receiver finds the buffer's previous
+    /// contents. For vhost-user and virtio-user ports.
     pub omit_copies: bool,
 }
 
-/// Most queue pairs of a port.
+/// Maximum number of queue pairs of a port.
 pub const MAX_QUEUES: u16 = 64;
 
-/// What a port is connected to.
+/// Kind of a port, and its settings.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // The fields are named after their configuration keys.
 pub enum Driver {
-    /// A guest's virtio-net device: the switch is the device. The guest has as many queue pairs as it asks for, if their
-    /// number is not given.
+    /// A guest's virtio-net device: the switch is the device. Without `queues`, the guest chooses the number of queue pairs.
     VhostUser { socket: PathBuf, mode: Mode, access: Access, queues: Option<u16>, any_memory: bool },
-    /// Somebody else's vhost-user backend: the switch is the driver.
+    /// Another program's vhost-user backend: the switch is the driver.
     VirtioUser { socket: PathBuf, mode: Mode, queues: u16, queue_sizes: QueueSizes, packed: bool },
     /// A kernel tap device.
     Tap { interface: Option<String>, mtu: Option<u32>, queues: u16 },
@@ -147,16 +145,16 @@ pub enum Driver {
     AfPacket { interface: String, queues: u16 },
     /// A kernel interface, by AF_XDP sockets.
     AfXdp { interface: String, queues: u16, mode: XdpMode, queue_size: u16 },
-    /// Frames from a file, frames to a file.
+    /// Frames read from a file, frames written to a file.
     Pcap { replay: Option<PathBuf>, record: Option<PathBuf>, repeat: bool, pace: Pace },
-    /// Makes frames up; drops what is sent to it.
+    /// Generates frames; drops frames sent to it.
     Generator { size: u32, pace: Pace, frames: u64, mac: Option<[u8; 6]> },
-    /// Drops what is sent to it.
+    /// Drops frames sent to it.
     Sink,
 }
 
 impl Driver {
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub fn name(&self) -> &'static str {
         match self {
             Driver::VhostUser { .. } => "vhost-user",
@@ -170,7 +168,7 @@ impl Driver {
         }
     }
 
-    /// Queue pairs, at most.
+    /// Returns the maximum number of queue pairs.
     pub fn queues(&self) -> usize {
         match *self {
             Driver::VhostUser { queues, .. } => queues.unwrap_or(MAX_QUEUES).into(),
@@ -182,25 +180,25 @@ impl Driver {
         }
     }
 
-    /// Whether a guest decides how many of them there are.
+    /// Reports whether the guest chooses the number of queue pairs.
     pub fn is_asked(&self) -> bool {
         matches!(self, Driver::VhostUser { queues: None, .. })
     }
 }
 
-/// How fast frames are made.
+/// Rate at which frames are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Frames a second; zero for as many as are taken.
+    /// Frames per second; zero for no limit.
     pub rate: u64,
-    /// Frames that are made at once, if there is a rate; zero means one.
+    /// Frames made at once, if there is a rate; zero means one.
     pub burst: u32,
 }
 
 /// Which VLANs a bridge port carries, and how.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Vlan {
-    /// The bridge does not look at tags on this port: frames pass as they are, in VLAN 0.
+    /// The bridge ignores tags on this port: frames pass unchanged, in VLAN 0.
     #[default]
     Ignore,
     /// Frames are untagged here and belong to this VLAN.
@@ -210,7 +208,7 @@ pub enum Vlan {
 }
 
 impl Vlan {
-    /// Whether the port carries this VLAN.
+    /// Reports whether the port carries this VLAN.
     pub fn carries(&self, vid: u16) -> bool {
         match self {
             Vlan::Ignore => false,
@@ -227,7 +225,7 @@ pub struct Faults {
     pub drop: f64,
     /// Probability that one byte of a frame is changed.
     pub corrupt: f64,
-    /// Time by which every frame is late.
+    /// Delay of every frame.
     pub delay: Duration,
     /// Seed of the random choices.
     pub seed: u64,
@@ -240,20 +238,20 @@ pub struct BridgeSpec {
     pub name: String,
     /// Its ports, by name.
     pub ports: Vec<String>,
-    /// After so long without a frame from it, a learned address is forgotten.
+    /// Time without a frame after which a learned address is forgotten.
     pub ageing: Duration,
-    /// Most addresses that are learned behind each of its ports.
+    /// Maximum number of addresses learned behind each of its ports.
     pub learned_limit: u32,
-    /// Addresses that are never learned or forgotten: (address, VLAN, port).
+    /// Static addresses, neither learned nor forgotten: (address, VLAN, port).
     pub statics: Vec<([u8; 6], u16, String)>,
-    /// Controllers say where frames go, by flows. One bridge at most.
+    /// Set if controllers decide by flows where frames go. At most one bridge has this.
     pub flows: Option<FailMode>,
 }
 
-/// What becomes of frames while there are no flows at all.
+/// Treatment of frames while there are no flows at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailMode {
-    /// They go as through any bridge.
+    /// The bridge forwards them by learned addresses.
     Standalone,
     /// They are dropped.
     Secure,
@@ -262,18 +260,19 @@ pub enum FailMode {
 /// A worker thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkerSpec {
-    /// CPU to run on and nowhere else.
+    /// CPU to which it is pinned.
     pub cpu: Option<usize>,
-    /// What to do when there is nothing to do.
+    /// Idle policy.
     pub idle: Idle,
-    /// How long it polls on before that, if not as long as is usual.
+    /// Time it polls in vain before it rests; the default if `None`.
     pub patience: Option<Duration>,
-    /// Queues it polls: port name and queue, all queues of the port if none. What no worker names is spread evenly.
+    /// Queues it polls: port name and queue, or all queues of the port if `None`. Queues that no worker names are
+    /// spread evenly.
     pub queues: Vec<(String, Option<usize>)>,
 }
 
 impl WorkerSpec {
-    /// Whether the thread of the one is as good as the thread of the other; what it polls can be changed while it runs.
+    /// Reports whether one thread can serve both: only the queues it polls can change while it runs.
     pub(crate) fn runs_like(&self, other: &WorkerSpec) -> bool {
         *self == WorkerSpec { queues: self.queues.clone(), ..other.clone() }
     }
@@ -282,17 +281,17 @@ impl WorkerSpec {
 /// Idle policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Idle {
-    /// Poll for ever.
+    /// Poll forever.
     Poll,
     /// Poll, then pause for longer and longer, up to 100 microseconds.
     #[default]
     Backoff,
-    /// Poll for a moment, then sleep until a queue says that it has work.
+    /// Poll for a moment, then sleep until a queue has work.
     Sleep,
 }
 
 impl Idle {
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Idle::Poll => "poll",

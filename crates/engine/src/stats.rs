@@ -1,23 +1,23 @@
-//! What anyone outside the data path may read of it: plain numbers, taken at one moment.
+//! Statistics of the data path for readers outside it: plain numbers, taken at one moment.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything the switch counts, at one moment.
+/// All counters of the switch, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Seconds since the switch started.
     pub uptime_seconds: f64,
     /// Frequency of the cycle counter that every `*_cycles` figure is in, in Hz.
     pub cycles_hz: u64,
-    /// One entry a port, in configuration order.
+    /// One entry per port, in configuration order.
     pub ports: Vec<PortStats>,
-    /// One entry a worker.
+    /// One entry per worker.
     pub workers: Vec<WorkerStats>,
-    /// One entry for each queue of a mapping.
+    /// One entry per queue of a mapping.
     #[serde(default)]
     pub mappings: Vec<MappingStats>,
-    /// What is joined and split, if that is configured.
+    /// Packet aggregation, if it is configured.
     #[serde(default)]
     pub aggregation: Option<AggregationStats>,
     /// The bridge that forwards by a controller's flows, if there is one.
@@ -30,21 +30,21 @@ pub struct Snapshot {
 pub struct DatapathStats {
     /// Its name.
     pub bridge: String,
-    /// Its ports, with the numbers that flows name them by.
+    /// Its ports, with the numbers that flows use for them.
     pub ports: Vec<DatapathPort>,
-    /// Flows in force.
+    /// Number of flows installed.
     pub flows: usize,
-    /// Frames that a flow was looked up for.
+    /// Frames looked up in the flow table.
     pub lookups: u64,
-    /// Of these, frames that a flow was found for.
+    /// Of these, frames that matched a flow.
     pub matched: u64,
-    /// Of these, frames that were like none that the worker remembered, so that the table was searched.
+    /// Of these, frames unlike any that the worker remembered, for which it searched the table.
     pub searched: u64,
-    /// Packets that were taken for controllers.
+    /// Packets queued for controllers.
     pub packet_ins: u64,
-    /// Packets that were not, because there was no room left.
+    /// Packets not queued for controllers because there was no room.
     pub packet_ins_lost: u64,
-    /// Packets of controllers that were not sent, by reason; only reasons that occurred.
+    /// Packets from controllers that were not sent, by reason; only reasons that occurred.
     pub packet_out_drops: BTreeMap<String, u64>,
 }
 
@@ -60,37 +60,37 @@ pub struct DatapathPort {
 /// Packet aggregation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AggregationStats {
-    /// What tells the service chain of a packet: `vlan` or `vni`.
+    /// Field that identifies a packet's service chain: `vlan` or `vni`.
     pub service_chain_id: String,
-    /// Longest payload of an Ethernet frame that an aggregate is in.
+    /// Maximum payload of an Ethernet frame that holds an aggregate.
     pub mtu: u16,
     /// Number of flows in the aggregation table.
     pub flows: usize,
-    /// Frames in which other switches relayed flows for it.
+    /// Frames in which other switches relayed flows to this one.
     #[serde(default)]
     pub relayed: u64,
-    /// One entry a next hop, in configuration order.
+    /// One entry per next hop, in configuration order.
     pub next_hops: Vec<NextHopStats>,
-    /// One entry for each port that aggregates, in configuration order.
+    /// One entry per port that aggregates, in configuration order.
     pub ports: Vec<AggregationPort>,
 }
 
-/// A next hop, and what was sent to it.
+/// A next hop, and the traffic sent to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NextHopStats {
     /// Its number.
     pub nfi: u16,
-    /// Its IP address; none if aggregates to it are in plain Ethernet frames.
+    /// Its IP address; none if its aggregates are sent in plain Ethernet frames.
     pub ip: Option<String>,
     /// Its MAC address, or its router's.
     pub mac: String,
-    /// The only port that it is behind, if that is known.
+    /// The only port that leads to it, if that is known.
     pub port: Option<String>,
     /// Service chains whose packets go to it.
     pub chains: usize,
     /// Packets sent to it.
     pub packets: u64,
-    /// Frames that they went in.
+    /// Frames that held them.
     pub frames: u64,
     /// Of these, aggregates.
     pub aggregates: u64,
@@ -101,20 +101,20 @@ pub struct NextHopStats {
 pub struct AggregationPort {
     /// Its name.
     pub port: String,
-    /// What came from the network.
+    /// Traffic from the network.
     pub received: AggregationSide,
-    /// What went there.
+    /// Traffic to the network.
     pub sent: AggregationSide,
 }
 
-/// One direction of a port that aggregates. The port's own counters are of packets; these tell what is on the wire.
+/// One direction of a port that aggregates. The port's own counters count packets; these count frames on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AggregationSide {
-    /// Packets, each by itself.
+    /// Packets, joined or not.
     pub packets: u64,
-    /// Frames on the wire, whether they hold several packets or are one.
+    /// Frames on the wire, each with one packet or several.
     pub frames: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: u64,
     /// Of these, aggregates.
     pub aggregates: u64,
@@ -142,25 +142,25 @@ pub struct MappingStats {
     pub to: String,
     /// `bridge` or `pass-through`.
     pub mode: String,
-    /// Frames are received into the guest's own buffers.
+    /// Whether frames are received into the guest's own buffers.
     pub zero_copy: bool,
-    /// Why they are not, if so.
+    /// Reason if they are not.
     pub reason: Option<String>,
-    /// Buffers of the guest that are out at present.
+    /// Buffers of the guest on loan now.
     pub on_loan: u64,
-    /// Longest time that one was out, of those that were timed, in microseconds.
+    /// Longest loan among those timed, in microseconds.
     pub longest_loan_us: u64,
-    /// Frames that were received into a buffer of the guest.
+    /// Frames received into a buffer of the guest.
     pub in_place: u64,
-    /// Of these, frames that were for somebody else, and copied or dropped.
+    /// Of these, frames for another destination, which were copied or dropped.
     pub elsewhere: u64,
-    /// Frames that were received into buffers of the switch, for want of the guest's or because they were steered there.
+    /// Frames received into buffers of the switch, because the guest's ran out or because they were steered there.
     pub copied: u64,
-    /// Frames of the guest that were sent from where they lay.
+    /// Frames of the guest sent without a copy.
     pub sent_in_place: u64,
-    /// Frames that were sent to the physical queue after a copy.
+    /// Frames sent to the physical queue after a copy.
     pub sent_copied: u64,
-    /// From so many bytes on frames are sent from where they lie.
+    /// Length in bytes from which frames are sent without a copy.
     pub copy_break: u32,
 }
 
@@ -171,49 +171,49 @@ pub struct PortStats {
     pub name: String,
     /// Driver from the configuration, e.g. `vhost-user`.
     pub driver: String,
-    /// Frames can pass: a guest is connected and its queues run, or the interface is open.
+    /// Whether frames can pass: a guest is connected and its queues run, or the interface is open.
     pub up: bool,
-    /// One line for people: negotiated ring format and features, or why the port is down.
+    /// One line for display: negotiated ring format and features, or why the port is down.
     pub detail: String,
     /// Where the port's frames go, e.g. `patch b` or `bridge br0`.
     pub forwarding: String,
-    /// One entry a queue pair.
+    /// One entry per queue pair.
     pub queues: Vec<QueueStats>,
-    /// Frames that ended at this port without being sent, by reason; only reasons that occurred.
+    /// Frames dropped at this port, by reason; only reasons that occurred.
     pub drops: BTreeMap<String, u64>,
     /// ARP requests and neighbour solicitations for the switch's addresses that were answered.
     #[serde(default)]
     pub neighbours_answered: u64,
-    /// Bursts from the port's guest that ended before all was taken that was there: its frames were long, or in many pieces,
-    /// and other queues had their turn first. Nothing is dropped by that.
+    /// Bursts from the guest that ended before the ring was empty, to give other queues their turn: frames were long or
+    /// in many pieces. This drops nothing.
     #[serde(default)]
     pub cut_short: u64,
-    /// What its bridge learns from it, if it is in one.
+    /// Address learning of its bridge on this port, if it is in one.
     #[serde(default)]
     pub learning: Option<LearningStats>,
 }
 
-/// What a bridge learns from one of its ports, since it was last changed.
+/// Address learning on one port of a bridge, since the bridge last changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearningStats {
-    /// Addresses that are known to be behind the port; static ones do not count.
+    /// Addresses known behind the port, without static ones.
     pub learned: u32,
-    /// Most that there may be.
+    /// Maximum number of such addresses.
     pub limit: u32,
-    /// Frames whose source was not learned because there were as many.
+    /// Frames whose source was not learned because the port had reached its limit.
     pub over_limit: u64,
-    /// Frames whose source was not learned because the table had no room for it.
+    /// Frames whose source was not learned because the table had no room.
     pub no_room: u64,
-    /// Frames that went to all other ports because nobody knew their destination; those to groups do not count.
+    /// Frames flooded because their destination was unknown; frames to groups do not count.
     pub flooded: u64,
 }
 
-/// One queue pair of a port. Received means: the switch took it from the port.
+/// One queue pair of a port. "Received" means that the switch took a frame from the port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueStats {
     /// Frames the switch took from this queue.
     pub rx_packets: u64,
-    /// Their bytes, Ethernet header included, FCS not.
+    /// Their bytes, with the Ethernet header and without the FCS.
     pub rx_bytes: u64,
     /// Frames the switch put into this queue.
     pub tx_packets: u64,
@@ -245,7 +245,7 @@ pub struct WorkerStats {
     pub idle: String,
     /// Cycles spent in rounds that moved at least one frame.
     pub busy_cycles: u64,
-    /// Cycles spent polling in vain; time asleep does not count.
+    /// Cycles spent polling in vain, without time asleep.
     pub idle_cycles: u64,
     /// Rounds that moved at least one frame.
     pub busy_rounds: u64,
@@ -253,14 +253,14 @@ pub struct WorkerStats {
     pub sleeps: u64,
     /// Frames received by this worker.
     pub packets: u64,
-    /// Cycles per frame of each stage (`receive`, `forward`, `transmit`, `recycle`), sampled.
+    /// Cycles per frame of each stage (`receive`, `forward` with transmission, `recycle`), sampled.
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
     /// Queues it polls, as `port.queue`.
     pub queues: Vec<String>,
-    /// Where it is, e.g. `port "a" queue 0 (transmit)` or `asleep`.
+    /// Its current position, e.g. `port "a" queue 0 (transmit)` or `asleep`.
     #[serde(default)]
     pub place: String,
-    /// How long it has made no round, if it hangs.
+    /// Seconds since its last round, if it hangs.
     #[serde(default)]
     pub hung_seconds: Option<f64>,
 }
@@ -274,7 +274,7 @@ pub struct MacEntry {
     pub mac: String,
     /// VLAN it was learned in; 0 without VLANs.
     pub vlan: u16,
-    /// Port it is behind.
+    /// Port that leads to it.
     pub port: String,
     /// Seconds since it was last seen; none for static entries.
     pub age_seconds: Option<u64>,

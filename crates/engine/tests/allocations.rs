@@ -1,6 +1,6 @@
-//! Nothing on the path of a frame allocates: workers forward by patches, a bridge, flows and tunnels, join and split, and send
-//! through rings, while an allocator counts what they ask it for.
-#![allow(unsafe_code)] // An allocator is.
+//! Tests that nothing on the path of a frame allocates: workers forward by patches, a bridge, flows and tunnels, join
+//! and split, and send through rings, while an allocator counts their calls.
+#![allow(unsafe_code)] // A global allocator needs it.
 
 use engine::Switch;
 use engine::spec::{
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often each thread has allocated or freed, by its id, in the order in which they first did.
+/// Allocations and releases of each thread, by its id, in the order of their first calls.
 static THREADS: [(AtomicUsize, AtomicU64); 64] = [const { (AtomicUsize::new(0), AtomicU64::new(0)) }; 64];
 
 struct Counting;
@@ -41,7 +41,7 @@ impl Counting {
     }
 }
 
-// SAFETY: all is left to the system's allocator; counting does not allocate.
+// SAFETY: everything is left to the system's allocator; counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::count();
@@ -65,7 +65,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Threads of this process that are workers.
+/// Returns the threads of this process that are workers.
 fn workers() -> Vec<usize> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap());
     let is_worker = |path: PathBuf| std::fs::read_to_string(path).is_ok_and(|name| name.starts_with("worker-"));
@@ -73,7 +73,7 @@ fn workers() -> Vec<usize> {
     workers.map(|task| task.file_name().to_str().unwrap().parse().unwrap()).collect()
 }
 
-/// Frame `number` of a stream: of any length, from and to any of some stations, in one of some VLANs.
+/// Returns frame `number` of a stream, with a length, stations and a VLAN out of a few.
 fn frame(number: usize) -> Vec<u8> {
     let len = [60, 61, 64, 200, 700, 1500][number % 6];
     let mut bytes = vec![number as u8; len];
@@ -84,7 +84,7 @@ fn frame(number: usize) -> Vec<u8> {
     bytes
 }
 
-/// A port that replays these frames for ever.
+/// Returns a port that replays these frames forever.
 fn replay(home: &Path, name: &str, frames: &[Vec<u8>]) -> PortSpec {
     let mut file = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 0xffff, 1].map(u32::to_le_bytes).concat();
     for frame in frames {
@@ -119,7 +119,7 @@ fn aggregation(own: u8, other: u8) -> AggregationSpec {
     }
 }
 
-/// One end of a tunnel.
+/// Returns one end of a tunnel.
 fn end(own: u8, other: u8) -> End {
     let addresses = Addresses::V4 { source: [192, 0, 2, own].into(), destination: [192, 0, 2, other].into() };
     let (source, destination) = ([2, 0, 0, 0, 0, own], [2, 0, 0, 0, 0, other]);
@@ -136,7 +136,7 @@ fn poller() -> WorkerSpec {
     WorkerSpec { idle: Idle::Poll, ..WorkerSpec::default() }
 }
 
-/// The switch that joins; it has all else as well.
+/// Returns the switch that joins; all other features are here as well.
 fn near(home: &Path, socket: &Path) -> Spec {
     let frames: Vec<_> = (0..96).map(frame).collect();
     let tunnelled: Vec<_> = (0..32)
@@ -189,7 +189,7 @@ fn near(home: &Path, socket: &Path) -> Spec {
     }
 }
 
-/// The switch that splits, and joins again.
+/// Returns the switch that splits, and joins again.
 fn far(socket: &Path) -> Spec {
     let guest = Driver::VhostUser {
         socket: socket.into(),
@@ -208,7 +208,7 @@ fn far(socket: &Path) -> Spec {
     }
 }
 
-/// A flow for one VLAN that changes frames, and one for all others.
+/// Returns a flow for one VLAN that changes frames, and one for all others.
 fn flows() -> Classifier<Rule> {
     let to = |port| Action::Output { port, max_len: 0xffff };
     let vlan = Match::any().with(Field::VlanVid, 0x100a, u128::MAX);
@@ -221,7 +221,7 @@ fn flows() -> Classifier<Rule> {
     flows
 }
 
-/// Bursts that a port received.
+/// Returns the bursts that a port received.
 fn bursts(snapshot: &Snapshot, name: &str) -> u64 {
     let port = snapshot.ports.iter().find(|port| port.name == name).unwrap();
     port.queues.iter().flat_map(|queue| queue.bursts).sum()
@@ -257,7 +257,7 @@ fn workers_allocate_nothing_once_they_are_warm() {
     assert!(before.iter().all(|&count| count > 0), "they are counted: {before:?}");
     passes(5000);
     assert_eq!(counts(), before, "allocations of the workers");
-    // All that was meant to be done was done.
+    // Everything intended was done.
     let (looked_up, found) = near.harvest_flows(|_, _, _| ());
     assert!(found > 0, "of {looked_up} frames none has a flow");
     let (near, far) = (near.snapshot(), far.snapshot());

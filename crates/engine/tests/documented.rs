@@ -1,4 +1,4 @@
-//! What people are told has to be all there is.
+//! Tests that the documentation is complete.
 
 #[test]
 fn every_drop_reason_is_explained() {

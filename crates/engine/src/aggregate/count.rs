@@ -1,4 +1,4 @@
-//! What is counted when a burst has been sent. The worker counts packets, and here are the frames that they went in.
+//! Counting of a sent burst. The worker counts packets; this module counts the frames that held them.
 
 use super::Traffic;
 use super::counters::HopCounters;
@@ -10,12 +10,12 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use virtqueue::{Burst, MAX_BURST};
 
-/// The groups of a burst that leave, each as one frame.
+/// Groups of a burst that leave now, each as one frame.
 pub(super) struct Leaving<'x> {
     pub(super) plan: &'x Plan<'x>,
     /// A bit for each group that is held instead.
     pub(super) holds: u64,
-    /// What was held before, and leaves with groups that say so.
+    /// Packets held before, which leave with the groups that include them.
     pub(super) held: &'x Held,
     pub(super) lengths: &'x [u16],
 }
@@ -55,7 +55,7 @@ pub(super) struct Count<'x> {
 }
 
 impl Count<'_> {
-    /// Frames: next hop, length, packets. Frames to one next hop come in runs, and a run is counted at once.
+    /// Counts frames, given as next hop, length and packets. Frames to one next hop come in runs, and a run is counted at once.
     #[inline(always)]
     pub(super) fn frames(&self, frames: impl Iterator<Item = (Option<Nfi>, u32, u16)> + Clone) {
         self.traffic.sent.count(frames.clone().map(|(_, len, packets)| (len, packets.into(), packets > 1)));
@@ -80,7 +80,7 @@ impl Count<'_> {
         }
     }
 
-    /// Every packet went as it was. If some were dropped, those at the end are taken to be.
+    /// Counts packets sent unjoined. If some were dropped, assumes that those were the last.
     #[inline(always)]
     pub(super) fn single(&self, lengths: &[u16], next_hops: &[Option<Nfi>], sent: Sent) -> Sent {
         let count = sent.frames as usize;
@@ -96,7 +96,7 @@ impl Count<'_> {
         sent
     }
 
-    /// Each group was a frame: turns frames into packets.
+    /// Counts groups sent as one frame each, and converts the outcome from frames to packets.
     #[inline(always)]
     pub(super) fn joined(&self, leaving: &Leaving<'_>, burst: &Burst<'_, '_>, sent: Sent) -> Sent {
         if sent.frames as usize != burst.len() {
@@ -114,14 +114,14 @@ impl Count<'_> {
         Sent { frames, bytes, ..sent }
     }
 
-    /// Not all were sent. They went in order up to some frame, and of those before it the longest were too long.
+    /// Counts a burst sent in part. Frames went in order up to some frame, and of those before it the longest were too long.
     #[cold]
     fn some(&self, leaving: &Leaving<'_>, burst: &Burst<'_, '_>, sent: Sent) -> Sent {
         let groups = leaving.groups().map(|group| (group.next_hop(), leaving.packets(group), leaving.bytes(group)));
         self.those(groups, burst, sent)
     }
 
-    /// The same for frames of which next hop, packets and bytes of packets are known.
+    /// The same for frames with known next hop, packets and bytes of packets.
     pub(super) fn those(
         &self,
         groups: impl Iterator<Item = (Option<Nfi>, u16, u64)>,

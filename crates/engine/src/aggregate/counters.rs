@@ -1,19 +1,19 @@
-//! What is counted of aggregation: per queue of a port, and there per next hop.
+//! Counters of aggregation: by queue of a port, and within it by next hop.
 
 use crate::counters::Counter;
 use crate::stats::{AggregationSide, PACKETS_BOUNDS, SIZE_BOUNDS};
 use paflow::Nfi;
 use std::sync::{Arc, Mutex};
 
-/// One direction of a queue: what was on the wire, and what was in it.
+/// Counters of one direction of a queue: frames on the wire, and packets in them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Side {
-    /// Packets, each by itself.
+    /// Packets, joined or not.
     pub packets: Counter,
-    /// Frames on the wire, whether they hold several packets or are one.
+    /// Frames on the wire, each with one packet or several.
     pub frames: Counter,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: Counter,
     /// Of these, aggregates.
     pub aggregates: Counter,
@@ -24,7 +24,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// Counts frames: length, packets that each is or holds, and whether it is an aggregate. Frames of one kind come in
+    /// Counts frames, given as length, number of packets, and whether each is an aggregate. Frames of one kind come in
     /// runs, and a run is counted at once.
     #[inline(always)]
     pub(crate) fn count(&self, all: impl Iterator<Item = (u32, usize, bool)>) {
@@ -67,7 +67,7 @@ impl Side {
         self.held[class.min(PACKETS_BOUNDS.len() - 1)].add(run);
     }
 
-    /// Adds the numbers now to `stats`.
+    /// Adds the current values to `stats`.
     pub(crate) fn add_to(&self, stats: &mut AggregationSide) {
         stats.packets += self.packets.get();
         stats.frames += self.frames.get();
@@ -78,31 +78,31 @@ impl Side {
     }
 }
 
-/// What went to one next hop through one queue.
+/// Counters of one next hop at one queue.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct HopCounters {
     /// Packets.
     pub packets: Counter,
-    /// Frames that they went in.
+    /// Frames that held them.
     pub frames: Counter,
     /// Of these, aggregates.
     pub aggregates: Counter,
 }
 
-/// What is counted at one queue of a port that aggregates.
+/// Counters of one queue of a port that aggregates.
 #[derive(Debug, Default)]
 pub struct Traffic {
     /// From the network.
     pub received: Side,
     /// To the network.
     pub sent: Side,
-    /// By next hop. Looked at when the rules change, not on the way of a packet.
+    /// By next hop. Accessed when the rules change, not on the path of a packet.
     hops: Mutex<Vec<(Nfi, Arc<HopCounters>)>>,
 }
 
 impl Traffic {
-    /// The counters of a next hop, which outlive changes of the rules.
+    /// Returns the counters of a next hop, which outlive changes of the rules.
     pub(crate) fn hop(&self, nfi: Nfi) -> Arc<HopCounters> {
         let mut hops = self.hops.lock().unwrap();
         if let Some((_, counters)) = hops.iter().find(|(other, _)| *other == nfi) {

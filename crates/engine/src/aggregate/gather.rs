@@ -1,4 +1,4 @@
-//! The segments of an aggregate: headers and lengths from a small arena, and the packets from where they lie.
+//! Segments of an aggregate: headers and lengths from a small arena, and packets in place.
 
 use crate::octets::Bytes;
 use paflow::Octets;
@@ -7,7 +7,7 @@ use paflow::encode::{Framing, Part, Parts};
 use paflow::plan::{Group, Plan};
 use virtqueue::{Frames, Segment};
 
-/// Writes `bytes` to the front of the arena, which is used up by that.
+/// Copies `bytes` to the front of the arena, and advances it.
 #[inline]
 pub(super) fn put<'q>(arena: &mut &'q mut [u8], bytes: &[u8]) -> Segment<'q> {
     let (now, rest) = std::mem::take(arena).split_at_mut(bytes.len());
@@ -26,20 +26,20 @@ fn put_framing<'q>(arena: &mut &'q mut [u8], bytes: &Framing) -> Option<Segment<
     Some(Segment::from(&now[used]))
 }
 
-/// The segments of an aggregate.
+/// Iterator over the segments of an aggregate.
 pub(super) struct Gather<'x, 'q> {
     headers: Option<Segment<'q>>,
-    /// Packets that were held, with their framing.
+    /// Held packets, with their framing.
     held: Option<Segment<'q>>,
     parts: Parts<'x>,
     frames: &'x Frames<'q>,
     arena: &'x mut &'q mut [u8],
-    /// A packet of several segments: index of its frame, and how many segments have gone.
+    /// A packet of several segments: index of its frame, and number of segments already returned.
     packet: Option<(usize, usize)>,
 }
 
 impl<'x, 'q> Gather<'x, 'q> {
-    /// What was held comes first, then the packets of a group.
+    /// Orders the segments: headers, held packets, packets of the group.
     #[inline(always)]
     pub(super) fn new(
         headers: Segment<'q>,
@@ -84,7 +84,7 @@ impl<'q> Iterator for Gather<'_, 'q> {
     }
 }
 
-/// The sum of an aggregate behind its headers: what was held, and the packets of a group.
+/// Returns the sum of an aggregate behind its headers: held packets, then the packets of a group.
 pub(super) fn sum_of(held: &[u8], plan: &Plan<'_>, group: &Group, frames: &Frames<'_>) -> Sum {
     let mut sum = Sum::new();
     sum.add(held);

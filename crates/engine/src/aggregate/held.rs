@@ -1,6 +1,5 @@
-//! Packets that are held until the end of a round, because others may come to the same next hop in it. They were copied:
-//! what they came in goes back before the round ends. They lie here as they will in a frame, each with its length and
-//! padding.
+//! Packets held until the end of a round, because others may follow to the same next hop. They are copied, as the buffers that
+//! they came in are recycled before the round ends, and stored as in an aggregate, each with its length and padding.
 
 use paflow::Nfi;
 use paflow::header::{LENGTH_LEN, entry_size};
@@ -8,35 +7,34 @@ use paflow::plan::Group;
 use std::array::from_fn;
 use virtqueue::{Frame, Frames};
 
-/// Next hops for which something is held at a time.
+/// Maximum number of next hops with held packets.
 const SLABS: usize = 16;
 
-/// Bytes that are held for one: enough for the rule of [`Held::takes`] with frames of 9000 bytes.
+/// Bytes held per next hop: enough for the rule of [`Held::takes`] with frames of 9000 bytes.
 const SLAB: usize = 4608;
 
-/// What is held.
+/// Packets held at one queue.
 pub(super) struct Held {
-    /// Whom each slab is for, if it is in use. Apart from the slabs, so that looking for one takes one line of the cache and
-    /// not one of each slab.
+    /// Next hop of each slab in use. Separate from the slabs, so that a search reads one cache line and not one per slab.
     next_hops: [Option<Nfi>; SLABS],
-    /// How many are in use.
+    /// Number of slabs in use.
     used: usize,
     slabs: Box<[Slab; SLABS]>,
 }
 
-/// Where it is held for one next hop.
+/// Packets held for one next hop.
 pub(super) struct Slab {
-    /// Packets.
+    /// Number of packets.
     pub(super) count: u16,
-    /// Their own bytes.
+    /// Bytes of the packets.
     pub(super) bytes: u32,
-    /// Bytes that they take here.
+    /// Bytes used in `entries`.
     size: u32,
     entries: [u8; SLAB],
 }
 
 impl Held {
-    /// Nothing.
+    /// Returns an empty store.
     pub(super) fn new() -> Held {
         let slab = |_| Slab { count: 0, bytes: 0, size: 0, entries: [0; SLAB] };
         Held { next_hops: [None; SLABS], used: 0, slabs: Box::new(from_fn(slab)) }
@@ -47,37 +45,36 @@ impl Held {
         self.used == 0
     }
 
-    /// What is held, and for whom.
+    /// Iterates over next hops and their slabs.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Nfi, &Slab)> {
         self.next_hops.iter().zip(&self.slabs[..]).filter_map(|(next_hop, slab)| Some(((*next_hop)?, slab)))
     }
 
-    /// What is held for this next hop.
+    /// Returns the slab of this next hop, if it has one.
     #[inline(always)]
     pub(super) fn of(&self, next_hop: Nfi) -> Option<&Slab> {
         if self.is_empty() { None } else { self.place(Some(next_hop)).map(|index| &self.slabs[index]) }
     }
 
-    /// The first slab that is for this next hop, or that is free.
+    /// Returns the index of this next hop's slab, or of the first free one for `None`.
     #[inline(always)]
     fn place(&self, next_hop: Option<Nfi>) -> Option<usize> {
         self.next_hops.iter().position(|&other| other == next_hop)
     }
 
-    /// Next hops for which nothing is held, and something could be.
+    /// Returns the number of free slabs.
     pub(super) fn free(&self) -> usize {
         SLABS - self.used
     }
 
-    /// Whether a group is worth holding. What fills more than half of a frame is not: copied twice, it would save less
-    /// than half a frame.
+    /// Reports whether a group is worth holding. A group that fills more than half a frame is not: a second copy would
+    /// save less than half a frame.
     #[inline(always)]
     pub(super) fn takes(group: &Group) -> bool {
         group.size() * 2 <= group.room() && group.size() <= SLAB as u32
     }
 
-    /// Where to hold what goes to this next hop: behind what is held for it, or in a free slab, of which there has to be
-    /// one.
+    /// Returns the slab of this next hop, or a free one, of which there has to be one.
     pub(super) fn slab(&mut self, next_hop: Nfi) -> &mut Slab {
         let known = self.place(Some(next_hop));
         let index = known.unwrap_or_else(|| self.place(None).expect("free slabs were counted"));
@@ -86,12 +83,12 @@ impl Held {
         &mut self.slabs[index]
     }
 
-    /// What was held for this next hop has gone: how many packets.
+    /// Empties the slab of this next hop, which was sent. Returns its number of packets.
     pub(super) fn release(&mut self, next_hop: Nfi) -> i32 {
         self.place(Some(next_hop)).map_or(0, |index| self.empty(index))
     }
 
-    /// All of it has gone: how many packets.
+    /// Empties all slabs. Returns their number of packets.
     pub(super) fn clear(&mut self) -> i32 {
         let mut packets = 0;
         for index in 0..SLABS {
@@ -113,7 +110,7 @@ impl Held {
 }
 
 impl Slab {
-    /// Adds a packet: it has room, as its group was one that [`Held::takes`].
+    /// Adds a packet, which fits because [`Held::takes`] accepted its group.
     pub(super) fn push(&mut self, frames: &Frames<'_>, frame: &Frame<'_>) {
         let len = frame.len() as u16;
         let entry = &mut self.entries[self.size as usize..][..entry_size(len) as usize];
@@ -126,12 +123,12 @@ impl Slab {
         self.size += entry_size(len);
     }
 
-    /// The packets as they lie in an aggregate.
+    /// Returns the packets in the format of an aggregate.
     pub(super) fn entries(&self) -> &[u8] {
         &self.entries[..self.size as usize]
     }
 
-    /// The packet, if it is the only one.
+    /// Returns the packet if there is only one.
     pub(super) fn single(&self) -> Option<&[u8]> {
         (self.count == 1).then(|| &self.entries[LENGTH_LEN..][..self.bytes as usize])
     }

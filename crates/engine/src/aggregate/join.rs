@@ -1,10 +1,10 @@
 //! Joining: packets of a burst to one next hop leave as one frame.
 //!
-//! The frame consists of many segments: headers and lengths from a small arena here, and the packets from where they
-//! lie. What gathers them into the output's buffer is the one copy.
+//! The frame has many segments: headers and lengths from a small arena here, and the packets in place. The output
+//! gathers them into its buffer, which is the one copy.
 //!
-//! If more bursts may come in the round, what does not fill half of a frame is held until then, or until the end of the
-//! round: copied, as what it lies in goes back before. Nothing waits any longer.
+//! If more bursts may follow in the round, packets that fill at most half a frame are held until then, or until the end
+//! of the round. They are copied, as the buffers that they lie in are recycled before. No packet waits longer.
 
 use super::count::{Count, Leaving};
 use super::counters::HopCounters;
@@ -24,14 +24,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use virtqueue::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 
-/// Bytes for headers and lengths: at most as many headers as frames, and a word for each packet and for the
-/// end of each group.
+/// Bytes for headers and lengths: at most as many headers as frames, and a word for each packet and for the end of each group.
 const ARENA: usize = MAX_BURST * MAX_HEADERS + MAX_BURST * 4 + MAX_BURST * 4;
 
-/// Segments that joining adds at most: to each frame headers, what was held and the last padding, and lengths.
+/// Maximum number of segments that joining adds: headers, held packets and the last padding of each frame, and lengths.
 const ADDED: usize = 3 * MAX_BURST + 2 * MAX_BURST;
 
-/// Sends to a port that aggregates.
+/// Transmit half of a port that aggregates.
 pub(crate) struct Join {
     inner: Box<dyn Transmit>,
     member: Member,
@@ -40,23 +39,22 @@ pub(crate) struct Join {
     state: RefCell<State>,
 }
 
-/// What is kept from burst to burst.
+/// State kept from burst to burst.
 struct State {
     rules: Reader<Rules>,
-    /// As many as the rules have next hops: bytes that an aggregate has for packets, none if the next hop is not behind
-    /// this port, and the counters.
+    /// For each next hop of the rules: bytes for packets in an aggregate, zero if it is not behind this port, and counters.
     hops: Vec<(u32, Arc<HopCounters>)>,
-    /// The most bytes that any of them has.
+    /// Maximum of these byte counts.
     most: u32,
     planner: Box<Planner>,
     storage: Box<BurstStorage>,
     arena: Box<[u8; ARENA]>,
-    /// Under the rules that are in force here.
+    /// Packets held under these rules.
     held: Held,
 }
 
 impl Join {
-    /// Puts itself around `inner`, which is the port's queue of this number.
+    /// Wraps `inner`, which is the port's queue `queue`.
     pub(crate) fn new(inner: Box<dyn Transmit>, member: Member, queue: usize, drops: Arc<Drops>) -> Join {
         let state = State {
             rules: Reader::new(member.rules.clone()),
@@ -70,7 +68,7 @@ impl Join {
         Join { inner, member, queue, drops, state: RefCell::new(state) }
     }
 
-    /// Takes new rules: sends what was held under the old ones, and finds out what has to be known of each next hop.
+    /// Adopts new rules: sends what was held under the old ones, and looks up the room and counters of each next hop.
     #[cold]
     fn take_rules(&self, state: &mut State) -> Sent {
         let sent = self.flush_held(state);
@@ -100,8 +98,8 @@ impl Join {
         self.transmit_planned(frames, (lengths, next_hops), more, state)
     }
 
-    /// Sends what can't be joined. Next hops are only counted, and finding them out is cheaper when the bytes were copied
-    /// just now.
+    /// Sends a burst that cannot be joined. Next hops only matter for counters, and are cheaper to look up when the
+    /// bytes have just been copied.
     #[inline(always)]
     fn transmit_single(&self, frames: Frames<'_>, lengths: &[u16], state: &State) -> Sent {
         let sent = self.inner.transmit(frames);
@@ -112,7 +110,7 @@ impl Join {
         count.single(lengths, &next_hops[..frames.len()], sent)
     }
 
-    /// Sends what is of a known chain, and drops the rest.
+    /// Sends packets of known chains, and drops the rest.
     #[cold]
     fn transmit_known(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], more: bool, state: &mut State) -> Sent {
         let all = frames.as_slice();
@@ -129,7 +127,7 @@ impl Join {
         Sent { counted: sent.counted + unknown, ..sent }
     }
 
-    /// Sends a burst of which the lengths and next hops are known.
+    /// Sends a burst with known lengths and next hops.
     #[inline(always)]
     fn transmit_planned(
         &self,
@@ -183,14 +181,14 @@ impl Join {
         if holds == 0 && held.is_empty() { sent } else { hold(held, &plan, holds, &frames, sent) }
     }
 
-    /// The same, after nothing is held any more.
+    /// The same, after sending all held packets.
     #[cold]
     fn transmit_after(&self, frames: Frames<'_>, of: (&[u16], &[Option<Nfi>]), more: bool, state: &mut State) -> Sent {
         let before = self.flush_held(state);
         before.and(self.transmit_planned(frames, of, more, state))
     }
 
-    /// Sends what is held.
+    /// Sends all held packets.
     fn flush_held(&self, state: &mut State) -> Sent {
         let State { rules, hops, storage, arena, held, .. } = state;
         if held.is_empty() {
@@ -249,7 +247,7 @@ impl AroundTransmit for Join {
 }
 
 impl Drop for Join {
-    /// The queue went down in the middle of another worker's round.
+    /// Counts held packets as dropped: the queue went down in the middle of another worker's round.
     fn drop(&mut self) {
         let held = self.state.get_mut().held.clear();
         if held > 0 {
@@ -258,7 +256,7 @@ impl Drop for Join {
     }
 }
 
-/// The groups that are held, a bit for each.
+/// Returns the groups to hold, a bit for each.
 fn groups_to_hold(plan: &Plan<'_>, held: &Held) -> u64 {
     let (mut free, mut holds) = (held.free(), 0);
     for (index, group) in plan.groups().iter().enumerate() {
@@ -271,7 +269,7 @@ fn groups_to_hold(plan: &Plan<'_>, held: &Held) -> u64 {
     holds
 }
 
-/// Lets go of what was held and has been sent, and holds these groups.
+/// Releases held packets that were sent, and holds the groups in `holds`.
 fn hold(held: &mut Held, plan: &Plan<'_>, holds: u64, frames: &Frames<'_>, sent: Sent) -> Sent {
     let mut change = 0;
     let is_held = |index: usize| holds >> index & 1 == 1;
@@ -299,11 +297,11 @@ fn look_up(rules: &Rules, frames: &Frames<'_>, next_hops: &mut [Option<Nfi>; MAX
     rules.table.next_hops(frames.as_slice().iter().map(|frame| Bytes::new(frames, frame)), next_hops);
 }
 
-/// No two of these packets fit into `most` bytes, and if there may be `more`, none fits into half of them: there is nothing
-/// to plan.
+/// Reports whether there is nothing to plan: no two of these packets fit into `most` bytes, and if there may be `more`,
+/// none fits into half of them.
 #[inline(always)]
 fn are_too_long(lengths: &[u16], most: u32, more: bool) -> bool {
-    // Comparing all at once is quick, and often enough.
+    // This is quick, and often enough.
     if 2 * entry_size(lengths.iter().fold(u16::MAX, |shortest, &len| shortest.min(len))) > most {
         return true;
     }
@@ -316,7 +314,7 @@ fn are_too_long(lengths: &[u16], most: u32, more: bool) -> bool {
     entry_size(shortest) + entry_size(second) > most
 }
 
-/// Frames of so many segments that they could not all be joined. Nobody cuts frames like that but to cause trouble.
+/// Reports whether the frames have too many segments to be all joined. Only a malicious guest cuts frames like that.
 #[inline(always)]
 fn has_many_segments(frames: &Frames<'_>) -> bool {
     let cut = frames.as_slice().iter().filter(|frame| !frame.is_contiguous());

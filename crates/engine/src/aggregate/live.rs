@@ -1,12 +1,12 @@
-//! Values that a control thread changes and workers read: a worker looks at one number a burst, and takes the new value
+//! Values that a control thread changes and workers read: a worker checks one number per burst, and takes the new value
 //! when it has changed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The value in force.
+/// A value in force.
 pub(crate) struct Live<T> {
-    /// How often it was changed. Written under the lock.
+    /// Number of changes, written under the lock.
     version: AtomicU64,
     value: Mutex<Arc<T>>,
 }
@@ -16,7 +16,7 @@ impl<T> Live<T> {
         Live { version: AtomicU64::new(1), value: Mutex::new(Arc::new(value)) }
     }
 
-    /// Puts a value in force.
+    /// Replaces the value.
     pub(crate) fn set(&self, value: T) {
         // Workers wait for this lock: nothing is allocated or freed under it.
         let mut value = Arc::new(value);
@@ -26,7 +26,7 @@ impl<T> Live<T> {
         drop(now);
     }
 
-    /// The value in force.
+    /// Returns the value in force.
     pub(crate) fn get(&self) -> Arc<T> {
         self.value.lock().unwrap().clone()
     }
@@ -42,17 +42,17 @@ pub(crate) struct Reader<T> {
 impl<T> Reader<T> {
     pub(crate) fn new(live: Arc<Live<T>>) -> Reader<T> {
         let value = live.get();
-        // Zero is the version of nothing: the first look is a change.
+        // No value has version zero, so the first look finds a change.
         Reader { live, seen: 0, value }
     }
 
-    /// Whether the value has changed since [`Reader::has_changed`] was asked last, which alone takes the new one.
+    /// Reports whether the value has changed since the last [`Reader::has_changed`], without taking the new one.
     #[inline(always)]
     pub(crate) fn is_outdated(&self) -> bool {
         self.live.version.load(Ordering::Acquire) != self.seen
     }
 
-    /// Whether the value has changed since this was asked last. If so, [`Reader::value`] is the new one.
+    /// Takes the new value if it has changed since the last call. Reports whether it has.
     #[inline(always)]
     pub(crate) fn has_changed(&mut self) -> bool {
         let version = self.live.version.load(Ordering::Acquire);
@@ -62,12 +62,12 @@ impl<T> Reader<T> {
     #[cold]
     fn take(&mut self, version: u64) -> bool {
         self.value = self.live.get();
-        // It may be newer than this version; then the next look takes it once more.
+        // The value may be newer than this version; then the next look takes it again.
         self.seen = version;
         true
     }
 
-    /// The value as of the last look.
+    /// Returns the value as of the last look.
     #[inline(always)]
     pub(crate) fn value(&self) -> &Arc<T> {
         &self.value

@@ -1,9 +1,9 @@
-//! Packet aggregation: packets that leave for one next hop travel as one frame, and frames that hold several are split
-//! when they arrive. The wire format is paflow's, in `docs/aggregation-format.md`; here is what joins it with bursts.
+//! Packet aggregation: packets to one next hop leave as one frame, and frames that hold several packets are split on
+//! arrival. paflow defines the wire format (`docs/aggregation-format.md`); this module applies it to bursts.
 //!
 //! - [`Join`] wraps the transmit half of a port that aggregates;
-//! - [`Split`] is what a worker does with a burst of such a port between receiving and look-up;
-//! - [`Rules`] are what both go by, and [`Live`] is how they are changed while workers run.
+//! - [`Split`] splits a burst of such a port between receive and look-up;
+//! - [`Rules`] control both, and [`Live`] changes them while workers run.
 
 mod count;
 mod counters;
@@ -28,22 +28,22 @@ use crate::stats::AggregationFlow;
 use paflow::Rules;
 use std::sync::Arc;
 
-/// The rules of `spec`, with flows laid over those that it has; none at all if there is no `spec`.
+/// Returns the rules of `spec`, with the flows `laid` over its own; empty rules if there is no `spec`.
 pub(crate) fn rules(spec: Option<&AggregationSpec>, laid: &[AggregationFlow]) -> Rules {
     spec.map_or_else(Rules::none, |spec| Rules::new(spec, laid.iter().map(|flow| (flow.sc, flow.nfi))))
 }
 
-/// What one port that aggregates has to know.
+/// State of one port that aggregates.
 #[derive(Clone)]
 pub(crate) struct Member {
     /// The port's name.
     pub(crate) port: Arc<str>,
-    /// What is in force.
+    /// Rules in force.
     pub(crate) rules: Arc<Live<Rules>>,
-    /// What is counted, by queue.
+    /// Counters, by queue.
     pub(crate) traffic: Arc<[Traffic]>,
-    /// What takes flows that other switches relay.
+    /// Queues for flows relayed by other switches.
     pub(crate) relay: Arc<Relay>,
-    /// What answers who asks for the switch's addresses.
+    /// Answers to requests for the switch's addresses.
     pub(crate) neighbours: Arc<Neighbours>,
 }

@@ -1,5 +1,5 @@
-//! Flows for the aggregation table that another switch relays: frames of their own EtherType, to this switch's address,
-//! from the network. The control side reads what is in them (`openflow::aggregation`).
+//! Flows for the aggregation table that another switch relays: frames with a separate EtherType, to this switch's
+//! address, from the network. A control thread decodes them (`openflow::aggregation`).
 
 use crate::octets::Bytes;
 use crate::punt::{Bell, Punt, Ring};
@@ -11,12 +11,12 @@ use virtqueue::{Frame, Frames};
 /// Words of each queue's ring: 64 kibibytes.
 const RING: usize = 1 << 13;
 
-/// Longest frame that is taken: flows are short.
+/// Maximum number of bytes taken from a frame: flows are short.
 const LONGEST: usize = 2048;
 
-/// What takes relayed flows at one port.
+/// Queues for relayed flows at one port.
 pub(crate) struct Relay {
-    /// By queue, of those that have ever been up.
+    /// By queue, for queues that have ever been up.
     rings: Box<[OnceLock<Ring>]>,
     bell: Arc<Bell>,
 }
@@ -26,18 +26,18 @@ impl Relay {
         Relay { rings: (0..queues).map(|_| OnceLock::new()).collect(), bell }
     }
 
-    /// Makes the ring of a queue, if it is not there.
+    /// Creates the ring of a queue if it does not exist.
     pub(crate) fn prepare(&self, queue: usize) {
         self.rings[queue].get_or_init(|| Ring::new(RING));
     }
 
-    /// Whether a frame is for `own`, and says that it relays flows.
+    /// Reports whether a frame is addressed to `own` and relays flows.
     #[inline(always)]
     pub(super) fn is_meant(own: [u8; 6], bytes: &Bytes<'_, '_>) -> bool {
         bytes.read::<14>(0).is_some_and(|head| head[12..] == RELAY_ETHERTYPE.to_be_bytes() && head[..6] == own)
     }
 
-    /// Takes a frame that `queue` received; false if there is no room.
+    /// Puts a frame that `queue` received into its ring. Returns false if there is no room.
     #[cold]
     pub(super) fn take(&self, queue: usize, frames: &Frames<'_>, frame: &Frame<'_>) -> bool {
         let mut bytes = [0; LONGEST];
@@ -48,7 +48,7 @@ impl Relay {
         taken
     }
 
-    /// Hands frames to `read`. One thread at a time, after the bell was answered.
+    /// Passes the frames to `read`. Only one thread may call this at a time, after answering the bell.
     pub(crate) fn drain(&self, mut read: impl FnMut(&[u8])) {
         let mut bytes = Vec::new();
         for ring in self.rings.iter().filter_map(OnceLock::get) {
@@ -61,7 +61,7 @@ impl Relay {
         }
     }
 
-    /// Frames that were taken.
+    /// Returns the number of frames taken.
     pub(crate) fn taken(&self) -> u64 {
         self.rings.iter().filter_map(OnceLock::get).map(|ring| ring.pushed.get()).sum()
     }

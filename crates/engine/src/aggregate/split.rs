@@ -1,4 +1,4 @@
-//! Splitting: aggregates of a burst become the packets in them, which are borrowed from where they lie.
+//! Splitting: aggregates of a burst become packets, which borrow from the aggregates.
 
 use super::{Member, Reader, Relay};
 use crate::drops::{Drops, Reason};
@@ -9,11 +9,11 @@ use paflow::receive::Found;
 use std::cell::{Cell, RefCell};
 use virtqueue::{Burst, BurstStorage, Frame, Frames, MAX_BURST};
 
-/// Bursts of packets that are taken at once. More than one, as whoever gets them is woken once; and so few that a guest's
-/// usual ring of 256 buffers has room for them.
+/// Bursts of packets taken at once. More than one, as one wake-up of the receiver serves all; and few enough to fit a
+/// guest's usual ring of 256 buffers.
 const TURN: usize = 4;
 
-/// What a worker keeps for splitting, for all its ports.
+/// A worker's scratch space for splitting, shared by its ports.
 pub(crate) struct SplitScratch {
     storage: Box<BurstStorage>,
     pieces: Box<[Piece; MOST]>,
@@ -25,31 +25,31 @@ impl Default for SplitScratch {
     }
 }
 
-/// Splits what a queue of a port that aggregates receives.
+/// Splitting of frames that a queue of a port that aggregates receives.
 pub(crate) struct Split {
     member: Member,
     queue: usize,
     rules: RefCell<Reader<Rules>>,
-    /// Frames to take at once.
+    /// Maximum number of frames in the next receive burst.
     at_once: Cell<usize>,
-    /// Rounds that others have their turn in before it has one.
+    /// Rounds to skip in favour of other queues.
     sits_out: Cell<usize>,
 }
 
-/// What a frame is.
+/// Kind of a received frame.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// A packet like any other.
+    /// An ordinary packet.
     Packet,
     /// An aggregate, with its span.
     Aggregate(Found),
-    /// Flows that another switch relays.
+    /// Flows relayed by another switch.
     Relayed,
-    /// Somebody may ask for an address of the switch.
+    /// A possible request for an address of the switch.
     Question,
-    /// That was so.
+    /// A request that was answered.
     Answered,
-    /// It claims to be an aggregate, and is wrong.
+    /// A frame to drop: an invalid aggregate, or a request too many.
     Wrong(Reason),
 }
 
@@ -59,10 +59,10 @@ impl Split {
         Split { member, queue, rules, at_once: Cell::new(MAX_BURST), sits_out: Cell::new(0) }
     }
 
-    /// How many frames to take in this round, so that they hold about [`TURN`] bursts of packets, going by those before; none
-    /// if it is the others' turn. All packets of a burst go on before another queue has its turn: with a burst of full
-    /// aggregates, the queue that packets come back by would get along once every few hundred packets, and a network
-    /// function lose all but a few of what it got.
+    /// Returns how many frames to take in this round, so that they hold about [`TURN`] bursts of packets, judging by
+    /// previous ones; `None` if it is the others' turn. All packets of a burst are forwarded before another queue has
+    /// its turn: with a burst of full aggregates, the queue that packets return by would be served once every few
+    /// hundred packets, and a network function would lose most of what it got.
     #[inline(always)]
     pub(crate) fn turn(&self) -> Option<usize> {
         let left = self.sits_out.get();
@@ -73,7 +73,7 @@ impl Split {
         Some(self.at_once.get())
     }
 
-    /// Hands the packets of `burst` to `forward`, a burst at a time and in order. Aggregates that are wrong are dropped.
+    /// Passes the packets of `burst` to `forward`, one burst at a time and in order. Drops invalid aggregates.
     #[inline(never)]
     pub(crate) fn split(
         &self,
@@ -87,9 +87,9 @@ impl Split {
         let rules = &**reader.value();
         let counters = &self.member.traffic[self.queue].received;
         let frames = burst.frames();
-        // Most bursts have none, or begin with one.
+        // Most bursts have no aggregate, or begin with one.
         if frames.as_slice().iter().all(|frame| matches!(look(rules, &frames, frame), Kind::Packet)) {
-            // As it is, so that frames can still be sent from where they lie.
+            // Unchanged, so that frames can still be sent without a copy.
             forward(burst);
             counters.count(frames.as_slice().iter().map(|frame| (frame.len(), 1, false)));
             return self.at_once.set(MAX_BURST);
@@ -141,11 +141,11 @@ impl Split {
         }
         let frames = frames.len();
         self.at_once.set((TURN * MAX_BURST * frames).div_ceil(packets.max(frames)).min(MAX_BURST));
-        // The others have had none of the bursts that this one was longer.
+        // The other queues get one turn for each burst beyond the first.
         self.sits_out.set(packets.div_ceil(MAX_BURST).saturating_sub(1));
     }
 
-    /// Answers a question, or finds that it is for others: then it is a packet like any other.
+    /// Answers a request, or classifies it as an ordinary packet if it is not for the switch.
     #[cold]
     fn answer(&self, rules: &Rules, frame: &Bytes<'_, '_>) -> Kind {
         match self.member.neighbours.answer(&rules.station, self.queue, frame) {
@@ -156,7 +156,7 @@ impl Split {
     }
 }
 
-/// Looks whether a frame is an aggregate for this switch, or for this switch at all.
+/// Classifies a frame: an aggregate or another frame for this switch, or an ordinary packet.
 #[inline(always)]
 fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
     let bytes = Bytes::new(frames, frame);
@@ -169,7 +169,7 @@ fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
     }
 }
 
-/// Adds `len` bytes of a frame from `at` on as a frame of its own.
+/// Adds `len` bytes of `frame`, from `at` on, as a separate frame.
 #[inline(always)]
 fn add<'q>(out: &mut Burst<'_, 'q>, frames: &Frames<'q>, frame: &Frame<'q>, at: u32, len: u32, drops: &Drops) {
     let (_, rest) = frame.first().split_at(at);
@@ -186,7 +186,7 @@ fn add<'q>(out: &mut Burst<'_, 'q>, frames: &Frames<'q>, frame: &Frame<'q>, at: 
         (!part.is_empty()).then_some(part)
     });
     if !out.push_segments(parts) {
-        // All packets together are in no more pieces than the frames were that they came in.
+        // The packets have no more segments in total than the frames that held them.
         debug_assert!(false, "the burst has room for all segments");
         drops.add(Reason::TooLong, 1);
     }

@@ -1,4 +1,4 @@
-//! A learning bridge: every frame teaches where its source is and goes where its destination was seen, or everywhere.
+//! A learning bridge: learns the source of every frame, and sends it to the port of its destination, or to all ports.
 
 use super::Output;
 use super::flows::{FlowPlan, Numbered};
@@ -10,22 +10,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use virtqueue::{BurstStorage, Ethernet, Frame, Frames, MAX_BURST, Segment};
 
-/// A bridge as all its workers share it.
+/// A bridge, as shared by all its workers.
 pub struct Bridge {
-    /// Its addresses.
+    /// Its MAC table.
     pub table: MacTable,
     members: Vec<Membership>,
-    /// No port looks at tags.
+    /// Whether all ports ignore tags.
     flat: bool,
-    /// By port: frames from there whose destination was not known.
+    /// By port: frames received with an unknown destination.
     flooded: Box<[AtomicU64]>,
-    /// What it forwards by, if controllers say where frames go.
+    /// Port numbers for flows, if controllers decide where frames go.
     pub(crate) flows: Option<Numbered>,
 }
 
 impl Bridge {
-    /// A bridge of ports with these VLANs. It learns at most `limit` addresses behind each of them, and never the static
-    /// ones.
+    /// Returns a bridge of ports with these VLANs. It learns at most `limit` addresses behind each port, and never the
+    /// static ones.
     pub fn new(
         vlans: &[Vlan],
         limit: u32,
@@ -41,7 +41,7 @@ impl Bridge {
         })
     }
 
-    /// Takes over what another bridge knows of ports that have a `place` here. While nobody forwards.
+    /// Adopts what `other` learned and counted for ports that have a `place` here. No worker may forward meanwhile.
     pub(crate) fn remember(&self, other: &Bridge, now: u32, place: impl Fn(u16) -> Option<u16>) {
         for (port, flooded) in (0..).zip(&other.flooded) {
             if let Some(place) = place(port) {
@@ -51,42 +51,41 @@ impl Bridge {
         self.table.remember(&other.table, now, place);
     }
 
-    /// What was learned behind a port, and how many frames from there went to all others because nobody knew their
-    /// destination.
+    /// Returns what was learned behind a port, and how many of its frames were flooded because their destination was unknown.
     pub fn learning(&self, port: u16) -> (Learning, u64) {
         (self.table.learning(port), self.flooded[usize::from(port)].load(Ordering::Relaxed))
     }
 }
 
-/// A bridge as one worker forwards through it.
+/// A bridge, as one worker forwards through it.
 pub(crate) struct BridgePlan {
     pub(crate) bridge: Arc<Bridge>,
-    /// For each of its ports, the worker's output.
+    /// The worker's output for each of its ports.
     pub(crate) outputs: Vec<usize>,
-    /// What the worker goes by, if controllers say where frames go.
+    /// The worker's flows, if controllers decide where frames go.
     pub(crate) flows: Option<FlowPlan>,
 }
 
-/// Where one frame goes.
+/// Destination of one frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// To this port of the bridge.
     Port(u16),
-    /// To all ports but the one that it came from: it is for a group.
+    /// To all ports but its source, as it is for a group.
     Group,
-    /// To all ports but the one that it came from: nobody knows where its destination is.
+    /// To all ports but its source, as its destination is unknown.
     Unknown,
     /// Nowhere.
     Drop(Reason),
 }
 
-/// What a worker keeps from burst to burst, for all its bridges.
+/// A worker's scratch space, shared by its bridges.
 #[derive(Default)]
 pub(crate) struct Scratch {
     edited: Box<BurstStorage>,
 }
 
-/// A burst on its way through a bridge.
+/// A burst that passes through a bridge.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival<'a, 'b> {
     pub(crate) frames: Frames<'b>,
@@ -109,7 +108,7 @@ impl BridgePlan {
         }
     }
 
-    /// Forwards a burst by what is known of addresses.
+    /// Forwards a burst by learned addresses.
     #[inline(always)]
     pub(crate) fn learn_and_forward(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         if self.bridge.flat {
@@ -119,7 +118,7 @@ impl BridgePlan {
         }
     }
 
-    /// Without VLANs. Frames of one burst mostly go the same way, which costs one comparison each.
+    /// Forwards a burst without VLANs. Its frames mostly go the same way, which costs one comparison each.
     #[inline(always)]
     fn forward_flat(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         let frames = arrival.frames;
@@ -144,7 +143,8 @@ impl BridgePlan {
         }
     }
 
-    /// Without VLANs, and frames go different ways: `all` up to frame `at`, and that one `another`.
+    /// Forwards a burst without VLANs that goes different ways: frames up to `at` go by the first verdict, and `at` by
+    /// the second.
     #[cold]
     fn forward_mixed(&self, arrival: Arrival<'_, '_>, at: usize, [all, another]: [Verdict; 2], scratch: &mut Scratch) {
         let frames = arrival.frames;
@@ -194,7 +194,7 @@ impl BridgePlan {
         }
     }
 
-    /// Forwards frames of no port: in the VLAN of their tags, if that is of interest, and nothing is learned.
+    /// Forwards frames of no port, in the VLAN of their tags unless the bridge ignores tags. Learns nothing.
     #[cold]
     pub(crate) fn forward_from_nowhere(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         let frames = arrival.frames;
@@ -218,7 +218,7 @@ impl BridgePlan {
         &arrival.outputs[self.outputs[port]]
     }
 
-    /// Sends frames that go different ways, port by port, each port's in their order.
+    /// Sends frames that go different ways, port by port, in order at each port.
     #[cold]
     fn send(
         &self,
@@ -228,7 +228,7 @@ impl BridgePlan {
         scratch: &mut Scratch,
     ) {
         let frames = arrival.frames;
-        // Frames that go to all ports and have found none yet, a bit each.
+        // Frames to all ports that have reached none yet, a bit each.
         let mut nowhere = 0u32;
         let mut unknown = 0;
         for (i, verdict) in verdicts[..frames.len()].iter().enumerate() {
@@ -239,7 +239,7 @@ impl BridgePlan {
             }
             unknown += u64::from(*verdict == Verdict::Unknown);
         }
-        // What controllers send comes from no port.
+        // Packets from controllers come from no port.
         if let Some(flooded) = self.bridge.flooded.get(arrival.from).filter(|_| unknown > 0) {
             flooded.fetch_add(unknown, Ordering::Relaxed);
         }
@@ -261,7 +261,7 @@ impl BridgePlan {
                     Edit::Pop => burst.push_segments(untagged(&frames, frame)),
                 };
                 if !added {
-                    // More segments than a burst holds: only by editing frames that were cut into very many.
+                    // More segments than a burst holds: only when frames in very many segments are edited.
                     arrival.drops.add(Reason::TooLong, 1);
                 }
             }
@@ -275,13 +275,13 @@ impl BridgePlan {
     }
 }
 
-/// `frame` with a tag in place of its first `without` bytes behind the addresses.
+/// Returns `frame` with a tag in place of its first `without` bytes behind the addresses.
 fn tagged<'b>(frames: &Frames<'b>, frame: &Frame<'b>, tag: &'b Tag, without: u32) -> impl Iterator<Item = Segment<'b>> {
     let before = part(frames, frame, 0, ADDRESSES);
     before.chain([Segment::from(&tag.bytes()[..])]).chain(part(frames, frame, ADDRESSES + without, u32::MAX))
 }
 
-/// `frame` without its tag.
+/// Returns `frame` without its tag.
 fn untagged<'b>(frames: &Frames<'b>, frame: &Frame<'b>) -> impl Iterator<Item = Segment<'b>> {
     part(frames, frame, 0, ADDRESSES).chain(part(frames, frame, ADDRESSES + TAG, u32::MAX))
 }

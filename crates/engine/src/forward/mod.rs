@@ -1,4 +1,4 @@
-//! Where a frame goes: along a patch, or across a bridge, which may go by a controller's flows.
+//! Forwarding: along a patch, or through a bridge, which may use a controller's flows.
 
 pub mod bridge;
 pub(crate) mod flows;
@@ -51,7 +51,7 @@ impl TransmitQueue {
         .unwrap_or(Sent::none(Reason::Down))
     }
 
-    /// Sends what is held.
+    /// Sends held frames.
     #[inline(always)]
     fn flush(&self) -> Result<Sent, Stuck> {
         let flush = |half: &dyn Transmit| self.count(half.flush());
@@ -86,26 +86,26 @@ impl TransmitQueue {
 pub(crate) struct Output {
     pub(crate) port: u64,
     pub(crate) queues: Vec<TransmitQueue>,
-    /// Those of the queues that are up.
+    /// The queues that are up.
     pub(crate) running: Arc<Running>,
     pub(crate) drops: Arc<Drops>,
-    /// The number by which everything chooses its queue, so that all of it can be joined; otherwise each frame goes by the
+    /// Number by which all traffic picks its queue, so that all of it can be joined. If `None`, each frame goes by the
     /// number of the queue that it came from.
     pub(crate) one: Option<usize>,
-    /// The port aggregates.
+    /// Whether the port aggregates.
     pub(crate) aggregates: bool,
-    /// Several bursts of a round may come here, and are joined.
+    /// Whether several bursts of a round may come here and be joined.
     pub(crate) joins: bool,
-    /// Queues that sent something since their peer was notified last.
+    /// Queues that have sent frames since their peer was last notified.
     touched: Marks,
-    /// Queues that hold something until the round ends.
+    /// Queues that hold frames until the round ends.
     holding: Marks,
-    /// The worker, which says that it is here.
+    /// The worker, whose place is updated here.
     pub(crate) worker: Arc<WorkerCounters>,
 }
 
 impl Output {
-    /// One that does not aggregate.
+    /// Returns an output that does not aggregate.
     pub(crate) fn new(port: u64, queues: Vec<TransmitQueue>, worker: Arc<WorkerCounters>) -> Output {
         Output {
             port,
@@ -121,8 +121,8 @@ impl Output {
         }
     }
 
-    /// Sends `frames`, which came from a queue of this number, through one of the queues that are up. What can't be sent is
-    /// dropped here, at the port that it was meant for.
+    /// Sends `frames`, which came from queue `number`, through one of the queues that are up. Counts frames that cannot
+    /// be sent as drops at this port.
     #[inline(always)]
     pub(crate) fn transmit(&self, number: usize, frames: Frames<'_>) {
         let queue = if self.queues.len() == 1 { 0 } else { self.running.pick(self.one.unwrap_or(number)) };
@@ -142,20 +142,20 @@ impl Output {
         sent
     }
 
-    /// Sends what is held for the end of the round.
+    /// Sends frames held for the end of the round.
     #[inline(always)]
     pub(crate) fn flush(&self) {
         self.holding.take_each(|queue| {
             self.worker.place.set(Place::of(self.port, queue).at(Stage::Transmit));
             match self.queues[queue].flush() {
                 Ok(sent) => self.mark(queue, sent).count_drops(0, &self.drops),
-                // It goes when the queue can be had again.
+                // Tried again when the queue is available.
                 Err(Stuck) => self.holding.set(queue),
             }
         });
     }
 
-    /// Hands chains that were kept by `queue` and are not needed any more to `release`.
+    /// Passes chains that `queue` kept and no longer needs to `release`.
     #[inline(always)]
     pub(crate) fn returned(&self, queue: usize, release: &mut dyn FnMut(u16)) {
         match self.queues.get(queue).map(|queue| &queue.half) {
@@ -167,7 +167,7 @@ impl Output {
         }
     }
 
-    /// Chains are kept by `queue` at present.
+    /// Reports whether `queue` keeps chains.
     pub(crate) fn keeps(&self, queue: usize) -> bool {
         match self.queues.get(queue).map(|queue| &queue.half) {
             Some(Half::Own(Some(half))) => half.keeps(),
@@ -176,7 +176,7 @@ impl Output {
         }
     }
 
-    /// The guest behind `queue`, if only this worker sends to it and its buffers can be borrowed.
+    /// Returns the guest behind `queue`, if only this worker sends to it and its buffers can be borrowed.
     #[inline(always)]
     pub(crate) fn guest(&self, queue: usize) -> Option<&VhostTransmit> {
         match &self.queues.get(queue)?.half {
@@ -196,11 +196,11 @@ impl Output {
     }
 }
 
-/// Where the frames of an input go.
+/// Destination of an input's frames.
 pub(crate) enum Target {
     /// To this output.
     Patch(usize),
-    /// Through this bridge, as from this one of its ports.
+    /// Through this bridge, from this one of its ports.
     Bridge { bridge: usize, from: usize },
     /// Nowhere.
     Nowhere,

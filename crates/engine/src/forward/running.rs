@@ -1,15 +1,15 @@
-//! Queues of a port, a bit each: which of them are up, and which a worker has yet to come back to.
+//! Bit sets of a port's queues: queues that are up, and queues that a worker has to revisit.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Transmit queues of a port that are up. The control side says so after it has given a queue to the workers and takes it
-/// back before it takes the queue from them, so that frames go through those that are there.
+/// Transmit queues of a port that are up. A control thread sets a bit after it has given the queue to the workers, and
+/// clears it before it takes the queue from them, so that frames only go through queues that exist.
 #[derive(Debug, Default)]
 pub(crate) struct Running(AtomicU64);
 
 impl Running {
-    /// A queue is up from now on, or no longer.
+    /// Marks a queue as up or down.
     pub(crate) fn set(&self, queue: usize, up: bool) {
         match up {
             true => self.0.fetch_or(1 << queue, Ordering::Relaxed),
@@ -17,7 +17,7 @@ impl Running {
         };
     }
 
-    /// The queue that goes with `number`: each of those that are up with its share of the numbers. 0 if none is up.
+    /// Picks a queue for `number`; numbers are spread evenly over the queues that are up. Returns 0 if none is.
     #[inline(always)]
     pub(crate) fn pick(&self, number: usize) -> usize {
         let mut up = self.0.load(Ordering::Relaxed);
@@ -39,7 +39,7 @@ impl Marks {
         self.0.set(self.0.get() | 1 << queue);
     }
 
-    /// Takes all marks away, and calls `act` for each queue that had one.
+    /// Clears all marks, and calls `act` for each queue that had one.
     #[inline(always)]
     pub(crate) fn take_each(&self, mut act: impl FnMut(usize)) {
         let mut marked = self.0.take();

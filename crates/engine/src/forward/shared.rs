@@ -1,26 +1,26 @@
 //! A transmit half that several workers send to, one at a time.
 //!
-//! A worker has it for a burst, and the others wait that long. One that hangs there would have all of them wait for ever:
-//! so they wait for a while, once, and then go on without it until it can be had again.
+//! A worker locks it for a burst, and the others wait that long. A worker that hangs there would block them for ever,
+//! so they wait for [`PATIENCE`], once, and then go on without it until the lock is free.
 
 use crate::port::Transmit;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A worker that has the half does not run at times. What is longer than a machine keeps a thread from its CPU is not that.
+/// A worker that holds the half may be preempted. This is longer than a machine keeps a thread from its CPU.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 type Slot = Option<Box<dyn Transmit>>;
 
-/// See the module.
+/// A transmit half behind a lock.
 pub(crate) struct Shared {
     slot: Mutex<Slot>,
-    /// Somebody waited in vain.
+    /// Whether a worker waited in vain.
     stuck: AtomicBool,
 }
 
-/// Another worker has the half, and does not give it back.
+/// Another worker holds the half, and does not release it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a worker that does not respond is about to send there")]
 pub(crate) struct Stuck;
@@ -30,7 +30,7 @@ impl Shared {
         Shared { slot: Mutex::new(half), stuck: AtomicBool::new(false) }
     }
 
-    /// The half, if there is one, for a burst.
+    /// Locks the half, if there is one, for a burst.
     #[inline(always)]
     pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Slot>, Stuck> {
         match self.slot.try_lock() {

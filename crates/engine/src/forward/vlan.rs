@@ -1,4 +1,4 @@
-//! VLAN tags (IEEE 802.1Q) at the edge of a bridge: which VLAN a frame is in, and how it leaves.
+//! VLAN tags (IEEE 802.1Q) at the edge of a bridge: the VLAN of a frame, and its tag when it leaves.
 
 use crate::spec::Vlan;
 use virtqueue::{Frame, Frames, Segment};
@@ -7,8 +7,8 @@ use virtqueue::{Frame, Frames, Segment};
 pub(super) const ADDRESSES: u32 = 12;
 /// Bytes of a tag.
 pub(super) const TAG: u32 = 4;
-/// What a tag for VLANs begins with. Those of providers (IEEE 802.1ad, 0x88a8) are as good as no tag here: the bridge carries
-/// what is behind them in the VLAN of the port, or not at all.
+/// First bytes of a VLAN tag. Provider tags (IEEE 802.1ad, 0x88a8) count as no tag: the bridge carries such frames in
+/// the VLAN of the port, or not at all.
 const TPID: [u8; 2] = [0x81, 0x00];
 
 /// The VLAN of a frame, and the tag with which it leaves where frames are tagged.
@@ -18,20 +18,20 @@ pub(super) struct Tag {
     carried: Carried,
 }
 
-/// The tag that a frame has.
+/// Kind of tag that a frame arrived with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carried {
     None,
-    /// One of VLAN 0, which says nothing but a priority.
+    /// A tag of VLAN 0, which carries only a priority.
     Priority,
     Vlan,
 }
 
 impl Tag {
-    /// Of a frame without one.
+    /// The tag of a frame without one.
     pub(super) const NONE: Tag = Tag { bytes: [TPID[0], TPID[1], 0, 0], carried: Carried::None };
 
-    /// That of a frame. One that ends before what a tag stands in front of has none.
+    /// Reads the tag of a frame. A frame that ends before the EtherType behind the tag has none.
     pub(super) fn read(frames: &Frames<'_>, frame: &Frame<'_>) -> Tag {
         let found = frames.peek::<18>(frame).map(|b| [b[12], b[13], b[14], b[15]]).filter(|b| b[..2] == TPID);
         found.map_or(Tag::NONE, |bytes| {
@@ -48,7 +48,7 @@ impl Tag {
         &self.bytes
     }
 
-    /// The same for VLAN `vid`, with the same priority.
+    /// Returns the tag for VLAN `vid`, with the same priority.
     fn with(self, vid: u16) -> Tag {
         let [high, low] = vid.to_be_bytes();
         let [.., priority, _] = self.bytes;
@@ -56,11 +56,11 @@ impl Tag {
     }
 }
 
-/// A port's VLANs as the bridge uses them.
+/// VLANs of a port, as the bridge uses them.
 pub(super) enum Membership {
     Ignore,
     Access(u16),
-    /// One bit a VLAN.
+    /// One bit per VLAN.
     Trunk(Box<[u64; 64]>),
 }
 
@@ -79,7 +79,7 @@ impl Membership {
         }
     }
 
-    /// The VLAN of a frame that arrives here with this tag; `None` if it must not arrive here.
+    /// Returns the VLAN of a frame that arrives here with this tag; `None` if the port does not accept it.
     pub(super) fn classify(&self, tag: Tag) -> Option<Tag> {
         match (self, tag.carried) {
             (Membership::Ignore, _) => Some(Tag::NONE),
@@ -89,7 +89,7 @@ impl Membership {
         }
     }
 
-    /// Frames of this VLAN may leave here.
+    /// Reports whether frames of this VLAN may leave here.
     pub(super) fn carries(&self, vid: u16) -> bool {
         match self {
             Membership::Ignore => vid == 0,
@@ -98,7 +98,7 @@ impl Membership {
         }
     }
 
-    /// What has to be done to a frame that leaves here.
+    /// Returns the change to a frame that leaves here.
     pub(super) fn egress(&self, tag: &Tag) -> Edit {
         match (self, tag.carried) {
             (Membership::Trunk(_), Carried::None) => Edit::Push,
@@ -118,7 +118,7 @@ pub(super) enum Edit {
     Pop,
 }
 
-/// The segments of `frame` from byte `from` up to byte `to`.
+/// Returns the segments of `frame` from byte `from` up to byte `to`.
 pub(super) fn part<'b>(
     frames: &Frames<'b>,
     frame: &Frame<'b>,

@@ -1,5 +1,4 @@
-//! Halves around others. What one does not do itself, the one inside does: nothing that a half can do is lost by being
-//! wrapped, whoever forgets to write it down.
+//! Wrappers of halves. By default a wrapper delegates to the half inside, so that no ability of a half is lost by an omission.
 
 use super::lend::Lend;
 use super::vhost_user::VhostTransmit;
@@ -8,27 +7,27 @@ use std::os::fd::BorrowedFd;
 use vhost_user::Event;
 use virtqueue::{Burst, Frames};
 
-/// A receive half around another.
+/// A wrapper of a receive half.
 pub(crate) trait AroundReceive: Send {
-    /// The one inside.
+    /// Returns the half inside.
     fn inner(&self) -> &dyn Receive;
-    /// See above.
+    /// Returns the half inside.
     fn inner_mut(&mut self) -> &mut dyn Receive;
 
-    /// As [`Receive::receive`].
+    /// See [`Receive::receive`].
     fn receive_through<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool;
 
-    /// As [`Receive::recycle`].
+    /// See [`Receive::recycle`].
     fn recycle_through(&self) {
         self.inner().recycle();
     }
 
-    /// As [`Receive::arm`].
+    /// See [`Receive::arm`].
     fn arm_through(&self) -> Wait {
         self.inner().arm()
     }
 
-    /// As [`Receive::unrecorded`].
+    /// See [`Receive::unrecorded`].
     fn unrecorded_through(&mut self) -> Option<Box<dyn Receive>> {
         None
     }
@@ -83,43 +82,43 @@ impl<A: AroundReceive> Receive for A {
         self.unrecorded_through()
     }
 
-    /// Frames that the one inside receives into a guest's buffers would pass by this one.
+    /// Frames that the half inside receives into a guest's buffers would bypass this wrapper.
     fn lends(&self) -> Option<&dyn Lend> {
         None
     }
 }
 
-/// A transmit half around another.
+/// A wrapper of a transmit half.
 pub(crate) trait AroundTransmit: Send {
-    /// The one inside.
+    /// Returns the half inside.
     fn inner(&self) -> &dyn Transmit;
-    /// See above.
+    /// Returns the half inside.
     fn inner_mut(&mut self) -> &mut Box<dyn Transmit>;
 
-    /// As [`Transmit::transmit`], or as [`Transmit::transmit_more`] if there may be more.
+    /// See [`Transmit::transmit`], or [`Transmit::transmit_more`] if there may be `more`.
     fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent;
 
-    /// Sends by the one inside.
+    /// Sends frames through the half inside.
     fn pass(&self, frames: Frames<'_>, more: bool) -> Sent {
         if more { self.inner().transmit_more(frames) } else { self.inner().transmit(frames) }
     }
 
-    /// As [`Transmit::flush`].
+    /// See [`Transmit::flush`].
     fn flush_through(&self) -> Sent {
         self.inner().flush()
     }
 
-    /// As [`Transmit::transmit_bare`].
+    /// See [`Transmit::transmit_bare`].
     fn transmit_bare_through(&self, frames: Frames<'_>) -> Sent {
         self.transmit_through(frames, false)
     }
 
-    /// As [`Transmit::unrecorded`].
+    /// See [`Transmit::unrecorded`].
     fn unrecorded_through(&mut self) -> Option<Box<dyn Transmit>> {
         None
     }
 
-    /// As [`Transmit::guest`].
+    /// See [`Transmit::guest`].
     fn guest_through(&self) -> Option<&VhostTransmit> {
         self.inner().guest()
     }

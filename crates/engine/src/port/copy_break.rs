@@ -1,9 +1,9 @@
-//! From which length on a frame is better sent from where it lies than copied.
+//! The length from which a frame is better sent from the guest's memory than copied.
 //!
-//! Keeping a frame's chain until it is sent costs the same for any length; copying costs by the cache line. Where the two
-//! meet depends on the machine, so it is measured, once, when the first mapping is made: one thread plays the guest, the
-//! switch and the device behind a virtio-user port, and only what the switch does is timed. The guest's buffers are more
-//! than a second-level cache holds, so that frames come from afar, as those do that another processor wrote.
+//! Keeping a frame's chain until it is sent costs the same for any length; copying costs by the cache line. The
+//! break-even point depends on the machine, so it is measured, once, when the first mapping is made: one thread plays
+//! the guest, the switch and the device behind a virtio-user port, and times only the switch. The guest's buffers
+//! exceed a second-level cache, so that frames come from memory, like those that another processor wrote.
 
 use super::lend::Mapped;
 use super::virtio_user::{End, STRIDE, VirtioTransmit};
@@ -15,23 +15,23 @@ use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;
 use virtqueue::{BurstStorage, MAX_BURST, NET_HEADER, Negotiated, features};
 
-/// Lengths that are tried. Longer frames are never copied.
+/// Lengths to try. Longer frames are never copied.
 const LENGTHS: [u32; 6] = [64, 96, 128, 192, 256, 512];
 
-/// Taken if it can't be measured: about what it is on most machines.
+/// Value if it cannot be measured: about that of most machines.
 const USUAL: u32 = 128;
 
-/// Buffers of the guest: 8 MiB of them.
+/// Number of the guest's buffers, which take 8 MiB.
 const BUFFERS: u16 = 4096;
 
 /// Descriptors of a ring.
 const SIZE: u16 = 256;
 
-/// Bursts in a row that are timed together, and how often: the fastest is taken, which nothing else disturbed.
+/// Bursts in a row that are timed together, and repetitions: the fastest counts, as nothing else disturbed it.
 const BURSTS: usize = 32;
 const REPEATS: usize = 5;
 
-/// The shortest frame of a guest that should be sent from where it lies, in bytes. Takes some milliseconds the first time.
+/// Returns the shortest length of a guest's frame to send without a copy, in bytes. Takes some milliseconds the first time.
 pub(crate) fn measured() -> u32 {
     static MEASURED: OnceLock<u32> = OnceLock::new();
     *MEASURED.get_or_init(|| {
@@ -48,18 +48,18 @@ fn measure() -> Option<u32> {
     let (mut copying, mut keeping) = (Rig::new(u32::MAX)?, Rig::new(0)?);
     let pays = |len: &u32| -> Option<bool> { Some(keeping.fastest(*len)? <= copying.fastest(*len)?) };
     let pays: Vec<bool> = LENGTHS.iter().map(pays).collect::<Option<_>>()?;
-    // The shortest from which on keeping is never slower.
+    // The shortest length from which keeping is never slower.
     let first = pays.iter().rposition(|pays| !pays).map_or(0, |last| last + 1);
     Some(LENGTHS.get(first).copied().unwrap_or(LENGTHS[LENGTHS.len() - 1]))
 }
 
-/// A guest's transmit queue, a device's, and what sends from the one to the other.
+/// A guest's transmit queue, a device's queue, and a half that sends from one to the other.
 struct Rig {
     guest: Queue,
     from: Dequeue,
     to: VirtioTransmit,
     device: Dequeue,
-    /// Guest address of its buffers, and how many were sent.
+    /// Guest address of its buffers, and number of frames sent.
     buffers: u64,
     sent: u64,
     storage: Box<BurstStorage>,
@@ -67,12 +67,12 @@ struct Rig {
 }
 
 impl Rig {
-    /// Sends frames from this length on from where they lie.
+    /// Returns a rig that sends frames without a copy from this length on.
     fn new(copy_break: u32) -> Option<Rig> {
         let stride = u64::from(STRIDE);
         let room = u64::from(BUFFERS + SIZE) * stride;
         let mut arena = Arena::new(room + (1 << 20), false).ok()?;
-        // Neither works in order: chains that are kept come back in another one.
+        // Neither ring is in order, as kept chains come back in another order.
         let negotiated = Negotiated(features::VERSION_1);
         let mut queue = || Queue::layout(&mut arena, SIZE, negotiated);
         let (guest, device) = (queue()?, queue()?);
@@ -103,12 +103,12 @@ impl Rig {
         })
     }
 
-    /// Cycles of the fastest of several runs with frames of `len` bytes.
+    /// Returns the cycles of the fastest of several runs with frames of `len` bytes.
     fn fastest(&mut self, len: u32) -> Option<u64> {
         (0..REPEATS).map(|_| (0..BURSTS).map(|_| self.burst(len)).sum::<Option<u64>>()).min()?
     }
 
-    /// Cycles that the switch takes to send a burst.
+    /// Returns the cycles that the switch takes to send a burst.
     fn burst(&mut self, len: u32) -> Option<u64> {
         for _ in 0..MAX_BURST {
             let addr = self.buffers + self.sent % u64::from(BUFFERS) * u64::from(STRIDE);

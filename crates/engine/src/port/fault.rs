@@ -1,4 +1,4 @@
-//! A wrapper that does to frames what bad networks do: drop, corrupt, delay. Applied to what comes out of a queue.
+//! A wrapper that treats frames from a queue as bad networks do: it drops, corrupts and delays them.
 
 use super::around::AroundReceive;
 use super::{Receive, Wait};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Instant;
 use virtqueue::{Buffers, Burst, BurstStorage, MAX_BURST, MAX_FRAME};
 
-/// Frames that may be held back at once; more are dropped.
+/// Maximum number of frames held back at once; more are dropped.
 const HELD: usize = 4096;
 
-/// Receives with faults. Every frame is copied, so that it can be changed or kept; this is a tool for tests.
+/// Receive half with faults. Copies every frame, so that it can be changed or held; this is a tool for tests.
 pub struct FaultReceive {
     inner: Box<dyn Receive>,
     faults: Faults,
@@ -40,7 +40,7 @@ impl FaultReceive {
         }
     }
 
-    /// The next of a repeatable sequence (xorshift64).
+    /// Returns the next number of a repeatable sequence (xorshift64).
     fn next_random(&self) -> u64 {
         let mut x = self.random.get();
         x ^= x << 13;
@@ -54,7 +54,7 @@ impl FaultReceive {
         probability > 0.0 && ((self.next_random() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 
-    /// Takes what is there and keeps what the faults leave of it.
+    /// Receives a burst, and holds what the faults leave of it.
     fn take(&self) {
         let mut storage = self.storage.borrow_mut();
         let mut burst = storage.start();

@@ -1,8 +1,8 @@
-//! Frames that a port of our own makes up or keeps.
+//! Copies of frames, for ports that generate or record them.
 
 use virtqueue::{Frame, Frames};
 
-/// A copy of `frame`.
+/// Returns a copy of `frame`.
 pub(super) fn to_vec(frames: &Frames<'_>, frame: &Frame<'_>) -> Vec<u8> {
     let mut bytes = vec![0; frame.len() as usize];
     frames.copy_to(frame, &mut bytes);

@@ -1,4 +1,4 @@
-//! Generator and sink: frames out of nothing, and into nothing.
+//! Generator and sink: frames made by the switch, and dropped by it.
 
 use super::pace::Pacer;
 use super::{Receive, Sent, Transmit, Wait};
@@ -6,10 +6,10 @@ use crate::spec::Pace;
 use std::cell::Cell;
 use virtqueue::{Burst, Frames, Segment};
 
-/// Different frames that are sent in turn.
+/// Number of different frames, which are sent in turn.
 const VARIETY: usize = 64;
 
-/// Makes UDP frames up, at a rate or as fast as they are taken.
+/// Generator of UDP frames, at a rate or as fast as the switch takes them.
 pub struct Generator {
     frames: Vec<Vec<u8>>,
     next: Cell<usize>,
@@ -18,7 +18,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Frames of `size` bytes from `mac`; at most `count` of them if that is not zero.
+    /// Returns a generator of frames of `size` bytes from `mac`; at most `count` of them if that is not zero.
     pub fn new(size: u32, pace: Pace, count: u64, mac: Option<[u8; 6]>) -> Generator {
         let source = mac.unwrap_or([0x02, 0, 0, 0, 0, 1]);
         Generator {
@@ -50,7 +50,7 @@ impl Receive for Generator {
     }
 }
 
-/// Takes everything and keeps nothing.
+/// Transmit half that drops everything.
 pub struct Sink;
 
 impl Transmit for Sink {
@@ -60,7 +60,7 @@ impl Transmit for Sink {
     }
 }
 
-/// Nothing ever comes out of it: the other half of ports that only take.
+/// Receive half that never receives: for ports that only transmit.
 pub struct Nothing;
 
 impl Receive for Nothing {
@@ -75,8 +75,8 @@ impl Receive for Nothing {
     }
 }
 
-/// A UDP frame over IPv4 of exactly `size` bytes, with a right header checksum, of flow `flow`. Addresses are of the
-/// range for benchmarks (RFC 2544).
+/// Returns a UDP frame over IPv4 of `size` bytes, or the headers if they are longer, of flow `flow`, with a valid
+/// header checksum. Addresses are of the range for benchmarks (RFC 2544).
 fn udp_frame(size: usize, source: [u8; 6], flow: u16) -> Vec<u8> {
     const HEADERS: usize = 14 + 20 + 8;
     let size = size.max(HEADERS);

@@ -1,7 +1,7 @@
 //! Ports of the host kernel: tap devices, and interfaces by AF_PACKET rings.
 //!
-//! The one place of this crate with `unsafe`: frames lie in memory that others may change, so they are handed to the
-//! kernel as raw segments, never as slices.
+//! This module uses `unsafe`: frames lie in memory that others may change, so they are passed to the kernel as raw
+//! segments, never as slices.
 #![allow(unsafe_code)]
 
 use super::{Receive, Sent, Transmit, Wait};
@@ -14,27 +14,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use virtqueue::{Buffers, Burst, Frame, Frames, MAX_BURST, MIN_FRAME, Segment};
 
-/// Room for a frame read from a tap: a jumbo frame and its tag.
+/// Buffer size for a frame read from a tap: a jumbo frame and its tag.
 const TAP_ROOM: usize = 9216 + 18;
 
-/// Most segments of a frame that the kernel takes in one go (IOV_MAX).
+/// Maximum number of segments that the kernel takes in one call (IOV_MAX).
 const MAX_IOV: usize = 1024;
 
-/// The segments of `frame`, as the kernel takes them, in `out`; how many.
+/// Collects the segments of `frame` in `out`, in the kernel's format.
 fn raw<'o>(frames: &Frames<'_>, frame: &Frame<'_>, out: &'o mut Vec<RawSegment>) -> &'o [RawSegment] {
     out.clear();
     out.extend(frames.segments(frame).take(MAX_IOV).map(|s| RawSegment::new(s.as_ptr(), s.len() as usize)));
     out
 }
 
-/// What a tap's kernel side sends.
+/// Receive half of a tap.
 pub struct TapReceive {
     queue: Arc<TapQueue>,
     buffers: Buffers,
 }
 
 impl TapReceive {
-    /// Reads from `queue`.
+    /// Returns a half that reads from `queue`.
     pub fn new(queue: Arc<TapQueue>) -> TapReceive {
         TapReceive { queue, buffers: Buffers::new(MAX_BURST, TAP_ROOM) }
     }
@@ -60,8 +60,8 @@ impl Receive for TapReceive {
     }
 }
 
-/// Something can be read from `fd` now: epoll would only tell of what comes later. That its interface has gone or went
-/// down, which poll tells of from then on, is nothing to read: who looks after the port sees to that.
+/// Reports whether `fd` is readable now, since epoll only reports later events. An interface that is down or gone,
+/// which poll reports as well, is nothing to read: the port's keeper handles it.
 fn readable(fd: BorrowedFd<'_>) -> Wait {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -71,14 +71,14 @@ fn readable(fd: BorrowedFd<'_>) -> Wait {
     }
 }
 
-/// What goes to a tap's kernel side.
+/// Transmit half of a tap.
 pub struct TapTransmit {
     queue: Arc<TapQueue>,
     segments: Cell<Vec<RawSegment>>,
 }
 
 impl TapTransmit {
-    /// Writes to `queue`.
+    /// Returns a half that writes to `queue`.
     pub fn new(queue: Arc<TapQueue>) -> TapTransmit {
         TapTransmit { queue, segments: Cell::default() }
     }
@@ -111,7 +111,7 @@ impl Transmit for TapTransmit {
     }
 }
 
-/// What an interface receives.
+/// Receive half of an interface.
 pub struct PacketReceive {
     ring: PacketRx,
     tags: Buffers,
@@ -119,7 +119,7 @@ pub struct PacketReceive {
 }
 
 impl PacketReceive {
-    /// Takes frames out of `ring`.
+    /// Returns a half that takes frames from `ring`.
     pub fn new(ring: PacketRx, drops: Arc<Drops>) -> PacketReceive {
         PacketReceive { ring, tags: Buffers::new(MAX_BURST, netdev::VLAN_TAG), drops }
     }
@@ -136,7 +136,7 @@ impl Receive for PacketReceive {
                 continue;
             }
             match frame.vlan() {
-                // The kernel took the tag out of the frame; it goes back to where it was.
+                // The kernel took the tag out of the frame; this puts it back.
                 Some(vlan) => {
                     let around = bytes.split_at(12);
                     self.tags.push_between(burst, around, |tag| {
@@ -152,7 +152,7 @@ impl Receive for PacketReceive {
 
     fn recycle(&self) {
         self.tags.release();
-        // SAFETY: the burst that borrowed the ring's frames has ended: that is what recycling means.
+        // SAFETY: the burst that borrowed the ring's frames has ended, as `recycle` requires.
         unsafe { self.ring.release_shared() };
     }
 
@@ -161,7 +161,7 @@ impl Receive for PacketReceive {
     }
 
     fn arm(&self) -> Wait {
-        // The kernel wakes us when it retires a block, a millisecond after its first frame at the latest.
+        // The kernel wakes the worker when it retires a block, at most a millisecond after the block's first frame.
         match readable(self.ring.as_fd()) {
             Wait::Event => Wait::Time(Duration::from_millis(1)),
             wait => wait,
@@ -169,14 +169,14 @@ impl Receive for PacketReceive {
     }
 }
 
-/// What an interface sends.
+/// Transmit half of an interface.
 pub struct PacketTransmit {
     ring: PacketTx,
     segments: Cell<Vec<RawSegment>>,
 }
 
 impl PacketTransmit {
-    /// Puts frames into `ring`.
+    /// Returns a half that puts frames into `ring`.
     pub fn new(ring: PacketTx) -> PacketTransmit {
         PacketTransmit { ring, segments: Cell::default() }
     }
@@ -204,7 +204,7 @@ impl Transmit for PacketTransmit {
         self.segments.set(segments);
         match self.ring.flush() {
             Ok(flushed) => {
-                // Those may be of earlier bursts; what counts is that they are counted.
+                // These may be of earlier bursts, but each is counted once.
                 let failed = ((flushed.wrong_format + flushed.refused) as u32).min(sent.frames);
                 sent.frames -= failed;
                 sent.refused += failed;

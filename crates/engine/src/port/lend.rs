@@ -1,8 +1,8 @@
 //! Receive queue mapping: a physical queue receives into the buffers that a guest posted.
 //!
-//! The one verb that such a queue has more than others is to lend: its worker takes posted buffers from the guest and
-//! offers them to whatever fills the queue. A frame that comes back in one of them and is sent to that guest is where it
-//! belongs; any other is copied from there, and its buffer goes out again.
+//! The worker of such a queue lends: it takes posted buffers from the guest and offers them to the backend or kernel
+//! that fills the queue (the filler). A frame that comes back in one and is for that guest is already in place; any
+//! other is copied out, and its buffer is lent again.
 
 use super::vhost_user::VhostTransmit;
 use crate::counters::Counter;
@@ -13,114 +13,115 @@ use std::time::Instant;
 use virtqueue::Burst;
 use virtqueue::device::{Landing, Loan};
 
-/// Shortest buffer that is lent: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
+/// Minimum length of a lent buffer: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 
-/// Buffers that stay with the guest's queue when frames may come for it from elsewhere, or in buffers of the switch.
+/// Buffers that stay in the guest's ring if frames may also come from elsewhere, or in buffers of the switch.
 const KEEP: u32 = 16;
 
-/// Buffers that a physical queue offers at least, of its own if the guest has posted none, so that frames for others
-/// still pass: two bursts.
+/// Minimum number of buffers that a physical queue offers, its own included, so that frames for others still pass when
+/// the guest has posted none: two bursts.
 pub(super) const RESERVE: u16 = 64;
 
-/// The same when its worker sleeps, whoever gets the frames: nobody says that the guest has posted more, and without
-/// buffers no frame would ever wake the worker. No more than stay with the guest's queue, to be copied to.
+/// The same when its worker sleeps, for exclusive queues too: nobody reports that the guest has posted more, and
+/// without buffers no frame would wake the worker. At most the number that stays in the guest's ring, to be copied to.
 pub(super) const RESERVE_ASLEEP: u16 = KEEP as u16;
 
-/// The receive half of a physical queue that can fill buffers of a guest.
+/// Receive half of a physical queue that can fill a guest's buffers.
 pub trait Lend {
-    /// As [`super::Receive::receive`]; frames may lie in buffers of `guest`.
+    /// Like [`super::Receive::receive`]; frames may lie in buffers of `guest`.
     fn receive_into<'q>(&'q self, guest: &'q VhostTransmit, burst: &mut Burst<'_, 'q>) -> bool;
 
-    /// As [`super::Receive::recycle`]; also offers as many of the guest's buffers as there is room for. Called once a
-    /// round, whether or not there was a frame. Returns whether any went out, or any of the switch's own, of which whoever
-    /// fills them has to be told.
+    /// Like [`super::Receive::recycle`]; also offers as many of the guest's buffers as there is room for. Called once
+    /// per round, even without frames. Reports whether any buffer was offered, the switch's own included, so that the
+    /// filler must be notified.
     fn relend(&self, guest: &VhostTransmit) -> bool;
 
-    /// Gives all loans back. Nothing may fill them any more. Returns how many frames are lost, which were received and not
-    /// looked at yet.
+    /// Returns all loans to the guest. Nothing may fill them any more. Returns how many frames are lost, received but
+    /// not yet read.
     fn recall(&self, guest: &VhostTransmit) -> u64;
 }
 
-/// What the control side and a mapped queue know of each other.
+/// State shared between the control side and a mapped queue.
 #[derive(Debug, Default)]
 pub struct Mapped {
-    /// The guest's memory can be written to by whatever fills the queue.
+    /// Whether the filler can write to the guest's memory.
     reachable: AtomicBool,
-    /// The guest's transmit queue, if frames can be sent from where they lie in its memory; else zero.
+    /// The guest's transmit queue, if its frames may be sent without a copy; else zero.
     keeper: AtomicU64,
-    /// Only this queue's frames go to the guest.
+    /// Whether the guest gets frames from this queue only.
     exclusive: bool,
-    /// From this length on, in bytes, a frame of the guest is sent from where it lies. Shorter ones are copied.
+    /// Length in bytes from which a guest's frame is sent without a copy.
     pub copy_break: u32,
-    /// Bytes that frames grow by on their way to the guest, or shrink by if it is negative.
+    /// Bytes by which frames grow on their way to the guest; negative if they shrink.
     growth: AtomicI32,
-    /// Buffers out at present.
+    /// Buffers on loan now.
     pub on_loan: Counter,
-    /// Frames that were received into the guest's own buffers.
+    /// Frames received into the guest's buffers.
     pub in_place: Counter,
-    /// Of these, frames for somebody else.
+    /// Of these, frames for another destination.
     pub elsewhere: Counter,
-    /// Frames that were received into buffers of the switch, for want of the guest's or because they were steered there.
+    /// Frames received into buffers of the switch, because the guest's ran out or because they were steered there.
     pub copied: Counter,
-    /// Frames that were sent from where they lie in the guest's memory, and those that were copied first.
+    /// Frames of the guest sent without a copy.
     pub sent_in_place: Counter,
-    /// See above.
+    /// Frames sent after a copy.
     pub sent_copied: Counter,
-    /// Longest time that a buffer was out, of those that were timed, in microseconds.
+    /// Longest loan among those timed, in microseconds.
     pub longest: Counter,
-    /// Length of the guest's next buffer if it is not fit to be lent, [`MISPLACED`] if it is not for its length, else zero.
+    /// Length of the guest's next buffer if it is too short to lend, [`MISPLACED`] if it is unfit for another reason,
+    /// else zero.
     unfit: Counter,
 }
 
 impl Mapped {
-    /// For a mapping whose guest gets frames from nowhere else, or not, and sends them from where they lie from so many
-    /// bytes on.
+    /// Returns the state of a mapping. `exclusive`: the guest gets frames from nowhere else. From `copy_break` bytes
+    /// on, its frames are sent without a copy.
     pub fn new(exclusive: bool, copy_break: u32) -> Mapped {
         Mapped { exclusive, copy_break, ..Mapped::default() }
     }
 
-    /// Says whether buffers may be lent.
+    /// Sets whether buffers may be lent.
     pub fn set_reachable(&self, reachable: bool) {
         self.reachable.store(reachable, Ordering::Release);
     }
 
-    /// Buffers may be lent.
+    /// Reports whether buffers may be lent.
     #[inline(always)]
     pub fn is_reachable(&self) -> bool {
         self.reachable.load(Ordering::Acquire)
     }
 
-    /// Says by how many bytes frames are expected to grow on their way to the guest, as by a VLAN tag, or to shrink. What
-    /// is not as expected costs more, and that is all.
+    /// Sets by how many bytes frames are expected to grow (as by a VLAN tag) or shrink on their way to the guest. A
+    /// wrong expectation only costs time.
     pub fn set_growth(&self, bytes: i32) {
         self.growth.store(bytes, Ordering::Relaxed);
     }
 
-    /// As it was set.
+    /// Returns the expected growth.
     #[inline(always)]
     pub(super) fn growth(&self) -> i32 {
         self.growth.load(Ordering::Relaxed)
     }
 
-    /// Says which queue's frames may be sent from where they lie: [`virtqueue::device::Dequeue::lender`], or zero.
+    /// Sets the queue whose frames may be sent without a copy: [`virtqueue::device::Dequeue::lender`], or zero.
     pub fn set_keeper(&self, keeper: u64) {
         self.keeper.store(keeper, Ordering::Release);
     }
 
-    /// As it was set.
+    /// Returns the queue set by [`Mapped::set_keeper`].
     #[inline(always)]
     pub fn keeper(&self) -> u64 {
         self.keeper.load(Ordering::Acquire)
     }
 
-    /// How many buffers the queue offers at least, its own included, while its worker polls.
+    /// Returns the minimum number of buffers to offer, the queue's own included, while its worker polls.
     #[inline(always)]
     pub(super) fn reserve(&self) -> u16 {
         if self.exclusive && self.unfit.get() == 0 { 0 } else { RESERVE }
     }
 
-    /// Why no buffer is out, if it is because of what the guest posts.
+    /// Explains why no buffer is on loan, if the cause is the guest's buffers.
     pub fn why_none(&self) -> Option<String> {
         match self.unfit.get() {
             _ if self.on_loan.get() > 0 => None,
@@ -131,22 +132,22 @@ impl Mapped {
     }
 }
 
-/// [`Mapped::unfit`] of a buffer that is long enough, but where it can't be filled.
+/// Value of [`Mapped::unfit`] for a buffer that is long enough, but lies where it cannot be filled.
 const MISPLACED: u64 = u64::MAX;
 
-/// What the receive half of a mapped queue knows of the loans that it has not handed on.
+/// Loans that the receive half of a mapped queue has not passed on.
 pub(super) struct Lending {
     mapped: Arc<Mapped>,
     /// Shortest buffer that is lent.
     room: u32,
-    /// Loans that came back and go out again.
+    /// Loans that came back and will be lent again.
     waiting: RefCell<Vec<Loan>>,
-    /// One loan at a time is timed: by what it is known, and since when it is out.
+    /// The one loan that is timed: its key, and when it was lent.
     timed: Cell<Option<(u64, Instant)>>,
 }
 
 impl Lending {
-    /// Of buffers of `room` bytes at least, not more than `most` at once.
+    /// Returns an empty set of at most `most` loans, for buffers of at least `room` bytes.
     pub(super) fn new(mapped: Arc<Mapped>, room: u32, most: usize) -> Lending {
         Lending { mapped, room, waiting: RefCell::new(Vec::with_capacity(most)), timed: Cell::new(None) }
     }
@@ -156,8 +157,8 @@ impl Lending {
         &self.mapped
     }
 
-    /// The loan known by `key` has come back with a frame in it: adds that to `burst`, or keeps the loan to go out again.
-    /// Returns whether there was a frame.
+    /// Takes back the loan known by `key`, filled with a frame. Adds the frame to `burst`, or keeps the loan to be lent
+    /// again. Reports whether there was a frame.
     #[inline(always)]
     pub(super) fn filled<'q>(
         &self,
@@ -182,14 +183,14 @@ impl Lending {
         }
     }
 
-    /// A loan has come back when there is no guest to give it to: it waits for one.
+    /// Keeps a loan that came back while there is no guest, until there is one.
     pub(super) fn strand(&self, loan: Loan) {
         self.waiting.borrow_mut().push(loan);
     }
 
-    /// Ends a burst of filled loans, and hands up to `most` loans, with `more` bytes than frames need, to `put`, which says
-    /// by what each is known from now on, or that it can't be filled. Some stay if the queue also has buffers of its own
-    /// out. Returns whether any went out.
+    /// Ends a burst of filled loans, and passes up to `most` loans to `put`, with `more` bytes than frames need. `put`
+    /// returns the loan's key, or the loan if it cannot be filled. Some buffers stay in the guest's ring if the queue
+    /// also offers its own. Reports whether any were lent.
     #[inline(always)]
     pub(super) fn relend(
         &self,
@@ -218,7 +219,7 @@ impl Lending {
                     }
                 }
                 Err(misplaced) => {
-                    // It is the next to be copied to.
+                    // The guest's ring copies to it next.
                     guest.ring().give_back(misplaced);
                     mapped.unfit.set(MISPLACED);
                     break;
@@ -228,12 +229,12 @@ impl Lending {
         any
     }
 
-    /// Gives all loans back: `held`, and those that wait.
+    /// Returns all loans to the guest: `held`, and those that wait.
     pub(super) fn recall(&self, guest: &VhostTransmit, held: impl IntoIterator<Item = Loan>) {
         held.into_iter().chain(self.waiting.borrow_mut().drain(..)).for_each(|loan| guest.ring().give_back(loan));
         self.timed.set(None);
         self.mapped.on_loan.set(0);
-        // What the next guest posts may do.
+        // The next guest's buffers may be fit.
         self.mapped.unfit.set(0);
     }
 }

@@ -1,8 +1,8 @@
-//! Ports: where frames come from and go to.
+//! Ports: sources and destinations of frames.
 //!
 //! A port has queues, and a queue has two halves that different workers may drive: frames are received from one
-//! ([`Receive`]) and transmitted to the other ([`Transmit`]). Wrappers ([`record`], [`fault`], [`staged`], what joins
-//! packets, `aggregate`, and what encapsulates them, `tunnel`) take any half and are one themselves.
+//! ([`Receive`]) and transmitted to the other ([`Transmit`]). Wrappers ([`record`], [`fault`], [`staged`], `aggregate`,
+//! `tunnel`) contain any half and are halves themselves.
 
 pub mod af_xdp;
 pub(crate) mod around;
@@ -26,7 +26,7 @@ use std::time::Duration;
 use vhost_user::VhostTransmit;
 use virtqueue::{Burst, Frames};
 
-/// What a worker has to wait for before it looks at a queue again.
+/// Condition for a worker to look at a queue again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Nothing: there is work.
@@ -37,150 +37,149 @@ pub enum Wait {
     Time(Duration),
 }
 
-/// The half of a queue that frames come out of. Driven by one worker at a time.
+/// Half of a queue that frames come from. Driven by one worker at a time.
 ///
-/// Frames stay where they are and are borrowed from the queue, hence `&self`: a queue cannot be changed while a burst
-/// of its frames is on its way. Every [`Receive::receive`] is followed by one [`Receive::recycle`], when all frames
-/// have been sent or dropped.
+/// Frames stay in place and are borrowed from the queue, hence `&self`: a queue cannot change while a burst borrows from it.
+/// After every [`Receive::receive`] the worker calls [`Receive::recycle`] once, when all frames have been sent or dropped.
 pub trait Receive: Send {
-    /// Adds the frames that are there to `burst`, in order. Returns whether there is anything to recycle, which may be
-    /// so without any frame: a chain that was dropped has to go back too.
+    /// Adds waiting frames to `burst`, in order. Reports whether there is anything to recycle, possibly without any
+    /// frame: a dropped chain must be returned too.
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool;
 
-    /// Gives everything received back to where it came from.
+    /// Returns all that was received to its owner.
     fn recycle(&self);
 
-    /// Tells the peer of what was recycled, if it wants to be told. Called once a round, after a full fence.
+    /// Notifies the peer of recycled descriptors, if it asks for that. Called once per round, after a full fence.
     fn notify(&self) {}
 
-    /// Readable when there may be something to receive, for a worker that sleeps.
+    /// Returns a descriptor that is readable when there may be frames to receive, for a worker that sleeps.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Asks to be woken, and says what to wait for.
+    /// Asks for notifications, and returns the condition to wait for.
     fn arm(&self) -> Wait;
 
-    /// No longer asks to be woken.
+    /// Stops asking for notifications.
     fn disarm(&self) {}
 
-    /// [`Receive::wake_fd`] is this from now on. Of a half that no worker polls at the time.
+    /// Replaces the descriptor of [`Receive::wake_fd`]. No worker may be polling this half.
     fn rewire(&mut self, _kick: Option<::vhost_user::Event>) {}
 
-    /// Where a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.
+    /// Returns the position at which a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.
     fn base(&self) -> Option<u32> {
         None
     }
 
-    /// The chains at these places of the burst ([`Burst::kept`]) are kept by an output: they stay out until they are
-    /// released. Called before [`Receive::recycle`].
+    /// Marks the chains at these places of the burst ([`Burst::kept`]) as kept by an output: they are not recycled
+    /// until they are released. Called before [`Receive::recycle`].
     fn keep(&self, _places: u32) {}
 
-    /// A kept chain is not needed any more; it goes back by the next [`Receive::recycle`].
+    /// Releases a kept chain, which the next [`Receive::recycle`] returns.
     fn release(&self, _id: u16) {}
 
-    /// Lets go of what fills its buffers, if that is its own to let go of. Called when no worker has it any more, and for
-    /// good; what it has lent is still known. Returns how many frames are lost, which were received and not looked at yet.
+    /// Stops what fills its buffers, if this half owns that. Called once, when no worker has the half any more; loans
+    /// stay known. Returns how many frames are lost, which were received but not yet looked at.
     fn stop(&mut self) -> u64 {
         0
     }
 
-    /// The half inside, if this one does nothing but record. It is taken out, and this one is of no use any more.
+    /// Takes the half out of this one, if this one only records. This one is unusable afterwards.
     fn unrecorded(&mut self) -> Option<Box<dyn Receive>> {
         None
     }
 
-    /// The same half, if it can receive into a guest's buffers now.
+    /// Returns this half, if it can receive into a guest's buffers now.
     fn lends(&self) -> Option<&dyn Lend> {
         None
     }
 }
 
-/// The half of a queue that frames go into. Driven by one worker at a time.
+/// Half of a queue that frames go to. Driven by one worker at a time.
 pub trait Transmit: Send {
-    /// Sends as many of `frames` as possible, in order. What is not sent is dropped, and counted by the caller.
+    /// Sends as many of `frames` as possible, in order. The caller counts the rest as dropped.
     fn transmit(&self, frames: Frames<'_>) -> Sent;
 
-    /// As [`Transmit::transmit`], if more may come in the same round: some may be held until then, but not beyond
-    /// [`Transmit::flush`], with which the round ends.
+    /// Like [`Transmit::transmit`], when more frames may follow in the round: the queue may hold some of them until
+    /// [`Transmit::flush`], which ends the round.
     fn transmit_more(&self, frames: Frames<'_>) -> Sent {
         self.transmit(frames)
     }
 
-    /// Sends what was held.
+    /// Sends held frames.
     fn flush(&self) -> Sent {
         Sent::default()
     }
 
-    /// As [`Transmit::transmit`], for frames that are neither to be joined nor for a tunnel.
+    /// Like [`Transmit::transmit`], for frames that are neither joined nor encapsulated.
     fn transmit_bare(&self, frames: Frames<'_>) -> Sent {
         self.transmit(frames)
     }
 
-    /// As [`Receive::notify`].
+    /// See [`Receive::notify`].
     fn notify(&self) {}
 
-    /// As [`Receive::base`].
+    /// See [`Receive::base`].
     fn base(&self) -> Option<u32> {
         None
     }
 
-    /// Hands every chain that was kept here and is not needed any more to `release`.
+    /// Passes every chain that was kept here and is no longer needed to `release`.
     fn returned(&self, _release: &mut dyn FnMut(u16)) {}
 
-    /// Chains are kept here at present: somebody has to ask for them.
+    /// Reports whether chains are kept here, which the caller must then ask for.
     fn keeps(&self) -> bool {
         false
     }
 
-    /// As [`Transmit::returned`], of all that were kept: whatever sends has stopped.
+    /// Like [`Transmit::returned`], for all chains kept; the sender has stopped.
     fn recall(&self, _release: &mut dyn FnMut(u16)) {}
 
-    /// As [`Receive::stop`]: lets go of what sends.
+    /// Stops the sender. See [`Receive::stop`].
     fn stop(&mut self) {}
 
-    /// The half that this one is around.
+    /// Returns the half inside this wrapper.
     fn inside(&mut self) -> Option<&mut Box<dyn Transmit>> {
         None
     }
 
-    /// As [`Receive::unrecorded`].
+    /// See [`Receive::unrecorded`].
     fn unrecorded(&mut self) -> Option<Box<dyn Transmit>> {
         None
     }
 
-    /// The same half, if a guest's buffers can be borrowed from it now.
+    /// Returns this half if a guest's buffers can be borrowed from it now.
     fn guest(&self) -> Option<&VhostTransmit> {
         None
     }
 }
 
-/// What became of frames that were to be transmitted.
+/// Outcome of a transmit call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Frames sent.
     pub frames: u32,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: u64,
     /// Frames longer than the port takes.
     pub too_long: u32,
     /// Frames that the kernel refused.
     pub refused: u32,
-    /// Frames that were dropped and counted already.
+    /// Frames dropped and already counted.
     pub counted: u32,
-    /// Frames that are held until the queue is flushed, less those that were held before and of which this tells.
+    /// Net change in frames held until the end of the round.
     pub held: i32,
-    /// Why the remaining ones were dropped, if there are any.
+    /// Reason for dropping the remaining frames, if there are any.
     pub rest: Option<Reason>,
 }
 
 impl Sent {
-    /// None of the frames was sent, for one reason.
+    /// Returns an outcome in which no frame was sent, for one reason.
     pub fn none(reason: Reason) -> Sent {
         Sent { rest: Some(reason), ..Sent::default() }
     }
 
-    /// Counts what was dropped out of `wanted` frames.
+    /// Counts the drops among `wanted` frames.
     #[inline(always)]
     pub fn count_drops(&self, wanted: usize, drops: &Drops) {
         let wanted = wanted as i64 - i64::from(self.held);
@@ -189,7 +188,7 @@ impl Sent {
         }
     }
 
-    /// What became of these frames and of others that were sent after them.
+    /// Adds the outcome of frames sent afterwards.
     pub(crate) fn and(self, after: Sent) -> Sent {
         Sent {
             frames: self.frames + after.frames,

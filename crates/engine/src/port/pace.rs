@@ -1,4 +1,4 @@
-//! When frames are made that come from nowhere: how many at a time, and how many a second.
+//! Pacing of generated frames: how many at a time, and how many per second.
 
 use super::Wait;
 use crate::spec::Pace;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const SECOND: u128 = 1_000_000_000;
 
-/// Tells how many frames may be made.
+/// Limit on frames that may be made.
 pub struct Pacer {
     pace: Pace,
     begun: Instant,
@@ -15,12 +15,12 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Begins now.
+    /// Starts counting time now.
     pub fn new(pace: Pace) -> Pacer {
         Pacer { pace, begun: Instant::now(), made: Cell::new(0) }
     }
 
-    /// How many frames may be made now; those that are have to be told by [`Pacer::made`].
+    /// Returns how many frames may be made now; the caller reports those made by [`Pacer::made`].
     #[inline]
     pub fn due(&self) -> u64 {
         let Pace { rate, burst } = self.pace;
@@ -28,7 +28,7 @@ impl Pacer {
             return u64::MAX;
         }
         let due = (self.begun.elapsed().as_nanos() * u128::from(rate) / SECOND) as u64;
-        // Whoever was away for long does not make up for it in one go.
+        // After a long pause, a port does not make up for it in one go.
         let behind = due.saturating_sub(self.made.get());
         if behind > rate.max(1000) {
             self.made.set(due - rate.min(due));
@@ -37,13 +37,13 @@ impl Pacer {
         (due / burst * burst).saturating_sub(self.made.get())
     }
 
-    /// So many were made.
+    /// Counts `count` frames as made.
     #[inline]
     pub fn made(&self, count: u64) {
         self.made.set(self.made.get() + count);
     }
 
-    /// How long nothing is due for.
+    /// Returns how long to wait until frames are due.
     pub fn wait(&self) -> Wait {
         let Pace { rate, burst } = self.pace;
         if rate == 0 {
@@ -64,7 +64,7 @@ mod tests {
         while all < 32 || pacer.begun.elapsed() < Duration::from_millis(50) {
             let due = pacer.due();
             assert_eq!(due % 32, 0);
-            // Taken in two steps, all the same.
+            // Made in two steps, to the same effect.
             pacer.made(due / 2);
             assert!(pacer.due() >= due / 2);
             pacer.made(due / 2);

@@ -1,4 +1,4 @@
-//! pcap ports: frames from a file, and to a file.
+//! pcap ports: frames read from a file, and written to a file.
 
 use super::pace::Pacer;
 use super::record::Recorder;
@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::path::Path;
 use virtqueue::{Burst, Frames, MAX_FRAME, MIN_FRAME, Segment};
 
-/// Replays a file, at a rate or as fast as its frames are taken.
+/// Replay of a file, at a rate or as fast as the switch takes its frames.
 pub struct Replay {
     frames: Vec<Vec<u8>>,
     next: Cell<usize>,
@@ -19,8 +19,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads the whole file, pcap or pcapng, so that there is no reading on the path of a frame. Packets that are no frames,
-    /// being too short or too long, are left out.
+    /// Reads the whole file, pcap or pcapng, so that nothing is read on the path of a frame. Skips packets that are too
+    /// short or too long for frames.
     pub fn open(path: &Path, repeat: bool, pace: Pace) -> Result<Replay, capture::Error> {
         let mut frames = Vec::new();
         for frame in Reader::open(path)? {
@@ -57,7 +57,7 @@ impl Receive for Replay {
     }
 }
 
-/// Records to a file.
+/// Transmit half that records frames to a file.
 pub struct Record(pub Recorder);
 
 impl Transmit for Record {

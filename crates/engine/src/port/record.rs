@@ -1,4 +1,4 @@
-//! A wrapper that records every frame to a pcap file. It is put around a half, and taken off again, while no worker has it.
+//! A wrapper that records every frame to a pcap file. It is added and removed only while no worker has the half.
 
 use super::around::{AroundReceive, AroundTransmit};
 use super::generator::{Nothing, Sink};
@@ -24,9 +24,9 @@ struct Recording {
 
 struct Capture {
     writer: Writer<BufWriter<File>>,
-    /// Why frames are missing. None is written after the first that could not be: it would be out of place.
+    /// Reason for missing frames. After the first failed write nothing more is written, as it would be out of place.
     broken: Option<String>,
-    /// That was said.
+    /// Whether this was logged.
     told: bool,
 }
 
@@ -38,12 +38,12 @@ impl Recorder {
         Ok(Recorder(Arc::new(Recording { path: path.to_owned(), capture })))
     }
 
-    /// Where the file is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Writes frames; how many the file took.
+    /// Writes frames. Returns how many were written.
     pub(super) fn write(&self, frames: Frames<'_>) -> usize {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let capture = &mut *self.0.capture.lock().unwrap();
@@ -57,8 +57,7 @@ impl Recorder {
         written.count()
     }
 
-    /// Hands the file all that was written so far, so that who reads it sees every frame. Says it, once, if the file can't
-    /// take them.
+    /// Flushes all frames written so far, so that readers of the file see them. Logs a write error once.
     pub(crate) fn keep(&self) {
         let capture = &mut *self.0.capture.lock().unwrap();
         if let Err(error) = capture.writer.flush() {
@@ -71,7 +70,7 @@ impl Recorder {
     }
 }
 
-/// Has `half` recorded by `recorder` and by nobody else. To be called while no worker has the half.
+/// Makes `recorder`, and no other, record `half`. No worker may have the half.
 pub(crate) fn record_received(half: &mut Box<dyn Receive>, recorder: Option<&Recorder>) {
     if let Some(bare) = half.unrecorded() {
         *half = bare;
@@ -82,7 +81,7 @@ pub(crate) fn record_received(half: &mut Box<dyn Receive>, recorder: Option<&Rec
     }
 }
 
-/// The same for the other half: as its frames leave, joined and in their tunnel.
+/// The same for a transmit half: records frames as they leave, joined and encapsulated.
 pub(crate) fn record_sent(half: &mut Box<dyn Transmit>, recorder: Option<&Recorder>) {
     if let Some(bare) = half.unrecorded() {
         *half = bare;
@@ -95,7 +94,7 @@ pub(crate) fn record_sent(half: &mut Box<dyn Transmit>, recorder: Option<&Record
     }
 }
 
-/// Records what comes out of a queue.
+/// Receive half that records the frames of a queue.
 struct RecordReceive {
     inner: Box<dyn Receive>,
     recorder: Recorder,
@@ -121,7 +120,7 @@ impl AroundReceive for RecordReceive {
     }
 }
 
-/// Records what is to go into a queue, whether there is room for it or not.
+/// Transmit half that records frames for a queue, even if there is no room for them.
 struct RecordTransmit {
     inner: Box<dyn Transmit>,
     recorder: Recorder,
@@ -145,7 +144,7 @@ impl AroundTransmit for RecordTransmit {
         Some(std::mem::replace(&mut self.inner, Box::new(Sink)))
     }
 
-    /// Who records wants to see frames that a guest lends its buffers for, too: they are copied.
+    /// A recording must include frames that would go into buffers lent by the guest, so they are copied.
     fn guest_through(&self) -> Option<&VhostTransmit> {
         None
     }

@@ -1,16 +1,16 @@
-//! A wrapper that does what switches with a packet pool do: every received frame is copied into a private buffer and
-//! its descriptor returned, and what is sent is a copy of the copy. For comparison only.
+//! A wrapper that copies like a switch with a packet pool: it copies every received frame into a private buffer and
+//! returns its descriptor, and what is sent is a copy of the copy. For comparison only.
 
 use super::Receive;
 use super::around::AroundReceive;
 use virtqueue::{Buffers, Burst, BurstStorage, MAX_BURST};
 
-/// Longest frame that is staged; longer ones are dropped.
+/// Maximum length of a staged frame; longer ones are dropped.
 const ROOM: usize = 9216;
-/// As many buffers as such switches have in a pool, so that the cache footprint is like theirs.
+/// As many buffers as the pool of such a switch, for the same cache footprint.
 const POOL: usize = 4096;
 
-/// Receives by way of a private copy.
+/// Receive half with a private copy.
 pub struct Staged {
     inner: Box<dyn Receive>,
     storage: std::cell::RefCell<Box<BurstStorage>>,

@@ -12,7 +12,7 @@ use virtqueue::device::{Dequeue, DropCounts, Enqueue, Loan};
 use virtqueue::memory::Memory;
 use virtqueue::{Burst, Fatal, Frames, ordering};
 
-/// Says to the control side that a queue had to stop, and why.
+/// Report to the control side that a queue had to stop, and why.
 #[derive(Debug, Default)]
 pub struct Fault {
     raised: AtomicBool,
@@ -20,13 +20,13 @@ pub struct Fault {
     memory: Mutex<Weak<Memory>>,
 }
 
-/// Why a guest's connection has to end.
+/// Reason for which a guest's connection has to end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ending {
-    /// It is the guest's fault.
+    /// The guest broke its ring.
     #[error("the guest broke its ring and is disconnected: {0}")]
     Broken(#[from] Fatal),
-    /// Buffers of it can't be had back, see [`Fault::withhold`].
+    /// Some of the guest's buffers cannot be returned, see [`Fault::withhold`].
     #[error("the guest is disconnected: {0}")]
     Withheld(String),
 }
@@ -40,7 +40,7 @@ impl Fault {
         }
     }
 
-    /// Whatever fills the guest's buffers has not let go of them: they can't go back, so its device has to go.
+    /// Disconnects the guest, because something still owns some of its buffers, so that they cannot be returned.
     pub fn withhold(&self, why: String) {
         self.raise(Ending::Withheld(why));
     }
@@ -50,8 +50,8 @@ impl Fault {
         self.raised.load(Ordering::Relaxed)
     }
 
-    /// Takes the reason, if a queue stopped since this was asked last, or if the guest's memory went away under it.
-    /// The connection has to end then, by `end`; no other one begins meanwhile.
+    /// Takes the reason if a queue stopped since the last call, or if the guest's memory shrank. Then calls `end`,
+    /// which has to end the connection; no other connection begins meanwhile.
     pub fn take(&self, end: impl FnOnce()) -> Option<Ending> {
         let shrank = self.memory.lock().unwrap().upgrade().is_some_and(|m| m.is_broken());
         if shrank {
@@ -60,39 +60,39 @@ impl Fault {
         let mut reason = self.reason.lock().unwrap();
         let taken = reason.take()?;
         end();
-        // What the rings said since is made of the zeros that came in place of the memory.
+        // Errors of the rings since then come from the zeros that replaced the memory.
         Some(if shrank { Fatal::MemoryShrank.into() } else { taken })
     }
 
-    /// Also looks after the memory that the guest's queues use from now on.
+    /// Also watches the memory that the guest's queues use from now on.
     pub fn watch(&self, memory: &Arc<Memory>) {
         *self.memory.lock().unwrap() = Arc::downgrade(memory);
     }
 
-    /// A new connection starts without fault.
+    /// Clears the fault for a new connection.
     pub fn clear(&self) {
         *self.reason.lock().unwrap() = None;
         self.raised.store(false, Ordering::Release);
     }
 }
 
-/// What a guest is notified by, which may change while the queue runs; `None` if the guest polls.
+/// Call descriptor of a queue, which may change while the queue runs; `None` if the guest polls.
 #[derive(Clone)]
 pub struct Call(Arc<Live<Option<Arc<Event>>>>);
 
 impl Call {
-    /// Notifies by this.
+    /// Returns a call by this descriptor.
     pub fn new(fd: Option<Arc<Event>>) -> Call {
         Call(Arc::new(Live::new(fd)))
     }
 
-    /// Notifies by this from now on.
+    /// Replaces the descriptor.
     pub fn set(&self, fd: Option<Arc<Event>>) {
         self.0.set(fd);
     }
 }
 
-/// What both halves have of the connection they belong to.
+/// State of the connection that both halves have.
 struct Common {
     call: RefCell<Reader<Option<Arc<Event>>>>,
     fault: Arc<Fault>,
@@ -105,7 +105,7 @@ impl Common {
     fn new(call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Common {
         let call = RefCell::new(Reader::new(call.0));
         let common = Common { call, fault, drops, counted: Cell::default(), cut_short: Cell::new(0) };
-        // The device before us may have died between publishing buffers and saying so.
+        // The previous device may have died after it published buffers and before it notified the guest.
         common.notify();
         common
     }
@@ -118,7 +118,7 @@ impl Common {
         }
     }
 
-    /// Counts chains that the ring gave back without a frame.
+    /// Counts chains that the ring returned without a frame.
     #[cold]
     fn count_dropped(&self, now: DropCounts) {
         let before = self.counted.replace(now);
@@ -151,7 +151,7 @@ pub struct VhostTransmit {
 }
 
 impl VhostReceive {
-    /// Frames come out of `ring`; `kick` is readable when the guest was asked to kick and did.
+    /// Returns a half that takes frames from `ring`; `kick` is readable when the guest was asked to kick and did.
     pub fn new(ring: Dequeue, kick: Option<Event>, call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
         ring.set_kicks(false);
         VhostReceive { ring, kick, common: Common::new(call, fault, drops) }
@@ -221,7 +221,7 @@ impl Receive for VhostReceive {
         if self.ring.has_work() {
             return Wait::Ready;
         }
-        // A driver without kick descriptor has to be polled, however rarely.
+        // A driver without a kick descriptor has to be polled, however rarely.
         if self.kick.is_some() { Wait::Event } else { Wait::Time(std::time::Duration::from_micros(50)) }
     }
 
@@ -235,13 +235,13 @@ impl Receive for VhostReceive {
 }
 
 impl VhostTransmit {
-    /// Frames go into `ring`.
+    /// Returns a half that puts frames into `ring`.
     pub fn new(ring: Enqueue, call: Call, fault: Arc<Fault>, drops: Arc<Drops>) -> Self {
         ring.set_kicks(false);
         VhostTransmit { ring, common: Common::new(call, fault, drops) }
     }
 
-    /// As [`Enqueue::lend`].
+    /// See [`Enqueue::lend`].
     #[inline(always)]
     pub(super) fn lend(&self, room: u32, keep: u32) -> Option<Loan> {
         match self.ring.lend(room, keep) {
@@ -253,12 +253,12 @@ impl VhostTransmit {
         }
     }
 
-    /// Returns all that the guest posted and that was not used, if a successor could not tell which that is.
+    /// Returns all posted and unused buffers to the guest, if a successor could not tell which they are.
     pub fn close(&self) {
         self.ring.close();
     }
 
-    /// The ring, to which loans go back.
+    /// Returns the ring, to which loans are returned.
     #[inline(always)]
     pub(super) fn ring(&self) -> &Enqueue {
         &self.ring

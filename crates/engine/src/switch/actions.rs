@@ -1,11 +1,10 @@
-//! From two specifications to what it takes to get from the one to the other. A reload does what is listed here and
-//! nothing else, and the list is what it tells of itself.
+//! The actions that turn one specification into another. A reload takes these actions and no others, and reports them.
 
 use super::layout::assignment;
 use crate::reload::{Action, Step, Subject};
 use crate::spec::{AggregationSpec, BridgeSpec, Driver, MappingSpec, PortSpec, Spec, WorkerSpec};
 
-/// What it takes to get from `old` to `new`: every part of either is in one action.
+/// Returns the actions that turn `old` into `new`: every part of either is in one action.
 pub(super) fn actions(old: &Spec, new: &Spec) -> Vec<Action> {
     let reload = Reload { old, new };
     let mut actions = reload.ports();
@@ -17,12 +16,12 @@ pub(super) fn actions(old: &Spec, new: &Spec) -> Vec<Action> {
     actions
 }
 
-/// What is done to the port `name`.
+/// Returns the step taken on this part.
 pub(super) fn step(actions: &[Action], subject: Subject, name: &str) -> Option<Step> {
     actions.iter().find(|action| action.subject == subject && action.name == name).map(|action| action.step)
 }
 
-/// How a mapping is called.
+/// Returns the name of a mapping.
 pub(super) fn mapping_name(mapping: &MappingSpec) -> String {
     format!("{} -> {}", mapping.from, mapping.to)
 }
@@ -46,7 +45,7 @@ impl Reload<'_> {
         self.new.ports.iter().map(action).chain(gone).collect()
     }
 
-    /// Why a port can't stay open. The ends of a mapping share it, and so come and go together.
+    /// Returns why a port cannot stay open. The ends of a mapping are opened and closed together.
     fn why_reopened(&self, had: &PortSpec, port: &PortSpec) -> Vec<String> {
         let mut why = reopening(had, port);
         let [before, after] = [self.old, self.new].map(|spec| mapping_of(spec, &port.name));
@@ -63,7 +62,7 @@ impl Reload<'_> {
         why
     }
 
-    /// The port can't stay open for its own sake.
+    /// Reports whether the port cannot stay open, apart from its mapping.
     fn ends_differ(&self, port: &str) -> bool {
         let find = |spec: &'_ Spec| spec.ports.iter().find(|p| p.name == port).cloned();
         match (find(self.old), find(self.new)) {
@@ -167,14 +166,14 @@ impl Reload<'_> {
     }
 }
 
-/// Those names whose condition holds.
+/// Returns the names whose condition holds.
 fn named(which: &[(&str, bool)]) -> Vec<String> {
     which.iter().filter(|(_, holds)| *holds).map(|(name, _)| (*name).to_owned()).collect()
 }
 
-/// What keeps an open port of `had` from being as good as a newly opened one of `port`, its mapping aside.
+/// Returns the differences, apart from its mapping, for which a port has to be reopened.
 fn reopening(had: &PortSpec, port: &PortSpec) -> Vec<String> {
-    // Everything is named, so that nobody adds a field without deciding where it belongs.
+    // All fields are named, so that a new one cannot be forgotten.
     let PortSpec { name: _, driver, vlan: _, record: _, fault, aggregate, vxlan, analysis } = port;
     let kind = |driver: &Driver| driver.name();
     named(&[
@@ -187,7 +186,7 @@ fn reopening(had: &PortSpec, port: &PortSpec) -> Vec<String> {
     ])
 }
 
-/// What differs in a port and can be changed while it is open.
+/// Returns the differences that can be applied while a port is open.
 fn changes(had: &PortSpec, port: &PortSpec) -> Vec<String> {
     named(&[("VLANs", port.vlan != had.vlan), ("record-to", port.record != had.record)])
 }
@@ -209,12 +208,12 @@ fn worker_changes(had: &WorkerSpec, wanted: &WorkerSpec) -> Vec<String> {
     ])
 }
 
-/// The mapping that a port is one end of.
+/// Returns the mapping that has this port as an end.
 fn mapping_of<'s>(spec: &'s Spec, port: &str) -> Option<&'s MappingSpec> {
     spec.mappings.iter().find(|mapping| mapping.from == port || mapping.to == port)
 }
 
-/// By worker, the queues that it polls.
+/// Returns the queues that each worker polls.
 fn polled(spec: &Spec) -> Vec<Vec<(&str, usize)>> {
     let mut polled = vec![Vec::new(); spec.staff().len()];
     for (port, workers) in spec.ports.iter().zip(assignment(spec)) {

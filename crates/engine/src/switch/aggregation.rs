@@ -1,4 +1,4 @@
-//! What is told of packet aggregation.
+//! Control of packet aggregation, and its statistics.
 
 use super::{Switch, Topology};
 use crate::aggregate::rules;
@@ -9,15 +9,15 @@ use paflow::table::Table;
 use paflow::{Nfi, Rules};
 
 impl Switch {
-    /// Lays flows over those of the specification, in place of all that were laid before; they stay when the specification
-    /// changes. NFI 0 stands for no next hop, and so does one that the specification doesn't have.
+    /// Lays flows over those of the specification, and replaces all that were laid before; they stay when the
+    /// specification changes. NFI 0 stands for no next hop, as does one that the specification lacks.
     pub fn lay_aggregation_flows(&self, flows: Vec<AggregationFlow>) {
         let mut laid = self.inner.laid.lock().unwrap();
         laid.flows = flows;
         self.inner.rules.set(rules(laid.spec.as_ref(), &laid.flows));
     }
 
-    /// The aggregation table in force, by service chain.
+    /// Returns the aggregation table in force, by service chain.
     pub fn aggregation_flows(&self) -> Vec<AggregationFlow> {
         flows(&self.inner.rules.get())
     }

@@ -1,4 +1,4 @@
-//! What is told of forwarding by flows.
+//! Control of forwarding by flows, and its statistics.
 
 use super::{Switch, Topology};
 use crate::drops::Reason;
@@ -8,20 +8,20 @@ use openflow::{Action, Classifier, FlowId, PacketIn, PacketInReason, Rule};
 use std::os::fd::{AsFd, BorrowedFd};
 
 impl Switch {
-    /// Puts flows in force, for the bridge that goes by them; they stay when the specification changes. A burst that
-    /// comes after this goes by them.
+    /// Puts flows in force for the bridge that forwards by them; they stay when the specification changes. Bursts
+    /// received after this go by them.
     pub fn set_flows(&self, rules: Classifier<Rule>) {
         self.inner.datapath.set(rules);
     }
 
-    /// Tells `account` of the packets and bytes that flows were taken for since this was called last; how many packets
-    /// were looked up, and for how many of them there was a flow. To be called about once a second.
+    /// Reports to `account` the packets and bytes of each flow since the last call. Returns how many packets were
+    /// looked up, and how many of them matched a flow. Call this about once a second.
     pub fn harvest_flows(&self, account: impl FnMut(FlowId, u64, u64)) -> (u64, u64) {
         self.inner.datapath.harvest(account)
     }
 
-    /// Does `actions` to a packet that a controller sends, as if it had come in at `in_port`. It is sent soon, after those
-    /// that came before it, or dropped and counted: a worker takes some in each round, and only so many may wait.
+    /// Applies `actions` to a packet that a controller sends, as if `in_port` had received it. The packet is sent soon, after
+    /// earlier ones, or dropped and counted: a worker takes some in each round, and the number that may wait is limited.
     pub fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]) {
         let mut emissions = Emission::all(in_port, actions, data).peekable();
         if emissions.peek().is_none() {
@@ -30,23 +30,23 @@ impl Switch {
         emissions.for_each(|emission| self.inner.fabric.emit(emission));
     }
 
-    /// Readable when workers have something for controllers, or from them, until [`Self::answer`].
+    /// Returns a descriptor that is readable when workers have packets or relayed flows, until [`Self::answer`].
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.inner.bell.fd().as_fd()
     }
 
-    /// To be called before [`Self::packet_ins`] and [`Self::relayed_flows`].
+    /// Silences the bell. Call this before [`Self::packet_ins`] and [`Self::relayed_flows`].
     pub fn answer(&self) {
         self.inner.bell.answer();
     }
 
-    /// Hands frames to `take` in which other switches relay flows for the aggregation table.
+    /// Passes frames to `take` in which other switches relay flows for the aggregation table.
     pub fn relayed_flows(&self, mut take: impl FnMut(&[u8])) {
         let topology = self.inner.topology();
         topology.layout.ports.iter().filter_map(|port| port.member()).for_each(|member| member.relay.drain(&mut take));
     }
 
-    /// Hands packets for controllers to `take`.
+    /// Passes packets for controllers to `take`.
     pub fn packet_ins(&self, mut take: impl FnMut(&PacketIn<'_>)) {
         self.inner.datapath.punted(|punt, data| {
             take(&PacketIn {

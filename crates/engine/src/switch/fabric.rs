@@ -1,8 +1,8 @@
-//! Workers and what they do: the one place where plans are put together and changed.
+//! The workers and their plans: the only place where plans are put together and changed.
 //!
-//! Everything here happens on control threads, one at a time, under one lock; a worker takes part only by running the
-//! jobs that it is left, between two bursts. Nobody holds the lock while it waits for a worker, but for
-//! [`Fabric::arrange`]. A worker that does not respond keeps what it has: it is neither taken from it nor freed.
+//! All of this runs on control threads, one at a time, under one lock; a worker only runs the jobs left for it, between
+//! two bursts. Only [`Fabric::arrange`] holds the lock while it waits for a worker. A worker that does not respond
+//! keeps what it has, which is neither taken from it nor freed.
 
 use super::layout::{Domain, Layout};
 use super::shared::PortShared;
@@ -19,26 +19,26 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vhost_user::Event;
 use virtqueue::{BurstStorage, MAX_BURST, Segment, ordering};
 
-/// Names a queue pair of a port: the port's id and the queue's index.
+/// A queue pair of a port: the port's id and the queue's index.
 pub(super) type QueueKey = (u64, usize);
 pub(super) type ReceiveHalf = Box<dyn Receive>;
 pub(super) type TransmitHalf = Box<dyn Transmit>;
 
-/// The workers, and where every half of a queue is.
+/// The workers, and the place of every half of a queue.
 #[derive(Default)]
 pub(super) struct Fabric {
     state: Mutex<State>,
-    /// Counts packets of controllers that are not sent.
+    /// Counter of controllers' packets that are not sent.
     unsent: Arc<Drops>,
 }
 
 #[derive(Default)]
 struct State {
     workers: Vec<(WorkerSpec, Worker)>,
-    /// The workers that poll queues, and those that alone send to them.
+    /// Workers that poll queues, and workers that are the only ones to send to queues.
     pollers: HashMap<QueueKey, usize>,
     senders: HashMap<QueueKey, usize>,
-    /// The first worker of the bridge that goes by flows.
+    /// The first worker of the bridge that forwards by flows.
     emitter: Option<usize>,
     /// Halves to which several workers send.
     shared: HashMap<QueueKey, Arc<Shared>>,
@@ -47,11 +47,11 @@ struct State {
     /// Halves that no worker uses at present.
     parked_receive: HashMap<QueueKey, ReceiveHalf>,
     parked_transmit: HashMap<QueueKey, TransmitHalf>,
-    /// What records the frames of ports, by id.
+    /// Recorders of ports, by id.
     recorders: HashMap<u64, Recorder>,
 }
 
-/// Why a half can't be had, or given to a worker.
+/// Reason why a half cannot be taken from a worker, or given to one.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Kept {
     #[error(transparent)]
@@ -61,7 +61,7 @@ pub(super) enum Kept {
 }
 
 impl Fabric {
-    /// Packets of controllers that are not sent are counted in `unsent`.
+    /// Returns a fabric that counts controllers' packets that are not sent in `unsent`.
     pub(super) fn new(unsent: Arc<Drops>) -> Fabric {
         Fabric { state: Mutex::default(), unsent }
     }
@@ -70,7 +70,8 @@ impl Fabric {
         self.state.lock().unwrap()
     }
 
-    /// Lets a worker poll a queue that is up: when this returns, it does. One that does not respond drops the half.
+    /// Gives a queue that is up to the worker that polls it, and waits until it has it. A worker that does not respond
+    /// drops the half later.
     pub(super) fn attach_receive(&self, key: QueueKey, mut half: ReceiveHalf) -> Result<(), Kept> {
         let attached = {
             let mut state = self.state();
@@ -86,8 +87,8 @@ impl Fabric {
         Ok(attached.wait().inspect_err(|_| drop(self.detach_receive(key)))?)
     }
 
-    /// Takes a queue from its worker: when this returns, nothing of it is on its way any more. If the worker does not
-    /// respond, it drops the half when it does.
+    /// Takes a queue from its worker. When this returns, none of its frames is in use any more. A worker that does not
+    /// respond drops the half later.
     pub(super) fn detach_receive(&self, key: QueueKey) -> Result<Option<ReceiveHalf>, Kept> {
         let taken = {
             let mut state = self.state();
@@ -99,7 +100,7 @@ impl Fabric {
         Ok(taken.wait()?)
     }
 
-    /// Gives a queue that is polled another kick descriptor.
+    /// Replaces the kick descriptor of a queue that is polled.
     pub(super) fn rewire(&self, key: QueueKey, kick: Option<Event>) -> Result<(), Kept> {
         let mut state = self.state();
         match state.poller(key) {
@@ -113,7 +114,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// As [`Fabric::attach_receive`], for the other half.
+    /// Like [`Fabric::attach_receive`], for the transmit half.
     pub(super) fn attach_transmit(&self, key: QueueKey, mut half: TransmitHalf) -> Result<(), Kept> {
         let attached = {
             let mut state = self.state();
@@ -126,7 +127,7 @@ impl Fabric {
             }
             match state.sender(key) {
                 Some(worker) => worker.offer(move |plan| {
-                    // The queue is there: it goes only with the whole plan.
+                    // The queue exists: only the whole plan can remove it.
                     if let Some(slot) = plan.own_transmit(key) {
                         *slot = Some(half);
                         running.set(key.1, true);
@@ -142,7 +143,7 @@ impl Fabric {
         Ok(attached.wait().inspect_err(|_| drop(self.detach_transmit(key)))?)
     }
 
-    /// As [`Fabric::detach_receive`], for the other half.
+    /// Like [`Fabric::detach_receive`], for the transmit half.
     pub(super) fn detach_transmit(&self, key: QueueKey) -> Result<Option<TransmitHalf>, Kept> {
         let taken = {
             let mut state = self.state();
@@ -158,13 +159,13 @@ impl Fabric {
         Ok(taken.wait()?)
     }
 
-    /// Lets workers use both halves of a queue that is up.
+    /// Gives both halves of a queue that is up to workers.
     pub(super) fn attach(&self, key: QueueKey, receive: ReceiveHalf, transmit: TransmitHalf) -> Result<(), Kept> {
         self.attach_receive(key, receive)?;
         self.attach_transmit(key, transmit)
     }
 
-    /// Takes queues of a port from their workers, for good; a worker that does not respond drops them when it does.
+    /// Takes queues of a port from their workers, for good; a worker that does not respond drops them later.
     pub(super) fn clear(&self, port: u64, queues: std::ops::Range<usize>) {
         for key in queues.map(|queue| (port, queue)) {
             let cleared = self.detach_receive(key).err().into_iter().chain(self.detach_transmit(key).err());
@@ -172,14 +173,14 @@ impl Fabric {
         }
     }
 
-    /// All workers respond, or one that does not.
+    /// Checks that all workers respond, or returns one that does not.
     pub(super) fn respond(&self) -> Result<(), Unresponsive> {
         let asked: Vec<_> = self.state().workers.iter().map(|(_, worker)| worker.ask(|_| ())).collect();
         asked.into_iter().try_for_each(Answer::wait)
     }
 
-    /// Has the frames of a port recorded from now on, or no longer; returns what recorded them until now, which gets no
-    /// more of them. Queues go on meanwhile. A worker that does not respond records until it does.
+    /// Starts or stops recording a port. Returns the previous recorder, which gets no more frames. Queues continue
+    /// meanwhile. A worker that does not respond keeps recording until it does.
     pub(super) fn record(&self, port: u64, recorder: Option<Recorder>) -> Option<Recorder> {
         let mut state = self.state();
         let ended = match recorder.clone() {
@@ -199,18 +200,17 @@ impl Fabric {
         ended
     }
 
-    /// What records a port at present.
+    /// Returns the present recorder of a port.
     pub(super) fn recorder(&self, port: u64) -> Option<Recorder> {
         self.state().recorders.get(&port).cloned()
     }
 
-    /// All that record at present.
+    /// Returns all present recorders.
     pub(super) fn recorders(&self) -> Vec<Recorder> {
         self.state().recorders.values().cloned().collect()
     }
 
-    /// Starts those of the `wanted` workers that are not there yet. They have nothing to do until [`Fabric::arrange`] is
-    /// given them.
+    /// Starts those of the `wanted` workers that do not run yet. They have nothing to do until [`Fabric::arrange`] gets them.
     pub(super) fn hire(&self, wanted: &[WorkerSpec]) -> std::io::Result<Vec<Option<Worker>>> {
         let state = self.state();
         let is_there = |index: usize, spec| state.workers.get(index).is_some_and(|(had, _)| had.runs_like(spec));
@@ -221,10 +221,10 @@ impl Fabric {
         wanted.iter().enumerate().map(hire).collect()
     }
 
-    /// Makes the workers do what `layout` says, with the halves that they have; queues of ports that are not in it
-    /// are dropped. `hired` is what [`Fabric::hire`] says of the layout's workers. Frames wait in their queues meanwhile,
-    /// and nobody forwards while `pause` runs. A worker that does not respond does so when it does, and keeps the queues that
-    /// it has: the ids of their ports are returned, and sessions of guests among them end.
+    /// Gives the workers new plans by `layout`, with the halves that exist; drops queues of ports that the layout
+    /// lacks. `hired` is the result of [`Fabric::hire`] for the layout's workers. Frames wait in their queues
+    /// meanwhile, and nobody forwards while `pause` runs. A worker that does not respond adopts its plan when it does,
+    /// and keeps its queues: returns the ids of their ports, and ends sessions of guests among them.
     pub(super) fn arrange(&self, layout: &Layout, hired: Vec<Option<Worker>>, pause: impl FnOnce()) -> HashSet<u64> {
         let mut state = self.state();
         let (mut halves, lost) = state.collect(layout);
@@ -247,7 +247,7 @@ impl Fabric {
         lost
     }
 
-    /// Has a packet of a controller sent by a worker of the bridge that goes by flows, or counts it as dropped.
+    /// Has a worker of the bridge that forwards by flows send a controller's packet, or counts it as dropped.
     pub(super) fn emit(&self, emission: Emission) {
         let state = self.state();
         match state.emitter {
@@ -257,7 +257,7 @@ impl Fabric {
         }
     }
 
-    /// Has frames sent by a queue of `port` as they are: not joined, and in no tunnel.
+    /// Sends frames by a queue of `port`, neither joined nor encapsulated.
     pub(super) fn send(&self, port: &PortShared, queue: usize, frames: Vec<Vec<u8>>) {
         let key = (port.id, queue);
         let (counters, drops) = (port.queues[queue].clone(), port.drops.clone());
@@ -290,19 +290,19 @@ impl Fabric {
         }
     }
 
-    /// Ends all workers, but for those that do not respond.
+    /// Ends all workers, except those that do not respond.
     pub(super) fn end(&self) {
         let all = std::mem::take(&mut *self.state());
         drop(all);
     }
 
-    /// What can be told of the workers.
+    /// Returns the heartbeats of the workers.
     pub(super) fn pulses(&self) -> Vec<Arc<Pulse>> {
         self.state().workers.iter().map(|(_, worker)| worker.pulse.clone()).collect()
     }
 }
 
-/// Halves on their way from old plans to new ones.
+/// Halves that move from old plans to new ones.
 struct Halves {
     receive: HashMap<QueueKey, ReceiveHalf>,
     transmit: HashMap<QueueKey, TransmitHalf>,
@@ -324,12 +324,12 @@ impl State {
         self.senders.get(&key).map(|&worker| &self.workers[worker].1)
     }
 
-    /// The transmit queues of a port that are up.
+    /// Returns the transmit queues of a port that are up.
     fn running(&mut self, port: u64) -> Arc<Running> {
         self.running.entry(port).or_default().clone()
     }
 
-    /// Takes every half from the workers, who then have nothing to do. Those that a worker keeps are lost: their ports.
+    /// Takes every half from the workers, who then have nothing to do. Also returns the ports whose halves a worker keeps.
     fn collect(&mut self, layout: &Layout) -> (Halves, HashSet<u64>) {
         let mut halves = Halves {
             receive: std::mem::take(&mut self.parked_receive),
@@ -368,7 +368,7 @@ impl State {
         (halves, lost.into_keys().collect())
     }
 
-    /// Has a port recorded where no worker alone has its queues.
+    /// Starts or stops recording a port at halves that no single worker has.
     fn parked_record(&mut self, port: u64, recorder: Option<&Recorder>) {
         for (_, half) in self.parked_receive.iter_mut().filter(|(key, _)| key.0 == port) {
             record_received(half, recorder);
@@ -381,7 +381,7 @@ impl State {
         }
     }
 
-    /// Ends workers that are no longer wanted, and takes on those that were hired.
+    /// Ends workers that are no longer wanted, and adds those in `hired`.
     fn staff(&mut self, wanted: &[WorkerSpec], hired: Vec<Option<Worker>>) {
         let mut had: Vec<_> = self.workers.drain(..).map(|(_, worker)| Some(worker)).collect();
         for ((index, spec), hired) in wanted.iter().enumerate().zip(hired) {
@@ -390,7 +390,7 @@ impl State {
         }
     }
 
-    /// Puts together what `worker` does.
+    /// Assembles the plan of `worker`.
     fn assemble(&mut self, layout: &Layout, worker: usize, halves: &mut Halves) -> Pieces {
         let mut pieces = (Vec::new(), Vec::new(), Vec::new());
         for (port, queue) in layout.polled_by(worker) {
@@ -436,7 +436,7 @@ impl State {
         pieces
     }
 
-    /// The index in `outputs` of the one to `port`, which is made if it is not there.
+    /// Returns the index in `outputs` of the output to `port`, which is created if it is missing.
     fn output(
         &mut self,
         (layout, worker): (&Layout, usize),
@@ -464,7 +464,7 @@ impl State {
         let mut output = Output::new(shared.id, queues.collect(), self.workers[worker].1.pulse.counters.clone());
         (output.running, output.drops) = (self.running(shared.id), shared.drops.clone());
         output.aggregates = shared.member().is_some();
-        // A mapped port sends chains from where they lie, and has them returned by the queue that they came from.
+        // A mapped port sends chains without a copy, and returns them by the queue that they came from.
         output.one = (output.aggregates && shared.mapping().is_none()).then_some(worker);
         outputs.push(output);
         outputs.len() - 1

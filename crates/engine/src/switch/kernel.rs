@@ -1,7 +1,7 @@
-//! Ports on interfaces of the kernel, the control side: they are opened, watched, and opened again.
+//! Ports on interfaces of the kernel, control side: they are opened, watched, and opened again.
 //!
-//! Interfaces come, change and go as others like. Each of these ports has a thread that hears of it: a port whose
-//! interface is not there, or not as it should be, is down with a reason, until that has changed.
+//! Other programs add, change and remove interfaces. Each of these ports has a thread that is notified: a port whose
+//! interface is missing, or not as it should be, is down with a reason until that changes.
 
 mod packet;
 mod tap;
@@ -19,15 +19,15 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Pauses before a port is opened again that could not be, though its interface is there and has not changed: the first,
-/// which is also how long one that has changed is left alone, and the longest.
+/// First and longest pause before another attempt to open a port whose interface is present and unchanged. The first is
+/// also the time for which a changed interface is left alone.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
-/// A kind of port, to who keeps it open.
+/// A kind of port, as its keeper sees it.
 pub(super) trait Kind: Send {
     /// Name of its interface, if it is known.
     fn interface(&self) -> Option<&str>;
-    /// Others make the interface: while there is none, the port can't be opened.
+    /// Reports whether others make the interface, so that the port cannot be opened without it.
     fn needs_interface(&self) -> bool {
         true
     }
@@ -35,41 +35,41 @@ pub(super) trait Kind: Send {
     fn open(&self, links: &Links, shared: &Arc<PortShared>) -> Result<Box<dyn Session>, String>;
 }
 
-/// An open port, to who looks after it.
+/// An open port, as its keeper sees it.
 pub(super) trait Session: Send {
-    /// The interface, as it was when the port was opened.
+    /// Returns the interface, as it was when the port was opened.
     fn link(&self) -> &Link;
-    /// The halves of a queue; asked for once.
+    /// Returns the halves of a queue. Called once.
     fn halves(&mut self, queue: usize) -> Result<(ReceiveHalf, TransmitHalf), String>;
-    /// Workers have all halves.
+    /// Called when workers have all halves.
     fn attached(&mut self) {}
-    /// Workers are to have them no more.
+    /// Called before the halves are taken from the workers.
     fn detaching(&mut self) {}
-    /// The interface is so now. An error says why the port must be opened again.
+    /// Handles a change of the interface. An error says why the port must be reopened.
     fn changed(&mut self, _link: &Link) -> Result<(), String> {
         Ok(())
     }
-    /// How often it has to be looked after.
+    /// Returns the interval at which the port has to be checked.
     fn interval(&self) -> Option<Duration> {
         None
     }
-    /// Looks after it. An error says why the port must be opened again.
+    /// Checks the port. An error says why it must be reopened.
     fn look_after(&mut self) -> Result<(), String> {
         Ok(())
     }
-    /// What people are told of it while it is up.
+    /// Describes the port for display while it is up.
     fn describe(&self, link: &Link) -> String;
 }
 
-/// Keeps a port open until it is dropped.
+/// Keeper of an open port, until it is dropped.
 pub(super) struct Keeper {
     stop: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Keeper {
-    /// Opens the port now if that is possible, and whenever it is again. Says why it is not, if so; an error if nobody
-    /// can be had who keeps it open.
+    /// Opens the port now if possible, and again whenever it is possible. Also returns why it is down, if it is; fails
+    /// if no thread can be started to keep it open.
     pub(super) fn spawn(
         kind: impl Kind + 'static,
         shared: Arc<PortShared>,
@@ -77,7 +77,7 @@ impl Keeper {
     ) -> Result<(Keeper, Option<String>), String> {
         let text = |error: netdev::Error| error.to_string();
         let stop = Arc::new(Bell::new().map_err(|error| format!("cannot create an eventfd: {error}"))?);
-        // Before the first look: no change may come between the two.
+        // Opened before the first look, so that no change is missed.
         let (monitor, links) = (Monitor::open().map_err(text)?, Links::open().map_err(text)?);
         let mut upkeep = Upkeep {
             kind: Box::new(kind),
@@ -107,18 +107,18 @@ impl Drop for Keeper {
     }
 }
 
-/// What ended a wait.
+/// End of a wait.
 #[derive(PartialEq)]
 enum Woken {
-    /// The port is to be closed.
+    /// The port has to be closed.
     Stop,
-    /// Something has happened to the interface, or may have.
+    /// The interface has changed, or may have.
     Event,
     /// The time is over.
     Time,
 }
 
-/// The work of a [`Keeper`]'s thread.
+/// State of a [`Keeper`]'s thread.
 struct Upkeep {
     kind: Box<dyn Kind>,
     shared: Arc<PortShared>,
@@ -126,9 +126,9 @@ struct Upkeep {
     monitor: Monitor,
     links: Links,
     stop: Arc<Bell>,
-    /// Before the next attempt.
+    /// Pause before the next attempt.
     pause: Duration,
-    /// Why the log last said that the port is down, if it is.
+    /// Last logged reason why the port is down, if it is.
     told: Option<String>,
 }
 
@@ -180,12 +180,12 @@ impl Upkeep {
         self.fabric.clear(self.shared.id, 0..self.shared.queues.len());
     }
 
-    /// Looks after the port until it can't go on, and says why; `None` if it is to be closed.
+    /// Checks the port until it cannot continue, and returns why; `None` if it has to be closed.
     fn serve(&mut self, session: &mut dyn Session) -> Option<String> {
         loop {
             let had = session.link();
             let index = had.index;
-            // When to look again, whatever happens.
+            // Time until the next look, even without an event.
             let mut again = None;
             match self.links.get(&had.name) {
                 Ok(link) if link.index == index => {
@@ -196,7 +196,7 @@ impl Upkeep {
                 }
                 Ok(link) => return Some(format!("interface {} is another one now", link.name)),
                 Err(error @ netdev::Error::Missing { .. }) => return Some(error.to_string()),
-                // That it can't be seen does not mean that it has gone.
+                // An interface that cannot be looked up may still exist.
                 Err(_) => again = Some(PAUSES.0),
             }
             loop {
@@ -215,12 +215,12 @@ impl Upkeep {
         }
     }
 
-    /// Waits until there is a point in opening the port again; whether it is to be.
+    /// Waits until it makes sense to try again. Returns false if the port has to be closed.
     fn wait_to_try(&mut self) -> bool {
         let seen = self.look();
         let mut until = Some(Instant::now() + self.pause);
         if let (Ok(None), true, Some(name)) = (&seen, self.kind.needs_interface(), self.kind.interface()) {
-            // Whatever the reason was before.
+            // This replaces any earlier reason.
             self.set_down(netdev::Error::Missing { interface: name.to_owned() }.to_string());
             until = None;
         }
@@ -231,11 +231,11 @@ impl Upkeep {
                     self.pause = (self.pause * 2).min(PAUSES.1);
                     return true;
                 }
-                // Attempts to open it make events, too.
+                // Attempts to open the port cause events, too.
                 Woken::Event if seen.is_ok() && self.look().ok() == seen.as_ref().ok().cloned() => {}
                 Woken::Event => {
                     self.pause = PAUSES.0;
-                    // Changes seldom come alone.
+                    // Changes often come in groups.
                     std::thread::sleep(PAUSES.0);
                     return true;
                 }
@@ -243,12 +243,12 @@ impl Upkeep {
         }
     }
 
-    /// The interface, if there is one. An error says that it can't be seen, which does not mean that it is not there.
+    /// Returns the interface, if there is one. On an error it cannot be looked up, but may exist.
     fn look(&self) -> netdev::Result<Option<Link>> {
         self.kind.interface().map_or(Ok(None), |name| self.links.find(name))
     }
 
-    /// Waits until then, for ever if there is no such time.
+    /// Waits until this time, or forever if there is none.
     fn wait(&self, until: Option<Instant>, index: Option<u32>) -> Woken {
         let name = self.kind.interface().unwrap_or_default();
         loop {
@@ -271,7 +271,7 @@ impl Upkeep {
             match self.monitor.events() {
                 Ok(events) if events.iter().any(|event| event.concerns(name, index)) => return Woken::Event,
                 Ok(_) => {}
-                // Nothing more can be heard, which should never be: what there is to see is looked at now and then.
+                // The monitor failed, which should not happen: look at the interface at intervals instead.
                 Err(_) => {
                     std::thread::sleep(PAUSES.0);
                     return Woken::Event;
@@ -280,7 +280,7 @@ impl Upkeep {
         }
     }
 
-    /// Tells how the port is, whose queues workers have.
+    /// Updates the state of the port, whose queues workers have.
     fn show(&mut self, session: &dyn Session, link: &Link) {
         match link.trouble() {
             Some(why) => self.set_down(why),

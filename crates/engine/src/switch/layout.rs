@@ -1,12 +1,12 @@
-//! Who does what: ports, what connects them, and which worker polls which queue. Made from a specification, without
-//! touching anything.
+//! The layout of a switch: ports, what connects them, and which worker polls which queue. Built from a specification,
+//! without side effects.
 
 use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
 use crate::spec::{PortSpec, Spec, WorkerSpec};
 use std::sync::Arc;
 
-/// What connects a port to others.
+/// Connection between ports.
 pub(super) enum Domain {
     /// Two ports, by index.
     Patch([usize; 2]),
@@ -23,17 +23,17 @@ impl Domain {
     }
 }
 
-/// A switch on paper.
+/// The planned arrangement of a switch.
 pub(super) struct Layout {
     pub(super) ports: Vec<Arc<PortShared>>,
     pub(super) domains: Vec<Domain>,
     pub(super) workers: Vec<WorkerSpec>,
-    /// For every port and queue, the worker that polls it.
+    /// Worker that polls each queue of each port.
     assignment: Vec<Vec<usize>>,
 }
 
 impl Layout {
-    /// Lays out `ports`, which are those of `spec` in its order. `bridges` are those of `spec`, likewise.
+    /// Arranges `ports` and `bridges`, which are those of `spec` in its order.
     pub(super) fn new(spec: &Spec, ports: Vec<Arc<PortShared>>, bridges: Vec<Arc<Bridge>>) -> Layout {
         let index = |name: &String| ports.iter().position(|p| p.name == *name).expect("the specification was checked");
         let patches = spec.patches.iter().map(|pair| Domain::Patch([index(&pair[0]), index(&pair[1])]));
@@ -46,7 +46,7 @@ impl Layout {
         Layout { assignment: assignment(spec), ports, domains, workers }
     }
 
-    /// The queues that `worker` polls, as (port, queue).
+    /// Returns the queues that `worker` polls, as (port, queue).
     pub(super) fn polled_by(&self, worker: usize) -> impl Iterator<Item = (usize, usize)> {
         let queues = |(port, workers): (usize, &Vec<usize>)| {
             let mine = workers.iter().enumerate().filter(|(_, w)| **w == worker);
@@ -55,31 +55,31 @@ impl Layout {
         self.assignment.iter().enumerate().flat_map(queues).collect::<Vec<_>>().into_iter()
     }
 
-    /// The worker that polls a queue.
+    /// Returns the worker that polls a queue.
     pub(super) fn poller(&self, port: usize, queue: usize) -> usize {
         self.assignment[port][queue]
     }
 
-    /// What connects `port`.
+    /// Returns the connection of `port`.
     pub(super) fn domain_of(&self, port: usize) -> Option<&Domain> {
         self.domains.iter().find(|d| d.members().contains(&port))
     }
 
-    /// The port whose guest lends its buffers to `port`.
+    /// Returns the port whose guest lends its buffers to `port`.
     pub(super) fn lender(&self, port: usize) -> Option<usize> {
         let mapping = self.ports[port].mapping()?.spec();
         let guest = self.ports.iter().position(|p| p.name == mapping.to)?;
         (mapping.from == self.ports[port].name).then_some(guest)
     }
 
-    /// The physical port that may send the frames of the guest at `port` from where they lie.
+    /// Returns the physical port that may send frames of the guest at `port` without a copy.
     pub(super) fn keeper(&self, port: usize) -> Option<usize> {
         let mapping = self.ports[port].mapping()?.spec();
         let physical = self.ports.iter().position(|p| p.name == mapping.from)?;
         (mapping.to == self.ports[port].name).then_some(physical)
     }
 
-    /// How many workers may send to `port`.
+    /// Returns how many workers may send to `port`.
     pub(super) fn senders_to(&self, port: usize) -> usize {
         let others = self.domain_of(port).map(Domain::members).unwrap_or_default().iter().filter(|&&p| p != port);
         // A bridge's worker has an output to every port of the bridge, its own included.
@@ -91,9 +91,9 @@ impl Layout {
     }
 }
 
-/// For every port and queue of `spec` the worker that polls it: the one that names it, and the rest go to the one that has
-/// the fewest. If the guest decides how many queues its port has, all the rest of them count as one and stay together: else
-/// every worker would have to be able to send wherever the port's frames go.
+/// Assigns a worker to each queue of each port of `spec`: the worker that names it, or else the one with the fewest
+/// queues. If the guest chooses the number of queues, all its unnamed ones count as one and stay together: otherwise
+/// every worker would need an output to wherever the port's frames go.
 pub(super) fn assignment(spec: &Spec) -> Vec<Vec<usize>> {
     let workers = spec.staff();
     let named = |port: &str, queue: usize| {

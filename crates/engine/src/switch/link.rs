@@ -16,10 +16,10 @@ use vhost_user::{Event, Mode};
 use virtqueue::memory::{Arena, Memory, Region};
 use virtqueue::{QueueConfig, features};
 
-/// How often the link is looked after.
+/// Interval at which the link is checked.
 const CHECK: Duration = Duration::from_millis(20);
 
-/// What a port asks of its backend. One that is `mapped` gets every frame in one buffer.
+/// Returns what a port asks of its backend. A `mapped` port gets every frame in one buffer.
 pub(super) fn options(
     socket: &Path,
     mode: Mode,
@@ -38,7 +38,7 @@ pub(super) fn options(
     }
 }
 
-/// Connects, reconnects, and ends when dropped.
+/// Thread that connects and reconnects, and ends when this is dropped.
 pub(super) struct LinkThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -73,7 +73,7 @@ impl Drop for LinkThread {
     }
 }
 
-/// Serves one connection until it ends; why it did.
+/// Serves one connection until it ends, and returns why it did.
 fn serve(options: &FrontendOptions, shared: &Arc<PortShared>, fabric: &Fabric, stop: &AtomicBool) -> String {
     let (session, pairs) = match Session::establish(options, shared, stop) {
         Ok(established) => established,
@@ -102,15 +102,15 @@ fn serve(options: &FrontendOptions, shared: &Arc<PortShared>, fabric: &Fabric, s
     if broken.load(Ordering::Relaxed) { "a queue of it is broken".into() } else { "it left".into() }
 }
 
-/// An established link, and what its queues are made of.
+/// An established link, and the memory of its queues.
 struct Session {
     link: Arc<Link>,
     shared: Arc<PortShared>,
     arena: Arc<Arena>,
-    /// Where the queues and their buffers lie, by vhost-user's index.
+    /// Rings, and addresses of buffers, by vhost-user's index.
     places: Vec<(QueueConfig, u64)>,
     broken: Arc<AtomicBool>,
-    /// The backend did not answer in time, and it was hung up on: nobody knows what it still does.
+    /// Whether the backend did not answer in time and was disconnected: what it still does is unknown.
     silent: bool,
 }
 
@@ -124,7 +124,7 @@ impl Session {
     ) -> Result<(Session, Vec<Pair>), String> {
         let buffers = |size: u16| u64::from(size) * u64::from(STRIDE);
         let pair = buffers(options.queue_sizes.receive) + buffers(options.queue_sizes.transmit);
-        // Rings take less than a tenth of what their buffers take.
+        // Rings need less than a tenth of their buffers' memory.
         let len = u64::from(options.queue_pairs) * pair * 2 + (1 << 20);
         let mut arena = Arena::new(len, true).map_err(|e| e.to_string())?;
         if shared.analysis().omit_copies {
@@ -182,7 +182,7 @@ impl Session {
         self.heard(started)
     }
 
-    /// What the backend said, if it did.
+    /// Converts the backend's answer, and notes a timeout.
     fn heard<T>(&mut self, answer: Result<T, FrontendError>) -> Result<T, String> {
         if let Err(FrontendError::Timeout) = answer {
             self.silent = true;
@@ -200,7 +200,7 @@ impl Physical for Session {
         let mut regions = Vec::new();
         for memory in memories {
             for region in memory.regions() {
-                // Descriptors name a guest's buffers by our own addresses, which no two guests have in common.
+                // Descriptors name a guest's buffers by addresses of this process, which are unique among guests.
                 let host = memory.translate(region.guest_addr, region.len).ok_or("its memory is in pieces")?;
                 let host = host.as_ptr().addr() as u64;
                 regions.push(Region { guest_addr: host, user_addr: host, ..region.clone() });
@@ -213,7 +213,7 @@ impl Physical for Session {
     fn stop(&mut self, index: usize) -> Result<(), String> {
         let stopped = if self.silent { Err(FrontendError::Timeout) } else { self.link.stop(index) };
         let stopped = self.heard(stopped);
-        // A backend that has gone has stopped. One that refuses gets no second chance with this connection.
+        // A backend that has disconnected has stopped. One that refuses gets no second chance on this connection.
         if self.silent || self.link.is_connected() {
             return stopped.inspect_err(|_| self.broken.store(true, Ordering::Relaxed));
         }

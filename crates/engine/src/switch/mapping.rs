@@ -1,10 +1,10 @@
-//! Mappings: which guest's buffers the queues of a physical port receive into, and since when.
+//! Mappings: the guests whose buffers the queues of a physical port receive into.
 //!
-//! Both ends come and go. Buffers are lent while both are there; before either changes, the physical queue is stopped,
-//! so that nothing fills them any more, and they go back to the guest. This is the one way in which a mapping ends.
+//! Both ends come and go. Buffers are lent while both are present; before either changes, the physical queue is
+//! stopped, so that nothing fills the buffers any more, and they return to the guest. A mapping ends in no other way.
 //!
-//! A queue that does not stop is the exception: what it may still fill never goes back. The guest's session ends, so that
-//! the guest knows that its device is gone, and its memory stays until the physical port could be opened again.
+//! The exception is a queue that does not stop: buffers that it may still fill never return. The guest's session ends, so that
+//! the guest learns that its device is gone, and its memory stays until the physical port could be opened again.
 
 #[cfg(test)]
 mod tests;
@@ -27,27 +27,27 @@ use virtqueue::memory::Memory;
 pub(super) struct Mapping {
     spec: MappingSpec,
     fabric: Arc<Fabric>,
-    /// What the queues' halves know of it, by queue pair.
+    /// State shared with the queues' halves, by queue pair.
     queues: Vec<Arc<Mapped>>,
-    /// May be locked for long: while workers, and whatever fills buffers, are waited for.
+    /// May be locked for long, while waiting for workers and for the filler of buffers.
     state: Mutex<State>,
-    /// What people are told of the state.
+    /// Copy of the state for display.
     told: Mutex<Told>,
 }
 
-/// Locked before the fabric is.
+/// State of a mapping. Locked before the fabric is.
 struct State {
     physical: Option<(Arc<PortShared>, Box<dyn Physical>)>,
-    /// The guest's queues that run, by vhost-user's index.
+    /// Running queues of the guest, by vhost-user's index.
     guests: Vec<Option<Guest>>,
     verdict: Verdict,
-    /// Why there is no mapping, if both ends are there.
+    /// Reason why nothing is lent although both ends are present.
     refused: Option<String>,
-    /// Memories that queues may still fill that did not stop. While there are any, the physical port is of no use.
+    /// Memories that queues may still fill because they did not stop. While there are any, the physical port is unusable.
     withheld: Vec<Arc<Memory>>,
 }
 
-/// A state, for those who only look.
+/// A state for display.
 #[derive(Default)]
 struct Told {
     has_physical: bool,
@@ -71,17 +71,17 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // Nobody is left to learn when it can be had back: better lost than given to somebody else.
+        // Nobody is left to learn when the memory is released: leaking it is better than giving it to another guest.
         self.withheld.drain(..).for_each(std::mem::forget);
     }
 }
 
-/// A queue of the guest that runs.
+/// A running queue of the guest.
 #[derive(Clone)]
 pub(super) struct Guest {
     key: QueueKey,
     memory: Arc<Memory>,
-    /// Of a transmit queue: [`virtqueue::device::Dequeue::lender`].
+    /// For a transmit queue: [`virtqueue::device::Dequeue::lender`].
     keeper: u64,
     /// Ends the session.
     fault: Arc<Fault>,
@@ -92,7 +92,7 @@ impl Guest {
         Guest { key, memory, keeper, fault }
     }
 
-    /// Ends the session if a worker has a queue of it and does not respond: what it lent is lost with the queue.
+    /// Ends the session if a worker has a queue of it and does not respond: loans are lost with the queue.
     fn end_if(&self, done: Result<(), Kept>) {
         done.err().into_iter().for_each(|why| self.fault.withhold(why.to_string()));
     }
@@ -112,17 +112,17 @@ impl Mapping {
         &self.spec
     }
 
-    /// Says by how many bytes frames grow on their way to the guest.
+    /// Sets by how many bytes frames grow on their way to the guest.
     pub(super) fn expect_growth(&self, bytes: i32) {
         self.queues.iter().for_each(|mapped| mapped.set_growth(bytes));
     }
 
-    /// What the half of `queue` has to know.
+    /// Returns the state shared with the half of `queue`.
     pub(super) fn queue(&self, queue: usize) -> Option<Arc<Mapped>> {
         self.queues.get(queue).cloned()
     }
 
-    /// Changes the state, and says what has become of it.
+    /// Changes the state, and updates the copy for display.
     fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock().unwrap();
         let done = change(&mut state);
@@ -130,7 +130,7 @@ impl Mapping {
         done
     }
 
-    /// Frames are to be received so from now on.
+    /// Applies a new verdict on how frames are received.
     pub(super) fn review(&self, verdict: Verdict) {
         self.change(|state| {
             if state.verdict != verdict {
@@ -140,8 +140,8 @@ impl Mapping {
         });
     }
 
-    /// Does `change`, after which halves of either end may lend or borrow that did not before, or no longer: nothing is lent
-    /// meanwhile, and the queues that were in it start afresh.
+    /// Runs `change`, after which other halves of either end may lend or borrow: nothing is lent meanwhile, and the
+    /// queues concerned restart.
     pub(super) fn at_rest(&self, change: impl FnOnce()) {
         self.change(|state| {
             let joined = (0..state.guests.len()).filter(|&index| self.is_joined(index)).collect();
@@ -151,17 +151,17 @@ impl Mapping {
         });
     }
 
-    /// The physical port is there; its halves are attached.
+    /// Adds the physical port, whose halves are attached.
     pub(super) fn physical_up(&self, port: Arc<PortShared>, physical: Box<dyn Physical>) {
         self.change(|state| {
-            // Its queues could be had: whoever was still at one has let go of it.
+            // Its queues could be opened, so nothing uses the old ones any more.
             state.withheld.clear();
             state.physical = Some((port, physical));
             self.join(state, Vec::new());
         });
     }
 
-    /// The physical port has gone, or is to go: nothing fills or reads its buffers.
+    /// Removes the physical port, which has ended or will: nothing fills or reads its buffers.
     pub(super) fn physical_down(&self) {
         self.change(|state| {
             let joined = (0..state.guests.len()).filter(|&index| self.is_joined(index)).collect();
@@ -170,7 +170,7 @@ impl Mapping {
         });
     }
 
-    /// The guest has started a queue, by vhost-user's index; its half is attached.
+    /// Adds a queue that the guest has started, by vhost-user's index; its half is attached.
     pub(super) fn guest_up(&self, index: usize, guest: Guest) {
         self.change(|state| {
             if let Some(known) = state.guests.get_mut(index) {
@@ -180,7 +180,7 @@ impl Mapping {
         });
     }
 
-    /// The guest stops a receive queue. Its half comes back with all that was lent, or there is an error.
+    /// Removes a receive queue of the guest. Returns its half with all loans, or an error.
     pub(super) fn guest_receive_down(&self, queue: usize, key: QueueKey) -> Result<Option<TransmitHalf>, String> {
         self.change(|state| {
             let (rested, whole) = self.part(state, 2 * queue);
@@ -193,7 +193,7 @@ impl Mapping {
         })
     }
 
-    /// The guest stops a transmit queue. Its half comes back with all that was kept, or there is an error.
+    /// Removes a transmit queue of the guest. Returns its half with all kept chains, or an error.
     pub(super) fn guest_transmit_down(&self, queue: usize, key: QueueKey) -> Result<Option<ReceiveHalf>, String> {
         self.change(|state| {
             let (rested, whole) = self.part(state, 2 * queue + 1);
@@ -203,8 +203,8 @@ impl Mapping {
         })
     }
 
-    /// Takes a queue of the guest, which goes, from the physical port if that may have buffers of it. Returns what rests
-    /// because of that, and whether nobody has any buffer of the guest's memory.
+    /// Removes a queue of the guest from the physical port, if that may have buffers of it. Returns the queues stopped
+    /// for that, and an error if any buffer of the guest's memory is still in use.
     fn part(&self, state: &mut State, index: usize) -> (Vec<usize>, Result<(), String>) {
         let rested = if self.is_joined(index) { self.rest(state, vec![index]) } else { Vec::new() };
         let guest = state.guests.get_mut(index).and_then(Option::take);
@@ -214,13 +214,13 @@ impl Mapping {
         (rested, whole)
     }
 
-    /// Buffers of the guest's queue may be out.
+    /// Reports whether buffers of the guest's queue may be on loan.
     fn is_joined(&self, index: usize) -> bool {
         let Some(mapped) = self.queues.get(index / 2) else { return false };
         if index.is_multiple_of(2) { mapped.is_reachable() } else { mapped.keeper() != 0 }
     }
 
-    /// Stops physical queues, and gives the guest what it had lent to them. Returns all queues that rest now.
+    /// Stops physical queues, and returns to the guest what it had lent to them. Returns all queues stopped.
     fn rest(&self, state: &mut State, mut indices: Vec<usize>) -> Vec<usize> {
         let Some((port, physical)) = &mut state.physical else { return Vec::new() };
         if physical.is_coupled() {
@@ -229,7 +229,7 @@ impl Mapping {
             indices.dedup();
         }
         let halves: Vec<_> = indices.iter().map(|&index| (index, self.halt(port, index))).collect();
-        // A queue that a worker still has is not stopped by stopping what fills it.
+        // A queue that a worker still has does not count as stopped when its filler has stopped.
         let stop = |(index, half): (usize, Result<Stopped, Kept>)| {
             let half = half.inspect_err(|_| physical.fail()).map_err(|why| why.to_string());
             (index, half.and_then(|half| physical.stop(index).map(|()| half)))
@@ -248,7 +248,7 @@ impl Mapping {
                             state.withheld.push(memory.clone());
                         }
                     }
-                    // What is out, as the half knows, is lost with the half.
+                    // The loans known to the half are lost with it.
                     self.forget(index);
                     continue;
                 }
@@ -261,7 +261,7 @@ impl Mapping {
         indices
     }
 
-    /// Nothing of the guest's queue is lent from now on.
+    /// Marks the guest's queue as not lent.
     fn forget(&self, index: usize) {
         let Some(mapped) = self.queues.get(index / 2) else { return };
         if index.is_multiple_of(2) { mapped.set_reachable(false) } else { mapped.set_keeper(0) }
@@ -282,7 +282,7 @@ impl Mapping {
         })
     }
 
-    /// Gives the guest the buffers back that a stopped queue has of it.
+    /// Returns the buffers that a stopped queue has to the guest.
     fn recall(&self, queue: usize, half: Option<ReceiveHalf>, guest: Option<&Guest>, port: &PortShared) {
         match guest {
             Some(guest) => {
@@ -300,7 +300,7 @@ impl Mapping {
         self.forget(2 * queue);
     }
 
-    /// Gives the guest the chains back that a stopped queue has of it.
+    /// Returns the chains that a stopped queue has to the guest.
     fn release(&self, queue: usize, half: Option<TransmitHalf>, guest: Option<&Guest>) {
         if let Some(guest) = guest {
             let release = || -> Result<(), Kept> {
@@ -314,7 +314,7 @@ impl Mapping {
         self.forget(2 * queue + 1);
     }
 
-    /// Lets the physical queues reach the memory of the guests that are there, and starts those again that rest.
+    /// Lets the physical queues reach the memory of the present guests, and restarts the `rested` ones.
     fn join(&self, state: &mut State, mut rested: Vec<usize>) {
         if !state.withheld.is_empty() {
             return;
@@ -326,14 +326,14 @@ impl Mapping {
             }
         }
         let Some((port, physical)) = &mut state.physical else { return };
-        // The packets of an aggregate need buffers of their own: were they all out to receive aggregates, none were left.
+        // The packets of an aggregate need separate buffers: if all were on loan to receive aggregates, none would be left.
         let aggregates = port.member().is_some();
         let macs = match &state.verdict {
             Verdict::Steered(macs) if !aggregates => Some(macs.clone()),
             _ => None,
         };
         if physical.rests_to_share(&memories, macs.as_deref()) {
-            // Of ports with more queues than the mapping, all.
+            // All queues of the port, which may have more than the mapping.
             let all = 0..2 * port.queues.len().max(self.queues.len());
             let others = all.filter(|index| !rested.contains(index)).collect();
             rested.extend(self.rest(state, others));
@@ -347,7 +347,7 @@ impl Mapping {
         if let Err(why) = &shared {
             tracing::warn!("port \"{}\" copies: {why}", port.name);
         }
-        // A queue starts afresh, so that all that comes from then on is in buffers of the one kind.
+        // A queue restarts, so that all frames after that are in buffers of one kind.
         let takes = |state: &State, queue: usize| lends && state.guests[2 * queue].is_some();
         let sends = |state: &State, queue: usize| {
             state.guests[2 * queue + 1].as_ref().filter(|_| shared.is_ok()).map_or(0, |guest| guest.keeper)
@@ -373,7 +373,7 @@ impl Mapping {
         state.refused = shared.err();
     }
 
-    /// What people are told of it, by queue. `lends` tells whether a worker can borrow from the guest's queue.
+    /// Returns the statistics, by queue. `lends` tells whether a worker can borrow from the guest's queue.
     pub(super) fn stats(&self, lends: impl Fn(usize) -> Result<(), String>) -> Vec<MappingStats> {
         let told = self.told.lock().unwrap();
         let why_not = |queue: usize| -> Option<String> {
@@ -410,7 +410,7 @@ impl Mapping {
     }
 }
 
-/// A physical queue's half that no worker has any more.
+/// A physical queue's half that was taken from its worker.
 enum Stopped {
     Receive(Option<ReceiveHalf>),
     Transmit(Option<TransmitHalf>),
@@ -420,14 +420,14 @@ fn is_among(memories: &[Arc<Memory>], memory: &Arc<Memory>) -> bool {
     memories.iter().any(|known| Arc::ptr_eq(known, memory))
 }
 
-/// Counts frames that were received for nothing.
+/// Counts received frames that are lost.
 fn lose(port: &PortShared, frames: u64) {
     if frames > 0 {
         port.drops.add(Reason::Down, frames);
     }
 }
 
-/// Starts a queue that rests.
+/// Restarts a stopped queue.
 fn start(port: &PortShared, fabric: &Fabric, physical: &mut dyn Physical, index: usize) {
     let (queue, receives) = (index / 2, index.is_multiple_of(2));
     let key = (port.id, queue);
@@ -444,8 +444,8 @@ fn start(port: &PortShared, fabric: &Fabric, physical: &mut dyn Physical, index:
     }
 }
 
-/// Frames that a queue that has stopped received and nobody took: as many as a ring holds, at most. Who says that it has
-/// stopped may go on.
+/// Drains a stopped queue and returns its number of frames: at most as many as a ring holds, as a device that claims to
+/// have stopped may continue.
 fn waiting(half: &dyn Receive) -> u64 {
     let mut storage = Box::<BurstStorage>::default();
     let mut frames = 0;

@@ -1,4 +1,4 @@
-//! The control side: owns the ports, follows the specification, reads the counters.
+//! The control side: owns the ports, follows the specification, and reads the counters.
 
 mod actions;
 mod aggregation;
@@ -43,13 +43,13 @@ use std::time::{Duration, Instant};
 
 pub use open::OpenError;
 
-/// How often guests are looked after: faults that workers raised, addresses that grew old.
+/// Interval of housekeeping: handling faults that workers raised, and ageing addresses.
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
 
-/// How long neighbours wait for an answer if others were answered just now: more than a ring holds in that time goes without.
+/// Pause after answering neighbours: requests beyond the ring's size go unanswered in that time.
 const BREATH: Duration = Duration::from_millis(10);
 
-/// Why the switch can't do what it was told.
+/// Reason why the switch cannot start or reload.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Ports could not be opened.
@@ -58,12 +58,12 @@ pub enum Error {
     /// A worker could not be started.
     #[error("cannot start a worker: {0}")]
     Worker(std::io::Error),
-    /// A worker hangs, so that nothing can be changed that it has.
+    /// A worker hangs, so that nothing it uses can be changed.
     #[error("worker {worker} does not respond: it is at {place}; nothing was changed, see `millrace ctl workers`")]
     Unresponsive {
         /// Its index.
         worker: usize,
-        /// Where it is.
+        /// Its place.
         place: String,
     },
     /// A bridge has more static addresses than it has room for.
@@ -84,40 +84,40 @@ pub struct Switch {
 
 struct Inner {
     fabric: Arc<Fabric>,
-    /// Locked while the specification changes, which may take long: workers and guests have a say.
+    /// Locked while the specification changes, which may take long, as it waits for workers and guests.
     open: Mutex<Open>,
     topology: Live<Topology>,
-    /// What ports that aggregate go by.
+    /// Rules of the ports that aggregate.
     rules: Arc<Live<Rules>>,
-    /// What these are made of.
+    /// Sources of these rules.
     laid: Mutex<Laid>,
-    /// The flows of the bridge that goes by them.
+    /// Flows of the bridge that forwards by them.
     datapath: Arc<Datapath>,
-    /// Rings when workers have something for controllers, or from them.
+    /// Rings when workers have packets for controllers, or flows relayed by other switches.
     bell: Arc<Bell>,
     /// Rings when neighbours have asked for the switch's addresses.
     asked: Arc<Bell>,
     started: Instant,
     stop: AtomicBool,
-    /// Nothing is left to be watched.
+    /// Whether everything has stopped, so that the watchdog can end.
     is_over: AtomicBool,
 }
 
-/// What is joined, and flows that were laid over those of the specification.
+/// Aggregation of the specification, and flows laid over those it has.
 #[derive(Default)]
 struct Laid {
     spec: Option<AggregationSpec>,
     flows: Vec<AggregationFlow>,
 }
 
-/// What the switch holds open.
+/// Open connections of the switch.
 struct Open {
-    /// In the order of the specification.
+    /// By port, in the order of the specification.
     connections: Vec<Connection>,
     next_id: u64,
 }
 
-/// The specification come to life, for everybody to look at: it is replaced as a whole.
+/// The running specification, for all readers: it is replaced as a whole.
 struct Topology {
     spec: Spec,
     layout: Layout,
@@ -125,18 +125,18 @@ struct Topology {
 }
 
 impl Switch {
-    /// Starts what `spec` describes. If a port can't be opened, nothing is left running.
+    /// Starts the switch that `spec` describes. If a port cannot be opened, nothing is left running.
     pub fn start(spec: Spec) -> Result<Switch, Error> {
         let (switch, failed) = Switch::launch(spec)?;
         if failed.is_empty() { Ok(switch) } else { Err(Error::Open(failed)) }
     }
 
-    /// Starts what `spec` describes. Ports that can't be opened are down, and tried again.
+    /// Starts the switch that `spec` describes. Ports that cannot be opened are down, and are tried again.
     pub fn start_lenient(spec: Spec) -> Result<Switch, Error> {
         Switch::launch(spec).map(|(switch, _)| switch)
     }
 
-    /// Starts a switch; the ports that could not be opened.
+    /// Starts a switch. Also returns the ports that could not be opened.
     fn launch(spec: Spec) -> Result<(Switch, Vec<OpenError>), Error> {
         let nothing =
             Topology { spec: Spec::default(), layout: Layout::new(&Spec::default(), vec![], vec![]), workers: vec![] };
@@ -168,14 +168,14 @@ impl Switch {
         Ok((switch, failed))
     }
 
-    /// Makes the running switch what `spec` describes; what that took. What is the same in both goes on without losing a
-    /// frame. An error says that nothing was done.
+    /// Changes the running switch to `spec`, and returns the actions taken. Parts that are the same in both continue
+    /// without losing a frame. On an error nothing was done.
     pub fn reload(&self, spec: Spec) -> Result<Vec<Action>, Error> {
         self.inner.respond()?;
         Ok(vhost_user::keep_sockets(|| self.inner.apply(spec))?.actions)
     }
 
-    /// Everything that is counted, now.
+    /// Returns all counters at this moment.
     pub fn snapshot(&self) -> Snapshot {
         let topology = self.inner.topology();
         let layout = &topology.layout;
@@ -211,7 +211,7 @@ impl Switch {
         }
     }
 
-    /// The MAC tables of all bridges.
+    /// Returns the MAC tables of all bridges.
     pub fn macs(&self) -> Vec<MacEntry> {
         let topology = self.inner.topology();
         let now = clock::seconds();
@@ -300,7 +300,7 @@ impl Inner {
         self.topology.get()
     }
 
-    /// All workers can be told to do something else.
+    /// Checks that all workers respond.
     fn respond(&self) -> Result<(), Error> {
         self.fabric.respond().map_err(|Unresponsive(worker)| {
             let topology = self.topology();
@@ -347,7 +347,7 @@ impl Inner {
         }
     }
 
-    /// Opens ports that could not be, unless the specification is being changed.
+    /// Tries again to open ports, unless the specification is being changed.
     fn retry(&self) {
         let Ok(mut open) = self.open.try_lock() else { return };
         let topology = self.topology();
@@ -357,7 +357,7 @@ impl Inner {
         }
     }
 
-    /// Sleeps until neighbours ask, at most as long as guests may go without being looked after.
+    /// Sleeps until neighbours ask, at most for the housekeeping interval.
     fn wait_to_be_asked(&self) {
         let mut fds = [PollFd::new(self.asked.fd(), PollFlags::IN)];
         let longest = Timespec { tv_sec: 0, tv_nsec: HOUSEKEEPING.as_nanos() as i64 };
@@ -377,7 +377,7 @@ impl Topology {
         stats
     }
 
-    /// Whether the worker of a mapped queue can borrow from the guest's queue, or why not.
+    /// Checks that the worker of a mapped queue can borrow from the guest's queue, or explains why not.
     fn lends(&self, from: usize, to: usize, queue: usize) -> Result<(), String> {
         let [from_port, to_port] = [from, to].map(|port| &self.spec.ports[port]);
         if self.layout.senders_to(to) > 1 {

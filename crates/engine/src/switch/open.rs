@@ -1,4 +1,4 @@
-//! Opening ports: from what a specification names to halves that workers drive.
+//! Opening ports: turns the ports of a specification into halves that workers drive.
 
 use super::fabric::Fabric;
 use super::kernel::{Keeper, Packet, Taps};
@@ -13,24 +13,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use virtqueue::features;
 
-/// Pauses before a port is opened again that could not be: the first and the longest.
+/// First and longest pause before another attempt to open a port.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
-/// What keeps a port's peer connected; dropping it ends that.
+/// Owner of a port's connection to its peer; dropping it ends the connection.
 pub(super) enum Connection {
     /// A vhost-user backend that serves frontends.
     Backend { _service: vhost_user::backend::Service },
     /// A thread that keeps a link to a backend.
     Link { _link: link::LinkThread },
-    /// A thread that looks after an interface.
+    /// The keeper of an interface.
     Interface { _keeper: Keeper },
-    /// Nothing: the halves hold all there is.
+    /// Nothing: the halves own all resources.
     None,
-    /// The port could not be opened; when it is tried again, and the pause before that.
+    /// The port could not be opened: time of the next attempt, and the pause before it.
     Failed { again: Instant, pause: Duration },
 }
 
-/// A port cannot be opened.
+/// Reason why a port cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("port \"{port}\" ({driver}): {problem}")]
 pub struct OpenError {
@@ -40,23 +40,23 @@ pub struct OpenError {
 }
 
 impl Connection {
-    /// A worker keeps queues of the port: it is opened again, but by the end of its session if it serves guests.
+    /// Has the port opened again, because a worker keeps queues of it. If it serves guests, the end of its session does that.
     pub(super) fn lose(&mut self, port: &PortShared) {
         if !matches!(self, Connection::Backend { .. }) {
-            // Before anything is said of the port: whoever ends here says something, too.
+            // Drops the old connection first, as that sets a state too.
             *self = Connection::Failed { again: Instant::now(), pause: PAUSES.0 };
             port.set_state(false, "a worker that does not respond has queues of it");
         }
     }
 
-    /// The port was opened, or somebody sees to it that it will be.
+    /// Reports whether the port was opened, or something sees to it that it will be.
     pub(super) fn is_settled(&self) -> bool {
         !matches!(self, Connection::Failed { .. })
     }
 }
 
-/// Opens what `spec` names and attaches its halves to `fabric`, now or when a peer connects. A port that can't be opened
-/// is down, with the reason that is returned, and will be tried again.
+/// Opens the port of `spec` and attaches its halves to `fabric`, now or when a peer connects. A port that cannot be
+/// opened is down, for the returned reason, and is tried again.
 pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> (Connection, Option<OpenError>) {
     match attempt(spec, shared, fabric) {
         Ok((connection, trouble)) => (connection, trouble.map(|problem| OpenError::of(spec, problem))),
@@ -69,7 +69,7 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
     }
 }
 
-/// Opens a port that could not be, if its time has come.
+/// Tries again to open a port, if its pause is over.
 pub(super) fn retry(connection: &mut Connection, spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) {
     let Connection::Failed { again, pause } = connection else { return };
     if Instant::now() < *again {
@@ -94,7 +94,7 @@ impl OpenError {
     }
 }
 
-/// Opens a port. An error, if it has to be tried again from here; otherwise, why it is down at first, if so.
+/// Opens a port. Returns an error if the caller has to try again; otherwise why the port is down at first, if it is.
 fn attempt(
     spec: &PortSpec,
     shared: &Arc<PortShared>,
@@ -108,7 +108,7 @@ fn attempt(
     let kept = |(keeper, trouble)| (Connection::Interface { _keeper: keeper }, trouble);
     match &spec.driver {
         Driver::VhostUser { socket, mode, access, queues, any_memory } => {
-            // Buffers that were lent come back in another order than they were posted in.
+            // Lent buffers come back in another order than they were posted in.
             let withheld = if shared.mapping().is_some() { features::IN_ORDER } else { 0 };
             let options = vhost_user::backend::Options {
                 socket: socket.clone(),
@@ -172,7 +172,7 @@ fn attempt(
     Ok((Connection::None, None))
 }
 
-/// Starts the file that `spec` wants frames recorded to.
+/// Creates the file that `spec` records frames to.
 pub(super) fn recorder(spec: &PortSpec) -> Result<Option<Recorder>, OpenError> {
     let Some(path) = &spec.record else { return Ok(None) };
     Recorder::create(path)

@@ -1,4 +1,4 @@
-//! From one specification to the next: does what `actions` lists, and nothing else.
+//! Reload from one specification to the next: takes the actions that `actions` lists, and no others.
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -20,10 +20,10 @@ use crate::reload::{Action, Step, Subject};
 use crate::spec::{BridgeSpec, FailMode, PortSpec, Spec, Vlan};
 use std::sync::Arc;
 
-/// What was done.
+/// Result of a reload.
 pub(super) struct Applied {
     pub(super) actions: Vec<Action>,
-    /// Ports that could not be opened, or not be recorded.
+    /// Ports that could not be opened, or could not be recorded.
     pub(super) failed: Vec<OpenError>,
 }
 
@@ -32,7 +32,7 @@ impl Applied {
         self.actions.iter_mut().find(|action| action.subject == Subject::Port && action.name == name)
     }
 
-    /// What could not be done before is tried again, though the port is specified as it was.
+    /// Marks a kept port as changed, because an earlier failure is retried.
     fn change(&mut self, port: &str, what: &str) {
         if let Some(action) = self.port(port).filter(|action| action.step == Step::Kept) {
             (action.step, action.why) = (Step::Changed, vec![what.to_owned()]);
@@ -48,12 +48,12 @@ impl Applied {
 }
 
 impl Inner {
-    /// Turns the present topology into `spec`. An error says that nothing was done.
+    /// Turns the present topology into `spec`. On an error nothing was done.
     pub(super) fn apply(&self, spec: Spec) -> Result<Applied, Error> {
         let open = &mut *self.open.lock().unwrap();
         let old = self.topology();
         let actions = actions(&old.spec, &spec);
-        // All that can fail as a whole comes before anything is changed.
+        // Everything that can fail as a whole comes before the first change.
         let bridges: Vec<_> =
             spec.bridges.iter().map(|wanted| self.bridge(&old, wanted, &spec, &actions)).collect::<Result<_, _>>()?;
         let hired = self.fabric.hire(&spec.staff()).map_err(Error::Worker)?;
@@ -69,9 +69,10 @@ impl Inner {
         let stay = |port: &Arc<PortShared>| ports.iter().any(|other| Arc::ptr_eq(port, other));
         let had = old.layout.ports.iter().cloned().zip(open.connections.drain(..));
         let (kept, gone): (Vec<_>, Vec<_>) = had.partition(|(port, _)| stay(port));
-        // What goes, goes before what comes: both may want the same socket or interface. Its sessions drain by themselves.
+        // Old ports close before new ones open, as both may need the same socket or interface. Their sessions drain by
+        // themselves.
         gone.into_iter().for_each(|(port, connection)| self.close(&port, connection));
-        // Frames of guests that come must not land where they may not, and those of guests that are there as little.
+        // Frames for guests, new or old, must not land where they may not.
         let verdicts: Vec<_> = spec.mappings.iter().map(|wanted| tenancy::judge(&spec, wanted)).collect();
         let reviewed = || mappings.iter().zip(verdicts.clone());
         let stricter = reviewed().filter(|(_, verdict)| *verdict != Verdict::InPlace);
@@ -100,7 +101,7 @@ impl Inner {
         let standalone = spec.bridges.iter().any(|b| b.flows == Some(FailMode::Standalone));
         self.datapath.prepare(layout.workers.len(), standalone);
         let mut new = Topology { spec, layout, workers: Vec::new() };
-        // Only now do workers look at the new ports: every one of them has somewhere to send to.
+        // Only now do workers poll the new ports: each of them has its outputs.
         let lost = self.fabric.arrange(&new.layout, hired, || new.remember(&old));
         let places = open.connections.iter_mut().zip(&new.layout.ports);
         places.filter(|(_, port)| lost.contains(&port.id)).for_each(|(connection, port)| connection.lose(port));
@@ -110,7 +111,7 @@ impl Inner {
         Ok(done)
     }
 
-    /// What the ports of `spec` share: as before for those that stay.
+    /// Returns the shared state of the ports of `spec`; those that stay keep theirs.
     fn ports(
         &self,
         old: &Topology,
@@ -132,14 +133,14 @@ impl Inner {
         spec.ports.iter().map(&mut share).collect()
     }
 
-    /// Ends what keeps a port's peer connected, and lets go of all that is open.
+    /// Closes a port: ends its connection to its peer, and releases all its resources.
     fn close(&self, port: &PortShared, connection: Connection) {
         drop(connection);
         self.fabric.clear(port.id, 0..port.told());
         port.file().into_iter().chain(&self.fabric.record(port.id, None)).for_each(Recorder::keep);
     }
 
-    /// Records the frames of a port as `spec` says, which may be open. An error says that they are not recorded.
+    /// Records the frames of a port, which may be open, as `spec` says. On an error they are not recorded.
     fn record(&self, spec: &PortSpec, port: &PortShared) -> Result<(), OpenError> {
         let created = open::recorder(spec);
         let recorder = created.as_ref().ok().cloned().flatten();
@@ -151,7 +152,7 @@ impl Inner {
         created.map(|_| ())
     }
 
-    /// The bridge that `wanted` describes.
+    /// Returns the bridge that `wanted` describes.
     fn bridge(
         &self,
         old: &Topology,
@@ -177,7 +178,7 @@ impl Inner {
 }
 
 impl Topology {
-    /// The mappings of `spec`: as before for those that stay.
+    /// Returns the mappings of `spec`; those that stay are the same as before.
     fn mappings(&self, spec: &Spec, actions: &[Action], fabric: &Arc<Fabric>) -> Vec<Arc<Mapping>> {
         let queues = |name: &String| spec.ports.iter().find(|p| p.name == *name).map_or(0, |p| p.driver.queues());
         let mapping = |wanted| {
@@ -192,12 +193,12 @@ impl Topology {
         spec.mappings.iter().map(mapping).collect()
     }
 
-    /// Lets bridges know what those of `old` have learned of ports that are in both. Nobody forwards meanwhile.
+    /// Lets bridges adopt what those of `old` learned about ports that are in both. Nobody forwards meanwhile.
     fn remember(&self, old: &Topology) {
         let now = clock::seconds();
         for (spec, bridge, members) in self.bridges() {
             let Some((_, known, had)) = old.bridges().find(|(other, ..)| other.name == spec.name) else { continue };
-            // The port of this bridge that a port of the other one is now, if it is still the same in the same VLANs.
+            // Index in this bridge of a port of the old one, if it is the same port in the same VLANs.
             let place = |port: u16| {
                 let port = had[usize::from(port)];
                 let is = |&member: &usize| Arc::ptr_eq(&self.layout.ports[member], &old.layout.ports[port]);

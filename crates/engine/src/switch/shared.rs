@@ -1,4 +1,4 @@
-//! What the parts of one port share: counters, state, and the wrappers around its halves.
+//! State that the parts of one port share: counters, state, and the wrappers around its halves.
 
 use super::mapping::Mapping;
 use crate::aggregate::{Join, Live, Member, Relay, Split};
@@ -20,33 +20,33 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use vhost_user::backend::Hangup;
 
-/// What everything that belongs to one port shares.
+/// Shared state of one port.
 pub(super) struct PortShared {
     /// Unique while the switch runs.
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) queues: Vec<Arc<QueueCounters>>,
-    /// Up to which of them people are told of them: the last one that ever was up, if the guest decides how many it has.
+    /// Number of queues to report: up to the last one that ever was up, if the guest chooses their number.
     told: AtomicUsize,
     pub(super) drops: Arc<Drops>,
     pub(super) fault: Arc<Fault>,
     state: Mutex<State>,
-    /// Ends the present session, of a port that serves guests.
+    /// Ends the present session of a port that serves guests.
     hangup: Mutex<Option<Hangup>>,
     faults: Option<Faults>,
     analysis: Analysis,
-    /// The file that the port writes to, if that is what it is for.
+    /// File that the port writes to, if it is a recording port.
     file: OnceLock<Recorder>,
     mapping: Option<Arc<Mapping>>,
-    /// What it goes by if it aggregates.
+    /// State for aggregation, if the port aggregates.
     member: Option<Member>,
-    /// The tunnel that ends here, if one does.
+    /// The tunnel that ends here, if there is one.
     tunnel: Option<Arc<End>>,
-    /// What answers who asks for the switch's addresses here; nobody asks where it has none.
+    /// Answers to requests for the switch's addresses; unused if the port has none.
     neighbours: Arc<Neighbours>,
 }
 
-/// What people are told of a port.
+/// Reported state of a port.
 #[derive(Clone, Default)]
 pub(super) struct State {
     pub(super) up: bool,
@@ -88,37 +88,37 @@ impl PortShared {
         }
     }
 
-    /// What only an analysis asks for.
+    /// Returns the settings for analysis.
     pub(super) fn analysis(&self) -> Analysis {
         self.analysis
     }
 
-    /// The mapping that the port is one end of.
+    /// Returns the mapping that the port is an end of.
     pub(super) fn mapping(&self) -> Option<&Arc<Mapping>> {
         self.mapping.as_ref()
     }
 
-    /// What the port goes by if it aggregates.
+    /// Returns the state for aggregation, if the port aggregates.
     pub(super) fn member(&self) -> Option<&Member> {
         self.member.as_ref()
     }
 
-    /// The tunnel that ends here, if one does.
+    /// Returns the tunnel that ends here, if there is one.
     pub(super) fn tunnel(&self) -> Option<&Arc<End>> {
         self.tunnel.as_ref()
     }
 
-    /// What takes what a queue receives out of the tunnel that ends here, if one does.
+    /// Returns the decapsulation for a queue, if a tunnel ends here.
     pub(super) fn decapsulate(&self, queue: usize) -> Option<Decapsulate> {
         self.tunnel.clone().map(|end| Decapsulate::new(end, self.neighbours.clone(), queue))
     }
 
-    /// What answers who asks for the switch's addresses here.
+    /// Returns the answers to requests for the switch's addresses here.
     pub(super) fn neighbours(&self) -> &Neighbours {
         &self.neighbours
     }
 
-    /// What splits the aggregates that a queue receives, if the port aggregates.
+    /// Returns the splitting of aggregates for a queue, if the port aggregates.
     pub(super) fn split(&self, queue: usize) -> Option<Split> {
         self.member.clone().map(|member| Split::new(member, queue))
     }
@@ -132,17 +132,17 @@ impl PortShared {
         *self.state.lock().unwrap() = State { up, detail };
     }
 
-    /// Frames to the port go into this file.
+    /// Sets the file that frames to the port go into.
     pub(super) fn write_to(&self, file: Recorder) {
         let _ = self.file.set(file);
     }
 
-    /// The file that frames to the port go into.
+    /// Returns the file that frames to the port go into.
     pub(super) fn file(&self) -> Option<&Recorder> {
         self.file.get()
     }
 
-    /// This ends the present session from now on.
+    /// Sets the handle that ends the present session.
     pub(super) fn set_hangup(&self, hangup: Hangup) {
         *self.hangup.lock().unwrap() = Some(hangup);
     }
@@ -152,7 +152,7 @@ impl PortShared {
         self.hangup.lock().unwrap().iter().for_each(Hangup::disconnect);
     }
 
-    /// Counts what the kernel has lost since this was last asked, before a ring had room for it.
+    /// Counts the frames that the kernel lost since the last call because a ring was full.
     pub(super) fn count_losses(&self, ring: &RxMonitor) {
         if let Some(Ok(counted)) = ring.take()
             && counted.drops > 0
@@ -161,19 +161,19 @@ impl PortShared {
         }
     }
 
-    /// How many of the queues people are told of.
+    /// Returns how many of the queues to report.
     pub(super) fn told(&self) -> usize {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// Makes room for what workers leave of this queue, which is about to be up for perhaps the first time.
+    /// Creates the rings of this queue, which is about to be up, perhaps for the first time.
     fn prepare(&self, queue: usize) {
         self.told.fetch_max(queue + 1, Ordering::Relaxed);
         self.neighbours.prepare(queue);
         self.member.iter().for_each(|member| member.relay.prepare(queue));
     }
 
-    /// Puts the port's wrappers around the receive half of this queue.
+    /// Wraps the receive half of this queue as the port requires.
     pub(super) fn wrap_receive(&self, queue: usize, mut half: Box<dyn Receive>) -> Box<dyn Receive> {
         self.prepare(queue);
         if self.analysis.staged {
@@ -185,7 +185,7 @@ impl PortShared {
         half
     }
 
-    /// Puts the port's wrappers around the transmit half of this queue.
+    /// Wraps the transmit half of this queue as the port requires.
     pub(super) fn wrap_transmit(&self, queue: usize, mut half: Box<dyn Transmit>) -> Box<dyn Transmit> {
         self.told.fetch_max(queue + 1, Ordering::Relaxed);
         if let Some(member) = self.member.clone() {

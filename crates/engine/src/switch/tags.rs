@@ -1,11 +1,11 @@
-//! What becomes of VLAN tags on the way from a mapped port to its guest.
+//! Changes of VLAN tags between a mapped port and its guest.
 
 use crate::spec::{MappingSpec, Spec, Vlan};
 
 /// Bytes of a tag.
 const TAG: i32 = 4;
 
-/// Bytes that frames grow by on their way to the guest, or shrink by if it is negative.
+/// Returns by how many bytes frames grow on their way to the guest; negative if they shrink.
 pub(super) fn growth(spec: &Spec, mapping: &MappingSpec) -> i32 {
     let vlan = |name: &String| spec.ports.iter().find(|port| port.name == *name).map(|port| &port.vlan);
     match (vlan(&mapping.from), vlan(&mapping.to)) {

@@ -1,25 +1,25 @@
-//! Whose frames may be received into a mapped guest's buffers.
+//! Tenancy: which frames may be received into a mapped guest's buffers.
 //!
-//! In a bridge, a physical port receives frames for all of its ports. What is received into a guest's buffers can be read
-//! by that guest, whoever it is for. So a mapping has to say who may be, or frames have to be kept apart before.
+//! In a bridge, a physical port receives frames for all ports. A guest can read all that is received into its buffers,
+//! even frames for other ports. So a mapping has to say which frames may be, or frames have to be kept apart before.
 
 use crate::spec::{Driver, MappingSpec, Spec, Tenancy};
 
-/// How a mapping's physical port may receive.
+/// Permission for a mapping's physical port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Into the guest's buffers, whatever comes.
+    /// All frames go into the guest's buffers.
     InPlace,
-    /// Frames to these addresses and to groups into the guest's buffers; others must stay out of its memory.
+    /// Frames to these addresses and to groups go into the guest's buffers; others must stay out of its memory.
     Steered(Vec<[u8; 6]>),
-    /// Into buffers of the switch, because of this.
+    /// Frames go into buffers of the switch, for this reason.
     Copied(String),
 }
 
 /// Judges a mapping of `spec`.
 pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
     let bridge = spec.bridges.iter().find(|bridge| bridge.ports.contains(&mapping.to));
-    // Nothing else is behind the queue of a port that is patched.
+    // All frames of a patched port are for the guest.
     let Some(bridge) = bridge.filter(|_| !mapping.pass_through) else { return Verdict::InPlace };
     let trusted = match &mapping.tenancy {
         Tenancy::TrustAll | Tenancy::Steered => return Verdict::InPlace,
@@ -47,7 +47,7 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
     ))
 }
 
-/// There is somebody behind the port whose frames are nobody else's business.
+/// Reports whether frames for the port must stay private.
 fn has_somebody(driver: &Driver) -> bool {
     !matches!(driver, Driver::Pcap { .. } | Driver::Generator { .. } | Driver::Sink)
 }
@@ -71,7 +71,7 @@ mod tests {
         )
     }
 
-    /// `wan` is mapped to `fw`, and in a bridge with it and `others`.
+    /// Judges a mapping of `wan` to `fw`, which are in a bridge with `others`.
     fn judged(tenancy: Tenancy, others: Vec<PortSpec>) -> Verdict {
         let wan = PortSpec::new("wan", Driver::AfPacket { interface: "up0".into(), queues: 1 });
         let ports: Vec<_> = [wan, guest("fw")].into_iter().chain(others).collect();

@@ -1,4 +1,4 @@
-//! A worker hangs, and nobody else does.
+//! Tests that a worker that hangs holds up nobody else.
 
 use super::*;
 use crate::port::{Receive, Sent, Transmit, Wait};
@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Condvar, PoisonError};
 use virtqueue::{Burst, Frames};
 
-/// The end of everything that is waited for.
+/// Time limit of every wait.
 const END: Duration = Duration::from_secs(60);
 
 fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -22,7 +22,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Does something on a thread of its own, which must come to an end.
+/// Runs `does` on a separate thread, which must end.
 fn ends<R: Send + 'static>(what: &str, does: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, result) = mpsc::channel();
     let thread = std::thread::spawn(move || drop(done.send(does())));
@@ -31,10 +31,10 @@ fn ends<R: Send + 'static>(what: &str, does: impl FnOnce() -> R + Send + 'static
     result
 }
 
-/// Where workers hang, until the test lets them go.
+/// A place where workers hang until the test releases them.
 #[derive(Default)]
 struct Trap {
-    /// Whether it is open, and how many are in it.
+    /// Whether it is open, and the number of workers in it.
     state: Mutex<(bool, usize)>,
     opened: Condvar,
 }
@@ -59,7 +59,7 @@ impl Trap {
     }
 }
 
-/// Both halves of a queue at which workers hang. Tells when it is dropped.
+/// Both halves of a queue at which workers hang. Reports when it is dropped.
 struct Bad {
     trap: Arc<Trap>,
     dropped: Sender<()>,
@@ -112,7 +112,7 @@ fn worker(ports: &[&str], idle: Idle) -> WorkerSpec {
     WorkerSpec { idle, queues, ..WorkerSpec::default() }
 }
 
-/// Two guests, at `a` and `c`, each polled by a worker of its own, which also polls a sink: `b` and `d`.
+/// Returns a switch with two guests, at `a` and `c`, each polled by a separate worker, which also polls a sink: `b` or `d`.
 fn switch(home: &Path) -> Switch {
     let guest = |name: &str| {
         let socket = home.join(name);
@@ -136,7 +136,7 @@ fn switch(home: &Path) -> Switch {
     Switch::start(spec).unwrap()
 }
 
-/// Guests at both that send.
+/// Returns a switch that plays both guests, which send.
 fn guests(home: &Path) -> Switch {
     let guest = |name: &str| {
         let (socket, queue_sizes) = (home.join(name), QueueSizes::from(64));
@@ -160,7 +160,7 @@ impl Switch {
         wait_for("frames", || (self.port(name).queues[0].rx_packets > before + 1000).then_some(()));
     }
 
-    /// Has a worker hang at this port.
+    /// Makes a worker hang at this port.
     fn set_trap(&self, name: &str) -> (Arc<Trap>, mpsc::Receiver<()>) {
         let (trap, (dropped, is_dropped)) = (Arc::new(Trap::default()), mpsc::channel());
         let topology = self.inner.topology();
@@ -184,14 +184,14 @@ fn a_worker_that_hangs_takes_nobody_with_it() {
     ["a", "c"].iter().for_each(|port| switch.passes(port));
     let (trap, is_dropped) = switch.set_trap("b");
 
-    // The watchdog says where, and others go on.
+    // The watchdog reports the place, and others go on.
     let hung = wait_for("the watchdog", || switch.snapshot().workers[0].hung_seconds);
     assert!(hung >= 1.0, "{hung}");
     let workers = switch.snapshot().workers;
     assert_eq!(workers[0].place, "port \"b\" queue 0 (receive)");
     switch.passes("c");
 
-    // A guest of it is disconnected, and told that its queue could not be stopped.
+    // Its guest is disconnected, and the port reports that the queue could not be stopped.
     switch.fault("a", "it must go");
     let detail = wait_for("the end of the session", || {
         switch.passes("c");
@@ -199,7 +199,7 @@ fn a_worker_that_hangs_takes_nobody_with_it() {
     });
     assert!(!switch.port("a").up, "{detail}");
 
-    // Others come and go.
+    // Other guests come and go.
     switch.fault("c", "it must go");
     wait_for("the guest to go", || (!switch.port("c").up).then_some(()));
     wait_for("the guest to come back", || switch.port("c").up.then_some(()));
@@ -210,7 +210,7 @@ fn a_worker_that_hangs_takes_nobody_with_it() {
     assert!(error.contains("worker 0 does not respond") && error.contains("\"b\" queue 0 (receive)"), "{error}");
     switch.passes("c");
 
-    // It ends, and leaves the worker what that uses.
+    // The switch ends, and leaves the worker the resources that it uses.
     ends("to stop", move || drop(switch));
     assert!(trap.holds() && is_dropped.try_recv().is_err(), "the worker still uses it");
     trap.open();
@@ -248,7 +248,7 @@ fn queues_that_a_worker_kept_are_opened_again() {
     let switch = Switch::start(spec(vec![patch("g", "s"), patch("h", "t")])).unwrap();
     ["g", "h"].iter().for_each(|port| switch.passes(port));
     let (trap, is_dropped) = switch.set_trap("s");
-    // A reload asks whether all respond. This worker hangs when that was answered.
+    // A reload checks that all workers respond. This one hangs after that check.
     switch.inner.apply(spec(vec![patch("g", "s")])).unwrap();
     assert!(!switch.port("g").up && !switch.port("s").up, "{:?}", switch.snapshot().ports);
     switch.passes("h");
@@ -279,7 +279,7 @@ fn packets_of_controllers_wait_in_a_bounded_room() {
     let (trap, _) = switch.set_trap("a");
     let to = openflow::Action::Output { port: 2, max_len: 0 };
     for _ in 0..(ROOM + MORE) / 2 {
-        // One message may ask for several.
+        // One message may ask for several packets.
         switch.packet_out(openflow::ofp::port::CONTROLLER, &[to, to], &[0xff; 100]);
     }
     let drops = || switch.snapshot().datapath.unwrap().packet_out_drops;
@@ -321,7 +321,7 @@ fn a_worker_that_hangs_where_others_send_does_not_hold_them_up() {
     assert!(lost() > before, "what can't be sent is dropped");
     trap.open();
     ["g", "h"].iter().for_each(|port| switch.passes(port));
-    // A worker that has the queue just then may have to wait for a processor, and the other one for it.
+    // The worker that has the queue may wait for a processor, and the other one for the queue.
     wait_for("frames of both to be sent", || {
         let before = lost();
         switch.passes(other);

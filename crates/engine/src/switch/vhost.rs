@@ -1,4 +1,4 @@
-//! What a vhost-user session does to a port: queues come up and go down.
+//! A vhost-user port, driven by its session: queues come up and go down.
 
 use super::fabric::{Fabric, Kept};
 use super::mapping::Guest;
@@ -10,14 +10,14 @@ use vhost_user::backend::{QueueSetup, Queues, Wire};
 use virtqueue::SetupError;
 use virtqueue::device::{Dequeue, Enqueue};
 
-/// How many restarts of a queue one of a mapped queue counts for.
+/// Weight of a restart of a mapped queue, in restarts of any other.
 const MAPPED: u32 = 16;
 
-/// A vhost-user port, to its session.
+/// A vhost-user port, as its session sees it.
 pub(super) struct VhostPort {
     shared: Arc<PortShared>,
     fabric: Arc<Fabric>,
-    /// The running queues, by index, and what their guest is notified by.
+    /// Running queues by index, and their call descriptors.
     running: Mutex<BTreeMap<usize, Call>>,
     detail: Mutex<String>,
 }
@@ -35,7 +35,7 @@ impl VhostPort {
         self.shared.set_state(up, self.detail.lock().unwrap().clone());
     }
 
-    /// Ends the session if a worker can't be given what it needs, or told what has changed.
+    /// Ends the session if a worker did not take a queue or a change.
     fn end_if(&self, done: Result<(), Kept>) {
         done.err().into_iter().for_each(|why| self.shared.fault.withhold(why.to_string()));
     }
@@ -117,7 +117,7 @@ impl Queues for VhostPort {
     }
 
     fn weight(&self) -> u32 {
-        // What is mapped stops a queue of the physical port, which may be everybody's.
+        // A mapped queue stops a queue of the physical port, which others may share.
         if self.shared.mapping().is_some() { MAPPED } else { 1 }
     }
 

@@ -1,13 +1,13 @@
-//! Watches the workers: says which one hangs, and where, and when it goes on.
+//! The watchdog: reports which worker hangs, where, and when it goes on.
 //!
-//! It waits for nobody, so that it can tell when everybody else does.
+//! It waits for no other thread, so that it can report when all others hang.
 
 use super::{Inner, Topology};
 use crate::worker::{Change, Pulse, STILL};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often it looks.
+/// Interval between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Inner {
@@ -35,7 +35,7 @@ impl Inner {
 }
 
 impl Topology {
-    /// Where a worker is, for people.
+    /// Describes the place of a worker for display.
     pub(super) fn place(&self, pulse: &Pulse) -> String {
         let place = pulse.counters.place.get();
         let stage = place.stage().name();
@@ -47,7 +47,7 @@ impl Topology {
     }
 }
 
-/// How long a worker has hung, if it does, in seconds.
+/// Returns how long a worker has hung, in seconds, if it hangs.
 pub(super) fn hung(pulse: &Pulse) -> Option<f64> {
     pulse.hung().map(|time| time.max(STILL).as_secs_f64())
 }

@@ -1,4 +1,4 @@
-//! `AF_XDP` ports, the control side: sockets are opened, watched, and opened again with other memory.
+//! `AF_XDP` ports, control side: sockets are opened, watched, and opened again with other memory.
 
 mod steering;
 mod watched;
@@ -21,23 +21,23 @@ use xsk::{
     Rx, Steering, Tx,
 };
 
-/// How often the interface is looked after.
+/// Interval at which the keeper checks the interface.
 const CHECK: Duration = Duration::from_millis(50);
 
-/// How long a driver may take to let go of a queue.
+/// Time that a driver may take to release a queue.
 const RELEASE: Duration = Duration::from_secs(10);
 
-/// Ethernet header and a VLAN tag: what a frame has beyond the MTU.
+/// Ethernet header and a VLAN tag: the bytes of a frame beyond the MTU.
 const OVERHEAD: usize = 18;
 
 /// Size of chunks for the usual MTU, and for larger ones.
 const CHUNKS: [u32; 2] = [2048, 4096];
 
-/// Frames that buffers of [`LEND_ROOM`] take in copy mode, where the kernel knows the limit to the byte. Drivers know it
-/// in steps of 128 bytes, so in zero-copy mode buffers have to be a little longer.
+/// Maximum length of a frame in a buffer of [`LEND_ROOM`]. In copy mode the kernel applies the limit to the byte;
+/// drivers apply it in steps of 128 bytes, so in zero-copy mode buffers have to be a little longer.
 const LIMITS: [u32; 2] = [LEND_ROOM - NET_HEADER, (LEND_ROOM - NET_HEADER).next_multiple_of(128)];
 
-/// What a specification says of such a port.
+/// Options of an AF_XDP port.
 pub(super) struct Options {
     pub(super) interface: String,
     pub(super) queues: u16,
@@ -57,12 +57,12 @@ impl Kind for Options {
     }
 }
 
-/// An open port, to who looks after it.
+/// An open port, as its keeper sees it.
 struct Open {
     shared: Arc<PortShared>,
     watched: Arc<Watched>,
     detail: String,
-    /// Unless a mapping has it.
+    /// `None` while a mapping has it.
     session: Option<Session>,
 }
 
@@ -77,7 +77,7 @@ impl kernel::Session for Open {
     }
 
     fn attached(&mut self) {
-        // A port that is not mapped needs nothing more of it than that it lives.
+        // If the port is not mapped, the session only has to live.
         if let Some((mapping, session)) =
             self.shared.mapping().and_then(|mapping| Some((mapping, self.session.take()?)))
         {
@@ -122,7 +122,7 @@ struct Prepared {
     transmit: Option<(Tx, Completion)>,
 }
 
-/// An open port.
+/// Sockets and memory of an open port.
 struct Session {
     shared: Arc<PortShared>,
     watched: Arc<Watched>,
@@ -130,18 +130,18 @@ struct Session {
     _promiscuous: netdev::Promiscuous,
     queues: u16,
     config: QueueConfig,
-    /// Why frames are copied by the kernel, if they are.
+    /// Reason why the kernel copies frames, if it does.
     copies: Option<String>,
-    /// Chunks of the switch's own, each direction of each queue its part, and where these begin.
+    /// The switch's own chunks, and the address of the part for each direction of each queue.
     arena: Arc<Arena>,
     pools: Vec<u64>,
     size: u16,
     own_chunks: Chunks,
-    /// Guests' memories that were asked for and the only addresses whose frames may land there, and why they can't be had.
+    /// Guests' memories asked for, the only addresses whose frames may land there, and the reason if they were refused.
     memories: Vec<Arc<Memory>>,
     macs: Option<Vec<[u8; 6]>>,
     refused: Option<String>,
-    /// Which frames go to the sockets.
+    /// Frames that go to the sockets.
     steering: Steering,
     reach: Reach,
     prepared: Vec<Option<Prepared>>,
@@ -210,7 +210,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Opens all queues for the first time, and finds out who can move frames.
+    /// Opens all queues for the first time, and finds out whether the driver or the kernel moves frames.
     fn choose(&mut self, mode: Mode) -> Result<(), String> {
         let generic = self.redirect.attached() == Attached::Generic;
         self.copies = match mode {
@@ -232,7 +232,7 @@ impl Session {
         self.prepare_all()
     }
 
-    /// What people are told.
+    /// Describes the port for display.
     fn describe(&self) -> String {
         let mode = match &self.copies {
             None => "zero-copy".to_owned(),
@@ -252,7 +252,7 @@ impl Session {
         self.copies.is_none()
     }
 
-    /// Opens a queue with the memory that there is to be.
+    /// Opens a queue with the present memory.
     fn prepare(&mut self, queue: usize) -> Result<(), String> {
         let text = |error: xsk::Error| error.to_string();
         let opened =
@@ -281,7 +281,7 @@ impl Session {
         if *mtu > most {
             return Err(format!("the MTU of {name} is {mtu}; lower it to {most}"));
         }
-        // Before the kernel has any buffer of theirs.
+        // Steers before the kernel has any buffer of theirs.
         self.steer(self.destinations()?)?;
         let chunks = Chunks::limited(CHUNKS[0], limit).expect("that is less than a chunk");
         let mut all = vec![self.arena.memory().clone()];
@@ -297,7 +297,7 @@ impl Session {
         self.prepare_all()
     }
 
-    /// Its half that `take` takes, of a queue that is opened if it is not.
+    /// Takes a half of a queue by `take`, after opening the queue if it is closed.
     fn half<T>(&mut self, queue: usize, take: impl Fn(&mut Prepared) -> Option<T>) -> Result<T, String> {
         if self.prepared[queue].is_none() {
             self.prepare(queue).inspect_err(|_| self.watched.failed.store(true, Ordering::Relaxed))?;
@@ -318,7 +318,7 @@ impl Session {
 
 impl Physical for Session {
     fn is_coupled(&self) -> bool {
-        // One socket does both.
+        // One socket serves both directions.
         true
     }
 
@@ -337,7 +337,7 @@ impl Physical for Session {
         self.prepared.fill_with(|| None);
         self.refused = if memories.is_empty() { None } else { self.reach_guests().err() };
         if memories.is_empty() || self.refused.is_some() {
-            // If this fails, so will starting, and the port is opened again.
+            // If this fails, starting fails too, and the port is opened again.
             let _ = self.reach_own();
         }
         self.refused.clone().map_or(Ok(()), Err)
@@ -346,11 +346,11 @@ impl Physical for Session {
     fn stop(&mut self, index: usize) -> Result<(), String> {
         let queue = index / 2;
         self.prepared[queue] = None;
-        // Who counts holds on to a socket while it looks at it: with the lock, nobody does any more, and it is closed.
+        // `Watched::count` owns a socket while it looks at it. With the lock held it does not, so the socket is closed.
         drop(self.watched.monitors.lock().unwrap());
-        // In copy mode that is all.
+        // In copy mode that suffices.
         if let Some(bound) = self.bounds[queue].as_ref().filter(|bound| bound.zero_copy) {
-            // Long enough for both directions; of the other one it is only asked whether it was.
+            // Long enough for both directions; for the other one this only checks the result.
             let patience = if index.is_multiple_of(2) { RELEASE } else { Duration::ZERO };
             bound.wait_released(patience).map_err(|error| {
                 self.watched.failed.store(true, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use paflow::vxlan::{End, Stray};
 use std::sync::Arc;
 use virtqueue::Burst;
 
-/// Receives out of a tunnel.
+/// Decapsulation of frames received at the end of a tunnel.
 pub(crate) struct Decapsulate {
     end: Arc<End>,
     station: Station,
@@ -17,15 +17,15 @@ pub(crate) struct Decapsulate {
 }
 
 impl Decapsulate {
-    /// What is received by this queue of the port at which `end` is.
+    /// Decapsulates what queue `queue` receives at the port of this `end`.
     pub(crate) fn new(end: Arc<End>, neighbours: Arc<Neighbours>, queue: usize) -> Decapsulate {
         Decapsulate { station: end.station(), end, neighbours, queue }
     }
 
-    /// Leaves of each frame what is inside. Drops what is not of the tunnel, unless it asks for this end of it.
+    /// Trims each frame to the inner one. Drops frames outside the tunnel, unless they ask for the address of this end.
     #[inline(never)]
     pub(crate) fn decapsulate(&self, burst: &mut Burst<'_, '_>, drops: &Drops) {
-        // All at once: waiting for one after the other would cost more than everything else here.
+        // All at once: waiting for one line after the other would cost more than everything else here.
         burst.frames().as_slice().iter().for_each(|frame| frame.first().prefetch());
         burst.trim(|frames, frame| {
             let bytes = Bytes::new(frames, frame);
@@ -41,7 +41,7 @@ impl Decapsulate {
         });
     }
 
-    /// What becomes of a frame that is not of the tunnel.
+    /// Answers a frame outside the tunnel if it asks for this end's address, or returns the reason to drop it.
     #[cold]
     fn ends(&self, stray: Stray, bytes: &Bytes<'_, '_>) -> Result<(), Reason> {
         let asks = matches!(stray, Stray::Foreign) && self.station.may_be_asked(bytes);

@@ -1,5 +1,5 @@
-//! Encapsulation: headers go in front of a frame as one more segment. What gathers them into the output's buffer is the one
-//! copy.
+//! Encapsulation: headers go before a frame as one more segment. The output gathers both into its buffer, which is the
+//! one copy.
 
 use crate::octets::Bytes;
 use crate::port::around::AroundTransmit;
@@ -10,28 +10,28 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
 
-/// Sends into a tunnel.
+/// Transmit half at the end of a tunnel.
 pub(crate) struct Encapsulate {
     inner: Box<dyn Transmit>,
     end: Arc<End>,
     state: RefCell<State>,
 }
 
-/// What is kept from burst to burst.
+/// State kept from burst to burst.
 struct State {
     storage: Box<BurstStorage>,
-    /// Headers in front of each frame of a burst.
+    /// Headers before each frame of a burst.
     headers: Box<[Headers; MAX_BURST]>,
 }
 
 impl Encapsulate {
-    /// Puts itself around `inner`.
+    /// Wraps `inner`.
     pub(crate) fn new(inner: Box<dyn Transmit>, end: Arc<End>) -> Encapsulate {
         let state = State { storage: Box::default(), headers: Box::new([end.headers(); MAX_BURST]) };
         Encapsulate { inner, end, state: RefCell::new(state) }
     }
 
-    /// Counts bytes without headers.
+    /// Returns the outcome with bytes of inner frames only.
     fn unwrapped(&self, sent: Sent) -> Sent {
         Sent { bytes: sent.bytes - u64::from(sent.frames) * u64::from(self.end.overhead()), ..sent }
     }
@@ -49,7 +49,7 @@ impl AroundTransmit for Encapsulate {
     fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent {
         let State { storage, headers } = &mut *self.state.borrow_mut();
         let fits = |len: u32| len <= self.end.room();
-        // All at once: waiting for one after the other would cost more than everything else here.
+        // All at once: waiting for one line after the other would cost more than everything else here.
         frames.as_slice().iter().for_each(|frame| frame.first().prefetch());
         for (headers, frame) in headers.iter_mut().zip(frames.as_slice()).filter(|(_, frame)| fits(frame.len())) {
             self.end.complete(headers, &Bytes::new(&frames, frame));
@@ -57,7 +57,7 @@ impl AroundTransmit for Encapsulate {
         let mut burst = storage.start();
         for (headers, frame) in headers.iter().zip(frames.as_slice()).filter(|(_, frame)| fits(frame.len())) {
             let headers = Segment::from(&headers[..]);
-            // What does not fit is in very many pieces. Nobody cuts frames like that but to cause trouble.
+            // Only frames in very many pieces do not fit. Only a malicious guest cuts frames like that.
             let _ = burst.push_segments(std::iter::once(headers).chain(frames.segments(frame)));
         }
         let too_long = (frames.len() - burst.len()) as u32;

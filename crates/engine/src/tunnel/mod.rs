@@ -1,8 +1,8 @@
-//! VXLAN tunnels that end at a port: behind it, everything is inside of VXLAN, and the switch sees frames without it. The
-//! headers are paflow's; here is what joins them with bursts.
+//! VXLAN tunnels that end at a port: all frames outside the port are VXLAN, and the switch sees the inner frames.
+//! paflow builds and parses the headers; this module applies them to bursts.
 //!
 //! - [`Encapsulate`] wraps the transmit half of such a port;
-//! - [`Decapsulate`] is what a worker does with a burst of it before anything else.
+//! - [`Decapsulate`] is the first step for a burst received by such a port.
 
 mod decapsulate;
 mod encapsulate;

@@ -1,4 +1,4 @@
-//! What goes in at one end comes out at the other, however it is cut.
+//! Tests that frames sent by one end come out at the other, however they are cut.
 
 use super::{Decapsulate, Encapsulate};
 use crate::drops::Drops;
@@ -13,7 +13,7 @@ use virtqueue::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 
 type Wire = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Takes so many frames of each burst.
+/// Accepts this many frames of each burst.
 struct Link(Wire, usize);
 
 impl Transmit for Link {
@@ -37,7 +37,7 @@ fn end(from: u8, to: u8, mtu: u16, checksum: Checksum) -> End {
     End::new(&endpoints, mtu).unwrap()
 }
 
-/// Sends a burst of frames that are cut in pieces of `cut` bytes.
+/// Sends a burst of frames that are cut into pieces of `cut` bytes.
 fn send(mtu: u16, checksum: Checksum, most: usize, frames: &[Vec<u8>], cut: usize) -> (Vec<Vec<u8>>, Sent) {
     let wire = Wire::default();
     let port = Encapsulate::new(Box::new(Link(wire.clone(), most)), Arc::new(end(1, 2, mtu, checksum)));
@@ -51,7 +51,7 @@ fn send(mtu: u16, checksum: Checksum, most: usize, frames: &[Vec<u8>], cut: usiz
     (wire, sent)
 }
 
-/// What comes out of these frames, cut likewise.
+/// Returns the frames inside these, which are cut likewise.
 fn receive(frames: &[Vec<u8>], cut: usize, drops: &Drops) -> Vec<Vec<u8>> {
     let neighbours = Arc::new(Neighbours::new(1, Arc::new(Bell::new().unwrap())));
     neighbours.prepare(0);
@@ -115,7 +115,7 @@ fn frames_in_too_many_pieces_are_dropped() {
     let (wire, sent) = send(1500, Checksum::Zero, MAX_BURST, &frames, 1);
     assert_eq!((sent.frames, sent.too_long), (14, 0));
     assert_eq!(wire.len(), 14);
-    // One more segment each: those at the end have no room.
+    // One more segment each: the last frames have no room.
     let frames = vec![vec![7; 32]; MAX_BURST];
     let (wire, sent) = send(1500, Checksum::Zero, MAX_BURST, &frames, 1);
     assert_eq!((sent.frames as usize, sent.too_long), (wire.len(), (MAX_BURST - wire.len()) as u32));
@@ -144,7 +144,7 @@ fn who_asks_for_this_end_is_answered() {
     };
     let (neighbours, drops) = (Arc::new(Neighbours::new(1, Arc::new(Bell::new().unwrap()))), Drops::default());
     neighbours.prepare(0);
-    // The one that is asked for is the end with address 2; 1 is the other end.
+    // This end has address 2; 1 is the other end.
     assert!(receive_by(&neighbours, &[asks(2), asks(1)], 5000, &drops).is_empty());
     assert_eq!(drops.named(), [("not-tunnel".to_owned(), 1)].into());
     let answers: Vec<_> = neighbours.drain().flat_map(|(_, answers)| answers).collect();

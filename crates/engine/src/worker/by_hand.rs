@@ -1,5 +1,4 @@
-//! A worker without a thread: whoever holds it runs its rounds. For those who look at them under a model of a processor,
-//! which has one at a time.
+//! A worker without a thread: its owner runs its rounds. For analysis under a model of a processor, which has one at a time.
 
 use super::{Input, Plan, WorkerCounters};
 use crate::clock::{self, Cycles};
@@ -8,15 +7,15 @@ use crate::port::{Receive, Transmit};
 use crate::spec::MAX_QUEUES;
 use std::sync::Arc;
 
-/// One that takes frames from one queue to another.
+/// A worker that moves frames from one queue to another.
 pub struct ByHand {
     plan: Plan,
     cycles: Cycles,
 }
 
 impl ByHand {
-    /// Frames go from `input` to `output`. If they are two ends of a mapping, `lends` says that the output's guest lends
-    /// its buffers, `keeps` that the output may keep the input's chains.
+    /// Returns a worker that moves frames from `input` to `output`. If they are the ends of a mapping, `lends` says
+    /// that the output's guest lends its buffers, `keeps` that the output may keep the input's chains.
     pub fn new(input: Box<dyn Receive>, output: Box<dyn Transmit>, lends: bool, keeps: bool) -> ByHand {
         clock::start();
         let cycles = Cycles::new();
@@ -34,7 +33,7 @@ impl ByHand {
             counters: Arc::default(),
             drops: Arc::default(),
         });
-        // As many queues as ports of guests have, of which one is up.
+        // As many queues as a guest's port has, of which one is up.
         let halves = std::iter::once(Some(output)).chain((1..MAX_QUEUES).map(|_| None));
         let queues = halves.map(|half| TransmitQueue { half: Half::Own(half), counters: Arc::default() });
         let output = Output::new(1, queues.collect(), counters);
@@ -43,7 +42,7 @@ impl ByHand {
         ByHand { plan, cycles }
     }
 
-    /// One round, as a worker runs it; whether anything moved.
+    /// Runs one round, as a worker does. Reports whether anything moved.
     pub fn round(&mut self) -> bool {
         self.plan.round(self.cycles.now())
     }

@@ -1,4 +1,4 @@
-//! What the control side does to a plan, by jobs between two bursts.
+//! Changes that the control side makes to a plan, by jobs between two bursts.
 
 use super::Plan;
 use super::plan::Input;
@@ -12,11 +12,11 @@ use crate::port::{Receive, Transmit};
 use vhost_user::Event;
 use virtqueue::ordering;
 
-/// What a plan is made of.
+/// Parts of a plan.
 pub(crate) type Pieces = (Vec<Input>, Vec<Output>, Vec<BridgePlan>);
 
 impl Plan {
-    /// Polls a queue from now on.
+    /// Starts polling a queue.
     pub(crate) fn attach_receive(&mut self, key: (u64, usize), half: Box<dyn Receive>) {
         drop(self.detach_receive(key));
         let Some(at) = position(&self.resting, key) else { return };
@@ -26,7 +26,7 @@ impl Plan {
         self.settle();
     }
 
-    /// Polls a queue no more.
+    /// Stops polling a queue.
     pub(crate) fn detach_receive(&mut self, key: (u64, usize)) -> Option<Box<dyn Receive>> {
         let mut input = self.inputs.remove(position(&self.inputs, key)?);
         let half = input.half.take();
@@ -35,7 +35,7 @@ impl Plan {
         half.inspect(|half| self.ignore(&**half))
     }
 
-    /// A queue that is polled has another kick descriptor.
+    /// Replaces the kick descriptor of a queue that is polled.
     pub(crate) fn rewire(&mut self, key: (u64, usize), kick: Option<Event>) {
         if let Some(mut half) = self.detach_receive(key) {
             half.rewire(kick);
@@ -43,7 +43,7 @@ impl Plan {
         }
     }
 
-    /// The transmit half of a queue that only this worker sends to, if it is up.
+    /// Returns the transmit half, which may be down, of a queue that only this worker sends to.
     pub(crate) fn own_transmit(&mut self, (port, queue): (u64, usize)) -> Option<&mut Option<Box<dyn Transmit>>> {
         let output = self.outputs.iter_mut().find(|output| output.port == port)?;
         match &mut output.queues.get_mut(queue)?.half {
@@ -52,7 +52,7 @@ impl Plan {
         }
     }
 
-    /// Records a port from now on, or no longer, as far as its queues are this worker's alone.
+    /// Starts or stops recording a port, at queues that only this worker drives.
     pub(crate) fn record(&mut self, port: u64, recorder: Option<&Recorder>) {
         for input in self.inputs.iter_mut().filter(|input| input.port == port) {
             input.half.iter_mut().for_each(|half| record_received(half, recorder));
@@ -65,7 +65,7 @@ impl Plan {
         }
     }
 
-    /// Does this from now on, and returns what it did so far.
+    /// Replaces the parts of the plan, and returns the old ones.
     pub(crate) fn replace(&mut self, (inputs, outputs, bridges): Pieces) -> Pieces {
         self.inputs.iter().filter_map(|input| input.half.as_deref()).for_each(|half| self.ignore(half));
         inputs.iter().filter_map(|input| input.half.as_deref()).for_each(|half| self.watch(half));
@@ -78,7 +78,7 @@ impl Plan {
         (had, outputs, bridges)
     }
 
-    /// Has outputs hold frames until the round ends where several bursts of a round can come together.
+    /// Makes outputs hold frames until the round ends where several bursts of a round can come together.
     fn settle(&mut self) {
         for (index, output) in self.outputs.iter_mut().enumerate() {
             let sends = |input: &&Input| match input.target {
@@ -88,13 +88,13 @@ impl Plan {
                 }
                 Target::Nowhere => false,
             };
-            // What is split is several bursts of its own.
+            // Splitting makes several bursts.
             let bursts = |input: &Input| if input.split.is_some() { 2 } else { 1 };
             output.joins = output.aggregates && self.inputs.iter().filter(sends).map(bursts).sum::<usize>() > 1;
         }
     }
 
-    /// Sends packets of controllers through the bridge that goes by flows; how many there is none for.
+    /// Sends packets of controllers through the bridge that goes by flows. Returns how many have no such bridge.
     pub(super) fn inject(&mut self, emissions: &[Emission], drops: &Drops) -> usize {
         let Some((bridge, flows)) = self.bridges.iter().find_map(|bridge| Some((bridge, bridge.flows.as_ref()?)))
         else {
@@ -107,14 +107,14 @@ impl Plan {
         0
     }
 
-    /// Is woken by this queue, too.
+    /// Watches this queue while asleep.
     fn watch(&self, half: &dyn Receive) {
         if let (Some(sleeper), Some(fd)) = (&self.sleeper, half.wake_fd()) {
             sleeper.watch(fd);
         }
     }
 
-    /// Is not woken by this queue any more.
+    /// Stops watching this queue.
     fn ignore(&self, half: &dyn Receive) {
         if let (Some(sleeper), Some(fd)) = (&self.sleeper, half.wake_fd()) {
             sleeper.ignore(fd);

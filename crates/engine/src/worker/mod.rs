@@ -1,4 +1,4 @@
-//! Workers: threads that run a plan to completion, round after round, and take new ones in between.
+//! Workers: threads that run a plan to completion, round after round, and accept changes in between.
 
 mod by_hand;
 mod change;
@@ -29,37 +29,37 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use virtqueue::MAX_BURST;
 
-/// Stages of a burst's life whose cycles are sampled.
+/// Stages of a burst whose cycles are sampled.
 pub const STAGES: [&str; 3] = ["receive", "forward", "recycle"];
 
-/// What a worker counts.
+/// Counters of a worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct WorkerCounters {
-    /// Cycles of rounds that moved something.
+    /// Cycles of rounds that moved frames.
     pub busy: Counter,
-    /// Cycles of rounds that did not.
+    /// Cycles of rounds that moved none.
     pub idle: Counter,
-    /// Rounds that moved something.
+    /// Rounds that moved frames.
     pub rounds: Counter,
     /// Times it went to sleep.
     pub sleeps: Counter,
     /// Frames received.
     pub packets: Counter,
-    /// Cycles of each of [`STAGES`] in the bursts that were sampled.
+    /// Cycles of each of [`STAGES`] in sampled bursts.
     pub stages: [Counter; STAGES.len()],
-    /// Frames in them.
+    /// Frames in sampled bursts.
     pub sampled: Counter,
-    /// Where it is.
+    /// Current place.
     pub(crate) place: Whereabouts,
 }
 
 type Job = Box<dyn FnOnce(&mut Plan) + Send>;
 
-/// Packets of controllers that may wait for a worker.
+/// Maximum number of controllers' packets that wait for a worker.
 const OUTBOX: usize = 512;
 
-/// A running worker, as the control side holds it.
+/// A running worker, as the control side sees it.
 pub(crate) struct Worker {
     jobs: Arc<Mailbox<Job>>,
     outbox: Arc<Mailbox<Emission>>,
@@ -70,8 +70,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker on `cpu` with an empty plan. Says what it could not do: without its CPU it runs anywhere. Packets of
-    /// controllers that it does not send, it counts in `unsent`.
+    /// Starts a worker on `cpu` with an empty plan. Logs a failure to pin it, and then runs it on any CPU. Counts
+    /// packets of controllers that it does not send in `unsent`.
     pub(crate) fn spawn(index: usize, spec: &WorkerSpec, unsent: &Arc<Drops>) -> std::io::Result<Worker> {
         let WorkerSpec { cpu, idle, patience, .. } = *spec;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -99,31 +99,31 @@ impl Worker {
         Ok(Worker { jobs, outbox, wake, pulse, ended, thread: Some(thread) })
     }
 
-    /// Ends its sleep, if it sleeps.
+    /// Wakes the worker if it sleeps.
     fn wake(&self) {
-        // A full counter is as good as rung. Nobody else has this eventfd, so it stays one that never blocks.
+        // A full counter wakes it too. Nobody else has this eventfd, so it stays non-blocking.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// Has `job` run by the worker, between two bursts, after all that it was asked before.
+    /// Makes the worker run `job`, between two bursts, after all earlier jobs.
     pub(crate) fn ask<R: Send + 'static>(&self, job: impl FnOnce(&mut Plan) -> R + Send + 'static) -> Answer<R> {
         let (done, result) = sync_channel(1);
         let job: Job = Box::new(move |plan| {
             let _ = done.send(job(plan));
         });
-        // Of a job that is given back, nobody hears anything.
+        // A refused job is dropped, so that the answer reports an unresponsive worker.
         if self.jobs.leave(job).is_ok() {
             self.wake();
         }
         Answer { pulse: self.pulse.clone(), result }
     }
 
-    /// As [`Worker::ask`], for a job that a worker which was given up does not get.
+    /// Like [`Worker::ask`], but refuses the job if the worker was given up.
     pub(crate) fn offer(&self, job: impl FnOnce(&mut Plan) + Send + 'static) -> Result<Answer<()>, Unresponsive> {
         if self.pulse.is_given_up() { Err(Unresponsive(self.pulse.index)) } else { Ok(self.ask(job)) }
     }
 
-    /// Has the worker send a packet of a controller, soon; false if too many wait already.
+    /// Makes the worker send a packet of a controller soon. Returns false if too many wait already.
     pub(crate) fn emit(&self, emission: Emission) -> bool {
         let left = self.outbox.leave(emission).is_ok();
         self.wake();
@@ -136,7 +136,7 @@ impl Drop for Worker {
         drop(self.ask(|plan| plan.stop = true));
         match self.pulse.wait(&self.ended) {
             Ok(()) => drop(self.thread.take().map(JoinHandle::join)),
-            // What it uses stays, because it has it.
+            // The worker still uses its resources, so they stay.
             Err(unresponsive) => tracing::error!("{unresponsive}; it is left behind"),
         }
     }
@@ -150,7 +150,7 @@ fn pin(index: usize, cpu: usize) {
     }
 }
 
-/// A worker, as its thread holds it.
+/// A worker, as its thread sees it.
 struct Run {
     jobs: Arc<Mailbox<Job>>,
     outbox: Arc<Mailbox<Emission>>,
@@ -199,7 +199,7 @@ impl Run {
                 last = self.cycles.now();
             }
         }
-        // Nobody waits for a job that will not be done: dropping it says so.
+        // Dropping a job tells those who wait for it that it will not be done.
         drop(self.jobs.close());
         self.lose(self.outbox.close().len());
     }
@@ -209,8 +209,8 @@ impl Run {
         self.jobs.is_waiting() || self.outbox.is_waiting()
     }
 
-    /// Does what the control side asks: all jobs, and a burst of controllers' packets. The rest of these has to wait until
-    /// the queues had their turn.
+    /// Runs all jobs of the control side, and sends one burst of controllers' packets. The rest of these wait until the
+    /// queues have had their turn.
     #[cold]
     fn serve(&self, plan: &mut Plan) {
         self.counters.place.set(Place::nowhere(Stage::Jobs));
@@ -223,7 +223,7 @@ impl Run {
         }
     }
 
-    /// Counts packets of controllers that there is no bridge for.
+    /// Counts packets of controllers for which there is no bridge.
     fn lose(&self, packets: usize) {
         if packets > 0 {
             self.unsent.add(Reason::Unconnected, packets as u64);

@@ -1,8 +1,8 @@
-//! Where a worker is: a word that it writes at every step, so that others can tell at which queue it hangs.
+//! The position of a worker: a word that it writes at every step, so that others can tell at which queue it hangs.
 
 use crate::counters::Counter;
 
-/// What a worker does with a queue, or instead.
+/// Stage of a worker's round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Stage {
@@ -13,9 +13,9 @@ pub(crate) enum Stage {
     Transmit,
     Recycle,
     Notify,
-    /// Does what the control side left for it.
+    /// Running jobs of the control side.
     Jobs,
-    /// Sleeps until it is woken.
+    /// Asleep until woken.
     Asleep,
 }
 
@@ -31,7 +31,7 @@ impl Stage {
         Stage::Asleep,
     ];
 
-    /// Its name, for people.
+    /// Returns its name for display.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Stage::Between => "between two rounds",
@@ -49,28 +49,28 @@ impl Stage {
 const QUEUE: u32 = 4;
 const PORT: u32 = 16;
 
-/// A queue of a port and a stage, in one word. Ports are named by their ids, of which none is zero.
+/// A queue of a port and a stage, in one word. Ports go by their ids, none of which is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place(u64);
 
 impl Place {
-    /// At a queue.
+    /// Returns the place at a queue.
     pub(crate) fn of(port: u64, queue: usize) -> Place {
         Place(port << PORT | (queue as u64) << QUEUE)
     }
 
-    /// At no queue.
+    /// Returns a place at no queue.
     pub(crate) const fn nowhere(stage: Stage) -> Place {
         Place(stage as u64)
     }
 
-    /// The same queue, at another stage.
+    /// Returns the same queue at another stage.
     #[inline(always)]
     pub(crate) fn at(self, stage: Stage) -> Place {
         Place(self.0 & !((1 << QUEUE) - 1) | stage as u64)
     }
 
-    /// The port and the queue, if it is at one.
+    /// Returns the port and the queue, if it is at one.
     pub(crate) fn queue(self) -> Option<(u64, usize)> {
         let queue = (self.0 & ((1 << PORT) - 1)) >> QUEUE;
         (self.0 >> PORT != 0).then_some((self.0 >> PORT, queue as usize))
@@ -81,7 +81,7 @@ impl Place {
     }
 }
 
-/// The place where a worker is, as it says.
+/// Current place of a worker, which the worker writes.
 #[derive(Debug, Default)]
 pub(crate) struct Whereabouts(Counter);
 

@@ -1,4 +1,4 @@
-//! What a worker does in a round: every queue it polls, where its frames go, and everything that it needs on the way.
+//! A worker's plan for a round: every queue it polls, where the queue's frames go, and all state needed on the way.
 
 use super::idle::Sleeper;
 use super::place::{Place, Stage};
@@ -16,7 +16,7 @@ use crate::tunnel::Decapsulate;
 use std::sync::Arc;
 use virtqueue::{Burst, BurstStorage, ordering};
 
-/// One burst in so many has its stages timed. Timing all of them would cost about three cycles a frame.
+/// One burst in this many has its stages timed. Timing all of them would cost about three cycles per frame.
 const SAMPLE: u32 = 64;
 
 /// A queue that a worker polls.
@@ -26,27 +26,27 @@ pub(crate) struct Input {
     /// `None` while the queue is down.
     pub(crate) half: Option<Box<dyn Receive>>,
     pub(crate) target: Target,
-    /// The tunnel that ends at the port, if one does.
+    /// Decapsulation, if a tunnel ends at the port.
     pub(crate) tunnel: Option<Box<Decapsulate>>,
-    /// What splits aggregates, if the port aggregates.
+    /// Splitting of aggregates, if the port aggregates.
     pub(crate) split: Option<Box<Split>>,
-    /// The output whose guest lends its buffers to this queue, and its queue there, if it is mapped.
+    /// Output, and queue there, whose guest lends its buffers to this queue, if it is mapped.
     pub(crate) lender: Option<(usize, usize)>,
-    /// The output that may keep chains of this queue while it sends them, and its queue there, if it is mapped.
+    /// Output, and queue there, that may keep chains of this queue while it sends them, if it is mapped.
     pub(crate) keeper: Option<(usize, usize)>,
     pub(crate) counters: Arc<QueueCounters>,
     pub(crate) drops: Arc<Drops>,
 }
 
 impl Input {
-    /// The queue and the guest whose buffers it receives into, if that can be now.
+    /// Returns the half and the guest whose buffers it receives into, if both are available now.
     #[inline(always)]
     fn lent<'p>(&self, half: &'p dyn Receive, outputs: &'p [Output]) -> Option<(&'p dyn Lend, &'p VhostTransmit)> {
         let (output, queue) = self.lender?;
         Some((half.lends()?, outputs[output].guest(queue)?))
     }
 
-    /// Takes back chains that an output kept; whether there were any.
+    /// Takes back chains that an output kept. Reports whether there were any.
     #[inline(always)]
     fn take_returned(&self, half: &dyn Receive, outputs: &[Output]) -> bool {
         let Some((output, queue)) = self.keeper else { return false };
@@ -59,20 +59,20 @@ impl Input {
     }
 }
 
-/// A worker's plan. Only the worker touches it; the control side changes it by jobs between two bursts.
+/// A worker's plan. Only the worker accesses it; the control side changes it by jobs between two bursts.
 pub(crate) struct Plan {
-    /// The queues that are up, each with its half.
+    /// Queues that are up, each with its half.
     pub(super) inputs: Vec<Input>,
-    /// Those that are down: a guest may have many more queues than it uses.
+    /// Queues that are down: a guest may have many more queues than it uses.
     pub(super) resting: Vec<Input>,
     pub(super) outputs: Vec<Output>,
     pub(super) bridges: Vec<BridgePlan>,
     pub(super) stop: bool,
-    /// Of a worker that sleeps when there is nothing to do.
+    /// Present if the worker sleeps when idle.
     pub(super) sleeper: Option<Sleeper>,
     pub(super) counters: Arc<WorkerCounters>,
     cycles: Cycles,
-    /// Seconds since the start, and when this one began.
+    /// Seconds since the start, and the cycle count at which this second began.
     second: u32,
     second_began: u64,
     bursts: u32,
@@ -101,10 +101,10 @@ impl Plan {
         }
     }
 
-    /// Polls every queue once and forwards what is there. Returns whether there was anything.
+    /// Polls every queue once and forwards its frames. Reports whether there were any.
     ///
-    /// One queue after the other: receiving from two before forwarding was measured and is slower (61 against 52 cycles
-    /// a frame of 64 bytes), because more lines are then on their way than a core keeps track of.
+    /// Queues are handled one after the other. Receiving from two before forwarding was measured, and is slower (61
+    /// against 52 cycles per frame of 64 bytes), because more cache lines are then in flight than a core can track.
     #[inline(always)]
     pub(super) fn round(&mut self, cycles_now: u64) -> bool {
         if cycles_now.wrapping_sub(self.second_began) >= self.cycles.hz() {
@@ -132,7 +132,7 @@ impl Plan {
                 if let Some((lend, guest)) = lent
                     && lend.relend(guest)
                 {
-                    // Without a frame nothing else in the round tells whoever had no buffers left and waits.
+                    // Without a frame, nothing else in the round notifies a filler that ran out of buffers and waits.
                     ordering::before_asking();
                     half.notify();
                 }
@@ -174,7 +174,7 @@ impl Plan {
         }
         if moved {
             self.outputs.iter().for_each(Output::flush);
-            // One fence for all rings of the round: it costs about as much as a frame.
+            // One fence for all rings of the round, as it costs about as much as a frame.
             ordering::before_asking();
             for input in &self.inputs {
                 if let Some(half) = input.half.as_deref() {
@@ -187,7 +187,7 @@ impl Plan {
         moved
     }
 
-    /// An output keeps chains of an input: nobody tells when it is done with them, it has to be asked.
+    /// Reports whether an output keeps chains of an input. Nothing signals when it is done with them, so it has to be polled.
     pub(super) fn keeps(&self) -> bool {
         self.inputs.iter().filter_map(|input| input.keeper).any(|(output, queue)| self.outputs[output].keeps(queue))
     }
@@ -199,7 +199,7 @@ impl Plan {
     }
 }
 
-/// What a burst needs on its way through.
+/// State needed to forward a burst.
 struct Work<'p> {
     outputs: &'p [Output],
     bridges: &'p [BridgePlan],
@@ -208,7 +208,7 @@ struct Work<'p> {
 }
 
 impl Work<'_> {
-    /// Splits the aggregates of a burst and sends everything where it belongs; how many packets there were.
+    /// Splits the aggregates of a burst and forwards the packets. Returns their number.
     #[inline(never)]
     fn split(
         &self,
@@ -222,7 +222,7 @@ impl Work<'_> {
         count
     }
 
-    /// Sends a burst where it belongs; how many frames it had.
+    /// Forwards a burst. Returns its number of frames.
     #[inline(always)]
     fn forward(&self, input: &Input, burst: &Burst<'_, '_>, scratch: &mut Scratch) -> usize {
         let count = burst.len();
@@ -244,7 +244,7 @@ impl Work<'_> {
     }
 }
 
-/// Times the stages of a burst, if it is one of those that are sampled.
+/// Timer for the stages of a burst, if the burst is sampled.
 struct Timer<'c> {
     cycles: Option<&'c Cycles>,
     marks: [u64; STAGES.len() + 1],

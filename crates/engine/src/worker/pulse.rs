@@ -1,4 +1,4 @@
-//! Signs of life: how others tell a worker that hangs from one that works or sleeps, without asking it.
+//! Heartbeats: tell a worker that hangs from one that works or sleeps, without asking it.
 
 use super::WorkerCounters;
 use super::place::Stage;
@@ -7,32 +7,32 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A worker that makes no round for so long hangs.
+/// Time without a round after which a worker counts as hung.
 pub(crate) const STILL: Duration = Duration::from_secs(1);
 
-/// So long the control side waits for a worker, once. A worker that did not answer is asked, but not waited for any more
-/// until it has made another round.
+/// Time that a control thread waits for a worker, once. After a timeout, requests do not wait until the worker has made
+/// another round.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Parts in which that time is waited.
+/// Number of slices of that time.
 const SLICES: u32 = 50;
 
-/// A worker did not do in time what it was asked.
+/// A worker did not respond in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("worker {0} does not respond")]
 pub(crate) struct Unresponsive(pub(crate) usize);
 
-/// What can be told of a worker from outside.
+/// State of a worker that can be seen from outside.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     pub(crate) index: usize,
     pub(crate) counters: Arc<WorkerCounters>,
-    /// The heartbeat plus one when somebody gave up waiting, or zero.
+    /// Heartbeat plus one at which a control thread gave up waiting, or zero.
     given_up: AtomicU64,
     watched: Mutex<Watched>,
 }
 
-/// What the watchdog saw.
+/// Last observation of the watchdog.
 #[derive(Debug)]
 struct Watched {
     beat: u64,
@@ -40,12 +40,12 @@ struct Watched {
     told: bool,
 }
 
-/// What there is to say of a worker that was looked at.
+/// A change that the watchdog found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It has made no round for so long.
+    /// The worker has made no round for this long.
     Hangs(Duration),
-    /// It makes rounds again, after so long.
+    /// It makes rounds again, after this long.
     GoesOn(Duration),
 }
 
@@ -55,26 +55,26 @@ impl Pulse {
         Pulse { index, counters, given_up: AtomicU64::new(0), watched }
     }
 
-    /// Differs after every round.
+    /// Returns a number that differs after every round.
     fn beat(&self) -> u64 {
-        // Cycles go by in every round, whether it moves something or not.
+        // Every round takes cycles, whether or not it moves frames.
         self.counters.busy.get().wrapping_add(self.counters.idle.get()).wrapping_add(self.counters.sleeps.get())
     }
 
-    /// Somebody waited in vain, and it has made no round since.
+    /// Reports whether a control thread gave up waiting, and the worker has made no round since.
     pub(crate) fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Relaxed) == self.beat().wrapping_add(1)
     }
 
-    /// Waits for what the worker has to do first, unless it was given up.
+    /// Waits for a result of the worker; does not wait if it was given up.
     pub(super) fn wait<R>(&self, result: &Receiver<R>) -> Result<R, Unresponsive> {
-        // In slices: when the whole process was stopped for a while, the worker has its chance afterwards.
+        // In slices: if the whole process was stopped for a while, the worker still gets time afterwards.
         let slices = if self.is_given_up() { 1 } else { SLICES };
         let slice = if self.is_given_up() { Duration::ZERO } else { PATIENCE / SLICES };
         for _ in 0..slices {
             match result.recv_timeout(slice) {
                 Ok(done) => return Ok(done),
-                // A worker that has gone is asked no more.
+                // The worker has ended.
                 Err(RecvTimeoutError::Disconnected) => return Err(Unresponsive(self.index)),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -83,7 +83,7 @@ impl Pulse {
         Err(Unresponsive(self.index))
     }
 
-    /// Looks at it, as the watchdog does now and then; there is something to say of each time that it hangs twice.
+    /// Checks the worker, as the watchdog does regularly. Reports each hang twice: when it begins and when it ends.
     pub(crate) fn look(&self, now: Instant) -> Option<Change> {
         let mut watched = self.watched.lock().unwrap();
         let (beat, still) = (self.beat(), now.saturating_duration_since(watched.since));
@@ -97,22 +97,21 @@ impl Pulse {
         hangs.then_some(Change::Hangs(still))
     }
 
-    /// How long it has hung, if the watchdog says that it does.
+    /// Returns how long the worker has hung, if the watchdog found that it hangs.
     pub(crate) fn hung(&self) -> Option<Duration> {
         let watched = self.watched.lock().unwrap();
         watched.told.then(|| watched.since.elapsed())
     }
 }
 
-/// What a worker was asked to do.
+/// Pending result of a job.
 pub(crate) struct Answer<R> {
     pub(super) pulse: Arc<Pulse>,
     pub(super) result: Receiver<R>,
 }
 
 impl<R> Answer<R> {
-    /// Waits until it is done. If that takes too long, it is done whenever the worker comes to it, and what it returns
-    /// is dropped by the worker.
+    /// Waits until the job is done. After a timeout the worker still does it when it can, and drops the result.
     pub(crate) fn wait(self) -> Result<R, Unresponsive> {
         self.pulse.wait(&self.result)
     }

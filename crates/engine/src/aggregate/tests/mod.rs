@@ -1,4 +1,4 @@
-//! What goes in as packets comes out as packets, whatever is in between.
+//! Tests that packets arrive as they were sent, however they are joined and split in between.
 
 mod round;
 
@@ -85,7 +85,7 @@ struct Rig {
     split: Split,
     rules: Arc<Live<Rules>>,
     member: Member,
-    /// At sending and at receiving.
+    /// Drops on sending and on receiving.
     drops: [Arc<Drops>; 2],
 }
 
@@ -110,12 +110,12 @@ impl Rig {
         Rig { wire, join, split: Split::new(member.clone(), 0), rules, member, drops }
     }
 
-    /// Sends a burst of frames, each cut in pieces of `cut` bytes.
+    /// Sends a burst of frames, each cut into pieces of `cut` bytes.
     fn send(&self, frames: &[Vec<u8>], cut: usize) -> Sent {
         self.burst(frames, cut, |frames| self.join.transmit(frames))
     }
 
-    /// The same, with more to come in the round. What the frames lay in is overwritten afterwards.
+    /// The same, with more to come in the round. Overwrites the frames' memory afterwards.
     fn send_more(&self, frames: &[Vec<u8>], cut: usize) -> Sent {
         let mut frames = frames.to_vec();
         let sent = self.burst(&frames, cut, |frames| self.join.transmit_more(frames));
@@ -132,7 +132,7 @@ impl Rig {
         send(burst.frames())
     }
 
-    /// Receives these frames, cut likewise: the packets in them, and the sizes of the bursts that they came in.
+    /// Receives these frames, cut likewise. Returns the packets in them, and the sizes of the bursts that they came in.
     fn receive(&self, frames: &[Vec<u8>], cut: usize) -> (Vec<Vec<u8>>, Vec<usize>) {
         let (mut storage, mut scratch) = (Box::<BurstStorage>::default(), SplitScratch::default());
         let (mut packets, mut bursts) = (Vec::new(), Vec::new());
@@ -185,7 +185,7 @@ fn bursts() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop::collection::vec(packet, 1..=MAX_BURST)
 }
 
-/// The length of pieces that a burst has room for.
+/// Returns the length of pieces for which a burst has room.
 fn fewest(frames: &[Vec<u8>]) -> usize {
     frames.iter().map(Vec::len).sum::<usize>() / 1000 + 1
 }
@@ -194,7 +194,7 @@ fn cuts() -> impl Strategy<Value = usize> {
     prop_oneof![3 => Just(usize::MAX), 1 => 1usize..5, 2 => 5usize..900].prop_map(|cut| cut.max(1))
 }
 
-/// The next hop that a frame of [`bursts`] has.
+/// Returns the next hop of a frame of [`bursts`].
 fn next_hop(packet: &[u8]) -> Option<u16> {
     let vid = u16::from_be_bytes([*packet.get(14)?, *packet.get(15)?]) & 0xfff;
     (packet[12..14] == [0x81, 0x00] && (10..31).contains(&vid)).then_some(vid / 10)
@@ -230,7 +230,7 @@ proptest! {
         prop_assert_eq!(arrived.len(), packets.len());
         prop_assert!(sizes.iter().all(|&size| size > 0));
         prop_assert!(rig.drops.iter().all(|drops| drops.named().is_empty()));
-        // Who is behind another port is not joined for here.
+        // Packets to a next hop behind another port are not joined here.
         for packet in packets.iter().filter(|packet| next_hop(packet) == Some(OTHER_PORT)) {
             prop_assert!(wire.contains(packet));
         }
@@ -271,14 +271,14 @@ proptest! {
         let dropped: u64 = rig.drops[1].named().values().sum();
         let good: Vec<_> = wire.iter().zip(&whole).filter(|(now, before)| now == before).map(|(now, _)| now.clone()).collect();
         prop_assert!(dropped as usize <= wire.len() - good.len());
-        // All that is good arrived, in order, whatever came between.
+        // All undamaged packets arrived, in order.
         let (wanted, _) = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST).receive(&good, usize::MAX);
         let mut rest = arrived.iter();
         prop_assert!(wanted.iter().all(|packet| rest.any(|other| other == packet)));
     }
 }
 
-/// The one aggregate of 20 packets of 60 bytes.
+/// Returns a rig, and the one aggregate of 20 packets of 60 bytes that it sent.
 fn aggregate() -> (Rig, Vec<u8>) {
     let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
     let packets: Vec<_> = (0..20).map(|fill| packet(60, Some(10), fill)).collect();
@@ -354,7 +354,7 @@ fn a_queue_of_aggregates_leaves_others_their_turn() {
     rig.send(&vec![packet(64, Some(10), 1); MAX_BURST], usize::MAX);
     let wire = rig.taken();
     assert_eq!(wire.len(), 2);
-    // Two frames with 32 packets: it is its turn again at once, and it takes four such bursts.
+    // Two frames with 32 packets: the queue has its turn again at once, and takes four such bursts.
     rig.receive(&wire, usize::MAX);
     assert_eq!(rig.split.turn(), Some(8));
     rig.receive(&[&wire[..], &wire, &wire, &wire].concat(), usize::MAX);
@@ -386,7 +386,7 @@ fn rules_change_between_two_bursts() {
     assert_eq!((hop.packets.get(), hop.frames.get(), hop.aggregates.get()), (4, 2, 2));
 }
 
-/// An ARP request for `target`.
+/// Returns an ARP request for `target`.
 fn asks(target: [u8; 4]) -> Vec<u8> {
     let (asker, request) = ([2, 0, 0, 0, 0, 9], [8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
     [&[0xff; 6][..], &asker, &request, &asker, &[192, 0, 2, 9], &[0; 6], &target].concat()
@@ -406,7 +406,7 @@ fn who_asks_for_the_switch_is_answered_and_not_forwarded() {
         assert_eq!((answer.len(), &answer[20..32]), (60, &[0, 2, 2, 0, 0, 0, 0, 1, 192, 0, 2, 10][..]));
     }
     assert!(rig.drops[1].named().is_empty());
-    // Nobody sends what waits: the ring fills up, and the rest is named.
+    // Answers that wait are not sent: the ring fills up, and the rest is counted.
     let (arrived, _) = rig.receive(&vec![asks([192, 0, 2, 10]); 100], usize::MAX);
     assert!(arrived.is_empty());
     let waiting: usize = rig.member.neighbours.drain().map(|(_, answers)| answers.len()).sum();

@@ -59,7 +59,7 @@ fn what_is_left_of_one_burst_goes_with_the_next() {
     let wire = rig.taken();
     assert_eq!(wire.len(), 2);
     assert_eq!(rig.receive(&wire, usize::MAX).0, packets);
-    // What is alone at the end of a round goes as it is.
+    // A packet that is alone at the end of a round leaves unchanged.
     rig.send_more(&packets[..1], usize::MAX);
     rig.join.flush();
     assert_eq!(rig.taken(), packets[..1]);
@@ -77,7 +77,7 @@ fn what_is_held_goes_by_the_rules_under_which_it_came() {
     assert_eq!((wire.len(), &wire[1]), (2, &packets[0]));
 }
 
-/// More next hops at a time than can be held for: the others leave with their burst.
+/// More next hops at a time than slabs: packets to the others leave with their burst.
 #[test]
 fn no_more_is_held_than_there_is_room_for() {
     let mut many = spec(false, Checksum::Zero);
@@ -88,7 +88,7 @@ fn no_more_is_held_than_there_is_room_for() {
     let packets: Vec<_> = (1..=30).map(|vid| packet(60, Some(vid), vid as u8)).collect();
     let sent = rig.send_more(&packets, usize::MAX);
     assert_eq!((sent.frames, sent.held), (14, 16));
-    // Each of a burst of long ones pushes one out: more frames than a burst has.
+    // Each long packet pushes a held one out: more frames than a burst has.
     let long: Vec<_> = (1..=30).map(|vid| packet(1450, Some(vid), vid as u8)).collect();
     let sent = rig.send_more(&long, 2000);
     assert_eq!((sent.frames, sent.held), (46, -16));

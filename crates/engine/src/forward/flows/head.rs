@@ -1,4 +1,4 @@
-//! The first bytes of a frame, copied once: what is looked up is what is rewritten, whatever a guest does meanwhile.
+//! The first bytes of a frame, copied once: look-up and rewriting see the same bytes even if the guest changes them.
 
 use openflow::HEADER_BYTES;
 use virtqueue::{Frame, Frames};
@@ -6,7 +6,7 @@ use virtqueue::{Frame, Frames};
 /// Shortest frame of which a whole block is copied at once.
 const BLOCK: usize = HEADER_BYTES / 2;
 
-/// As much of a frame as look-ups and changes need.
+/// Bytes of a frame that look-ups and changes need.
 pub(super) struct Head {
     bytes: [u8; HEADER_BYTES],
     len: usize,
@@ -19,7 +19,7 @@ impl Default for Head {
 }
 
 impl Head {
-    /// Becomes that of `frame`.
+    /// Copies the head of `frame`.
     #[inline(always)]
     pub(super) fn take(&mut self, frames: &Frames<'_>, frame: &Frame<'_>) {
         let first = frame.first();
@@ -34,7 +34,7 @@ impl Head {
             if len > BLOCK
                 && let Some(block) = first.split_at((len - BLOCK) as u32).1.read::<BLOCK>()
             {
-                // The two blocks overlap; what counts is what is here in the end.
+                // The two blocks may overlap; the second one wins.
                 self.bytes[len - BLOCK..len].copy_from_slice(&block);
             }
         } else {

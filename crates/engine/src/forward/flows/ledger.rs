@@ -1,4 +1,4 @@
-//! The control side's book of tables: those that workers may still go by, and what was counted in them.
+//! Tables that workers may still use, and what was counted in them; control side only.
 
 use super::program::{Program, To};
 use super::table::{Flows, MISS};
@@ -18,7 +18,7 @@ pub(super) struct Ledger {
     pub(super) searched: u64,
 }
 
-/// A table, and what has been told of its counters.
+/// A table, and the part of its counters already reported.
 struct Kept {
     flows: Arc<Flows>,
     told: Vec<(u64, u64)>,
@@ -26,14 +26,14 @@ struct Kept {
 }
 
 impl Ledger {
-    /// Whether that changes the table.
+    /// Sets the number of workers and the fail mode. Reports whether that changes the table.
     pub(super) fn prepare(&mut self, workers: usize, standalone: bool) -> bool {
         let before = (self.workers, self.standalone);
         (self.workers, self.standalone) = (workers, standalone);
         before != (workers, standalone)
     }
 
-    /// The table of the present rules.
+    /// Builds the table of the present rules.
     pub(super) fn draw(&mut self) -> Flows {
         self.serial += 1;
         let as_a_bridge = self.standalone && self.rules.is_empty();
@@ -41,31 +41,31 @@ impl Ledger {
         Flows::new(self.serial, &self.rules, self.workers, miss)
     }
 
-    /// A table is in force.
+    /// Keeps a table that is now in force.
     pub(super) fn keep(&mut self, flows: Arc<Flows>) {
         let told = vec![(0, 0); flows.programs.len()];
         self.kept.push(Kept { flows, told, searched: 0 });
     }
 
-    /// How many flows are in force.
+    /// Returns the number of flows in force.
     pub(super) fn flows(&self) -> usize {
         self.kept.last().map_or(0, |kept| kept.flows.ids.len())
     }
 
-    /// How many tables workers may still go by.
+    /// Returns the number of tables that workers may still use.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// Tells what was counted since this was called last. Tables that no worker goes by any more are freed here, and not
-    /// where frames wait for it.
+    /// Reports what was counted since the last call. Frees tables that no worker uses any more, here and not on the
+    /// path of a frame.
     pub(super) fn harvest(&mut self, mut account: impl FnMut(FlowId, u64, u64)) -> (u64, u64) {
         let before = (self.looked_up, self.found);
         let in_force = self.serial;
         let mut kept = std::mem::take(&mut self.kept);
         kept.retain_mut(|kept| {
-            // Asked before counters are read: then nothing more is counted afterwards.
+            // Checked before counters are read, so that nothing is counted afterwards.
             let is_over = kept.flows.serial != in_force && Arc::get_mut(&mut kept.flows).is_some();
             self.read(kept, &mut account);
             !is_over

@@ -1,8 +1,8 @@
 //! Forwarding by OpenFlow: frames of a bridge go by the flows of table 0, which a controller sets.
 //!
-//! - [`Datapath`] is what the control side and all workers share;
-//! - [`Flows`] is the table at one time, which workers read, and the cells that they count in;
-//! - [`FlowPlan`] is what one worker does with a burst: keys, a cache, and the steps of the flows that it finds;
+//! - [`Datapath`] is shared by the control side and all workers;
+//! - [`Flows`] is one version of the table, which workers read, and the cells that they count in;
+//! - [`FlowPlan`] forwards a burst for one worker: keys, a cache, and the steps of the flows that it finds.
 //!
 //! Packets for controllers go through a [`Ring`].
 
@@ -31,20 +31,20 @@ use table::Flows;
 /// Words of each worker's ring of packets for controllers: one mebibyte.
 const RING: usize = 1 << 17;
 
-/// What the control side and all workers share of a bridge that forwards by flows.
+/// State of a bridge that forwards by flows, shared by the control side and all workers.
 pub(crate) struct Datapath {
     live: Arc<Live<Flows>>,
     ledger: Mutex<Ledger>,
-    /// One for each worker.
+    /// One per worker.
     rings: Mutex<Vec<Arc<Ring>>>,
     bell: Arc<Bell>,
-    /// Which number a port has: the same as long as the switch runs, even if the port goes and comes back.
+    /// Numbers of ports. They stay the same while the switch runs, even if a port is removed and added again.
     numbers: Mutex<HashMap<String, u32>>,
-    /// Of packets that controllers sent.
+    /// Drops of packets that controllers sent.
     pub(crate) drops: Arc<Drops>,
 }
 
-/// A bridge's ports as flows name them.
+/// Port numbers of a bridge, as flows use them.
 #[derive(Clone)]
 pub(crate) struct Numbered {
     datapath: Arc<Datapath>,
@@ -53,7 +53,7 @@ pub(crate) struct Numbered {
 }
 
 impl Datapath {
-    /// What rings `bell` for packets for controllers.
+    /// Returns a datapath that rings `bell` for packets to controllers.
     pub(crate) fn new(bell: Arc<Bell>) -> Datapath {
         let mut ledger = Ledger::default();
         let live = Arc::new(Live::new(ledger.draw()));
@@ -68,8 +68,8 @@ impl Datapath {
         }
     }
 
-    /// There will be so many workers, and frames without a flow go as through any bridge while there are no flows at
-    /// all, or are always dropped. To be called before a worker is given a plan.
+    /// Sets the number of workers, and whether frames are forwarded by learned addresses (`standalone`) or dropped
+    /// while there are no flows at all. Call this before giving a worker a plan.
     pub(crate) fn prepare(&self, workers: usize, standalone: bool) {
         let mut rings = self.rings.lock().unwrap();
         let had = rings.len();
@@ -92,18 +92,18 @@ impl Datapath {
         ledger.keep(self.live.get());
     }
 
-    /// Tells `account` of the packets and bytes that flows were taken for since this was called last; how many packets
-    /// were looked up, and for how many of them there was a flow.
+    /// Reports to `account` the packets and bytes of each flow since the last call. Returns how many packets were
+    /// looked up, and how many of them matched a flow.
     pub(crate) fn harvest(&self, account: impl FnMut(FlowId, u64, u64)) -> (u64, u64) {
         self.ledger.lock().unwrap().harvest(account)
     }
 
-    /// Hands packets that workers have for controllers to `take`. The bell must have been answered.
+    /// Passes packets for controllers to `take`. Call this after answering the bell.
     pub(crate) fn punted(&self, mut take: impl FnMut(&Punt, &[u8])) {
         let rings = self.rings.lock().unwrap();
         let mut bytes = Vec::new();
         for ring in rings.iter() {
-            // What comes meanwhile rings again.
+            // Packets that arrive meanwhile ring again.
             for _ in 0..ring.waiting() {
                 let Some(punt) = ring.pop(&mut bytes) else { break };
                 take(&punt, &bytes);
@@ -111,7 +111,7 @@ impl Datapath {
         }
     }
 
-    /// The numbers of these ports, in their order.
+    /// Returns the numbers of these ports, in order.
     pub(crate) fn number(self: &Arc<Self>, ports: &[String]) -> Numbered {
         let mut known = self.numbers.lock().unwrap();
         let numbers = ports.iter().map(|name| {
@@ -121,7 +121,7 @@ impl Datapath {
         Numbered { numbers: numbers.collect(), datapath: self.clone() }
     }
 
-    /// What is counted.
+    /// Returns the statistics.
     pub(crate) fn stats(&self, bridge: &str, ports: &[String], numbered: &Numbered) -> DatapathStats {
         let rings = self.rings.lock().unwrap();
         let ledger = self.ledger.lock().unwrap();
@@ -142,7 +142,7 @@ impl Datapath {
 }
 
 impl Numbered {
-    /// What worker `lane` forwards by.
+    /// Returns the plan of worker `lane`.
     pub(crate) fn plan(&self, lane: usize) -> FlowPlan {
         let ring = self.datapath.rings.lock().unwrap()[lane].clone();
         FlowPlan::new(&self.datapath, self.numbers.clone(), lane, ring)

@@ -1,22 +1,22 @@
-//! Packets that controllers send: their actions are done on the control side, so that workers have only to send.
+//! Packets that controllers send: the control side applies their actions, so that workers only have to send.
 
 use super::program::To;
 use openflow::ofp::port;
 use openflow::rewrite::Headers;
 use openflow::{Action, HEADER_BYTES};
 
-/// A packet as it leaves, and where to.
+/// A packet as it leaves, and its output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Emission {
-    /// The number of the port that it is taken to have come from, or another number.
+    /// Number of the port that it counts as received from, or another number.
     pub(super) in_port: u32,
-    /// None for through the flow table.
+    /// `None` to go through the flow table.
     pub(super) to: Option<To>,
     pub(super) packet: Vec<u8>,
 }
 
 impl Emission {
-    /// What a list of actions makes of a packet, one after the other.
+    /// Applies a list of actions to a packet, one after the other, and returns its outputs.
     pub(crate) fn all(in_port: u32, actions: &[Action], data: &[u8]) -> impl Iterator<Item = Emission> {
         let mut headers = Headers::new(&data[..data.len().min(HEADER_BYTES)], 0);
         actions.iter().filter_map(move |action| {

@@ -1,4 +1,4 @@
-//! What one worker does with the frames of a bridge that forwards by flows.
+//! Forwarding by flows, in one worker.
 
 use super::Datapath;
 use super::head::Head;
@@ -18,17 +18,17 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
 
-/// Answers that each worker remembers.
+/// Look-ups that each worker caches.
 const REMEMBERED: usize = 16_384;
 
-/// Stands for no port of the bridge.
+/// Index for no port of the bridge.
 const NOWHERE: usize = usize::MAX;
 
-/// A bridge's flows, as one worker goes by them.
+/// A bridge's flows, as one worker uses them.
 pub(crate) struct FlowPlan {
-    /// By port of the bridge: its number.
+    /// Number of each port of the bridge.
     numbers: Arc<[u32]>,
-    /// By number: the port of the bridge plus one, or zero.
+    /// By number: the index of the port in the bridge plus one, or zero.
     ports: Box<[u16]>,
     lane: usize,
     ring: Arc<Ring>,
@@ -36,26 +36,26 @@ pub(crate) struct FlowPlan {
     state: RefCell<State>,
 }
 
-/// What is kept from burst to burst.
+/// State kept from burst to burst.
 struct State {
     flows: Reader<Flows>,
     cache: Cache<u32>,
     work: Box<Work>,
-    /// Room for a packet of a controller.
+    /// Storage for a packet of a controller.
     injected: Box<BurstStorage>,
 }
 
-/// Room for what is done to a burst.
+/// Scratch space for a burst.
 struct Work {
     heads: [Head; MAX_BURST],
-    /// Those of frames that are changed.
+    /// Headers of frames that are changed.
     headers: [Headers; MAX_BURST],
-    /// By port of the bridge: which frames go there, a bit each.
+    /// By port of the bridge: frames that go there, a bit each.
     masks: Box<[u32]>,
     storage: BurstStorage,
     /// A packet for controllers.
     packet: Vec<u8>,
-    /// What ports have in the ring for them.
+    /// Shares of the ports in the ring for controllers.
     shares: Shares,
 }
 
@@ -87,13 +87,13 @@ impl FlowPlan {
         }
     }
 
-    /// The port of the bridge that has this number, or [`NOWHERE`].
+    /// Returns the port of the bridge that has this number, or [`NOWHERE`].
     #[inline(always)]
     fn port(&self, number: u32) -> usize {
         self.ports.get(number as usize).map_or(NOWHERE, |&port| usize::from(port).wrapping_sub(1))
     }
 
-    /// Forwards a burst that came in at a port.
+    /// Forwards a burst that a port received.
     #[inline(never)]
     pub(crate) fn forward(&self, bridge: &BridgePlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         let state = &mut *self.state.borrow_mut();
@@ -128,7 +128,7 @@ impl FlowPlan {
         }
     }
 
-    /// Finds the flow of each frame, counts it, and does what it says.
+    /// Finds the flow of each frame, counts it, and runs its program.
     #[inline(always)]
     fn look_up(
         &self,
@@ -146,7 +146,7 @@ impl FlowPlan {
         let mut before: Option<(Key, u32)> = None;
         for ((found, head), frame) in found.iter_mut().zip(&mut work.heads).zip(frames.as_slice()) {
             head.take(&frames, frame);
-            // Every frame has an Ethernet header, which is all that a key takes.
+            // Every frame has an Ethernet header, which is all that a key needs.
             let key = Key::extract(head.bytes(), in_port, 0).unwrap_or_default();
             // Frames of one connection often come in a row.
             *found = match &before {
@@ -166,7 +166,7 @@ impl FlowPlan {
         }
         run.count(&lane.cells);
         if same {
-            // The frames of a burst mostly go the same way: then they go as they are, all at once.
+            // The frames of a burst mostly go the same way: then all are sent at once, unchanged.
             let program = &flows.programs[run.program as usize];
             match program.only() {
                 Some(To::Port(number)) if number != in_port && self.port(number) != NOWHERE => {
@@ -179,7 +179,7 @@ impl FlowPlan {
         self.run(bridge, arrival, in_port, |frame| &flows.programs[found[frame] as usize], work, scratch);
     }
 
-    /// Does the programs of frames, step by step: between two outputs of a frame it may be changed.
+    /// Runs the programs of frames step by step, as a frame may change between two outputs.
     #[inline(never)]
     fn run<'p>(
         &self,
@@ -256,7 +256,7 @@ impl FlowPlan {
         }
     }
 
-    /// Takes a frame, as it is by now, for the controllers; whether there was room.
+    /// Copies a frame, in its present state, to the ring for controllers. Reports whether there was room.
     #[cold]
     fn punt(
         &self,
@@ -275,7 +275,7 @@ impl FlowPlan {
         } else {
             0
         };
-        // There is room: the frame's length, and that of the tags that it may have been given.
+        // The capacity suffices for the frame and the tags that it may have been given.
         for segment in part(&frames, frame, taken, u32::MAX) {
             let at = packet.len();
             packet.resize(at + segment.len() as usize, 0);
@@ -299,13 +299,13 @@ impl Work {
         }
     }
 
-    /// Hands the frames of `mask` to `send`, those of `edited` with their new headers in front of what was not copied.
+    /// Passes the frames of `mask` to `send`, those of `edited` with their new headers before the bytes that were not copied.
     #[inline(always)]
     fn select(&mut self, arrival: &Arrival<'_, '_>, mask: u32, edited: u32, send: impl FnOnce(Frames<'_>)) {
         let frames = arrival.frames;
         let all = frames.as_slice();
         if mask & edited == 0 {
-            // As they are: a frame can still be delivered in place, or sent from where it lies.
+            // Unchanged, so that a frame can still be delivered in place, or sent without a copy.
             let mut chosen = [all[0]; MAX_BURST];
             let mut count = 0;
             for frame in bits(mask) {
@@ -345,7 +345,7 @@ struct Run {
 }
 
 impl Run {
-    /// Adds a frame; false if it is of another flow than the one before.
+    /// Adds a frame. Returns false if it is of another flow than the previous one.
     #[inline(always)]
     fn add(&mut self, program: u32, len: u32, cells: &[Cell]) -> bool {
         let same = self.packets == 0 || self.program == program;
@@ -373,7 +373,7 @@ fn count_drops(arrival: &Arrival<'_, '_>, reason: Reason, frames: u64) {
     }
 }
 
-/// The places of the bits of `mask`.
+/// Returns the positions of the bits of `mask`.
 fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = (mask != 0).then(|| mask.trailing_zeros() as usize)?;

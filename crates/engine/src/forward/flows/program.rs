@@ -1,45 +1,45 @@
-//! What flows do, put so that a worker has little to decide.
+//! Actions of flows, prepared so that a worker has little to decide.
 
 use openflow::ofp::port;
 use openflow::{Action, Rule};
 
-/// What is done to a packet, step by step. Nothing means to drop it.
+/// Steps to run for a packet. A packet without steps is dropped.
 pub(crate) struct Program {
     pub(super) steps: Box<[Step]>,
-    /// It is a flow's, and not that of packets without one.
+    /// Whether this is the program of a flow, and not of packets without one.
     pub(super) is_flow: bool,
-    /// What controllers are told of the flow.
+    /// Description of the flow for controllers.
     pub(super) cookie: u64,
     pub(super) is_miss: bool,
 }
 
-/// Some changes, and then an output of the packet as it is by then.
+/// Some changes, and then an output of the changed packet.
 pub(crate) struct Step {
     pub(super) actions: Box<[Action]>,
     pub(super) to: To,
 }
 
-/// Where a packet goes.
+/// Output of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     /// To the port with this number, unless it came from there.
     Port(u32),
-    /// Back to where it came from.
+    /// To the port that it came from.
     InPort,
     /// To all ports but the one that it came from.
     Flood,
     /// Where a learning bridge would send it.
     Normal,
-    /// To the controllers: nothing of it, or all.
+    /// To the controllers: none of its bytes, or all.
     Controller { whole: bool },
 }
 
 impl To {
-    /// The output port of this number; none if packets can't go there.
+    /// Returns the output for this port number; `None` if packets cannot go there.
     pub(super) fn of(number: u32, max_len: u16) -> Option<To> {
         Some(match number {
             port::IN_PORT => To::InPort,
-            // There is no spanning tree that would tell the two apart.
+            // Without a spanning tree the two are the same.
             port::FLOOD | port::ALL => To::Flood,
             port::NORMAL => To::Normal,
             port::CONTROLLER => To::Controller { whole: max_len != 0 },
@@ -62,21 +62,21 @@ impl Program {
                 change => before.push(change),
             }
         }
-        // What is changed behind the last output, nobody sees.
+        // Changes after the last output have no effect.
         Program { steps: steps.into(), is_flow: true, cookie: rule.cookie, is_miss: rule.is_miss }
     }
 
-    /// One output of the packet as it is.
+    /// Returns a program with one output of the unchanged packet.
     pub(super) fn single(to: To) -> Program {
         Program { steps: [Step { actions: [].into(), to }].into(), ..Program::none() }
     }
 
-    /// Nothing.
+    /// Returns an empty program.
     pub(super) fn none() -> Program {
         Program { steps: [].into(), is_flow: false, cookie: u64::MAX, is_miss: false }
     }
 
-    /// The only thing that is done, if that is an output of the packet as it is.
+    /// Returns the output of a program that only outputs the unchanged packet.
     #[inline(always)]
     pub(super) fn only(&self) -> Option<To> {
         match &self.steps[..] {

@@ -1,37 +1,37 @@
-//! The flow table as workers read it, and what they count of it.
+//! The flow table, as workers read it, and their counters.
 
 use super::program::Program;
 use crate::counters::Counter;
 use openflow::{Classifier, FlowId, Rule};
 
-/// The program of packets without a flow.
+/// Index of the program for packets without a flow.
 pub(super) const MISS: u32 = 0;
 
-/// The table at one time. It never changes; another one takes its place.
+/// One version of the table. It never changes; another one replaces it.
 pub(crate) struct Flows {
-    /// No other table has it: what was cached for another one is void.
+    /// Unique number of this version; cached results of other versions are void.
     pub(super) serial: u64,
-    /// What stands for a flow is the index of its program.
+    /// Maps a packet to the index of its flow's program.
     pub(super) classifier: Classifier<u32>,
-    /// What is done: first to packets without a flow, then by flow.
+    /// Programs: first for packets without a flow, then for each flow.
     pub(super) programs: Box<[Program]>,
-    /// By program but the first: its flow.
+    /// Flow of each program but the first.
     pub(super) ids: Box<[FlowId]>,
-    /// What each worker counts.
+    /// Counters of each worker.
     pub(super) lanes: Box<[Lane]>,
 }
 
-/// What one worker counts, on cache lines of its own.
+/// Counters of one worker, on separate cache lines.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Lane {
     /// By program.
     pub(super) cells: Box<[Cell]>,
-    /// Packets that were not in the cache.
+    /// Packets not found in the cache.
     pub(super) searched: Counter,
 }
 
-/// What one worker counts for one flow.
+/// Counters of one worker for one flow.
 #[derive(Default)]
 pub(super) struct Cell {
     pub(super) packets: Counter,
@@ -39,7 +39,7 @@ pub(super) struct Cell {
 }
 
 impl Flows {
-    /// The table of these rules, for so many workers. Packets without a flow go as through any bridge, or are dropped.
+    /// Returns the table of these rules for `workers` workers. Packets without a flow go by `miss`.
     pub(super) fn new(serial: u64, rules: &Classifier<Rule>, workers: usize, miss: Program) -> Flows {
         let (mut programs, mut ids) = (vec![miss], Vec::new());
         let classifier = rules.map(|rule| {

@@ -1,4 +1,4 @@
-//! Bridges that go by flows, with queues that only remember what they were given.
+//! Tests of bridges that forward by flows, with queues that only record what they are given.
 
 use super::*;
 use crate::drops::Reason;
@@ -22,7 +22,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A bridge of four ports, numbered from 1 on.
+    /// Returns a bridge of four ports, numbered from 1 on.
     fn new(standalone: bool) -> Rig {
         let datapath = Arc::new(Datapath::new(Arc::new(Bell::new().unwrap())));
         datapath.prepare(1, standalone);
@@ -42,7 +42,7 @@ impl Rig {
         }
     }
 
-    /// Flows: priority, match, actions. Their ids are their places.
+    /// Sets flows: priority, match, actions. Their ids are their indices.
     fn set(&self, flows: &[(u16, Match, &[Action])]) {
         let mut rules = Classifier::new();
         for (id, (priority, matches, actions)) in flows.iter().enumerate() {
@@ -53,7 +53,7 @@ impl Rig {
         self.datapath.set(rules);
     }
 
-    /// Sends a burst into port `from`, each frame cut in two; what came out of each port.
+    /// Sends a burst into port `from`, each frame cut in two. Returns the frames that left each port.
     fn send(&mut self, from: usize, frames: &[Vec<u8>], cut: u32) -> Vec<Vec<Vec<u8>>> {
         let mut burst = self.storage.start();
         for frame in frames {
@@ -78,7 +78,7 @@ impl Rig {
         self.delivered.iter().map(|d| std::mem::take(&mut *d.lock().unwrap())).collect()
     }
 
-    /// Packets and bytes by flow, and how many were looked up and found.
+    /// Returns packets and bytes by flow, and how many packets were looked up and found.
     fn harvest(&self) -> (Vec<[u64; 3]>, (u64, u64)) {
         let mut counted = Vec::new();
         let lookups = self.datapath.harvest(|id, packets, bytes| counted.push([id.0, packets, bytes]));
@@ -95,7 +95,7 @@ fn output(port: u32) -> Action {
     Action::Output { port, max_len: 0xffff }
 }
 
-/// A UDP packet to this port, of `len` bytes.
+/// Returns a UDP packet to this port, of `len` bytes.
 fn udp(to: u16, len: usize) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..len).map(|at| at as u8).collect();
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
@@ -150,7 +150,7 @@ fn frames_go_where_their_flows_say() {
         [("hairpin".into(), 1), ("no-flow".into(), 1), ("unknown-port".into(), 1)],
         "its own port, no flow, no port"
     );
-    // The whole burst the same way.
+    // The whole burst goes the same way.
     assert_eq!(rig.send(1, &[udp(7, 60), udp(8, 60)], 60)[3].len(), 2);
     let (counted, lookups) = rig.harvest();
     let once = |id| [id, 1, 60];
@@ -200,7 +200,7 @@ fn controllers_are_shown_packets_as_they_are_by_then() {
     let mut shown = Vec::new();
     rig.datapath.punted(|punt, bytes| shown.push((*punt, bytes.to_vec())));
     let punt = |cookie, total| Punt { in_port: 4, cookie, is_miss: cookie == 101, total };
-    // Step by step: first that of the one frame and that of the other, then what was changed.
+    // Step by step: first those of both frames, then the changed one.
     assert_eq!(shown, [(punt(100, 200), vec![]), (punt(101, 60), udp(2, 60)), (punt(100, 204), tagged)]);
     assert!(rig.drops.named().is_empty());
     let many = vec![udp(2, 60_000); 32];
@@ -243,7 +243,7 @@ fn the_longest_frame_takes_no_tag_and_harms_nobody() {
 }
 
 proptest! {
-    /// However frames are cut, and whatever comes with them in a burst: each is rewritten as it would be in one piece.
+    /// However frames are cut, and whichever others are in the burst, each is rewritten as it would be in one piece.
     #[test]
     fn rewriting_does_not_mind_where_frames_are_cut(
         burst in prop::collection::vec((1u16..5, 60usize..300), 1..MAX_BURST),

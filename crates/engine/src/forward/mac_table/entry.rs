@@ -1,4 +1,4 @@
-//! One entry of the table: a key and a value that readers find together, though writers change them one after the other.
+//! An entry of the table: a key and a value that readers find together, though writers change them one after the other.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -11,26 +11,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Key(pub(super) u64);
 
 impl Key {
-    /// The key of an address, its first byte lowest, in `vlan`.
+    /// Returns the key of `address`, its first byte lowest, in `vlan`.
     #[inline(always)]
     pub fn new(address: u64, vlan: u16) -> Key {
         Key(address & 0xffff_ffff_ffff | u64::from(vlan & 0xfff) << 48 | 1 << 63)
     }
 
-    /// The key of `mac` in `vlan`.
+    /// Returns the key of `mac` in `vlan`.
     pub fn of([a, b, c, d, e, f]: [u8; 6], vlan: u16) -> Key {
         Key::new(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), vlan)
     }
 
-    /// Address and VLAN.
+    /// Returns address and VLAN.
     pub fn parts(self) -> ([u8; 6], u16) {
         let [a, b, c, d, e, f, ..] = self.0.to_le_bytes();
         ([a, b, c, d, e, f], (self.0 >> 48) as u16 & 0xfff)
     }
 }
 
-/// What is known of an address: the port in bits 0..=15, static in bit 16, valid in bit 17, the second in which it was
-/// last seen in the upper half.
+/// Location of an address: the port in bits 0..=15, static in bit 16, valid in bit 17, the second in which it was last
+/// seen in the upper half.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Value(u64);
 
@@ -40,12 +40,12 @@ const VALID: u64 = 1 << 17;
 impl Value {
     const INVALID: Value = Value(0);
 
-    /// An address that was seen behind `port` in this second.
+    /// Returns the value of an address seen behind `port` in `second`.
     pub(super) fn seen(port: u16, second: u32) -> Value {
         Value(u64::from(port) | VALID | u64::from(second) << 32)
     }
 
-    /// An address that is behind `port` for ever.
+    /// Returns the value of a static address behind `port`.
     pub(super) fn fixed(port: u16) -> Value {
         Value(u64::from(port) | VALID | STATIC)
     }
@@ -65,8 +65,8 @@ impl Value {
         self.0 & STATIC != 0
     }
 
-    /// It was learned, and last seen more than `ageing` seconds before `now`. Workers look at the clock each for
-    /// themselves: an entry may be from a second that this one has yet to see.
+    /// Reports whether it was learned, and last seen more than `ageing` seconds before `now`. Workers read the clock
+    /// independently, so an entry may be from a second ahead of `now`.
     #[inline(always)]
     pub(super) fn is_old(self, now: u32, ageing: u32) -> bool {
         !self.is_static() && i64::from(now.wrapping_sub(self.second()) as i32) > i64::from(ageing)
@@ -80,7 +80,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The value, if this is the entry of `key`.
+    /// Returns the value, if this is the entry of `key`.
     #[inline(always)]
     pub(super) fn read(&self, key: Key) -> Option<Value> {
         if self.key.load(Ordering::Acquire) != key.0 {
@@ -90,20 +90,20 @@ impl Entry {
         (value.0 & VALID != 0 && self.key.load(Ordering::Relaxed) == key.0).then_some(value)
     }
 
-    /// Key and value, if it has any.
+    /// Returns key and value, if the entry is valid.
     pub(super) fn get(&self) -> Option<(Key, Value)> {
         let key = Key(self.key.load(Ordering::Acquire));
         self.read(key).filter(|_| key.0 != 0).map(|value| (key, value))
     }
 
-    /// Takes the entry for `key`. Writers only, one at a time.
+    /// Assigns the entry to `key`. Writers only, one at a time.
     pub(super) fn write(&self, key: Key, value: Value) {
         if self.key.load(Ordering::Relaxed) != key.0 {
             self.value.store(Value::INVALID.0, Ordering::Release);
-            // Release: who sees the new key also sees that the old value is gone.
+            // Release: a reader that sees the new key also sees that the old value is gone.
             self.key.store(key.0, Ordering::Release);
         }
-        // Release: who sees the value sees the key that it belongs to.
+        // Release: a reader that sees the value sees the key that it belongs to.
         self.value.store(value.0, Ordering::Release);
     }
 

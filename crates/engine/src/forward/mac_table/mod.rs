@@ -1,13 +1,13 @@
-//! A bridge's MAC table: which port an address was last seen behind. Shared by all workers without a lock.
+//! A bridge's MAC table: the port behind which an address was last seen. All workers share it without a lock.
 //!
-//! A bucket is one cache line of four entries, an entry two words: a key (address and VLAN) and a value (port, time).
-//! Who changes the key of an entry first makes the value invalid, then writes the key, then the value; who reads
-//! compares the key before and after the value. So a value is never taken for another key's. Writers exclude each
-//! other by a flag that they do not wait for: what is not learned now is learned from the next frame.
+//! A bucket is one cache line of four entries, an entry two words: a key (address and VLAN) and a value (port, time). A
+//! writer that changes the key of an entry first invalidates the value, then writes the key, then the value; a reader
+//! compares the key before and after it reads the value. So a value is never taken for another key's. Writers exclude
+//! each other by a flag that they do not wait for: an address that is not learned now is learned from its next frame.
 //!
-//! An address may be in one of two buckets, and goes into the one that has more room. There is room for twice as many
-//! addresses as all ports together may have. An address gives way when it has not been seen for the ageing time, and for
-//! nothing else: whatever sources a guest makes up, it fills its own share and no more.
+//! An address may be in one of two buckets, and goes into the one with more room. The table has room for twice as many
+//! addresses as all ports together may have. An address is replaced only if it has not been seen for the ageing time: a
+//! guest that makes up sources fills its own share and no more.
 
 mod entry;
 mod spread;
@@ -27,10 +27,10 @@ use spread::Spread;
 /// Entries in a bucket.
 const WAYS: usize = 4;
 
-/// Most static addresses of a bridge.
+/// Maximum number of static addresses of a bridge.
 pub const MOST_STATICS: usize = 4096;
 
-/// Keys of the hash that are tried until static addresses find room. More than one is rarely needed.
+/// Hash keys to try until all static addresses find room. More than one is rarely needed.
 const KEYS: usize = 32;
 
 #[derive(Default)]
@@ -38,17 +38,17 @@ const KEYS: usize = 32;
 struct Bucket([Entry; WAYS]);
 
 impl Bucket {
-    /// Entries that are free, or whose address is too old.
+    /// Returns entries that are free, or whose address is too old.
     fn room(&self, now: u32, ageing: u32) -> impl Iterator<Item = &Entry> {
         self.0.iter().filter(move |entry| entry.get().is_none_or(|(_, value)| value.is_old(now, ageing)))
     }
 }
 
-/// What is learned behind one port.
+/// Learning state of one port.
 #[derive(Default)]
 #[repr(align(64))]
 struct Share {
-    /// Addresses at present. Changed by writers only.
+    /// Current number of addresses. Changed by writers only.
     learned: AtomicU32,
     over_limit: AtomicU64,
     no_room: AtomicU64,
@@ -60,13 +60,13 @@ pub struct MacTable {
     spread: Spread,
     writing: AtomicBool,
     ageing_seconds: u32,
-    /// Most addresses behind a port.
+    /// Maximum number of addresses behind a port.
     limit: u32,
     /// By port of the bridge.
     shares: Box<[Share]>,
 }
 
-/// One entry, for people to read.
+/// One entry, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learned {
     /// Address.
@@ -79,16 +79,16 @@ pub struct Learned {
     pub seen: Option<u32>,
 }
 
-/// What was learned behind a port, and what was not.
+/// Learning statistics of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learning {
-    /// Addresses at present; static ones do not count.
+    /// Current number of addresses, without static ones.
     pub learned: u32,
-    /// Most that there may be.
+    /// Maximum number of addresses.
     pub limit: u32,
-    /// Frames whose source was not learned because there were as many.
+    /// Frames whose source was not learned because the port had reached its limit.
     pub over_limit: u64,
-    /// Frames whose source was not learned because its buckets were full of others.
+    /// Frames whose source was not learned because its buckets were full.
     pub no_room: u64,
 }
 
@@ -98,7 +98,7 @@ pub struct Learning {
 pub struct TooManyStatics(pub usize);
 
 impl MacTable {
-    /// A table of so many ports, with at most `limit` addresses learned behind each of them, and static ones.
+    /// Returns a table of `ports` ports, with at most `limit` addresses learned behind each of them, and static ones.
     pub fn new(
         ports: usize,
         limit: u32,
@@ -108,7 +108,7 @@ impl MacTable {
         MacTable::build(Spread::new, ports, limit, ageing_seconds, statics)
     }
 
-    /// The same under a key that everybody knows: for measurements, which are to come out the same each time.
+    /// Returns a table with a known hash key, for reproducible measurements.
     pub fn with_known_key(ports: usize, limit: u32, ageing_seconds: u32) -> MacTable {
         MacTable::build(Spread::known, ports, limit, ageing_seconds, &[]).expect("it has no static addresses")
     }
@@ -149,14 +149,14 @@ impl MacTable {
         read(first).or_else(|| read(second))
     }
 
-    /// The port that `key` is behind, if that is known and not too old at `now`, in seconds.
+    /// Returns the port of `key`, if it is known and not too old at `now`, in seconds.
     #[inline(always)]
     pub fn find(&self, key: Key, now: u32) -> Option<u16> {
         let value = self.read(key)?;
         (!value.is_old(now, self.ageing_seconds)).then(|| value.port())
     }
 
-    /// Notes that `key` was seen behind `port` in second `now`, unless there is no room for it, which is counted.
+    /// Notes that `key` was seen behind `port` in second `now`, or counts that there is no room for it.
     #[inline(always)]
     pub fn learn(&self, key: Key, port: u16, now: u32) {
         let known = self.read(key);
@@ -169,7 +169,7 @@ impl MacTable {
     #[cold]
     fn note(&self, key: Key, known: bool, port: u16, now: u32) {
         let share = &self.shares[usize::from(port)];
-        // Who makes up addresses beyond its limit does not even keep others from writing.
+        // A guest that makes up addresses beyond its limit must not keep others from writing either.
         if !known && !self.has_room(share) {
             share.over_limit.fetch_add(1, Ordering::Relaxed);
             return;
@@ -185,7 +185,7 @@ impl MacTable {
         share.learned.load(Ordering::Relaxed) < self.limit
     }
 
-    /// Writes the entry of `key`: the one that it has, or else a free one. Writers only.
+    /// Writes the entry of `key`, or a free one if it has none. Writers only.
     fn place(&self, key: Key, port: u16, now: u32, share: &Share) {
         let buckets = self.buckets(key);
         let own = buckets.iter().flat_map(|bucket| &bucket.0).find(|entry| entry.read(key).is_some());
@@ -214,7 +214,7 @@ impl MacTable {
         learned.store(learned.load(Ordering::Relaxed).wrapping_add_signed(change), Ordering::Relaxed);
     }
 
-    /// Fixes `key` to `port` for ever, if it finds room. Before others see the table.
+    /// Adds `key` as a static address of `port`, if it finds room. Only before others see the table.
     fn fix(&self, key: Key, port: u16) -> bool {
         let buckets = self.buckets(key);
         let own = buckets.iter().flat_map(|bucket| &bucket.0).find(|entry| entry.read(key).is_some());
@@ -222,9 +222,10 @@ impl MacTable {
         entry.inspect(|entry| entry.write(key, Value::fixed(port))).is_some()
     }
 
-    /// Forgets everything learned behind `port`, and what is too old at `now`. Waits for writers; control side only.
+    /// Forgets everything learned behind ports that are `gone`, and what is too old at `now`. Waits for writers;
+    /// control side only.
     pub fn sweep(&self, now: u32, gone: impl Fn(u16) -> bool) {
-        // Workers write one entry at a time and never wait meanwhile.
+        // Workers write one entry at a time, and never wait meanwhile.
         while self.writing.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
         }
@@ -238,7 +239,7 @@ impl MacTable {
         self.writing.store(false, Ordering::Release);
     }
 
-    /// All entries that are valid at `now`.
+    /// Returns all entries that are valid at `now`.
     pub fn entries(&self, now: u32) -> Vec<Learned> {
         let entries = self.buckets.iter().flat_map(|bucket| &bucket.0).filter_map(Entry::get);
         let young = entries.filter(|(_, value)| !value.is_old(now, self.ageing_seconds));
@@ -249,8 +250,8 @@ impl MacTable {
         young.map(show).collect()
     }
 
-    /// Knows what `other` has learned behind ports that have a `place` here, too, and goes on counting where it stopped.
-    /// While nobody else learns.
+    /// Adopts what `other` learned behind ports that have a `place` here, and continues its counters. Nobody else may
+    /// learn meanwhile.
     pub fn remember(&self, other: &MacTable, now: u32, place: impl Fn(u16) -> Option<u16>) {
         for (port, share) in (0..).zip(&other.shares) {
             if let Some(own) = place(port).map(|port| &self.shares[usize::from(port)]) {
@@ -265,7 +266,7 @@ impl MacTable {
         }
     }
 
-    /// What was learned behind a port.
+    /// Returns the learning statistics of a port.
     pub fn learning(&self, port: u16) -> Learning {
         let share = &self.shares[usize::from(port)];
         Learning {
@@ -277,7 +278,7 @@ impl MacTable {
     }
 }
 
-/// An entry for a new address, of the bucket that has more of them.
+/// Returns an entry for a new address, from the bucket with more room.
 fn room(buckets: [&Bucket; 2], now: u32, ageing: u32) -> Option<&Entry> {
     let [first, second] = buckets.map(|bucket| bucket.room(now, ageing).count());
     buckets[usize::from(second > first)].room(now, ageing).next()

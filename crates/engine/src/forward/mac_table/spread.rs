@@ -1,8 +1,8 @@
-//! Which two buckets an address may be in: a hash under a key that nobody outside knows.
+//! The hash that assigns two buckets to an address, under a secret key.
 //!
-//! Guests choose their addresses. SipHash would take eight times the instructions of this one on the path of a frame. Its
-//! further strength, that even who sees hashes can't compute others, has nothing to protect here: the table has twice the
-//! room that all ports may fill, so nobody is told by an address that is not learned which others share its buckets.
+//! Guests choose their addresses. SipHash would take eight times the instructions on the path of a frame. Its additional
+//! strength, that even an attacker who sees hashes cannot compute others, protects nothing here: the table has twice the room
+//! that all ports may fill, so an address that is not learned does not reveal which others share its buckets.
 
 use super::Key;
 use foldhash::SharedSeed;
@@ -10,29 +10,29 @@ use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-/// The half of the key that all tables share.
+/// Half of the key, shared by all tables.
 static SHARED: LazyLock<SharedSeed> = LazyLock::new(|| SharedSeed::from_u64(secret()));
 
-/// A number from the kernel's random ones, which are what the standard library's hasher is keyed by.
+/// Returns a random number from the kernel, by which the standard library keys its hasher.
 fn secret() -> u64 {
     RandomState::new().hash_one(())
 }
 
-/// A hash under a key of its own.
+/// A keyed hash.
 pub(super) struct Spread(SeedableRandomState);
 
 impl Spread {
-    /// One with a new key.
+    /// Returns a hash with a new key.
     pub(super) fn new() -> Spread {
         Spread(SeedableRandomState::with_seed(secret(), &SHARED))
     }
 
-    /// One with a key that everybody knows.
+    /// Returns a hash with a known key.
     pub(super) fn known() -> Spread {
         Spread(SeedableRandomState::with_seed(0, SharedSeed::global_fixed()))
     }
 
-    /// The two buckets of `key`, by number, among so many: a power of two that 32 bits can tell. They may be the same.
+    /// Returns the two buckets of `key`, by number, among `count`: a power of two that fits into 32 bits. They may be the same.
     #[inline(always)]
     pub(super) fn buckets(&self, key: Key, count: usize) -> [usize; 2] {
         let hash = self.0.hash_one(key.0);

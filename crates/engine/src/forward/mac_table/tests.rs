@@ -42,7 +42,7 @@ fn vlans_do_not_see_each_other() {
     assert_eq!(table.entries(0), [Learned { mac: [2; 6], vlan: 10, port: 1, seen: Some(0) }]);
 }
 
-/// All keys, behind port 0, and how many of them are known afterwards.
+/// Learns all keys behind port 0, and returns how many are known afterwards.
 fn known(table: &MacTable, keys: impl Iterator<Item = Key> + Clone) -> usize {
     keys.clone().for_each(|key| table.learn(key, 0, 1));
     keys.filter(|key| table.find(*key, 1) == Some(0)).count()
@@ -66,7 +66,7 @@ fn ports_at_their_limits_leave_room_for_each_other() {
     }
     let unknown = (0..16 * 256).filter(|&n| table.find(key(n), 5) != Some((n / 256) as u16)).count();
     let missed: u64 = (0..16).map(|port| table.learning(port).no_room).sum();
-    // Half of the table is taken. Four more in a bucket than there should be, in both of two, is rare.
+    // Half of the table is in use. It is rare that both buckets of an address are full.
     assert!(unknown <= 8, "{unknown} addresses are not known");
     assert_eq!(missed, unknown as u64, "whatever is not learned is counted");
 }
@@ -83,13 +83,13 @@ fn whoever_makes_addresses_up_fills_its_own_share() {
     let Learning { learned, limit, over_limit, no_room } = table.learning(1);
     assert_eq!((learned, limit), (64, 64));
     assert_eq!(over_limit + no_room, 200_000 - 64);
-    // A third port's addresses find room meanwhile.
+    // A third port's addresses still find room.
     table.learn(key(999), 2, 300);
     assert_eq!(table.find(key(999), 300), Some(2));
-    // Nor does it get what others have at its limit.
+    // A port at its limit does not take addresses from others either.
     table.learn(key(3), 1, 300);
     assert_eq!(table.find(key(3), 300), Some(0));
-    // When its addresses are old, it may have others.
+    // When its addresses are old, it may learn others.
     table.sweep(700, |_| false);
     table.learn(key(5000), 1, 700);
     assert_eq!((table.find(key(5000), 700), table.learning(1).learned), (Some(1), 1));
@@ -130,7 +130,7 @@ fn tables_are_keyed_each_for_itself() {
 }
 
 proptest! {
-    /// Whatever comes, what is counted as learned is what is there, and no port has more than its limit.
+    /// In any sequence of events, counts match the entries, and no port exceeds its limit.
     #[test]
     fn counts_are_true(events in prop::collection::vec((0u32..40, 0u16..3, 0u32..4), 1..300)) {
         let table = table(3, 8, 10);

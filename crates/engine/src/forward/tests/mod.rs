@@ -1,4 +1,4 @@
-//! Bridges, with queues that only remember what they were given.
+//! Tests of bridges, with queues that only record what they are given.
 
 mod tags;
 
@@ -27,7 +27,7 @@ impl Transmit for Remember {
     }
 }
 
-/// So many outputs, and what each is given.
+/// Returns `count` outputs, and the frames given to each.
 pub(super) fn remembering(count: usize) -> (Vec<Output>, Vec<Delivered>) {
     let delivered: Vec<Delivered> = (0..count).map(|_| Arc::default()).collect();
     let output = |(port, delivered): (usize, &Delivered)| {
@@ -52,7 +52,7 @@ impl Rig {
         Rig::knowing(vlans, &[])
     }
 
-    /// One with static addresses.
+    /// Returns a rig with static addresses.
     fn knowing(vlans: &[Vlan], statics: &[(Key, u16)]) -> Rig {
         let (outputs, delivered) = remembering(vlans.len());
         Rig {
@@ -70,7 +70,7 @@ impl Rig {
         }
     }
 
-    /// Sends a burst into port `from`, each frame cut in two at `cut`; what came out of each port.
+    /// Sends a burst into port `from`, each frame cut in two at `cut`. Returns the frames that left each port.
     fn send(&mut self, from: usize, frames: &[Vec<u8>], cut: u32) -> Vec<Vec<Vec<u8>>> {
         self.forward(from, frames, cut, BridgePlan::forward)
     }
@@ -195,7 +195,7 @@ fn a_known_address_in_another_vlan_is_not_reached() {
 }
 
 proptest! {
-    /// Whatever a burst is made of: every port gets what a bridge that looked at one frame at a time would have sent.
+    /// For any burst, every port gets what a bridge that handled one frame at a time would have sent.
     #[test]
     fn bursts_are_as_good_as_single_frames(
         burst in prop::collection::vec((0u8..4, 0u8..4, any::<bool>()), 1..MAX_BURST),

@@ -1,9 +1,9 @@
-//! Tags, compared with a bridge that does everything to one frame at a time, in the plainest way.
+//! Tests of tags against a bridge that handles one frame at a time in the plainest way.
 
 use super::*;
 use std::collections::HashMap;
 
-/// Bytes of a frame in front of what a tag stands in front of.
+/// Bytes of a frame before the tag.
 const ADDRESSES: usize = 12;
 
 /// The bridge to compare with.
@@ -13,7 +13,7 @@ struct Model {
 }
 
 impl Model {
-    /// What leaves by each port when `frame` arrives at `from`.
+    /// Returns what leaves by each port when `frame` arrives at `from`.
     fn forward(&mut self, from: usize, frame: &[u8]) -> Vec<Option<Vec<u8>>> {
         let nothing = vec![None; self.vlans.len()];
         let tag =
@@ -61,7 +61,7 @@ fn vlan() -> impl Strategy<Value = Vlan> {
     ]
 }
 
-/// Ports of a bridge: all of them look at tags, or none does.
+/// Returns ports of a bridge: all of them look at tags, or none does.
 fn vlans() -> impl Strategy<Value = Vec<Vlan>> {
     prop_oneof![4 => prop::collection::vec(vlan(), 2..6), 1 => Just(vec![Vlan::Ignore; 4])]
 }
@@ -91,7 +91,7 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// What leaves, tags and all, is what the model says, and what leaves nowhere is counted once.
+    /// Frames leave as in the model, tags included, and each frame that leaves nowhere is counted once.
     #[test]
     fn a_bridge_does_with_tags_what_the_model_does(
         vlans in vlans(),

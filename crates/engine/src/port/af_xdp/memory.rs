@@ -1,14 +1,14 @@
-//! Memory that the kernel may write frames to: the bridge between who owns memory and who lends it.
+//! Memory that the kernel may write frames to: connects the owner of memory with its lender.
 //!
-//! `virtqueue` owns all memory that frames lie in, and `xsk` lends memory to the kernel without knowing whose it is. What
-//! it asks of its caller is said here, in the one place where the two meet.
+//! `virtqueue` owns all memory that frames lie in, and `xsk` lends memory to the kernel without knowing its owner. This
+//! is the only place where the two meet, and where the safety conditions of `xsk` are argued.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
 use virtqueue::memory::{Memory, Span};
 use xsk::{Area, Chunks, Umem};
 
-/// Memory of the switch and of guests, as one that the kernel takes.
+/// Memory of the switch and of guests, in one run of addresses for the kernel.
 #[derive(Clone, Debug)]
 pub struct Reach {
     umem: Arc<Umem>,
@@ -16,7 +16,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Packs `memories`, cut into `chunks`.
+    /// Maps `memories` into one run, cut into `chunks`.
     pub fn new(memories: &[Arc<Memory>], chunks: Chunks) -> Result<Reach, String> {
         let span = Arc::new(Span::new(memories).map_err(|e| e.to_string())?);
         let areas = span.parts().iter().map(|part| Area { start: part.start, len: part.len, page: part.page });
@@ -29,12 +29,12 @@ impl Reach {
         Ok(Reach { umem, span })
     }
 
-    /// For sockets.
+    /// Returns the memory for sockets.
     pub fn umem(&self) -> &Arc<Umem> {
         &self.umem
     }
 
-    /// By which address the kernel knows `len` bytes at an address of ours.
+    /// Returns the kernel's address of `len` bytes at an address in this process.
     #[inline(always)]
     pub fn address(&self, host: u64, len: u32) -> Option<u64> {
         self.span.offset(host, len.into())

@@ -1,7 +1,7 @@
-//! `AF_XDP` ports: interfaces of the host, by sockets over memory that the switch brings.
+//! `AF_XDP` ports: interfaces of the host, by sockets over memory that the switch provides.
 //!
-//! That memory is a pool of the switch's own, and for a mapped port the memory of its guests as well: frames are then
-//! received into the buffers that a guest posted, and sent from where they lie in its memory.
+//! This memory is a pool of the switch's own, and for a mapped port also the memory of its guests: frames are then
+//! received into buffers that a guest posted, and sent from its memory without a copy.
 
 mod memory;
 mod outside;
@@ -18,8 +18,8 @@ pub use transmit::XdpTransmit;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether frames that were pushed wait for another wake-up, for want of room in the interface's own queue. Whoever
-/// receives from the queue sees to it, as nobody may send there any more.
+/// Whether pushed frames wait for another wake-up because the interface's queue was full. The receive half wakes the
+/// kernel for them, since nobody may transmit any more.
 #[derive(Debug, Default)]
 pub struct Stuck(AtomicBool);
 

@@ -1,13 +1,13 @@
-//! What the kernel has of somebody else's: loans of a guest, chains that a guest sends.
+//! Memory of a guest that the kernel has: loans, and chains that the guest sends.
 
 use std::collections::VecDeque;
 
-/// Things by the address that the kernel knows each by, in the order in which it got them. They mostly come back in that
-/// order, and in copy mode always. No map from address to thing: two may have the same address.
+/// Items by the address that the kernel uses for them, in the order in which it got them. They mostly come back in that
+/// order, in copy mode always. Not a map, as two may have the same address.
 pub(super) struct Outside<T>(VecDeque<(u64, T)>);
 
 impl<T> Outside<T> {
-    /// None, and room for `most`.
+    /// Returns an empty list with room for `most` items.
     pub(super) fn new(most: usize) -> Self {
         Outside(VecDeque::with_capacity(most))
     }
@@ -21,13 +21,13 @@ impl<T> Outside<T> {
         self.0.is_empty()
     }
 
-    /// Goes out.
+    /// Adds an item that the kernel gets.
     #[inline(always)]
     pub(super) fn push(&mut self, address: u64, thing: T) {
         self.0.push_back((address, thing));
     }
 
-    /// Comes back. Of several with this address, the one that went first.
+    /// Removes an item that the kernel returned; the oldest, if several have this address.
     #[inline(always)]
     pub(super) fn take(&mut self, address: u64) -> Option<T> {
         if self.0.front()?.0 == address {
@@ -42,7 +42,7 @@ impl<T> Outside<T> {
         self.0.remove(at).map(|entry| entry.1)
     }
 
-    /// All of them come back.
+    /// Removes all items.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.0.drain(..).map(|entry| entry.1)
     }
@@ -54,7 +54,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever order they come back in, each comes back once, and none is lost.
+        /// In any order, each item comes back once, and none is lost.
         #[test]
         fn each_comes_back_once(
             addresses in prop::collection::vec(0..20u64, 0..40),

@@ -1,14 +1,14 @@
-//! Chunks of the switch's own, of one direction of one queue.
+//! Chunks of the switch's own memory, for one direction of one queue.
 
 use super::Reach;
 use std::sync::Arc;
 use virtqueue::Segment;
 use virtqueue::memory::Arena;
 
-/// Chunks that lie one after the other.
+/// Consecutive chunks.
 pub struct Pool {
     pub(super) arena: Arc<Arena>,
-    /// Where the first one begins in the arena, and by which address the kernel knows it.
+    /// Address of the first chunk in the arena, and its address for the kernel.
     first: u64,
     start: u64,
     size: u32,
@@ -16,7 +16,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// `count` chunks from the arena's address `first` on, if they are all in `reach`.
+    /// Returns `count` chunks from the arena's address `first` on, if `reach` covers them all.
     pub fn new(arena: Arc<Arena>, reach: &Reach, first: u64, count: u16) -> Option<Pool> {
         let size = reach.umem().chunks().size;
         let len = u64::from(size) * u64::from(count);
@@ -25,36 +25,36 @@ impl Pool {
         Some(Pool { arena, first, start, size, count })
     }
 
-    /// How many there are.
+    /// Returns the number of chunks.
     pub(super) fn count(&self) -> u16 {
         self.count
     }
 
-    /// Bytes of each.
+    /// Returns the size of each chunk in bytes.
     pub(super) fn size(&self) -> u32 {
         self.size
     }
 
-    /// By which address the kernel knows a chunk.
+    /// Returns the kernel's address of a chunk.
     #[inline(always)]
     pub(super) fn address(&self, index: u16) -> u64 {
         self.start + u64::from(index) * u64::from(self.size)
     }
 
-    /// Where a chunk begins in the arena.
+    /// Returns the arena's address of a chunk.
     #[inline(always)]
     pub(super) fn place(&self, index: u16) -> u64 {
         self.first + u64::from(index) * u64::from(self.size)
     }
 
-    /// Which chunk has the byte at this address, if it is one of these.
+    /// Returns the chunk that contains this kernel address, if there is one.
     #[inline(always)]
     pub(super) fn index(&self, address: u64) -> Option<u16> {
         let index = address.checked_sub(self.start)? / u64::from(self.size);
         (index < self.count.into()).then_some(index as u16)
     }
 
-    /// The bytes that the kernel has written to an address in one of these.
+    /// Returns the bytes that the kernel wrote to an address in these chunks.
     #[inline(always)]
     pub(super) fn segment(&self, address: u64, len: u32) -> Option<Segment<'_>> {
         self.arena.segment(self.first + address.checked_sub(self.start)?, len)

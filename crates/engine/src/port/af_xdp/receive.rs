@@ -1,4 +1,4 @@
-//! What an interface receives.
+//! The receive half of an AF_XDP queue.
 
 use super::outside::Outside;
 use super::{Pool, Reach, Stuck};
@@ -15,43 +15,43 @@ use virtqueue::device::{Landing, Loan};
 use virtqueue::{Burst, MAX_FRAME, MIN_FRAME, NET_HEADER};
 use xsk::{Descriptor, Fill, Rx};
 
-/// How soon a worker that sleeps looks after frames that could not be sent.
+/// Interval at which a sleeping worker retries frames that could not be sent.
 const LATER: Duration = Duration::from_micros(100);
 
-/// Frames from the interface.
+/// Receive half: frames from the interface.
 pub struct XdpReceive {
-    /// None once it was stopped.
+    /// `None` once stopped.
     socket: Option<Socket>,
     pool: Pool,
-    /// Own chunks: those that the present burst's frames are in, and those that nobody has.
+    /// Own chunks that hold the present burst's frames, and own chunks that are free.
     taken: RefCell<Vec<u16>>,
     spare: RefCell<Vec<u16>>,
-    /// Parts of a frame whose last one has not come yet, as (chunk, address, bytes).
+    /// Parts of a frame whose last part has not arrived yet, as (chunk, address, bytes).
     parts: RefCell<Vec<(u16, u64, u32)>>,
     /// Own chunks that the kernel has.
     filled: Cell<usize>,
-    /// Loans that the kernel has, and where in each the frame will begin, by the address that was filled.
+    /// Loans that the kernel has, with the offset at which a frame will begin, by the filled address.
     lent: RefCell<Outside<(Loan, u32)>>,
     lending: Option<Lending>,
-    /// Addresses on their way to the kernel: they count as filled or lent. The ring has room for all of them, but the kernel
-    /// hands frames out before it says that it has taken the addresses of their buffers.
+    /// Addresses to be pushed to the kernel; they count as filled or lent. The ring has room for all of them, but the
+    /// kernel delivers frames before it reports that it has taken the addresses of their buffers.
     addresses: RefCell<Vec<u64>>,
     stuck: Arc<Stuck>,
     drops: Arc<Drops>,
 }
 
-/// What the kernel fills.
+/// The socket, and the memory that the kernel fills.
 struct Socket {
     rings: RefCell<(Rx, Fill)>,
-    /// A duplicate, to be waited for without the rings.
+    /// A duplicate of the socket's descriptor, to wait on without the rings.
     wake: OwnedFd,
     reach: Reach,
     zero_copy: bool,
 }
 
 impl XdpReceive {
-    /// Lends its chunks and takes frames. If a guest's buffers can be had, those are preferred, from the first round on;
-    /// a mapped port says which guest's, and how long they have to be.
+    /// Returns a half that lends its chunks and receives frames. Prefers a guest's buffers if they are available, from
+    /// the first round on; `mapped` has the mapping and the minimum length of its buffers.
     pub fn new(
         (rx, fill): (Rx, Fill),
         reach: Reach,
@@ -82,7 +82,7 @@ impl XdpReceive {
         Ok(port)
     }
 
-    /// Adds what is in the own chunk `index` to `burst`, once the frame is complete.
+    /// Adds the frame in the own chunk `index` to `burst`, once it is complete.
     #[inline(always)]
     fn push_own<'q>(&'q self, index: u16, at: u64, part: Descriptor, burst: &mut Burst<'_, 'q>) {
         self.filled.set(self.filled.get() - 1);
@@ -97,7 +97,7 @@ impl XdpReceive {
         self.taken.borrow_mut().push(index);
     }
 
-    /// As [`XdpReceive::push_own`], of a frame in several chunks.
+    /// Like [`XdpReceive::push_own`], for a frame in several chunks.
     #[cold]
     fn push_part<'q>(&'q self, index: u16, at: u64, part: Descriptor, burst: &mut Burst<'_, 'q>) {
         let mut parts = self.parts.borrow_mut();
@@ -114,16 +114,16 @@ impl XdpReceive {
         self.taken.borrow_mut().extend(parts.drain(..).map(|part| part.0));
     }
 
-    /// Lends own chunks to the kernel: these, and `more`.
+    /// Lends own chunks from `more` to the kernel, and pushes addresses that wait.
     fn fill_own(&self, socket: &Socket, mut more: impl FnMut() -> Option<u16>) {
         let mut addresses = self.addresses.borrow_mut();
-        // As many as the pool has, with loans: there is room for these in the rings.
+        // With loans, at most as many as the pool has: the rings have room for these.
         let room = usize::from(self.pool.count()).saturating_sub(self.filled.get() + self.lent.borrow().len());
         let mut added = 0;
         while added < room
             && let Some(index) = more()
         {
-            // Filled addresses are of chunks; the kernel adds what it keeps free.
+            // The address of the whole chunk; the kernel adds its headroom.
             addresses.push(self.pool.address(index));
             added += 1;
         }
@@ -131,7 +131,7 @@ impl XdpReceive {
         push(&mut addresses, |some| socket.rings.borrow_mut().1.push(some));
     }
 
-    /// Lends own chunks until so many buffers are with the kernel. Returns whether there were any to lend.
+    /// Lends own chunks until the kernel has `reserve` buffers. Reports whether it lent any.
     fn fill_reserve(&self, reserve: u16) -> bool {
         let Some(socket) = &self.socket else { return false };
         let mut out = self.filled.get() + self.lent.borrow().len();
@@ -148,8 +148,8 @@ impl XdpReceive {
         self.filled.get() > before
     }
 
-    /// No frame has come: hands over the buffers that wait for room, and wakes a driver that stopped for want of chunks just
-    /// before it got some. That it did so it says too late for who pushed them.
+    /// After a poll without frames: pushes addresses that wait for room, and wakes a driver that stopped for want of
+    /// chunks just before it got some. The driver reports this too late for the push itself to notice.
     #[inline(always)]
     fn refill_late(&self, fill: &mut Fill) {
         push(&mut self.addresses.borrow_mut(), |some| fill.push(some));
@@ -159,17 +159,17 @@ impl XdpReceive {
         }
     }
 
-    /// Sees to frames that wait to be sent.
+    /// Wakes the kernel for frames that wait to be sent.
     #[inline(always)]
     fn unstick(&self, socket: &Socket) {
         if self.stuck.is_set() {
-            // What it says matters to who sends the next frame.
+            // The next sender of a frame handles other errors.
             self.stuck.set(send(&socket.wake, &[], SendFlags::DONTWAIT).is_err_and(|e| e == rustix::io::Errno::AGAIN));
         }
     }
 }
 
-/// Hands addresses to a ring, which says for how many it had room. The others wait, in their order.
+/// Pushes addresses to a ring, which returns how many it had room for. The others wait, in order.
 #[inline(always)]
 fn push(addresses: &mut Vec<u64>, ring: impl FnOnce(&[u64]) -> usize) {
     if !addresses.is_empty() {
@@ -183,7 +183,7 @@ impl Receive for XdpReceive {
         let Some(socket) = &self.socket else { return false };
         self.unstick(socket);
         if self.lending.is_some() {
-            // There is no guest, or none that this worker can borrow from.
+            // There is no guest, or this worker cannot borrow from it.
             self.fill_reserve(RESERVE);
         }
         let rings = &mut *socket.rings.borrow_mut();
@@ -217,7 +217,7 @@ impl Receive for XdpReceive {
         if let Some(socket) = &self.socket {
             let fill = &socket.rings.borrow().1;
             if fill.needs_wakeup() {
-                // An interface that is down is seen by who looks after the port.
+                // The port's keeper notices an interface that is down.
                 let _ = fill.wake();
             }
         }
@@ -291,8 +291,8 @@ impl Lend for XdpReceive {
         // As in `fill_own`.
         let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
         let umem = socket.reach.umem();
-        // A tag that is taken off or put on behind the addresses leaves all that follows where it is, if the frame begins
-        // further to the front or to the back: into the room for the virtio header, or out of the room for the frame.
+        // If a tag is removed or inserted behind the addresses, all that follows can stay in place: the frame begins
+        // further to the front, in the room for the virtio header, or further to the back, in the room for the frame.
         let growth = lending.mapped().growth();
         let start = NET_HEADER.saturating_add_signed(growth);
         let more = growth.max(0).unsigned_abs();
@@ -318,7 +318,7 @@ impl Lend for XdpReceive {
         if let Some(lending) = &self.lending {
             lending.recall(guest, self.lent.borrow_mut().drain().map(|(loan, _)| loan));
         }
-        // Those were counted when it stopped.
+        // Lost frames were counted by `stop`.
         0
     }
 }

@@ -1,8 +1,8 @@
-//! A queue whose frames are steered: some to the socket, which fills a guest's buffers, the others to the kernel.
+//! A queue whose frames are steered: some go to the socket, which fills a guest's buffers, the others to the kernel.
 //!
-//! The kernel can't fill other memory for other frames of a queue: its sockets have one fill ring in common. So what is
-//! not for the guest passes on to the kernel's network stack, and a packet socket takes it from there. It never was in the
-//! guest's memory. It costs more and comes a little later.
+//! The kernel cannot fill different memory for different frames of a queue, as its sockets share one fill ring. So
+//! frames that are not for the guest pass on to the kernel's network stack, and a packet socket receives them there.
+//! They never lie in the guest's memory, but cost more and arrive a little later.
 
 use super::XdpReceive;
 use crate::port::kernel::PacketReceive;
@@ -18,18 +18,18 @@ use virtqueue::Burst;
 pub struct Steered {
     own: XdpReceive,
     passed: PacketReceive,
-    /// Whose turn it is to be asked first: neither may starve the other.
+    /// Which of the two is polled first, in turn, so that neither starves the other.
     passed_first: Cell<bool>,
     mapped: Option<Arc<Mapped>>,
 }
 
 impl Steered {
-    /// Takes frames for the guest from `own` and all others from `passed`.
+    /// Returns a half that takes frames for the guest from `own`, and all others from `passed`.
     pub fn new(own: XdpReceive, passed: PacketReceive, mapped: Option<Arc<Mapped>>) -> Steered {
         Steered { own, passed, passed_first: Cell::new(false), mapped }
     }
 
-    /// Takes a burst of both, as `own` says of the one.
+    /// Takes a burst from both sockets, by `own` from the first.
     #[inline(always)]
     fn both<'q>(&'q self, burst: &mut Burst<'_, 'q>, own: impl FnOnce(&mut Burst<'_, 'q>) -> bool) -> bool {
         if self.passed_first.replace(!self.passed_first.get()) {
@@ -67,7 +67,7 @@ impl Receive for Steered {
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        // A packet socket is looked after by time anyway.
+        // A packet socket is polled by time anyway.
         self.own.wake_fd()
     }
 

@@ -1,4 +1,4 @@
-//! What an interface sends.
+//! The transmit half of an AF_XDP queue.
 
 use super::outside::Outside;
 use super::{Pool, Reach, Stuck};
@@ -10,37 +10,37 @@ use std::sync::Arc;
 use virtqueue::{Frame, Frames};
 use xsk::{Completion, Descriptor, Sending, Tx};
 
-/// Times that the kernel is woken in a row: it may take less than all there is in one go.
+/// Maximum wake-ups in a row: the kernel may take only a part of the frames at each.
 const WAKE_UPS: usize = 4;
 
-/// Frames to the interface.
+/// Transmit half: frames to the interface.
 pub struct XdpTransmit {
-    /// None once it was stopped.
+    /// `None` once stopped.
     socket: Option<RefCell<(Tx, Completion)>>,
     reach: Reach,
     zero_copy: bool,
     pool: Pool,
-    /// Longest frame that the interface takes.
+    /// Maximum length of a frame on the interface.
     limit: u32,
-    /// Frames may lie in several chunks.
+    /// Whether a frame may lie in several chunks.
     multi_buffer: bool,
     /// Chunks that the kernel does not have.
     free: RefCell<Vec<u16>>,
     /// Chains of the guest that the kernel has, by the address of their frame.
     kept: RefCell<Outside<u16>>,
-    /// Chains of the guest that the kernel is done with.
+    /// Chains of the guest that the kernel has returned.
     returned: RefCell<Vec<u16>>,
-    /// Descriptors on their way to the kernel.
+    /// Descriptors to be pushed to the kernel.
     descriptors: RefCell<Vec<Descriptor>>,
-    /// The interface took nothing when it was last asked.
+    /// Whether the interface refused frames at the last attempt.
     down: Cell<bool>,
     mapped: Option<Arc<Mapped>>,
     stuck: Arc<Stuck>,
 }
 
 impl XdpTransmit {
-    /// Copies frames of up to `limit` bytes into its chunks and sends them; those of a guest from where they lie if it is
-    /// `mapped`.
+    /// Returns a half that copies frames of up to `limit` bytes into its chunks; if it is `mapped`, it sends a guest's
+    /// frames without a copy.
     pub fn new(
         (tx, completion): (Tx, Completion),
         reach: Reach,
@@ -67,7 +67,7 @@ impl XdpTransmit {
         }
     }
 
-    /// Takes back what the kernel is done with.
+    /// Takes back what the kernel has sent.
     fn reclaim(&self, completion: &mut Completion, free: &mut Vec<u16>) {
         let mut kept = self.kept.borrow_mut();
         for address in completion.burst(u32::MAX) {
@@ -78,7 +78,7 @@ impl XdpTransmit {
         }
     }
 
-    /// The address of a frame that can be sent from where it lies, in a chain that is kept for that.
+    /// Keeps the chain of a frame that can be sent without a copy. Returns the frame's address and the chain.
     #[inline(always)]
     fn keep<'b>(&self, frames: &Frames<'b>, frame: &Frame<'b>, keeper: u64) -> Option<(u64, u16)> {
         let shortest = self.mapped.as_ref().map_or(u32::MAX, |mapped| mapped.copy_break);
@@ -92,7 +92,7 @@ impl XdpTransmit {
         frames.keep(frame, keeper).map(|chain| (address, chain))
     }
 
-    /// Copies a frame into as many chunks as it takes, which are there.
+    /// Copies a frame into as many chunks as it needs, which must be available.
     #[inline(always)]
     fn copy<'b>(&self, frames: &Frames<'b>, frame: &Frame<'b>, free: &mut Vec<u16>, out: &mut Vec<Descriptor>) {
         if frame.len() > self.pool.size() {
@@ -126,7 +126,7 @@ impl XdpTransmit {
         out[first..last].iter_mut().for_each(|part| *part = part.continued());
     }
 
-    /// Has the kernel send what was pushed; false if the interface is down.
+    /// Makes the kernel send pushed frames. Returns false if the interface is down.
     fn wake(&self, tx: &Tx) -> bool {
         let mut left = Ok(Sending::Done);
         for _ in 0..WAKE_UPS {
@@ -154,7 +154,7 @@ impl Transmit for XdpTransmit {
         let mut kept = self.kept.borrow_mut();
         let mut room = tx.room();
         let keeper = self.mapped.as_ref().map_or(0, |mapped| mapped.keeper());
-        // However slow the interface is, the guest keeps some chains to send to others.
+        // However slow the interface is, the guest keeps some chains for other destinations.
         let most_kept = usize::from(self.pool.count() - self.pool.count() / 4);
         let mut sent = Sent { rest: Some(Reason::Busy), ..Sent::default() };
         let mut in_place = 0;

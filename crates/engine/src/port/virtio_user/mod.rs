@@ -1,4 +1,4 @@
-//! virtio-user ports, driver role: the switch connects to somebody else's vhost-user backend, as a guest would.
+//! virtio-user ports, driver role: the switch connects to another program's vhost-user backend, as a guest would.
 
 mod receive;
 #[cfg(all(test, not(loom)))]
@@ -15,13 +15,13 @@ use virtqueue::NET_HEADER;
 use virtqueue::driver::Queue;
 use virtqueue::memory::Arena;
 
-/// Room of a buffer: the usual size of a DPDK packet buffer, header included.
+/// Bytes of a buffer: the usual size of a DPDK packet buffer, header included.
 const ROOM: u32 = 2048;
 
-/// Bytes from one buffer to the next: an odd number of cache lines, so that frames spread over all sets of a cache.
+/// Distance between buffers in bytes: an odd number of cache lines, so that frames spread over all sets of a cache.
 pub const STRIDE: u32 = 33 * LINE;
 
-/// Where in its stride a buffer begins: the frame behind the virtio header begins on a cache line.
+/// Offset of a buffer in its stride: the frame behind the virtio header begins on a cache line.
 const LEAD: u32 = LINE - NET_HEADER;
 
 /// Bytes of a cache line.
@@ -31,15 +31,15 @@ const LINE: u32 = 64;
 pub struct End {
     /// The ring.
     pub queue: Queue,
-    /// Guest address of its buffers, [`STRIDE`] bytes for each descriptor.
+    /// Guest address of its buffers, [`STRIDE`] bytes per descriptor.
     pub buffers: u64,
-    /// Descriptors.
+    /// Number of descriptors.
     pub size: u16,
-    /// Kicks the device.
+    /// Kick descriptor of the device.
     pub kick: Event,
     /// Memory of the ring and the buffers.
     pub arena: Arc<Arena>,
-    /// The device broke the ring.
+    /// Whether the device broke the ring.
     pub broken: Arc<AtomicBool>,
 }
 

@@ -1,4 +1,4 @@
-//! Frames from the device.
+//! The receive half of a virtio-user queue.
 
 use super::super::lend::{LEND_ROOM, Lend, Lending, Mapped, RESERVE, RESERVE_ASLEEP};
 use super::super::vhost_user::VhostTransmit;
@@ -13,41 +13,41 @@ use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
 use virtqueue::{Burst, MIN_FRAME, NET_HEADER, ordering};
 
-/// What the device has a buffer of.
+/// Buffer in a chain that the device has.
 enum Held {
     Nothing,
-    /// The switch's own, by index.
+    /// An own buffer, by index.
     Own(u16),
-    /// A guest's, behind the first bytes of an own one, by index, if frames are scattered.
+    /// A guest's buffer; if frames are scattered, behind the first bytes of an own buffer, by index.
     Lent(Loan, Option<u16>),
 }
 
-/// Frames from the device.
+/// Receive half: frames from the device.
 pub struct VirtioReceive {
     end: RefCell<End>,
-    /// The arena again, to lend frames out of it while the ring is being changed.
+    /// The arena again, to lend frames from it while the ring changes.
     arena: Arc<Arena>,
     mergeable: bool,
     /// Readable when the device notifies.
     call: Event,
-    /// What the device has, by the id of its chain.
+    /// Contents of each chain that the device has, by id.
     held: RefCell<Box<[Held]>>,
-    /// Own buffers that the present burst's frames are in, and those that nobody has.
+    /// Own buffers that hold the present burst's frames, and own buffers that are free.
     taken: RefCell<Vec<u16>>,
     spare: RefCell<Vec<u16>>,
-    /// The buffers of the frame that is being taken, as (index, bytes).
+    /// Buffers of the frame being received, as (index, bytes).
     parts: RefCell<Vec<(u16, u32)>>,
     lending: Option<Lending>,
     /// Loans that the device has.
     lent: Cell<u16>,
-    /// Bytes that are taken off in front of frames, as a tunnel's headers are. The device writes them to memory of the
-    /// switch, so that the rest of the frame lies where the guest wants it.
+    /// Bytes removed before each frame, such as a tunnel's headers. The device writes them to memory of the switch, so
+    /// that the rest of the frame lies where the guest wants it.
     outer: u32,
 }
 
 impl VirtioReceive {
-    /// Offers its buffers and takes frames. If a guest's buffers can be had, those are preferred, from the first round on;
-    /// the first `outer` bytes of frames don't go there.
+    /// Returns a half that offers its buffers and receives frames. Prefers a guest's buffers if they are available,
+    /// from the first round on; the first `outer` bytes of frames do not go there.
     pub fn new(end: End, call: Event, mergeable: bool, mapped: Option<Arc<Mapped>>, outer: u32) -> VirtioReceive {
         let size = end.size;
         let arena = end.arena.clone();
@@ -55,7 +55,7 @@ impl VirtioReceive {
         let port = VirtioReceive {
             end: RefCell::new(end),
             arena,
-            // A frame in several buffers of a guest would name them in a header that the guest can change.
+            // A frame in several buffers of a guest would count them in a header that the guest can change.
             mergeable: mergeable && mapped.is_none(),
             call,
             held: RefCell::new((0..size).map(|_| Held::Nothing).collect()),
@@ -79,8 +79,8 @@ impl VirtioReceive {
         port
     }
 
-    /// The next buffer that the device has used, and how many bytes it wrote. Its id is one that the queue gave out: those
-    /// that it did not are errors of the device.
+    /// Returns the next used buffer, and how many bytes the device wrote. Its id is valid: the queue reports any other
+    /// as an error of the device.
     #[inline(always)]
     fn pop(&self, end: &mut End) -> Option<(u16, Held, u32)> {
         match end.queue.pop_used() {
@@ -94,7 +94,7 @@ impl VirtioReceive {
         }
     }
 
-    /// As `pop`, of the switch's own buffers only: loans that come back without a guest wait for one.
+    /// Like `pop`, for the switch's own buffers only: loans that come back without a guest wait for one.
     fn pop_own(&self, end: &mut End) -> Option<(u16, u32)> {
         loop {
             match self.pop(end)? {
@@ -111,7 +111,7 @@ impl VirtioReceive {
         }
     }
 
-    /// The next frame's buffers, as (index, bytes), if all of them are there.
+    /// Takes the next frame's buffers, as (index, bytes), if all of them are available.
     fn next(&self, end: &mut End, buffers: &mut Vec<(u16, u32)>) -> Option<()> {
         buffers.clear();
         buffers.push(self.pop_own(end)?);
@@ -130,7 +130,7 @@ impl VirtioReceive {
         Some(())
     }
 
-    /// Adds the frame in this own buffer to `burst`, if it is one.
+    /// Adds the frame in this own buffer to `burst`, if its length is valid.
     #[inline(always)]
     fn push_one<'q>(&'q self, end: &End, index: u16, len: u32, burst: &mut Burst<'_, 'q>) {
         let at = end.buffer(index) + u64::from(NET_HEADER);
@@ -141,7 +141,7 @@ impl VirtioReceive {
         }
     }
 
-    /// Adds the frame in these own buffers to `burst`, if it is one.
+    /// Adds the frame in these own buffers to `burst`, if its length is valid.
     #[cold]
     fn push<'q>(&'q self, end: &End, buffers: &[(u16, u32)], burst: &mut Burst<'_, 'q>) {
         let mut header = NET_HEADER;
@@ -157,12 +157,12 @@ impl VirtioReceive {
         }
     }
 
-    /// Buffers that the device has. A scattered frame takes two descriptors.
+    /// Returns the number of buffers that the device has. A scattered frame takes two descriptors.
     fn offered(&self, end: &End) -> u16 {
         end.size - end.queue.free() - if self.outer > 0 { self.lent.get() } else { 0 }
     }
 
-    /// Adds own buffers until so many are offered. Returns whether there were any to add.
+    /// Adds own buffers until `reserve` buffers are offered. Reports whether it added any.
     fn offer_reserve(&self, end: &mut End, reserve: u16) -> bool {
         let mut spare = self.spare.borrow_mut();
         let before = spare.len();
@@ -176,9 +176,9 @@ impl VirtioReceive {
         spare.len() < before
     }
 
-    /// Adds a loan. Scattered, the device fills an own buffer with the virtio header and what is taken off, and goes on
-    /// behind the header of the guest's (virtio 1.2 §5.1.6.3.1, §2.6.4: in any pieces, in order). Returns the id of its chain,
-    /// or the loan if there is nothing left to add it with.
+    /// Offers a loan. If `outer` bytes are removed, the device fills an own buffer with the virtio header and these
+    /// bytes, and continues behind the header of the guest's buffer (virtio 1.2 §5.1.6.3.1, §2.6.4: in any pieces, in
+    /// order). Returns the id of its chain, or the loan if no descriptor or own buffer is free.
     #[inline(always)]
     fn offer_lent(&self, end: &mut End, held: &mut [Held], spare: &mut Vec<u16>, loan: Loan) -> Result<u16, Loan> {
         let whole = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
@@ -199,7 +199,7 @@ impl VirtioReceive {
         Ok(id)
     }
 
-    /// Where the frame is that came into a loan with these first bytes, and of which the device wrote so many.
+    /// Returns where a frame lies in a loan with own buffer `head`, of which the device wrote `written` bytes.
     #[inline(always)]
     fn landing(&self, end: &End, head: Option<u16>, written: u32) -> Landing<'_> {
         let len = written.saturating_sub(NET_HEADER);
@@ -221,7 +221,7 @@ impl Receive for VirtioReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let end = &mut *self.end.borrow_mut();
         if self.lending.is_some() && end.queue.free() > 0 && self.offered(end) < RESERVE {
-            // There is no guest, or none that this worker can borrow from.
+            // There is no guest, or this worker cannot borrow from it.
             self.offer_reserve(end, RESERVE);
             ordering::before_asking();
             End::kick(&mut end.queue, &end.kick);
@@ -245,7 +245,7 @@ impl Receive for VirtioReceive {
         if taken.len() + spare.len() <= free {
             taken.drain(..).chain(spare.drain(..)).for_each(|index| self.offer_own(end, index));
         } else {
-            // The device has loans, too.
+            // The device also has loans.
             spare.append(&mut taken);
             let from = spare.len() - free;
             spare.drain(from..).for_each(|index| self.offer_own(end, index));

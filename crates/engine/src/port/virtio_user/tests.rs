@@ -1,4 +1,4 @@
-//! What a backend finds in the switch's buffers, and what comes back to a guest when the backend goes.
+//! Tests of what a backend finds in the switch's buffers, and of what returns to a guest when the backend ends.
 
 use super::super::lend::Mapped;
 use super::super::{Sent, Transmit};
@@ -11,12 +11,12 @@ use virtqueue::{BurstStorage, NET_HEADER, Negotiated, QueueConfig, Segment, feat
 
 const NEGOTIATED: Negotiated = Negotiated(features::VERSION_1);
 
-/// A port with `size` buffers, of which the device has none.
+/// Returns a port with `size` buffers, of which the device has none.
 fn port(mut arena: Arena, size: u16, mapped: Option<Arc<Mapped>>) -> (VirtioTransmit, Dequeue, u64, Arc<Arena>) {
     let ring = Queue::layout(&mut arena, size, NEGOTIATED).unwrap();
     let buffers = arena.allocate(u64::from(size) * u64::from(STRIDE), 4096).unwrap();
     let queue = Queue::new(&arena, &ring).unwrap();
-    // Chains that are kept are told of by where they lie here.
+    // Kept chains are addressed by their place in this process.
     let device = Dequeue::new(Arc::new(arena.memory().also_by_host()), &ring).unwrap();
     let arena = Arc::new(arena);
     let kick = vhost_user::Event::create().unwrap();
@@ -24,7 +24,7 @@ fn port(mut arena: Arena, size: u16, mapped: Option<Arc<Mapped>>) -> (VirtioTran
     (VirtioTransmit::new(end, mapped), device, buffers, arena)
 }
 
-/// The device takes all that there is, and gives it back.
+/// Makes the device take and return all chains.
 fn take(device: &Dequeue) -> Vec<Vec<u8>> {
     let mut storage = Box::<BurstStorage>::default();
     let mut taken = Vec::new();
@@ -42,8 +42,8 @@ fn take(device: &Dequeue) -> Vec<Vec<u8>> {
     taken
 }
 
-/// Frames of all lengths, in one piece and in two, go through all buffers in turn: each is what it was, and no byte of it
-/// stays where the next one has its virtio header.
+/// Frames of all lengths, in one piece and in two, go through all buffers in turn. Each arrives unchanged, and leaves
+/// no byte where the next one has its virtio header.
 #[test]
 fn no_byte_of_a_frame_is_left_where_the_next_has_its_header() {
     const SIZE: u16 = 16;
@@ -70,7 +70,7 @@ fn no_byte_of_a_frame_is_left_where_the_next_has_its_header() {
     assert!(matches!(port.transmit(burst.frames()), Sent { frames: 0, too_long: 1, .. }));
 }
 
-/// A guest whose frames are sent from where they lie.
+/// A guest whose frames are sent without a copy.
 struct Guest {
     queue: Queue,
     dequeue: Dequeue,
@@ -88,7 +88,7 @@ impl Guest {
         Guest { queue, dequeue, buffers, size }
     }
 
-    /// Sends so many frames by way of the port, and takes back what is done.
+    /// Sends `count` frames by the port, and takes back chains that are done.
     fn send(&mut self, count: u16, port: &VirtioTransmit) {
         for i in 0..count {
             let addr = self.buffers + u64::from(i % self.size) * 2048;
@@ -114,7 +114,7 @@ impl Guest {
     }
 }
 
-/// The backend's ring is longer than the guest's: it has had each chain of the guest several times when it goes.
+/// The backend's ring is longer than the guest's, so it has had each chain of the guest several times when it ends.
 #[test]
 fn every_chain_comes_back_when_the_backend_goes() {
     const SIZE: u16 = 8;

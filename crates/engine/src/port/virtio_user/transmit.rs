@@ -1,4 +1,4 @@
-//! Frames to the device.
+//! The transmit half of a virtio-user queue.
 
 use super::super::lend::Mapped;
 use super::super::{Sent, Transmit};
@@ -10,35 +10,35 @@ use std::sync::Arc;
 use virtqueue::driver::Buffer;
 use virtqueue::{Frame, Frames, NET_HEADER};
 
-/// Buffers before its turn that a buffer's first line is asked for.
+/// Number of buffers ahead whose first line is prefetched.
 const AHEAD: usize = 12;
 
-/// Bytes of a frame in a buffer.
+/// Bytes of a frame that fit into one buffer.
 const FRAME_ROOM: u32 = ROOM - NET_HEADER;
 
-/// Longest frame that can be sent: one chain of so many buffers.
+/// Maximum number of buffers in a chain, which limits the length of a frame.
 const MAX_CHAIN: u32 = 8;
 
-/// Frames to the device.
+/// Transmit half: frames to the device.
 pub struct VirtioTransmit {
     end: RefCell<End>,
-    /// Buffers that the device does not have, in the order in which it gave them back.
+    /// Buffers that the device does not have, in the order in which it returned them.
     free: RefCell<VecDeque<u16>>,
-    /// What the device has, by the id of its chain.
+    /// Contents of each chain that the device has, by id.
     chains: RefCell<Box<[Chain]>>,
     mapped: Option<Arc<Mapped>>,
-    /// Chains of the guest that the device is done with.
+    /// Chains of the guest that the device has returned.
     returned: RefCell<Vec<u16>>,
     /// Chains of the guest that the device has.
     kept: Cell<u16>,
 }
 
-/// What a frame lies in.
+/// Memory that a frame lies in.
 #[derive(Clone, Copy)]
 enum Chain {
     /// Buffers of the switch.
     Own { indices: [u16; MAX_CHAIN as usize], count: u16 },
-    /// The guest's memory, in its chain of this id.
+    /// The guest's memory, in its chain with this id.
     Kept(u16),
 }
 
@@ -47,7 +47,7 @@ impl Chain {
 }
 
 impl VirtioTransmit {
-    /// Copies frames into its own buffers and sends them; those of a guest from where they lie if it is `mapped`.
+    /// Returns a half that copies frames into its own buffers; if it is `mapped`, it sends a guest's frames without a copy.
     pub fn new(end: End, mapped: Option<Arc<Mapped>>) -> VirtioTransmit {
         let size = end.size;
         let port = VirtioTransmit {
@@ -62,8 +62,8 @@ impl VirtioTransmit {
         port
     }
 
-    /// Takes back what the device is done with. A kept chain is forgotten here: its guest may have sent it again, and had
-    /// it kept again, before this descriptor is used for something else.
+    /// Takes back chains that the device has returned. A kept chain is forgotten here: before this descriptor is
+    /// reused, the guest may have sent the chain again, and it may be kept again.
     #[inline(always)]
     fn reclaim(&self, end: &mut End, free: &mut VecDeque<u16>, chains: &mut [Chain]) {
         loop {
@@ -85,7 +85,7 @@ impl VirtioTransmit {
         }
     }
 
-    /// Copies a frame that lies in several places, as an aggregate does, into one buffer, which is there.
+    /// Copies a frame of several segments, such as an aggregate, into one buffer, which must be available.
     #[inline(never)]
     fn gather<'b>(
         end: &mut End,
@@ -100,8 +100,8 @@ impl VirtioTransmit {
         Some((id, Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }))
     }
 
-    /// Copies a frame into as many buffers as it takes, which are there. It leaves room for a virtio header in all of them:
-    /// no byte of a frame is ever where the next frame of the buffer, perhaps somebody else's, has its header.
+    /// Copies a frame into as many buffers as it needs, which must be available. Leaves room for a virtio header in
+    /// each: no byte of a frame may lie where the buffer's next frame, perhaps another guest's, has its header.
     #[cold]
     fn scatter<'b>(
         end: &mut End,
@@ -113,7 +113,7 @@ impl VirtioTransmit {
         let mut buffers = [Buffer { addr: 0, len: 0, writable: false }; MAX_CHAIN as usize];
         let mut source = frames.segments(frame);
         let mut rest = source.next();
-        // No more buffers than it takes: what is left then has no byte.
+        // Stops at the number of buffers that the frame needs, as no byte is left then.
         while rest.is_some() && u32::from(count) < MAX_CHAIN {
             let index = free.pop_front()?;
             let at = end.buffer(index);
@@ -126,7 +126,7 @@ impl VirtioTransmit {
                 filled += end.arena.gather(start + u64::from(filled), std::iter::once(now)).unwrap_or(0);
                 rest = if later.is_empty() { source.next() } else { Some(later) };
             }
-            // The first buffer has the header of all.
+            // The first buffer holds the header of the chain.
             let (addr, len) = if count == 0 { (at, NET_HEADER + filled) } else { (start, filled) };
             buffers[usize::from(count)] = Buffer { addr, len, writable: false };
             indices[usize::from(count)] = index;
@@ -146,7 +146,7 @@ impl Transmit for VirtioTransmit {
         if keeper != 0 || free.len() < 2 * frames.len() {
             self.reclaim(end, &mut free, &mut chains);
         }
-        // However slow the device is, the guest keeps some chains to send to others.
+        // However slow the device is, the guest keeps some chains for other destinations.
         let most_kept = end.size - end.size / 4;
         let mut kept = 0;
         for frame in frames.as_slice() {
@@ -156,7 +156,7 @@ impl Transmit for VirtioTransmit {
                 && end.queue.free() > 0
                 && let Some(chain) = frames.keep(frame, keeper)
             {
-                // The guest's own header goes before it: no offloads were offered to the one or asked of the other.
+                // The guest's own header precedes it; neither side negotiated offloads.
                 let addr = frame.first().as_ptr().addr() as u64 - u64::from(NET_HEADER);
                 let buffer = Buffer { addr, len: NET_HEADER + frame.len(), writable: false };
                 let id = end.queue.add(&[buffer]).expect("there is a free descriptor");
@@ -175,7 +175,7 @@ impl Transmit for VirtioTransmit {
             let lacks =
                 |end: &End, free: &VecDeque<u16>| free.len() < wanted as usize || end.queue.free() < wanted as u16;
             if lacks(end, &free) {
-                // Long frames take more than one each.
+                // Long frames need several buffers.
                 self.reclaim(end, &mut free, &mut chains);
                 if lacks(end, &free) {
                     break;
@@ -187,8 +187,8 @@ impl Transmit for VirtioTransmit {
                 }
                 let index = free.pop_front().unwrap_or_default();
                 let addr = end.buffer(index);
-                // The header in front of the frame is all zeros, as it has been since the start: nothing is ever written
-                // there. No offloads.
+                // The header before the frame is all zeros (no offloads), as it has been since the start: nothing is
+                // ever written there.
                 let written = end.arena.gather(addr + u64::from(NET_HEADER), std::iter::once(frame.first()));
                 debug_assert_eq!(written, Some(frame.len()), "buffers lie in the arena");
                 let id = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }]);

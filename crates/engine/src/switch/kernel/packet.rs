@@ -1,4 +1,4 @@
-//! Ports that are interfaces by AF_PACKET rings.
+//! AF_PACKET ports: interfaces by packet rings.
 
 use super::{Kind, Session};
 use crate::port::kernel::{PacketReceive, PacketTransmit};
@@ -8,10 +8,10 @@ use netdev::{Link, Links, PacketRx, PacketTx, RxConfig, RxMonitor, TxConfig, TxS
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it is asked what the kernel has lost.
+/// Interval at which the kernel's losses are counted.
 const CHECK: Duration = Duration::from_millis(50);
 
-/// What a specification says of such a port.
+/// Options of an AF_PACKET port.
 pub(in crate::switch) struct Packet {
     pub(in crate::switch) interface: String,
     pub(in crate::switch) queues: u16,
@@ -34,11 +34,11 @@ impl Kind for Packet {
     }
 }
 
-/// An open one.
+/// An open AF_PACKET port.
 struct Open {
     shared: Arc<PortShared>,
     link: Link,
-    /// Until workers have them.
+    /// `None` once workers have them.
     queues: Vec<Option<(PacketRx, PacketTx)>>,
     monitors: Vec<RxMonitor>,
     states: Vec<Arc<TxState>>,

@@ -1,4 +1,4 @@
-//! Ports that are taps: who opens one makes its interface.
+//! Tap ports: opening one creates its interface.
 
 use super::{Kind, Session};
 use crate::port::kernel::{TapReceive, TapTransmit};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Name of the interface where the configuration names none.
 const TEMPLATE: &str = "millrace%d";
 
-/// What a specification says of such a port.
+/// Options of a tap port.
 pub(in crate::switch) struct Taps {
     pub(in crate::switch) interface: Option<String>,
     pub(in crate::switch) mtu: Option<u32>,
@@ -43,11 +43,11 @@ impl Kind for Taps {
     }
 }
 
-/// An open one.
+/// An open tap.
 struct Open {
     shared: Arc<PortShared>,
     link: Link,
-    /// Until workers have them.
+    /// `None` once workers have them.
     queues: Vec<Option<Arc<TapQueue>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of a guest's buffers when the physical queue stops, and when it does not.
+//! Tests of what becomes of a guest's buffers when the physical queue stops, and when it does not.
 
 use super::*;
 use crate::aggregate::Live;
@@ -17,7 +17,7 @@ const SIZE: u16 = 64;
 const WAN: QueueKey = (1, 0);
 const FW: QueueKey = (2, 0);
 
-/// A packed ring: of one that has stopped, the device gives all buffers back in the ring itself.
+/// Returns a packed ring: a device that stops returns all buffers in the ring itself.
 fn ring() -> (Arena, Queue, QueueConfig) {
     let mut arena = Arena::new(1 << 20, false).unwrap();
     let negotiated = Negotiated(features::VERSION_1 | features::RING_PACKED);
@@ -30,7 +30,7 @@ fn event() -> vhost_user::Event {
     vhost_user::Event::create().unwrap()
 }
 
-/// A physical port that only ever has buffers, and may hold on to them.
+/// A physical port that only keeps buffers, and may refuse to release them.
 struct Nic {
     holds: Arc<AtomicBool>,
     mapped: Arc<Mapped>,
@@ -74,12 +74,12 @@ struct Bench {
     holds: Arc<AtomicBool>,
     fault: Arc<Fault>,
     guest: Queue,
-    /// The switch's own mapping of the guest's memory.
+    /// The switch's mapping of the guest's memory.
     memory: Weak<Memory>,
 }
 
 impl Bench {
-    /// The guest has posted buffers, and all of them are out.
+    /// Returns a bench whose guest has posted buffers, all of which are on loan.
     fn new() -> Bench {
         let spec = PortSpec::new("wan", Driver::Sink);
         let rules = Arc::new(Live::new(Rules::none()));
@@ -121,7 +121,7 @@ impl Bench {
         self.guest = guest;
     }
 
-    /// What a worker does.
+    /// Lends buffers, as a worker does.
     fn lend(&self) {
         let half = self.fabric.detach_receive(WAN).unwrap().expect("it runs");
         let lender = self.fabric.detach_transmit(FW).unwrap().expect("it runs");
@@ -131,7 +131,7 @@ impl Bench {
         assert_eq!(self.mapping.queue(0).unwrap().on_loan.get(), u64::from(SIZE));
     }
 
-    /// How many buffers the guest has back.
+    /// Returns how many buffers the guest has back.
     fn back(&mut self) -> usize {
         std::iter::from_fn(|| self.guest.pop_used().unwrap()).count()
     }
@@ -174,7 +174,7 @@ fn a_queue_that_does_not_stop_gives_nothing_back() {
     assert_eq!(bench.back(), 0);
     assert!(bench.memory.upgrade().is_some(), "it may still be written to");
 
-    // The next one does not get a queue that another's buffers are in.
+    // The next guest does not get a queue that has another guest's buffers.
     let before = bench.memory.clone();
     bench.guest_comes();
     assert!(!bench.mapping.queue(0).unwrap().is_reachable() && before.upgrade().is_some());
@@ -195,7 +195,7 @@ fn a_guest_that_stays_loses_its_device() {
     bench.mapping.physical_down();
     assert!(bench.is_withheld());
     assert_eq!(bench.back(), 0);
-    // What its session does in the end.
+    // The session does this at its end.
     assert!(bench.mapping.guest_receive_down(0, FW).is_err());
     assert!(bench.memory.upgrade().is_some());
     assert_eq!(bench.back(), 0);

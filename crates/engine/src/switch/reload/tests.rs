@@ -1,4 +1,4 @@
-//! Whatever else changes: what is the same in both specifications goes on, and what is told of a reload is what was done.
+//! Tests that parts that are the same in both specifications go on, and that a reload reports what it did.
 
 mod world;
 
@@ -25,7 +25,7 @@ fn port<'s>(snapshot: &'s Snapshot, name: &str) -> &'s PortStats {
     snapshot.ports.iter().find(|port| port.name == name).unwrap_or_else(|| panic!("there is no port {name}"))
 }
 
-/// A switch in which the honest ports run, and nothing else.
+/// Returns a switch with only the honest ports running.
 fn start(world: &World) -> Switch {
     let switch = Switch::start(world.before()).unwrap();
     wait_for("the ring to be up", || ["driver", "device"].iter().all(|name| port(&switch.snapshot(), name).up));
@@ -35,7 +35,7 @@ fn start(world: &World) -> Switch {
     switch
 }
 
-/// What there is: to compare it with what is there later.
+/// Parts of a switch, to compare with its later parts.
 struct Parts {
     spec: Spec,
     ports: HashMap<String, Arc<PortShared>>,
@@ -70,7 +70,7 @@ impl Parts {
         }
     }
 
-    /// Compares what is told of a reload with what was there before and is there now.
+    /// Compares the reported actions with the parts before and now.
     fn check(&self, now: &Parts, actions: &[Action]) {
         let told = |subject: Subject, name: &str| {
             let mut of = actions.iter().filter(|action| action.subject == subject && action.name == name);
@@ -85,7 +85,7 @@ impl Parts {
                 (None, Some(_)) => &[Step::Added],
                 (Some(_), None) => &[Step::Removed],
                 (Some(a), Some(b)) if a == b && same => &[Step::Kept],
-                // A bridge that changes is another one that remembers.
+                // A bridge that changes is replaced by one that adopts its addresses.
                 (Some(a), Some(b)) if a == b || subject == Subject::Bridge => &[Step::Changed],
                 _ => &[Step::Reopened],
             };
@@ -163,7 +163,7 @@ proptest! {
     }
 }
 
-/// The frames of a capture, which has to be whole.
+/// Returns the number of frames in a capture, which has to be whole.
 fn frames(path: &Path) -> usize {
     capture::Reader::open(path).unwrap().collect::<Result<Vec<_>, _>>().unwrap().len()
 }
@@ -185,7 +185,7 @@ fn a_recording_comes_and_goes_while_frames_pass() {
         assert!(done.iter().all(|done| done.ends_with(" (record-to)")), "{done:?}");
         assert!(done.contains(&format!("changed port {name} (record-to)")), "{done:?}");
         if round == 0 {
-            // Frames may have ended before this thread had a processor again.
+            // All frames may have passed before this thread gets a processor again.
             let sent = || port(&switch.snapshot(), "sink").queues[0].tx_packets;
             wait_for("frames in the file", || path(round).metadata().unwrap().len() > 1000 || sent() >= FRAMES);
         }
@@ -212,7 +212,7 @@ fn who_looks_at_a_file_sees_frames_while_it_is_recorded() {
     let patches = vec![["maker".into(), "taker".into()]];
     let spec = Spec { ports: vec![maker, PortSpec::new("taker", takes)], patches, ..Spec::default() };
     let _switch = Switch::start(spec).unwrap();
-    // The header of the file, and of each frame.
+    // Sizes of the file's header, and of each frame with its header.
     let whole = 24 + 10 * (16 + 64);
     wait_for("both files to be whole", || {
         [&of_port, &of_file].iter().all(|path| path.metadata().unwrap().len() == whole)

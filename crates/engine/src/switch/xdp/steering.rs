@@ -1,4 +1,4 @@
-//! Which frames go to the sockets, and what becomes of the others.
+//! Steering: which frames go to the sockets, and which to the kernel.
 
 use super::Session;
 use crate::port::Receive;
@@ -8,7 +8,7 @@ use netdev::{PacketRx, RxConfig};
 use xsk::{Groups, Steering};
 
 impl Session {
-    /// Which frames may go to sockets that have the guests' memories.
+    /// Returns which frames may go to sockets that have the guests' memories.
     pub(super) fn destinations(&self) -> Result<Steering, String> {
         let Some(macs) = &self.macs else { return Ok(Steering::All) };
         if self.is_zero_copy() {
@@ -21,7 +21,7 @@ impl Session {
         Ok(Steering::Destinations { macs: macs.clone(), groups: Groups::All })
     }
 
-    /// Chooses these.
+    /// Applies `steering`.
     pub(super) fn steer(&mut self, steering: Steering) -> Result<(), String> {
         if self.steering != steering {
             self.redirect.steer(&steering).map_err(|error| error.to_string())?;
@@ -30,7 +30,7 @@ impl Session {
         Ok(())
     }
 
-    /// The half of a queue, with all frames that are steered to the kernel if this is the queue that has them.
+    /// Returns the half of a queue, with all frames that are steered to the kernel if it is queue 0.
     pub(super) fn with_passed(&self, queue: usize, half: XdpReceive) -> Result<Box<dyn Receive>, String> {
         if queue > 0 || self.steering == Steering::All {
             return Ok(Box::new(half));

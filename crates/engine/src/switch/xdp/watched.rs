@@ -1,4 +1,4 @@
-//! What is seen of an open port by who looks after it, while others use it.
+//! State of an open port that its keeper watches while others use it.
 
 use crate::drops::Reason;
 use crate::switch::shared::PortShared;
@@ -7,20 +7,20 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use xsk::{Interface, Monitor};
 
-/// What is watched of a session, wherever that is.
+/// Watched part of a session, which may belong to a mapping.
 pub(super) struct Watched {
-    /// The interface, as it was when the sockets were opened for it.
+    /// The interface, as it was when the sockets were opened.
     pub(super) link: Link,
     pub(super) interface: Interface,
-    /// Open sockets, and how many frames each had lost when it was last looked at.
+    /// Open sockets, and the frames that each had lost at the last look.
     pub(super) monitors: Mutex<Vec<(Monitor, u64)>>,
-    /// Rings of what is steered to the kernel.
+    /// Rings for frames that are steered to the kernel.
     pub(super) passed: Mutex<Vec<RxMonitor>>,
     pub(super) failed: AtomicBool,
 }
 
 impl Watched {
-    /// Counts what the kernel has lost.
+    /// Counts the kernel's losses.
     pub(super) fn count(&self, shared: &PortShared) {
         self.monitors.lock().unwrap().retain_mut(|(monitor, before)| {
             let Some(statistics) = monitor.statistics() else { return false };

@@ -1,4 +1,4 @@
-//! Specifications: of honest ports that are the same in all of them, and of others that come, change and go.
+//! Specifications with honest ports, which are the same in all of them, and others, which come, change and go.
 
 use crate::spec::{
     AggregationSpec, BridgeSpec, Chains, Driver, Faults, Idle, MappingSpec, Mode, NextHopSpec, Pace, PortSpec, Spec,
@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vhost_user::frontend::QueueSizes;
 
-/// Frames that each of the two honest streams has.
+/// Frames in each of the two honest streams.
 pub(super) const FRAMES: u64 = 30_000;
 
-/// Frames of the port that says something and is silent then.
+/// Frames of the port that sends a few and is silent then.
 pub(super) const EARLY: u64 = 10;
 
-/// Ports that are in every specification. From `source`, frames go by a ring to `sink`; from `talker` through the bridge to
+/// Ports in every specification. Frames from `source` go by a ring to `sink`, and from `talker` through the bridge to
 /// `listener`.
 pub(super) const HONEST: [&str; 7] = ["source", "driver", "device", "sink", "talker", "listener", "early"];
 
-/// Other ports at most.
+/// Maximum number of other ports.
 const OTHERS: usize = 5;
 
-/// A port that is not one of the honest ones, as far as it is not the same in all specifications.
+/// A port other than the honest ones, as far as specifications differ in it.
 #[derive(Clone, Debug)]
 pub(super) struct Outsider {
     driver: u8,
@@ -34,15 +34,15 @@ pub(super) struct Outsider {
     fault: bool,
     aggregate: bool,
     vxlan: bool,
-    /// Where its frames go: nowhere, to its neighbour, or to one of two bridges.
+    /// Destination of its frames: nowhere, its neighbour, or one of two bridges.
     place: u8,
 }
 
-/// What is in a specification besides the honest ports.
+/// Parts of a specification besides the honest ports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outsiders {
     ports: Vec<Option<Outsider>>,
-    /// They come before the honest ones.
+    /// Whether they come before the honest ones.
     first: bool,
     ageing: u8,
     aggregation: u8,
@@ -89,7 +89,7 @@ impl World {
         self.home.join("honest.sock")
     }
 
-    /// Without those that make frames, which would be lost while the ring is not up.
+    /// Returns the specification without ports that generate frames, which would be lost while the ring is down.
     pub(super) fn before(&self) -> Spec {
         let mut spec = self.spec(&Outsiders::default());
         let makes = |name: &str| ["source", "talker", "early"].contains(&name);
@@ -112,7 +112,7 @@ impl World {
             queues: None,
             any_memory: false,
         };
-        // In the order in which they are to come.
+        // In the order in which they should come up.
         let drivers = [
             ("device", device),
             ("driver", driver),
@@ -157,7 +157,7 @@ impl World {
         }
     }
 
-    /// The honest ports and these.
+    /// Returns a specification of the honest ports and these others.
     pub(super) fn spec(&self, outsiders: &Outsiders) -> Spec {
         let of = outsiders.ports.iter().enumerate().filter_map(|(index, of)| Some((index, of.as_ref()?)));
         let others: Vec<_> = of.map(|(index, of)| (self.outsider(index, of), of.place)).collect();
@@ -173,7 +173,7 @@ impl World {
                     Some(peer) => patches.push([peer, port.name.clone()]),
                     None => waiting = Some(port.name.clone()),
                 },
-                // Its frames would be for the listener.
+                // Its frames would reach the listener.
                 2 if !makes => bridge.push(port.name.clone()),
                 2 | 3 => other.push(port.name.clone()),
                 _ => {}
