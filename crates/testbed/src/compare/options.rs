@@ -1,4 +1,4 @@
-//! What a comparison does, as told on the command line.
+//! Command line options of a comparison.
 
 use super::scenario::{Forward, Peer};
 use crate::load::TouchLevel;

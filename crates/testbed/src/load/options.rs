@@ -1,4 +1,4 @@
-//! What a load does, as told on the command line.
+//! Command line options of a load.
 
 use super::frame::{MAX_SIZE, MIN_SIZE};
 use clap::{Args, ValueEnum, builder::BoolishValueParser};

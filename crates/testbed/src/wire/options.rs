@@ -1,4 +1,4 @@
-//! What a wire does, as told on the command line.
+//! Command line options of a wire.
 
 use crate::load::{MAX_SIZE, MIN_SIZE, TouchLevel, power_of_two};
 use clap::Args;

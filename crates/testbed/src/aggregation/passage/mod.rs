@@ -82,7 +82,7 @@ impl PassageError {
 /// Configuration of a node with traffic.
 #[derive(Clone, Copy, Debug)]
 pub struct PassageConfig {
-    /// Where packets are split and joined.
+    /// Place where packets are split and joined.
     pub placement: Placement,
     /// Path by which they leave the node.
     pub exit: Between,
@@ -92,7 +92,7 @@ pub struct PassageConfig {
 
 /// A running node, with traffic.
 pub struct Passage {
-    // Whoever drives NICs ends before them.
+    // Drivers of NICs end before the NICs.
     node: Node,
     traffic: Traffic,
     _link: Option<Link>,

@@ -31,7 +31,7 @@ pub struct Results {
 pub struct Case {
     /// Path by which packets leave the node.
     pub path: Between,
-    /// Where packets are split and joined.
+    /// Place where packets are split and joined.
     pub placement: Placement,
     /// Packets per train.
     pub train: u16,

@@ -23,7 +23,7 @@ const B: u8 = 2;
 pub struct ChainConfig {
     /// Link between the nodes.
     pub between: Between,
-    /// Where packets are split and joined. The first node joins them unless this is nowhere.
+    /// Place where packets are split and joined. The first node joins them unless this is nowhere.
     pub placement: Placement,
     /// Source of packets: a port `near` of the first node.
     pub near: Port,

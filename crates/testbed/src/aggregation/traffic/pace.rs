@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn smooth_packets_are_due_one_by_one() {
-        // A million a second, of a counter that counts a thousand million.
+        // A million per second, with a counter at 1 GHz.
         let pace = Pace::new(5_000, 1e6, 1e9, 1);
         let due: Vec<u64> = [0, 5_000, 5_999, 6_001, 7_001, 1_000_005_001].map(|now| pace.due(now)).into();
         assert_eq!(due, [1, 1, 1, 2, 3, 1_000_001]);
