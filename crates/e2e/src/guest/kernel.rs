@@ -25,7 +25,7 @@ const MODULES: [&str; 8] = [
 struct Origin {
     /// Pattern of the packages' names.
     images: &'static str,
-    /// The archive's suite, if this machine has no packages from it.
+    /// The archive's suite, if this machine does not use it.
     suite: Option<&'static str>,
     /// Its subdirectory of the cache.
     cache: &'static str,

@@ -36,8 +36,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Creates options for a guest that connects to the switch's socket, with split rings of 256 and mergeable buffers of 2
-    /// KiB.
+    /// Creates options for a guest that connects to the switch's socket, with split rings of 256 and 2 KiB mergeable
+    /// buffers.
     pub fn new(socket: impl AsRef<Path>) -> Self {
         Self {
             socket: socket.as_ref().to_owned(),

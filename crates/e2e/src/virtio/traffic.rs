@@ -12,8 +12,8 @@ const HEAD: usize = 14 + 8 + 4;
 /// The ethertype for local experiments (IEEE 802, clause 9.2.3).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Bytes of noise that payloads are cut from: more than the longest payload, so that the cuts differ, but few enough to stay in
-/// a cache.
+/// Bytes of noise that payloads are cut from: more than the longest payload, so that the cuts differ, but few enough for a
+/// cache.
 const NOISE: usize = 32 << 10;
 
 /// Lengths of frames, in bytes, Ethernet header included.

@@ -12,7 +12,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Creates one that expects packets from this number on.
+    /// Starts a stream at this number.
     pub fn from(next: u64) -> Losses {
         Losses { next, ..Losses::default() }
     }

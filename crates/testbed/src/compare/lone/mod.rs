@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Silence before a frame: much longer than a worker keeps polling, or than a backoff lasts.
 const SILENCE: Duration = Duration::from_millis(1);
-/// Added in steps, so that frames arrive at any point of the switch's pauses.
+/// Microseconds added to the silence in steps, so that frames arrive at any point of the switch's pauses.
 const SPREAD: u64 = 200;
 /// Frames sent before measuring.
 const FIRST: u64 = 50;
