@@ -1,18 +1,18 @@
-//! Which core runs what.
+//! Assignment of cores.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// Waits until no other test of this process uses the cores; lasts until the guard is dropped.
+/// Waits until no other test of this process uses the cores, and reserves them until the guard is dropped.
 ///
-/// Tests with a poller take it: side by side they would only take each other's core away.
+/// Tests with a poller call it: in parallel they would only compete for the same core.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The cores this process may run on, in ascending order. Never empty.
+/// Returns the cores that this process may run on, in ascending order. Never empty.
 pub fn available() -> Vec<usize> {
     let cores = sched_getaffinity(None)
         .map(|set| (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect())
@@ -22,18 +22,18 @@ pub fn available() -> Vec<usize> {
 
 /// A division of the cores between the switch under test and everything around it.
 ///
-/// A polling thread must not share its core, or both sides crawl at the length of a time slice. With a single core
-/// there is nothing to divide: tests still pass, slowly.
+/// A polling thread must not share its core, or both sides slow down to the length of a time slice. With a single core there is
+/// nothing to divide: tests still pass, but slowly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The core of the switch's worker.
     pub switch: usize,
-    /// The cores of the guests; the first of them is the one for a guest that polls.
+    /// Cores of the guests; the first of them is for a guest that polls.
     pub guests: Vec<usize>,
 }
 
 impl Plan {
-    /// The plan for this machine: the first core for the switch, the others for the guests.
+    /// Returns the plan for this machine: the first core for the switch, the others for the guests.
     pub fn detect() -> Self {
         Self::over(&available())
     }
@@ -43,7 +43,7 @@ impl Plan {
         Self { switch: cores[0], guests: guests.to_vec() }
     }
 
-    /// The core for a guest that polls.
+    /// Returns the core for a guest that polls.
     pub fn guest(&self) -> usize {
         self.guests[0]
     }

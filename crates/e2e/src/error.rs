@@ -1,47 +1,47 @@
-//! What can go wrong around a test, told so that the reader need not run it again.
+//! Errors around a test, detailed enough that the reader need not run it again.
 
 use std::io;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-/// The result of everything in this crate.
+/// Result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failure of the harness, or of something it runs.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A program is not on this machine.
+    /// A program is not installed.
     #[error("{tool} is not installed; install the packages of e2e::DEBIAN_PACKAGES")]
     MissingTool {
         /// The program's name.
         tool: String,
     },
-    /// The operating system refused something.
+    /// A system call failed.
     #[error("{action}: {source}")]
     Io {
-        /// What was being done.
+        /// The attempted action.
         action: String,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
-    /// A command ran and reported failure.
+    /// A command failed.
     #[error("`{command}` failed ({status}); it said:\n{output}")]
     Failed {
         /// The command, in a guest or on the host.
         command: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
         /// Its output, standard error included.
         output: String,
     },
-    /// A process that should have been running had ended.
+    /// A process that should have been running has ended.
     #[error("{name} ended ({status}) while {waiting_for}; the end of its output:\n{tail}")]
     Exited {
         /// The process's name.
         name: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// What the harness was waiting for.
+        /// The awaited event.
         waiting_for: String,
         /// The end of its output.
         tail: String,
@@ -49,41 +49,41 @@ pub enum Error {
     /// Something did not happen in time.
     #[error("{name}: not within {after:?}: {waiting_for}; the end of its output:\n{tail}")]
     Timeout {
-        /// The name of the process that was waited for.
+        /// Name of the process waited for.
         name: String,
-        /// What the harness was waiting for.
+        /// The awaited event.
         waiting_for: String,
-        /// How long it waited.
+        /// Time waited.
         after: Duration,
         /// The end of the process's output.
         tail: String,
     },
-    /// A guest of this process could not go on.
+    /// A guest in this process could not continue.
     #[error("{action}: {source}")]
     Driver {
-        /// What was being done.
+        /// The attempted action.
         action: String,
-        /// Why it failed.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Data did not have the form it should have.
+    /// Malformed data.
     #[error("{what}: {problem}")]
     Malformed {
         /// The data.
         what: String,
-        /// What is wrong with it.
+        /// The problem with it.
         problem: String,
     },
 }
 
 impl Error {
-    /// Makes an [`io::Error`] say what was being done.
+    /// Adds the attempted action to an [`io::Error`].
     pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let action = action.into();
         move |source| Error::Io { action, source }
     }
 
-    /// Makes an error of the ring or the vhost-user protocol say what was being done.
+    /// Adds the attempted action to an error of the ring or the vhost-user protocol.
     pub(crate) fn driver<E: std::error::Error + Send + Sync + 'static>(
         action: impl Into<String>,
     ) -> impl FnOnce(E) -> Error {
@@ -91,7 +91,7 @@ impl Error {
         move |source| Error::Driver { action, source: Box::new(source) }
     }
 
-    /// The error of a program that could not be started.
+    /// Returns the error of a program that could not be started.
     pub(crate) fn start(command: &Command, source: io::Error) -> Error {
         let tool = command.get_program().to_string_lossy().into_owned();
         if source.kind() == io::ErrorKind::NotFound {
@@ -101,7 +101,7 @@ impl Error {
         }
     }
 
-    /// How a status reads in a message.
+    /// Formats a status for a message.
     pub(crate) fn status(status: ExitStatus) -> String {
         status.to_string()
     }
@@ -111,7 +111,7 @@ impl Error {
     }
 }
 
-/// Runs a command to its end and returns what it wrote to its standard output.
+/// Runs a command to its end and returns its standard output.
 pub(crate) fn output_of(command: &mut Command) -> Result<Vec<u8>> {
     let output = command.output().map_err(|e| Error::start(command, e))?;
     if output.status.success() {

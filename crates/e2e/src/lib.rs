@@ -2,15 +2,15 @@
 //!
 //! - [`guest`]: Linux virtual machines (QEMU, Debian's cloud kernel, busybox), driven over a serial line;
 //! - [`dpdk`]: `dpdk-testpmd` as a sandboxed network function, and as a peer vhost-user switch;
-//! - [`virtio`]: guests inside of this process, that check every byte or break every rule;
+//! - [`virtio`]: guests in this process that check every byte or break every rule;
 //! - [`process`]: any daemon, with its output captured and its resources read from `/proc`;
-//! - [`netns`]: network namespaces that vanish with their guard.
+//! - [`netns`]: network namespaces that are removed with their guard.
 //!
-//! Everything a guard starts ends with it, by process id, also when the test panics. What a machine lacks (a tool, a
-//! right) is an [`Error`] that says so: a test must fail with it, never pass silently.
+//! Everything that a guard starts ends with it, by process id, even when the test panics. A missing tool or permission is an
+//! [`Error`] that says so: a test must fail with it, never pass silently.
 //!
-//! Two cores are enough: a poller needs a core of its own, so [`cpu::Plan`] gives the switch one and everything else
-//! the rest.
+//! Two cores are enough: a poller needs a core to itself, so [`cpu::Plan`] gives one to the switch and the rest to everything
+//! else.
 
 pub mod cpu;
 pub mod dpdk;
@@ -22,10 +22,10 @@ pub mod virtio;
 
 pub use error::{Error, Result};
 
-/// The Debian packages that the harness runs tools from.
+/// Debian packages of the tools that the harness runs.
 ///
-/// The guest kernel is not among them: [`guest::Kernel::prepare`] downloads it without installing it, which takes
-/// `apt`, `dpkg` and the decompressors at the end of this list.
+/// The guest kernel is not among them: [`guest::Kernel::prepare`] downloads it without installing it, using `apt`, `dpkg` and
+/// the decompressors at the end of this list.
 pub const DEBIAN_PACKAGES: &[&str] = &[
     "bubblewrap",
     "busybox-static",

@@ -1,4 +1,4 @@
-//! Network namespaces that end with their guard.
+//! Network namespaces that are removed with their guard.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Creates a namespace with a name that no other test has.
+    /// Creates a namespace with a name that no other test uses.
     pub fn create() -> Result<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("e2e-{}-{number}", std::process::id());
@@ -27,19 +27,19 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// The name that `ip netns` knows it by.
+    /// Returns its name for `ip netns`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A command that will run `program` inside. The process keeps its id: `ip` replaces itself.
+    /// Returns a command that runs `program` inside. The process keeps its id: `ip` execs the program.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]);
         command
     }
 
-    /// Runs a program inside to its end; returns its standard output, or its whole output as an error.
+    /// Runs a program inside to its end; returns its standard output, or an error with its whole output.
     pub fn run(&self, program: &str, args: &[&str]) -> Result<String> {
         let out = output_of(self.command(program).args(args))?;
         String::from_utf8(out).map_err(|_| Error::malformed(format!("the output of {program}"), "it is not UTF-8"))
@@ -48,7 +48,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The last process inside keeps the namespace alive, but nameless; there is nobody left to tell of a failure.
+        // The last process inside keeps the namespace alive, but nameless; a failure cannot be reported here.
         let _ = Command::new("ip").args(["netns", "delete", &self.name]).output();
     }
 }

@@ -1,7 +1,7 @@
 //! AF_XDP ports: plain, and as the physical side of a mapping.
 //!
-//! What is at the other end of the cable, the "wire", is a second Millrace in a namespace of its own, which patches its
-//! end to a guest's port by packet sockets.
+//! The other end of the cable, the "wire", is a second Millrace in a separate namespace, which patches its end to a guest's
+//! port with packet sockets.
 
 mod support;
 
@@ -67,7 +67,7 @@ fn a_driver_that_can_not_is_named() -> Result<()> {
     Ok(())
 }
 
-/// Also with a tap at the other side, and frames in several chunks.
+/// Also tests a tap at the other side, and frames in several chunks.
 #[test]
 fn a_worker_that_sleeps_answers() -> Result<()> {
     let _alone = cpu::alone();
@@ -75,7 +75,7 @@ fn a_worker_that_sleeps_answers() -> Result<()> {
         let (cable, home) = (Cable::new()?, Home::new());
         cable.here.run("ip", &["link", "set", "up0", "mtu", mtu])?;
         cable.there.run("ip", &["link", "set", "up1", "mtu", mtu])?;
-        // The kernel leaves checksums to hardware that is not there; XDP sees frames before anybody else fills them in.
+        // The kernel leaves checksums to hardware that does not exist; XDP sees frames before they are filled in.
         cable.there.run("ethtool", &["-K", "up1", "tx", "off"])?;
         let tap = format!("[[port]]\nname = \"tap0\"\ndriver = \"tap\"\ninterface = \"tap0\"\nmtu = {mtu}\n");
         let patch = "[[patch]]\nports = [\"wan\", \"tap0\"]\n";
@@ -88,7 +88,7 @@ fn a_worker_that_sleeps_answers() -> Result<()> {
             cable.here.run("ping", &ping)?;
         }
         assert!(millrace.stats().workers[0].sleeps > 0);
-        // Of what still comes by itself, there is an end.
+        // Remaining spontaneous frames must cease.
         wait_for("it to sleep and stay asleep", || {
             let asleep = || millrace.stats().workers[0].sleeps;
             let before = asleep();
@@ -141,7 +141,7 @@ fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
     Ok(())
 }
 
-/// Frames were received in place, and nothing was lost.
+/// Checks that frames were received in place, and that none were lost.
 fn look(millrace: &Millrace, frames: u64) {
     let mapping = millrace.mapping();
     assert!(mapping.zero_copy && mapping.in_place + mapping.copied >= frames, "{mapping:?}");
@@ -202,8 +202,8 @@ fn every_kind_of_dpdk_guest() -> Result<()> {
     Ok(())
 }
 
-/// Frames for others land in the mapped guest's buffers too, and are copied from there; a guest that posts nothing holds
-/// nobody up.
+/// Frames for other guests also land in the mapped guest's buffers, and are copied from there; a guest that posts no buffers
+/// blocks nobody.
 #[test]
 fn others_in_the_bridge_get_theirs() -> Result<()> {
     let _alone = cpu::alone();
@@ -214,13 +214,13 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
     let millrace = cable.switch(&home, "", &rest);
     let mut far = wire.far().connect()?;
     let mut other = Options::new(home.socket("other")).connect()?;
-    // Without a guest, with one that takes its frames, and with one that has posted its buffers and never looks again.
+    // Without a guest, with one that takes its frames, and with one that has posted its buffers but never looks again.
     for step in 0..3 {
         let guest = if step > 0 { Some(Options::new(home.socket("fw")).connect()?) } else { None };
         if guest.is_some() {
             millrace.wait_mapped();
         }
-        // What was flooded before its destination was known.
+        // Frames flooded before their destination was known.
         for guest in [&mut other, &mut far] {
             guest.receive(usize::MAX, |_| Ok(()))?;
         }
@@ -279,7 +279,7 @@ fn guests_are_killed_under_load() -> Result<()> {
     Ok(())
 }
 
-/// Once a guest's session has ended, nobody writes to its memory any more.
+/// Once a guest's session has ended, nothing is written to its memory any more.
 #[test]
 fn nothing_is_written_late() -> Result<()> {
     let _alone = cpu::alone();
@@ -336,7 +336,7 @@ fn a_switch_that_stops_gives_everything_back() -> Result<()> {
     Ok(())
 }
 
-/// Interfaces whose drivers know nothing of XDP: the kernel runs the program itself.
+/// Interfaces whose drivers do not support XDP: the kernel runs the program itself.
 #[test]
 fn generic_xdp_does_it_too() -> Result<()> {
     let _alone = cpu::alone();
@@ -410,7 +410,7 @@ fn several_queues_each_have_their_mapping() -> Result<()> {
     Ok(())
 }
 
-/// Takes the one frame that is there.
+/// Takes the only frame available.
 fn expect(guest: &mut Guest, frame: &[u8]) -> Result<()> {
     let mut received = Vec::new();
     guest.receive(2, |bytes| {
@@ -421,7 +421,7 @@ fn expect(guest: &mut Guest, frame: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A worker that sleeps does not keep chains of the guest that were sent from where they lie.
+/// A worker that sleeps does not keep the guest's chains that were sent in place.
 #[test]
 fn chains_come_back_from_a_worker_that_sleeps() -> Result<()> {
     let _alone = cpu::alone();
@@ -445,7 +445,7 @@ fn chains_come_back_from_a_worker_that_sleeps() -> Result<()> {
         assert!(guest.wait(support::SOON)?, "no answer in round {round}");
         expect(&mut guest, &frame)?;
     }
-    // Nobody says when the guest posts buffers: they are lent when a frame comes.
+    // The switch is not notified when the guest posts buffers: they are lent when a frame arrives.
     assert!(millrace.mapping().in_place > 10, "{:?}", millrace.mapping());
     assert!(millrace.stats().workers[0].sleeps > 0);
     millrace.stop();

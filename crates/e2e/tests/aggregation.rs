@@ -1,5 +1,5 @@
-//! Packet aggregation along chains of switches: what is joined by one is split by the next, and nothing changes for those
-//! at either end.
+//! Packet aggregation along chains of switches: one switch joins packets and the next splits them, invisibly to the guests at
+//! either end.
 
 mod support;
 
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use support::stream::{aggregation, cable, exchange, ip, mac, network, packet, patch, uplink, within_mtu};
 use support::{Home, Millrace, wait_for};
 
-/// Two switches, a cable between them, a guest at either end.
+/// Runs two switches with a cable between them and a guest at either end.
 fn pair(more: &str) -> Result<()> {
     let _alone = cpu::alone();
     let vids: Vec<u16> = (100..108).collect();
@@ -41,7 +41,7 @@ fn pair(more: &str) -> Result<()> {
         switch.none_dropped();
         let ([received, sent], [_, theirs]) = (switch.sides("wan"), other.sides("wan"));
         assert_eq!((sent.packets, received.packets), (20_000, 20_000));
-        // On the wire there is what the one says that it sent, and the other that it received.
+        // One switch's sent frames are the other's received frames.
         assert_eq!(
             (theirs.frames, theirs.aggregates, theirs.sizes, theirs.held),
             (received.frames, received.aggregates, received.sizes, received.held)
@@ -69,7 +69,7 @@ fn packets_are_joined_and_split_inside_vxlan() -> Result<()> {
     pair("transport = \"vxlan\"\nchecksum = \"computed\"")
 }
 
-/// Three switches; between them network functions, of which the one in the middle is on a bridge.
+/// Three switches between two guests; the middle one has a bridge.
 #[test]
 fn packets_pass_a_chain_of_three() -> Result<()> {
     let _alone = cpu::alone();
@@ -77,7 +77,7 @@ fn packets_pass_a_chain_of_three() -> Result<()> {
     let homes = [Home::new(), Home::new(), Home::new()];
     let flows = |to: usize| [(100, to), (200, to)];
     let first = [network("wan"), support::port("nf"), patch("nf", "wan"), aggregation(0, &flows(1), "")];
-    // In the middle a packet comes from either side and goes to the other one: each port has its own next hop.
+    // In the middle a packet arrives from either side and leaves on the other: each port has its own next hop.
     let hops = format!(
         "[aggregation]\nmac = \"{}\"\naddresses = [\"{}\"]\n\
          [[aggregation.next-hop]]\nnfi = 1\nmac = \"{}\"\nip = \"{}\"\nport = \"west\"\n\
@@ -117,7 +117,7 @@ fn packets_pass_a_chain_of_three() -> Result<()> {
     Ok(())
 }
 
-/// One aggregate of `packets` to node 0 over UDP, as docs/aggregation-format.md says.
+/// Builds an aggregate of `packets` to node 0 over UDP, as specified in docs/aggregation-format.md.
 fn by_hand(packets: &[Vec<u8>]) -> Vec<u8> {
     let mut inside = vec![1, 1];
     inside.extend((packets.len() as u16).to_be_bytes());
@@ -196,7 +196,7 @@ fn what_is_malformed_is_dropped_by_name_and_disturbs_nobody() -> Result<()> {
             next.as_slice().is_empty().then_some(())
         });
     }
-    // And a packet of a chain that nobody knows, the other way.
+    // Also a packet of an unknown chain, in the other direction.
     nf.send(&[&packet(1, 0, &[999])], 1)?;
     nf.flush();
     wait_for("the packet to be dropped", || {
@@ -211,7 +211,7 @@ fn what_is_malformed_is_dropped_by_name_and_disturbs_nobody() -> Result<()> {
     Ok(())
 }
 
-/// Flows and next hops change while packets are on their way.
+/// Flows and next hops change while packets are in flight.
 #[test]
 fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
     let _alone = cpu::alone();
@@ -245,7 +245,7 @@ fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Over interfaces of the kernel, which drop what is longer than the MTU, and with tags put on and taken off by bridges.
+/// Uses kernel interfaces, which drop frames longer than the MTU, and bridges that add and remove tags.
 #[test]
 fn packets_are_joined_on_a_cable_between_kernels() -> Result<()> {
     let _alone = cpu::alone();
@@ -273,7 +273,7 @@ fn packets_are_joined_on_a_cable_between_kernels() -> Result<()> {
     Ok(())
 }
 
-/// What several guests sent meanwhile leaves together, and what one of them sends alone as it is.
+/// Packets sent by several guests in one round leave together; those of a single guest leave unchanged.
 #[test]
 fn packets_of_several_guests_are_joined_in_a_round() -> Result<()> {
     let _alone = cpu::alone();
@@ -285,7 +285,7 @@ fn packets_of_several_guests_are_joined_in_a_round() -> Result<()> {
     let mut switch = home.start(&[&ports, wan, bridge, &aggregation(0, &[(100, 1)], ""), support::SLEEPER].concat());
     let mut guests = names.map(|name| Options::new(home.socket(name)).connect().unwrap());
     switch.wait_up(&names);
-    // Short enough that those of three guests fill less than half a frame, and are held for those of the fourth.
+    // So short that those of three guests fill less than half a frame, and are held for those of the fourth.
     let packets: Vec<_> = (0..).map(|number| packet(0, number, &[100])).filter(|p| p.len() < 70).take(12).collect();
     let frames_of = |switch: &Millrace, packets: u64| {
         wait_for("the packets to leave", || {
@@ -296,7 +296,7 @@ fn packets_of_several_guests_are_joined_in_a_round() -> Result<()> {
     guests[0].send(&[&packets[0]], 1)?;
     guests[0].flush();
     assert_eq!(frames_of(&switch, 1), 1);
-    // Stopped in its sleep, it finds everything in one round; but it may be stopped just before.
+    // Stopped while asleep, the worker finds everything in one round; but it may be stopped just before.
     let (mut frames, mut sent) = (1, 1);
     let joined = (0..20).any(|_| {
         switch.daemon.signal(Signal::STOP).unwrap();
@@ -315,7 +315,7 @@ fn packets_of_several_guests_are_joined_in_a_round() -> Result<()> {
     Ok(())
 }
 
-/// What a mapped guest sends goes from where it lies, or is joined. What it receives is copied, once, out of aggregates.
+/// A mapped guest's packets are sent in place or joined. Packets for it are copied once, out of aggregates.
 #[test]
 fn a_mapped_port_aggregates() -> Result<()> {
     let _alone = cpu::alone();
@@ -331,7 +331,7 @@ fn a_mapped_port_aggregates() -> Result<()> {
         let mapping = switches[1].mapping();
         (!mapping.zero_copy && mapping.reason?.contains("aggregates")).then_some(())
     });
-    // The guest's memory was shared with the other switch, which may have started its queues again for that.
+    // The guest's memory was shared with the other switch, which may have restarted its queues for that.
     for switch in &switches {
         switch.wait_up(&["wan", "nf"]);
     }
@@ -347,7 +347,7 @@ fn a_mapped_port_aggregates() -> Result<()> {
     Ok(())
 }
 
-/// A real controller sets the table of a confined switch, and takes away what the configuration says.
+/// A real controller sets the table of a confined switch, and overrides the configuration.
 #[test]
 fn a_controller_sets_next_hops() -> Result<()> {
     let _alone = cpu::alone();
@@ -377,7 +377,7 @@ fn a_controller_sets_next_hops() -> Result<()> {
         first.sides("wan")[1].aggregates - before
     };
     assert!(joined(100) == 0 && joined(200) > 0);
-    // The next hop is number 2 of the configuration, under which the other switch is known.
+    // The next hop is number 2 in the configuration, which is the other switch.
     ofctl("add-flow", &["table=1,dl_vlan=100,actions=write_metadata:2"]);
     ofctl("add-flow", &["table=1,dl_vlan=200,actions=write_metadata:0"]);
     assert!(joined(100) > 0 && joined(200) == 0);

@@ -1,4 +1,4 @@
-//! Packet aggregation in network functions: the switch beside them passes aggregates on as they are.
+//! Packet aggregation in network functions: the switch beside them passes aggregates on unchanged.
 
 mod support;
 
@@ -33,7 +33,7 @@ impl Function {
         Function(daemon)
     }
 
-    /// Ends it; what each of its ports counted has to be all `packets`, and none dropped.
+    /// Stops it, and checks that each of its ports counted all `packets`, with none dropped.
     fn stop(mut self, packets: u64) {
         let status = self.0.terminate(SOON).unwrap();
         let said = self.0.log().tail(20);
@@ -44,12 +44,12 @@ impl Function {
     }
 }
 
-/// The next hop of `rules` is behind `port`.
+/// Puts the next hop of `rules` behind `port`.
 fn behind(rules: &str, port: &str) -> String {
     rules.replace("[[aggregation.next-hop]]\n", &format!("[[aggregation.next-hop]]\nport = \"{port}\"\n"))
 }
 
-/// Of the two next hops of `rules`, the first is behind port `left` and the second behind `right`.
+/// Puts the first of the two next hops of `rules` behind port `left`, and the second behind `right`.
 fn between(rules: &str) -> String {
     let [head, first, second] = rules.splitn(3, "[[aggregation.next-hop]]\n").collect::<Vec<_>>()[..] else {
         panic!("not two next hops: {rules}")
@@ -58,7 +58,7 @@ fn between(rules: &str) -> String {
     [head, &hop("left", first), &hop("right", second)].concat()
 }
 
-/// A switch that aggregates, a cable, and a switch that doesn't, with a network function that does.
+/// Runs a switch that aggregates, a cable, and a switch that doesn't, with a network function that does.
 fn on_a_cable(native: bool) -> Result<()> {
     let _alone = cpu::alone();
     let (namespaces, homes) = (cable()?, [Home::new(), Home::new()]);
@@ -88,7 +88,7 @@ fn on_a_cable(native: bool) -> Result<()> {
     assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
     within_mtu(&received);
     within_mtu(&sent);
-    // The switch beside the network function sees frames, whatever is in them.
+    // The switch beside the network function counts frames, regardless of their contents.
     let wan = second.port("wan");
     assert_eq!((wan.rx(), wan.tx()), (sent.frames, received.frames));
     let guest = second.port("guest");
@@ -111,7 +111,7 @@ fn a_native_network_function_on_a_cable() -> Result<()> {
     on_a_cable(true)
 }
 
-/// Beside the function are bridges that carry two VLANs and nothing without a tag: aggregates have one as well.
+/// Puts the function between bridges that carry two VLANs and no untagged frames: aggregates are tagged as well.
 fn on_trunks(native: bool) -> Result<()> {
     let _alone = cpu::alone();
     let homes = [Home::new(), Home::new()];
@@ -151,7 +151,7 @@ fn aggregates_with_a_tag_cross_bridges_that_want_one() -> Result<()> {
     on_trunks(true)
 }
 
-/// Between two switches that aggregate: VLAN 100 is joined on its way there, 200 on its way back, and 300 not at all.
+/// Puts the function between two switches that aggregate: VLAN 100 is joined on the way there, 200 on the way back, 300 never.
 fn in_the_middle(native: bool, more: &str) -> Result<()> {
     let _alone = cpu::alone();
     let homes = [Home::new(), Home::new(), Home::new()];
@@ -201,9 +201,9 @@ fn a_native_network_function_between_two_switches() -> Result<()> {
     in_the_middle(true, "transport = \"vxlan\"\nchecksum = \"computed\"")
 }
 
-/// Three switches in namespaces, joined by cables. The first one aggregates; beside the others are network functions that
-/// do, each in its own placement. Mixes of sizes and VLANs pass: each VLAN is joined on its way east, west or nowhere, and
-/// other ones between other nodes.
+/// Joins three switches in namespaces by cables. The first one aggregates; beside the others are network functions that do,
+/// each in its own placement. Sends mixes of sizes and VLANs: each VLAN is joined on its way east, west or nowhere, different
+/// ones between different nodes.
 fn chain_of_three(native: [bool; 2]) -> Result<()> {
     let _alone = cpu::alone();
     let (far, near) = (100..104, 200..204);
@@ -229,7 +229,7 @@ fn chain_of_three(native: [bool; 2]) -> Result<()> {
         homes[node].start_inside(&namespaces[node], &(parts.concat() + support::SLEEPER))
     };
     let switches = [start(0, &first), start(1, &middle), start(2, &last)];
-    // What goes east is of the one half of the VLANs, what goes west of the other.
+    // Half of the VLANs is joined eastwards, the other half westwards.
     let onwards: Vec<_> = to(&near, 0).chain(to(&far, 2)).collect();
     let westwards: Vec<_> = to(&near, 1).collect();
     let rules = [between(&aggregation(1, &onwards, "")), behind(&aggregation(2, &westwards, ""), "left")];
@@ -249,12 +249,12 @@ fn chain_of_three(native: [bool; 2]) -> Result<()> {
     assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
     within_mtu(&received);
     within_mtu(&sent);
-    // The switches in between see frames. Fewer than there are packets: both functions joined, too.
+    // The switches in between count frames. Fewer than packets: both functions joined, too.
     assert!(switches[1].port("east").tx() < all && switches[2].port("west").tx() < all);
     assert_eq!(switches[1].port("east").tx(), switches[2].port("west").rx());
     functions.into_iter().for_each(|function| function.stop(all));
     for switch in switches {
-        // A cable refuses what is longer than its MTU.
+        // A cable drops frames longer than its MTU.
         switch.none_dropped();
         switch.stop();
     }

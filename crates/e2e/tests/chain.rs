@@ -1,4 +1,4 @@
-//! Chains of network functions on one switch: from each to the next is one patch, and one copy.
+//! Chains of network functions on one switch: one patch and one copy from each to the next.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::Home;
 
 const FRAMES: u64 = 3000;
 
-/// `e0` to the first function, each function to the next, the last one to `e1`.
+/// Returns a chain: `e0` to the first function, each function to the next, the last one to `e1`.
 fn config(functions: usize) -> String {
     let place = |n: usize, side: &str| format!("f{n}{side}");
     let mut text = support::patch("e0", &place(0, "a"));
@@ -28,7 +28,7 @@ fn every_frame_passes_two_four_and_eight_functions() -> Result<()> {
             let options = Options::new(home.socket(&port)).event_idx();
             if packed { options.packed() } else { options }.connect()
         };
-        // Split and packed in turn, so that frames pass from each kind to each.
+        // Split and packed rings alternate, so that frames pass between all combinations.
         let chain = (0..functions).map(|n| {
             let [a, b] =
                 [("a", n % 2 == 0), ("b", n % 3 == 0)].map(|(side, packed)| guest(format!("f{n}{side}"), packed));

@@ -1,7 +1,6 @@
 //! DPDK guests: `dpdk-testpmd` on virtio_user ports, in a sandbox, through a Millrace patch.
 //!
-//! testpmd's two ports are the two ends of the patch, so that what it sends goes round for ever, and its counters and
-//! Millrace's have to agree.
+//! testpmd's two ports are the two ends of the patch, so its frames circulate forever, and its counters must match Millrace's.
 
 mod support;
 
@@ -11,7 +10,7 @@ use e2e::dpdk::{self, Port, PortStats, Testpmd};
 use e2e::{Result, cpu};
 use support::{Home, Millrace, wait_for};
 
-/// Frames that each case has to move each way.
+/// Frames that each case must move each way.
 const WANTED: u64 = 100_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +45,7 @@ impl Case {
         format!("{ports}[[patch]]\nports = [\"a\", \"b\"]\n{}", support::poller())
     }
 
-    /// A guest whose frames go round.
+    /// Starts a guest whose frames circulate.
     fn guest(self, home: &Home, millrace: &Millrace) -> Result<Testpmd> {
         let testpmd = Testpmd::builder("loop").port(self.port(home, "a")).port(self.port(home, "b"));
         let mut testpmd = testpmd.queues(self.queues).spawn()?;
@@ -70,7 +69,7 @@ impl Case {
         testpmd.quit(support::SOON)
     }
 
-    /// What one side sent is what the other side received, but for what is still in a ring.
+    /// Checks that each side received what the other sent, except for frames still in a ring.
     fn compare(self, millrace: &Millrace, stats: &[PortStats]) {
         let [a, b] = wait_for(&format!("{self:?}: all frames of {stats:?} to be taken"), || {
             let ports = ["a", "b"].map(|name| millrace.port(name));
@@ -128,7 +127,7 @@ fn two_queue_pairs() {
     run(matrix(false, 2).into_iter().filter(|case| case.mergeable && !case.in_order));
 }
 
-/// Nobody told the port how many queues to have: it has what each guest asks for, and sends through those alone.
+/// The number of queues is not configured: the port has as many as each guest requests, and sends through those alone.
 #[test]
 fn a_port_follows_its_guests() -> Result<()> {
     let _alone = cpu::alone();

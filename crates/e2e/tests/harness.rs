@@ -1,4 +1,4 @@
-//! The harness itself, against testpmd as the switch: what later tests demand of Millrace has to work there first.
+//! Tests of the harness itself with testpmd as the switch: later tests demand the same of Millrace.
 //!
 //! Needs the packages of `e2e::DEBIAN_PACKAGES`.
 
@@ -10,7 +10,7 @@ use e2e::guest::{self, Kernel, Nic, Vm};
 use e2e::{Result, cpu};
 use tempfile::TempDir;
 
-/// How long anything may take that takes no time, however busy the machine is.
+/// Time limit for anything that should happen at once, however busy the machine is.
 const SOON: Duration = Duration::from_secs(120);
 
 fn sockets() -> (TempDir, PathBuf, PathBuf) {
@@ -19,7 +19,7 @@ fn sockets() -> (TempDir, PathBuf, PathBuf) {
     (directory, a, b)
 }
 
-/// Packets sent by both ports of a network function go round through the switch.
+/// Checks that packets sent by both ports of a network function circulate through the switch.
 fn closed_loop(testpmd: dpdk::Builder, queues: u16) -> Result<()> {
     let (_directory, a, b) = sockets();
     let mut switch =
@@ -40,7 +40,7 @@ fn closed_loop(testpmd: dpdk::Builder, queues: u16) -> Result<()> {
     assert!(stats.iter().all(|port| port.rx_packets >= wanted), "{stats:?}");
     let summary = function.stop()?;
     assert!(summary.iter().any(|line| line.contains("Accumulated forward statistics")), "{summary:?}");
-    // While packets flow, bytes and packets are not of the same moment.
+    // While packets flow, byte and packet counters are not read at the same moment.
     let stats = function.stats()?;
     assert!(stats.iter().all(|port| port.rx_bytes == 64 * port.rx_packets), "{stats:?}");
     assert!(switch.stats()?.iter().all(|port| port.tx_packets >= wanted));
@@ -163,7 +163,7 @@ fn a_guest_without_network_runs_commands() -> Result<()> {
     // More than any buffer on the way holds.
     assert_eq!(vm.check("yes | head -c 200000")?.len(), 199_999);
 
-    // A script that hangs holds up neither the test nor the guest.
+    // A script that hangs blocks neither the test nor the guest.
     let error = vm.finish(vm.start("echo lost; sleep 1000")?, Duration::from_millis(300)).unwrap_err();
     assert!(matches!(error, e2e::Error::Timeout { .. }), "{error}");
     vm.check("echo the console speaks >/dev/console")?;

@@ -1,7 +1,7 @@
-//! Guests that break the rules of their rings and sockets, on a live Millrace, next to two that do not.
+//! Guests that break the rules of their rings and sockets, on a live Millrace, beside two that do not.
 //!
-//! Each test puts a rogue on port `a`. Afterwards a good guest has to be served there, the traffic between `c` and `d`
-//! must not have lost a frame, and Millrace must have said what was wrong.
+//! Each test puts a rogue on port `a`. Afterwards a good guest must be served there, no frame between `c` and `d` may be lost,
+//! and Millrace must have logged the error.
 
 mod support;
 
@@ -21,7 +21,7 @@ use vhost::VhostBackend;
 struct Scene {
     live: Live,
     b: Guest,
-    /// Length of the log when the scene was set.
+    /// Length of the log at the start.
     mark: usize,
 }
 
@@ -40,12 +40,12 @@ impl Scene {
         rogue
     }
 
-    /// Waits until the log says so.
+    /// Waits until the log contains `part`.
     fn said(&mut self, part: &str) {
         self.live.millrace.wait_said(self.mark, part);
     }
 
-    /// Waits until port `a` has dropped so many frames for this reason.
+    /// Waits until port `a` has dropped `frames` frames for this reason.
     fn dropped(&self, reason: &str, frames: u64) {
         let drops = || self.live.millrace.drops();
         let count = || drops().get("a").and_then(|port| port.get(reason)).copied();
@@ -54,7 +54,7 @@ impl Scene {
         });
     }
 
-    /// The rogue has gone: everybody else has to be well.
+    /// Checks, after the rogue has gone, that all others are served.
     fn recovers(mut self) {
         let Live { home, millrace, .. } = &self.live;
         millrace.wait_down("a");
@@ -77,7 +77,7 @@ impl Scene {
 #[test]
 fn memory_vanishes_under_load() {
     let _alone = cpu::alone();
-    // Without its buffers, and without its rings too.
+    // Without its buffers, and also without its rings.
     for left in [BUFFERS - START, 0] {
         let mut scene = Scene::new();
         let mut rogue = scene.rogue();
@@ -121,7 +121,7 @@ fn descriptors_form_a_loop() {
         rogue.offer(queue, 0);
         rogue.publish(queue, 1);
         if queue == RX {
-            // Only who delivers a frame looks at it.
+            // The ring is read only when a frame is delivered.
             scene.b.send(&[&[0xff; 64]], 1).unwrap();
             scene.b.flush();
         }
@@ -165,11 +165,11 @@ fn buffers_that_are_not_the_guests_are_dropped_one_by_one() {
     rogue.describe(TX, 5, BUFFERS, 100, F_WRITE, 0);
     rogue.offer_all(TX, &[0, 1, 2, 4, 5]);
     scene.dropped("bad-buffer", 5);
-    // The queue goes on.
+    // The queue continues.
     rogue.describe(TX, 6, BUFFERS, HEADER + 60, 0, 0);
     rogue.offer_all(TX, &[6]);
     wait_for("the good frame", || (scene.b.receive(1, |_| Ok(())).unwrap() == 1).then_some(()));
-    // Buffers to receive into are looked at when there is something to receive.
+    // Receive buffers are checked only when there is a frame to receive.
     rogue.describe(RX, 0, 0x1000, 2048, F_WRITE, 0);
     rogue.describe(RX, 1, BUFFERS, 2048, 0, 0);
     rogue.offer(RX, 0);
@@ -244,7 +244,7 @@ fn five_hundred_connections_come_and_go() {
     for number in 0..500 {
         let mut stream = UnixStream::connect(scene.live.home.socket("a")).unwrap();
         if number % 2 == 0 {
-            // SET_OWNER, whole.
+            // A complete SET_OWNER.
             let _ = stream.write_all(&[3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
         }
     }
@@ -259,7 +259,7 @@ fn the_protocol_is_checked_on_a_live_switch() {
     let _alone = cpu::alone();
     let mut scene = Scene::new();
     let rogue = scene.rogue();
-    // A size that no queue has, while the queues run.
+    // A size that no queue may have, while the queues run.
     assert!(rogue.frontend.set_vring_num(1, 3).is_err() || rogue.frontend.get_features().is_err());
     scene.said("SET_VRING_NUM");
     drop(rogue);

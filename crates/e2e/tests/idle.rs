@@ -1,4 +1,4 @@
-//! What Millrace costs when there is nothing to do, and how fast it is awake.
+//! Cost of an idle Millrace, and its wake-up time.
 
 mod support;
 
@@ -8,15 +8,15 @@ use e2e::cpu;
 use e2e::virtio::{Guest, Options, Sink, Source};
 use support::Home;
 
-/// How long it is watched doing nothing, and how often at most: what it still does after its start is not counted.
+/// Length and maximum number of the observations: activity left over from the start is not counted.
 const WATCHED: Duration = Duration::from_secs(3);
 const WATCHES: usize = 5;
 
-/// Lone frames sent, and the pause before each: far longer than a worker polls on after a frame.
+/// Lone frames sent, and the pause before each: far longer than a worker keeps polling after a frame.
 const LONE: u64 = 300;
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Guests that sleep until they are notified.
+/// Connects guests that sleep until they are notified.
 fn guests(home: &Home) -> (Guest, Guest) {
     let mut a = Options::new(home.socket("a")).connect().unwrap();
     let mut b = Options::new(home.socket("b")).packed().event_idx().connect().unwrap();
@@ -84,7 +84,7 @@ fn a_lone_frame_wakes_everybody_up() {
     // Not a benchmark: a missed notification would take seconds, and a busy machine takes some milliseconds.
     assert!(median < Duration::from_millis(500), "median {median:?}");
     let worker = &millrace.stats().workers[0];
-    // On a busy machine the next frame may come before the worker found the time to go to sleep.
+    // On a busy machine the next frame may come before the worker gets to sleep.
     assert!(worker.sleeps >= LONE / 4, "it slept {} times only", worker.sleeps);
     drop((a, b));
     millrace.stop();

@@ -1,4 +1,4 @@
-//! The machine changes under the switch: interfaces come, change, go and come again, and other ports do not notice.
+//! Machine changes under the switch: interfaces are added, changed, removed and added again, without affecting other ports.
 
 mod support;
 
@@ -13,18 +13,18 @@ use e2e::{Result, cpu};
 use rustix::process::Signal;
 use support::{Home, Millrace, quiet_namespace, two_namespaces, wait_for};
 
-/// Kinds of ports whose interface others make.
+/// Drivers of ports whose interface is created by others.
 const KINDS: [&str; 2] = ["af_packet", "af_xdp"];
 
 const SINK: &str = "[[port]]\nname = \"sink\"\ndriver = \"sink\"\n";
 
-/// A port, and where its frames go.
+/// Returns a port, patched to a sink.
 fn port(driver: &str, interface: &str) -> String {
     let patch = "[[patch]]\nports = [\"up\", \"sink\"]\n";
     format!("[[port]]\nname = \"up\"\ndriver = \"{driver}\"\ninterface = \"{interface}\"\n{SINK}{patch}")
 }
 
-/// A cable between the namespaces, as [`two_namespaces`] lays it.
+/// Creates a cable between the namespaces, as [`two_namespaces`] does.
 fn lay_cable(here: &Namespace, there: &Namespace) -> Result<()> {
     let peer = ["type", "veth", "peer", "name", "up1", "netns", there.name()];
     here.run("ip", &[&["link", "add", "up0"][..], &peer].concat())?;
@@ -33,7 +33,7 @@ fn lay_cable(here: &Namespace, there: &Namespace) -> Result<()> {
     Ok(())
 }
 
-/// A switch that sends frames to the cable all the time, or so many of them.
+/// Starts a switch that sends frames to the cable, endlessly or as many as `options` give.
 fn sender(home: &Home, there: &Namespace, options: &str) -> Millrace {
     let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
     let source = format!("[[port]]\nname = \"source\"\ndriver = \"generator\"\n{options}\n");
@@ -43,7 +43,7 @@ fn sender(home: &Home, there: &Namespace, options: &str) -> Millrace {
 
 const STEADY: &str = "size = 100\nrate = 2000";
 
-/// Two guests at the ports `c` and `d`, which are busy with each other.
+/// Connects two guests that exchange frames at the ports `c` and `d`.
 fn honest(home: &Home, millrace: &Millrace) -> Result<Pump> {
     let [c, d] = ["c", "d"].map(|port| Options::new(home.socket(port)).connect());
     let guests = [c?, d?];
@@ -53,7 +53,7 @@ fn honest(home: &Home, millrace: &Millrace) -> Result<Pump> {
     Ok(pump)
 }
 
-/// The port is down, and people are told so.
+/// Waits until the port is down with this reason.
 fn wait_for_reason(millrace: &Millrace, reason: &str) {
     wait_for(&format!("\"{reason}\", not {:?}", millrace.port("up").0.detail), || {
         let port = millrace.port("up").0;
@@ -61,7 +61,7 @@ fn wait_for_reason(millrace: &Millrace, reason: &str) {
     });
 }
 
-/// Frames arrive, now.
+/// Waits until more frames arrive.
 fn wait_for_frames(millrace: &Millrace) {
     let before = millrace.port("up").rx();
     wait_for("frames", || (millrace.port("up").rx() > before + 100).then_some(()));
@@ -102,7 +102,7 @@ fn one_that_is_made_again_is_used_again() -> Result<()> {
         let config = [&port(driver, "up0"), &support::patch("c", "d"), support::SLEEPER].concat();
         let millrace = home.start_inside(&here, &config);
         let pump = honest(&home, &millrace)?;
-        // It has an af_packet port at the other end, which has to come back as well.
+        // Its other end is an af_packet port, which must come back as well.
         let sender = sender(&far, &there, STEADY);
         wait_for_frames(&millrace);
         for round in 0..4 {
@@ -112,7 +112,7 @@ fn one_that_is_made_again_is_used_again() -> Result<()> {
                 pump.wait_for(100, support::SOON)?;
                 lay_cable(&here, &there)?;
             } else {
-                // In one go: the port has to notice that it is another one.
+                // In one batch: the port must notice that it is another interface.
                 let script = format!(
                     "link delete up0\nlink add up0 type veth peer name up1 netns {}\nlink set up0 arp off up\n",
                     there.name()
@@ -132,7 +132,7 @@ fn one_that_is_made_again_is_used_again() -> Result<()> {
     Ok(())
 }
 
-/// With the user's rights only, and what capabilities the switch keeps.
+/// With the user's rights and the remaining capabilities only.
 #[test]
 fn giving_up_privileges_does_not_keep_ports_from_being_opened_again() -> Result<()> {
     for driver in ["af_packet", "af_xdp", "tap"] {
@@ -141,7 +141,7 @@ fn giving_up_privileges_does_not_keep_ports_from_being_opened_again() -> Result<
         let confinement = "[confinement]\nuser = \"nobody\"\n";
         let millrace = home.start_inside(&here, &[&port(driver, "up0"), support::SLEEPER, confinement].concat());
         if driver == "tap" {
-            // It is in the way until now.
+            // The existing interface is in the way until it is deleted.
             wait_for_reason(&millrace, "up0");
         } else {
             millrace.wait_up(&["up"]);
@@ -171,7 +171,7 @@ fn a_missing_privilege_is_named() -> Result<()> {
     Ok(())
 }
 
-/// Also its state and MTU are followed.
+/// The tap's state and MTU are followed, too.
 #[test]
 fn a_tap_that_is_deleted_is_made_again() -> Result<()> {
     let _alone = cpu::alone();
@@ -184,12 +184,12 @@ fn a_tap_that_is_deleted_is_made_again() -> Result<()> {
     wait_for("another tap", || index().ok().filter(|index| *index != first));
     millrace.wait_up(&["up"]);
 
-    // In one go, so that the name is taken before the switch can have it again.
+    // In one batch, so that the name is taken before the switch can use it again.
     std::fs::write(home.path("batch"), "link delete tap0\nlink add tap0 type veth peer name other\n").unwrap();
     let batch = home.path("batch").display().to_string();
     wait_for("the name to be taken", || here.run("ip", &["-batch", &batch]).ok());
     wait_for_reason(&millrace, "tap0");
-    // The worker sleeps: it has no queue that could wake it.
+    // The worker sleeps: no queue can wake it.
     let worker = || millrace.stats().workers.remove(0);
     wait_for("the worker to sleep", || (worker().sleeps > 0).then_some(()));
     let before = worker();
@@ -218,7 +218,7 @@ fn a_port_is_as_its_interface_is() -> Result<()> {
         for _ in 0..2 {
             here.run("ip", &["link", "set", "up0", "down"])?;
             wait_for_reason(&millrace, "interface up0 is administratively down");
-            // What the kernel tells of the interface is no frame: the worker sleeps all the same.
+            // Kernel messages about the interface are no frames: the worker still sleeps.
             if driver == "af_packet" {
                 let before = asleep();
                 wait_for("the worker to sleep", || (asleep() > before + 10).then_some(()));
@@ -246,7 +246,7 @@ fn both((here, there): (Namespace, Namespace)) -> (Namespace, Option<Namespace>)
     (here, Some(there))
 }
 
-/// The next message of an OpenFlow channel: its type and body.
+/// Reads the next message of an OpenFlow channel; returns its type and body.
 fn message(stream: &mut UnixStream) -> (u8, Vec<u8>) {
     let mut header = [0; 8];
     stream.read_exact(&mut header).expect("a message");

@@ -1,4 +1,5 @@
-//! Who makes up addresses, and a controller that asks and does not read, beside honest guests: the switch is judged meanwhile.
+//! A guest that makes up addresses, and a controller that asks but never reads, beside honest guests. The switch is checked
+//! meanwhile.
 
 mod support;
 
@@ -16,7 +17,7 @@ fn frame(to: [u8; 6], from: [u8; 6], fill: u8) -> Vec<u8> {
     [&to[..], &from, &[0x08, 0x00], &[fill; 46]].concat()
 }
 
-/// Sends a burst, of which a rogue does not care how much fits.
+/// Sends a burst; a rogue ignores how many frames fit.
 fn send(guest: &mut Guest, frames: impl IntoIterator<Item = Vec<u8>>) {
     guest.reap().unwrap();
     for frame in frames {
@@ -27,7 +28,7 @@ fn send(guest: &mut Guest, frames: impl IntoIterator<Item = Vec<u8>>) {
     guest.flush();
 }
 
-/// Takes what came; how much of it was this.
+/// Takes the received frames; returns how many equal `wanted`.
 fn came(guest: &mut Guest, wanted: &[u8]) -> usize {
     let mut count = 0;
     guest
@@ -60,7 +61,7 @@ fn a_guest_makes_addresses_up_and_evicts_nobody() {
     let mut number = 0u32;
     live.during(|attack| {
         while attack.goes_on() {
-            // In a row, and at random; each from another to another.
+            // Sequential and random addresses; each frame from a new one to a new one.
             let burst = (0..64).map(|_| {
                 number = number.wrapping_add(1);
                 let [a, b, c, d] =
@@ -85,7 +86,7 @@ fn a_guest_makes_addresses_up_and_evicts_nobody() {
     live.finish();
 }
 
-/// A message of OpenFlow 1.3.
+/// Returns an OpenFlow 1.3 message.
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (8 + body.len() as u16).to_be_bytes();
     [&[4, kind, length[0], length[1], 0, 0, 0, 1], body].concat()
@@ -97,13 +98,13 @@ const MULTIPART_REQUEST: u8 = 18;
 const BARRIER_REQUEST: u8 = 20;
 const BARRIER_REPLY: u8 = 21;
 
-/// A request for statistics of all flows: each by itself, or their sum.
+/// Requests statistics of all flows: each by itself, or their sum.
 fn statistics(kind: u8) -> Vec<u8> {
     let fixed = [&[0xff, 0, 0, 0][..], &[0xff; 8], &[0; 20], &[0, 1, 0, 4, 0, 0, 0, 0]].concat();
     message(MULTIPART_REQUEST, &[&[0, kind, 0, 0, 0, 0, 0, 0], &fixed[..]].concat())
 }
 
-/// A controller that has said HELLO.
+/// Connects a controller that has sent HELLO.
 fn controller(live: &Live) -> UnixStream {
     let mut stream = UnixStream::connect(live.home.socket("of")).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
@@ -128,7 +129,7 @@ fn await_message(stream: &mut UnixStream, kind: u8) {
 #[test]
 fn a_controller_asks_without_end_and_reads_nothing() {
     const FLOWS: u16 = 4000;
-    /// More than the switch may keep for a few controllers, and far less than all of the answers.
+    /// More than the switch may hold for a few controllers, but far less than all the answers.
     const ROOM: u64 = 32 << 20;
     let _alone = cpu::alone();
     let bridge = "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"a\", \"b\"]\n";
@@ -136,7 +137,7 @@ fn a_controller_asks_without_end_and_reads_nothing() {
     let live = Live::new(&[&support::port("a"), &support::port("b"), bridge, channel].concat());
     let mut honest = controller(&live);
     for vid in 0..FLOWS {
-        // One flow for each VLAN, which drops.
+        // One flow per VLAN, which drops.
         let [high, low] = (0x1000 | vid).to_be_bytes();
         let fixed = [&[0; 16][..], &[0, 0, 0, 0, 0, 0, 0, 1], &[0xff; 12], &[0; 4]].concat();
         let matches = [0, 1, 0, 10, 0x80, 0, 12, 2, high, low, 0, 0, 0, 0, 0, 0];
@@ -152,7 +153,7 @@ fn a_controller_asks_without_end_and_reads_nothing() {
     };
     let requests = statistics(1).repeat(146);
     let mut rogue = (connect(), 0);
-    // Asks as much as can be written now; whether the rogue was thrown out meanwhile.
+    // Sends as many requests as can be written now; reports whether the rogue was disconnected.
     let ask = |(stream, at): &mut (UnixStream, usize)| match stream.write(&requests[*at..]) {
         Ok(len) => {
             *at = (*at + len) % requests.len();
@@ -165,7 +166,7 @@ fn a_controller_asks_without_end_and_reads_nothing() {
             if ask(&mut rogue) {
                 rogue = (connect(), 0);
             }
-            // Another one is answered all the time.
+            // The other controller is answered all the time.
             honest.write_all(&[statistics(2), message(BARRIER_REQUEST, &[])].concat()).unwrap();
             await_message(&mut honest, BARRIER_REPLY);
             attack.strike();

@@ -1,4 +1,4 @@
-//! Frontends and controllers that keep the control side busy, beside two honest guests: the switch is judged meanwhile.
+//! Frontends and controllers that keep the control side busy, beside two honest guests. The switch is checked meanwhile.
 
 mod support;
 
@@ -14,7 +14,7 @@ use vhost::vhost_user::VhostUserFrontend;
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-/// A memory table of so many regions, of which all but the first are of no use.
+/// Sets a memory table of `regions` regions, all but the first of them unused.
 fn share(rogue: &Rogue, regions: u64) {
     let region = |number: u64| VhostUserMemoryRegionInfo {
         guest_phys_addr: START + number * (1 << 30),
@@ -27,7 +27,7 @@ fn share(rogue: &Rogue, regions: u64) {
     rogue.frontend.set_mem_table(&table).unwrap();
 }
 
-/// Waits until all that was sent before has been done.
+/// Waits until all earlier messages have been handled.
 fn settle(rogue: &Rogue) {
     rogue.frontend.get_features().unwrap();
 }
@@ -44,7 +44,7 @@ fn rings(queue: usize, shift: u64) -> VringConfigData {
     }
 }
 
-/// Has a rogue at `a` say these things without end.
+/// Lets a rogue at `a` send these messages endlessly.
 fn besieged(mut say: impl FnMut(&mut Rogue) + Send) {
     let _alone = cpu::alone();
     let live = Live::new(&support::patch("a", "b"));
@@ -98,8 +98,7 @@ fn memory_is_shared_again_without_end() {
     });
 }
 
-/// A queue goes on with the descriptors that it has now: a worker that sleeps is woken by the one, and the guest by the
-/// other.
+/// A queue uses its current descriptors: the new kick wakes a sleeping worker, and the new call notifies the guest.
 #[test]
 fn other_descriptors_are_the_ones_that_count() {
     let home = Home::new();
@@ -114,11 +113,11 @@ fn other_descriptors_are_the_ones_that_count() {
         settle(&rogue);
         let sleeps = || millrace.stats().workers[0].sleeps;
         let before = sleeps();
-        // Whatever woke it, it looks at the queue once more before it sleeps again.
+        // However it was woken, it checks the queue once more before it sleeps again.
         wait_for("the worker to sleep", || {
             (sleeps() > before || millrace.stats().workers[0].place == "asleep").then_some(())
         });
-        // It was rung for what the one before may have missed.
+        // The new call was signalled, in case the old one missed a notification.
         call.read().unwrap();
         let goal = rogue.next[TX].wrapping_add(1);
         rogue.offer(TX, 0);
@@ -130,7 +129,7 @@ fn other_descriptors_are_the_ones_that_count() {
     millrace.stop();
 }
 
-/// A message of OpenFlow 1.3.
+/// Returns an OpenFlow 1.3 message.
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (8 + body.len() as u16).to_be_bytes();
     [&[4, kind, length[0], length[1], 0, 0, 0, 1], body].concat()

@@ -1,4 +1,4 @@
-//! Guests that attack the switch through their rings, beside two honest ones: the switch is judged during the attack.
+//! Guests that attack the switch through their rings, beside two honest ones. The switch is checked during the attack.
 
 mod support;
 
@@ -6,7 +6,7 @@ use e2e::cpu;
 use support::live::Live;
 use support::rogue::{Rogue, SIZE, TX};
 
-/// Every chain is wrong in itself, and is offered again as soon as it came back.
+/// Every chain is invalid, and is offered again as soon as it comes back.
 #[test]
 fn bad_buffers_without_end() {
     let _alone = cpu::alone();

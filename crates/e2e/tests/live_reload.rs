@@ -1,4 +1,4 @@
-//! A configuration that changes all the time, beside guests that it does not concern.
+//! A configuration that changes all the time, beside guests that are not affected.
 
 mod support;
 
@@ -8,14 +8,14 @@ use engine::reload::Step;
 use support::live::Live;
 use support::{patch, poller, port, wait_for};
 
-/// A bridge with a guest at `a`, and `more` ports.
+/// Returns a bridge with a guest at `a`, and `more` ports.
 fn bridge(more: &[&str]) -> String {
     let names: Vec<_> = ["a"].iter().chain(more).map(|name| format!("\"{name}\"")).collect();
     let ports: String = ["a"].iter().chain(more).map(|name| port(name)).collect();
     format!("{ports}[[bridge]]\nname = \"br0\"\nports = [{}]\n", names.join(", "))
 }
 
-/// `config` with the frames of a port recorded.
+/// Returns `config` with the frames of a port recorded.
 fn recorded(config: &str, name: &str) -> String {
     let port = format!("name = \"{name}\"\n");
     assert!(config.contains(&port));

@@ -1,4 +1,4 @@
-//! Guests whose rings cost as much as they can, beside two honest ones: the switch is judged during the attack.
+//! Guests with the most expensive rings, beside two honest ones. The switch is checked during the attack.
 
 mod support;
 
@@ -9,10 +9,10 @@ use support::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, RX, Rogue, SIZE, TX};
 
 const F_INDIRECT: u16 = 4;
 
-/// Longest table of descriptors that is taken.
+/// Longest descriptor table that is accepted.
 const TABLE: u16 = 1024;
 
-/// Two guests at the ports that are attacked, the one of which sends to the other, the rogue.
+/// Connects the rogue and a guest, which sends to it, at the attacked ports.
 fn scene() -> (Live, Rogue, Guest) {
     let live = Live::new(&support::patch("a", "b"));
     let rogue = Rogue::connect(&live.home);
@@ -21,7 +21,7 @@ fn scene() -> (Live, Rogue, Guest) {
     (live, rogue, b)
 }
 
-/// Lets each descriptor of a queue name one table of the longest, of buffers like this one.
+/// Points each descriptor of a queue to the same longest table, of buffers like this one.
 fn tables(rogue: &Rogue, queue: usize, len: u32, flags: u16) {
     let (table, buffer) = (BUFFERS, BUFFERS + u64::from(TABLE) * 16);
     for at in 0..TABLE {
@@ -32,7 +32,7 @@ fn tables(rogue: &Rogue, queue: usize, len: u32, flags: u16) {
     (0..SIZE).for_each(|slot| rogue.describe(queue, slot, table, u32::from(TABLE) * 16, F_INDIRECT, 0));
 }
 
-/// Makes all of a queue available that the rogue has of it.
+/// Offers all descriptors of a queue that the rogue has.
 fn offer_what_came_back(rogue: &mut Rogue, queue: usize) {
     while rogue.next[queue].wrapping_sub(rogue.used_index(queue)) < SIZE {
         rogue.offer(queue, rogue.next[queue] % SIZE);
@@ -48,8 +48,8 @@ fn send(from: &mut Guest, len: usize) {
     from.flush();
 }
 
-/// The rogue's receive buffers are too short for a header, and it offers each again as soon as it is written as used, long
-/// before it is told of it: there always is one more. It comes again if it is disconnected for that.
+/// The rogue's receive buffers are too short for a header. It offers each again as soon as it is written as used, long before
+/// the used index says so: there always is one more. It reconnects if it is disconnected for that.
 #[test]
 fn short_receive_buffers_offered_again_while_they_come_back() {
     const NOBODY: u32 = u32::MAX;
@@ -69,7 +69,7 @@ fn short_receive_buffers_offered_again_while_they_come_back() {
             while attack.goes_on() && guest.is_connected() {
                 send(&mut b, 60);
                 for _ in 0..20_000 {
-                    // Chains come back in order: the last of some tells of all of them.
+                    // Chains come back in order: the last of a group stands for all of them.
                     let last = back.wrapping_add(STEP - 1) % SIZE;
                     if guest.used_id(RX, last) != NOBODY {
                         guest.set_used_id(RX, last, NOBODY);
@@ -89,7 +89,7 @@ fn short_receive_buffers_offered_again_while_they_come_back() {
     live.finish();
 }
 
-/// The rogue sends nothing but tables of bad descriptors, the longest that there are.
+/// The rogue sends nothing but bad descriptor tables of the greatest length.
 #[test]
 fn long_chains_of_bad_descriptors() {
     let _alone = cpu::alone();
@@ -112,7 +112,7 @@ fn long_chains_of_bad_descriptors() {
     live.finish();
 }
 
-/// The rogue has buffers of one byte only, in the longest tables that there are, for frames that need thousands of them.
+/// The rogue offers buffers of one byte only, in tables of the greatest length, for frames that need thousands of them.
 #[test]
 fn receive_buffers_of_one_byte() {
     let _alone = cpu::alone();

@@ -1,4 +1,4 @@
-//! Peers that attack the switch through what they share with it, beside two honest guests: descriptors, memory, sockets.
+//! Peers that attack the switch through shared descriptors, memory and sockets, beside two honest guests.
 
 mod support;
 
@@ -16,7 +16,7 @@ use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
 use virtqueue::features;
 
-/// Fills the counter and leaves the file description, which the switch has too, in blocking mode: a write waits for ever.
+/// Fills the counter and leaves the file description, shared with the switch, in blocking mode: a write would wait forever.
 fn fill(event: BorrowedFd<'_>) {
     fcntl_setfl(event, fcntl_getfl(event).unwrap() | OFlags::NONBLOCK).unwrap();
     let mut amount = u64::MAX - 1;
@@ -30,7 +30,7 @@ fn fill(event: BorrowedFd<'_>) {
     fcntl_setfl(event, fcntl_getfl(event).unwrap() - OFlags::NONBLOCK).unwrap();
 }
 
-/// The guest asks for notifications with descriptors that can't be written to without waiting for it.
+/// The guest requests notifications through descriptors that block on write.
 #[test]
 fn full_notification_counters_in_blocking_mode() {
     let _alone = cpu::alone();
@@ -51,7 +51,7 @@ fn full_notification_counters_in_blocking_mode() {
     live.finish();
 }
 
-/// A frontend at port `a` that has not said anything but what it can.
+/// Connects a frontend to port `a`, up to feature negotiation.
 fn frontend(home: &Home) -> Frontend {
     let mut frontend = Frontend::from_stream(UnixStream::connect(home.socket("a")).unwrap(), 64);
     frontend.set_owner().unwrap();
@@ -61,7 +61,7 @@ fn frontend(home: &Home) -> Frontend {
     frontend
 }
 
-/// The frontend wants more queues than there are, and comes back as fast as it can.
+/// The frontend requests more queues than there are, and reconnects as fast as it can.
 #[test]
 fn a_frontend_that_is_refused_comes_back_without_end() {
     let _alone = cpu::alone();
@@ -83,8 +83,7 @@ fn a_frontend_that_is_refused_comes_back_without_end() {
     live.finish();
 }
 
-/// The guest's memory has as many addresses as a guest may have, and then more; nothing is in it. The next guest still
-/// finds room.
+/// The guest shares as much empty memory as a guest may have, and then more. The next guest still has room.
 #[test]
 fn memory_as_large_as_address_spaces() {
     const REGION: u64 = 1 << 37;

@@ -17,15 +17,15 @@ use virtqueue::NET_HEADER;
 /// Every size that fits the usual MTU.
 const SIZES: Sizes = 60..=1514;
 
-/// Bytes of a buffer, and from one to the next: neither is a power of two.
+/// Length of a buffer, and distance to the next one: neither is a power of two.
 const BUFFER: u32 = 1600;
 const STEP: u64 = 1700;
 
-/// Buffers in the memory that stays, and in the memory that comes and goes.
+/// Number of buffers in the memory that stays, and in the memory that comes and goes.
 const STAY: u64 = 48;
 const GO: u64 = 32;
 
-/// Sends to the guest all that it can, until it is stopped.
+/// A sender of frames to the guest at full speed, until it is stopped.
 struct Load {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<()>>>,
@@ -61,14 +61,14 @@ impl Drop for Load {
     }
 }
 
-/// How memory is added and removed.
+/// Message by which memory is added and removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Slot,
     Table,
 }
 
-/// The guest with its memory, and what it judges frames by.
+/// The guest with its memory, and the checker of its frames.
 struct Machine {
     guest: Crafted,
     /// Memory that stays, and memory that comes and goes.
@@ -88,8 +88,8 @@ impl Machine {
         Machine { guest, stays, goes, sink: Sink::new(2, 1, SIZES) }
     }
 
-    /// Takes what came and posts its buffers again, those in the memory that goes if it `keeps`. Returns the addresses of
-    /// buffers with frames in them.
+    /// Takes received frames and posts their buffers again, those in the memory that goes only if it `keeps`. Returns the
+    /// addresses of the buffers with frames.
     fn turn(&mut self, keeps: bool) -> Result<Vec<u64>> {
         let mut filled = Vec::new();
         while let Some((bytes, buffers)) = self.guest.receive(&[&self.stays, &self.goes]) {
@@ -106,7 +106,7 @@ impl Machine {
         Ok(filled)
     }
 
-    /// Takes frames until so many buffers in one of the memories had one, each counted once.
+    /// Takes frames until `buffers` different buffers in one of the memories have had one.
     fn receive_into(&mut self, goes: bool, buffers: usize) -> Result<()> {
         let mut seen = HashSet::new();
         wait_for("frames in all buffers", || {
@@ -131,13 +131,13 @@ impl Machine {
         }
     }
 
-    /// Buffers that the switch has in the memory that goes.
+    /// Returns the number of buffers that the switch has in the memory that goes.
     fn there(&self) -> usize {
         self.guest.posted().filter(|&(addr, _)| self.goes.has(addr)).count()
     }
 }
 
-/// Frames arrive in place.
+/// Waits until frames arrive in place.
 fn in_place(scene: &Scene, machine: &mut Machine) {
     let before = scene.millrace.mapping().in_place;
     wait_for("frames in place", || {
@@ -147,7 +147,7 @@ fn in_place(scene: &Scene, machine: &mut Machine) {
     });
 }
 
-/// Memory comes, is received into, and goes: after its buffers came back, or, if `early`, before.
+/// Adds memory, receives into it, and removes it: after its buffers came back, or before if `early`.
 fn come_and_go(scene: &Scene, machine: &mut Machine, by: By, early: bool) -> Result<()> {
     machine.add(by);
     in_place(scene, machine);

@@ -1,4 +1,4 @@
-//! Receive queue mapping, and a wire that has run out of buffers and sleeps until it is kicked.
+//! Receive queue mapping with a wire that has run out of buffers and sleeps until it is kicked.
 
 mod support;
 
@@ -17,14 +17,14 @@ use virtqueue::{BurstStorage, Segment, SetupError};
 
 const FRAME: [u8; 1000] = [0x5a; 1000];
 
-/// Bytes from one buffer of the guest to the next.
+/// Distance between the guest's buffers, in bytes.
 const STEP: u64 = 2048;
 
-/// The device behind a virtio-user port. It says nothing by itself: the test sends.
+/// The device behind a virtio-user port. It is passive: the test sends.
 #[derive(Default)]
 struct Device(Mutex<Option<Receiveq>>);
 
-/// The queue that the switch receives from, as the device has it.
+/// The queue that the switch receives from, on the device side.
 struct Receiveq {
     ring: Enqueue,
     kick: Event,
@@ -54,7 +54,7 @@ impl Queues for Device {
 }
 
 impl Device {
-    /// Sends a frame; false if there is no buffer.
+    /// Sends a frame; returns false if there is no buffer.
     fn send(&self) -> bool {
         let queue = self.0.lock().unwrap();
         let Some(Receiveq { ring, call, .. }) = &*queue else { return false };
@@ -66,7 +66,7 @@ impl Device {
         sent > 0
     }
 
-    /// Asks to be kicked, and has not been yet.
+    /// Requests a kick, and clears earlier ones.
     fn sleep(&self) {
         let queue = self.0.lock().unwrap();
         let queue = queue.as_ref().expect("it runs");
@@ -75,7 +75,7 @@ impl Device {
         queue.kick.clear();
     }
 
-    /// Whether it was kicked in time.
+    /// Reports whether it was kicked in time.
     fn is_woken(&self) -> bool {
         let queue = self.0.lock().unwrap();
         let mut kick = [PollFd::new(&queue.as_ref().expect("it runs").kick, PollFlags::IN)];
@@ -97,9 +97,9 @@ fn it_is_kicked_for_buffers_though_no_frame_comes() -> Result<()> {
     let ram = Ram::new(1 << 30, 64 * STEP);
     let mut guest = Crafted::connect(&home.socket("fw"), false, &[&ram]);
     wait_for("the mapping", || millrace.mapping().zero_copy.then_some(()));
-    // Buffers that are lent, and such as are too short for that: then the switch offers its own instead.
+    // Buffers that are lent, and buffers that are too short for that: then the switch offers its own instead.
     for (buffers, len) in [(10, 2048), (1, 2048), (10, 1500), (10, 2048), (1, 1500)] {
-        // All that the device had is used, and the guest has got it: nothing moves any more.
+        // All of the device's buffers are used, and the guest has received the frames: nothing moves any more.
         while device.send() {}
         device.sleep();
         wait_for("what was sent", || {

@@ -1,4 +1,4 @@
-//! Receive queue mapping and the guest's memory: nothing but frames is written to it, and only where they may be.
+//! Receive queue mapping and the guest's memory: only frames are written to it, and only where they may be.
 
 mod support;
 
@@ -11,21 +11,21 @@ use support::wire::{KINDS, Kind, Scene};
 use support::{SOON, wait_for};
 use virtqueue::NET_HEADER;
 
-/// Memory of the buffers: about 80 slots of a length that no power of two knows.
+/// Memory of the buffers: 101 slots whose length is no power of two.
 const MEMORY: u64 = 64 * 4096;
 const SLOTS: u64 = 101;
 
-/// Slots that frames are sent from; the others are received into.
+/// Slots to send from; the others are received into.
 const SENDERS: u64 = 5;
 
-/// Shortest buffer that is lent.
+/// Length of the shortest buffer that is lent.
 const LENT: u32 = NET_HEADER + 1518;
 
 /// Rounds, and frames in each.
 const ROUNDS: usize = 60;
 const FRAMES: usize = 12;
 
-/// A repeatable random number (splitmix64).
+/// Repeatable random numbers (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -44,13 +44,13 @@ impl Random {
     }
 }
 
-/// First address of a slot; that of the slot behind the last is the end of the memory.
+/// Returns the first address of a slot; for the slot after the last one, the end of the memory.
 fn slot(ram: &Ram, number: u64) -> u64 {
     ram.start() + number * ram.len() / SLOTS
 }
 
-/// Posts a buffer in a slot: at any place in it, of any length that is lent, or of one that is too short for that. At the
-/// edges of the memory, to the edge.
+/// Posts a buffer in a slot: at any offset, with any length that is lent, or one that is too short for that. At the edges of
+/// the memory, the buffer reaches the edge.
 fn post(guest: &mut Crafted, ram: &Ram, number: u64, random: &mut Random) {
     let (start, end) = (slot(ram, number), slot(ram, number + 1));
     let len = match random.within(0..=9) {
@@ -71,7 +71,7 @@ fn slot_of(ram: &Ram, addr: u64) -> u64 {
     (0..SLOTS).rev().find(|&number| slot(ram, number) <= addr).expect("an address in the memory")
 }
 
-/// The memory at one time, to be compared later.
+/// A snapshot of the memory for later comparison.
 struct Before {
     ram: Vec<u8>,
     rings: Vec<u8>,
@@ -82,7 +82,7 @@ impl Before {
         Before { ram: ram.snapshot(), rings: guest.around_rings() }
     }
 
-    /// Nothing has changed since but in the rings, and in these runs of bytes: (address, length).
+    /// Checks that only the rings and these (address, length) ranges have changed since.
     fn check(mut self, guest: &Crafted, ram: &Ram, written: impl Iterator<Item = (u64, u32)>) {
         let mut now = Before::of(guest, ram);
         for (addr, len) in written {
@@ -107,8 +107,8 @@ fn send(far: &mut Guest, frame: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Frames go both ways, and then each of them is where it belongs, and nothing else. Those of `too_long` bytes and more
-/// must not arrive.
+/// Exchanges frames both ways, and checks that each frame, and nothing else, is in its place. Frames of `too_long` bytes and
+/// more must not arrive.
 fn round(guest: &mut Crafted, ram: &Ram, far: &mut Guest, random: &mut Random, too_long: u64) -> Result<()> {
     let out: Vec<(u64, Vec<u8>)> = (0..SENDERS)
         .map(|number| {
@@ -161,7 +161,7 @@ fn round(guest: &mut Crafted, ram: &Ram, far: &mut Guest, random: &mut Random, t
     Ok(())
 }
 
-/// The interface takes longer frames for a moment, before the switch has seen that it does.
+/// The interface accepts longer frames for a moment, before the switch notices.
 fn longer_than_buffers(
     scene: &Scene,
     guest: &mut Crafted,
@@ -191,7 +191,7 @@ fn only_frames_are_written_and_only_where_they_may_be() -> Result<()> {
             let scene = Scene::new(kind)?;
             let random = &mut Random(u64::from(packed));
             let ram = Ram::new(1 << 30, MEMORY);
-            // So that whatever is written differs from what is there.
+            // So that anything written differs from the old content.
             ram.write(ram.start(), &random.bytes(MEMORY));
             let mut guest = Crafted::connect(&scene.home.socket("fw"), packed, &[&ram]);
             let senders: Vec<u64> = (0..SENDERS).map(|number| number * SLOTS / SENDERS + 1).collect();
@@ -200,8 +200,8 @@ fn only_frames_are_written_and_only_where_they_may_be() -> Result<()> {
             guest.publish();
             let mut far = scene.wire.far().connect()?;
             wait_for("the mapping", || (scene.millrace.mapping().on_loan > 0).then_some(()));
-            // What the kernel says to a frame longer than the MTU, with a VLAN tag, and the wire to one that is longer
-            // than all buffers.
+            // Longer than the MTU with a VLAN tag, which the kernel refuses; or longer than all buffers, which the wire
+            // refuses.
             let too_long = if kind == Kind::AfXdp { 1519 } else { 2600 };
             for _ in 0..ROUNDS {
                 round(&mut guest, &ram, &mut far, random, too_long)?;

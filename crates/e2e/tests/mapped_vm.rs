@@ -1,4 +1,4 @@
-//! A Linux machine that an interface of the host receives into.
+//! A Linux machine whose buffers an interface of the host receives into.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::mapped::PASS_THROUGH;
 use support::wire::Cable;
 use support::{Home, files};
 
-/// Size of the files that are moved.
+/// Size of the files to move.
 const FILE: usize = 2 << 20;
 
 #[test]
@@ -17,7 +17,7 @@ fn it_talks_and_its_frames_are_in_place() -> Result<()> {
     let kernel = Kernel::prepare()?;
     for packed in [false, true] {
         let (cable, home) = (Cable::new()?, Home::new());
-        // The kernel leaves checksums to hardware that is not there.
+        // The kernel leaves checksums to hardware that does not exist.
         cable.there.run("ethtool", &["-K", "up1", "tx", "off"])?;
         cable.there.run("ip", &["address", "add", "192.0.2.1/24", "dev", "up1"])?;
         let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());

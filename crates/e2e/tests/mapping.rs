@@ -1,7 +1,7 @@
 //! Receive queue mapping: a virtio-user port receives into the buffers of the guest behind another port.
 //!
-//! What is behind the virtio-user port, the "wire", is a second Millrace, which patches it to a port of its own. It
-//! writes straight into whatever buffers it is given, as a NIC does.
+//! Behind the virtio-user port is the "wire", a second Millrace, which patches it to one of its own ports. It writes straight
+//! into the buffers that it gets, as a NIC does.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn switch(home: &Home, wire: &Wire, packed: bool, rest: &str) -> Millrace {
     millrace
 }
 
-/// Frames are received in place, and nothing was lost.
+/// Checks that frames are received in place, and that none were lost.
 fn look(millrace: &Millrace, frames: u64) {
     let mapping = millrace.mapping();
     assert!(mapping.zero_copy && mapping.in_place + mapping.copied >= frames, "{mapping:?}");
@@ -111,7 +111,7 @@ fn a_linux_machine() -> Result<()> {
     Ok(())
 }
 
-/// The first function of a chain has a NIC of its own; from it to the next is a patch.
+/// The first function of a chain is mapped to a NIC; a patch joins it to the next one.
 #[test]
 fn a_chain_behind_a_mapping() -> Result<()> {
     let _alone = cpu::alone();
@@ -129,8 +129,8 @@ fn a_chain_behind_a_mapping() -> Result<()> {
     Ok(())
 }
 
-/// Frames for others land in the mapped guest's buffers too, and are copied from there; a guest that posts nothing holds
-/// nobody up.
+/// Frames for other guests also land in the mapped guest's buffers, and are copied from there; a guest that posts no buffers
+/// blocks nobody.
 #[test]
 fn others_in_the_bridge_get_theirs() -> Result<()> {
     let _alone = cpu::alone();
@@ -140,13 +140,13 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
     let millrace = switch(&home, &wire, false, &bridge.concat());
     let mut far = wire.far().connect()?;
     let mut other = Options::new(home.socket("other")).connect()?;
-    // Without a guest, with one that takes its frames, and with one that has posted its buffers and never looks again.
+    // Without a guest, with one that takes its frames, and with one that has posted its buffers but never looks again.
     for step in 0..3 {
         let guest = if step > 0 { Some(Options::new(home.socket("fw")).connect()?) } else { None };
         if guest.is_some() {
             millrace.wait_mapped();
         }
-        // What was flooded before its destination was known.
+        // Frames flooded before their destination was known.
         for guest in [&mut other, &mut far] {
             guest.receive(usize::MAX, |_| Ok(()))?;
         }
@@ -165,7 +165,7 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
     Ok(())
 }
 
-/// Buffers that a whole frame does not fit into stay with the guest, and frames are copied there.
+/// Buffers too short for a whole frame stay with the guest, and frames are copied there.
 #[test]
 fn a_guest_with_short_buffers() -> Result<()> {
     let _alone = cpu::alone();
@@ -178,7 +178,7 @@ fn a_guest_with_short_buffers() -> Result<()> {
         wait_for("the mapping to copy", || {
             millrace.mapping().reason.filter(|reason| reason.contains("buffers of 1024 bytes"))
         });
-        // Mergeable buffers take longer frames too.
+        // Mergeable buffers also take longer frames.
         let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 64);
         exchange.run(FRAMES / 4, support::SOON)?;
         let mapping = millrace.mapping();
@@ -203,7 +203,7 @@ fn guests_are_killed_under_load() -> Result<()> {
     Ok(())
 }
 
-/// Once a guest's session has ended, nobody writes to its memory any more.
+/// Once a guest's session has ended, nothing is written to its memory any more.
 #[test]
 fn nothing_is_written_late() -> Result<()> {
     let _alone = cpu::alone();

@@ -1,4 +1,4 @@
-//! The switch's own addresses, asked for by a kernel, and by somebody who asks too much.
+//! Requests for the switch's own addresses, from a kernel and from a flooding guest.
 
 mod support;
 
@@ -10,17 +10,17 @@ use support::{Home, wait_for};
 
 const V4: &str = "192.0.2.1";
 const V6: &str = "2001:db8::1";
-/// The MAC address of somebody who asks by hand.
+/// MAC address of the hand-made requests.
 const ASKER: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-/// `[aggregation]` with an address of each version, and the next hop in this VLAN.
+/// Returns `[aggregation]` with an address of each version, and the next hop in this VLAN.
 fn both(vlan: &str) -> String {
     aggregation(0, &[(100, 1)], "")
         .replace(&format!("[\"{V4}\"]"), &format!("[\"{V4}\", \"{V6}\"]"))
         .replace("[[aggregation.next-hop]]\n", &format!("[[aggregation.next-hop]]\n{vlan}"))
 }
 
-/// The kernel's end of the cable has addresses at `device`.
+/// Sets addresses at `device`, the kernel's end of the cable.
 fn addresses(there: &Namespace, device: &str) -> Result<()> {
     let on = format!("echo 0 >/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
     there.run("sh", &["-c", &on])?;
@@ -29,14 +29,14 @@ fn addresses(there: &Namespace, device: &str) -> Result<()> {
     Ok(())
 }
 
-/// The kernel finds out who has the addresses, and finds it confirmed.
+/// Checks that the kernel resolves the addresses and gets them confirmed.
 fn finds(there: &Namespace, device: &str) {
     for address in [V4, V6] {
         let entry = || there.run("ip", &["neigh", "show", address, "dev", device]).unwrap();
-        // Nobody answers to the ping itself.
+        // The ping itself gets no answer.
         assert!(there.run("ping", &["-c", "1", "-W", "1", address]).is_err());
         wait_for("an answer", || entry().contains(&format!("lladdr {} ", mac(0))).then_some(()));
-        // Who knows the address asks it alone whether it is there still.
+        // A kernel that knows the address probes it by unicast.
         there.run("ip", &["neigh", "change", address, "dev", device, "nud", "probe"]).unwrap();
         wait_for("an answer to a probe", || entry().contains("REACHABLE").then_some(()));
     }
@@ -52,7 +52,7 @@ fn a_kernel_asks(driver: &str) -> Result<()> {
     let millrace = home.start_inside(&here, &config.concat());
     millrace.wait_up(&["wan"]);
     finds(&there, "up1");
-    // Who wants to have the address itself hears that it is taken (RFC 4862).
+    // A kernel that wants the address for itself learns that it is taken (RFC 4862).
     there.run("ip", &["address", "add", &format!("{V6}/64"), "dev", "up1"])?;
     wait_for("the kernel to give it up", || {
         there.run("ip", &["-6", "address", "show", "dev", "up1"]).unwrap().contains("dadfailed").then_some(())
@@ -72,13 +72,13 @@ fn a_kernel_asks_over_af_xdp() -> Result<()> {
     a_kernel_asks("af_xdp")
 }
 
-/// An ARP request for the switch's address.
+/// Returns an ARP request for the switch's address.
 fn question() -> Vec<u8> {
     let request = [8, 6, 0, 1, 8, 0, 6, 4, 0, 1];
     [&[0xff; 6][..], &ASKER, &request, &ASKER, &[192, 0, 2, 9], &[0; 6], &[192, 0, 2, 1], &[0; 18]].concat()
 }
 
-/// In the VLAN of the next hop the switch has its addresses, and in no other; what it does not answer it forwards.
+/// The switch has its addresses in the VLAN of the next hop and in no other; it forwards the requests that it does not answer.
 #[test]
 fn answers_are_in_the_vlan_of_the_next_hop() -> Result<()> {
     let _alone = cpu::alone();
@@ -111,12 +111,12 @@ fn answers_are_in_the_vlan_of_the_next_hop() -> Result<()> {
     Ok(())
 }
 
-/// Far more questions than the switch answers are dropped by name, and packets pass all the while.
+/// Requests beyond the switch's limit are dropped by name, and packets pass all the while.
 #[test]
 fn who_asks_too_much_disturbs_nobody() -> Result<()> {
     let _alone = cpu::alone();
     let homes = [Home::new(), Home::new()];
-    // Both the other switch and the one who asks are at ports that aggregate.
+    // Both the other switch and the flooding guest are at ports that aggregate.
     let asker = [network("asker"), support::port("idle"), patch("asker", "idle")];
     let near = [network("wan"), support::port("nf"), patch("nf", "wan"), both("port = \"wan\"\n")];
     let far = [uplink("wan", &homes[0].socket("wan")), support::port("nf"), patch("nf", "wan")];

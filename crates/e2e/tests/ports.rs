@@ -1,4 +1,4 @@
-//! Every other kind of port, VLANs, and what an operator does to a running switch.
+//! All other kinds of ports, VLANs, and an operator's actions on a running switch.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn ping(namespace: &Namespace, address: &str, size: &str) -> Result<String> {
 fn move_file(home: &Home, from: &Namespace, to: &Namespace, address: &str) -> Result<()> {
     let path = |name: &str| home.path(name).display().to_string();
     let (silence, sent, received) = (path("silence"), path("sent"), path("received"));
-    // The listener closes when its input ends, which therefore is a FIFO that never does.
+    // The listener closes when its input ends, so its input is a FIFO that never ends.
     let listen = format!("rm -f {silence}; mkfifo {silence}; busybox nc -l -p 5001 <>{silence} >{received}");
     let mut command = to.command("sh");
     command.args(["-c", &listen]);
@@ -63,7 +63,7 @@ fn a_tap_and_an_interface_talk() -> Result<()> {
     Ok(())
 }
 
-/// A bridge of access ports to VLANs 10, 20 and 30, and a trunk to the cable.
+/// Returns a bridge of access ports in VLANs 10, 20 and 30, and a trunk to the cable.
 fn vlan_bridge(trunk: &str) -> String {
     let taps = ["10", "20", "30"].map(|vlan| format!("{}vlan = {vlan}\n", tap(&format!("tap{vlan}"))));
     let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"tap10\", \"tap20\", \"tap30\", \"up\"]\n";
@@ -94,7 +94,7 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
     for wanted in [("tap10", 10), ("tap20", 20), ("up", 10), ("up", 20)] {
         assert!(vlans.iter().any(|(port, vlan)| (port.as_str(), *vlan) == wanted), "{wanted:?} is not in {vlans:?}");
     }
-    // Nobody has this address: who hears the question is who the VLAN reaches.
+    // Nobody has this address: the request is heard wherever the VLAN reaches.
     let heard = || ["tap10", "tap20", "tap30"].map(|port| millrace.port(port).tx());
     let before = heard();
     ping(&there, "198.18.10.9", "56").unwrap_err();
@@ -137,7 +137,7 @@ fn tags_are_what_goes_over_the_wire() -> Result<()> {
     access.send(untagged, 1)?;
     access.flush();
     assert_eq!(next(&mut trunk)?, tagged(10));
-    // Of these only the third is for the access port.
+    // Only the third of these is for the access port.
     trunk.send(untagged, 1)?;
     trunk.send(&[&tagged(20)], 1)?;
     trunk.send(&[&tagged(10)], 1)?;
@@ -156,8 +156,8 @@ const GENERATOR: &str = "[[port]]\nname = \"from\"\ndriver = \"generator\"\nsize
 const SINK: &str = "[[port]]\nname = \"to\"\ndriver = \"sink\"\n";
 const PATCH: &str = "[[patch]]\nports = [\"from\", \"to\"]\n";
 
-/// Runs a patch until `frames` came out of it or were dropped, and stops it; how many were dropped, by which reason.
-/// Where frames go has to be opened before where they come from, or the first ones are dropped.
+/// Runs a patch until `frames` frames came out of it or were dropped, and stops it; returns the drops by reason. The
+/// destination must be opened before the source, or the first frames are dropped.
 fn run_to_end(home: &Home, ports: &[&str], frames: u64) -> std::collections::BTreeMap<String, u64> {
     let millrace = home.start(&[&ports.concat(), PATCH].concat());
     let all = || millrace.port("to").tx() + millrace.port("from").dropped();
@@ -176,7 +176,7 @@ fn frames_are_generated_recorded_and_replayed() {
     let home = Home::new();
     let file = "[[port]]\nname = \"to\"\ndriver = \"pcap\"\nrecord = \"out.pcap\"\n";
     run_to_end(&home, &[file, GENERATOR, "record-to = \"seen.pcap\"\n"], 1000);
-    // File header, and a header a frame.
+    // File header, and one header per frame.
     let size = 24 + 1000 * (16 + 128);
     for name in ["out.pcap", "seen.pcap"] {
         assert_eq!(std::fs::metadata(home.path(name)).unwrap().len(), size, "{name}");

@@ -1,4 +1,4 @@
-//! Sudden deaths: of Millrace, and of its guests, under load, again and again.
+//! Sudden deaths of Millrace and of its guests, under load, repeatedly.
 
 mod support;
 
@@ -14,21 +14,21 @@ use support::{Home, Millrace, wait_for};
 
 const TIMES: usize = 12;
 
-/// Deaths after which everything that is only ever taken once has been taken.
+/// Deaths after which all one-time allocations have been made.
 const WARM: usize = 5;
 
-/// Two patches: `a` and `b` for those who die, `c` and `d` for those who must not notice.
+/// Two patches: `a` and `b` for the guests that die, `c` and `d` for those that must not notice.
 fn config() -> String {
     [support::patch("a", "b"), support::patch("c", "d"), support::poller()].concat()
 }
 
-/// Guests on `c` and `d` that count every frame.
+/// Connects guests to `c` and `d` that count every frame.
 fn bystanders(home: &Home) -> Pump {
     let [c, d] = ["c", "d"].map(|port| Options::new(home.socket(port)).connect().unwrap());
     Pump::start(Exchange::new([c, d], [3, 4], 60..=1500, 64))
 }
 
-/// Nothing was lost between `c` and `d`.
+/// Checks that no frame was lost between `c` and `d`.
 fn unharmed(millrace: &Millrace, pump: Pump) {
     let tally = pump.stop().unwrap();
     assert!(tally.is_complete(), "{tally:?}");
@@ -40,7 +40,7 @@ fn unharmed(millrace: &Millrace, pump: Pump) {
     println!("bystanders: {} frames, none lost", tally.total());
 }
 
-/// Waits until so many more frames passed port `a`, both ways.
+/// Waits until `frames` more frames have passed port `a`, both ways.
 fn under_load(millrace: &Millrace, frames: u64) {
     let before = millrace.port("a");
     let deadline = Instant::now() + support::SOON;
@@ -57,7 +57,7 @@ fn under_load(millrace: &Millrace, frames: u64) {
     }
 }
 
-/// A guest in a process of its own, at full speed.
+/// Starts a guest in a separate process, at full speed.
 fn blaster(home: &Home, port: &str, packed: bool, number: u8, peer: u8) -> Result<e2e::process::Daemon> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-guest"));
     command.arg(home.socket(port)).arg(if packed { "packed" } else { "split" });

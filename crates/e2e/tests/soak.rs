@@ -1,6 +1,6 @@
-//! Millions of frames of random sizes through a patch and a bridge, every byte of every frame checked.
+//! Millions of frames of random sizes through a patch and a bridge, with every byte of every frame checked.
 //!
-//! By default a million frames through each; the environment variable MILLRACE_SOAK_FRAMES asks for another number.
+//! The default is a million frames through each; the environment variable MILLRACE_SOAK_FRAMES sets another number.
 
 mod support;
 
@@ -11,10 +11,10 @@ use e2e::virtio::{Exchange, Options, Sizes};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use support::{Home, Millrace};
 
-/// All that Ethernet has, up to jumbo frames.
+/// All Ethernet sizes up to jumbo frames.
 const SIZES: Sizes = 60..=9000;
 
-/// Such frames take up to five buffers each of 2 KiB, and there are 256.
+/// Such frames take up to five buffers of 2 KiB each, of which there are 256.
 const WINDOW: u64 = 48;
 
 fn frames() -> u64 {
@@ -22,15 +22,15 @@ fn frames() -> u64 {
     wanted.map_or(1_000_000, |number| number.parse().expect("MILLRACE_SOAK_FRAMES is a number"))
 }
 
-/// Keeps this thread away from the switch's core. Only once the switch runs: what it inherits, and what
-/// [`cpu::Plan`] knows of, are the cores of this thread.
+/// Keeps this thread away from the switch's core. Call it only once the switch runs: the switch inherits this thread's cores,
+/// and [`cpu::Plan`] sees only those.
 fn pin() {
     let mut set = CpuSet::new();
     set.set(cpu::Plan::detect().guest());
     sched_setaffinity(None, &set).unwrap();
 }
 
-/// Sends half of the frames each way, and then more than the receiver can take.
+/// Sends half of the frames each way.
 fn soak(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
     let frames = frames();
     let before = exchange.tally().sent[0];
@@ -54,7 +54,7 @@ fn soak(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
     }
 }
 
-/// Sends without regard for the receiver: what does not arrive has to be counted.
+/// Sends regardless of the receiver's buffers: all missing frames must be counted as dropped.
 fn overrun(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
     let goal = exchange.tally().sent[0] + 200_000;
     let mut steps = 0u64;
@@ -92,7 +92,7 @@ fn through_a_patch() {
 fn through_a_bridge() {
     let _alone = cpu::alone();
     let home = Home::new();
-    // The third port is there to see what is flooded.
+    // The third port shows which frames are flooded.
     let third = "[[port]]\nname = \"c\"\ndriver = \"sink\"\n[[bridge]]\nname = \"br\"\nports = [\"a\", \"b\", \"c\"]\n";
     let config = [support::port("a"), support::port("b"), third.to_owned(), support::poller()].concat();
     let millrace = home.start(&config);
@@ -101,7 +101,7 @@ fn through_a_bridge() {
     millrace.wait_up(&["a", "b"]);
     pin();
     let mut exchange = Exchange::new([a, b], [1, 2], SIZES, WINDOW);
-    // The first frame each way teaches the bridge where the two are.
+    // The first frame each way teaches the bridge the two addresses.
     exchange.run(1, support::SOON).unwrap();
     let flooded = millrace.port("c").tx();
     assert!((1..=2).contains(&flooded), "flooded {flooded} frames");

@@ -1,4 +1,4 @@
-//! Whose frames may lie in a mapped guest's memory: what is received from a cable for others in the bridge.
+//! Steering: which of the frames for other guests are received into a mapped guest's memory.
 //!
 //! The other end of the cable is a second Millrace, which patches it to the port `far`. The guests are `fw`, whose port is
 //! mapped, and `other`.
@@ -11,20 +11,20 @@ use e2e::{Result, cpu};
 use engine::reload::Step;
 use support::{Home, Millrace, wait_for};
 
-/// The addresses of the guests.
+/// Addresses of the guests.
 const FW: [u8; 6] = [2, 0, 0, 0, 0x0e, 1];
 const FAR: [u8; 6] = [2, 0, 0, 0, 0x0e, 2];
 const OTHER: [u8; 6] = [2, 0, 0, 0, 0x0e, 3];
 const EVERYBODY: [u8; 6] = [0xff; 6];
 const GROUP: [u8; 6] = [0x01, 0, 0x5e, 0, 0, 9];
 
-/// Nobody is learned, so that nothing is flooded to guests that it is not for.
+/// Static addresses, so that nothing is flooded to other guests.
 const ADDRESSES: &str = "
     [[bridge.static]]\nmac = \"02:00:00:00:0e:01\"\nport = \"fw\"
     [[bridge.static]]\nmac = \"02:00:00:00:0e:02\"\nport = \"wan\"
     [[bridge.static]]\nmac = \"02:00:00:00:0e:03\"\nport = \"other\"\n";
 
-/// A cable and what is at its other end.
+/// A cable and its far end.
 struct Cable {
     here: Namespace,
     _there: Namespace,
@@ -47,7 +47,7 @@ impl Cable {
     }
 }
 
-/// A switch whose port `wan` is at this interface, and mapped to `fw` in a bridge with `others` with these words.
+/// Returns a switch whose port `wan` is on this interface and mapped, with `words`, to `fw` in a bridge with `others`.
 fn config(interface: &str, others: &[&str], words: &str, worker: &str) -> String {
     let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"{interface}\"\n");
     let ports: String = others.iter().map(|name| support::port(name)).collect();
@@ -58,17 +58,17 @@ fn config(interface: &str, others: &[&str], words: &str, worker: &str) -> String
     [&wan, &support::port("fw"), &ports, &mapping, &bridge, addresses, worker].concat()
 }
 
-/// A frame whose payload is one byte again and again, which no other frame has.
+/// Returns a frame whose payload repeats one byte, different for each frame.
 fn frame(to: [u8; 6], mark: u8) -> Vec<u8> {
     [&to[..], &FAR, &[0x88, 0xb5], &[mark; 600]].concat()
 }
 
-/// Whether some of the payload of a frame with this mark is there.
+/// Reports whether `memory` holds a part of a frame with this mark.
 fn holds(memory: &[u8], mark: u8) -> bool {
     memory.windows(64).any(|window| window.iter().all(|&byte| byte == mark))
 }
 
-/// Sends one frame after the other, until the guests that it is for have it, and nobody else has.
+/// Sends one frame after the other until the guests marked true have received it, and checks that no others have.
 fn deliver(far: &mut Guest, guests: &mut [(&mut Guest, bool)], frame: &[u8], times: usize) -> Result<()> {
     for _ in 0..times {
         far.reap()?;
@@ -91,11 +91,11 @@ fn is(got: &[u8], expected: &[u8]) -> Result<()> {
 
 const MARKS: [u8; 5] = [0xa1, 0xb2, 0xc3, 0xd4, 0xe5];
 
-/// More than the buffers of its own that the switch offers first, and four times so many are fewer than the guest posts:
-/// nothing is written over.
+/// More than the switch's own buffers, which it offers first; and four times as many are fewer than the guest posts, so that
+/// nothing is overwritten.
 const TIMES: usize = 70;
 
-/// In the driver and in the kernel, with a worker that polls and one that sleeps.
+/// In the driver and in the kernel, with a polling and a sleeping worker.
 #[test]
 fn frames_of_others_stay_out_of_the_guests_memory() -> Result<()> {
     let _alone = cpu::alone();
@@ -139,7 +139,7 @@ fn frames_of_others_stay_out_of_the_guests_memory() -> Result<()> {
     Ok(())
 }
 
-/// Everybody's frames pass both ways, whole and in order, whoever has them in place.
+/// Frames of all guests pass both ways, whole and in order, whichever guest has them in place.
 #[test]
 fn steered_frames_pass_whole_and_in_order() -> Result<()> {
     let _alone = cpu::alone();
@@ -163,7 +163,7 @@ fn steered_frames_pass_whole_and_in_order() -> Result<()> {
     Ok(())
 }
 
-/// At no moment in which a guest comes or goes do frames for another land in its memory.
+/// While guests come and go, frames for another guest never land in their memory.
 #[test]
 fn frames_of_others_stay_out_while_guests_come_and_go() -> Result<()> {
     let _alone = cpu::alone();
@@ -203,7 +203,7 @@ fn frames_of_others_stay_out_while_guests_come_and_go() -> Result<()> {
     Ok(())
 }
 
-/// Who may is said while the guest runs, and it does not notice.
+/// Trust changes while the guest runs, without disturbing it.
 #[test]
 fn trust_is_given_and_taken() -> Result<()> {
     let _alone = cpu::alone();
@@ -241,7 +241,7 @@ fn trust_is_given_and_taken() -> Result<()> {
         assert_eq!(millrace.mapping().elsewhere > mapping.elsewhere, lets_in, "{words}: {:?}", millrace.mapping());
         deliver(&mut far, &mut [(&mut fw, true), (other, false)], &frame(FW, 0x11), TIMES)?;
         assert_eq!(millrace.mapping().in_place > before, in_place, "{:?}", millrace.mapping());
-        // What it sends goes out from where it lies all the same.
+        // The guest's own frames are sent in place all the same.
         let sent = millrace.mapping().sent_in_place;
         let answer = [&FAR[..], &FW, &[0x88, 0xb5], &[7; 600]].concat();
         assert!(fw.send(&[&answer], 1)?);

@@ -1,4 +1,4 @@
-//! Linux guests in QEMU, through a Millrace bridge whose worker sleeps when there is nothing to do.
+//! Linux guests in QEMU, connected by a Millrace bridge whose worker sleeps when idle.
 
 mod support;
 
@@ -9,14 +9,14 @@ use e2e::netns::Namespace;
 use e2e::{Result, cpu};
 use support::{Home, Millrace, files};
 
-/// Size of the files that are moved.
+/// Size of the files to move.
 const FILE: usize = 4 << 20;
 
 fn bridge(ports: &[&str]) -> String {
     format!("[[bridge]]\nname = \"br0\"\nports = {ports:?}\n{}", support::SLEEPER)
 }
 
-/// Boots two guests, lets them ping each other and move a file both ways, and looks at what the bridge learned.
+/// Boots two guests, pings and moves a file both ways, and checks the addresses that the bridge learned.
 fn two_machines(home: &Home, millrace: &Millrace, nics: [Nic; 2]) -> Result<(Vm, Vm)> {
     let kernel = Kernel::prepare()?;
     let began = Instant::now();
@@ -68,7 +68,7 @@ fn machines_with_two_queue_pairs_talk() -> Result<()> {
     for vm in [&a, &b] {
         assert_eq!(vm.check("ls -d /sys/class/net/eth0/queues/rx-* | wc -l")?, "2");
     }
-    // Which queue a guest sends on depends on its processor; that both do takes one stream from each of them.
+    // A guest selects its send queue by processor, so using both queues takes a stream from each processor.
     for processor in ["1", "2"] {
         a.check(&format!("taskset {processor} ping -c 3 -i 0.2 192.0.2.2"))?;
     }

@@ -1,5 +1,5 @@
-//! VXLAN tunnels that end at a port, and VLAN tags that change on the way: to a guest whose buffers frames are received
-//! into, and to one that gets copies.
+//! VXLAN tunnels that end at a port, and VLAN tags that change on the way: to a guest whose buffers frames are received into,
+//! and to one that gets copies.
 
 mod support;
 
@@ -19,15 +19,15 @@ use support::{Home, Millrace, wait_for};
 /// Frames each way.
 const FRAMES: u64 = 4000;
 
-/// Every size that fits the usual MTU inside of a tunnel over IPv4.
+/// Every size that fits the usual MTU inside a tunnel over IPv4.
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1464;
 
-/// The addresses of both ends of a tunnel, the switch's first.
+/// Addresses of both ends of a tunnel, the switch's first.
 const V4: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
 const V6: [&str; 2] = ["2001:db8::1", "2001:db8::2"];
 const MACS: [&str; 2] = ["02:00:00:00:01:01", "02:00:00:00:01:02"];
 
-/// `[port.vxlan]` of the end with this index.
+/// Returns `[port.vxlan]` of the end with this index.
 fn tunnel(ips: [&str; 2], here: usize) -> String {
     let end = |index: usize| format!("{{ mac = \"{}\", ip = \"{}\" }}", MACS[index], ips[index]);
     format!("[port.vxlan]\nvni = 100\nlocal = {}\nremote = {}\n", end(here), end(1 - here))
@@ -73,12 +73,12 @@ impl Drop for Host {
     }
 }
 
-/// Makes the kernel the other end of the tunnel: `up1` is the cable, `vx0` what is inside.
+/// Makes the kernel the other end of the tunnel: `up1` is the cable, `vx0` the inner interface.
 fn linux_end(there: &Namespace, ips: [&str; 2]) -> Result<()> {
     let [ours, its] = ips;
     let v6 = ours.contains(':');
     let ip = |line: String| there.run("ip", &line.split(' ').collect::<Vec<_>>());
-    // The kernel leaves checksums to hardware that is not there; XDP sees frames before anybody else fills them in.
+    // The kernel leaves checksums to hardware that does not exist; XDP sees frames before they are filled in.
     there.run("ethtool", &["-K", "up1", "tx", "off"])?;
     ip(format!("link set up1 address {}", MACS[1]))?;
     if v6 {
@@ -101,14 +101,14 @@ fn ping(there: &Namespace, size: u32, to: &str) -> Result<String> {
     there.run("ping", &["-c", "5", "-i", "0.05", "-W", "5", "-M", "do", "-s", &size.to_string(), to])
 }
 
-/// A tunnel from the kernel's own VXLAN to a guest: payloads are checked by ping.
+/// Tests a tunnel from the kernel's own VXLAN to a guest; ping checks the payloads.
 fn linux_to_guest(driver: &str, ips: [&str; 2], mapped: bool) -> Result<()> {
     let (here, there) = support::two_namespaces()?;
     linux_end(&there, ips)?;
     let home = Home::new();
     let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"{driver}\"\ninterface = \"up0\"\n");
     let joined = if mapped { PASS_THROUGH } else { "[[patch]]\nports = [\"wan\", \"fw\"]\n" };
-    // Of a worker that sleeps, nobody says when the first buffers are lent.
+    // A sleeping worker is not told when the first buffers can be lent.
     let worker = if mapped { support::poller() } else { support::SLEEPER.into() };
     let config = [&wan, &tunnel(ips, 0), &support::port("fw"), joined, &worker].concat();
     let millrace = home.start_inside(&here, &config);
@@ -121,7 +121,7 @@ fn linux_to_guest(driver: &str, ips: [&str; 2], mapped: bool) -> Result<()> {
     for size in [56, 1000, 1500 - overhead - 28] {
         ping(&there, size, "10.1.0.1")?;
     }
-    // Nobody told the kernel who the switch is.
+    // The kernel was not told the switch's address.
     let neighbour = there.run("ip", &["neigh", "show", ips[0], "dev", "up1"])?;
     assert!(neighbour.contains(MACS[0]) && millrace.port("wan").0.neighbours_answered > 0, "{neighbour}");
     let seen = millrace.port("fw");
@@ -130,11 +130,11 @@ fn linux_to_guest(driver: &str, ips: [&str; 2], mapped: bool) -> Result<()> {
         let mapping = millrace.mapping();
         assert!(mapping.zero_copy && mapping.in_place >= 15 && mapping.copied == 0, "{mapping:?}");
     }
-    // What is of no tunnel, and what is of another one.
+    // Frames of no tunnel, and frames of another one.
     assert!(there.run("ping", &["-c", "1", "-W", "1", "10.2.0.1"]).is_err());
     wait_for("drops to be named", || millrace.port("wan").drops().contains_key("other-vni").then_some(()));
     let drops = millrace.port("wan").0.drops;
-    // The kernel may lose frames while it is given the guest's memory.
+    // The kernel may lose frames while it gets the guest's memory.
     let expected = |reason: &String| ["other-vni", "not-tunnel", "kernel-loss"].contains(&&**reason);
     assert!(drops.keys().all(expected), "{drops:?}");
     there.run("ip", &["neigh", "replace", "192.0.2.77", "lladdr", MACS[0], "dev", "up1"])?;
@@ -142,7 +142,7 @@ fn linux_to_guest(driver: &str, ips: [&str; 2], mapped: bool) -> Result<()> {
         assert!(there.run("ping", &["-c", "5", "-i", "0.05", "-W", "1", "192.0.2.77"]).is_err());
         assert!(millrace.port("wan").drops()["not-tunnel"] >= 5);
     }
-    // While there is something to be connected to.
+    // Drop it while the switch is still there.
     drop(host);
     millrace.stop();
     Ok(())
@@ -169,15 +169,15 @@ fn linux_over_xdp_into_a_guests_buffers() -> Result<()> {
     linux_to_guest("af_xdp", V6, true)
 }
 
-/// A Millrace between `wan.sock`, which the switch connects to, and the port `far`: a NIC and what is behind it. By way of
-/// a virtio-user port, which is where a tunnel can end and tags can change.
+/// A Millrace between `wan.sock`, which the switch connects to, and the port `far`: a NIC and the network behind it. In between
+/// is a virtio-user port, at which a tunnel can end and tags can change.
 struct Wire {
     home: Home,
     _millrace: Millrace,
 }
 
 impl Wire {
-    /// `between` is what else is said of that port, `far` of the far one, and `joined` is what joins them.
+    /// Creates a wire; `between` are options of that port, `far` those of the far one, and `joined` joins them.
     fn new(between: &str, far: &str, joined: &str) -> Wire {
         let home = Home::new();
         let loops = "[[port]]\nname = \"between\"\ndriver = \"virtio-user\"\nsocket = \"back.sock\"\n";
@@ -192,7 +192,7 @@ impl Wire {
         Options::new(self.home.socket("far")).connect()
     }
 
-    /// The configuration of the port that is connected to it.
+    /// Returns the configuration of the port that is connected to it.
     fn port(&self, packed: bool) -> String {
         let socket = self.home.socket("wan").display().to_string();
         format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\npacked = {packed}\n")
@@ -226,7 +226,7 @@ fn every_frame_comes_out_of_the_tunnel_in_place() -> Result<()> {
     Ok(())
 }
 
-/// Others in the bridge get theirs out of the mapped guest's buffers, or out of the tunnel's headers' neighbours.
+/// Frames for other guests in the bridge are received into the mapped guest's buffers too, and delivered from there.
 #[test]
 fn a_tunnel_to_several_guests() -> Result<()> {
     let _alone = cpu::alone();
@@ -244,7 +244,7 @@ fn a_tunnel_to_several_guests() -> Result<()> {
     exchange.run(FRAMES / 2, support::SOON)?;
     let [_guest, far] = exchange.into_guests();
     let mut other = other?;
-    // What was flooded before its destination was known.
+    // Frames flooded before their destination was known.
     other.receive(usize::MAX, |_| Ok(()))?;
     Exchange::new([other, far], [3, 2], SIZES, 32).run(FRAMES / 2, support::SOON)?;
     let mapping = millrace.mapping();
@@ -253,17 +253,17 @@ fn a_tunnel_to_several_guests() -> Result<()> {
     Ok(())
 }
 
-/// The switch's bridge, of a mapped port `wan` and its guest.
+/// The switch's bridge of a mapped port `wan` and its guest.
 const BRIDGED: &str = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\"]\n";
 
-/// Frames from one access port to another, whose tags are put on and taken off at both ends of a trunk: every one of them
-/// in the mapped guest's buffers.
+/// Exchanges frames between two access ports, whose tags are added and removed at both ends of a trunk, and checks that they
+/// are received into the mapped guest's buffers.
 fn tags_come_and_go(millrace: &Millrace, home: &Home, far: Guest) -> Result<()> {
     millrace.wait_up(&["wan"]);
     let guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
     let sizes = *SIZES.start()..=SIZES.end() - 4;
-    // As many on their way as there are buffers that the guest does not lend: the first frames are copied.
+    // As many in flight as the guest has buffers that are not lent: the first frames are copied.
     let mut exchange = Exchange::new([guest, far], [1, 2], sizes, 16);
     let ran = exchange.run(FRAMES / 2, support::SOON);
     let mapping = millrace.mapping();
@@ -272,7 +272,7 @@ fn tags_come_and_go(millrace: &Millrace, home: &Home, far: Guest) -> Result<()> 
     Ok(())
 }
 
-/// A guest at an access port behind a trunk: the tag goes on its way to it, in its own buffers.
+/// A guest at an access port behind a trunk: the tag is removed in the guest's own buffers.
 #[test]
 fn a_tag_is_taken_off_in_place() -> Result<()> {
     let _alone = cpu::alone();
@@ -291,8 +291,8 @@ fn a_tag_is_taken_off_in_place() -> Result<()> {
     Ok(())
 }
 
-/// Both by AF_XDP, where frames are received so that only their addresses have to move; a reload turns the one into the
-/// other.
+/// Both directions with AF_XDP, which receives frames such that only their addresses have to move; a reload swaps the
+/// directions.
 #[test]
 fn tags_come_and_go_in_place_by_xdp() -> Result<()> {
     let _alone = cpu::alone();
@@ -321,12 +321,12 @@ fn tags_come_and_go_in_place_by_xdp() -> Result<()> {
     Ok(())
 }
 
-/// The other way round: the guest is at a trunk, and gets frames with a tag that they did not have.
+/// The opposite direction: the guest is at a trunk, and gets frames with an added tag.
 fn tags_are_put_on(millrace: &Millrace, home: &Home, mut far: Guest) -> Result<()> {
     millrace.wait_up(&["wan"]);
     let mut guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
-    // The first ones find the switch's own buffers, which are there for others in the bridge.
+    // The first frames land in the switch's own buffers, which are there for other guests of the bridge.
     for len in (1315..1515).rev().chain([60usize, 61, 500, 1514]) {
         let mut frame: Vec<u8> = (0..len).map(|at| (at * 7 + len) as u8).collect();
         frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);

@@ -1,5 +1,5 @@
-//! A NIC that does not answer while it has a guest's buffers: nobody knows when it fills them, so the guest must not get
-//! them back. The NIC is a second Millrace behind a virtio-user port, and it is stopped by a signal.
+//! A NIC that does not answer while it has a guest's buffers: it may still fill them, so they must not be returned to the
+//! guest. The NIC is a second Millrace behind a virtio-user port, stopped by a signal.
 
 mod support;
 
@@ -8,7 +8,7 @@ use e2e::{Result, cpu};
 use rustix::process::Signal;
 use support::{Home, Millrace, wait_for};
 
-/// The switch, with `words` in its mapping. `other` has nothing to do with what happens.
+/// Returns the switch's configuration with `words` in its mapping. `other` must not be affected.
 fn config(nic: &Home, words: &str) -> String {
     let socket = nic.socket("wan").display().to_string();
     let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\n");
@@ -28,7 +28,7 @@ fn start() -> (Home, Millrace, Home, Millrace) {
     (nic_home, nic, home, millrace)
 }
 
-/// Frames pass again, in place, with a new guest.
+/// Checks that frames pass in place again, with a new guest.
 fn recovers(nic_home: &Home, mut nic: Millrace, home: &Home, millrace: Millrace) -> Result<()> {
     nic.daemon.signal(Signal::CONT)?;
     millrace.wait_up(&["wan"]);
@@ -52,7 +52,7 @@ fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
     let other = Options::new(home.socket("other")).connect()?;
     millrace.wait_mapped();
     nic.daemon.signal(Signal::STOP)?;
-    // Without trust, the guest would have to get its buffers back.
+    // Without trust, the guest's buffers must be returned.
     home.configure(&config(&nic_home, ""));
     let mark = millrace.daemon.log().mark();
     millrace.reload();

@@ -1,8 +1,8 @@
-//! AF_XDP in zero-copy mode: virtio_net of a recent Linux is the one driver that has it without hardware.
+//! AF_XDP in zero-copy mode, which only virtio_net of a recent Linux supports without hardware.
 //!
-//! The switch, and the guest whose buffers it receives into, run in a virtual machine; frames come to the machine's NIC
-//! as datagrams, are sent back by the guest, and are judged here. No kernel for Debian 12 can do this (the `virtio_net` of
-//! Linux 6.12 refuses, and frames are copied), so one from the backports to Debian 13 is taken.
+//! The switch, and the guest whose buffers it receives into, run in a virtual machine. Frames reach the machine's NIC as
+//! datagrams, the guest sends them back, and this test checks them. No kernel for Debian 12 supports this (the `virtio_net` of
+//! Linux 6.12 refuses, and frames are copied), so it uses one from the backports to Debian 13.
 
 mod support;
 
@@ -17,17 +17,17 @@ use engine::stats::MappingStats;
 use support::mapped::PASS_THROUGH;
 use support::{Home, SOON, wait_for};
 
-/// Frames with each guest, and how many are on their way at most.
+/// Frames per guest, and the maximum number in flight.
 const FRAMES: u64 = 600;
 const WINDOW: u64 = 64;
 
-/// Descriptors of a guest's queues, and of one whose buffers are all in use all the time.
+/// Queue sizes of a guest, and of one whose buffers are all in use all the time.
 const SIZE: u16 = 256;
 const FEW: u16 = 8;
 
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 
-/// Within the machine.
+/// Configuration inside the machine.
 const CONFIG: &str = r#"
 [[port]]
 name = "wan"
@@ -66,19 +66,19 @@ impl<'v> Switch<'v> {
         serde_json::from_str(&self.ctl("--json mappings").expect("the switch answers")).expect("JSON")
     }
 
-    /// The only mapping.
+    /// Returns the only mapping.
     fn mapping(&self) -> MappingStats {
         self.mappings().remove(0)
     }
 
-    /// There is a guest, and whatever can be mapped is.
+    /// Reports whether a guest is connected and everything that can be mapped is.
     fn has(&self, format: &str) -> bool {
         let waits = |mapping: &MappingStats| mapping.reason.as_ref().is_some_and(|reason| reason.contains("no guest"));
         let ports = self.ctl("ports").expect("the switch answers");
         ports.contains(format) && ports.contains("1 pair") && !self.mappings().iter().any(waits)
     }
 
-    /// A guest comes, sends everything back, and goes.
+    /// Runs a guest that sends everything back, and then stops it.
     fn serve(&self, format: &str, size: u16, far: &UnixDatagram, near: &Path) -> Result<()> {
         let echo = self.vm.start(&format!("exec e2e-echo /tmp/fw.sock {format} {size}"))?;
         wait_for("the guest", || self.has(format).then_some(()));
@@ -96,7 +96,7 @@ impl<'v> Switch<'v> {
     }
 }
 
-/// Sends frames to the machine's NIC, and takes them back.
+/// Sends frames to the machine's NIC and takes them back.
 fn exchange(far: &UnixDatagram, near: &Path) -> Result<()> {
     let (mut source, mut sink) = (Source::new(2, 2, SIZES), Sink::new(2, 2, SIZES));
     let mut frame = [0; 2048];
@@ -116,7 +116,7 @@ fn exchange(far: &UnixDatagram, near: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A virtual machine with such an interface, and what frames come and go by: its socket, and ours.
+/// Boots a virtual machine with such an interface; returns it with the sockets for frames: its own and ours.
 fn machine(home: &Home) -> Result<(Vm, PathBuf, UnixDatagram)> {
     let kernel = Kernel::prepare_recent()?;
     let [near, far] = ["near", "far"].map(|name| home.path(name));
@@ -140,14 +140,14 @@ fn guests_that_come_and_go_get_every_frame_in_place() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
     let (vm, near, far) = machine(&home)?;
-    // A worker that tells the driver no more than it has to, and one that sleeps.
+    // A worker that notifies the driver only when it must, and one that sleeps.
     for idle in ["poll", "sleep"] {
         let switch = Switch::start(&vm, "[[patch]]\nports = [\"wan\", \"fw\"]", idle)?;
         switch.serve("split", SIZE, &far, &near)?;
         switch.stop()?;
         let switch = Switch::start(&vm, PASS_THROUGH, idle)?;
-        // On huge pages all buffers can be given to the driver; on others only those that lie in one page.
-        // A worker that sleeps also receives into its own, and drops what the guest has no buffer for.
+        // On huge pages all buffers can be lent to the driver, otherwise only those within one page. A worker that sleeps also
+        // receives into its own buffers, and drops frames that the guest has no buffer for.
         let few = if idle == "poll" { FEW } else { SIZE };
         for (format, size, huge) in
             [("split", SIZE, true), ("packed", SIZE, true), ("packed", SIZE, false), ("split", few, true)]

@@ -1,4 +1,4 @@
-//! The switch as a process: what is opened in which order, and what signals do.
+//! The switch process: startup order and signal handling.
 
 use crate::config::{Config, LoadError, Reach, ReachError};
 use crate::confine::{Confined, PrivilegeError, confine};
@@ -21,42 +21,42 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use vhost_user::SocketError;
 
-/// Why the switch does not run.
+/// Error that keeps the switch from running.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// There is no configuration.
+    /// The configuration could not be loaded.
     #[error(transparent)]
     Config(#[from] LoadError),
-    /// No control socket.
+    /// The control socket could not be created.
     #[error(transparent)]
     Control(#[from] BindError),
-    /// No metrics endpoint, or no OpenFlow channel.
+    /// The metrics endpoint or the OpenFlow channel could not listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A directory that the configuration grants is missing.
+    /// A directory granted by the configuration is missing.
     #[error(transparent)]
     Reach(#[from] ReachError),
-    /// Privileges could not be given up.
+    /// Privileges could not be dropped.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
-    /// A worker could not be started, or a port in a strict start.
+    /// A worker, or a port in a strict start, could not be started.
     #[error(transparent)]
     Switch(#[from] engine::Error),
-    /// A socket could not be given to whom it should belong.
+    /// The owner or group of a socket could not be set.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The system refused something.
+    /// A system call failed.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Runs the switch that the file at `path` describes, until SIGINT, SIGTERM or a request to stop. A `strict` start is
-/// refused if a port can't be opened.
+/// Runs the switch described by the file at `path` until SIGINT, SIGTERM or a shutdown request. A `strict` start fails if a
+/// port can't be opened.
 pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     let (config, warnings) = Config::load(path)?;
     for warning in warnings.lines() {
@@ -72,7 +72,7 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     vhost_user::Event::prepare()
         .map_err(|source| DaemonError::System { action: "prepare to notify guests", source })?;
     let reach = Reach::of(&config, path)?;
-    // Before there is a second thread: it would keep what this one gives up.
+    // Confine before starting a second thread: it would keep the privileges that this one drops.
     let confined = confine(&config.confinement, &reach)?;
     tracing::info!("{confined}");
     confined.missing().for_each(|missing| tracing::warn!("{missing}"));
@@ -105,12 +105,12 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// The signals of this process, for one loop to read.
+/// Registers this process's signal handlers for a single loop to read.
 fn take_signals() -> io::Result<Signals> {
     let stopping = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // The first one is for the loop; a second one, while the first is being obeyed, ends the process at once.
-        // In this order: the handlers run in the order of their registration.
+        // The loop handles the first signal; a second one, while the first is being handled, ends the process at once. The
+        // order matters: handlers run in the order of their registration.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stopping.clone())?;
         signal_hook::flag::register(signal, stopping.clone())?;
     }
@@ -121,34 +121,34 @@ fn take_signals() -> io::Result<Signals> {
 struct Daemon {
     path: PathBuf,
     switch: Switch,
-    /// What it denies itself.
+    /// Confinement in force.
     confined: Confined,
-    /// Which files are left to it, if not all.
+    /// Paths still accessible, if they are restricted.
     reach: Option<Reach>,
-    /// What it was last told to be.
+    /// Configuration applied last.
     config: Mutex<Config>,
-    /// What controllers have set, if they can.
+    /// Flows set by controllers, if OpenFlow is configured.
     flows: Option<Book>,
-    /// Closing it ends the signal loop, and so the switch.
+    /// Closing it ends the signal loop, and with it the switch.
     signals: Handle,
 }
 
 impl Daemon {
-    /// Does what signals say until one says stop.
+    /// Handles signals until one asks the switch to stop.
     fn obey(&self, signals: &mut Signals) {
         for signal in signals.forever() {
             if signal != SIGHUP {
                 tracing::info!("stopping on signal {signal}");
                 return;
             }
-            // What came of it is in the log.
+            // `reload` logs its outcome.
             let _ = self.reload();
         }
     }
 }
 
 impl Daemon {
-    /// Says of a file that could be read at the start why it may not be readable any more.
+    /// Explains why a file that was readable at startup may no longer be.
     fn explain(&self, error: &LoadError) -> String {
         match error {
             LoadError::Read { source, .. }
@@ -241,11 +241,11 @@ impl Handler for Daemon {
 }
 
 impl Daemon {
-    /// Reads the configuration again and becomes what it says; an error says that nothing changed.
+    /// Reads the configuration again and applies it; on an error nothing has changed.
     fn apply(&self) -> Result<ReloadReport, String> {
         let (new, warnings) =
             Config::load_within(&self.path, self.reach.as_ref()).map_err(|error| self.explain(&error))?;
-        // Held to the end: two reloads at a time go one after the other.
+        // Held to the end: concurrent reloads run one after the other.
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         let needs_restart = new.needs_restart_since(&config);
         let actions = self.switch.reload(new.spec.clone()).map_err(|error| error.to_string())?;

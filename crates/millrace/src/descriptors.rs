@@ -1,9 +1,9 @@
-//! How many descriptors the process may have open.
+//! The limit on open descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Allows as many as the system does. The limit that processes start with, 1024 mostly, is for programs that use select(2);
-/// guests with many memory regions and queues take more.
+/// Raises the limit to the maximum that the system allows. The usual initial limit, 1024, is meant for programs that use
+/// select(2); guests with many memory regions and queues need more.
 pub(crate) fn raise() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {

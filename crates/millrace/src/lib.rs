@@ -1,4 +1,4 @@
-//! Everything of the switch that is not its data path: configuration, command line, control socket and metrics.
+//! The switch without its data path: configuration, command line, control socket and metrics.
 
 pub mod cli;
 pub mod config;

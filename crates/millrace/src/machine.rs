@@ -1,10 +1,10 @@
-//! What a configuration needs of the machine, and what is not there.
+//! Checks a configuration against the machine.
 
 use crate::config::Config;
 use engine::spec::Driver;
 use netdev::{Error, Links};
 
-/// Ports whose interfaces are not there, one line each. They are down until these are.
+/// Returns one line for each port whose interface is missing. Such a port is down until the interface appears.
 pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     let links = Links::open()?;
     let mut absent = Vec::new();

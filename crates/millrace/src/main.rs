@@ -63,7 +63,7 @@ fn check(path: &Path) -> Result<(), Box<dyn Error>> {
 
 fn print(text: String) -> Result<(), Box<dyn Error>> {
     match io::stdout().lock().write_all(text.as_bytes()) {
-        // Whoever read the output (a pager, `head`) has seen enough.
+        // The reader of the output (a pager, `head`) has closed it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }

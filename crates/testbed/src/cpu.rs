@@ -1,8 +1,8 @@
-//! Which processor the calling thread runs on.
+//! Processor affinity of the calling thread.
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// A thread could not be tied to a processor.
+/// Error of pinning a thread to a processor.
 #[derive(Debug, thiserror::Error)]
 #[error("can't run on processor {cpu}: {source}; is it online, and allowed by taskset or cgroup?")]
 pub struct PinError {
@@ -10,7 +10,7 @@ pub struct PinError {
     source: std::io::Error,
 }
 
-/// Ties the calling thread to `cpu`.
+/// Pins the calling thread to `cpu`.
 pub fn pin(cpu: usize) -> Result<(), PinError> {
     let failed = |source: std::io::Error| PinError { cpu, source };
     if cpu >= CpuSet::MAX_CPU {

@@ -3,15 +3,14 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Cycles since some moment.
+/// Returns the cycle count.
 #[inline(always)]
 pub fn now() -> u64 {
     // SAFETY: reading the time-stamp counter has no effect on memory; user mode may do it on every Linux.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// A moment on three clocks: to tell the counter's frequency, and how much of a processor the caller had, from a later
-/// one.
+/// A moment on three clocks: the difference between two gives the counter's frequency, and the caller's share of a processor.
 pub struct Mark {
     cycles: u64,
     instant: Instant,
@@ -30,12 +29,12 @@ pub struct Elapsed {
 }
 
 impl Mark {
-    /// This moment.
+    /// Returns this moment.
     pub fn now() -> Mark {
         Mark { cycles: now(), instant: Instant::now(), processor: processor() }
     }
 
-    /// The time since then, which the same thread must have taken.
+    /// Returns the time since then; must be called from the same thread.
     pub fn elapsed(&self) -> Elapsed {
         let cycles = now().wrapping_sub(self.cycles);
         let seconds = self.instant.elapsed().as_secs_f64();
@@ -43,13 +42,13 @@ impl Mark {
     }
 }
 
-/// Processor time of this thread so far.
+/// Returns the processor time of this thread so far.
 fn processor() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The counter's frequency in Hz, measured over a few milliseconds.
+/// Measures the counter's frequency in Hz, over a few milliseconds.
 pub fn frequency() -> f64 {
     let mark = Mark::now();
     std::thread::sleep(Duration::from_millis(20));

@@ -1,5 +1,5 @@
-//! How far apart two processors are: virtual ones may sit on one die or on two, and move while a test runs. Figures
-//! are comparable only between runs with the same answer.
+//! Distance between two processors: virtual ones may be on one die or on two, and move while a test runs. Figures are
+//! comparable only between runs at the same distance.
 
 use crate::cpu::{self, PinError};
 use clap::Args;
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// One way, below which two processors count as near. Near ones were seen at about 40 ns, far ones at about 180 ns.
+/// One-way time below which two processors count as near. Near ones were measured at about 40 ns, far ones at about 180 ns.
 const NEAR: f64 = 100.0;
-/// Round trips in one sample, and samples.
+/// Round trips per sample, and number of samples.
 const TRIPS: u64 = 2000;
 const SAMPLES: usize = 25;
 
@@ -27,7 +27,7 @@ pub struct LatencyCores {
     pub json: bool,
 }
 
-/// How far apart two processors are.
+/// Distance between two processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distance {
@@ -46,12 +46,12 @@ impl std::fmt::Display for Distance {
     }
 }
 
-/// The time that a cache line takes from one processor to the other.
+/// Time that a cache line takes from one processor to the other.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Latency {
-    /// One way, in nanoseconds: the median of all samples, as neighbours on the machine disturb single ones.
+    /// One way, in nanoseconds: the median of all samples, as other users of the machine disturb single ones.
     pub nanoseconds: f64,
-    /// What that means.
+    /// The resulting distance.
     pub distance: Distance,
 }
 
@@ -61,16 +61,16 @@ impl std::fmt::Display for Latency {
     }
 }
 
-/// A word on a line of its own.
+/// A word in a separate cache line.
 #[repr(align(128))]
 struct Ball(AtomicU64);
 
-/// Measures between processors `a` and `b`, in a few milliseconds if both are free.
+/// Measures the latency between processors `a` and `b`, in a few milliseconds if both are free.
 pub fn between(a: usize, b: usize) -> Result<Latency, PinError> {
     let ball = Ball(AtomicU64::new(0));
     let missing = Ball(AtomicU64::new(0));
-    // Odd numbers are b's to answer, even ones a's: both spin on one word, and its line goes to and fro. No pause
-    // in the loop, which would last as long as what is measured. Threads of their own, as the caller's stays put.
+    // Odd numbers are b's to answer, even ones a's: both spin on one word, whose line moves back and forth. No pause in the
+    // loop: it would take as long as the measured time. Separate threads, since the caller must not be pinned.
     let wait_for = |value| {
         while ball.0.load(Ordering::Acquire) != value {
             if missing.0.load(Ordering::Relaxed) != 0 {

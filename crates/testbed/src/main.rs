@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what was measured. Frames that were lost or changed make a run fail.
+/// Prints the report. Lost or changed frames make a run fail.
 fn report(report: &load::Report, json: bool) -> ExitCode {
     if json {
         println!("{}", serde_json::to_string_pretty(report).expect("numbers and strings"));

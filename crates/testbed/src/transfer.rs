@@ -1,5 +1,5 @@
-//! What moving cache lines costs when many are under way: a bound for every switch. A frame of one line that one
-//! guest wrote and another one reads is read once and written once by whoever copies it.
+//! Cost of moving many cache lines: a bound for every switch. When a frame of one line goes from one guest to another, a switch
+//! that copies it moves the line twice: to read and to write it.
 
 use crate::cpu::{self, PinError};
 use crate::cycles;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use virtqueue::copy::{prefetch, prefetch_write};
 
-/// Lines moved at once, and how far apart, as packet buffers are: no processor foresees the next one.
+/// Number of lines moved at once, and their distance, as with packet buffers: no processor foresees the next one.
 const LINES: usize = 64;
 const APART: usize = 33;
-/// Lines asked for before their turn.
+/// Prefetch distance in lines.
 const AHEAD: usize = 16;
 const SAMPLES: usize = 2001;
 
-/// Cycles per line on the second processor, and on the first one.
+/// Cycles per line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// To read what the other one wrote.
+    /// To read, on the second processor, what the first one wrote.
     pub read: f64,
-    /// To write what the other one has read.
+    /// To write, on the first processor, what the second one has read.
     pub write: f64,
 }
 
@@ -33,7 +33,7 @@ impl std::fmt::Display for Transfer {
 #[derive(Default)]
 struct Line(AtomicU64);
 
-/// Measures between processors `a` and `b`, in a few milliseconds if both are free.
+/// Measures the cost between processors `a` and `b`, in a few milliseconds if both are free.
 pub fn between(a: usize, b: usize) -> Result<Transfer, PinError> {
     let lines: Vec<Line> = (0..LINES * APART).map(|_| Line::default()).collect();
     let line = |at: usize| &lines[at * APART].0;

@@ -1,6 +1,6 @@
-//! Short measurements of aggregation, whose figures nobody looks at. They need root, two processors, iproute2 and
-//! util-linux, and those with a program between the nodes DPDK's testpmd, Debian's package openvswitch-switch-dpdk and huge
-//! pages. They fail without, saying what lacks.
+//! Short measurements of aggregation, whose figures do not matter. They need root, two processors, iproute2 and util-linux;
+//! those with a program between the nodes also need DPDK's testpmd, Debian's package openvswitch-switch-dpdk and huge pages.
+//! Without these they fail and name what is missing.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -10,17 +10,17 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long anything may take that takes no time.
+/// Time limit for anything that should happen at once.
 const SOON: Duration = Duration::from_secs(120);
 
-/// Processors and huge pages are for one measurement at a time.
+/// Reserves processors and huge pages for one measurement at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where `millrace` and `nf-forward` are: where the environment variable MILLRACE says that the first one is, or where cargo
-/// builds them, beside `testbed`.
+/// Returns the directory of `millrace` and `nf-forward`: that of the program named by the environment variable MILLRACE, or the
+/// one in which cargo builds them, beside `testbed`.
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
@@ -42,7 +42,8 @@ fn throughput(words: &[&str], scratch: &Path, results: &Path) -> Command {
     command
 }
 
-/// Measures; packets came through with every placement, as many in a frame as there should be, and nothing is left.
+/// Measures; checks that packets came through with every placement, with the expected number per frame, and that no files are
+/// left.
 fn measured(path: &str, size: u16, placements: &[(&str, f64)]) {
     let _alone = alone();
     let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
@@ -91,7 +92,7 @@ fn packets_come_through_programs() {
     measured("testpmd", 64, &[("nf", 22.0)]);
 }
 
-/// Ids of the processes that this one has started, and of those that they have.
+/// Returns the ids of all descendants of a process.
 fn descendants(of: u32) -> Vec<u32> {
     let parent = |id: u32| -> Option<u32> {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
@@ -119,14 +120,14 @@ fn nothing_is_left_of_one_that_was_stopped() {
         let mut command = throughput(&["--path", "af_packet", "--sizes", "64"], scratch.path(), results.path());
         let mut testbed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let id = testbed.id();
-        // Two that hold namespaces, two nodes, and the function.
+        // Two namespace holders, two nodes, and the function.
         wait_for("the start of all programs", || descendants(id).len() >= 5);
         let all = descendants(id);
         kill_process(Pid::from_child(&testbed), signal).unwrap();
         assert!(!testbed.wait().unwrap().success());
         let is_there = |id: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-            // Those that have ended and that nobody has asked about are no longer there.
+            // Zombies count as ended.
             stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z"))
         };
         wait_for("the end of all that it started", || !all.iter().any(is_there));

@@ -1,4 +1,4 @@
-//! Analyses from end to end: short ones, whose figures nobody looks at.
+//! Short end-to-end analyses, whose figures do not matter.
 
 use serde_json::Value;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn results(directory: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(directory.join("results.json")).unwrap()).unwrap()
 }
 
-/// Every point of every row moved frames and lost none.
+/// Checks that every point of every row moved frames and lost none.
 fn all_moved(results: &Value, rows: usize, points: usize) {
     assert_eq!(results["rows"].as_array().unwrap().len(), rows);
     for row in results["rows"].as_array().unwrap() {
@@ -57,7 +57,7 @@ fn a_model_of_the_caches_tells_the_parts_apart() {
     let results = results(out.path());
     let misses = |point: usize, part: usize| results["points"][point]["parts"][part]["d1_misses"].as_f64().unwrap();
     assert_eq!(results["points"][0]["parts"][0]["part"], "SW_R");
-    // 24 lines that are copied, and hardly any if the frame is where it belongs.
+    // 24 cache lines are copied, and hardly any if the frame is received in place.
     assert!(misses(0, 0) > 24.0 && misses(1, 0) < 24.0, "{results}");
 }
 

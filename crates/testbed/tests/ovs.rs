@@ -1,5 +1,5 @@
 //! Short comparisons with Open vSwitch. They need root, two processors, huge pages and Debian's package
-//! openvswitch-switch-dpdk, and fail without, saying what lacks.
+//! openvswitch-switch-dpdk; without these they fail and name what is missing.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -9,16 +9,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long anything may take that takes no time.
+/// Time limit for anything that should happen at once.
 const SOON: Duration = Duration::from_secs(120);
 
-/// Processors and huge pages are for one comparison at a time.
+/// Reserves processors and huge pages for one comparison at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The program that the environment variable MILLRACE names, or the one that cargo builds beside `testbed`.
+/// Returns the program named by the environment variable MILLRACE, or the one that cargo builds beside `testbed`.
 fn millrace() -> PathBuf {
     let build = || {
         let build = Command::new(env!("CARGO")).args(["build", "--quiet", "--workspace", "--bins"]).status();
@@ -28,7 +28,7 @@ fn millrace() -> PathBuf {
     std::env::var_os("MILLRACE").map_or_else(build, PathBuf::from)
 }
 
-/// A comparison whose files, but for the results, are all in `scratch`.
+/// Returns a comparison whose files, except for the results, are all in `scratch`.
 fn comparison(load: &str, scratch: &Path, results: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
     command.args(["compare", "--peer", "ovs", "--load", load, "--ring", "packed", "--size", "64", "--rounds", "1"]);
@@ -37,7 +37,7 @@ fn comparison(load: &str, scratch: &Path, results: &Path) -> Command {
     command
 }
 
-/// Programs of Open vSwitch that have their files below `scratch`.
+/// Returns the programs of Open vSwitch that have their files below `scratch`.
 fn left(scratch: &Path) -> Vec<String> {
     let scratch = format!("OVS_RUNDIR={}/", scratch.display());
     let about = |process: std::fs::DirEntry| {
@@ -48,7 +48,7 @@ fn left(scratch: &Path) -> Vec<String> {
     std::fs::read_dir("/proc").unwrap().flatten().filter_map(about).collect()
 }
 
-/// The tap that it makes for its datapath.
+/// Reports whether the tap of its datapath exists.
 fn has_tap() -> bool {
     Path::new("/sys/class/net/ovs-netdev").exists()
 }

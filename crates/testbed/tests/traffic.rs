@@ -1,13 +1,13 @@
-//! Traffic through a node that aggregates, packet by packet: short measurements, of which only the shape is looked at. They
-//! need root and two processors.
+//! Traffic through a node that aggregates, packet by packet: short measurements, checked for consistency only. They need root
+//! and two processors.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Where `millrace` and `nf-forward` are: where the environment variable MILLRACE says that the first one is, or where cargo
-/// builds them, beside `testbed`.
+/// Returns the directory of `millrace` and `nf-forward`: that of the program named by the environment variable MILLRACE, or the
+/// one in which cargo builds them, beside `testbed`.
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
@@ -22,9 +22,9 @@ fn programs() -> &'static Path {
     })
 }
 
-/// What `testbed aggregation` finds, told by these words: its results, its table, and its pictures.
+/// Runs `testbed aggregation` with these arguments, checks the charts, and returns results and table.
 fn measured(words: &[&str], pictures: &[&str]) -> (Value, String) {
-    // The processors are for one measurement at a time.
+    // Reserve the processors for one measurement at a time.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let out = tempfile::tempdir().unwrap();
@@ -40,7 +40,7 @@ fn measured(words: &[&str], pictures: &[&str]) -> (Value, String) {
     (serde_json::from_str(&read("results.json")).unwrap(), read("table.md"))
 }
 
-/// The samples with the conditions `of` them, each of which must have every packet accounted for.
+/// Returns the samples with the conditions `of`, after checking that every packet is accounted for.
 fn samples<'r>(results: &'r Value, of: &[(&str, Value)]) -> Vec<&'r Value> {
     let rows = results["rows"].as_array().unwrap().iter();
     let rows = rows.filter(|row| of.iter().all(|(key, value)| row[key] == *value));
@@ -68,8 +68,8 @@ fn packets_in_a_row_leave_in_few_frames() {
     for path in ["rings", "af_packet", "af_xdp"] {
         let of = |train: u64| frames_a_packet(samples(&results, &[("path", path.into()), ("train", train.into())])[0]);
         let (smooth, bursty) = (of(1), of(32));
-        // Two frames of 32 packets at the MTU of a cable, at best. A node that is kept from running finds many packets in a
-        // row of smooth traffic, too.
+        // At best two frames for 32 packets at a cable's MTU. After a pause, a node finds many packets in a row in smooth
+        // traffic, too.
         assert!((0.06..=0.5).contains(&bursty) && (0.04..=1.0).contains(&smooth), "{path}: {smooth}, {bursty}");
         assert!(table.contains(&format!("| {path} | 32 in a row | 0.05 |")), "{table}");
     }
@@ -98,7 +98,7 @@ fn what_is_too_much_is_lost_and_counted_by_how_many_in_a_row() {
             samples(&results, &[("placement", placement.into()), ("rate", rate.into())]);
         }
     }
-    // Whether the node or who sends to it is the slower one is the machine's affair; but not every time.
+    // The machine decides whether the node or the sender is slower; but the sender cannot always be.
     let words = ["drops", "--path", "rings", "--placement", "none", "--rate", "1000"];
     let lost_in_a_row = || {
         let (results, _) = measured(&words, &[]);

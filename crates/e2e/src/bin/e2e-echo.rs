@@ -1,4 +1,4 @@
-//! A guest on huge pages, if there are any, that sends back what it receives, for ever.
+//! A guest, on huge pages if there are any, that sends back every frame, forever.
 //!
 //! `e2e-echo SOCKET split|packed QUEUE-SIZE`
 

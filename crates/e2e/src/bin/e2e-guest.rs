@@ -1,4 +1,4 @@
-//! A guest to be killed: connects to a vhost-user socket and sends and receives as fast as it can, for ever.
+//! A guest for tests to kill: connects to a vhost-user socket and sends and receives as fast as it can, forever.
 //!
 //! `e2e-guest SOCKET split|packed NUMBER PEER`: the last two name the ends of the stream that it sends.
 

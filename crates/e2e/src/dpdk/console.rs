@@ -1,4 +1,4 @@
-//! The interactive side of testpmd: commands through its standard input.
+//! The interactive side of testpmd: commands over its standard input.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use super::stats;
 use crate::process::Daemon;
 use crate::{Error, Result};
 
-/// How long testpmd may take to set up its ports, on a busy machine.
+/// Time limit for testpmd to set up its ports, on a busy machine.
 pub const READY: Duration = Duration::from_secs(120);
 
-/// How long a command may take.
+/// Time limit of a command.
 const ANSWER: Duration = Duration::from_secs(120);
 
-/// After how long an echo is asked for again.
+/// Time after which an echo is requested again.
 const ECHO: Duration = Duration::from_secs(2);
 
 /// A testpmd in interactive mode.
@@ -28,18 +28,18 @@ impl Console {
         Self { daemon, fences: 0 }
     }
 
-    /// The process: the sandbox's, if there is one.
+    /// Returns the process: the sandbox's, if there is one.
     pub fn daemon(&mut self) -> &mut Daemon {
         &mut self.daemon
     }
 
-    /// Waits until testpmd has set up its ports and takes commands.
+    /// Waits until testpmd has set up its ports and accepts commands.
     pub fn wait_ready(&mut self, timeout: Duration) -> Result<()> {
-        // The prompt has no newline, so that it stays in testpmd's buffer; the answer to a fence does not.
+        // The prompt has no newline and therefore stays in testpmd's buffer; the answer to a fence does not.
         self.fence(timeout).map(drop)
     }
 
-    /// Runs a command to its end; returns what testpmd printed meanwhile.
+    /// Runs a command to its end; returns the lines that testpmd printed in between.
     pub fn command(&mut self, command: &str) -> Result<Vec<String>> {
         let mark = self.daemon.log().mark();
         self.daemon.send_line(command)?;
@@ -71,8 +71,7 @@ impl Console {
         self.command("start").map(drop)
     }
 
-    /// Sends `bursts` bursts of 32 packets from every queue, then starts forwarding: in a closed loop they go round
-    /// for ever.
+    /// Sends `bursts` bursts of 32 packets from every queue, then starts forwarding: in a closed loop they circulate forever.
     pub fn start_tx_first(&mut self, bursts: u32) -> Result<()> {
         self.command(&format!("start tx_first {bursts}")).map(drop)
     }
@@ -92,7 +91,7 @@ impl Console {
         self.command("clear port stats all").map(drop)
     }
 
-    /// Makes testpmd close its ports and end; an error if it takes longer than `timeout`.
+    /// Makes testpmd close its ports and exit; an error if it takes longer than `timeout`.
     pub fn quit(&mut self, timeout: Duration) -> Result<()> {
         self.daemon.send_line("quit")?;
         self.daemon.wait(timeout).map(drop)

@@ -1,4 +1,4 @@
-//! testpmd as a network function: virtio_user ports towards the switch under test.
+//! testpmd as a network function: virtio_user ports connected to the switch under test.
 
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use super::{Console, Sandbox};
 use crate::process::{self, Launch, Usage};
 use crate::{Error, Result, cpu};
 
-/// What testpmd does with packets.
+/// Forwarding mode of testpmd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forward {
-    /// Passes packets between paired ports (0 and 1, 2 and 3) as they are.
+    /// Passes packets between paired ports (0 and 1, 2 and 3) unchanged.
     Io,
-    /// The same with source and destination MAC address exchanged.
+    /// The same, with source and destination MAC address exchanged.
     MacSwap,
     /// Sends only.
     TxOnly,
@@ -26,7 +26,7 @@ pub enum Forward {
 }
 
 impl Forward {
-    /// testpmd's name for it, for its option and for the command `set fwd`.
+    /// Returns testpmd's name for it, as used by its option and by the command `set fwd`.
     pub fn name(self) -> &'static str {
         match self {
             Forward::Io => "io",
@@ -51,7 +51,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port that connects to the backend's socket, with split rings of 256 and mergeable buffers.
+    /// Creates a port that connects to the backend's socket, with split rings of 256 and mergeable buffers.
     pub fn new(socket: impl AsRef<Path>) -> Self {
         Self {
             socket: socket.as_ref().to_owned(),
@@ -64,7 +64,7 @@ impl Port {
         }
     }
 
-    /// Sets its MAC address, random otherwise.
+    /// Sets its MAC address; the default is random.
     pub fn mac(mut self, mac: impl Into<String>) -> Self {
         self.mac = Some(mac.into());
         self
@@ -76,19 +76,19 @@ impl Port {
         self
     }
 
-    /// Asks for packed rings.
+    /// Requests packed rings.
     pub fn packed(mut self) -> Self {
         self.packed = true;
         self
     }
 
-    /// Asks for mergeable receive buffers, or not.
+    /// Requests mergeable receive buffers, or not.
     pub fn mergeable(mut self, mergeable: bool) -> Self {
         self.mergeable = mergeable;
         self
     }
 
-    /// Asks for descriptors to be used in order.
+    /// Requests in-order use of descriptors.
     pub fn in_order(mut self) -> Self {
         self.in_order = true;
         self
@@ -120,7 +120,7 @@ impl Port {
     }
 }
 
-/// A network function to be started.
+/// A network function to start.
 #[derive(Debug, Clone)]
 pub struct Builder {
     name: String,
@@ -139,31 +139,31 @@ impl Builder {
         self
     }
 
-    /// Sets the number of queue pairs of every port, one otherwise.
+    /// Sets the number of queue pairs of every port; the default is one.
     pub fn queues(mut self, pairs: u16) -> Self {
         self.queues = pairs;
         self
     }
 
-    /// Chooses what it does with packets, [`Forward::Io`] otherwise.
+    /// Sets what it does with packets; the default is [`Forward::Io`].
     pub fn forward(mut self, forward: Forward) -> Self {
         self.forward = forward;
         self
     }
 
-    /// Sets the core of its polling thread, otherwise the one that [`cpu::Plan`] leaves to guests.
+    /// Sets the core of its polling thread; the default is the guests' core in [`cpu::Plan`].
     pub fn core(mut self, core: usize) -> Self {
         self.core = core;
         self
     }
 
-    /// Chooses the sandbox, otherwise the best that the host grants.
+    /// Sets the sandbox; the default is the best that the host permits.
     pub fn sandbox(mut self, sandbox: Sandbox) -> Self {
         self.sandbox = Some(sandbox);
         self
     }
 
-    /// Adds an argument of testpmd itself, such as `--eth-peer=0,02:00:00:00:00:01` or `--txpkts=1500`.
+    /// Adds an argument for testpmd itself, such as `--eth-peer=0,02:00:00:00:00:01` or `--txpkts=1500`.
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
         self
@@ -186,13 +186,13 @@ impl Builder {
     }
 }
 
-/// testpmd's command line, built in its fixed order: the environment's options, the devices, the application's.
+/// testpmd's command line, built in its fixed order: options of the environment, the devices, options of the application.
 pub(super) struct Invocation(Command);
 
 impl Invocation {
-    /// `wrapper` is a program that runs its arguments.
+    /// Starts a command line with `wrapper`, a program that runs its arguments.
     pub(super) fn new(mut wrapper: Command, core: usize, runtime: &Path) -> Self {
-        // Thread 0 reads commands and sleeps otherwise: best away from any poller, so anywhere but on our core.
+        // Thread 0 reads commands and otherwise sleeps: keep it away from pollers, so anywhere but on our core.
         let others: Vec<String> =
             cpu::available().into_iter().filter(|&other| other != core).map(|other| other.to_string()).collect();
         let main = if others.is_empty() { core.to_string() } else { format!("({})", others.join(",")) };
@@ -219,13 +219,13 @@ impl Invocation {
     }
 }
 
-/// Where DPDK keeps a process's runtime files, so that nothing of it stays on the host.
+/// Creates a directory for DPDK's runtime files, so that none of them stay on the host.
 pub(super) fn runtime_directory() -> Result<TempDir> {
     let directory = tempfile::Builder::new().prefix("e2e-dpdk-").tempdir();
     directory.map_err(Error::io("creating a temporary directory"))
 }
 
-/// A running network function; dropping it kills it. Commands are those of [`Console`].
+/// A running network function; dropping it kills it. [`Console`] has its commands.
 #[derive(Debug)]
 pub struct Testpmd {
     console: Console,
@@ -234,7 +234,7 @@ pub struct Testpmd {
 }
 
 impl Testpmd {
-    /// A network function that messages will call `name`.
+    /// Creates a builder of a network function called `name` in messages.
     pub fn builder(name: impl Into<String>) -> Builder {
         Builder {
             name: name.into(),
@@ -247,12 +247,12 @@ impl Testpmd {
         }
     }
 
-    /// What separates it from the host.
+    /// Returns its isolation from the host.
     pub fn sandbox(&self) -> Sandbox {
         self.sandbox
     }
 
-    /// The process id of testpmd itself, inside of the sandbox but numbered as the host numbers it.
+    /// Returns the process id of testpmd itself, which runs inside the sandbox, as seen by the host.
     pub fn inner_pid(&mut self) -> Result<u32> {
         let outer = self.daemon().pid();
         let mut all = process::descendants(outer);
@@ -261,7 +261,7 @@ impl Testpmd {
         found.ok_or_else(|| Error::malformed(format!("the sandbox {outer}"), "no dpdk-testpmd runs in it"))
     }
 
-    /// The resources of testpmd itself.
+    /// Returns the resource usage of testpmd itself.
     pub fn usage(&mut self) -> Result<Usage> {
         Usage::of(self.inner_pid()?)
     }

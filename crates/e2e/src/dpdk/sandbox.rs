@@ -1,4 +1,4 @@
-//! A container without an engine: namespaces of its own, a read-only view of the host, and the sockets.
+//! A container without an engine: separate namespaces, a read-only view of the host, and the sockets.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,20 +6,20 @@ use std::sync::OnceLock;
 
 use crate::{Error, Result};
 
-/// What separates a network function from the host.
+/// Isolation of a network function from the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sandbox {
-    /// Namespaces of its own for users, processes, network, mounts and the rest (bubblewrap).
+    /// Separate namespaces for users, processes, network, mounts and the rest (bubblewrap).
     Namespaces,
-    /// Nothing: a plain process.
+    /// None: a plain process.
     None,
 }
 
-/// The tools inside see the directories of the sockets here, with a number behind.
+/// Directory of the sockets as seen inside; a number follows.
 const INSIDE: &str = "/tmp/vhost";
 
 impl Sandbox {
-    /// Namespaces where the host grants them. Where it does not, a note on standard error says so.
+    /// Returns namespaces if the host permits them. If not, prints a note on standard error.
     pub fn detect() -> Self {
         static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
         let refusal = REFUSAL.get_or_init(|| match Self::wrap(&[]).arg("true").output() {
@@ -36,7 +36,7 @@ impl Sandbox {
         }
     }
 
-    /// bubblewrap with what every network function gets, and `directories` to reach the host's sockets.
+    /// Returns a bubblewrap command with the common options, and with `directories` bound to reach the host's sockets.
     fn wrap(directories: &[PathBuf]) -> Command {
         let mut command = Command::new("bwrap");
         command
@@ -49,7 +49,8 @@ impl Sandbox {
         command
     }
 
-    /// Where a program inside can write: `outside` without a sandbox, which has to be a directory, else one of its own.
+    /// Returns a directory that a program inside can write to: `outside` (which must be a directory) without a sandbox, else a
+    /// private one.
     pub(super) fn scratch(self, outside: &Path) -> &Path {
         match self {
             Sandbox::Namespaces => Path::new("/run"),
@@ -57,10 +58,10 @@ impl Sandbox {
         }
     }
 
-    /// The beginning of a command line in this sandbox, and the sockets' paths as seen from inside.
+    /// Returns the start of a command line in this sandbox, and the sockets' paths as seen from inside.
     ///
-    /// Not the sockets but their directories are bound: a backend that starts again makes a new socket, which the old
-    /// binding would not show, and a socket that the network function creates has to appear outside.
+    /// Binds the sockets' directories, not the sockets: a restarted backend makes a new socket, which the old binding would not
+    /// show, and a socket created by the network function must appear outside.
     pub(super) fn enter(self, sockets: &[&Path]) -> Result<(Command, Vec<PathBuf>)> {
         if self == Sandbox::None {
             return Ok((Command::new("env"), sockets.iter().map(|&socket| socket.to_owned()).collect()));

@@ -1,8 +1,8 @@
-//! The numbers that testpmd prints.
+//! Counters printed by testpmd.
 
 use crate::{Error, Result};
 
-/// One port's counters, as `show port stats all` tells them.
+/// A port's counters, as printed by `show port stats all`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PortStats {
     /// Packets received.
@@ -23,7 +23,7 @@ pub struct PortStats {
     pub tx_errors: u64,
 }
 
-/// Reads the output of `show port stats all`: one entry a port, in order.
+/// Parses the output of `show port stats all`: one entry per port, in order.
 pub(super) fn parse(lines: &[String]) -> Result<Vec<PortStats>> {
     let mut ports: Vec<PortStats> = Vec::new();
     for line in lines {

@@ -1,5 +1,4 @@
-//! testpmd as a vhost-user switch: the peer that Millrace is compared with, and the backend that the harness itself is
-//! tested against.
+//! testpmd as a vhost-user switch: the peer that Millrace is compared with, and the backend for tests of the harness itself.
 
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -20,19 +19,19 @@ pub struct SwitchPort {
 }
 
 impl SwitchPort {
-    /// A port that creates the socket.
+    /// Creates a port that creates the socket.
     pub fn new(socket: impl AsRef<Path>) -> Self {
         Self { socket: socket.as_ref().to_owned(), client: false }
     }
 
-    /// Makes the port connect to a socket that the guest created, again and again until it succeeds.
+    /// Makes the port connect to a socket created by the guest, retrying until it succeeds.
     pub fn client(mut self) -> Self {
         self.client = true;
         self
     }
 }
 
-/// A switch to be started.
+/// A switch to start.
 #[derive(Debug, Clone)]
 pub struct SwitchBuilder {
     ports: Vec<SwitchPort>,
@@ -49,32 +48,32 @@ impl SwitchBuilder {
         self
     }
 
-    /// Sets the number of queue pairs of every port, one otherwise. testpmd forwards nothing on queues that the guest
-    /// does not have.
+    /// Sets the number of queue pairs of every port; the default is one. testpmd forwards nothing on queues that the guest does
+    /// not have.
     pub fn queues(mut self, pairs: u16) -> Self {
         self.queues = pairs;
         self
     }
 
-    /// Chooses what it does with packets, [`Forward::Io`] otherwise.
+    /// Sets what it does with packets; the default is [`Forward::Io`].
     pub fn forward(mut self, forward: Forward) -> Self {
         self.forward = forward;
         self
     }
 
-    /// Sets the core of its polling thread, otherwise the one that [`cpu::Plan`] gives the switch.
+    /// Sets the core of its polling thread; the default is the switch's core in [`cpu::Plan`].
     pub fn core(mut self, core: usize) -> Self {
         self.core = core;
         self
     }
 
-    /// Adds an argument of testpmd itself.
+    /// Adds an argument for testpmd itself.
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
         self
     }
 
-    /// Starts the switch and waits until its sockets are there. It forwards nothing before [`Console::start`].
+    /// Starts the switch and waits until its sockets exist. It forwards nothing before [`Console::start`].
     pub fn spawn(self) -> Result<TestpmdSwitch> {
         let runtime = runtime_directory()?;
         let mut testpmd = Invocation::new(Command::new("env"), self.core, runtime.path());
@@ -91,7 +90,7 @@ impl SwitchBuilder {
     }
 }
 
-/// A running switch; dropping it kills it. Commands are those of [`Console`].
+/// A running switch; dropping it kills it. [`Console`] has its commands.
 #[derive(Debug)]
 pub struct TestpmdSwitch {
     console: Console,
@@ -99,7 +98,7 @@ pub struct TestpmdSwitch {
 }
 
 impl TestpmdSwitch {
-    /// A switch without ports so far. Ports 0 and 1 are each other's output, as are 2 and 3.
+    /// Creates a builder without ports. Ports 0 and 1 are each other's output, as are 2 and 3.
     pub fn builder() -> SwitchBuilder {
         SwitchBuilder {
             ports: Vec::new(),
@@ -110,7 +109,7 @@ impl TestpmdSwitch {
         }
     }
 
-    /// The resources of the switch.
+    /// Returns the resource usage of the switch.
     pub fn usage(&mut self) -> Result<Usage> {
         self.console.daemon().usage()
     }

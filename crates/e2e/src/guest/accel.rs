@@ -10,17 +10,17 @@ use crate::{Error, Result};
 /// How QEMU runs a guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accel {
-    /// The processor runs them.
+    /// Run by the processor.
     Kvm,
-    /// QEMU translates them.
+    /// Translated by QEMU.
     Tcg,
 }
 
 impl Accel {
-    /// The faster way that works on this machine.
+    /// Returns the fastest way that works on this machine.
     ///
-    /// A /dev/kvm that opens proves nothing: where the processor itself cannot virtualize, it runs only kernels made
-    /// for it. Elsewhere a guest is booted once, and the result kept until the host boots again.
+    /// Opening /dev/kvm proves nothing: if the processor itself cannot virtualize, KVM runs only kernels made for it. Otherwise
+    /// boots a guest once, and keeps the result until the host reboots.
     pub fn detect(kernel: &Kernel) -> Result<Self> {
         let opens = OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
         if !opens || !virtualizes(&read("/proc/cpuinfo")?) {
@@ -48,7 +48,7 @@ impl Accel {
         vm.is_ok_and(|vm| vm.wait_ready(Duration::from_secs(8)).is_ok())
     }
 
-    /// QEMU's arguments for it.
+    /// Returns QEMU's arguments for it.
     pub(super) fn arguments(self) -> [&'static str; 4] {
         match self {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
@@ -56,7 +56,7 @@ impl Accel {
         }
     }
 
-    /// The kernel's arguments for it.
+    /// Returns the kernel's arguments for it.
     pub(super) fn kernel_arguments(self) -> &'static str {
         match self {
             Accel::Kvm => "",
@@ -70,7 +70,7 @@ fn read(path: &str) -> Result<String> {
     fs::read_to_string(path).map_err(Error::io(format!("reading {path}")))
 }
 
-/// Whether the processor has VT-x or SVM.
+/// Reports whether the processor has VT-x or SVM.
 fn virtualizes(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
     flags.is_some_and(|flags| flags.split_ascii_whitespace().any(|flag| flag == "vmx" || flag == "svm"))

@@ -1,8 +1,8 @@
-//! The host's end of the second serial line, on which a guest runs shell commands.
+//! The host's end of the second serial line, over which a guest runs shell commands.
 //!
-//! The protocol is lines. The host writes `run ID BASE64` (a shell script) and `kill ID`; the guest writes `ready` once
-//! and `done ID STATUS BASE64` (the output, standard error included) as each script ends. Base64 keeps anything a
-//! command may print apart from the protocol. Scripts run concurrently.
+//! The protocol consists of lines. The host writes `run ID BASE64` (a shell script) and `kill ID`; the guest writes `ready`
+//! once and `done ID STATUS BASE64` (the output, standard error included) when a script ends. Base64 separates the output of
+//! commands from the protocol. Scripts run concurrently.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -19,12 +19,12 @@ pub struct Job {
     pub(super) command: String,
 }
 
-/// How a command in a guest ended.
+/// Result of a command in a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The exit status, as the shell tells it: 128 and the signal's number after a signal.
+    /// The exit status, as in the shell: 128 plus the signal's number after a signal.
     pub status: i32,
-    /// What it printed, standard error included; the first million bytes.
+    /// Its output, standard error included; the first million bytes.
     pub output: String,
 }
 
@@ -42,7 +42,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every update is one assignment, so a thread that panicked left nothing half done.
+        // Every update is a single assignment, so a thread that panicked left nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,7 +126,7 @@ impl Agent {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Base64 (RFC 4648, section 4).
+/// Encodes as base64 (RFC 4648, section 4).
 fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

@@ -1,4 +1,4 @@
-//! Debian packages, downloaded and not installed, also from suites that this machine takes no packages from.
+//! Debian packages, downloaded but not installed, also from suites that this machine does not use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::process::Command;
 use crate::error::output_of;
 use crate::{Error, Result};
 
-/// Apt, with lists of its own if a suite is asked for that the machine does not use.
+/// Apt, with separate package lists for a suite that the machine does not use.
 pub(super) struct Apt {
     options: Vec<String>,
     directory: PathBuf,
 }
 
 impl Apt {
-    /// What it needs is put into `directory`, packages as well.
+    /// Prepares apt; `directory` holds its files, including packages.
     pub(super) fn new(suite: Option<&str>, directory: &Path) -> Result<Self> {
         let mut apt = Self { options: Vec::new(), directory: directory.to_owned() };
         if let Some(suite) = suite {
@@ -37,14 +37,14 @@ impl Apt {
         Ok(apt)
     }
 
-    /// The packages whose names match.
+    /// Returns the packages whose names match.
     pub(super) fn search(&self, names: &str) -> Result<Vec<String>> {
         let found = output_of(Command::new("apt-cache").args(&self.options).args(["search", "--names-only", names]))?;
         let found = String::from_utf8_lossy(&found).into_owned();
         Ok(found.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
     }
 
-    /// The package's file.
+    /// Downloads a package and returns its file.
     pub(super) fn download(&self, package: &str) -> Result<PathBuf> {
         let mut command = Command::new("apt-get");
         output_of(command.args(&self.options).args(["-q", "download", package]).current_dir(&self.directory))?;
@@ -56,7 +56,7 @@ impl Apt {
     }
 }
 
-/// The mirror that this machine takes Debian from.
+/// Returns the Debian mirror that this machine uses.
 fn mirror() -> Result<String> {
     let ask = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"];
     let found = output_of(Command::new("apt-get").args(ask))?;

@@ -1,4 +1,4 @@
-//! Taking the kernel proper out of a bzImage.
+//! Extraction of the kernel proper from a bzImage.
 //!
 //! Under emulation the kernel's own decompressor takes a fifth of the boot time; the host does it once, in a moment.
 //! The header is that of Documentation/arch/x86/boot.rst, "The Real-Mode Kernel Header".
@@ -13,7 +13,7 @@ const HEADER: usize = 0x202;
 const PAYLOAD_OFFSET: usize = 0x248;
 const SECTOR: usize = 512;
 
-/// The compressed kernel inside a bzImage, and the program that decompresses it.
+/// Returns the compressed kernel inside a bzImage, and the program that decompresses it.
 pub(super) fn payload(image: &[u8]) -> Result<(&'static str, &[u8])> {
     let malformed = |problem: &str| Error::malformed("the kernel image", problem);
     if image.get(HEADER..HEADER + 4) != Some(b"HdrS") {

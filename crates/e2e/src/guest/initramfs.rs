@@ -14,7 +14,7 @@ const BUSYBOX: &str = "/bin/busybox";
 const INIT: &str = include_str!("init.sh");
 const AGENT: &str = include_str!("agent.sh");
 
-/// An initramfs with the modules of `kernel` and with these programs of the host, uncompressed: the guest has it to read
+/// Builds an initramfs with the modules of `kernel` and these programs of the host. It is not compressed: the guest reads it
 /// only once, and slowly.
 pub(super) fn build(kernel: &Kernel, programs: &[PathBuf]) -> Result<Vec<u8>> {
     let applets = output_of(Command::new(BUSYBOX).arg("--list"))?;
@@ -41,7 +41,7 @@ pub(super) fn build(kernel: &Kernel, programs: &[PathBuf]) -> Result<Vec<u8>> {
     Ok(archive.finish())
 }
 
-/// Programs, without what only debuggers read, and the libraries that they load.
+/// Adds programs, stripped of debugging information, and the libraries that they load.
 fn add_programs(archive: &mut Archive, programs: &[PathBuf]) -> Result<()> {
     let mut libraries = BTreeSet::new();
     for program in programs {

@@ -9,7 +9,7 @@ use super::bzimage;
 use crate::error::output_of;
 use crate::{Error, Result};
 
-/// The modules of a virtio-net guest, in the order in which they can be loaded.
+/// Modules of a virtio-net guest, in loading order.
 const MODULES: [&str; 8] = [
     "virtio_ring",
     "virtio",
@@ -21,20 +21,20 @@ const MODULES: [&str; 8] = [
     "virtio_net",
 ];
 
-/// Where a kernel is taken from: always Debian's for cloud guests, the smallest ones, and the fastest to boot.
+/// Source of a kernel: always Debian's for cloud guests, which are the smallest and boot fastest.
 struct Origin {
-    /// What names the packages of an image.
+    /// Pattern of the packages' names.
     images: &'static str,
-    /// The archive's suite, if it is not one that this machine takes packages from.
+    /// The archive's suite, if this machine does not use it.
     suite: Option<&'static str>,
-    /// Its part of the cache.
+    /// Its subdirectory of the cache.
     cache: &'static str,
 }
 
 /// The kernel of Debian 12.
 const STABLE: Origin = Origin { images: "^linux-image-6\\.1\\.0-[0-9]+-cloud-amd64$", suite: None, cache: "" };
 
-/// The newest kernel that Debian has for its stable releases.
+/// The newest kernel that Debian provides for its stable releases.
 const RECENT: Origin =
     Origin { images: "^linux-image-[0-9.]+[+]deb13-cloud-amd64$", suite: Some("trixie-backports"), cache: "recent" };
 
@@ -47,15 +47,15 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The newest kernel of the cache; the first call on a machine downloads it (27 MB) with `apt-get`.
+    /// Returns the newest kernel of the cache; the first call on a machine downloads it (27 MB) with `apt-get`.
     ///
-    /// Tests may call this at the same time: one of them prepares the kernel, the others wait for it.
+    /// Tests may call this concurrently: one of them prepares the kernel, the others wait for it.
     pub fn prepare() -> Result<Self> {
         Self::prepare_of(&STABLE)
     }
 
-    /// The same for what only recent kernels can: one from the backports to a later Debian, by the mirror that this
-    /// machine takes packages from.
+    /// Does the same for features of recent kernels: returns one from the backports to a later Debian, from the mirror that
+    /// this machine uses.
     pub fn prepare_recent() -> Result<Self> {
         Self::prepare_of(&RECENT)
     }
@@ -73,28 +73,28 @@ impl Kernel {
         Ok(Self { name, modules: modules.collect(), directory })
     }
 
-    /// The name of the Debian package.
+    /// Returns the name of the Debian package.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The uncompressed kernel.
+    /// Returns the path of the uncompressed kernel.
     pub fn vmlinux(&self) -> PathBuf {
         self.directory.join("vmlinux")
     }
 
-    /// The modules to load, in this order; those built into the kernel are left out.
+    /// Returns the modules to load, in this order; those built into the kernel are left out.
     pub(super) fn modules(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.modules.iter().map(|(name, path)| (*name, path.as_path()))
     }
 
-    /// Where facts about this kernel on this machine may be kept.
+    /// Returns a directory for facts about this kernel on this machine.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 }
 
-/// The cache directory, inside Cargo's target directory.
+/// Returns the cache directory, inside Cargo's target directory.
 fn cache(origin: &Origin) -> Result<PathBuf> {
     let target = match std::env::var_os("CARGO_TARGET_DIR") {
         Some(target) => PathBuf::from(target),
@@ -105,7 +105,7 @@ fn cache(origin: &Origin) -> Result<PathBuf> {
     cache.canonicalize().map_err(Error::io(format!("resolving {}", cache.display())))
 }
 
-/// Waits until no other process prepares something in `directory`; lasts until the file is dropped.
+/// Waits until no other process uses `directory`, and locks it until the file is dropped.
 pub(super) fn lock(directory: &Path) -> Result<File> {
     let path = directory.join("lock");
     let file = File::create(&path).map_err(Error::io(format!("creating {}", path.display())))?;
@@ -119,7 +119,7 @@ fn cached(cache: &Path) -> Result<Option<String>> {
     Ok(newest(names.filter(|name| name.starts_with("linux-image-"))))
 }
 
-/// The name with the highest numbers: version, ABI and revision, in the order in which they are in it.
+/// Returns the name with the highest numbers: version, ABI and revision, compared in their order in the name.
 fn newest(names: impl Iterator<Item = String>) -> Option<String> {
     let numbers = |name: &String| -> Vec<u32> {
         name.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
@@ -129,7 +129,7 @@ fn newest(names: impl Iterator<Item = String>) -> Option<String> {
 
 /// Downloads and unpacks the newest kernel; returns its name.
 fn download(origin: &Origin, cache: &Path) -> Result<String> {
-    // In a directory of its own that takes its final name when it is complete: a half-made kernel is never used.
+    // Prepare it in a temporary directory and rename it when complete: a half-made kernel is never used.
     let work = tempfile::Builder::new().prefix("preparing-").tempdir_in(cache);
     let work = work.map_err(Error::io(format!("creating a directory in {}", cache.display())))?;
     let apt = Apt::new(origin.suite, work.path())?;
@@ -137,7 +137,7 @@ fn download(origin: &Origin, cache: &Path) -> Result<String> {
         let problem = format!("no package is named {}; run `apt-get update`, on Debian 12", origin.images);
         Error::malformed("the package lists of apt", problem)
     })?;
-    // Recent kernels come in four packages.
+    // Recent kernels are split into four packages.
     let parts = name.replacen("linux-image-", "^linux-(base|binary|modules)-", 1).replace('+', "[+]") + "$";
     let tree = work.path().join("tree");
     for package in apt.search(&parts)?.iter().chain([&name]) {
@@ -195,7 +195,7 @@ fn module_path(directory: &Path, module: &str) -> PathBuf {
 }
 
 fn decompress(tool: &str, path: &Path) -> Result<Vec<u8>> {
-    // Through standard input, as some of the tools judge a file by its name.
+    // Over standard input, as some of the tools judge a file by its name.
     let file = File::open(path).map_err(Error::io(format!("opening {}", path.display())))?;
     output_of(Command::new(tool).arg("-dc").stdin(Stdio::from(file)))
 }

@@ -1,14 +1,14 @@
-//! What a test wants of a guest's network.
+//! Operations on a guest's network.
 
 use std::time::Duration;
 
 use super::{PATIENCE, Vm};
 use crate::{Error, Result};
 
-/// Where a file is received.
+/// Port that a file is received on.
 const PORT: u16 = 5001;
 
-/// What `ping` counted.
+/// Counts of `ping`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PingReport {
     /// Requests sent.
@@ -18,7 +18,7 @@ pub struct PingReport {
 }
 
 impl Vm {
-    /// Takes `device` up with an IPv4 address such as `192.0.2.1/24`.
+    /// Brings `device` up with an IPv4 address such as `192.0.2.1/24`.
     pub fn set_address(&self, device: &str, address: &str) -> Result<()> {
         self.check(&format!("ip address add {address} dev {device} && ip link set {device} up")).map(drop)
     }
@@ -28,7 +28,7 @@ impl Vm {
         self.check(&format!("cat /sys/class/net/{device}/{attribute}"))
     }
 
-    /// Sends `count` echo requests, five a second, and counts the answers. Lost ones are no error here.
+    /// Sends `count` echo requests, five per second, and counts the answers. Lost ones are no error here.
     pub fn ping(&self, address: &str, count: u32) -> Result<PingReport> {
         let job = self.start(&format!("ping -c {count} -i 0.2 -W 5 {address}"))?;
         let outcome = self.finish(job, PATIENCE + Duration::from_secs(count.into()))?;
@@ -49,21 +49,21 @@ impl PingReport {
     }
 }
 
-/// Makes a file of `size` bytes of noise in one guest, moves it over TCP to the other one, which has the address
-/// `address`, and compares the checksums.
+/// Makes a file of `size` random bytes in one guest, sends it over TCP to the other one at `address`, and compares the
+/// checksums.
 pub fn move_file(from: &Vm, to: &Vm, address: &str, size: usize, timeout: Duration) -> Result<()> {
-    // busybox's nc closes its side as soon as its input ends, and the sender stops when that happens: the input is a
-    // FIFO that never ends.
+    // busybox's nc closes its side as soon as its input ends, and then the sender stops: so its input is a FIFO that never
+    // ends.
     let listen = format!(
         "[ -p /tmp/silence ] || mkfifo /tmp/silence; nc -l -p {PORT} <>/tmp/silence >/tmp/received && sha256sum </tmp/received"
     );
     let listener = to.start(&listen)?;
     let made = from.check(&format!("head -c {size} /dev/urandom >/tmp/sent && sha256sum </tmp/sent"))?;
-    // The listener may not be there yet; a refused connection sent nothing and may be tried again.
+    // The listener may not be ready yet; a refused connection sent nothing, so it can be retried.
     let send = format!("for try in $(seq 300); do nc {address} {PORT} </tmp/sent && exit 0; sleep 0.2; done; exit 1");
     let sent = from.start(&send).and_then(|job| from.checked(job, timeout));
     if let Err(error) = sent {
-        // Frees the port for another try.
+        // Free the port for another attempt.
         to.kill(&listener)?;
         return Err(error);
     }

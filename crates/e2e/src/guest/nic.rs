@@ -1,15 +1,15 @@
-//! A guest's virtio-net device and what is behind it: a vhost-user socket, or sockets of datagrams.
+//! A guest's virtio-net device and its other side: a vhost-user socket, or datagram sockets.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 static NEXT_MAC: AtomicU16 = AtomicU16::new(1);
 
-/// A virtio-net device whose other side is a vhost-user backend, or whoever takes its datagrams.
+/// A virtio-net device whose other side is a vhost-user backend or a datagram socket.
 #[derive(Debug, Clone)]
 pub struct Nic {
     socket: PathBuf,
-    /// Where frames of the guest are sent, if QEMU moves them.
+    /// Destination of the guest's frames, if QEMU moves them.
     peer: Option<PathBuf>,
     mac: String,
     packed: bool,
@@ -21,7 +21,7 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// A device with one split queue pair and all offloads; QEMU connects to the backend's socket.
+    /// Creates a device with one split queue pair and all offloads; QEMU connects to the backend's socket.
     pub fn new(socket: impl AsRef<Path>) -> Self {
         let number = NEXT_MAC.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         Self {
@@ -37,14 +37,14 @@ impl Nic {
         }
     }
 
-    /// A device of one queue pair whose frames QEMU moves itself: it receives those that come to the socket `local`, which
-    /// it creates, and sends to the socket `peer`, each as a datagram. The guest's kernel is told to map what the device
+    /// Creates a device with one queue pair whose frames QEMU moves itself: it receives from the socket `local`, which it
+    /// creates, and sends to the socket `peer`, one frame per datagram. The guest's kernel must map the memory that the device
     /// uses, as it does for hardware.
     pub fn datagrams(local: impl AsRef<Path>, peer: impl AsRef<Path>) -> Self {
         Self { peer: Some(peer.as_ref().to_owned()), ..Self::new(local) }
     }
 
-    /// Gives it this MAC address instead of one that no other device of this process has.
+    /// Sets its MAC address; the default is unique within this process.
     pub fn mac(mut self, mac: impl Into<String>) -> Self {
         self.mac = mac.into();
         self
@@ -62,35 +62,35 @@ impl Nic {
         self
     }
 
-    /// Sets the size of every ring, a power of two from 256 to 1024, instead of QEMU's 256.
+    /// Sets the size of every ring, a power of two from 256 to 1024; QEMU's default is 256.
     pub fn queue_size(mut self, size: u16) -> Self {
         self.queue_size = Some(size);
         self
     }
 
-    /// Makes QEMU create the socket and wait for the backend to connect, before it boots and whenever it went away.
+    /// Makes QEMU create the socket and wait for the backend to connect, before booting and whenever it disconnects.
     pub fn server(mut self) -> Self {
         self.server = true;
         self
     }
 
-    /// Makes QEMU, as the client, connect again every second after the backend went away.
+    /// Makes QEMU, as the client, reconnect every second after the backend has disconnected.
     ///
-    /// It then tells the new backend where split rings stand, from the used index in the guest's memory. Packed rings
-    /// have none: QEMU 7.2 tells position 0, wrongly, unless the backend has the in-flight tracking of the vhost-user
-    /// protocol (VHOST_USER_PROTOCOL_F_INFLIGHT_SHMFD).
+    /// It then tells the new backend the position of split rings, from the used index in the guest's memory. Packed rings have
+    /// none: QEMU 7.2 sends position 0, wrongly, unless the backend has the in-flight tracking of the vhost-user protocol
+    /// (VHOST_USER_PROTOCOL_F_INFLIGHT_SHMFD).
     pub fn reconnect(mut self) -> Self {
         self.reconnect = true;
         self
     }
 
-    /// Turns checksum and segmentation offload off, and mergeable buffers with them.
+    /// Turns off checksum and segmentation offload, and with them mergeable buffers.
     pub fn no_offloads(mut self) -> Self {
         self.offloads = false;
         self
     }
 
-    /// The MAC address.
+    /// Returns the MAC address.
     pub fn mac_address(&self) -> &str {
         &self.mac
     }
@@ -99,7 +99,7 @@ impl Nic {
         self.queues
     }
 
-    /// QEMU's arguments for the device with this number.
+    /// Returns QEMU's arguments for the device with this number.
     pub(super) fn arguments(&self, number: usize) -> Vec<String> {
         let socket = escaped(&self.socket);
         if let Some(peer) = &self.peer {
@@ -137,7 +137,7 @@ impl Nic {
     }
 }
 
-/// A path inside of a QEMU option, where a comma ends the value unless it is doubled.
+/// Escapes a path for a QEMU option, where a comma ends the value unless it is doubled.
 pub(super) fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }

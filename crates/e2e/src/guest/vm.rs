@@ -15,13 +15,13 @@ use super::{Accel, Kernel, Nic, initramfs};
 use crate::process::{Daemon, Launch, Usage};
 use crate::{Error, Result, cpu};
 
-/// How long a guest may take to boot, even emulated on a busy machine.
+/// Time limit for booting a guest, even emulated on a busy machine.
 pub const READY: Duration = Duration::from_secs(240);
 
-/// How long a command in a guest may take unless the caller says otherwise.
+/// Default time limit of a command in a guest.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A virtual machine to be started.
+/// A virtual machine to start.
 #[derive(Debug, Clone)]
 pub struct Builder {
     name: String,
@@ -40,25 +40,25 @@ impl Builder {
         self
     }
 
-    /// Sets the guest's memory, 256 MiB otherwise. Only what it touches is taken from the host.
+    /// Sets the guest's memory; the default is 256 MiB. The host allocates only what the guest touches.
     pub fn memory_mib(mut self, mib: usize) -> Self {
         self.memory_mib = mib;
         self
     }
 
-    /// Sets the number of processors; otherwise as many as the widest device has queue pairs.
+    /// Sets the number of processors; the default is the largest number of queue pairs of a device.
     pub fn processors(mut self, count: usize) -> Self {
         self.processors = Some(count);
         self
     }
 
-    /// Confines QEMU to these cores of the host; otherwise those that [`cpu::Plan`] leaves to guests.
+    /// Confines QEMU to these cores of the host; the default is the guests' cores in [`cpu::Plan`].
     pub fn pin(mut self, cores: &[usize]) -> Self {
         self.cores = cores.to_vec();
         self
     }
 
-    /// Chooses how instructions are run; otherwise the faster way that works.
+    /// Sets how instructions are run; the default is the fastest way that works.
     pub fn accel(mut self, accel: Accel) -> Self {
         self.accel = Some(accel);
         self
@@ -72,7 +72,7 @@ impl Builder {
 
     /// Starts QEMU and returns at once, so that guests can boot side by side; see [`Vm::wait_ready`].
     ///
-    /// A socket that the backend is to create must be there already, unless the device reconnects.
+    /// A socket created by the backend must already exist, unless the device reconnects.
     pub fn spawn(self, kernel: &Kernel) -> Result<Vm> {
         let accel = match self.accel {
             Some(accel) => accel,
@@ -83,7 +83,7 @@ impl Builder {
         let initrd = directory.path().join("initrd");
         fs::write(&initrd, initramfs::build(kernel, &self.programs)?).map_err(Error::io("writing the initramfs"))?;
         let agent_path = directory.path().join("agent");
-        // The harness listens and QEMU connects, so that nothing that the guest says is lost.
+        // The harness listens and QEMU connects, so that no output of the guest is lost.
         let listener = UnixListener::bind(&agent_path).map_err(Error::io("creating the agent's socket"))?;
         let command = self.command(kernel, accel, &initrd, &agent_path);
         let mut daemon = Launch::new(format!("guest {}", self.name)).pin(&self.cores).spawn(command)?;
@@ -103,7 +103,7 @@ impl Builder {
             .args(accel.arguments())
             .args(["-machine", "q35,memory-backend=mem"])
             .args(["-m", &format!("{memory}M"), "-smp", &processors.to_string()])
-            // The backend maps the guest's memory, so that it has to be a shared file.
+            // The backend maps the guest's memory, so it must be a shared file.
             .args(["-object", &format!("memory-backend-memfd,id=mem,size={memory}M,share=on")])
             .args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"])
             .args(["-chardev", &format!("socket,id=agent,path={}", escaped(agent)), "-serial", "chardev:agent"])
@@ -133,7 +133,7 @@ fn accept(listener: &UnixListener, daemon: &mut Daemon) -> Result<UnixStream> {
     Ok(line)
 }
 
-/// A running virtual machine; dropping it ends it and removes its files.
+/// A running virtual machine; dropping it stops it and removes its files.
 ///
 /// Its methods take a shared reference: two threads, or two jobs of one test, may use a guest at once.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// A virtual machine that messages will call `name`.
+    /// Creates a builder of a virtual machine called `name` in messages.
     pub fn builder(name: impl Into<String>) -> Builder {
         Builder {
             name: name.into(),
@@ -159,37 +159,37 @@ impl Vm {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// QEMU's process id.
+    /// Returns QEMU's process id.
     pub fn pid(&self) -> u32 {
         self.daemon().pid()
     }
 
-    /// How it runs the guest's instructions.
+    /// Returns how it runs the guest's instructions.
     pub fn accel(&self) -> Accel {
         self.accel
     }
 
-    /// The resources of the QEMU process.
+    /// Returns the resource usage of the QEMU process.
     pub fn usage(&self) -> Result<Usage> {
         self.daemon().usage()
     }
 
-    /// The end of the console's output, and QEMU's messages.
+    /// Returns the end of the console's output, including QEMU's messages.
     pub fn console(&self, lines: usize) -> String {
         self.daemon().log().tail(lines)
     }
 
-    /// The QEMU process, for what has no method here: signals, its output.
+    /// Returns the QEMU process, for operations without a method here: signals, its output.
     pub fn daemon(&self) -> MutexGuard<'_, Daemon> {
         self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the guest takes commands.
+    /// Waits until the guest accepts commands.
     pub fn wait_ready(&self, timeout: Duration) -> Result<()> {
         self.wait("booting", timeout, |patience| self.agent.ready(patience))
     }
@@ -199,18 +199,18 @@ impl Vm {
         self.agent.start(script)
     }
 
-    /// Waits for a script to end. If it takes too long it is killed, and the error has the end of the console.
+    /// Waits for a script to end. If it takes too long it is killed, and the error holds the end of the console output.
     pub fn finish(&self, job: Job, timeout: Duration) -> Result<Outcome> {
         let waiting_for = format!("running `{}`", job.command);
         let outcome = self.wait(&waiting_for, timeout, |patience| self.agent.outcome(&job, patience));
         if outcome.is_err() {
-            // The guest may be gone altogether; what it was doing is the error to tell of.
+            // The guest may be gone altogether; report the original error.
             let _ = self.agent.kill(&job);
         }
         outcome
     }
 
-    /// Kills a script; [`Vm::finish`] then tells its outcome, with status 137.
+    /// Kills a script; [`Vm::finish`] then returns its outcome, with status 137.
     pub fn kill(&self, job: &Job) -> Result<()> {
         self.agent.kill(job)
     }
@@ -220,12 +220,12 @@ impl Vm {
         self.finish(self.start(script)?, PATIENCE)
     }
 
-    /// Runs a shell script that has to succeed; returns its output without the last newline.
+    /// Runs a shell script that must succeed; returns its output without the last newline.
     pub fn check(&self, script: &str) -> Result<String> {
         self.checked(self.start(script)?, PATIENCE)
     }
 
-    /// As [`Vm::finish`], for a script that has to succeed.
+    /// Does the same as [`Vm::finish`] for a script that must succeed.
     pub fn checked(&self, job: Job, timeout: Duration) -> Result<String> {
         let command = format!("{}: {}", self.name, job.command);
         let outcome = self.finish(job, timeout)?;
@@ -236,7 +236,7 @@ impl Vm {
         Ok(outcome.output.trim_end_matches('\n').to_owned())
     }
 
-    /// Switches the guest off and waits for QEMU to end.
+    /// Powers off the guest and waits for QEMU to end.
     pub fn power_off(self, timeout: Duration) -> Result<()> {
         self.agent.start("poweroff -f")?;
         self.daemon().wait(timeout).map(drop)
@@ -246,7 +246,7 @@ impl Vm {
         let stopped = || self.daemon().log().find(0, |line| line.contains("KVM internal error")).is_some();
         let deadline = std::time::Instant::now() + timeout;
         loop {
-            // Short turns, and the lock not held in between, so that other threads can use the guest meanwhile.
+            // Wait in short turns without holding the lock in between, so that other threads can use the guest.
             let ended = self.daemon().exit_status()?;
             if let Some(result) = probe(Duration::from_millis(20)) {
                 return Ok(result);
@@ -254,7 +254,7 @@ impl Vm {
             if let Some(status) = ended {
                 return Err(self.daemon().exited(what, status));
             }
-            // QEMU stays there, stopped, after such an error: there is nothing to wait for.
+            // After such an error QEMU stays, stopped: waiting is useless.
             if std::time::Instant::now() >= deadline || stopped() {
                 return Err(self.daemon().timed_out(what, timeout));
             }

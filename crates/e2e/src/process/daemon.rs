@@ -15,10 +15,10 @@ use crate::{Error, Result};
 /// How many lines of output an error quotes.
 const TAIL: usize = 40;
 
-/// How often a wait looks whether the process still lives.
+/// Interval at which a wait checks whether the process is still alive.
 const TICK: Duration = Duration::from_millis(20);
 
-/// How a daemon is to be started.
+/// Options for starting a daemon.
 #[derive(Debug, Clone)]
 pub struct Launch {
     name: String,
@@ -27,7 +27,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A daemon that messages will call `name`, on any core, without input.
+    /// Creates options for a daemon called `name` in messages, on any core, without input.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), cores: Vec::new(), interactive: false }
     }
@@ -47,7 +47,7 @@ impl Launch {
     /// Starts `command`.
     ///
     /// The kernel kills the daemon when the thread that called this ends, so that nothing survives a killed test.
-    /// Call it from the thread that will hold the [`Daemon`].
+    /// Call it from the thread that will own the [`Daemon`].
     pub fn spawn(self, mut command: Command) -> Result<Daemon> {
         let input = if self.interactive { Stdio::piped() } else { Stdio::null() };
         command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -77,7 +77,7 @@ impl Launch {
     }
 }
 
-/// A running child process; dropping it kills it and waits for its end.
+/// A running child process; dropping it kills it and waits for it to end.
 #[derive(Debug)]
 pub struct Daemon {
     name: String,
@@ -92,27 +92,27 @@ impl Daemon {
         Launch::new(name).spawn(command)
     }
 
-    /// The name that messages use.
+    /// Returns the name used in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What the process wrote so far.
+    /// Returns the output so far.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// How the process ended, if it has.
+    /// Returns the exit status, if the process has ended.
     pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().map_err(Error::io(format!("asking for the state of {}", self.name)))
     }
 
-    /// The process's resources at this moment.
+    /// Returns the process's current resource usage.
     pub fn usage(&self) -> Result<Usage> {
         Usage::of(self.pid())
     }
@@ -135,7 +135,7 @@ impl Daemon {
         self.wait_for_line_since(0, description, timeout, wanted).map(|(_, line)| line)
     }
 
-    /// As [`Daemon::wait_for_line`], looking only at lines from `mark` on; returns the line with its number.
+    /// Does the same as [`Daemon::wait_for_line`] for lines from `mark` on; returns the line with its number.
     pub fn wait_for_line_since(
         &mut self,
         mark: usize,
@@ -148,8 +148,7 @@ impl Daemon {
         self.wait_until(&waiting_for, timeout, |left| log.wait(mark, Instant::now() + left, &wanted))
     }
 
-    /// Calls `probe` with a short time to wait, again and again, until it has a result, the process ends or the time
-    /// is up.
+    /// Calls `probe` with a short time to wait, repeatedly, until it has a result, the process ends or the time is up.
     pub(crate) fn wait_until<T>(
         &mut self,
         waiting_for: &str,
@@ -158,7 +157,7 @@ impl Daemon {
     ) -> Result<T> {
         let deadline = Instant::now() + timeout;
         loop {
-            // In this order, so that what the process did just before it ended still counts.
+            // In this order, so that output written just before the process ended still counts.
             let ended = self.exit_status()?;
             let left = deadline.saturating_duration_since(Instant::now());
             let patience = if ended.is_some() { 10 * TICK } else { left.min(TICK) };
@@ -174,7 +173,7 @@ impl Daemon {
         }
     }
 
-    /// The error that says that the process took longer than `after`.
+    /// Returns the error for a wait that took longer than `after`.
     pub(crate) fn timed_out(&self, waiting_for: &str, after: Duration) -> Error {
         Error::Timeout {
             name: self.name.clone(),
@@ -195,8 +194,8 @@ impl Daemon {
 
     /// Sends a signal, such as [`Signal::STOP`].
     pub fn signal(&mut self, signal: Signal) -> Result<()> {
-        // A process that has ended keeps its id until it is waited for, which only `self` does: no other process can
-        // be hit, provided that the child was not reaped yet.
+        // A process that has ended keeps its id until it is waited for, which only `self` does: no other process can be hit,
+        // provided that the child was not reaped yet.
         if let Some(status) = self.exit_status()? {
             return Err(self.exited(&format!("sending it signal {}", signal.as_raw()), status));
         }
@@ -233,7 +232,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended already, and there is nobody left to tell of a failure.
+        // It may have ended already, and a failure cannot be reported here.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

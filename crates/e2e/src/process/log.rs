@@ -5,19 +5,19 @@ use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// More lines than a test looks back at, and few enough to keep.
+/// More lines than a test looks back at, but few enough to keep.
 const CAPACITY: usize = 20_000;
 
 #[derive(Debug, Default)]
 struct Lines {
     kept: VecDeque<String>,
-    /// How many lines were dropped before the first kept one.
+    /// Number of lines dropped before the first kept one.
     dropped: usize,
-    /// What came after the last newline, such as a prompt.
+    /// Bytes after the last newline, such as a prompt.
     partial: Vec<u8>,
 }
 
-/// The lines that a process wrote, its standard output and standard error together.
+/// The lines written by a process, standard output and standard error together.
 #[derive(Debug, Default)]
 pub struct Log {
     lines: Mutex<Lines>,
@@ -30,24 +30,24 @@ impl Log {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of lines so far: a mark to search from.
+    /// Returns the number of lines so far: a mark to search from.
     pub fn mark(&self) -> usize {
         let lines = self.lock();
         lines.dropped + lines.kept.len()
     }
 
-    /// The first line at or after `mark` that `wanted` accepts, with its number.
+    /// Returns the first line at or after `mark` that `wanted` accepts, with its number.
     pub fn find(&self, mark: usize, wanted: impl Fn(&str) -> bool) -> Option<(usize, String)> {
         Self::find_in(&self.lock(), mark, &wanted)
     }
 
-    /// The lines at or after `mark`.
+    /// Returns the lines at or after `mark`.
     pub fn since(&self, mark: usize) -> Vec<String> {
         let lines = self.lock();
         lines.kept.iter().skip(mark.saturating_sub(lines.dropped)).cloned().collect()
     }
 
-    /// The last `count` lines, and what follows the last newline.
+    /// Returns the last `count` lines, and the text after the last newline.
     pub fn tail(&self, count: usize) -> String {
         let lines = self.lock();
         let skip = lines.kept.len().saturating_sub(count);
@@ -56,7 +56,7 @@ impl Log {
         tail
     }
 
-    /// As [`Log::find`], waiting for the line until `deadline`.
+    /// Does the same as [`Log::find`], but waits for the line until `deadline`.
     pub(super) fn wait(
         &self,
         mark: usize,
@@ -98,7 +98,7 @@ impl Log {
         self.grown.notify_all();
     }
 
-    /// Reads a pipe to its end on a thread of its own. The thread is not joined: a grandchild may hold the pipe open.
+    /// Reads a pipe to its end on a separate thread. The thread is not joined: a grandchild may hold the pipe open.
     pub(super) fn capture(self: &Arc<Self>, mut pipe: impl Read + Send + 'static) {
         let log = Arc::clone(self);
         std::thread::spawn(move || {

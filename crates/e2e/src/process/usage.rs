@@ -1,11 +1,11 @@
-//! What a process holds and burns, read from `/proc`.
+//! Resource usage of a process, read from `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// A process's resources at one moment.
+/// A process's resource usage at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Resident memory, in bytes.
@@ -21,7 +21,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Reads the resources of the process `pid`.
+    /// Reads the resource usage of the process `pid`.
     pub fn of(pid: u32) -> Result<Self> {
         Ok(Self {
             rss: resident_pages(&read(pid, "statm")?)? * rustix::param::page_size() as u64,
@@ -33,7 +33,7 @@ impl Usage {
     }
 }
 
-/// The child processes of `pid` and theirs, in no particular order.
+/// Returns all descendants of `pid`, in no particular order.
 pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut unvisited = vec![pid];
@@ -49,14 +49,14 @@ pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// The name of the program that `pid` runs, cut to 15 characters by the kernel.
+/// Returns the name of the program that `pid` runs, cut to 15 characters by the kernel.
 pub(crate) fn program(pid: u32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end().to_owned())
 }
 
 fn read(pid: u32, file: &str) -> Result<String> {
     let path = format!("/proc/{pid}/{file}");
-    // Lossy, because a mapping is named by a path, and a path need not be UTF-8.
+    // Lossy: a mapping is named by a path, which need not be UTF-8.
     let bytes = fs::read(&path).map_err(Error::io(format!("reading {path}")))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -73,8 +73,8 @@ fn resident_pages(statm: &str) -> Result<u64> {
 
 fn cpu_time(stat: &str, ticks_per_second: u64) -> Result<Duration> {
     let malformed = || Error::malformed("/proc/PID/stat", format!("no CPU time in {stat:?}"));
-    // The program's name may hold blanks and parentheses: count from the last parenthesis, where the state, which
-    // proc(5) numbers as field 3, follows. User and system time are fields 14 and 15.
+    // The program's name may hold blanks and parentheses: count from the last parenthesis. The state, field 3 of proc(5),
+    // follows it. User and system time are fields 14 and 15.
     let (_, fields) = stat.rsplit_once(") ").ok_or_else(malformed)?;
     let ticks: Vec<u64> =
         fields.split_ascii_whitespace().skip(14 - 3).take(2).filter_map(|field| field.parse().ok()).collect();

@@ -11,10 +11,10 @@ use crate::{Error, Result};
 /// Frames sent or received at a time.
 const BURST: usize = 32;
 
-/// Nothing more is on its way when none has come for so long. Only where frames are lost does anybody wait for that.
+/// Silence after which no more frames are expected. It is waited out only when frames are lost.
 const LAST: Duration = Duration::from_secs(5);
 
-/// What went which way: from the first guest to the second, and back.
+/// Frames per direction: from the first guest to the second, and back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Frames sent.
@@ -24,18 +24,18 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Everything that was sent arrived.
+    /// Reports whether every frame sent has arrived.
     pub fn is_complete(&self) -> bool {
         self.sent == self.received
     }
 
-    /// All frames received.
+    /// Returns the number of frames received.
     pub fn total(&self) -> u64 {
         self.received.iter().sum()
     }
 }
 
-/// Two guests and the streams between them, one each way.
+/// Two guests with one stream in each direction.
 pub struct Exchange {
     guests: [Guest; 2],
     sources: [Source; 2],
@@ -44,8 +44,8 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Streams between guests with these numbers, of frames of these sizes. At most `window` frames are on their way
-    /// in each direction: as many as the receiver has buffers for, or nothing ever has to be dropped; more, and it has.
+    /// Creates streams of frames of `sizes` between guests with these numbers, with at most `window` frames in flight in each
+    /// direction. If the receiver has that many buffers, no frame ever has to be dropped.
     pub fn new(guests: [Guest; 2], numbers: [u8; 2], sizes: Sizes, window: u64) -> Self {
         let [a, b] = numbers;
         let sources = [Source::new(a, b, sizes.clone()), Source::new(b, a, sizes.clone())];
@@ -53,19 +53,19 @@ impl Exchange {
         Self { guests, sources, sinks, window }
     }
 
-    /// What went which way so far.
+    /// Returns the frames sent and received so far.
     pub fn tally(&self) -> Tally {
         Tally { sent: self.sources.each_ref().map(Source::sent), received: self.sinks.each_ref().map(Sink::received) }
     }
 
-    /// Sends a burst each way, but not more than `goal` frames in all, and receives what came; whether anything moved.
+    /// Sends a burst each way, up to `goal` frames in all, and receives; reports whether anything moved.
     pub fn step(&mut self, goal: u64) -> Result<bool> {
         let window = self.window;
         let sent = self.send(goal, window)?;
         Ok(self.receive()? || sent)
     }
 
-    /// Sends a burst each way whether the other side can take it or not, and receives what came if `receive`.
+    /// Sends a burst each way even if the other side is full, and receives if `receive`.
     pub fn overrun(&mut self, goal: u64, receive: bool) -> Result<()> {
         let sent = self.send(goal, u64::MAX)?;
         if receive && !self.receive()? || !sent {
@@ -92,7 +92,7 @@ impl Exchange {
         Ok(moved)
     }
 
-    /// Receives what came, both ways; whether there was anything.
+    /// Receives the available frames, both ways; reports whether there were any.
     pub fn receive(&mut self) -> Result<bool> {
         let mut moved = false;
         for (sink, guest) in self.sinks.iter_mut().zip(self.guests.iter_mut().rev()) {
@@ -101,7 +101,7 @@ impl Exchange {
         Ok(moved)
     }
 
-    /// Receives until everything has arrived, or nothing has come for `silence`.
+    /// Receives until everything has arrived, or no frame has come for `silence`.
     pub fn drain(&mut self, silence: Duration) -> Result<Tally> {
         let mut last = Instant::now();
         while !self.tally().is_complete() && last.elapsed() < silence {
@@ -114,8 +114,8 @@ impl Exchange {
         Ok(self.tally())
     }
 
-    /// Sends `frames` more each way and waits until they all arrived; an error if none arrives for `silence`. How long
-    /// all of them take depends on what else the machine does.
+    /// Sends `frames` more each way and waits until all have arrived; an error if none arrives for `silence`. The total time
+    /// depends on the machine's load.
     pub fn run(&mut self, frames: u64, silence: Duration) -> Result<Tally> {
         let goal = self.tally().sent[0].max(self.tally().sent[1]) + frames;
         let (mut before, mut last) = (self.tally().total(), Instant::now());
@@ -136,18 +136,18 @@ impl Exchange {
         }
     }
 
-    /// The guests, without their streams.
+    /// Returns the guests, without their streams.
     pub fn into_guests(self) -> [Guest; 2] {
         self.guests
     }
 
-    /// Both guests still have a switch.
+    /// Reports whether both guests are still connected.
     pub fn is_connected(&self) -> bool {
         self.guests.iter().all(Guest::is_connected)
     }
 }
 
-/// An exchange on a thread of its own, without haste, until it is stopped.
+/// A slow exchange on a separate thread, until it is stopped.
 pub struct Pump {
     stop: Arc<AtomicBool>,
     received: Arc<[AtomicU64; 2]>,
@@ -155,7 +155,7 @@ pub struct Pump {
 }
 
 impl Pump {
-    /// Starts to pump.
+    /// Starts the exchange.
     pub fn start(mut exchange: Exchange) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let received: Arc<[AtomicU64; 2]> = Arc::default();
@@ -163,7 +163,7 @@ impl Pump {
         let thread = std::thread::spawn(move || {
             while !stopping.load(Ordering::Relaxed) {
                 if !exchange.step(u64::MAX)? {
-                    // Others want the core too.
+                    // Leave the core to others.
                     std::thread::sleep(Duration::from_micros(50));
                 }
                 let tally = exchange.tally();
@@ -174,7 +174,7 @@ impl Pump {
         Self { stop, received, thread: Some(thread) }
     }
 
-    /// Frames received so far, each way.
+    /// Returns the number of frames received so far, each way.
     pub fn received(&self) -> [u64; 2] {
         self.received.each_ref().map(|counter| counter.load(Ordering::Relaxed))
     }
@@ -197,7 +197,7 @@ impl Pump {
         }
     }
 
-    /// Sends no more, receives what is on its way, and tells what went which way, or what went wrong.
+    /// Stops sending, receives the frames in flight, and returns the tally or the error.
     pub fn stop(mut self) -> Result<Tally> {
         self.stop.store(true, Ordering::Relaxed);
         let panicked = || Error::malformed("the pump", "its thread panicked");

@@ -1,4 +1,4 @@
-//! A network function between two ports: what it receives at the one it sends at the other.
+//! A network function between two ports: it sends the frames received on one port out of the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,17 +8,17 @@ use std::time::Duration;
 use super::Guest;
 use crate::{Error, Result};
 
-/// Frames taken at once.
+/// Frames per burst.
 const BURST: usize = 32;
 
-/// A function on a thread of its own, until it is stopped.
+/// A network function on a separate thread, until it is stopped.
 pub struct Forwarder {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<u64>>>,
 }
 
 impl Forwarder {
-    /// Starts to forward between two guests' ports.
+    /// Starts forwarding between two guests' ports.
     pub fn start(mut a: Guest, mut b: Guest) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = stop.clone();
@@ -27,7 +27,7 @@ impl Forwarder {
             while !stopping.load(Ordering::Relaxed) {
                 let moved = forward(&mut a, &mut b)? + forward(&mut b, &mut a)?;
                 if moved == 0 {
-                    // Others want the core too.
+                    // Leave the core to others.
                     std::thread::sleep(Duration::from_micros(50));
                 }
                 frames += moved;
@@ -37,7 +37,7 @@ impl Forwarder {
         Self { stop, thread: Some(thread) }
     }
 
-    /// Stops; how many frames it forwarded, or what went wrong.
+    /// Stops; returns the number of frames forwarded, or the error.
     pub fn stop(mut self) -> Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         let panicked = || Error::malformed("the function", "its thread panicked");

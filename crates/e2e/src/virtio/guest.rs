@@ -15,16 +15,16 @@ use virtqueue::{NET_HEADER, Segment, features};
 
 use crate::{Error, Result};
 
-/// Bytes that a transmit buffer holds: the header, and the longest frame that anything here sends.
+/// Size of a transmit buffer: the header and the longest frame that any test sends.
 const ROOM: u32 = 9216;
 
-/// Transmit buffers: few enough to stay in a cache.
+/// Number of transmit buffers: few enough to stay in a cache.
 const SLOTS: usize = 64;
 
-/// How long a connection may take to be there, with running queues.
+/// Time limit for connecting, with running queues.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a guest asks for.
+/// Options of a guest.
 #[derive(Debug, Clone)]
 pub struct Options {
     socket: PathBuf,
@@ -36,7 +36,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// A guest that connects to the switch's socket, with split rings of 256 and mergeable buffers of 2 KiB.
+    /// Creates options for a guest that connects to the switch's socket, with split rings of 256 and 2 KiB mergeable
+    /// buffers.
     pub fn new(socket: impl AsRef<Path>) -> Self {
         Self {
             socket: socket.as_ref().to_owned(),
@@ -54,17 +55,17 @@ impl Options {
         self
     }
 
-    /// Asks for packed rings.
+    /// Requests packed rings.
     pub fn packed(self) -> Self {
         self.feature(features::RING_PACKED)
     }
 
-    /// Asks for descriptors to be used in order.
+    /// Requests in-order use of descriptors.
     pub fn in_order(self) -> Self {
         self.feature(features::IN_ORDER)
     }
 
-    /// Asks for notifications to be suppressed by index.
+    /// Requests suppression of notifications by index.
     pub fn event_idx(self) -> Self {
         self.feature(features::EVENT_IDX)
     }
@@ -81,13 +82,13 @@ impl Options {
         self
     }
 
-    /// Lets its memory lie on huge pages, if there are any.
+    /// Places its memory on huge pages, if there are any.
     pub fn huge_pages(mut self) -> Self {
         self.huge_pages = true;
         self
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
@@ -97,7 +98,7 @@ impl Options {
         self
     }
 
-    /// Connects and posts all receive buffers; an error if the switch is not there in time.
+    /// Connects and posts all receive buffers; an error if the switch does not appear in time.
     pub fn connect(&self) -> Result<Guest> {
         let wanted = FrontendOptions {
             socket: self.socket.clone(),
@@ -126,7 +127,7 @@ impl Options {
     }
 }
 
-/// One queue, and where the buffer is that goes by an id.
+/// A queue, and the buffer address for each chain id.
 struct End {
     queue: Queue,
     kick: Event,
@@ -158,7 +159,7 @@ impl End {
         }
     }
 
-    /// The next buffer that came back: its address, and how many bytes were written.
+    /// Returns the next buffer that came back: its address, and the number of bytes written.
     fn pop(&mut self) -> Result<Option<(u64, u32)>> {
         let used = self.queue.pop_used().map_err(Error::driver("reading what the switch used"))?;
         Ok(used.map(|used| (self.address[usize::from(used.id)], used.len)))
@@ -167,15 +168,15 @@ impl End {
 
 /// A connected guest with one queue pair that it polls; dropping it disconnects.
 pub struct Guest {
-    // First, so that the connection ends before the memory does.
+    // First, so that the connection ends before the memory is unmapped.
     link: Link,
     receive: End,
     transmit: End,
-    /// Transmit buffers that are ours.
+    /// Free transmit buffers.
     free: Vec<u64>,
     /// Bytes in a receive buffer.
     room: u32,
-    /// The frame received last.
+    /// Last frame received.
     frame: Vec<u8>,
     arena: Arena,
 }
@@ -194,7 +195,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Disconnects and leaves its memory as it is, for as long as what is returned lives: that tells what is in it.
+    /// Disconnects and keeps the memory alive and unchanged as long as the returned closure lives, which reads it.
     pub fn leave(self) -> impl Fn() -> Vec<u8> {
         let Guest { link, arena, .. } = self;
         drop(link);
@@ -211,12 +212,12 @@ impl Guest {
         }
     }
 
-    /// The switch is still there.
+    /// Reports whether the switch is still connected.
     pub fn is_connected(&self) -> bool {
         self.link.is_connected()
     }
 
-    /// Takes back what the switch has sent; returns how many buffers are still with it.
+    /// Takes back sent buffers; returns how many the switch still has.
     pub fn reap(&mut self) -> Result<usize> {
         while let Some((addr, _)) = self.transmit.pop()? {
             self.free.push(addr);
@@ -224,15 +225,15 @@ impl Guest {
         Ok(SLOTS - self.free.len())
     }
 
-    /// Adds a frame that consists of `pieces`, cut into a chain of `buffers` (1 to 3) descriptors; false if there is no
-    /// room. [`Guest::flush`] sends it.
+    /// Adds a frame made of `pieces`, cut into a chain of `buffers` (1 to 3) descriptors; returns false if there is no room.
+    /// [`Guest::flush`] sends it.
     pub fn send(&mut self, pieces: &[&[u8]], buffers: usize) -> Result<bool> {
         let Some(&addr) = self.free.last() else { return Ok(false) };
         let header: &[u8] = &[0; NET_HEADER as usize];
         let whole = std::iter::once(header).chain(pieces.iter().copied()).map(Segment::from);
         let len = self.arena.gather(addr, whole).filter(|&len| len <= ROOM);
         let len = len.ok_or_else(|| Error::malformed("a frame", "it is longer than a transmit buffer"))?;
-        // The header alone and then with some of the frame in front: both are what real drivers do.
+        // The header alone, or with the start of the frame: real drivers do both.
         let cuts = match buffers {
             1 => vec![0, len],
             2 => vec![0, NET_HEADER, len],
@@ -247,13 +248,12 @@ impl Guest {
         Ok(added)
     }
 
-    /// Lets the switch see what was added.
+    /// Publishes the added frames to the switch.
     pub fn flush(&mut self) {
         self.transmit.publish();
     }
 
-    /// Gives the frames that came to `take`, at most `limit` of them, and posts their buffers again; returns how many
-    /// there were.
+    /// Passes received frames to `take`, at most `limit` of them, and posts their buffers again; returns the number of frames.
     pub fn receive(&mut self, limit: usize, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<usize> {
         let mut frames = 0;
         while frames < limit && self.receive_one()? {
@@ -266,14 +266,14 @@ impl Guest {
         Ok(frames)
     }
 
-    /// Puts the next frame together, from as many buffers as its header says (virtio 1.2 §5.1.6.4).
+    /// Assembles the next frame from as many buffers as its header says (virtio 1.2 §5.1.6.4).
     fn receive_one(&mut self) -> Result<bool> {
         let mut more = 1u16;
         let mut first = true;
         self.frame.clear();
         while more > 0 {
             let Some((addr, len)) = self.receive.pop()? else {
-                // All buffers of a frame have to come back at once.
+                // All buffers of a frame must come back at once.
                 let problem = format!("{more} of its buffers are missing");
                 return if first { Ok(false) } else { Err(Error::malformed("a received frame", problem)) };
             };
@@ -298,11 +298,11 @@ impl Guest {
         Ok(true)
     }
 
-    /// Sleeps until the switch says that there are frames, at most for `timeout`; whether there are any.
+    /// Sleeps until the switch notifies of frames, at most for `timeout`; reports whether there are any.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
         let deadline = Instant::now() + timeout;
         loop {
-            // In this order: what is notified of after it was cleared is seen by the next look.
+            // In this order: a notification after the clearing is seen by the next check.
             self.receive.call.clear();
             self.receive.queue.set_interrupts(true);
             before_asking();
@@ -313,14 +313,14 @@ impl Guest {
             }
             let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
             match poll(&mut [PollFd::new(&self.receive.call, PollFlags::IN)], Some(&limit)) {
-                // A switch may notify for nothing, for instance when it is told of the descriptor.
+                // A switch may notify spuriously, for instance when it gets the descriptor.
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(e) => return Err(Error::Io { action: "waiting for a frame".into(), source: e.into() }),
             }
         }
     }
 
-    /// Asks to be told of frames, and does not wait for them.
+    /// Enables notifications of frames without waiting for them.
     pub fn arm(&mut self) {
         self.receive.queue.set_interrupts(true);
     }

@@ -1,8 +1,8 @@
-//! Guests without a machine: a virtio-net driver in this process, for what real guests cannot do: check every byte of
+//! Guests without a machine: a virtio-net driver in this process, for things that real guests cannot do: check every byte of
 //! every frame, break the rules at a chosen moment, start and die in milliseconds.
 //!
-//! [`Guest`] sends and receives frames; [`Source`] makes frames that a [`Sink`] can judge; [`Exchange`] keeps two
-//! guests busy with each other, and [`Pump`] does so on a thread of its own; a [`Forwarder`] is a function between two.
+//! [`Guest`] sends and receives frames; [`Source`] makes frames that a [`Sink`] can check; [`Exchange`] makes two guests
+//! exchange frames, and [`Pump`] does so on a separate thread; a [`Forwarder`] is a network function between two guests.
 
 mod exchange;
 mod forwarder;

@@ -1,4 +1,4 @@
-//! Frames that show whether they arrived, in which order, and whole.
+//! Frames that allow checking of arrival, order and content.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ const HEAD: usize = 14 + 8 + 4;
 /// The ethertype for local experiments (IEEE 802, clause 9.2.3).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Bytes of noise that payloads are cut from: more than a payload is long, so that the cuts differ, and few enough to
-/// stay in a cache.
+/// Bytes of noise that payloads are cut from: more than the longest payload, so that the cuts differ, but few enough for a
+/// cache.
 const NOISE: usize = 32 << 10;
 
 /// Lengths of frames, in bytes, Ethernet header included.
 pub type Sizes = RangeInclusive<usize>;
 
-/// A repeatable random number (splitmix64).
+/// Returns a repeatable random number (splitmix64).
 fn mix(seed: u64) -> u64 {
     let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +27,7 @@ fn mix(seed: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// What both ends of a stream know.
+/// State shared by both ends of a stream.
 #[derive(Debug, Clone)]
 struct Stream {
     seed: u64,
@@ -42,7 +42,7 @@ impl Stream {
         Self { seed, sizes, noise }
     }
 
-    /// The bytes of frame `number`.
+    /// Returns the bytes of frame `number`.
     fn frame(&self, number: u64) -> ([u8; HEAD], &[u8]) {
         let random = mix(self.seed << 48 ^ number);
         let span = self.sizes.end() - self.sizes.start() + 1;
@@ -59,12 +59,12 @@ impl Stream {
     }
 }
 
-/// The address of the end of a stream that has this number.
+/// Returns the address of the stream end with this number.
 fn mac(end: u8) -> [u8; 6] {
     [0x02, 0, 0, 0, 0x0e, end]
 }
 
-/// Makes the frames of a stream, in order.
+/// Generator of the frames of a stream, in order.
 #[derive(Debug)]
 pub struct Source {
     stream: Stream,
@@ -72,27 +72,27 @@ pub struct Source {
 }
 
 impl Source {
-    /// A stream between two ends, each named by a number.
+    /// Creates a stream between two numbered ends.
     pub fn new(from: u8, to: u8, sizes: Sizes) -> Self {
         Self { stream: Stream::new(from, to, sizes), sent: 0 }
     }
 
-    /// Frames sent.
+    /// Returns the number of frames sent.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// The next frame, for who sends it otherwise than by [`Source::send`].
+    /// Returns the next frame, for sending it otherwise than by [`Source::send`].
     pub fn make(&mut self) -> Vec<u8> {
         let (head, payload) = self.stream.frame(self.sent);
         self.sent += 1;
         [&head[..], payload].concat()
     }
 
-    /// Adds the next frame to what `guest` sends; false if there is no room.
+    /// Adds the next frame to those that `guest` sends; returns false if there is no room.
     pub fn send(&mut self, guest: &mut Guest) -> Result<bool> {
         let (head, payload) = self.stream.frame(self.sent);
-        // One chain in eight is of several descriptors.
+        // One chain in eight has several descriptors.
         let buffers = match self.sent % 16 {
             5 => 2,
             11 => 3,
@@ -104,7 +104,7 @@ impl Source {
     }
 }
 
-/// Judges the frames of a stream: each must be one that was sent, byte by byte, and later than the one before.
+/// Checker of the frames of a stream: each must be a sent frame, byte by byte, and later than the one before.
 #[derive(Debug)]
 pub struct Sink {
     stream: Stream,
@@ -113,22 +113,22 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// The other end of a [`Source`] with the same arguments.
+    /// Creates the other end of a [`Source`] with the same arguments.
     pub fn new(from: u8, to: u8, sizes: Sizes) -> Self {
         Self { stream: Stream::new(from, to, sizes), next: 0, received: 0 }
     }
 
-    /// Frames received.
+    /// Returns the number of frames received.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Forgets what was lost on the way: the source goes on with frame `next`.
+    /// Forgets lost frames: the source continues with frame `next`.
     pub fn skip_to(&mut self, next: u64) {
         self.next = next;
     }
 
-    /// Judges the next frame.
+    /// Checks the next frame.
     pub fn take(&mut self, frame: &[u8]) -> Result<()> {
         let wrong =
             |problem: String| Err(Error::malformed(format!("a frame after {} good ones", self.received), problem));

@@ -1,4 +1,4 @@
-//! What the documentation tells to type works: every command runs, and every configuration is a good one.
+//! Tests of the documentation's examples: every command runs, and every configuration is valid.
 
 mod page;
 #[path = "../support/mod.rs"]
@@ -14,7 +14,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// A directory for what a page needs, and the programs.
+/// A directory with the files of a page, and the programs.
 struct Sandbox {
     home: TempDir,
     path: String,
@@ -22,7 +22,7 @@ struct Sandbox {
 
 impl Sandbox {
     fn new() -> Sandbox {
-        // Short, as sockets lie in it.
+        // A short path, as it holds sockets.
         let home = tempfile::Builder::new().prefix("docs-").tempdir().unwrap();
         let programs = home.path().join("bin");
         fs::create_dir(&programs).unwrap();
@@ -48,7 +48,7 @@ impl Sandbox {
             .unwrap_or_else(|error| panic!("the page has no {name}: {error}"))
     }
 
-    /// Runs a script, and everything that it starts ends with it. What it says if it fails.
+    /// Runs a script, and kills everything that it started. Returns its output if it fails.
     fn run(&self, script: &str) -> Result<(), String> {
         let rig = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/docs/rig.sh");
         let script = format!("source {}\n{script}", rig.display());
@@ -69,7 +69,7 @@ impl Sandbox {
         Err(format!("{}\n{said}{complained}", output.status))
     }
 
-    /// Checks a block; what is wrong with it.
+    /// Checks a block; returns the error.
     fn check(&self, block: &Block) -> Result<(), String> {
         let note = |key: &str| block.notes.get(key);
         if note("not run").is_some() {
@@ -91,7 +91,7 @@ impl Sandbox {
     }
 }
 
-/// A capture with the aggregate that docs/aggregation-format.md shows as an example.
+/// Returns a capture with the example aggregate of docs/aggregation-format.md.
 fn example() -> Vec<u8> {
     let page = fs::read_to_string(root().join("docs/aggregation-format.md")).unwrap();
     let is_example = |block: &Block| block.text.contains("  Ethernet\n");
@@ -101,7 +101,7 @@ fn example() -> Vec<u8> {
     });
     let example = blocks.into_iter().find(is_example).expect("the page has an example");
     let word = |word: &str| u8::from_str_radix(word, 16).ok().filter(|_| word.len() == 2);
-    // What the bytes are stands behind them.
+    // Descriptions follow the bytes on each line.
     let frame: Vec<u8> = example.text.lines().flat_map(|line| line.split_whitespace().map_while(word)).collect();
     let mut file = Vec::new();
     capture::Writer::new(&mut file, 65_535).unwrap().write(std::time::Duration::from_secs(1), &frame).unwrap();

@@ -1,11 +1,11 @@
-//! A page of documentation, as a test reads it.
+//! Parser of a documentation page for tests.
 //!
-//! Comments, which readers do not see, say how a block is checked; each is for the block that follows:
-//! - `<!-- not run: WHY -->`: it is not;
-//! - `<!-- file: NAME -->`: a configuration is the file of this name, for the commands of the page;
-//! - `<!-- with: NAME -->`: a configuration is a part: it follows this file;
-//! - `<!-- hidden: NAME`, lines, `-->`: a file that is there, too;
-//! - `<!-- first: COMMANDS -->`: what was done before, by commands.
+//! Comments, invisible to readers, say how to check a block; each applies to the block that follows:
+//! - `<!-- not run: WHY -->`: not checked;
+//! - `<!-- file: NAME -->`: the block is a configuration file of this name, for the commands of the page;
+//! - `<!-- with: NAME -->`: the block is a part of a configuration: it is appended to this file;
+//! - `<!-- hidden: NAME`, lines, `-->`: another file;
+//! - `<!-- first: COMMANDS -->`: commands to run before the block.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 pub(crate) struct Block {
     pub(crate) language: String,
     pub(crate) text: String,
-    /// Where it begins.
+    /// Line where it begins.
     pub(crate) line: usize,
-    /// The comments before it, by what they begin with.
+    /// The comments before it, by their keyword.
     pub(crate) notes: BTreeMap<String, String>,
 }
 
-/// What can be in a page.
+/// Part of a page.
 #[derive(Debug)]
 pub(crate) enum Part {
     Block(Block),
@@ -43,7 +43,7 @@ pub(crate) fn parts(page: &str) -> Vec<Part> {
             match (key, text.split_once('\n')) {
                 ("hidden", Some((name, text))) => parts.push(Part::Hidden { name: name.into(), text: text.into() }),
                 ("not run" | "file" | "with" | "first", _) => drop(notes.insert(key.to_owned(), text.to_owned())),
-                // It is for people. Of one that is spelled wrong, the block tells.
+                // It is for people. If it is a misspelled keyword, the block's check shows it.
                 _ => {}
             }
         } else if let Some(language) = line.strip_prefix("```") {

@@ -1,4 +1,4 @@
-//! Controllers that are told of packets and ports, and that the switch connects to.
+//! Controllers that receive packets and port changes, and controllers that the switch connects to.
 
 use super::frames::{BROADCAST, Packet, hex};
 use super::*;
@@ -6,10 +6,10 @@ use e2e::netns::Namespace;
 use e2e::process::Daemon;
 use e2e::{Result, cpu};
 
-/// `ovs-ofctl monitor`: prints what the switch says unasked.
+/// Starts `ovs-ofctl monitor`, which prints the switch's asynchronous messages.
 fn monitor(home: &Home) -> Daemon {
     let mut command = ofctl(home, "monitor", &["65535"]);
-    // It wants a socket of its own, to be told what to do.
+    // It needs its own socket for commands.
     command.env("OVS_RUNDIR", home.path("."));
     Daemon::spawn("monitor", command).unwrap()
 }
@@ -25,7 +25,7 @@ fn controllers_are_told_and_send() -> Result<()> {
     let mut monitor = monitor(&home);
     of(&home, "add-flow", &["priority=0,cookie=0x77,actions=CONTROLLER:65535"]);
     of(&home, "add-flow", &["priority=5,cookie=0x55,udp,udp_dst=5,actions=CONTROLLER:65535,output:2"]);
-    // The monitor is there when it is told of something.
+    // The monitor is ready once it has received something.
     let said = |monitor: &mut Daemon, part: &str| {
         monitor.wait_for_line(part, support::SOON, |line| line.contains(part)).unwrap()
     };
@@ -44,7 +44,7 @@ fn controllers_are_told_and_send() -> Result<()> {
     assert!(line.contains("cookie=0x55"), "{line}");
     expect(&mut ends, &[&hit]);
 
-    // A packet back, by actions, by the table, and to all.
+    // Packet-outs by actions, by the table, and to all ports.
     let packet = Packet { to: BROADCAST, ..Packet::udp(9, 1, 9) };
     let out = |in_port: &str, actions: &str| {
         let packet = hex(&packet.bytes());
@@ -63,13 +63,13 @@ fn controllers_are_told_and_send() -> Result<()> {
     out("controller", "output:7");
     assert_eq!(shown(&home).datapath.unwrap().packet_out_drops["unknown-port"], 1);
 
-    // Flows that end by themselves.
+    // Flows that expire.
     of(&home, "add-flow", &["send_flow_rem,cookie=0x99,hard_timeout=1,priority=8,dl_vlan=9,actions=drop"]);
     let line = said(&mut monitor, "FLOW_REMOVED");
     let line = if line.contains("reason=hard") { line } else { said(&mut monitor, "reason=hard") };
     assert!(line.contains("cookie:0x99"), "{line}");
 
-    // Ports that go down and come.
+    // Ports that go down and are added and removed.
     drop(ends);
     said(&mut monitor, "PORT_STATUS");
     said(&mut monitor, "MOD: 2(b)");
@@ -83,7 +83,7 @@ fn controllers_are_told_and_send() -> Result<()> {
     Ok(())
 }
 
-/// A flow without packets ends; one with packets stays.
+/// A flow without packets expires; one with packets stays.
 #[test]
 fn idle_flows_end() -> Result<()> {
     let _alone = cpu::alone();
@@ -94,7 +94,7 @@ fn idle_flows_end() -> Result<()> {
     of(&home, "add-flow", &["idle_timeout=2,in_port=1,actions=output:2"]);
     of(&home, "add-flow", &["idle_timeout=2,in_port=2,actions=output:1"]);
     let burst = [Packet::udp(1, 2, 1).bytes()];
-    // As long as the other one is there, and once more.
+    // As long as the other flow exists, and once more.
     loop {
         let both = shown(&home).flows.len() == 2;
         send(&mut a, &burst);
@@ -110,8 +110,8 @@ fn idle_flows_end() -> Result<()> {
     Ok(())
 }
 
-/// What an application of os-ken does with two switches, which connect to it: it asks for packets that nobody knows, and
-/// for each it lays flows along the chain, and sends the packet on.
+/// An os-ken application with two switches, which connect to it: it requests unmatched packets, and for each of them it sets
+/// flows along the chain and sends the packet on.
 #[test]
 fn an_application_lays_a_chain_of_flows() -> Result<()> {
     let _alone = cpu::alone();
@@ -159,7 +159,7 @@ fn an_application_lays_a_chain_of_flows() -> Result<()> {
     both(&mut controller);
     let there = [Packet::udp(1, 2, 7).bytes()];
     send(&mut ends[0], &there);
-    // The first one goes by way of the controller, the others by the flows that it laid.
+    // The first packet goes through the controller, the others use the flows that it set.
     expect(&mut ends, &[&[], &there]);
     let laid = |home: &Home| shown(home).flows.iter().filter(|flow| flow.priority == 10).count();
     wait_for("flows in both switches", || homes.iter().all(|home| laid(home) == 2).then_some(()));
@@ -173,7 +173,7 @@ fn an_application_lays_a_chain_of_flows() -> Result<()> {
     expect(&mut ends, &[&back, &[]]);
     assert_eq!(packet_ins(), before);
 
-    // Without a controller flows stay; a new one finds the switches again.
+    // Flows stay without a controller; a new one gets the switches again.
     controller.kill()?;
     second.wait_said(0, "disconnected");
     send(&mut ends[0], &more);

@@ -1,4 +1,4 @@
-//! Flows set by `ovs-ofctl`, and frames of guests.
+//! Flows set by `ovs-ofctl`, and their effect on frames of guests.
 
 use super::frames::{Addresses, BROADCAST, Packet, mac};
 use super::*;
@@ -57,7 +57,7 @@ fn frames_go_where_flows_say() -> Result<()> {
         seventh.clone(),
     ];
     send(&mut guests[0], &burst);
-    // Of all frames to one port, what is their first output comes before what is their second one.
+    // Of the frames to one port, those of a first output arrive before those of a second output.
     expect(
         &mut guests,
         &[
@@ -68,7 +68,7 @@ fn frames_go_where_flows_say() -> Result<()> {
     );
     assert_eq!((dropped(&millrace, "a", "flow-drop"), dropped(&millrace, "a", "no-flow")), (1, 3));
 
-    // Counters, in the words of the client and in ours.
+    // Counters, as shown by the client and by us.
     let text = of(&home, "dump-flows", &["udp,udp_dst=54"]);
     let bytes = thrice.len();
     assert!(text.contains(&format!("n_packets=1, n_bytes={bytes}")), "{text}");
@@ -80,7 +80,7 @@ fn frames_go_where_flows_say() -> Result<()> {
     assert!(of(&home, "dump-tables", &[]).contains("lookup=13, matched=9"));
     assert!(of(&home, "dump-aggregate", &[]).contains("packet_count=9"));
 
-    // Changed and deleted.
+    // Modified and deleted flows.
     of(&home, "mod-flows", &["udp,udp_dst=53,actions=output:2"]);
     let burst = [udp(53).bytes()];
     send(&mut guests[0], &burst);
@@ -164,7 +164,7 @@ fn normal_learns_and_secure_is_closed() -> Result<()> {
     send(&mut guests[1], &answer);
     expect(&mut guests, &[&answer, &[], &[]]);
     assert_eq!(millrace.macs().len(), 2);
-    // A reload changes what becomes of frames without any flow.
+    // A reload changes the handling of frames while there are no flows.
     of(&home, "del-flows", &[]);
     home.configure(&config("fail-mode = \"standalone\""));
     let report = millrace.reload();
@@ -207,7 +207,7 @@ fn ports_keep_their_numbers() -> Result<()> {
     Ok(())
 }
 
-/// What is asked for and can't be had is refused, and nothing changes.
+/// Unsupported requests are refused and change nothing.
 #[test]
 fn errors_are_those_of_the_specification() -> Result<()> {
     let _alone = cpu::alone();
@@ -231,7 +231,7 @@ fn errors_are_those_of_the_specification() -> Result<()> {
     Ok(())
 }
 
-/// With several workers: every flow's packets are counted, whoever forwards them.
+/// Every flow's packets are counted, whichever of several workers forwards them.
 #[test]
 fn workers_share_a_table() -> Result<()> {
     let _alone = cpu::alone();
@@ -247,7 +247,7 @@ fn workers_share_a_table() -> Result<()> {
         expect(&mut guests, &[&[], &[], &[left.clone(), left]]);
         send(&mut guests[1], std::slice::from_ref(&right));
         expect(&mut guests, &[&[], &[], &[right]]);
-        // The table is another one each time, and nothing that was counted is lost.
+        // The table changes each time, and no counts are lost.
         of(&home, "mod-flows", &[if round % 2 == 0 { "actions=output:2,output:3" } else { "actions=output:3" }]);
         of(&home, "mod-flows", &["actions=output:3"]);
         wait_for("the count", || (flow(&home, "any").packets == 3 * (u64::from(round) + 1)).then_some(()));

@@ -1,8 +1,8 @@
-//! Frames made by hand, with all their checksums.
+//! Hand-made frames with all their checksums.
 
 use std::fmt::Write as _;
 
-/// Bytes as `ovs-ofctl` takes them.
+/// Formats bytes for `ovs-ofctl`.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -10,7 +10,7 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A guest's address.
+/// Returns a guest's address.
 pub fn mac(guest: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, guest]
 }
@@ -36,7 +36,7 @@ pub enum Addresses {
 }
 
 impl Packet {
-    /// UDP over IPv4 from one guest to another.
+    /// Creates a UDP packet over IPv4 from one guest to another.
     pub fn udp(from: u8, to: u8, port: u16) -> Packet {
         Packet {
             to: mac(to),
@@ -99,7 +99,7 @@ impl Packet {
     }
 }
 
-/// The internet checksum (RFC 1071), of an even number of bytes or with a zero behind.
+/// Computes the internet checksum (RFC 1071), padding an odd number of bytes with a zero.
 fn checksum(bytes: &[u8]) -> [u8; 2] {
     let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
     let mut sum: u32 = words.sum();

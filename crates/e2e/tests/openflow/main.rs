@@ -1,4 +1,4 @@
-//! Forwarding by OpenFlow: real controllers set flows, and frames go where these say, byte by byte.
+//! Forwarding by OpenFlow: real controllers set flows, and frames follow them, byte by byte.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -15,19 +15,19 @@ use e2e::virtio::{Guest, Options};
 use millrace::control::{Client, Flow, Flows};
 use support::{Home, Millrace, wait_for};
 
-/// Ports, in a bridge that goes by flows.
+/// Returns ports in a bridge with `openflow`.
 fn bridge(ports: &[&str]) -> String {
     let list = ports.iter().map(|port| format!("\"{port}\"")).collect::<Vec<_>>().join(", ");
     let ports: String = ports.iter().map(|port| support::port(port)).collect();
     format!("{ports}[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [{list}]\n")
 }
 
-/// A channel for `ovs-ofctl` at `of.sock`, with more keys.
+/// Returns a channel for `ovs-ofctl` at `of.sock`, with more keys.
 fn listen(more: &str) -> String {
     format!("[openflow]\nlisten = [\"unix:of.sock\"]\n{more}\n")
 }
 
-/// `ovs-ofctl -O OpenFlow13 COMMAND SWITCH ARGUMENTS`.
+/// Builds the command `ovs-ofctl -O OpenFlow13 COMMAND SWITCH ARGUMENTS`.
 fn ofctl(home: &Home, command: &str, arguments: &[&str]) -> Command {
     let mut ofctl = Command::new("ovs-ofctl");
     ofctl.args(["-O", "OpenFlow13", "-t", "120", command, &format!("unix:{}", home.socket("of").display())]);
@@ -35,7 +35,7 @@ fn ofctl(home: &Home, command: &str, arguments: &[&str]) -> Command {
     ofctl
 }
 
-/// Runs it: whether it went well, and what it said.
+/// Runs `ovs-ofctl`; returns whether it succeeded, and its output.
 fn try_of(home: &Home, command: &str, arguments: &[&str]) -> (bool, String) {
     let output = ofctl(home, command, arguments).output();
     let output = output.expect("ovs-ofctl runs; it is in the Debian package openvswitch-common");
@@ -43,21 +43,21 @@ fn try_of(home: &Home, command: &str, arguments: &[&str]) -> (bool, String) {
     (output.status.success() && !said.contains("OFPT_ERROR"), said)
 }
 
-/// Runs it; it has to go well.
+/// Runs `ovs-ofctl`, which must succeed.
 fn of(home: &Home, command: &str, arguments: &[&str]) -> String {
     let (good, said) = try_of(home, command, arguments);
     assert!(good, "{command} {arguments:?}: {said}");
     said
 }
 
-/// Guests at these ports.
+/// Connects guests at these ports.
 fn guests<const N: usize>(home: &Home, millrace: &Millrace, ports: [&str; N]) -> [Guest; N] {
     let guests = ports.map(|port| Options::new(home.socket(port)).connect().unwrap());
     millrace.wait_up(&ports);
     guests
 }
 
-/// Sends these frames, one burst.
+/// Sends these frames in one burst.
 fn send(guest: &mut Guest, frames: &[Vec<u8>]) {
     guest.reap().unwrap();
     for (number, frame) in frames.iter().enumerate() {
@@ -66,8 +66,8 @@ fn send(guest: &mut Guest, frames: &[Vec<u8>]) {
     guest.flush();
 }
 
-/// Waits until each guest has received as many frames as it should, and compares them. What comes beyond that is found
-/// by whoever looks next.
+/// Waits until each guest has received the expected number of frames, and compares them. Further frames show up in the next
+/// comparison.
 fn expect(guests: &mut [Guest], wanted: &[&[Vec<u8>]]) {
     let mut came = vec![Vec::new(); wanted.len()];
     wait_for("the frames", || {
@@ -94,19 +94,19 @@ fn expect(guests: &mut [Guest], wanted: &[&[Vec<u8>]]) {
     }
 }
 
-/// What `millrace ctl flows` shows.
+/// Returns the answer to `flows`.
 fn shown(home: &Home) -> Flows {
     Client::connect(&home.path("control")).unwrap().call_as("flows").unwrap()
 }
 
-/// The flow with this match.
+/// Returns the flow with this match.
 fn flow(home: &Home, matches: &str) -> Flow {
     let flows = shown(home).flows;
     let found = flows.iter().find(|flow| flow.matches == matches).cloned();
     found.unwrap_or_else(|| panic!("there is no flow for {matches}: {flows:?}"))
 }
 
-/// How often a port has dropped for this reason.
+/// Returns the number of frames that a port has dropped for this reason.
 fn dropped(millrace: &Millrace, port: &str, reason: &str) -> u64 {
     millrace.port(port).drops().get(reason).copied().unwrap_or(0)
 }

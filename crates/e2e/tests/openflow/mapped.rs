@@ -1,4 +1,4 @@
-//! A mapped port in a bridge that goes by flows.
+//! A mapped port in a bridge with `openflow`.
 
 use super::frames::{BROADCAST, Packet};
 use super::*;
@@ -45,7 +45,7 @@ fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
         send(&mut ends[0], &burst);
         let [own, other, all, there, back] = [&own, &other, &all, &there, &back].map(Packet::bytes);
         expect(&mut ends, &[&[back], &[own.clone(), all.clone(), there, own], &[other, all]]);
-        // From the guest: as it is, from where it lies, and with a tag.
+        // From the guest: unchanged in place, and with a tag.
         let [plain, tagged] = [udp(9), udp(4)].map(|packet| Packet { from: frames::mac(2), ..packet });
         send(&mut ends[1], &[plain.bytes(), tagged.bytes()]);
         expect(&mut ends, &[&[plain.bytes(), Packet { vlan: Some(0), ..tagged }.bytes()], &[], &[]]);

@@ -1,18 +1,18 @@
-//! Flows for another switch's aggregation table, wrapped in packets that this one sends for the controller.
+//! Flows for another switch's aggregation table, wrapped in packets that this switch sends for the controller.
 
 use super::frames::Packet;
 use super::*;
 use e2e::{Result, cpu};
 use millrace::control::Aggregation;
 
-/// FLOW_MOD (OpenFlow 1.3.5, Section 7.3.4.1): in table 1, packets of this VLAN go to this next hop.
+/// Builds a FLOW_MOD (OpenFlow 1.3.5, Section 7.3.4.1): in table 1, packets of this VLAN go to this next hop.
 fn flow_mod(vid: u16, nfi: u16) -> Vec<u8> {
     let mut body = vec![0; 16];
     // Table, command, timeouts, priority, buffer, ports, groups, flags.
     body.extend([1, 0, 0, 0, 0, 0, 0x80, 0]);
     body.extend([0xff; 12]);
     body.extend([0; 4]);
-    // The match: one field of two bytes; and padding.
+    // The match: one field of two bytes, and padding.
     body.extend([0, 1, 0, 10, 0x80, 0, 6 << 1, 2]);
     body.extend((0x1000 | vid).to_be_bytes());
     body.extend([0; 6]);
@@ -69,7 +69,7 @@ fn a_switch_relays_flows_to_another_one() -> Result<()> {
     relay(own, &flow_mod(100, 7));
     relay(own, &flow_mod(101, 7));
     wait_for("the flows", || (table() == [(100, 7), (101, 7)]).then_some(()));
-    // What is no flow of that table changes nothing, and what is for another switch goes on.
+    // Messages that are no flow of that table change nothing, and those for another switch are forwarded.
     let mut wrong = flow_mod(102, 7);
     wrong[24] = 0;
     relay(own, &wrong);
@@ -78,11 +78,11 @@ fn a_switch_relays_flows_to_another_one() -> Result<()> {
     expect(&mut nf, &[&[other]]);
     assert_eq!(far.stats().aggregation.unwrap().relayed, 4);
     assert!(shown(&homes[1]).flows.len() == 2 && table().len() == 2);
-    // What a function sends is nobody's flow, even if it says so.
+    // Packets from a network function are never flows, even if they claim to be.
     let fake = [&own[..], &[2, 0, 0, 0, 0, 9, 0x88, 0xb6], &flow_mod(104, 7), &[0; 20]].concat();
     send(&mut nf[0], &[fake]);
     wait_for("the frame to pass", || (near.port("wan").rx() > 0).then_some(()));
-    // Without `relay` it is a packet like any other.
+    // Without `relay` it is an ordinary packet.
     homes[1].configure(&config(false));
     assert!(far.reload().needs_restart.is_empty());
     let frame = relay(own, &flow_mod(105, 7));

@@ -1,4 +1,4 @@
-//! A guest that puts its buffers where the test wants them, in memory that comes and goes while its queues run.
+//! A guest with buffers at chosen addresses, in memory that comes and goes while its queues run.
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
@@ -18,27 +18,27 @@ use virtqueue::ordering::before_asking;
 use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-/// Descriptors of each queue.
+/// Size of each queue.
 pub const SIZE: u16 = 128;
 
-/// Queue numbers, as vhost-user has them.
+/// Queue numbers in vhost-user.
 const RX: usize = 0;
 const TX: usize = 1;
 
 const PAGE: u64 = 4096;
 
-/// A region of the guest's memory, which lies between two pages of its file that the guest shares with nobody.
+/// A region of the guest's memory, between two pages of its file that the guest does not share.
 pub struct Ram(Region);
 
 impl Ram {
-    /// As many bytes from this guest address on: whole pages.
+    /// Creates a region of `len` bytes (whole pages) at this guest address.
     pub fn new(guest_addr: u64, len: u64) -> Ram {
         let file = Arc::new(memfd_create("crafted", MemfdFlags::CLOEXEC).unwrap());
         ftruncate(&*file, len + 2 * PAGE).unwrap();
         Ram(Region { guest_addr, user_addr: guest_addr, len, offset: PAGE, file })
     }
 
-    /// First guest address.
+    /// Returns the first guest address.
     pub fn start(&self) -> u64 {
         self.0.guest_addr
     }
@@ -51,12 +51,12 @@ impl Ram {
         (self.start()..self.start() + self.len()).contains(&addr)
     }
 
-    /// What is in its file, the pages around the region included.
+    /// Returns the contents of its file, including the pages around the region.
     pub fn snapshot(&self) -> Vec<u8> {
         file_of(&self.0)
     }
 
-    /// Where a guest address is in a snapshot.
+    /// Returns the offset of a guest address in a snapshot.
     pub fn place(&self, addr: u64) -> usize {
         (addr - self.start() + PAGE) as usize
     }
@@ -82,13 +82,13 @@ fn file_of(region: &Region) -> Vec<u8> {
 #[derive(Clone, Copy, Debug)]
 pub struct Back {
     pub addr: u64,
-    /// Length that it was posted with.
+    /// Length of the posted buffer.
     pub room: u32,
-    /// Bytes in it that the switch says it wrote.
+    /// Bytes written, as reported by the switch.
     pub len: u32,
 }
 
-/// The guest. Its rings are in memory of their own, which never goes.
+/// The guest. Its rings are in separate memory, which is never removed.
 pub struct Crafted {
     frontend: Frontend,
     rings: Arena,
@@ -96,9 +96,9 @@ pub struct Crafted {
     queues: [Queue; 2],
     kicks: [EventFd; 2],
     _calls: [EventFd; 2],
-    /// Receive buffers that the switch has, by the id of their chain.
+    /// Receive buffers that the switch has, by chain id.
     posted: HashMap<u16, (u64, u32)>,
-    /// Chains that are being sent.
+    /// Number of chains being sent.
     sending: usize,
 }
 
@@ -114,7 +114,7 @@ impl Crafted {
         let protocol = ProtocolFeatures::REPLY_ACK | ProtocolFeatures::CONFIGURE_MEM_SLOTS;
         assert!(frontend.get_protocol_features().unwrap().contains(protocol));
         frontend.set_protocol_features(protocol).unwrap();
-        // What changes has changed when the call returns.
+        // A change is complete when the call returns.
         frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
         frontend.set_features(wanted).unwrap();
         assert!(frontend.get_max_mem_slots().unwrap() >= 8);
@@ -146,7 +146,7 @@ impl Crafted {
         };
         frontend.set_vring_call(queue, &self._calls[queue]).unwrap();
         frontend.set_vring_num(queue, SIZE).unwrap();
-        // The library's SET_VRING_BASE has 16 bits, a packed ring's base 32.
+        // The library's SET_VRING_BASE has 16 bits, but a packed ring's base has 32.
         let base = [FrontendReq::SET_VRING_BASE.into(), 1, 8, queue as u32, config.base];
         let base: Vec<u8> = base.iter().flat_map(|word| word.to_ne_bytes()).collect();
         assert_eq!(rustix::net::send(stream, &base, SendFlags::NOSIGNAL).unwrap(), base.len());
@@ -155,35 +155,35 @@ impl Crafted {
         frontend.clone().set_vring_enable(queue, true).unwrap();
     }
 
-    /// SET_MEM_TABLE: the rings and this memory, instead of what was shared.
+    /// Sends SET_MEM_TABLE: replaces the shared memory with the rings and this memory.
     pub fn share(&self, ram: &[&Ram]) {
         let regions: Vec<_> =
             self.rings.memory().regions().iter().chain(ram.iter().map(|ram| &ram.0)).map(info).collect();
         self.frontend.set_mem_table(&regions).unwrap();
     }
 
-    /// ADD_MEM_REG.
+    /// Sends ADD_MEM_REG.
     pub fn plug(&mut self, ram: &Ram) {
         self.frontend.add_mem_region(&info(&ram.0)).unwrap();
     }
 
-    /// REM_MEM_REG.
+    /// Sends REM_MEM_REG.
     pub fn unplug(&mut self, ram: &Ram) {
         self.frontend.remove_mem_region(&info(&ram.0)).unwrap();
     }
 
-    /// Adds a receive buffer, which [`Crafted::publish`] lets the switch see; false if the ring is full.
+    /// Adds a receive buffer, which [`Crafted::publish`] makes visible to the switch; returns false if the ring is full.
     pub fn post(&mut self, addr: u64, len: u32) -> bool {
         let id = self.queues[RX].add(&[Buffer { addr, len, writable: true }]);
         id.is_some_and(|id| self.posted.insert(id, (addr, len)).is_none())
     }
 
-    /// Receive buffers that the switch has, as (address, length).
+    /// Returns the receive buffers that the switch has, as (address, length).
     pub fn posted(&self) -> impl Iterator<Item = (u64, u32)> {
         self.posted.values().copied()
     }
 
-    /// Lets the switch see what was added to either queue.
+    /// Publishes the chains added to either queue.
     pub fn publish(&mut self) {
         for (queue, kick) in self.queues.iter_mut().zip(&self.kicks) {
             queue.publish();
@@ -194,7 +194,7 @@ impl Crafted {
         }
     }
 
-    /// The next receive buffer that came back.
+    /// Returns the next receive buffer that came back.
     pub fn take(&mut self) -> Option<Back> {
         let used = self.queues[RX].pop_used().unwrap()?;
         let (addr, room) = self.posted.remove(&used.id).expect("a buffer that was posted");
@@ -202,7 +202,7 @@ impl Crafted {
         Some(Back { addr, room, len: used.len })
     }
 
-    /// The next frame and its buffers, which lie in `ram`; or a buffer that came back with nothing in it, and no byte.
+    /// Returns the next frame and its buffers, which lie in `ram`; no bytes for a buffer that came back empty.
     pub fn receive(&mut self, ram: &[&Ram]) -> Option<(Vec<u8>, Vec<Back>)> {
         let read = |back: Back| {
             let ram = ram.iter().find(|ram| ram.has(back.addr)).expect("memory that the buffer lies in");
@@ -229,7 +229,7 @@ impl Crafted {
         self.publish();
     }
 
-    /// Chains that are still being sent.
+    /// Returns the number of chains still being sent.
     pub fn sending(&mut self) -> usize {
         while self.queues[TX].pop_used().unwrap().is_some() {
             self.sending -= 1;
@@ -237,7 +237,7 @@ impl Crafted {
         self.sending
     }
 
-    /// All memory of the rings, with zeros in the place of the rings themselves.
+    /// Returns all memory of the rings' region, with the rings themselves zeroed.
     pub fn around_rings(&self) -> Vec<u8> {
         let region = &self.rings.memory().regions()[0];
         let mut bytes = file_of(region);

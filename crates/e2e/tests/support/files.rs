@@ -1,4 +1,4 @@
-//! Files that move over TCP between a machine and its host.
+//! Files moved over TCP between a machine and its host.
 
 use e2e::Result;
 use e2e::guest::{self, Vm};
@@ -6,11 +6,11 @@ use e2e::netns::Namespace;
 
 use super::Home;
 
-/// Moves files of noise of `size` bytes both ways, and compares the checksums. `addresses` are the host's and the
-/// machine's; `home` is for what the host writes.
+/// Moves files of `size` random bytes both ways, and compares the checksums. `addresses` are the host's and the machine's; the
+/// host's files are in `home`.
 pub fn move_both_ways(host: &Namespace, vm: &Vm, addresses: [&str; 2], size: usize, home: &Home) -> Result<()> {
     let [host_address, vm_address] = addresses;
-    // The listener closes when its input ends, which therefore is a FIFO that never does.
+    // The listener closes when its input ends, so its input is a FIFO that never ends.
     let silence = home.path("silence");
     let silence = silence.to_str().expect("a path in UTF-8");
     let to_host = format!("mkfifo {silence}; busybox nc -l -p 5001 <>{silence} | sha256sum");

@@ -1,9 +1,9 @@
-//! Honest traffic beside an attack, judged while the attack goes on.
+//! Honest traffic beside an attack, checked during the attack.
 //!
-//! [`Live`] is a Millrace with one worker, on which two honest guests at the ports `c` and `d` exchange frames all the
-//! time. The test adds the ports that are attacked. [`Live::during`] runs the attack on a thread of its own and judges
-//! until it has seen enough: frames of the honest guests keep arriving, the control socket answers, and the attacker
-//! was still at it at the end. Only then is the attack told to end. [`Live::finish`] asks whether a frame was lost.
+//! [`Live`] is a Millrace with one worker, on which two honest guests at the ports `c` and `d` exchange frames all the time.
+//! The test adds the attacked ports. [`Live::during`] runs the attack on a separate thread and checks that frames of the honest
+//! guests keep arriving, that the control socket answers, and that the attacker is still active at the end. Only then does it
+//! stop the attack. [`Live::finish`] checks that no frame was lost.
 //!
 //! ```ignore
 //! let mut live = Live::new(&support::patch("a", "b"));
@@ -23,16 +23,16 @@ use std::time::{Duration, Instant};
 use super::{Home, Millrace, SOON, patch, poller, wait_for};
 use e2e::virtio::{Exchange, Options, Pump};
 
-/// The honest guests' frames are counted at rest for so long, and must arrive again, as many, in each judgement.
+/// Period over which the honest guests' frames are counted at rest; as many must arrive again in each check.
 const WINDOW: Duration = Duration::from_millis(50);
 
-/// Windows at rest. The slowest one counts: the machine may have other things to do.
+/// Windows at rest. The slowest one counts: the machine may be busy.
 const WINDOWS: u32 = 5;
 
-/// Who gets so few frames that those of a window take this long is starved.
+/// Time for the frames of a window beyond which a guest counts as starved.
 const STARVED: Duration = Duration::from_secs(20);
 
-/// How often the switch is judged while an attack goes on.
+/// Number of checks during an attack.
 const JUDGEMENTS: u32 = 4;
 
 /// A Millrace with honest traffic.
@@ -40,24 +40,24 @@ pub struct Live {
     pub home: Home,
     pub millrace: Millrace,
     pump: Pump,
-    /// Frames that arrive each way within [`WINDOW`] if nobody attacks.
+    /// Frames that arrive each way within [`WINDOW`] without an attack.
     at_rest: u64,
 }
 
-/// An attack, as the attacker sees it.
+/// The state of an attack, shared with the attacker.
 pub struct Attack {
     stop: AtomicBool,
     strikes: AtomicU64,
 }
 
 impl Attack {
-    /// It has to go on: it is being judged what it does.
+    /// Reports whether the attack must go on: the checks are not complete.
     pub fn goes_on(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
     }
 
-    /// The attacker did something: it was connected, and the switch had to look at it. A strike that waits for the
-    /// switch shows that the switch still serves the attacker.
+    /// Records a strike: the attacker was connected, and the switch had to handle it. A strike that waits for the switch shows
+    /// that the switch still serves the attacker.
     pub fn strike(&self) {
         self.strikes.fetch_add(1, Ordering::Relaxed);
     }
@@ -67,7 +67,7 @@ impl Attack {
     }
 }
 
-/// Tells the attacker to end when the judge is done, also if it panics.
+/// Guard that stops the attack when the checks are complete, even on a panic.
 struct Stop<'a>(&'a Attack);
 
 impl Drop for Stop<'_> {
@@ -77,12 +77,12 @@ impl Drop for Stop<'_> {
 }
 
 impl Live {
-    /// Starts Millrace with the honest patch, one worker, and `attacked` besides: ports, and what joins them.
+    /// Starts Millrace with the honest patch, one worker, and `attacked`: more ports, and what joins them.
     pub fn new(attacked: &str) -> Live {
         Live::start(Home::new(), attacked)
     }
 
-    /// The same in a home that the test made.
+    /// Does the same in a home created by the test.
     pub fn start(home: Home, attacked: &str) -> Live {
         let millrace = home.start(&[attacked, &patch("c", "d"), &poller()].concat());
         let [c, d] = ["c", "d"].map(|port| Options::new(home.socket(port)).connect().unwrap());
@@ -98,7 +98,7 @@ impl Live {
         Live { home, millrace, pump, at_rest }
     }
 
-    /// Runs `attack` on a thread of its own until the switch was judged beside it.
+    /// Runs `attack` on a separate thread until the switch has passed all checks.
     pub fn during(&self, attack: impl FnOnce(&Attack) + Send) {
         let state = Attack { stop: AtomicBool::new(false), strikes: AtomicU64::new(0) };
         std::thread::scope(|scope| {
@@ -126,7 +126,7 @@ impl Live {
         });
     }
 
-    /// The honest guests get their frames, and the control socket answers.
+    /// Checks that the honest guests get their frames, and that the control socket answers.
     pub fn judge(&self) {
         self.serves();
         let ports = self.millrace.stats().ports;
@@ -134,12 +134,12 @@ impl Live {
         self.millrace.drops();
     }
 
-    /// The honest guests get their frames.
+    /// Checks that the honest guests get their frames.
     pub fn serves(&self) {
         self.pump.wait_for(self.at_rest, STARVED).unwrap();
     }
 
-    /// Ends the honest traffic, of which nothing may be lost, and then Millrace, which must end well.
+    /// Stops the honest traffic, checks that none of it was lost, and stops Millrace.
     pub fn finish(self) {
         self.pump.wait_for(100, SOON).unwrap();
         let tally = self.pump.stop().unwrap();

@@ -1,4 +1,4 @@
-//! Guests of mapped ports that come and go: the guest is at `fw.sock`.
+//! Guests of mapped ports that come and go; the guest is at `fw.sock`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,13 +12,13 @@ use e2e::{Result, cpu};
 
 use super::{Home, Millrace, SOON, wait_for};
 
-/// The mapping of a port `wan` to the guest's port, which makes the two one wire.
+/// Mapping of a port `wan` to the guest's port, which makes the two one wire.
 pub const PASS_THROUGH: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\nmode = \"pass-through\"\n";
 
-/// The same within a bridge whose ports all trust the guest.
+/// The same mapping in a bridge whose ports all trust the guest.
 pub const BRIDGE: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\ntrust = \"all\"\n";
 
-/// A guest in a process of its own, which sends all it can.
+/// Starts a guest in a separate process, which sends as fast as it can.
 pub fn blaster(socket: PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-guest"));
     command.arg(socket).arg(if packed { "packed" } else { "split" }).args(numbers.map(|n| n.to_string()));
@@ -27,7 +27,7 @@ pub fn blaster(socket: PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon
     Ok(daemon)
 }
 
-/// Deaths after which everything that is only ever taken once has been taken.
+/// Deaths after which all one-time allocations have been made.
 const WARM: usize = 10;
 
 fn under_load(millrace: &Millrace) {
@@ -39,7 +39,7 @@ fn under_load(millrace: &Millrace) {
     });
 }
 
-/// Kills a guest while frames go both ways, so many times; nothing of it may be left.
+/// Kills a guest `times` times while frames go both ways; checks that nothing of it is left.
 pub fn kill_guests(millrace: &Millrace, home: &Home, times: usize) -> Result<()> {
     let mut before = None;
     for death in 0..times {
@@ -57,11 +57,11 @@ pub fn kill_guests(millrace: &Millrace, home: &Home, times: usize) -> Result<()>
     Ok(())
 }
 
-/// Guests leave while frames from `far` come for them: from then on nothing may be written to their memory.
+/// Guests leave while frames from `far` arrive for them: from then on nothing may be written to their memory.
 pub fn leave_again_and_again(millrace: &Millrace, home: &Home, mut far: Guest) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
-    // Whether or not anybody takes it; and until this ends, however it does.
+    // Keeps sending whether or not a guest takes the frames, and ends with the test, even if it fails.
     let sender = std::thread::spawn(move || {
         let frame = [0x5a; 1000];
         while !stopped.load(Ordering::Relaxed) && far.is_connected() {

@@ -1,7 +1,7 @@
-//! Millrace as the tests see it: a process with a configuration, a directory for its sockets, and a control socket.
+//! Millrace under test: a process with a configuration, a directory for its sockets, and a control socket.
 //!
-//! The program is that of this workspace, in the profile of the tests, made by cargo when the first test asks for it; or the
-//! one that the environment variable MILLRACE names.
+//! The program is the one named by the environment variable MILLRACE, or else that of this workspace, in the profile of the
+//! tests, built by cargo when the first test needs it.
 #![allow(dead_code, unreachable_pub, missing_docs)] // Each test binary uses its part.
 
 pub mod crafted;
@@ -25,35 +25,35 @@ use millrace::control::{Client, Drops, ReloadReport};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
-/// How long anything may take that takes no time: far longer than it ever does, however busy the machine is.
+/// Time limit for anything that should happen at once: far longer than ever needed, however busy the machine is.
 pub const SOON: Duration = Duration::from_secs(120);
 
-/// Looks that have to find the same, and the pause between them, for something to be at rest.
+/// Number of equal observations required for a state to be at rest, and the pause between them.
 const LOOKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Memory that an allocator may keep for reasons of its own, in bytes.
+/// Memory that an allocator may keep for itself, in bytes.
 const SLACK: u64 = 1 << 20;
 
-/// One worker that polls on the core that is the switch's, and leaves it to others as long as nothing comes.
+/// A worker on the core reserved for the switch, which leaves the core to others while nothing arrives.
 pub fn poller() -> String {
     format!("[[worker]]\ncpu = {}\nidle = \"backoff\"\n", e2e::cpu::Plan::detect().switch)
 }
 
-/// One worker that sleeps when there is nothing to do, on any core.
+/// A worker that sleeps when idle, on any core.
 pub const SLEEPER: &str = "[[worker]]\nidle = \"sleep\"\n";
 
-/// A vhost-user port with the socket `NAME.sock`.
+/// Returns a vhost-user port with the socket `NAME.sock`.
 pub fn port(name: &str) -> String {
     format!("[[port]]\nname = \"{name}\"\ndriver = \"vhost-user\"\nsocket = \"{name}.sock\"\n")
 }
 
-/// A patch between two vhost-user ports, and the ports.
+/// Returns two vhost-user ports and a patch between them.
 pub fn patch(a: &str, b: &str) -> String {
     format!("{}{}[[patch]]\nports = [\"{a}\", \"{b}\"]\n", port(a), port(b))
 }
 
-/// A namespace where nobody speaks unasked.
+/// Creates a namespace in which the kernel sends nothing by itself.
 pub fn quiet_namespace() -> e2e::Result<Namespace> {
     let namespace = Namespace::create()?;
     let off = "for scope in all default; do echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done";
@@ -61,37 +61,37 @@ pub fn quiet_namespace() -> e2e::Result<Namespace> {
     Ok(namespace)
 }
 
-/// The switch's namespace and another one, joined by a cable: `up0` here, `up1` there.
+/// Creates the switch's namespace and another one, joined by a cable: `up0` here, `up1` there.
 pub fn two_namespaces() -> e2e::Result<(Namespace, Namespace)> {
     two_namespaces_with(1)
 }
 
-/// The same, with so many queues each way.
+/// Does the same with `queues` queues each way.
 pub fn two_namespaces_with(queues: u32) -> e2e::Result<(Namespace, Namespace)> {
     let (here, there) = (quiet_namespace()?, quiet_namespace()?);
     let queues = queues.to_string();
     let queues = ["numrxqueues", &queues, "numtxqueues", &queues];
     let (one, other) = (["link", "add", "up0"], ["type", "veth", "peer", "name", "up1", "netns", there.name()]);
     here.run("ip", &[&one[..], &queues, &other, &queues].concat())?;
-    // The kernel must not answer for addresses of the taps on the switch's own interface.
+    // The kernel must not answer on the switch's own interface for addresses of the taps.
     here.run("ip", &["link", "set", "up0", "arp", "off", "up"])?;
     there.run("ip", &["link", "set", "up1", "up"])?;
-    // On a cable that is no cable, the kernel leaves segmentation to the other end.
+    // On a virtual cable the kernel leaves segmentation to the other end.
     there.run("ethtool", &["-K", "up1", "tso", "off", "gso", "off"])?;
-    // The kernel attaches a queue to a device when it notices its carrier, and drops frames until then.
+    // The kernel attaches a queue to a device when it notices the carrier, and drops frames until then.
     for (namespace, end) in [(&here, "up0"), (&there, "up1")] {
         wait_for("the cable", || namespace.run("ip", &["link", "show", end]).ok()?.contains("state UP").then_some(()));
     }
     Ok((here, there))
 }
 
-/// The program under test.
+/// Returns the path of the program under test.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| std::env::var_os("MILLRACE").map_or_else(|| build("millrace", "millrace"), PathBuf::from))
 }
 
-/// A sample network function; it lies beside the program that MILLRACE names.
+/// Returns the path of a sample network function, beside the program named by MILLRACE if that is set.
 pub fn function(name: &str) -> PathBuf {
     match std::env::var_os("MILLRACE") {
         Some(program) => PathBuf::from(program).with_file_name(name),
@@ -101,7 +101,7 @@ pub fn function(name: &str) -> PathBuf {
 
 fn build(package: &str, program: &str) -> PathBuf {
     let arguments = ["build", "--package", package, "--bin", program, "--message-format=json"];
-    // With what is checked in the one, in the other as well.
+    // With the same assertions as this test.
     let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
     let output =
         Command::new(env!("CARGO")).args(arguments).args(profile).current_dir(env!("CARGO_MANIFEST_DIR")).output();
@@ -117,7 +117,7 @@ fn build(package: &str, program: &str) -> PathBuf {
     found.expect("cargo names the program that it built")
 }
 
-/// Asks again and again until there is an answer.
+/// Calls `ask` until it returns an answer.
 pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + SOON;
     loop {
@@ -129,7 +129,7 @@ pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// What Millrace lives in; it outlasts the process, so that a new one finds what the old one left.
+/// Directory of a Millrace; it outlives the process, so that a new one finds the files of the old one.
 pub struct Home {
     directory: TempDir,
 }
@@ -143,31 +143,31 @@ impl Home {
         self.directory.path().join(name)
     }
 
-    /// The socket of a port.
+    /// Returns the socket of a port.
     pub fn socket(&self, port: &str) -> PathBuf {
         self.path(&format!("{port}.sock"))
     }
 
-    /// Writes the configuration, and says where the control socket is.
+    /// Writes the configuration, with the control socket added.
     pub fn configure(&self, config: &str) -> PathBuf {
         let file = self.path("m.toml");
         std::fs::write(&file, format!("{config}\n[control]\nsocket = \"control\"\n")).unwrap();
         file
     }
 
-    /// Starts Millrace with this configuration and waits until its control socket answers.
+    /// Starts Millrace with this configuration and waits until it logs that it has started.
     pub fn start(&self, config: &str) -> Millrace {
         self.launch(config, Command::new(program()))
     }
 
-    /// The same inside of a network namespace.
+    /// Does the same inside a network namespace.
     pub fn start_inside(&self, namespace: &Namespace, config: &str) -> Millrace {
         self.launch(config, namespace.command(program().to_str().expect("a path in UTF-8")))
     }
 
     fn launch(&self, config: &str, mut command: Command) -> Millrace {
         let file = self.configure(config);
-        // How many arenas an allocator makes depends on which threads meet, and each adds mappings.
+        // The number of allocator arenas depends on thread timing, and each adds mappings.
         command.args(["run", "--config"]).arg(file).env("MALLOC_ARENA_MAX", "1");
         let mut daemon = Daemon::spawn("millrace", command).unwrap();
         daemon.wait_for_line("the switch to start", SOON, |line| line.contains("started")).unwrap();
@@ -197,7 +197,7 @@ impl Millrace {
         Port(ports.into_iter().find(|port| port.name == name).unwrap_or_else(|| panic!("there is no port {name}")))
     }
 
-    /// The mapping, of the first queue if it has several.
+    /// Returns the mapping, of the first queue if it has several.
     pub fn mapping(&self) -> MappingStats {
         self.stats().mappings.swap_remove(0)
     }
@@ -210,7 +210,7 @@ impl Millrace {
         });
     }
 
-    /// What `millrace ctl` prints.
+    /// Returns the output of `millrace ctl`.
     pub fn ctl(&self, command: &str) -> String {
         let output =
             Command::new(program()).args(["ctl", "--socket"]).arg(&self.control).arg(command).output().unwrap();
@@ -234,8 +234,8 @@ impl Millrace {
         self.daemon.usage().unwrap()
     }
 
-    /// What it holds when nothing comes or goes: descriptors and threads are the same for a while. Ports that are being
-    /// opened or closed hold more or less for a moment.
+    /// Returns its usage at rest: once descriptors and threads stay the same for a while. Ports that are being opened or closed
+    /// briefly hold more or less.
     pub fn usage_at_rest(&self) -> Usage {
         let (mut last, mut same) = (self.usage(), 0);
         wait_for("descriptors and threads to stay as many", || {
@@ -247,9 +247,9 @@ impl Millrace {
         })
     }
 
-    /// Waits until it holds no more than `before`, at rest, after so many events each of which may have leaked something.
+    /// Waits until it holds no more than `before`, after `events` events each of which may have leaked something.
     pub fn holds_no_more(&self, before: Usage, events: usize) {
-        // The C library adds mappings for reasons of its own: stacks of threads that have ended, and two for each arena
+        // The C library adds mappings by itself: stacks of threads that have ended, and two for each arena
         // that its allocator makes when threads meet. A leak adds one for each event.
         let mappings = before.mappings + events * 3 / 4;
         let few = |now: &Usage| now.fds <= before.fds && now.threads <= before.threads && now.mappings <= mappings;
@@ -265,7 +265,7 @@ impl Millrace {
         }
     }
 
-    /// Waits until these ports have guests.
+    /// Waits until these ports are up.
     pub fn wait_up(&self, ports: &[&str]) {
         for port in ports {
             wait_for(&format!("port {port} to be up: {:?}", self.port(port).0.detail), || {
@@ -278,12 +278,12 @@ impl Millrace {
         wait_for(&format!("port {port} to be down"), || (!self.port(port).0.up).then_some(()));
     }
 
-    /// Waits for a line of the log, from line `mark` on.
+    /// Waits for a log line from line `mark` on that contains `part`.
     pub fn wait_said(&mut self, mark: usize, part: &str) {
         self.daemon.wait_for_line_since(mark, part, SOON, |line| line.contains(part)).unwrap();
     }
 
-    /// Ends it as an operator does; it has to end well.
+    /// Terminates it as an operator does, and checks its exit status.
     pub fn stop(mut self) {
         let status = self.daemon.terminate(SOON).unwrap();
         assert!(status.success(), "{status}; Millrace said:\n{}", self.daemon.log().tail(40));
@@ -299,12 +299,12 @@ impl Port {
         self.0.queues.iter().map(of).sum()
     }
 
-    /// Frames that the switch took from the port.
+    /// Returns the frames that the switch received from the port.
     pub fn rx(&self) -> u64 {
         self.sum(|queue| queue.rx_packets)
     }
 
-    /// Frames that the switch gave to the port.
+    /// Returns the frames that the switch sent to the port.
     pub fn tx(&self) -> u64 {
         self.sum(|queue| queue.tx_packets)
     }
@@ -321,7 +321,7 @@ impl Port {
         &self.0.drops
     }
 
-    /// Frames dropped, for any reason.
+    /// Returns the frames dropped, for any reason.
     pub fn dropped(&self) -> u64 {
         self.0.drops.values().sum()
     }

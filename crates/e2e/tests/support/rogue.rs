@@ -1,4 +1,4 @@
-//! A guest that writes its rings by hand: what it says there need not be true.
+//! A guest that writes its rings by hand, so that their contents need not be valid.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 pub const F_NEXT: u16 = 1;
 pub const F_WRITE: u16 = 2;
 
-/// Queue numbers, as vhost-user has them.
+/// Queue numbers in vhost-user.
 pub const RX: usize = 0;
 pub const TX: usize = 1;
 
@@ -29,7 +29,7 @@ pub const START: u64 = 0x10_0000;
 pub const LENGTH: u64 = 0x20_0000;
 pub const BUFFERS: u64 = START + 0x1_0000;
 
-/// The areas of a queue.
+/// Addresses of a queue's areas.
 pub fn descriptors(queue: usize) -> u64 {
     START + queue as u64 * 0x4000
 }
@@ -49,7 +49,7 @@ pub struct Rogue {
     pub file: Arc<OwnedFd>,
     /// Next available index of each queue.
     pub next: [u16; 2],
-    /// The transmit buffers hold good frames.
+    /// Whether the transmit buffers hold good frames.
     filled: bool,
     events: Vec<EventFd>,
 }
@@ -98,7 +98,7 @@ impl Rogue {
         Rogue { frontend, memory, file, next: [0; 2], filled: false, events }
     }
 
-    /// Kick and call of each queue, as the switch has them too.
+    /// Returns kick and call of each queue, which the switch has too.
     pub fn events(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         // SAFETY: they are open as long as the guest is borrowed.
         self.events.iter().map(|event| unsafe { BorrowedFd::borrow_raw(event.as_raw_fd()) })
@@ -106,24 +106,24 @@ impl Rogue {
 
     pub fn write(&self, addr: u64, bytes: &[u8]) {
         let to = self.memory.translate(addr, bytes.len() as u64).expect("an address of the guest");
-        // SAFETY: as many bytes are mapped there; Millrace may read them meanwhile, and gets what it gets.
+        // SAFETY: as many bytes are mapped there; Millrace may read them meanwhile, and may get any mix of old and new bytes.
         unsafe { to.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
     pub fn write_u16(&self, addr: u64, value: u16) {
         let to = self.memory.translate(addr, 2).expect("an address of the guest").as_ptr().cast::<u16>();
-        // SAFETY: mapped, and all addresses here are even. Volatile, so that it is written now and at once.
+        // SAFETY: mapped, and all addresses here are even. Volatile, so that it is written immediately.
         unsafe { to.write_volatile(value) };
     }
 
-    /// The index up to which Millrace gave chains back.
+    /// Returns the used index, up to which Millrace has returned chains.
     pub fn used_index(&self, queue: usize) -> u16 {
         let from = self.memory.translate(used(queue) + 2, 2).expect("an address of the guest").as_ptr().cast::<u16>();
         // SAFETY: as above.
         unsafe { from.read_volatile() }
     }
 
-    /// What Millrace wrote last at a place of the used ring, or what the rogue did.
+    /// Returns the id that Millrace or the rogue wrote last to this element of the used ring.
     pub fn used_id(&self, queue: usize, at: u16) -> u32 {
         let addr = used(queue) + 4 + u64::from(at) * 8;
         let from = self.memory.translate(addr, 4).expect("an address of the guest").as_ptr().cast::<u32>();
@@ -135,7 +135,7 @@ impl Rogue {
         self.write(used(queue) + 4 + u64::from(at) * 8, &id.to_le_bytes());
     }
 
-    /// Millrace has not disconnected it.
+    /// Reports whether it is still connected.
     pub fn is_connected(&self) -> bool {
         self.frontend.get_features().is_ok()
     }
@@ -147,21 +147,21 @@ impl Rogue {
         self.write(at + 12, &[flags.to_le_bytes(), next.to_le_bytes()].concat());
     }
 
-    /// Makes the chain that starts with `head` available.
+    /// Makes the chain that starts with `head` available, before [`Rogue::publish`].
     pub fn offer(&mut self, queue: usize, head: u16) {
         let next = self.next[queue];
         self.write_u16(available(queue) + 4 + u64::from(next % SIZE) * 2, head);
         self.next[queue] = next.wrapping_add(1);
     }
 
-    /// Tells of what was made available, or of anything else.
+    /// Publishes `index` as the available index, whether or not it is valid.
     pub fn publish(&mut self, queue: usize, index: u16) {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         self.next[queue] = index;
         self.write_u16(available(queue) + 2, index);
     }
 
-    /// Offers chains and waits until they are given back.
+    /// Offers chains and waits until they come back.
     pub fn offer_all(&mut self, queue: usize, heads: &[u16]) {
         heads.iter().for_each(|&head| self.offer(queue, head));
         let goal = self.next[queue];
@@ -169,8 +169,7 @@ impl Rogue {
         wait_for("the chains to come back", || (self.used_index(queue) == goal).then_some(()));
     }
 
-    /// Keeps the transmit queue full of good frames for a while; `b` takes them. After the first time, this touches
-    /// no buffer.
+    /// Keeps the transmit queue full of good frames for `time`; `b` takes them. Only the first call touches buffers.
     pub fn blast(&mut self, b: &mut Guest, time: Duration) {
         if !std::mem::replace(&mut self.filled, true) {
             for slot in 0..SIZE {

@@ -1,4 +1,4 @@
-//! Streams of packets through switches and network functions that aggregate: each packet can be told from all others.
+//! Streams of distinct packets through switches and network functions that aggregate.
 
 use super::{Millrace, wait_for};
 use e2e::Result;
@@ -13,7 +13,7 @@ pub const MTU: u32 = 1500;
 /// Bytes before the number of a packet: Ethernet header with tag.
 pub const HEAD: usize = 18;
 
-/// The address of a switch.
+/// Returns the IP address of a switch.
 pub fn ip(node: usize) -> String {
     format!("192.0.2.{}", node + 1)
 }
@@ -22,7 +22,7 @@ pub fn mac(node: usize) -> String {
     format!("02:00:00:00:01:{node:02x}")
 }
 
-/// `[aggregation]` of a switch. `flows` tell for each VLAN the neighbour that its packets go to.
+/// Returns `[aggregation]` of a switch. `flows` gives the next neighbour for the packets of each VLAN.
 pub fn aggregation(node: usize, flows: &[(u16, usize)], more: &str) -> String {
     let mut text =
         format!("[aggregation]\nmac = \"{}\"\naddresses = [\"{}\"]\nmtu = {MTU}\n{more}\n", mac(node), ip(node));
@@ -45,12 +45,12 @@ pub fn aggregation(node: usize, flows: &[(u16, usize)], more: &str) -> String {
     text
 }
 
-/// A vhost-user port to the next switch, or for whoever writes aggregates by hand.
+/// Returns a vhost-user port for the next switch, or for hand-made aggregates.
 pub fn network(name: &str) -> String {
     format!("{}aggregate = true\n", super::port(name))
 }
 
-/// A virtio-user port to the socket of the switch before.
+/// Returns a virtio-user port for the socket of the previous switch.
 pub fn uplink(name: &str, socket: &std::path::Path) -> String {
     format!(
         "[[port]]\nname = \"{name}\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\naggregate = true\n",
@@ -62,7 +62,7 @@ pub fn patch(a: &str, b: &str) -> String {
     format!("[[patch]]\nports = [\"{a}\", \"{b}\"]\n")
 }
 
-/// A repeatable random number (splitmix64).
+/// Returns a repeatable random number (splitmix64).
 pub fn mix(seed: u64) -> u64 {
     let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -70,10 +70,10 @@ pub fn mix(seed: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Packet `number` of a stream: its size, VLAN and bytes are random, but always the same.
+/// Returns packet `number` of a stream: its size, VLAN and bytes are random but repeatable.
 pub fn packet(stream: u64, number: u64, vids: &[u16]) -> Vec<u8> {
     let random = mix(stream << 40 ^ number);
-    // Mostly short, as packets are that are worth joining; the longest are as long as a cable carries.
+    // Mostly short, as packets worth joining are; the longest are as long as a cable carries.
     let span = if random.is_multiple_of(4) { MTU as usize + HEAD - 60 + 1 } else { 140 };
     let len = 60 + (random >> 8) as usize % span;
     let vid = vids[(random >> 32) as usize % vids.len()];
@@ -90,7 +90,7 @@ pub fn packet(stream: u64, number: u64, vids: &[u16]) -> Vec<u8> {
     bytes
 }
 
-/// What came out of one end: each packet once, whole, and in order in its VLAN.
+/// Checker of the packets from one end: each arrives once, whole, and in order in its VLAN.
 #[derive(Default)]
 pub struct Arrived {
     seen: Vec<bool>,
@@ -112,7 +112,7 @@ impl Arrived {
     }
 }
 
-/// Sends `packets` each way, in bursts, never more than fit the receiver's ring.
+/// Sends `packets` each way, in bursts, never more than fit in the receiver's ring.
 pub fn exchange(ends: &mut [Guest; 2], packets: u64, vids: &[u16]) -> Result<()> {
     let mut sent = [0u64; 2];
     let mut arrived = [Arrived::default(), Arrived::default()];
@@ -160,19 +160,19 @@ impl Millrace {
     }
 }
 
-/// No frame on the wire is longer than an Ethernet frame of the MTU with a tag.
+/// Checks that no frame on the wire is longer than an Ethernet frame of the MTU with a tag.
 pub fn within_mtu(side: &AggregationSide) {
     assert!(side.frames > 0 && side.sizes[6] == 0, "{side:?}");
 }
 
-/// Two namespaces joined by a cable, `up0` here and `up1` there, where nobody speaks unasked.
+/// Creates two namespaces joined by a cable, `up0` here and `up1` there, in which the kernel sends nothing by itself.
 pub fn cable() -> Result<[Namespace; 2]> {
     let ends = [super::quiet_namespace()?, super::quiet_namespace()?];
     lay_cable([&ends[0], &ends[1]], ["up0", "up1"])?;
     Ok(ends)
 }
 
-/// Joins two namespaces by a cable whose ends have these names, and which carries no frame beyond [`MTU`].
+/// Joins two namespaces by a cable whose ends have these names; it carries no frame beyond [`MTU`].
 pub fn lay_cable([here, there]: [&Namespace; 2], [near, far]: [&str; 2]) -> Result<()> {
     let add = ["link", "add", near, "mtu", "1500", "type", "veth", "peer", "name", far, "mtu", "1500", "netns"];
     here.run("ip", &[&add[..], &[there.name()]].concat())?;

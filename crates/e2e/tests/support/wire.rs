@@ -1,4 +1,4 @@
-//! What is at the other side of a physical port, the "wire": a second Millrace, which patches it to its port `far`.
+//! The other side of a physical port, the "wire": a second Millrace, which patches it to its port `far`.
 
 use e2e::Result;
 use e2e::netns::Namespace;
@@ -7,22 +7,21 @@ use e2e::virtio::Options;
 use super::mapped::PASS_THROUGH;
 use super::{Home, Millrace, SLEEPER, patch, poller, port, two_namespaces_with};
 
-/// The other side of a virtio-user port, or of a [`Cable`]. It writes straight into whatever buffers it is given, as a
-/// NIC does.
+/// The other side of a virtio-user port or of a [`Cable`]. It writes straight into the buffers that it gets, as a NIC does.
 pub struct Wire {
     pub home: Home,
     millrace: Option<Millrace>,
 }
 
 impl Wire {
-    /// Of a virtio-user port: between `wan.sock`, which the switch connects to, and the port `far`.
+    /// Creates the wire of a virtio-user port: between `wan.sock`, which the switch connects to, and the port `far`.
     pub fn new() -> Wire {
         let home = Home::new();
         let millrace = home.start(&(patch("wan", "far") + SLEEPER));
         Wire::of(home, millrace)
     }
 
-    /// One that was started.
+    /// Wraps a wire that is already running.
     pub fn of(home: Home, millrace: Millrace) -> Wire {
         Wire { home, millrace: Some(millrace) }
     }
@@ -32,12 +31,12 @@ impl Wire {
         Ok(())
     }
 
-    /// Is there again.
+    /// Starts the killed wire again.
     pub fn revive(&mut self) {
         self.millrace = Some(self.home.start(&(patch("wan", "far") + SLEEPER)));
     }
 
-    /// The configuration of a virtio-user port that is connected to it.
+    /// Returns the configuration of a virtio-user port connected to it.
     pub fn port(&self, packed: bool) -> String {
         let socket = self.home.socket("wan").display().to_string();
         format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\npacked = {packed}\n")
@@ -48,7 +47,7 @@ impl Wire {
     }
 }
 
-/// A cable between two namespaces: `up0` in that of the switch, `up1` at the wire.
+/// A cable between two namespaces: `up0` at the switch, `up1` at the wire.
 pub struct Cable {
     pub here: Namespace,
     pub there: Namespace,
@@ -64,7 +63,7 @@ impl Cable {
         Ok(Cable { here, there })
     }
 
-    /// The wire: what arrives at its end of the cable goes to its port `far`, and back.
+    /// Starts the wire: it patches its end of the cable to its port `far`.
     pub fn wire(&self) -> Wire {
         let home = Home::new();
         let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
@@ -73,7 +72,7 @@ impl Cable {
         Wire::of(home, millrace)
     }
 
-    /// A switch with a port `wan` at the cable, and `fw` for a guest.
+    /// Starts a switch with a port `wan` at the cable, and `fw` for a guest.
     pub fn switch(&self, home: &Home, options: &str, rest: &str) -> Millrace {
         let millrace = home.start_inside(&self.here, &[&af_xdp(options), &port("fw"), rest].concat());
         millrace.wait_up(&["wan"]);
@@ -81,7 +80,7 @@ impl Cable {
     }
 }
 
-/// The configuration of a port at a [`Cable`].
+/// Returns the configuration of a port at a [`Cable`].
 pub fn af_xdp(options: &str) -> String {
     format!("[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"up0\"\n{options}\n")
 }
@@ -93,10 +92,10 @@ pub enum Kind {
     AfXdp,
 }
 
-/// Each of them.
+/// All kinds.
 pub const KINDS: [Kind; 2] = [Kind::VirtioUser, Kind::AfXdp];
 
-/// A switch that polls, with a port of either kind that is mapped to `fw`, and what is behind that port.
+/// A polling switch with a port of either kind that is mapped to `fw`, and the wire of that port.
 pub struct Scene {
     pub millrace: Millrace,
     pub home: Home,
@@ -115,7 +114,7 @@ impl Scene {
             return Ok(Scene { millrace, home, wire, cable: None });
         }
         let cable = Cable::new()?;
-        // Frames may come that are longer than the switch's interface takes.
+        // Frames may arrive that are longer than the switch's interface accepts.
         cable.there.run("ip", &["link", "set", "up1", "mtu", "3000"])?;
         let wire = cable.wire();
         let millrace = cable.switch(&home, "", &[PASS_THROUGH, &poller()].concat());

@@ -1,4 +1,4 @@
-//! Who may connect to a socket: judging `socket-mode`, `socket-owner` and `socket-group`.
+//! Access to sockets: validates `socket-mode`, `socket-owner` and `socket-group`.
 
 use super::check::Check;
 use super::raw::{At, Mode, RawPort};
@@ -7,7 +7,7 @@ use nix::unistd::{Group, User};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// What the keys of a port say.
+/// Builds the access settings of a port.
 pub(super) fn build(check: &mut Check, raw: &RawPort, mode: Mode) -> Access {
     let given =
         [("socket-mode", &raw.socket_mode), ("socket-owner", &raw.socket_owner), ("socket-group", &raw.socket_group)];
@@ -48,17 +48,17 @@ fn octal(check: &mut Check, at: &At<String>) -> Option<u32> {
     mode
 }
 
-/// Names that were found. A switch that has confined itself can't look them up again when it reloads.
+/// Names resolved so far. A confined switch can't look them up again on a reload.
 static FOUND: Mutex<Option<HashMap<(&str, String), u32>>> = Mutex::new(None);
 
-/// A user or group, by number or by name.
+/// Resolves a user or group, given by number or by name.
 fn number(
     check: &mut Check,
     at: &At<String>,
     what: &'static str,
     find: impl Fn(&str) -> nix::Result<Option<u32>>,
 ) -> Option<u32> {
-    // The last number says "unchanged".
+    // The highest number means "unchanged".
     if let Some(id) = at.value.parse().ok().filter(|&id| id != u32::MAX) {
         return Some(id);
     }

@@ -1,4 +1,4 @@
-//! Building `[aggregation]`, and judging what it says of ports.
+//! Validates and builds `[aggregation]`, and checks it against the ports.
 
 use super::check::Check;
 use super::ports::BuiltPorts;

@@ -1,4 +1,4 @@
-//! From the keys of a file to a [`Config`], or to the list of all that is wrong with it.
+//! Turns the keys of a file into a [`Config`], or into a list of all its problems.
 
 use super::check::Check;
 use super::ports::BuiltPorts;
@@ -12,7 +12,7 @@ use engine::spec::{AggregationSpec, FailMode, Spec};
 use settings::{Judge, Report};
 use std::path::{Path, PathBuf};
 
-/// Reads, checks and builds; `reach` is that of the switch that runs, if one does and is confined.
+/// Reads, checks and builds; `reach` is that of the running switch, if there is one and it is confined.
 pub(super) fn build(path: &Path, text: &str, reach: Option<&Reach>) -> Result<(Config, Report), Report> {
     let read = settings::read::<RawFile>(text);
     let directory = path.parent().unwrap_or(Path::new("")).to_owned();
@@ -46,7 +46,7 @@ fn config(check: &mut Check, file: &RawFile) -> Config {
     }
 }
 
-/// How a bridge that goes by flows forwards while there are none, if there is an OpenFlow channel.
+/// Returns how a bridge with `openflow` forwards while there are no flows, if there is an OpenFlow channel.
 fn fail_mode(file: &RawFile) -> Option<FailMode> {
     let mode = file.openflow.as_ref()?.fail_mode.as_ref().map(|at| at.value).unwrap_or_default();
     Some(match mode {

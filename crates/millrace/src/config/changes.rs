@@ -1,14 +1,14 @@
-//! What a reload can't do: sections that take effect when the switch is started.
+//! Configuration changes that a reload can't apply: sections read only at startup.
 
 use super::Config;
 
 impl Config {
-    /// Sections that differ from those of `old` and that a running switch does not take.
+    /// Returns the sections that differ from those of `old` and that a running switch does not apply.
     pub fn needs_restart_since(&self, old: &Self) -> Vec<String> {
         let sections = [
             ("control", self.control != old.control),
             ("metrics", self.metrics != old.metrics),
-            // Channels stay as they are, and with them how the switch is known.
+            // Open channels stay, and with them the identity of the switch.
             ("openflow", self.openflow != old.openflow),
             ("confinement", self.confinement != old.confinement),
         ];

@@ -13,15 +13,15 @@ use std::time::Duration;
 /// `sun_path` holds 108 bytes, the last of which is the terminating NUL (unix(7)).
 const SOCKET_PATH_LIMIT: usize = 107;
 
-/// A part that has a problem is built all the same, with some value in its place, so that the parts that refer to it can be
-/// checked as well.
+/// Collector of problems. A part with a problem is still built, with a placeholder value, so that the parts that refer to it
+/// can be checked as well.
 pub(super) struct Check<'r> {
     pub(super) directory: PathBuf,
     reach: Option<&'r Reach>,
     judge: Judge,
     /// Unix sockets that this configuration creates.
     listeners: HashMap<PathBuf, Range<usize>>,
-    /// Capture files that it writes.
+    /// Capture files that this configuration writes.
     written: HashMap<PathBuf, Range<usize>>,
 }
 
@@ -39,21 +39,22 @@ impl DerefMut for Check<'_> {
     }
 }
 
-/// Longest time that can be told. A frame that is held keeps a guest's buffer: more than this is a mistake.
+/// Longest time allowed. A delayed frame keeps a guest's buffer: more than this is a mistake.
 const LONGEST: Duration = Duration::from_secs(10);
 
 impl<'r> Check<'r> {
-    /// Paths are relative to `directory`; `reach` is that of the switch that runs, if one does and is confined.
+    /// Creates a check. Paths are relative to `directory`; `reach` is that of the running switch, if there is one and it is
+    /// confined.
     pub(super) fn new(directory: PathBuf, reach: Option<&'r Reach>, judge: Judge) -> Check<'r> {
         Check { directory, reach, judge, listeners: HashMap::new(), written: HashMap::new() }
     }
 
-    /// All problems.
+    /// Returns all problems.
     pub(super) fn into_problems(self) -> Vec<Problem> {
         self.judge.problems
     }
 
-    /// A time, if it is one.
+    /// Parses a time.
     pub(super) fn time(&mut self, key: &str, at: &At<String>) -> Option<Duration> {
         match humantime::parse_duration(at) {
             Ok(time) if time <= LONGEST => return Some(time),
@@ -67,7 +68,7 @@ impl<'r> Check<'r> {
         None
     }
 
-    /// The address of a service that has no authentication; `usual` is its usual port.
+    /// Parses the address of a service without authentication; `usual` is its usual port.
     pub fn listen(&mut self, listen: &At<String>, usual: u16) -> Option<ListenAddress> {
         if let Some(path) = listen.strip_prefix("unix:") {
             let at = At { value: path.to_owned(), span: listen.span.clone() };
@@ -98,7 +99,7 @@ impl<'r> Check<'r> {
         }
     }
 
-    /// A path, relative to the directory of the configuration file.
+    /// Returns a path, relative to the directory of the configuration file.
     pub fn path(&mut self, at: &At<String>) -> PathBuf {
         if at.is_empty() {
             self.error(&at.span, "the path is empty", "give the path of a file");
@@ -108,7 +109,7 @@ impl<'r> Check<'r> {
         self.directory.join(&at.value)
     }
 
-    /// Path of a unix socket; `listens` if the switch creates it.
+    /// Returns the path of a unix socket; `listens` if the switch creates it.
     pub fn socket(&mut self, at: &At<String>, listens: bool) -> PathBuf {
         let path = self.path(at);
         let length = path.as_os_str().len();
@@ -128,7 +129,7 @@ impl<'r> Check<'r> {
         path
     }
 
-    /// Path of a capture file that the switch writes.
+    /// Returns the path of a capture file that the switch writes.
     pub fn written_file(&mut self, at: &At<String>) -> PathBuf {
         let path = self.path(at);
         if let Some(first) = self.written.insert(path.clone(), at.span.clone()) {
@@ -141,14 +142,14 @@ impl<'r> Check<'r> {
         path
     }
 
-    /// Path of a capture file that the switch reads.
+    /// Returns the path of a capture file that the switch reads.
     pub fn read_file(&mut self, at: &At<String>) -> PathBuf {
         let path = self.path(at);
         self.reachable(at, &path, Purpose::Read);
         path
     }
 
-    /// Reports a path that a running switch cannot open, because it has confined itself.
+    /// Reports a path that a confined running switch cannot open.
     pub fn reachable(&mut self, at: &At<String>, path: &Path, purpose: Purpose) {
         if self.reach.is_none_or(|reach| reach.covers(path, purpose)) {
             return;

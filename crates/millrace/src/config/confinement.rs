@@ -1,17 +1,17 @@
-//! Judging and building `[confinement]`.
+//! Validates and builds `[confinement]`.
 
 use super::check::Check;
 use super::raw::{At, RawConfinement, Table};
 use std::path::PathBuf;
 
-/// What the switch denies itself.
+/// Confinement settings of the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
-    /// It does.
+    /// Whether the switch confines itself.
     pub enabled: bool,
-    /// The user that it goes on as, if not the one that started it.
+    /// User that the switch becomes, if not the one that started it.
     pub user: Option<String>,
-    /// Directories for what a changed configuration may name.
+    /// Directories that a changed configuration may use.
     pub directories: Vec<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Judging and building what joins ports: `[[patch]]` and `[[bridge]]`.
+//! Validates and builds `[[patch]]` and `[[bridge]]`.
 
 use super::check::Check;
 use super::ports::{BuiltPort, BuiltPorts, name};
@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Where each port is used, by name: the place and what it is.
+/// Place where each port is joined, by the port's name.
 type Uses<'a> = HashMap<&'a str, &'a Range<usize>>;
 
-/// An address, its VLAN and the port that it is behind.
+/// An address, its VLAN and the port behind which it is.
 type Static = ([u8; 6], u16, String);
 
-/// Builds all patches and bridges, and says which ports are in none. `fail_mode` is that of a bridge that goes by flows.
+/// Builds all patches and bridges, and warns about ports in none. `fail_mode` applies to a bridge with `openflow`.
 pub(super) fn build(
     check: &mut Check,
     file: &RawFile,
@@ -42,7 +42,7 @@ pub(super) fn build(
     // A mapping in pass-through mode joins its ports as a patch does.
     for raw in file.mappings.iter().filter(|raw| raw.mode.as_ref().is_some_and(|m| m.value == MappingMode::PassThrough))
     {
-        // Names of no port are reported with the mapping.
+        // Unknown port names are reported with the mapping.
         let known = |at: &&At<String>| ports.list.iter().any(|built| built.spec.name == at.value);
         for at in [&raw.from, &raw.to].into_iter().filter_map(|end| end.as_ref()).filter(known) {
             join(check, ports, at, &mut uses);
@@ -63,7 +63,7 @@ pub(super) fn build(
     (patches, bridges)
 }
 
-/// The port called `at`, if it exists and nothing else uses it.
+/// Returns the port called `at`, if it exists and is in no other patch or bridge.
 fn join<'a, 'b>(
     check: &mut Check,
     ports: &'b BuiltPorts,

@@ -1,4 +1,4 @@
-//! Judging and building `[[mapping]]`: which physical port receives into which guest's buffers.
+//! Validates and builds `[[mapping]]`: which physical port receives into which guest's buffers.
 
 use super::check::Check;
 use super::ports::{BuiltPort, BuiltPorts};
@@ -8,7 +8,7 @@ use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Builds all mappings. One in pass-through mode joins its ports by a patch as well.
+/// Builds all mappings. A mapping in pass-through mode also joins its ports by a patch.
 pub(super) fn build(
     check: &mut Check,
     file: &RawFile,
@@ -59,7 +59,7 @@ fn ends<'a, 'b>(
     Some((from?, to?))
 }
 
-/// In pass-through mode nobody needs to be trusted, nor kept out.
+/// Reports `trust` and `steering` in pass-through mode, where no other port shares the physical port.
 fn nobody_else(check: &mut Check, raw: &RawMapping) {
     let spans =
         [("trust", raw.trust.as_ref().map(|at| &at.span)), ("steering", raw.steering.as_ref().map(|at| &at.span))];
@@ -71,7 +71,7 @@ fn nobody_else(check: &mut Check, raw: &RawMapping) {
     }
 }
 
-/// Whose frames may be received into the guest's buffers.
+/// Determines whose frames may be received into the guest's buffers.
 fn tenancy(
     check: &mut Check,
     raw: &RawMapping,
@@ -106,7 +106,7 @@ fn tenancy(
     }
 }
 
-/// Reports why the switch can't steer by the guest's addresses.
+/// Reports any reason why the switch can't steer by the guest's addresses.
 fn steerable(
     check: &mut Check,
     span: &Range<usize>,
@@ -145,7 +145,7 @@ fn steerable(
     }
 }
 
-/// One end of a mapping, if the port is fit for it and in no other mapping.
+/// Returns one end of a mapping, if the port fits and is in no other mapping.
 fn end<'a, 'b>(
     check: &mut Check,
     ports: &'b BuiltPorts,
@@ -179,7 +179,7 @@ mod tests {
     use crate::config::Config;
     use std::path::Path;
 
-    /// A bridge of `wan`, `fw` and `other`, with this port `wan`, mapping and rest.
+    /// Parses a bridge of `wan`, `fw` and `other` with the given port `wan`, mapping and remaining text.
     fn parse(wan: &str, mapping: &str, rest: &str) -> Result<Tenancy, String> {
         let text = format!(
             "[[port]]\nname = \"wan\"\n{wan}

@@ -1,7 +1,7 @@
-//! The configuration: the engine's specification of the switch, and what is around it. Plain values, all of them checked.
+//! The configuration: the engine's specification of the switch and the settings around it. Plain values, all checked.
 //!
-//! [`Config::load`] reads a file into `raw` (the keys as written, with their places), and builds this from it; `check`
-//! collects the problems on the way. A [`Config`] needs no further check but against the running machine (does the
+//! [`Config::load`] reads a file into `raw` (the keys as written, with their places) and builds the configuration from it;
+//! `check` collects the problems on the way. A [`Config`] needs no further checks except against the running machine (does the
 //! interface exist?).
 
 mod access;
@@ -40,26 +40,26 @@ pub struct Config {
     pub spec: Spec,
     /// Path of the control socket.
     pub control: PathBuf,
-    /// Where to answer scrapes of the metrics, if anywhere.
+    /// Address of the metrics endpoint, if any.
     pub metrics: Option<ListenAddress>,
-    /// Where controllers can set flows, if anywhere.
+    /// OpenFlow settings, if any.
     pub openflow: Option<Openflow>,
-    /// What the switch denies itself.
+    /// Confinement settings.
     pub confinement: Confinement,
 }
 
 /// The OpenFlow channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Openflow {
-    /// Where it listens.
+    /// Addresses to listen on.
     pub listen: Vec<ListenAddress>,
-    /// Where it connects to. Not both are empty.
+    /// Controllers to connect to. At least one of the two lists is not empty.
     pub controllers: Vec<ListenAddress>,
     /// Its datapath id.
     pub datapath_id: u64,
 }
 
-/// Why there is no configuration.
+/// Error that keeps a configuration from loading.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file could not be read.
@@ -67,34 +67,34 @@ pub enum LoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file says something that it must not.
+    /// The file has errors.
     #[error("{0}")]
     Invalid(Report),
 }
 
 impl Config {
-    /// Reads and checks the file at `path`. The report beside the configuration holds its warnings.
+    /// Reads and checks the file at `path`. The report returned with the configuration holds its warnings.
     pub fn load(path: &Path) -> Result<(Self, Report), LoadError> {
         Self::load_within(path, None)
     }
 
-    /// The same for a switch that is running: a path that is beyond its `reach` is an error, too.
+    /// Does the same for a running switch: a path beyond its `reach` is also an error.
     pub fn load_within(path: &Path, reach: Option<&Reach>) -> Result<(Self, Report), LoadError> {
         let text = std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
         build::build(path, &text, reach).map_err(LoadError::Invalid)
     }
 
-    /// Checks `text`, as if it had been read from `path`.
+    /// Checks `text` as if it had been read from `path`.
     pub fn parse(path: &Path, text: &str) -> Result<(Self, Report), Report> {
         build::build(path, text, None)
     }
 }
 
-/// Where the control socket is when nobody says: see the `control` section of the reference. `beside` is the
-/// directory of the configuration file.
+/// Returns the default path of the control socket: see the `control` section of the reference. `beside` is the directory of the
+/// configuration file.
 pub fn default_control_socket(beside: &Path) -> PathBuf {
     const NAME: &str = "millrace.sock";
     if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute()) {

@@ -1,4 +1,4 @@
-//! Judging and building `[openflow]`, and which bridge goes by it.
+//! Validates and builds `[openflow]`, and checks which bridge uses it.
 
 use super::check::Check;
 use super::raw::{At, RawFile};
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
 
-/// The channel; `control` is the path of the control socket.
+/// Builds the channel's settings; `control` is the path of the control socket.
 pub(super) fn build(check: &mut Check, file: &RawFile, control: &Path) -> Option<Openflow> {
     let Some(section) = file.openflow.as_ref() else {
         for (span, _) in bridges(file) {
@@ -51,7 +51,7 @@ pub(super) fn build(check: &mut Check, file: &RawFile, control: &Path) -> Option
     Some(Openflow { listen, controllers, datapath_id })
 }
 
-/// The bridges with `openflow`: where that is written, and their names.
+/// Returns the bridges with `openflow`: the place of that key, and the bridge's name.
 fn bridges(file: &RawFile) -> impl Iterator<Item = (&Range<usize>, &str)> {
     file.bridges.iter().filter_map(|bridge| {
         let at = bridge.openflow.as_ref().filter(|at| at.value)?;
@@ -59,7 +59,7 @@ fn bridges(file: &RawFile) -> impl Iterator<Item = (&Range<usize>, &str)> {
     })
 }
 
-/// Where a controller is.
+/// Parses a controller's address.
 fn controller(check: &mut Check, at: &At<String>) -> Option<ListenAddress> {
     if let Some(path) = at.strip_prefix("unix:") {
         let at = At { value: path.to_owned(), span: at.span.clone() };

@@ -1,4 +1,4 @@
-//! Which driver knows which option of `[[port]]`. Validation and reference documentation both read this table.
+//! Table of the drivers that support each option of `[[port]]`. Validation and reference documentation both read it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,7 +35,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// The name that the configuration file uses.
+    /// Returns the name used in the configuration file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::VhostUser => "vhost-user",
@@ -56,7 +56,7 @@ impl fmt::Display for Driver {
     }
 }
 
-/// Drivers that know option `key` of a port; none for options that every driver knows.
+/// Returns the drivers that support option `key` of a port; `None` for options that every driver supports.
 pub fn drivers_of(key: &str) -> Option<&'static [Driver]> {
     use Driver::{AfPacket, AfXdp, Generator, Pcap, Tap, VhostUser, VirtioUser};
     Some(match key {

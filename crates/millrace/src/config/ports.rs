@@ -1,4 +1,4 @@
-//! Judging and building the `[[port]]` sections.
+//! Validates and builds the `[[port]]` sections.
 
 use super::check::Check;
 use super::options::{Driver as Kind, drivers_of};
@@ -11,25 +11,25 @@ use settings::{Mac, Problem};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The ports that were built, with what the check of the rest needs of them.
+/// The built ports, with the details that later checks need.
 pub(super) struct BuiltPorts {
     /// In the order of the file.
     pub list: Vec<BuiltPort>,
-    /// Place in `list` by name.
+    /// Index in `list` by name.
     pub by_name: HashMap<String, usize>,
 }
 
-/// One of them.
+/// A built port.
 pub(super) struct BuiltPort {
     /// The port.
     pub spec: PortSpec,
-    /// Where its name is written.
+    /// Place of its name.
     pub name_span: Range<usize>,
-    /// Where its VLAN option is written, if it has one.
+    /// Place of its VLAN option, if it has one.
     pub vlan_span: Option<Range<usize>>,
-    /// Where it says that it aggregates, if it does.
+    /// Place of its `aggregate` option, if set.
     pub aggregate_span: Option<Range<usize>>,
-    /// Where its section starts.
+    /// Start of its section.
     pub table: Range<usize>,
 }
 
@@ -38,7 +38,7 @@ impl BuiltPorts {
         self.list.into_iter().map(|built| built.spec).collect()
     }
 
-    /// The port called `name`; reports if there is none.
+    /// Returns the port called `name`; reports an error if there is none.
     pub fn find(&self, check: &mut Check, name: &str, span: &Range<usize>) -> Option<&BuiltPort> {
         if let Some(&index) = self.by_name.get(name) {
             return Some(&self.list[index]);
@@ -92,7 +92,7 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>]) -> BuiltPorts {
     built
 }
 
-/// The name of a port or bridge; empty if it has none.
+/// Returns the name of a port or bridge; empty if it has none.
 pub(super) fn name(check: &mut Check, table: &Range<usize>, field: &Field<String>, what: &str) -> At<String> {
     let Some(at) = check.required(table, "name", field, "name = \"a\"") else {
         return At { value: String::new(), span: table.clone() };
@@ -124,7 +124,7 @@ fn port(check: &mut Check, raw: &Section<RawPort>, name: &str) -> PortSpec {
     }
 }
 
-/// Reports options that another driver knows, but not this one.
+/// Reports options that belong to other drivers only.
 fn foreign_options(check: &mut Check, raw: &RawPort, kind: Kind) {
     fn place<T>(field: &Field<T>) -> Option<&Range<usize>> {
         field.as_ref().map(|at| &at.span)
@@ -214,14 +214,14 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
     }
 }
 
-/// Queue pairs, if the file gives their number.
+/// Returns the number of queue pairs, if the file gives it.
 fn given_queues(check: &mut Check, raw: &RawPort) -> Option<u16> {
     let at = raw.queues.as_ref()?;
     let Queues::Number(number) = at.value else { return None };
     check.within("queues", number, &at.span, &raw::QUEUES).then_some(number as u16)
 }
 
-/// Queue pairs of a port whose peer does not ask for any.
+/// Returns the number of queue pairs of a port whose peer does not request any.
 fn queues(check: &mut Check, raw: &RawPort, kind: Kind) -> u16 {
     if let Some(at) = raw.queues.as_ref().filter(|at| at.value == Queues::Auto) {
         check.error(&at.span, format!("driver {kind} does not know how many queues are wanted"), "give their number");
@@ -229,7 +229,7 @@ fn queues(check: &mut Check, raw: &RawPort, kind: Kind) -> u16 {
     given_queues(check, raw).unwrap_or(1)
 }
 
-/// A number of frames, where 0 stands for no limit.
+/// Reads a number of frames, where 0 means no limit.
 fn limit(check: &mut Check, key: &str, field: &Field<i64>) -> u64 {
     check.number(key, field, &(0..i64::MAX), 0) as u64
 }
@@ -239,7 +239,7 @@ fn pace(check: &mut Check, raw: &RawPort) -> Pace {
     Pace { rate: limit(check, "rate", &raw.rate), burst }
 }
 
-/// The mode, which is one of `known`, of which the first is the default.
+/// Returns the mode, one of `known`; the first of them is the default.
 fn mode(check: &mut Check, raw: &RawPort, kind: Kind, known: &[Mode]) -> Mode {
     let Some(at) = raw.mode.as_ref() else { return known[0] };
     if !known.contains(&at.value) {
@@ -253,7 +253,7 @@ fn mode(check: &mut Check, raw: &RawPort, kind: Kind, known: &[Mode]) -> Mode {
     at.value
 }
 
-/// Who listens on a socket.
+/// Returns which side of a socket the switch takes.
 fn side(mode: Mode) -> spec::Mode {
     if mode == Mode::Server { spec::Mode::Server } else { spec::Mode::Client }
 }
@@ -282,7 +282,7 @@ fn socket(check: &mut Check, raw: &Section<RawPort>, mode: Mode) -> std::path::P
         return std::path::PathBuf::new();
     };
     let path = check.socket(at, mode == Mode::Server);
-    // Whoever connects only needs no leave of landlock's.
+    // Connecting needs no landlock permission.
     if mode == Mode::Server {
         check.reachable(at, &path, Purpose::Create);
     }

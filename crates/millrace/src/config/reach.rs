@@ -1,7 +1,7 @@
-//! Which places a configuration needs in the file system, and for what: a confined switch keeps these and no others.
+//! Places in the file system that a configuration needs, and for what: a confined switch keeps access to these only.
 //!
-//! A directory is told by its device and inode, not by its name, as landlock tells it (kernel
-//! Documentation/userspace-api/landlock.rst): what is beneath it, by whatever name, can be reached.
+//! A directory is identified by device and inode, not by name, as in landlock (kernel
+//! Documentation/userspace-api/landlock.rst): everything beneath it is accessible under any name.
 
 use super::{Config, ListenAddress};
 use engine::spec::{Driver, Mode};
@@ -11,15 +11,15 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What the switch does at a place.
+/// Kind of access to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Creates sockets and removes them; creates, overwrites and reads capture files. One purpose, because who looks
-    /// for a fault adds a capture beside the sockets.
+    /// Create and remove sockets; create, overwrite and read capture files. One purpose, because debugging often adds a capture
+    /// beside the sockets.
     Create,
-    /// Removes a socket that was created before.
+    /// Remove a socket that was created before.
     Remove,
-    /// Reads files.
+    /// Read files.
     Read,
 }
 
@@ -33,24 +33,24 @@ impl fmt::Display for Purpose {
     }
 }
 
-/// A place, which is a directory with all that is beneath it, or a single file.
+/// A place: a directory with everything beneath it, or a single file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Its path.
     pub path: PathBuf,
-    /// What for.
+    /// The purpose.
     pub purpose: Purpose,
     identity: (u64, u64),
 }
 
-/// All places.
+/// All places that a configuration needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     grants: Vec<Grant>,
     controllers: Vec<u16>,
 }
 
-/// A directory that the configuration grants is not there.
+/// A directory granted by the configuration does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("`directories` of [confinement] names {}: {source}; create it, or remove it from the list", path.display())]
 pub struct ReachError {
@@ -59,10 +59,10 @@ pub struct ReachError {
 }
 
 impl Reach {
-    /// What `config`, which was read from `file`, needs now, and what it grants for later.
+    /// Collects what `config`, read from `file`, needs now and what it grants for later.
     pub fn of(config: &Config, file: &Path) -> Result<Self, ReachError> {
         let mut reach = Self::default();
-        // Editors replace a file rather than change it, so it is its directory that must stay readable.
+        // Editors replace a file rather than change it, so its directory must stay readable.
         reach.file(file, Purpose::Read);
         reach.grant(parent(&config.control), Purpose::Remove);
         if let Some(ListenAddress::Unix(socket)) = &config.metrics {
@@ -101,18 +101,18 @@ impl Reach {
         Ok(reach)
     }
 
-    /// The places.
+    /// Returns the places.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
     }
 
-    /// TCP ports of controllers, which it connects to.
+    /// Returns the TCP ports of the controllers that the switch connects to.
     pub fn controllers(&self) -> &[u16] {
         &self.controllers
     }
 
-    /// `path` is in one of the places that are for `purpose`. True also if nobody can tell, as nothing is there: then
-    /// opening it says what is wrong.
+    /// Reports whether `path` is in a place granted for `purpose`. True also if nothing exists there: opening the path then
+    /// reports the error.
     pub fn covers(&self, path: &Path, purpose: Purpose) -> bool {
         let Ok(place) = path.canonicalize().or_else(|_| parent(path).canonicalize()) else { return true };
         let fits = |grant: &Grant| grant.purpose == purpose || grant.purpose == Purpose::Create;
@@ -120,8 +120,8 @@ impl Reach {
         place.ancestors().any(|place| fs::metadata(place).is_ok_and(|meta| granted(&meta)))
     }
 
-    /// Grants the directory of a file, and that of the file which it is a link to. Of a file that is none (a pipe, a
-    /// device), that alone: the rest of its directory is no place for captures.
+    /// Grants the directory of a file, and that of its target if it is a link. If it is not a regular file (a pipe, a device),
+    /// grants only that: the rest of its directory is no place for captures.
     fn file(&mut self, path: &Path, purpose: Purpose) {
         if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
             return self.grant(path, purpose);
@@ -132,12 +132,12 @@ impl Reach {
         }
     }
 
-    /// Grants a place, if it is there: if not, whoever needs it will say so.
+    /// Grants a place if it exists; if not, opening it reports the error.
     fn grant(&mut self, path: &Path, purpose: Purpose) {
         let Ok(meta) = fs::metadata(path) else { return };
         let identity = identity(&meta);
         if !self.grants.iter().any(|grant| grant.purpose == purpose && grant.identity == identity) {
-            // Whoever asks what is granted may be in another directory than the switch.
+            // The reader of this list may be in another working directory than the switch.
             let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
             self.grants.push(Grant { path, purpose, identity });
         }
@@ -148,7 +148,7 @@ fn identity(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
 
-/// The directory of `path`, in a form that can be opened.
+/// Returns the directory of `path`, in a form that can be opened.
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

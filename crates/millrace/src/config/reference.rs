@@ -1,4 +1,4 @@
-//! The reference documentation of the configuration, made from the data model so that it cannot disagree with it.
+//! Reference documentation of the configuration, generated from the data model so that the two cannot disagree.
 
 use super::options::drivers_of;
 use super::raw::RawFile;
@@ -21,12 +21,12 @@ applies a changed file to a running switch; what did not change is not touched, 
 
 ";
 
-/// JSON schema of the configuration file.
+/// Returns the JSON schema of the configuration file.
 pub fn schema() -> Value {
     schemars::schema_for!(RawFile).to_value()
 }
 
-/// The reference in Markdown, as docs/configuration.md holds it.
+/// Returns the reference in Markdown, as stored in docs/configuration.md.
 pub fn markdown() -> String {
     let schema = schema();
     let mut out = format!("{INTRODUCTION}```toml\n{EXAMPLE}```\n");
@@ -34,7 +34,7 @@ pub fn markdown() -> String {
     out
 }
 
-/// One chapter for each property of `table` that is a table itself, or an array of tables, and so on down.
+/// Writes a chapter for each property of `table` that is a table or an array of tables, recursively.
 fn sections(out: &mut String, root: &Value, table: &Value, prefix: &str) {
     for (key, property) in properties(table) {
         let Some((section, repeated)) = section(root, property) else { continue };
@@ -46,7 +46,7 @@ fn sections(out: &mut String, root: &Value, table: &Value, prefix: &str) {
     }
 }
 
-/// The table of keys of one chapter.
+/// Writes the table of keys of one chapter.
 fn keys(out: &mut String, root: &Value, table: &Value) {
     let plain: Vec<_> = properties(table).filter(|(_, property)| section(root, property).is_none()).collect();
     let by_driver = plain.iter().any(|(key, _)| *key == "driver");
@@ -80,7 +80,7 @@ fn properties(table: &Value) -> impl Iterator<Item = (&str, &Value)> {
     table["properties"].as_object().into_iter().flat_map(Map::iter).map(|(key, property)| (key.as_str(), property))
 }
 
-/// The table that a property refers to, and whether there can be several.
+/// Returns the table that a property refers to, and whether it may be repeated.
 fn section<'a>(root: &'a Value, property: &Value) -> Option<(&'a Value, bool)> {
     let (reference, repeated) = match property["$ref"].as_str() {
         Some(reference) => (reference, false),
@@ -93,7 +93,7 @@ fn choices(property: &Value) -> impl Iterator<Item = &Value> {
     property["oneOf"].as_array().into_iter().flatten()
 }
 
-/// The description, on one line.
+/// Returns the description, on one line.
 fn text(schema: &Value) -> String {
     schema["description"].as_str().unwrap_or_default().replace('\n', " ")
 }

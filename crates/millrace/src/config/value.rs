@@ -1,10 +1,10 @@
-//! Values that have a form of their own.
+//! Values with their own syntax.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Where a service listens.
+/// Address that a service listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
     /// Loopback TCP.
@@ -22,13 +22,13 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Whether `name` can name a port or a bridge: a dot would read as a queue number in `a.1`.
+/// Reports whether `name` is a valid port or bridge name: a dot would read as a queue number in `a.1`.
 pub(super) fn is_name(name: &str) -> bool {
     (1..=32).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// Whether the kernel takes `name` for a network interface (`dev_valid_name`).
+/// Reports whether the kernel accepts `name` as the name of a network interface (`dev_valid_name`).
 pub(super) fn is_interface_name(name: &str) -> bool {
     (1..=15).contains(&name.len())
         && name != "."

@@ -1,4 +1,4 @@
-//! Judging and building `[port.vxlan]`: the tunnel that ends at a port.
+//! Validates and builds `[port.vxlan]`: the tunnel that ends at a port.
 
 use super::check::Check;
 use super::options::Driver as Kind;
@@ -11,7 +11,7 @@ use settings::{Mac, Problem};
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// Drivers of ports that may be towards a network.
+/// Drivers of ports that may face a network.
 const DRIVERS: [Kind; 4] = [Kind::AfXdp, Kind::AfPacket, Kind::VirtioUser, Kind::Tap];
 
 /// Builds the section, if there is one.
@@ -66,7 +66,7 @@ pub(super) fn build(check: &mut Check<'_>, port: &RawPort, kind: Option<Kind>) -
     }
 }
 
-/// One end: its addresses, and where the IP address is written.
+/// Reads one end: its addresses, and the place of the IP address.
 fn end(
     check: &mut Check<'_>,
     tunnel: &At<Table<RawVxlan>>,

@@ -1,4 +1,4 @@
-//! Judging and building the `[[worker]]` sections.
+//! Validates and builds the `[[worker]]` sections.
 
 use super::check::Check;
 use super::ports::{BuiltPort, BuiltPorts};
@@ -11,7 +11,7 @@ use std::ops::Range;
 /// CPU numbers that `cpu_set_t` can hold (CPU_SET(3)).
 const CPUS: Range<i64> = 0..1024;
 
-/// Builds all workers: one, if there is no section.
+/// Builds all workers: a single one if there is no section.
 pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &BuiltPorts) -> Vec<WorkerSpec> {
     if raw.is_empty() {
         return vec![WorkerSpec::default()];
@@ -53,7 +53,7 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &Built
     workers
 }
 
-/// The port of `"a"` or `"a.1"`, and the queues of it that this names.
+/// Returns the port named by `"a"` or `"a.1"`, and the queues that the name covers.
 fn named<'a>(check: &mut Check, at: &'a At<String>, ports: &BuiltPorts) -> Option<(&'a str, Range<usize>)> {
     let (name, number) = match at.split_once('.') {
         None => (at.as_str(), None),

@@ -1,4 +1,4 @@
-//! Files (landlock(7)): of the whole file system, only the places that the configuration needs.
+//! File access (landlock(7)), restricted to the places that the configuration needs.
 
 use super::Layer;
 use crate::config::{Purpose, Reach};
@@ -7,20 +7,20 @@ use landlock::{
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 
-/// The version whose restrictions are asked for, of which the kernel enforces those that it knows. All of them are
-/// denied unless a rule allows them, so a newer version needs a look at what it takes away first.
+/// Landlock version requested; the kernel enforces the restrictions that it knows. All of them apply unless a rule allows the
+/// access, so check what a newer version takes away before raising this.
 const VERSION: ABI = ABI::V6;
 
-/// What every switch may need besides the places of its configuration, and what for.
+/// Places that any switch may need besides those of its configuration, and for what.
 pub(super) const SYSTEM: [(&str, &str); 4] = [
     ("/dev/net/tun", "create taps"),
     ("/sys/class/net", "look at interfaces"),
-    // Where the links of /sys/class/net lead.
+    // The links of /sys/class/net point here.
     ("/sys/devices", "look at interfaces"),
     ("/proc/self", "look at itself"),
 ];
 
-/// Restricts this thread to what is within `reach`.
+/// Restricts this thread to the places in `reach`.
 pub(super) fn restrict(reach: &Reach) -> Layer {
     match try_restrict(reach) {
         Ok(RestrictionStatus { ruleset: RulesetStatus::FullyEnforced, .. }) => {
@@ -42,10 +42,10 @@ pub(super) fn restrict(reach: &Reach) -> Layer {
 }
 
 fn try_restrict(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
-    // Execution, device nodes, directories, links and renames between directories are denied and never allowed again.
+    // Execution, device nodes, directories, links and renames between directories are denied without exception.
     let mut rules = Ruleset::default()
         .handle_access(AccessFs::from_all(VERSION))?
-        // The TCP sockets that there may be, for metrics and OpenFlow, listen already, or connect to controllers.
+        // The permitted TCP sockets, for metrics and OpenFlow, listen already or connect to controllers.
         .handle_access(AccessNet::from_all(VERSION))?
         .scope(Scope::from_all(VERSION))?
         .create()?;
@@ -65,7 +65,7 @@ fn try_restrict(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
 
 fn rights(purpose: Purpose) -> BitFlags<AccessFs> {
     match purpose {
-        // A socket that nobody listens on any more is removed, and so is an own one at the end.
+        // Stale sockets are removed at startup, and the switch's own ones at the end.
         Purpose::Create => {
             let sockets = AccessFs::MakeSock | AccessFs::RemoveFile;
             sockets | AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::ReadFile
@@ -88,7 +88,7 @@ mod tests {
     const PORTS: &str = "port = [{name='a', driver='vhost-user', socket='sockets/a'},
                                  {name='b', driver='pcap', record='captures/b', replay='replays/b'}]";
 
-    /// Runs `check` on a thread that is confined to what a configuration in `root` needs. (A domain is a thread's.)
+    /// Runs `check` on a thread confined to what a configuration in `root` needs. (A landlock domain is per thread.)
     fn confined(root: &Path, check: impl FnOnce(&Path) + Send) {
         for name in ["sockets", "captures", "replays", "elsewhere"] {
             fs::create_dir(root.join(name)).unwrap();

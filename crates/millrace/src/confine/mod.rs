@@ -1,10 +1,10 @@
-//! What the running switch denies itself: guests write to the memory that it reads, and should one of them ever take
-//! it over, it is to find little there that is worth having.
+//! Confinement of the running switch: guests write to memory that it reads, and a guest that takes it over must gain as little
+//! as possible.
 //!
-//! All of it is done by one thread before there is another, so that every thread inherits it. Capabilities and landlock
-//! are per thread, and nothing here depends on a list of threads. It is done before the ports are opened, not after:
-//! a reload opens ports under these restrictions anyway, and a restriction that is in its way had better show at once.
-//! docs/security.md is for people who run switches.
+//! One thread applies all of it before any other starts, so that every thread inherits it. Capabilities and landlock are per
+//! thread, and nothing here depends on a list of threads. It happens before the ports are opened: a reload opens ports under
+//! these restrictions anyway, so one that breaks them shows at once.
+//! docs/security.md is for operators.
 
 mod landlock;
 mod privileges;
@@ -16,40 +16,40 @@ use crate::config::{Confinement, Reach};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What came out.
+/// The confinement in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confined {
-    /// The configuration asks for it.
+    /// Whether the configuration enables it.
     pub enabled: bool,
-    /// No program that is started can have more privileges than this one.
+    /// Whether no_new_privs is set: no program started could gain privileges.
     pub no_new_privs: bool,
-    /// Capabilities that are left, by name.
+    /// Names of the remaining capabilities.
     pub capabilities: Vec<String>,
-    /// The user whose rights the switch has.
+    /// User that the switch runs as.
     pub user: String,
-    /// System calls are filtered.
+    /// System call filter.
     pub seccomp: Layer,
-    /// Files are out of reach.
+    /// File access restrictions.
     pub landlock: Layer,
-    /// But for these.
+    /// Places still accessible.
     pub places: Vec<Place>,
 }
 
-/// One mechanism of the kernel.
+/// One kernel mechanism.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
-    /// It is at work.
+    /// Whether it is in force.
     pub active: bool,
-    /// How, or why not.
+    /// Details, or the reason why not.
     pub detail: String,
 }
 
-/// A directory with all that is beneath it, or a file.
+/// A directory with everything beneath it, or a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Its path.
     pub path: String,
-    /// What the switch can do there.
+    /// Permitted use.
     pub purpose: String,
 }
 
@@ -63,10 +63,10 @@ impl Layer {
     }
 }
 
-/// Confines this thread, and all that it starts from now on, as `settings` say, to what is within `reach`. What the
-/// kernel does not offer is left out, and the result says so; a user that cannot be had is an error.
+/// Confines this thread and all that it starts later, as `settings` say, to the places in `reach`. Skips what the kernel does
+/// not offer, and says so in the result; failing to become the user is an error.
 pub fn confine(settings: &Confinement, reach: &Reach) -> Result<Confined, PrivilegeError> {
-    // The switch starts no programs: there is nothing that this could keep from working.
+    // The switch starts no programs, so this can't break anything.
     let no_new_privs = rustix::thread::set_no_new_privs(true).is_ok();
     if !settings.enabled {
         let off = || Layer::absent("switched off by the configuration");
@@ -81,7 +81,7 @@ pub fn confine(settings: &Confinement, reach: &Reach) -> Result<Confined, Privil
         });
     }
     let bpf = privileges::reduce(settings.user.as_deref())?;
-    // Landlock closes the files that user names are looked up in.
+    // Look up user names first: landlock closes the files needed for it.
     let (capabilities, user) = (privileges::held()?, privileges::user());
     let landlock = landlock::restrict(reach);
     let seccomp = seccomp::install(bpf);
@@ -98,7 +98,7 @@ fn places(reach: &Reach) -> Vec<Place> {
 }
 
 impl Confined {
-    /// What is asked for and missing, one line each.
+    /// Returns a line for each requested layer that is missing.
     pub fn missing(&self) -> impl Iterator<Item = String> {
         let layers = [("seccomp", &self.seccomp), ("landlock", &self.landlock)];
         let lines = layers.map(|(name, layer)| {

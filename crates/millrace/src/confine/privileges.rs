@@ -1,4 +1,4 @@
-//! Users and capabilities (capabilities(7)): what the switch was started with and goes on with.
+//! User and capabilities (capabilities(7)): those the switch starts with, and those it keeps.
 
 use nix::unistd::{Gid, Uid, User, geteuid, initgroups, setresgid, setresuid};
 use rustix::io::Errno;
@@ -9,52 +9,52 @@ use rustix::thread::{
 use std::ffi::CString;
 use std::io;
 
-/// What ports need that a reload may open. Whatever of it the switch was not started with, it does not have.
+/// Capabilities needed for ports that a reload may open. The switch keeps those of them that it was started with.
 ///
 /// - `NET_ADMIN`: create taps, set their MTU, bring interfaces up, attach XDP programs.
 /// - `NET_RAW`: packet sockets and AF_XDP sockets.
 /// - `BPF`: load the program that steers frames to AF_XDP sockets.
-/// - `IPC_LOCK`: AF_XDP counts the memory that it pins against the limit on locked memory of whoever lacks this.
+/// - `IPC_LOCK`: without it, AF_XDP counts its pinned memory against the limit on locked memory.
 const KEPT: CapabilitySet =
     CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::BPF).union(CapabilitySet::IPC_LOCK);
 
-/// What root keeps in addition as long as it is root. Sockets belong to whoever runs the guests: without this, root
-/// could not connect to them. Within landlock it opens no file that the configuration does not name; without, root
-/// owns the files that matter anyway.
+/// Capability that the switch also keeps while it is root. Sockets belong to the user who runs the guests: without it, root
+/// could not connect to them. Under landlock it opens no file that the configuration does not name; without landlock, root owns
+/// the files that matter anyway.
 const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
-/// Privileges are not as the configuration wants them.
+/// Error that keeps privileges from matching the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
-    /// There is no such user.
+    /// The user does not exist.
     #[error(
         "`user` of [confinement] names \"{0}\", and there is no such user; create it (`useradd --system {0}`), or name another"
     )]
     NoSuchUser(String),
-    /// The switch may not become it.
+    /// The switch is not permitted to become the user.
     #[error("cannot become user \"{user}\": {source}; start the switch as root, or remove `user` from [confinement]")]
     Become {
         /// The user.
         user: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The system refused something that it never should.
+    /// A system call failed that should never fail.
     #[error("cannot {action}: {source}; [confinement] `enabled = false` does without")]
     System {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Becomes `user`, if one is given, and gives up all capabilities that are not needed. True if bpf(2) is of use still.
+/// Becomes `user`, if given, and drops all capabilities that are not needed. Returns whether bpf(2) is still usable.
 pub(super) fn reduce(user: Option<&str>) -> Result<bool, PrivilegeError> {
     let failed = |action| move |source: Errno| PrivilegeError::System { action, source: source.into() };
     let had = capabilities(None).map_err(failed("read capabilities"))?;
     let kept = if user.is_none() { KEPT | KEPT_BY_ROOT } else { KEPT };
-    // Needs SETPCAP. Who lacks it has a bounding set that is of no use, because of no_new_privs.
+    // Needs SETPCAP. Without it the bounding set does not matter, because of no_new_privs.
     if had.effective.contains(CapabilitySet::SETPCAP) {
         bound(kept).map_err(failed("reduce the capability bounding set"))?;
     }
@@ -62,33 +62,33 @@ pub(super) fn reduce(user: Option<&str>) -> Result<bool, PrivilegeError> {
         become_user(name)?;
     }
     let left = had.permitted & kept;
-    // Ambient capabilities go with the inheritable ones.
+    // Emptying the inheritable set also clears the ambient set.
     let sets = CapabilitySets { effective: left, permitted: left, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets).map_err(failed("give up capabilities"))?;
     Ok(left.contains(CapabilitySet::BPF))
 }
 
-/// The user, by name or else by number.
+/// Returns the user's name, or else its number.
 pub(super) fn user() -> String {
     let uid = geteuid();
     User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
 }
 
-/// Names of the capabilities that this thread has.
+/// Returns the names of this thread's capabilities.
 pub(super) fn held() -> Result<Vec<String>, PrivilegeError> {
     let held = capabilities(None)
         .map_err(|source| PrivilegeError::System { action: "read capabilities", source: source.into() })?;
     Ok(held.effective.iter_names().map(|(name, _)| format!("CAP_{name}")).collect())
 }
 
-/// Removes from the bounding set all that is not in `kept`, also what this program does not know yet.
+/// Removes all capabilities that are not in `kept` from the bounding set, even those unknown to this program.
 fn bound(kept: CapabilitySet) -> Result<(), Errno> {
     for number in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         match capability_is_in_bounding_set(capability) {
             Ok(true) if !kept.contains(capability) => remove_capability_from_bounding_set(capability)?,
             Ok(_) => {}
-            // Beyond the last one that the kernel knows.
+            // Past the last capability known to the kernel.
             Err(Errno::INVAL) => break,
             Err(error) => return Err(error),
         }
@@ -96,7 +96,7 @@ fn bound(kept: CapabilitySet) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Becomes the user called `name`, with its groups, and keeps the permitted capabilities meanwhile.
+/// Becomes the user `name` with its groups; the permitted capabilities survive the change.
 fn become_user(name: &str) -> Result<(), PrivilegeError> {
     let failed = |source: io::Error| PrivilegeError::Become { user: name.to_owned(), source };
     let User { uid, gid, .. } = User::from_name(name)
@@ -110,7 +110,7 @@ fn become_user(name: &str) -> Result<(), PrivilegeError> {
     set_keep_capabilities(false).map_err(|errno| failed(errno.into()))
 }
 
-/// Groups first: the right to change them goes with the user.
+/// Changes groups first: the permission to do so is lost with the user.
 fn switch(name: &str, uid: Uid, gid: Gid) -> io::Result<()> {
     initgroups(&CString::new(name)?, gid)?;
     setresgid(gid, gid, gid)?;
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn capabilities_are_reduced_to_the_kept_ones() {
-        // On a thread of its own: capabilities are a thread's.
+        // On a separate thread: capabilities are per thread.
         let check = || {
             let before = capabilities(None).unwrap();
             reduce(None).unwrap();

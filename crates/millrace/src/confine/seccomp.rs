@@ -1,13 +1,13 @@
-//! System calls (seccomp(2)): a filter that refuses what a data plane never needs.
+//! System calls (seccomp(2)): a filter that refuses calls that a data plane never needs.
 //!
-//! It lists what is refused rather than what is allowed, and refuses with EPERM rather than death. A list of allowed
-//! calls would have to name those of the C library, of every kernel's vDSO fallback and of every driver's error path,
-//! and the one that is missing stops a node's traffic. What is listed is what leads further from a process that has
-//! been taken over: new programs and processes, other processes' memory, mounts and namespaces, the kernel's modules
-//! and keys, its rarely used corners, new executable memory, and what files are, whose, and of which time.
+//! It lists refused calls instead of allowed ones, and refuses with EPERM instead of killing. A list of allowed calls would
+//! have to cover the C library, every kernel's vDSO fallback and every driver's error path, and one missing call stops a node's
+//! traffic. The refused calls are those that lead further from a process that was taken over: new programs and processes, other
+//! processes' memory, mounts and namespaces, the kernel's modules and keys, its rarely used corners, new executable memory, and
+//! changes of a file's kind, owner or timestamps.
 //!
-//! The kernel remembers which calls are allowed whatever their arguments are (`seccomp_cache_check_allow`, Linux 5.11):
-//! those that the data path makes cost next to nothing more.
+//! The kernel caches which calls are allowed regardless of their arguments (`seccomp_cache_check_allow`, Linux 5.11): those on
+//! the data path cost next to nothing more.
 
 use super::Layer;
 use rustix::process::{SpeculationFeature, SpeculationFeatureState, speculative_feature_state};
@@ -18,7 +18,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Calls that are refused whatever their arguments are.
+/// Calls refused regardless of their arguments.
 const REFUSED: &[i64] = &[
     // Programs.
     libc::SYS_execve,
@@ -33,7 +33,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_kcmp,
     libc::SYS_migrate_pages,
     libc::SYS_move_pages,
-    // Memory and queues that programs find by number or name (System V, POSIX).
+    // Memory and queues found by number or name (System V, POSIX).
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -47,7 +47,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_msgctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
-    // What files are, and whose: a file of the switch that others run with its rights, or with theirs.
+    // Mode and owner of files: a file of the switch that others run with its rights, or with theirs.
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     libc::SYS_fchmodat2,
@@ -107,7 +107,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
-    // Corners that have helped to take over kernels more often than they have helped a data plane.
+    // Features that have helped attackers of kernels more often than a data plane.
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_io_uring_setup,
@@ -118,7 +118,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_lookup_dcookie,
     libc::SYS_nfsservctl,
     libc::SYS_fanotify_init,
-    // Users: what there was to change was changed before.
+    // Users: all changes are done before.
     libc::SYS_setuid,
     libc::SYS_setgid,
     libc::SYS_setreuid,
@@ -131,7 +131,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_capset,
 ];
 
-/// The same, for calls that other processors do not have.
+/// Refused calls that other processors do not have.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[i64] = &[
     libc::SYS_fork,
@@ -156,27 +156,27 @@ const REFUSED_HERE: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[i64] = &[];
 
-/// Calls that the C library has no names for yet (Linux 6.13, 6.15 and 6.17). All architectures number them alike.
+/// Calls without names in the C library yet (Linux 6.13, 6.15 and 6.17). All architectures number them alike.
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
 const FILE_SETATTR: i64 = 469;
 
-/// Requests of ioctl(2) that change what a file is (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`).
+/// Requests of ioctl(2) that change attributes of files (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`).
 const FILE_FLAGS: [u64; 2] = [0x4008_6602, 0x401c_5820];
 
-/// Bits of a mode by which a program runs with the rights of the file's user or group.
+/// Mode bits that make a program run with the rights of the file's user or group.
 const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
 
-/// Families of sockets that ports, the control socket, metrics and OpenFlow are made of.
+/// Socket families used by ports, the control socket, metrics and OpenFlow.
 const FAMILIES: [i32; 6] =
     [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_XDP];
 
-/// Bit of a system call's number by which x86-64 kernels tell the x32 ABI (`__X32_SYSCALL_BIT`).
+/// Bit of a system call's number that marks the x32 ABI on x86-64 kernels (`__X32_SYSCALL_BIT`).
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
-/// Installs the filter for all threads; `bpf` leaves bpf(2) usable.
+/// Installs the filter for all threads; `bpf` keeps bpf(2) usable.
 pub(super) fn install(bpf: bool) -> Layer {
     let bypass = store_bypass();
     let program = match program(bpf) {
@@ -186,7 +186,7 @@ pub(super) fn install(bpf: bool) -> Layer {
     if let Err(error) = apply_filter_all_threads(&program) {
         return Layer::absent(error);
     }
-    // Kernels before 5.16 think that whoever filters calls runs foreign code, and slow it down for safety's sake.
+    // Kernels before 5.16 assume that a process with a filter runs foreign code, and turn off store bypass for safety.
     if bypass != store_bypass() {
         return Layer::active(
             "some system calls refused; this kernel turns store bypass off with it, which costs throughput: the kernel \
@@ -205,10 +205,10 @@ fn program(bpf: bool) -> Result<BpfProgram, BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = refused.map(|&call| (call, Vec::new())).collect();
     let executable = |argument| rule(&[(argument, MaskedEq(libc::PROT_EXEC as u64), libc::PROT_EXEC as u64)]);
     rules.extend([
-        // Threads, and no processes: those begin with a copy of this one, whatever namespace they are to be in.
+        // Threads, but no processes: a new process starts as a copy of this one, in whichever namespace.
         (libc::SYS_clone, vec![rule(&[(0, MaskedEq(libc::CLONE_THREAD as u64), 0)])?]),
         (libc::SYS_socket, vec![rule(&FAMILIES.map(|family| (0, Ne, family as u64)))?]),
-        // Code that was not in the program when it started.
+        // New executable memory.
         (libc::SYS_mmap, vec![executable(2)?]),
         (libc::SYS_mprotect, vec![executable(2)?]),
         (libc::SYS_pkey_mprotect, vec![executable(2)?]),
@@ -219,7 +219,7 @@ fn program(bpf: bool) -> Result<BpfProgram, BackendError> {
             libc::SYS_ioctl,
             [libc::TIOCSTI, libc::TIOCLINUX]
                 .into_iter()
-                // Typing into the terminal that the switch was started from, and what files are.
+                // Typing into the terminal that the switch was started from, and attributes of files.
                 .chain(FILE_FLAGS)
                 .map(|request| rule(&[(1, Eq, request)]))
                 .collect::<Result<_, _>>()?,
@@ -236,16 +236,16 @@ fn program(bpf: bool) -> Result<BpfProgram, BackendError> {
     Ok(preamble().into_iter().chain(compiled).collect())
 }
 
-/// Making a file, named or not, that has one of the bits in its mode from the start.
+/// Matches the creation of a file, named or not, with a set-ID bit in its initial mode.
 fn creating_set_id(flags: u8, mode: u8) -> Result<Vec<SeccompRule>, BackendError> {
-    // O_TMPFILE is this bit and O_DIRECTORY.
+    // O_TMPFILE is this bit plus O_DIRECTORY.
     let unnamed = libc::O_TMPFILE & !libc::O_DIRECTORY;
     let making = [libc::O_CREAT, unnamed].map(|flag| flag as u64);
     let cases = making.into_iter().flat_map(|flag| SET_ID.map(|bit| (flag, bit)));
     cases.map(|(flag, bit)| rule(&[(flags, MaskedEq(flag), flag), (mode, MaskedEq(bit), bit)])).collect()
 }
 
-/// All of `conditions` on arguments, of which the kernel looks at 32 bits in all calls here.
+/// Builds a rule from conditions that must all hold; in all calls here the kernel uses 32 bits of an argument.
 fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, BackendError> {
     let condition = |(argument, operator, value): &(u8, SeccompCmpOp, u64)| {
         SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
@@ -253,7 +253,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, BackendEr
     SeccompRule::new(conditions.iter().map(condition).collect::<Result<_, _>>()?)
 }
 
-/// What comes before the list, because it is answered otherwise: with ENOSYS, as if the kernel did not know the call.
+/// Returns the code before the list, for calls answered with ENOSYS, as if the kernel did not know them.
 fn preamble() -> Vec<sock_filter> {
     let [load, jump_if_equal, answer] = [
         libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
@@ -262,16 +262,16 @@ fn preamble() -> Vec<sock_filter> {
     ]
     .map(|code| code as u16);
     let unknown = sock_filter { code: answer, jt: 0, jf: 0, k: libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32 };
-    // `nr` is the first field of struct seccomp_data. What the number means depends on the architecture, which the
-    // compiled list checks: a call of another one than this program's ends the process.
+    // `nr` is the first field of struct seccomp_data. The meaning of the number depends on the architecture, which the compiled
+    // list checks: a call of another architecture than this program's ends the process.
     let mut code = vec![sock_filter { code: load, jt: 0, jf: 0, k: 0 }];
-    // Their flags are in memory, where a filter cannot look. Libraries then use clone and openat, as on older kernels.
+    // Their flags are in memory, which a filter cannot read. Libraries fall back to clone and openat, as on older kernels.
     for call in [libc::SYS_clone3, libc::SYS_openat2] {
         code.extend([sock_filter { code: jump_if_equal, jt: 0, jf: 1, k: call as u32 }, unknown.clone()]);
     }
     #[cfg(target_arch = "x86_64")]
     {
-        // The calls of this ABI have other numbers than those of the list, and nobody uses it.
+        // Calls of this ABI are numbered differently from those of the list, and nothing uses it.
         let jump_if_not_below = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
         code.extend([sock_filter { code: jump_if_not_below, jt: 0, jf: 1, k: X32 }, unknown]);
     }

@@ -1,4 +1,4 @@
-//! The side that asks.
+//! The client side of the control socket.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -7,32 +7,32 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A reload closes and opens ports, which takes longest.
+/// Time limit of an answer. A reload, which closes and opens ports, takes longest.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why there is no answer.
+/// Error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody is there.
+    /// No switch listens.
     #[error("no switch answers on {}: {source}; start one with `millrace run`, or name its socket with --socket", path.display())]
     Connect {
         /// The socket.
         path: PathBuf,
-        /// What the system says.
+        /// The cause.
         source: io::Error,
     },
     /// The connection broke.
     #[error("the switch did not answer: {0}")]
     Io(#[from] io::Error),
-    /// The switch says no.
+    /// The switch answered with an error.
     #[error("the switch refused: {message}")]
     Refused {
-        /// Code of JSON-RPC.
+        /// JSON-RPC error code.
         code: i64,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// Something else answers there.
+    /// The answer is not that of a switch of this version.
     #[error("the answer is not one of a Millrace switch of this version: {0}")]
     Unintelligible(String),
 }

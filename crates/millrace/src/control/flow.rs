@@ -1,15 +1,15 @@
-//! The flows that controllers have set, as people and scripts are shown them.
+//! Flows set by controllers, as shown to users.
 
 use engine::stats::DatapathStats;
 use openflow::Millis;
 use serde::{Deserialize, Serialize};
 
-/// What `flows` answers.
+/// The answer to `flows`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flows {
-    /// The bridge that forwards by table 0; none if no bridge does.
+    /// The bridge that forwards by table 0, if there is one.
     pub datapath: Option<DatapathStats>,
-    /// All tables, those of the highest priority first in each.
+    /// Flows of all tables, those of the highest priority first in each.
     pub flows: Vec<Flow>,
 }
 
@@ -18,28 +18,28 @@ pub struct Flows {
 pub struct Flow {
     /// Table: 0 forwards, 1 is the aggregation table.
     pub table: u8,
-    /// Of several flows that match, the one of highest priority is taken.
+    /// Priority: the highest one of several matching flows wins.
     pub priority: u16,
-    /// Which packets it is for, in the words of `ovs-ofctl`; `any` for all.
+    /// Matched packets, in `ovs-ofctl` syntax; `any` for all.
     pub matches: String,
-    /// What it does, likewise; `drop` for nothing.
+    /// Actions, in `ovs-ofctl` syntax; `drop` for none.
     pub actions: String,
-    /// The controller's own mark.
+    /// Cookie given by the controller.
     pub cookie: u64,
-    /// Packets that it was taken for.
+    /// Packets that matched.
     pub packets: u64,
     /// Bytes of these packets.
     pub bytes: u64,
     /// Seconds since it was set.
     pub age_seconds: f64,
-    /// Seconds without a packet after which it ends; 0 for never.
+    /// Seconds without a packet after which it expires; 0 for never.
     pub idle_timeout: u16,
-    /// Seconds after which it ends; 0 for never.
+    /// Seconds after which it expires; 0 for never.
     pub hard_timeout: u16,
 }
 
 impl Flow {
-    /// A flow of a table, at time `now`.
+    /// Describes a flow of a table at time `now`.
     pub fn of(table: u8, flow: &openflow::Flow, now: Millis) -> Self {
         let actions: Vec<_> = flow.instructions.actions.iter().map(ToString::to_string).collect();
         Self {

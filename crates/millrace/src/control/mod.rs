@@ -1,4 +1,4 @@
-//! The control socket: JSON-RPC 2.0 over a unix socket, one message a line.
+//! The control socket: JSON-RPC 2.0 over a unix socket, one message per line.
 //!
 //! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `aggregation`, `flows`,
 //! `confinement`, `reload`, `shutdown`, `version`.
@@ -19,39 +19,39 @@ use engine::stats::{AggregationFlow, AggregationStats, MacEntry, PortStats, Snap
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The switch, as the control socket and the metrics endpoint see it. Called from several threads at a time.
+/// The switch as seen by the control socket and the metrics endpoint. Called from several threads concurrently.
 pub trait Handler: Send + Sync {
-    /// All that is counted, now.
+    /// Returns all counters as they are now.
     fn snapshot(&self) -> Snapshot;
-    /// The MAC tables of all bridges.
+    /// Returns the MAC tables of all bridges.
     fn macs(&self) -> Vec<MacEntry>;
-    /// The aggregation table, by service chain.
+    /// Returns the aggregation table, by service chain.
     fn aggregation_flows(&self) -> Vec<AggregationFlow>;
-    /// The flows that controllers have set.
+    /// Returns the flows set by controllers.
     fn flows(&self) -> Vec<Flow>;
     /// Reads the configuration again and applies it; the error says why nothing changed.
     fn reload(&self) -> Result<ReloadReport, String>;
-    /// What the switch denies itself.
+    /// Returns the confinement in force.
     fn confinement(&self) -> Confined;
-    /// Begins to stop the switch, and returns at once.
+    /// Starts to stop the switch, and returns at once.
     fn shutdown(&self);
 }
 
-/// Longest line of a message to the switch, in bytes, the line end not counted.
+/// Longest line of a message to the switch, in bytes, without the line end.
 pub const LONGEST_LINE: usize = 64 * 1024;
 
-/// A port without its counters: what `ports` answers.
+/// A port without its counters: the answer to `ports`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortSummary {
     /// Name from the configuration.
     pub name: String,
     /// Driver from the configuration.
     pub driver: String,
-    /// Frames can pass.
+    /// Whether frames can pass.
     pub up: bool,
-    /// One line for people.
+    /// State in one line of text.
     pub detail: String,
-    /// Where the port's frames go.
+    /// Forwarding of the port's frames.
     pub forwarding: String,
     /// Number of its queue pairs.
     pub queues: usize,
@@ -70,16 +70,16 @@ impl From<&PortStats> for PortSummary {
     }
 }
 
-/// What `aggregation` answers.
+/// The answer to `aggregation`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Aggregation {
-    /// What is counted; none if aggregation is not configured.
+    /// Counters; `None` if aggregation is not configured.
     pub stats: Option<AggregationStats>,
     /// The aggregation table.
     pub table: Vec<AggregationFlow>,
 }
 
-/// What `version` answers.
+/// The answer to `version`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
     /// Name of the program.
@@ -88,5 +88,5 @@ pub struct Version {
     pub version: String,
 }
 
-/// What `drops` answers: frames by reason by port; ports and reasons without any are left out.
+/// The answer to `drops`: frames by reason by port; ports and reasons without any are left out.
 pub type Drops = BTreeMap<String, BTreeMap<String, u64>>;

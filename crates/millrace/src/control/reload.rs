@@ -1,33 +1,33 @@
-//! What a reload did, as it is told.
+//! The report of a reload.
 
 use engine::reload::{Action, Step, Subject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a reload did. As text, one line.
+/// Outcome of a reload. Displayed as one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadReport {
-    /// What was done to every part of the switch, and what was not touched.
+    /// The action taken for every part of the switch, including those kept.
     pub actions: Vec<Action>,
-    /// Sections that changed but take effect only when the switch is started again.
+    /// Sections that changed but take effect only at the next start.
     pub needs_restart: Vec<String>,
     /// Warnings about the new configuration, as `check` gives them.
     pub warnings: Vec<String>,
 }
 
 impl ReloadReport {
-    /// The ports that this was done to.
+    /// Returns the ports for which `step` was taken.
     pub fn ports(&self, step: Step) -> Vec<&str> {
         let of = |action: &&Action| action.subject == Subject::Port && action.step == step;
         self.actions.iter().filter(of).map(|action| action.name.as_str()).collect()
     }
 
-    /// Actions that were wanted and could not be done.
+    /// Returns the number of actions that failed.
     pub fn failed(&self) -> usize {
         self.actions.iter().filter(|action| action.error.is_some()).count()
     }
 
-    /// What was done, and what has to be known of it, an item each.
+    /// Returns the actions, pending restarts and warnings, one item each.
     pub fn items(&self) -> Vec<String> {
         let touched = |action: &&Action| action.step != Step::Kept || action.error.is_some();
         let mut items: Vec<_> = self.actions.iter().filter(touched).map(Action::to_string).collect();
@@ -41,7 +41,7 @@ impl ReloadReport {
         items
     }
 
-    /// How much was not touched.
+    /// Counts the parts that were kept.
     fn kept(&self) -> Option<String> {
         let parts = [
             (Subject::Port, "ports"),

@@ -1,13 +1,13 @@
-//! From one line of a client to the line that answers it (JSON-RPC 2.0, sections 4 to 6).
+//! Answers to the lines of a client (JSON-RPC 2.0, sections 4 to 6).
 
 use super::{Aggregation, Drops, Flows, Handler, PortSummary, Version};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Requests that one batch may hold: an answer can be far longer than its request.
+/// Requests allowed in one batch: an answer can be far longer than its request.
 const LONGEST_BATCH: usize = 32;
 
-/// An error of JSON-RPC: its code (section 5.1) and what to say.
+/// A JSON-RPC error: its code (section 5.1) and message.
 struct Failure {
     code: i64,
     message: String,
@@ -19,7 +19,7 @@ impl Failure {
     const METHOD_NOT_FOUND: i64 = -32601;
     const INVALID_PARAMS: i64 = -32602;
     const INTERNAL_ERROR: i64 = -32603;
-    /// First of the codes that are left to servers: the switch was asked rightly, but could not do it.
+    /// First of the codes reserved for servers: the request was valid, but the switch could not do it.
     const REFUSED: i64 = -32000;
 
     fn new(code: i64, message: impl Into<String>) -> Self {
@@ -27,7 +27,7 @@ impl Failure {
     }
 }
 
-/// Answers one line; none if it holds notifications only, which section 4.1 says are not answered.
+/// Answers one line; `None` if it holds notifications only, which section 4.1 leaves unanswered.
 pub(super) fn answer(line: &[u8], handler: &dyn Handler) -> Option<String> {
     let message: Value = match serde_json::from_slice(line) {
         Ok(message) => message,
@@ -50,12 +50,12 @@ pub(super) fn answer(line: &[u8], handler: &dyn Handler) -> Option<String> {
     reply.map(|reply| reply.to_string())
 }
 
-/// The answer to a line that was too long to be read.
+/// Returns the answer to a line that is too long.
 pub(super) fn too_long(limit: usize) -> String {
     refusal(Failure::INVALID_REQUEST, &format!("the line is longer than {limit} bytes"))
 }
 
-/// The answer to a client that came when there were too many.
+/// Returns the answer to a client beyond the connection limit.
 pub(super) fn too_many(limit: usize) -> String {
     refusal(Failure::REFUSED, &format!("there are already {limit} connections; close one, or try again later"))
 }
@@ -74,7 +74,7 @@ fn failed(id: Value, failure: Failure) -> Value {
 
 fn call(request: &Value, handler: &dyn Handler) -> Option<Value> {
     let (id, outcome) = match check(request) {
-        // Whether it was a notification cannot be known: section 5 has it answered, with no id.
+        // Whether it was a notification is unknown: section 5 requires an answer with a null id.
         Err(failure) => (Some(Value::Null), Err(failure)),
         Ok((id, method, params)) => (id.cloned(), dispatch(method, params, handler)),
     };
@@ -85,7 +85,7 @@ fn call(request: &Value, handler: &dyn Handler) -> Option<Value> {
     })
 }
 
-/// Id, method and parameters of a request that has the right form.
+/// Returns id, method and parameters of a well-formed request.
 fn check(request: &Value) -> Result<(Option<&Value>, &str, Option<&Value>), Failure> {
     let invalid = |message: &str| Err(Failure::new(Failure::INVALID_REQUEST, message));
     let Some(request) = request.as_object() else {

@@ -1,4 +1,4 @@
-//! The side that answers.
+//! The server side of the control socket.
 
 use super::{Handler, LONGEST_LINE, rpc};
 use crate::serve::{BindError, Connection, Stop, UnixSocket, serve};
@@ -6,16 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a client may take of the switch's time and room.
+/// Limits on a client's use of the switch.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Connections at a time.
+    /// Concurrent connections.
     connections: usize,
     /// Time between two requests.
     idle: Duration,
     /// Time from the first byte of a line to its end.
     line: Duration,
-    /// Time that an answer may take to be read.
+    /// Time for the client to read an answer.
     write: Duration,
 }
 
@@ -26,7 +26,7 @@ const LIMITS: Limits = Limits {
     write: Duration::from_secs(5),
 };
 
-/// A control socket that listens.
+/// A listening control socket.
 #[derive(Debug)]
 pub struct Server {
     socket: UnixSocket,
@@ -34,12 +34,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Creates the socket at `path`, for its owner only.
+    /// Creates the socket at `path`, accessible to its owner only.
     pub fn bind(path: &Path) -> Result<Self, BindError> {
         Ok(Self { socket: UnixSocket::bind(path)?, limits: LIMITS })
     }
 
-    /// Answers clients until `stop`.
+    /// Serves clients until `stop`.
     pub fn serve(self, handler: &Arc<dyn Handler>, stop: &Stop) {
         let limits = self.limits;
         serve(
@@ -49,14 +49,14 @@ impl Server {
             stop,
             |connection| converse(&connection, handler.as_ref(), &limits),
             |connection| {
-                // A new connection has room for one line: this does not wait.
+                // The buffer of a new connection holds a line: this does not wait.
                 let _ = send(&connection, &rpc::too_many(limits.connections), Duration::ZERO);
             },
         );
     }
 }
 
-/// Answers one client until it goes, or does what it must not.
+/// Serves one client until it disconnects, stalls, or sends a line that is too long.
 fn converse(connection: &Connection, handler: &dyn Handler, limits: &Limits) {
     let mut buffer = Vec::new();
     loop {
@@ -81,7 +81,8 @@ enum Line {
     TooLong,
 }
 
-/// The next line that is not empty; `buffer` keeps what came after it. None at the end, or if the client stalls.
+/// Returns the next line that is not empty; `buffer` keeps the bytes after it. Returns `None` at the end, or if the client
+/// stalls.
 fn next_line(connection: &Connection, buffer: &mut Vec<u8>, limits: &Limits) -> Option<Line> {
     let mut deadline = Instant::now() + if buffer.is_empty() { limits.idle } else { limits.line };
     let mut chunk = [0; 4096];

@@ -1,10 +1,10 @@
-//! `ctl aggregation` as tables for people.
+//! Text tables of `ctl aggregation`.
 
 use super::tables::{ratio, table, text};
 use crate::control::Aggregation;
 use engine::stats::{AggregationFlow, AggregationSide, AggregationStats, PACKETS_BOUNDS, SIZE_BOUNDS};
 
-/// Flows that are listed for each next hop; `--json` has all.
+/// Flows listed for each next hop; `--json` prints all.
 const LISTED: usize = 8;
 
 pub(super) fn show(aggregation: &Aggregation) -> String {
@@ -22,7 +22,7 @@ pub(super) fn show(aggregation: &Aggregation) -> String {
     format!("{chains}{relayed}\n\n{}", parts.join("\n\n"))
 }
 
-/// Packets a frame.
+/// Formats the packets per frame.
 fn per_frame(packets: u64, frames: u64) -> String {
     ratio(packets, frames).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))
 }
@@ -49,7 +49,7 @@ fn next_hops(stats: &AggregationStats, flows: &[AggregationFlow]) -> String {
     text(&out)
 }
 
-/// Both directions of every port.
+/// Returns both directions of every port.
 fn sides(stats: &AggregationStats) -> impl Iterator<Item = (&str, &'static str, &AggregationSide)> {
     stats
         .ports

@@ -1,4 +1,4 @@
-//! `ctl flows` as tables for people.
+//! Text tables of `ctl flows`.
 
 use super::tables::{table, text};
 use crate::control::{Flow, Flows};

@@ -1,4 +1,4 @@
-//! `millrace ctl`: asks a running switch and prints the answer.
+//! `millrace ctl`: sends a request to a running switch and prints the answer.
 
 mod aggregation;
 mod flows;
@@ -16,21 +16,21 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// Why nothing could be printed.
+/// Error that keeps `ctl` from succeeding.
 #[derive(Debug, thiserror::Error)]
 pub enum CtlError {
-    /// There is no answer.
+    /// The switch did not answer.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// It could not be written.
+    /// The answer could not be written.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
-    /// It was printed, and it tells of a failure.
+    /// The reload was answered, but some of its actions failed.
     #[error("the reload failed in {0} of its actions; the rest was done")]
     Reload(usize),
 }
 
-/// Does what the command line says, and prints to `out`.
+/// Runs the request of the command line, and prints the answer to `out`.
 pub fn run(options: &CtlOptions, out: &mut dyn Write) -> Result<(), CtlError> {
     let socket = options.socket.clone().unwrap_or_else(find_socket);
     let outcome = match &options.request {
@@ -40,17 +40,17 @@ pub fn run(options: &CtlOptions, out: &mut dyn Write) -> Result<(), CtlError> {
         request => once(&socket, request, options.json, out),
     };
     match outcome {
-        // Whoever read the output (a pager, `head`) has seen enough.
+        // The reader of the output (a pager, `head`) has closed it.
         Err(CtlError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
 }
 
-/// The default socket that exists, or else the one that the message should name.
+/// Returns the first default socket that exists, or the one to name in the error message.
 fn find_socket() -> PathBuf {
     let here = Path::new("millrace.sock");
     let usual = default_control_socket(Path::new(""));
-    // The switch may run as another user than this, with another default.
+    // The switch may run as another user, with another default.
     [usual.as_path(), Path::new("/run/millrace.sock"), here]
         .into_iter()
         .find(|path| path.exists())
@@ -100,8 +100,8 @@ fn read<T: DeserializeOwned>(result: Value) -> Result<T, ClientError> {
     serde_json::from_value(result).map_err(|error| ClientError::Unintelligible(error.to_string()))
 }
 
-/// Prints what happened in each interval. Connects anew every time, so that it neither holds a connection nor minds
-/// whether the switch was started again.
+/// Prints the rates of each interval. Connects anew each time, so that it holds no connection and survives a restart of the
+/// switch.
 fn watch(
     socket: &Path,
     interval: Duration,

@@ -1,9 +1,9 @@
-//! What happened between two snapshots, per second.
+//! Rates per second between two snapshots.
 
 use engine::stats::{PortStats, QueueStats, Snapshot, WorkerStats};
 use serde::Serialize;
 
-/// Everything that has a rate.
+/// All rates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Rates {
     /// Seconds between the snapshots.
@@ -23,7 +23,7 @@ pub(super) struct QueueRates {
     pub rx_bits_per_second: f64,
     pub tx_packets_per_second: f64,
     pub tx_bits_per_second: f64,
-    /// Of the whole port, at its first queue only: drops are not counted by queue.
+    /// Drops of the whole port, at its first queue only: drops are not counted per queue.
     pub drops_per_second: Option<f64>,
 }
 
@@ -31,19 +31,19 @@ pub(super) struct QueueRates {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct WorkerRates {
     pub worker: usize,
-    /// Part of the time that moved frames, 0 to 1.
+    /// Share of the time spent moving frames, 0 to 1.
     pub busy: f64,
     pub packets_per_second: f64,
 }
 
-/// The rates from `before` to `now`. Counters of a switch, port or worker that started in between count from 0.
+/// Computes the rates from `before` to `now`. Counters of a switch, port or worker started in between count from 0.
 pub(super) fn between(before: &Snapshot, now: &Snapshot) -> Rates {
     let restarted = now.uptime_seconds < before.uptime_seconds;
     let nothing = Snapshot::default();
     let before = if restarted { &nothing } else { before };
     let seconds = now.uptime_seconds - before.uptime_seconds;
     let rate = |from: u64, to: u64| {
-        // A port that was opened again counts from 0.
+        // A reopened port counts from 0.
         let difference = if to >= from { to - from } else { to };
         if seconds > 0.0 { difference as f64 / seconds } else { 0.0 }
     };
@@ -70,7 +70,7 @@ pub(super) fn between(before: &Snapshot, now: &Snapshot) -> Rates {
         .map(|worker| {
             let old = before.workers.iter().find(|old| old.index == worker.index).cloned();
             let old = old.unwrap_or_else(WorkerStats::default);
-            // Of the whole interval: time asleep is neither busy nor idle, but it is not busy.
+            // Share of the whole interval: time asleep is counted as neither busy nor idle cycles.
             let busy = rate(old.busy_cycles, worker.busy_cycles) / now.cycles_hz.max(1) as f64;
             WorkerRates {
                 worker: worker.index,

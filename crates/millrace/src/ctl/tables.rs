@@ -1,4 +1,4 @@
-//! Answers as tables for people.
+//! Text tables of answers.
 
 use super::rates::Rates;
 use crate::confine::Confined;
@@ -7,7 +7,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use engine::stats::{MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 
-/// A table whose columns from `numbers` on are numbers.
+/// Creates a table with right-aligned columns `numbers`.
 pub(super) fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(header.iter().copied());
@@ -63,7 +63,7 @@ pub(super) fn stats(snapshot: &Snapshot) -> String {
     format!("Up for {:.0} s.\n{}{learning}", snapshot.uptime_seconds, text(&out))
 }
 
-/// What bridges learn from ports, if any port is in one.
+/// Builds the table of learning counters, if any port is in a bridge.
 fn learning(ports: &[PortStats]) -> Option<Table> {
     let mut out = table(&["PORT", "LEARNED", "LIMIT", "OVER LIMIT", "NO ROOM", "FLOODED"], 1..6);
     for (port, learning) in ports.iter().filter_map(|port| Some((port, port.learning.as_ref()?))) {
@@ -216,7 +216,7 @@ pub(super) fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// Three digits and a prefix: `14.9 M`.
+/// Formats three digits and a prefix: `14.9 M`.
 fn scaled(number: f64) -> String {
     let (mut number, mut prefix) = (number, "");
     for larger in [" k", " M", " G", " T"] {

@@ -1,4 +1,4 @@
-//! `millrace decode`: the aggregates in a capture file, and what they hold.
+//! `millrace decode`: lists the aggregates in a capture file and their packets.
 
 mod show;
 
@@ -11,18 +11,18 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Packets that an aggregate can hold.
+/// Maximum number of packets in an aggregate.
 const MOST: usize = u16::MAX as usize;
 
-/// Why a file was not decoded.
+/// Error that keeps a file from being decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// It could not be opened or is no capture file.
+    /// The file could not be opened or is no capture file.
     #[error("cannot read {}: {problem}; give a pcap or pcapng file of Ethernet frames", path.display())]
     Capture {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         #[source]
         problem: capture::Error,
     },
@@ -31,16 +31,16 @@ pub enum DecodeError {
     Output(#[from] io::Error),
 }
 
-/// A frame that is an aggregate, or claims to be one.
+/// A frame that is an aggregate, or looks like one.
 #[derive(Debug, Serialize)]
 struct Decoded {
-    /// Its number in the file, from 1.
+    /// Number of the frame in the file, from 1.
     frame: u64,
     /// Seconds since 1970.
     time: f64,
-    /// Its length.
+    /// Length in bytes.
     length: usize,
-    /// What carries the aggregate: `udp`, `vxlan` or `ethernet`.
+    /// Encapsulation of the aggregate: `udp`, `vxlan` or `ethernet`.
     #[serde(skip_serializing_if = "Option::is_none")]
     carrier: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,9 +49,9 @@ struct Decoded {
     destination: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     vni: Option<u32>,
-    /// What it holds.
+    /// Its packets.
     packets: Vec<Packet>,
-    /// Why nothing of it is taken.
+    /// The reason why the aggregate is rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     rejected: Option<Rejected>,
 }
@@ -59,27 +59,27 @@ struct Decoded {
 /// A packet in an aggregate.
 #[derive(Debug, Serialize)]
 struct Packet {
-    /// Where it begins in the frame.
+    /// Offset in the frame.
     offset: usize,
     length: usize,
     destination: String,
     source: String,
-    /// VID of its outermost tag.
+    /// VID of the outermost tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     vlan: Option<u16>,
-    /// EtherType behind its tag.
+    /// EtherType behind the tag.
     ethertype: String,
 }
 
-/// What is wrong with an aggregate.
+/// The error in an aggregate.
 #[derive(Debug, Serialize)]
 struct Rejected {
-    /// The name that it is counted by.
+    /// Name of its counter.
     reason: &'static str,
     message: String,
 }
 
-/// What was in a file.
+/// Totals of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sum {
     frames: u64,
@@ -88,10 +88,10 @@ struct Sum {
     rejected: u64,
 }
 
-/// Prints the aggregates of a file to `out`: as text, or a line of JSON each.
+/// Prints the aggregates of a file to `out`, as text or as one line of JSON each.
 pub fn run(options: &DecodeOptions, out: &mut dyn Write) -> Result<(), DecodeError> {
     match decode(options, out) {
-        // Whoever read the output (a pager, `head`) has seen enough.
+        // The reader of the output (a pager, `head`) has closed it.
         Err(DecodeError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
@@ -128,7 +128,7 @@ fn decode(options: &DecodeOptions, out: &mut dyn Write) -> Result<(), DecodeErro
     Ok(out.flush()?)
 }
 
-/// What a frame is, if it claims to be an aggregate.
+/// Decodes a frame if it looks like an aggregate.
 fn look(receiver: &Receiver, frame: u64, time: f64, bytes: &[u8]) -> Option<Decoded> {
     let (found, packets) = match receiver.find(bytes) {
         Ok(None) => return None,

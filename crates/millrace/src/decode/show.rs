@@ -1,4 +1,4 @@
-//! Aggregates as text for people.
+//! Text output of aggregates.
 
 use super::{Decoded, Sum};
 use std::io::{self, Write};

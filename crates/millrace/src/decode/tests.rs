@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// An aggregate of three packets, the last one with a VLAN tag.
+/// Builds an aggregate of three packets, the last one with a VLAN tag.
 fn aggregate(carrier: Carrier) -> Vec<u8> {
     let mut tagged = vec![0x66; 65];
     tagged[12..18].copy_from_slice(&[0x81, 0x00, 0x00, 0x64, 0x08, 0x00]);
@@ -29,7 +29,7 @@ fn tunnel(destination_port: u16) -> Tunnel {
     Tunnel { addresses, source_port: 49_159, destination_port, hop_limit: 64, checksum: Checksum::Computed }
 }
 
-/// One aggregate of each kind, one of an unknown version, and a frame that is none.
+/// Writes one aggregate of each kind, one of an unknown version, and a frame that is no aggregate.
 fn capture(path: &Path) {
     let (source, destination) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let vxlan = Carrier::Vxlan { tunnel: tunnel(4789), vni: 77, source, destination };
@@ -94,7 +94,7 @@ fn a_file_that_is_no_capture_is_refused() {
     }
 }
 
-/// The dissector in `wireshark/`, run by tshark, sees what this program sees.
+/// The dissector in `wireshark/`, run by tshark, agrees with this program.
 #[test]
 fn wireshark_agrees() {
     let directory = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ fn wireshark_agrees() {
         command.arg("-X").arg(format!("lua_script:{}", script.display())).arg("-r").arg(&path);
         command.args(["-T", "fields", "-E", "occurrence=a", "-E", "aggregator=,"]);
         command.args(fields.iter().flat_map(|field| ["-e", *field]));
-        // Of the user's own settings nothing counts.
+        // Ignore the user's own settings.
         let output = command.env("HOME", directory.path()).output();
         let output = output.expect("tshark runs; it is in the Debian package tshark");
         let (text, said) =

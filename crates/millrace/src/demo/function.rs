@@ -1,4 +1,4 @@
-//! The two network functions: one sends frames and checks what comes back, the other sends everything back.
+//! The two network functions: one sends frames and checks those that return, the other sends every frame back.
 
 use clap::{Args, ValueEnum};
 use nf::wire::ethernet::{self, MacAddr};
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Frames on their way at most: as many as a queue holds.
+/// Maximum number of frames in flight: as many as a queue holds.
 const WINDOW: u64 = 256;
-/// Longest time that the last frames may take.
+/// Longest time to wait for the last frames.
 const DRAIN: Duration = Duration::from_secs(1);
-/// Shortest frame: addresses, type and a number.
+/// Shortest frame: addresses, EtherType and a number.
 const SHORTEST: usize = ethernet::HEADER + 8;
 /// Experimental EtherType (IEEE 802).
 const ETHERTYPE: u16 = 0x88b5;
@@ -45,32 +45,32 @@ pub struct FunctionOptions {
     pub cpu: Option<usize>,
 }
 
-/// What the source found.
+/// Result of the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Frames sent.
     pub sent: u64,
-    /// Frames that came back as they should.
+    /// Frames that came back correct.
     pub right: u64,
     /// Frames that came back changed, or out of order.
     pub wrong: u64,
-    /// The memory lies on huge pages.
+    /// Whether the memory is on huge pages.
     pub huge: bool,
 }
 
-/// What whoever started us wants: a line of input means go, its end means stop.
+/// Commands of the parent process: a line of input starts the function, end of input stops it.
 #[derive(Default)]
 struct Orders {
     go: AtomicBool,
     stop: AtomicBool,
 }
 
-/// Runs a network function from the first line of its standard input until the end of that.
+/// Runs a network function from the first line of its standard input to the end of input.
 pub fn run(options: &FunctionOptions) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(cpu) = options.cpu {
         let mut set = rustix::thread::CpuSet::new();
         set.set(cpu);
-        // Without it the network function runs anywhere, which is slower and as right.
+        // If it fails, the network function runs on any CPU: slower, but correct.
         let _ = rustix::thread::sched_setaffinity(None, &set);
     }
     let orders = Arc::new(Orders::default());
@@ -79,7 +79,7 @@ pub fn run(options: &FunctionOptions) -> Result<(), Box<dyn std::error::Error>> 
         let mut stdin = std::io::stdin().lock();
         let _ = stdin.read_line(&mut String::new());
         given.go.store(true, Ordering::Relaxed);
-        // Whoever started us wants us to stop, or is gone.
+        // The parent process closed the input or is gone.
         let _ = stdin.read_line(&mut String::new());
         given.stop.store(true, Ordering::Relaxed);
     });
@@ -105,7 +105,7 @@ fn echo(port: &mut Port, stop: &AtomicBool) {
     let mut burst: Vec<Packet> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         if port.receive(&mut burst) == 0 {
-            // The other network function may be waiting for this processor.
+            // The other network function may need this processor.
             std::thread::yield_now();
             continue;
         }
@@ -128,7 +128,7 @@ fn source(port: &mut Port, size: usize, stop: &AtomicBool) -> Tally {
         }
         let received = port.receive(&mut burst);
         for packet in burst.drain(..) {
-            // The switch keeps the order, so the number of every frame is known.
+            // The switch keeps the order, so the expected number of every frame is known.
             let number = tally.right + tally.wrong;
             if is_right(&packet, number, size) {
                 tally.right += 1;
@@ -157,7 +157,7 @@ fn source(port: &mut Port, size: usize, stop: &AtomicBool) -> Tally {
 const HERE: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x0a]);
 const THERE: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x0b]);
 
-/// Word `index` of the payload of frame `number`: all different, cheap to make.
+/// Returns word `index` of the payload of frame `number`: all different, cheap to compute.
 fn word(number: u64, index: usize) -> [u8; 8] {
     (number ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes()
 }
@@ -169,7 +169,7 @@ fn fill(frame: &mut [u8], number: u64) {
     }
 }
 
-/// `frame` is frame `number` with its addresses exchanged.
+/// Reports whether `frame` is frame `number` with its addresses exchanged.
 fn is_right(frame: &[u8], number: u64, size: usize) -> bool {
     frame.len() == size
         && ethernet::destination(frame) == HERE

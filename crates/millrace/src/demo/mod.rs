@@ -1,4 +1,4 @@
-//! The demonstration: a switch, two sandboxed network functions, generated traffic, every payload checked.
+//! The demonstration: a switch and two sandboxed network functions that exchange traffic and check every payload.
 
 mod function;
 mod report;
@@ -17,38 +17,38 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Frame sizes that are compared.
+/// Frame sizes to compare.
 const SIZES: [usize; 3] = [64, 512, 1514];
-/// Times that each size is measured each way, in turn.
+/// Measurements per size and mode, alternating.
 const ROUNDS: usize = 2;
-/// Share of the time for live rates; the rest is for the comparison.
+/// Share of the time spent on live rates; the rest is for the comparison.
 const LIVE: f64 = 0.3;
-/// Time for queues to fill before anything is measured.
+/// Time for the queues to fill before measuring.
 const WARM_UP: Duration = Duration::from_millis(150);
 
-/// Longest time that connecting may take.
+/// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Why there was nothing to see.
+/// Error of the demonstration.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// The switch could not start.
     #[error(transparent)]
     Switch(#[from] engine::Error),
-    /// Something else could not.
+    /// A system call failed.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A network function ended too early.
+    /// A network function ended early.
     #[error("the network function \"{name}\" failed: {problem}")]
     Function {
-        /// Which one.
+        /// Its name.
         name: &'static str,
-        /// What it said.
+        /// Its error output.
         problem: String,
     },
     /// Frames came back changed, twice, or not at all.
@@ -56,7 +56,7 @@ pub enum DemoError {
     Payload(u64),
 }
 
-/// Runs the demonstration for about so many seconds and prints what it finds, for people or as JSON.
+/// Runs the demonstration for about `seconds` and prints the result as text or JSON.
 pub fn run(seconds: f64, json: bool) -> Result<(), DemoError> {
     let sandbox = Sandbox::detect();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -102,15 +102,15 @@ fn progress_done(json: bool) {
     }
 }
 
-/// What every measurement runs on.
+/// Environment of every measurement.
 struct Rig<'s> {
     sandbox: &'s Sandbox,
     cpus: usize,
 }
 
 impl Rig<'_> {
-    /// Starts a switch and two network functions, and runs them for `time` with frames of `size` bytes. `watch` sees
-    /// the counters every second.
+    /// Starts a switch and two network functions, and runs them for `time` with frames of `size` bytes. Passes the counters to
+    /// `watch` every second.
     fn measure(
         &self,
         size: usize,
@@ -123,7 +123,7 @@ impl Rig<'_> {
         let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
         let switch = Switch::start(self.spec(&sockets, staged))?;
         let mut functions = Vec::new();
-        // Both share what the switch leaves: with two processors, one.
+        // Both run on the CPUs left by the switch: with two processors, on the same one.
         for (role, socket) in [Role::Echo, Role::Source].into_iter().zip(&sockets) {
             let cpu = (self.cpus > 1).then(|| if self.cpus > 2 { 1 + role as usize } else { 1 });
             let options = FunctionOptions { role, socket: socket.clone(), size, cpu };
@@ -134,7 +134,7 @@ impl Rig<'_> {
         let failed = |name| move |problem| DemoError::Function { name, problem };
         echo.wait_ready().map_err(failed("echo"))?;
         source.wait_ready().map_err(failed("source"))?;
-        // Frames that come before a queue of the receiver runs would be dropped, rightly.
+        // Frames sent before the receiver's queue runs would be dropped.
         let connecting = Instant::now();
         while !switch.snapshot().ports.iter().all(|port| port.up) {
             if connecting.elapsed() > CONNECT {

@@ -1,4 +1,4 @@
-//! What the demonstration measured, for people and for programs.
+//! Results of the demonstration, as text and JSON.
 
 use super::function::Tally;
 use comfy_table::presets::NOTHING;
@@ -9,13 +9,13 @@ use serde::Serialize;
 /// One measurement.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Measured {
-    /// Millions of frames per second that the switch forwarded, both directions together.
+    /// Millions of frames per second forwarded by the switch, both directions together.
     pub(super) mpps: f64,
-    /// Cycles that the switch spent per frame, polling in vain not counted.
+    /// Cycles that the switch spent per frame, without idle polling.
     pub(super) cycles_per_frame: f64,
-    /// Frames that came back right.
+    /// Frames that came back correct.
     pub(super) right: u64,
-    /// Frames that came back wrong or not at all.
+    /// Frames that came back wrong, or not at all.
     pub(super) wrong: u64,
     huge_pages: bool,
 }
@@ -28,7 +28,7 @@ impl Measured {
     }
 }
 
-/// Mpps and cycles per frame between two moments.
+/// Computes Mpps and cycles per frame between two snapshots.
 fn rate(before: &Snapshot, after: &Snapshot) -> (f64, f64) {
     let sum = |snapshot: &Snapshot, of: fn(&WorkerStats) -> u64| snapshot.workers.iter().map(of).sum::<u64>();
     let grown = |of| (sum(after, of) - sum(before, of)) as f64;
@@ -37,7 +37,7 @@ fn rate(before: &Snapshot, after: &Snapshot) -> (f64, f64) {
     (frames / seconds / 1e6, grown(|w| w.busy_cycles) / frames)
 }
 
-/// A line of live rates.
+/// Formats a line of live rates.
 pub(super) fn rates(before: &Snapshot, after: &Snapshot) -> String {
     let (mpps, cycles) = rate(before, after);
     let bytes = |s: &Snapshot| s.ports.iter().flat_map(|p| &p.queues).map(|q| q.rx_bytes).sum::<u64>() as f64;
@@ -56,7 +56,7 @@ pub(super) struct Report {
     rows: Vec<Row>,
 }
 
-/// A frame size, measured both ways.
+/// Results of a frame size, measured in both modes.
 #[derive(Serialize)]
 struct Row {
     size: usize,
@@ -96,7 +96,7 @@ impl Report {
         self.live.iter().chain(self.rows.iter().flat_map(|row| row.staged.iter().chain(&row.direct)))
     }
 
-    /// Payloads that were not right.
+    /// Counts the wrong or lost payloads.
     pub(super) fn wrong(&self) -> u64 {
         self.all().map(|m| m.wrong).sum()
     }

@@ -1,24 +1,24 @@
-//! Network functions as processes of their own, in namespaces of their own where that is permitted.
+//! Network functions as separate processes, in separate namespaces where that is permitted.
 
 use super::function::{FunctionOptions, Tally};
 use clap::ValueEnum;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// What `unshare` (util-linux) is asked for: own users, network, processes, mounts, host name and IPC.
+/// Options of `unshare` (util-linux): separate users, network, processes, mounts, host name and IPC.
 const UNSHARE: [&str; 9] =
     ["--user", "--map-root-user", "--net", "--ipc", "--uts", "--mount", "--pid", "--fork", "--kill-child"];
 
-/// How network functions are confined.
+/// Confinement of the network functions.
 pub(super) enum Sandbox {
-    /// In namespaces of their own.
+    /// Separate namespaces.
     Namespaces,
-    /// Not at all, and why.
+    /// None, and the reason.
     None(String),
 }
 
 impl Sandbox {
-    /// The best that is permitted here.
+    /// Detects the strongest confinement permitted here.
     pub(super) fn detect() -> Sandbox {
         let tried = Command::new("unshare").args(UNSHARE).arg("true").stdin(Stdio::null()).output();
         match tried {
@@ -36,7 +36,7 @@ impl Sandbox {
     }
 }
 
-/// A running network function. It ends when it is dropped.
+/// A running network function. Dropping it stops it.
 pub(super) struct Function {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -69,12 +69,12 @@ impl Function {
         if self.line()? == "ready" { Ok(()) } else { Err("it is not ready".to_owned()) }
     }
 
-    /// Tells it to begin.
+    /// Starts it.
     pub(super) fn go(&mut self) -> io::Result<()> {
         self.child.stdin.as_mut().map_or(Ok(()), |stdin| stdin.write_all(b"go\n"))
     }
 
-    /// Tells it to stop, and takes what it found.
+    /// Stops it and returns its result.
     pub(super) fn finish(&mut self) -> Result<Tally, String> {
         drop(self.child.stdin.take());
         serde_json::from_str(&self.line()?).map_err(|error| error.to_string())
@@ -97,7 +97,7 @@ impl Function {
 
 impl Drop for Function {
     fn drop(&mut self) {
-        // The end of its input tells it to stop; by then it has nothing to lose.
+        // The end of its input stops it; its result is no longer needed.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What is joined and split, as OpenMetrics.
+//! Aggregation counters as OpenMetrics.
 
 use super::text::{Counter, count, family};
 use engine::stats::{AggregationSide, AggregationStats, NextHopStats, PACKETS_BOUNDS, SIZE_BOUNDS};
@@ -6,7 +6,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
-/// A port, and one of its directions.
+/// A port's name, a direction and its counters.
 type Way<'a> = (&'a str, &'static str, &'a AggregationSide);
 
 pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, stats: &AggregationStats) -> fmt::Result {
@@ -41,7 +41,7 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, stats: &AggregationSta
     })
 }
 
-/// The classes with their bounds, and the one without that the format demands.
+/// Returns the classes with their bounds, and the unbounded class that the format requires.
 fn buckets(bounds: &[u32], counts: &[u64]) -> Vec<(f64, u64)> {
     let classes = bounds.iter().map(|&bound| f64::from(bound)).zip(counts.iter().copied());
     classes.chain([(f64::INFINITY, 0)]).collect()

@@ -1,4 +1,4 @@
-//! Forwarding by flows, as OpenMetrics.
+//! OpenFlow counters as OpenMetrics.
 
 use super::text::{Counter, count, family};
 use engine::stats::DatapathStats;

@@ -1,13 +1,13 @@
-//! As much HTTP/1.1 as a scrape takes (RFC 9112): one request a connection, no body.
+//! The part of HTTP/1.1 that a scrape needs (RFC 9112): one request per connection, no body.
 
 use crate::serve::Connection;
 use std::time::{Duration, Instant};
 
-/// Longest request that is read.
+/// Longest request accepted, in bytes.
 const LONGEST_HEAD: usize = 8 * 1024;
-/// Time for the whole exchange.
+/// Time limit of the whole exchange.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time to let the client take what was sent, before the connection is closed over it.
+/// Time for the client to read the reply before the connection is closed.
 const LINGER: Duration = Duration::from_millis(500);
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -58,13 +58,13 @@ pub(super) fn answer(connection: &Connection, metrics: impl FnOnce() -> String) 
     }
 }
 
-/// Turns a client away without waiting for it.
+/// Rejects a client without waiting for it.
 pub(super) fn refuse(connection: &Connection) {
     let body = "too many connections\n";
     reply(connection, Instant::now(), "503 Service Unavailable", PLAIN, "Retry-After: 1\r\n", body, true);
 }
 
-/// The empty line that ends the head is there; bare line feeds are taken as well (RFC 9112, section 2.2).
+/// Reports whether the empty line that ends the head has arrived; bare line feeds are accepted as well (RFC 9112, section 2.2).
 fn is_complete(head: &[u8]) -> bool {
     head.windows(4).any(|four| four == b"\r\n\r\n") || head.windows(2).any(|two| two == b"\n\n")
 }
@@ -83,11 +83,11 @@ fn reply(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n{fields}Connection: close\r\n\r\n"
     );
     let message = head + if with_body { body } else { "" };
-    // If the client is gone or too slow, there is nobody to tell.
+    // A client that is gone or too slow gets no error either.
     let _ = connection.write_all(message.as_bytes(), deadline);
 }
 
-/// Reads what a client still sends: closing over unread bytes would reset the connection and lose the reply.
+/// Reads what the client still sends: closing with unread bytes would reset the connection and lose the reply.
 fn drain(connection: &Connection) {
     let deadline = Instant::now() + LINGER;
     let mut chunk = [0; 4096];

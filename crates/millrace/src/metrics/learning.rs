@@ -1,4 +1,4 @@
-//! What bridges learn, as OpenMetrics.
+//! Learning counters of bridges as OpenMetrics.
 
 use super::text::{Counter, count, family};
 use engine::stats::{LearningStats, PortStats};

@@ -14,20 +14,20 @@ use crate::serve::{ListenError, Listener, Stop, serve};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Scrapes at a time.
+/// Concurrent scrapes.
 const CONNECTIONS: usize = 8;
 
-/// A metrics endpoint that listens.
+/// A listening metrics endpoint.
 #[derive(Debug)]
 pub struct Exporter(Listener);
 
 impl Exporter {
-    /// Listens at `address`.
+    /// Listens on `address`.
     pub fn bind(address: &ListenAddress) -> Result<Self, ListenError> {
         Listener::bind(address, "metrics").map(Self)
     }
 
-    /// The TCP address that it listens on, if it is not a unix socket: with the port that the system chose for port 0.
+    /// Returns the TCP address it listens on, with the port that the system chose for port 0; `None` for a unix socket.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.0.tcp_address()
     }

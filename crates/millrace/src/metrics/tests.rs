@@ -123,7 +123,7 @@ fn an_empty_switch_has_a_page_too() {
     assert!(render(&Snapshot::default()).ends_with("# EOF\n"));
 }
 
-/// Serves at `address` while `client` runs.
+/// Serves on `address` while `client` runs.
 fn with_exporter(address: &ListenAddress, client: impl FnOnce(Option<SocketAddr>)) {
     let exporter = Exporter::bind(address).unwrap();
     let tcp = exporter.tcp_address();
@@ -131,7 +131,7 @@ fn with_exporter(address: &ListenAddress, client: impl FnOnce(Option<SocketAddr>
     let handler: Arc<dyn Handler> = Arc::new(Switch);
     std::thread::scope(|scope| {
         scope.spawn(|| exporter.serve(&handler, &stop));
-        // Set also if the client panics, or the scope would wait for ever.
+        // Set also if the client panics, or the scope would wait forever.
         struct SetOnDrop<'a>(&'a Stop);
         impl Drop for SetOnDrop<'_> {
             fn drop(&mut self) {
@@ -158,7 +158,7 @@ fn http_is_answered_on_loopback() {
             stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
             exchange(stream, request)
         };
-        // A client that says nothing holds up nobody.
+        // A silent client blocks no other client.
         let _silent = TcpStream::connect(address.unwrap()).unwrap();
         let page = ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let (head, body) = page.split_once("\r\n\r\n").unwrap();

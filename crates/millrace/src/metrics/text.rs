@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 
-/// The page that a scrape of `snapshot` gets.
+/// Renders the page for a scrape of `snapshot`.
 pub fn render(snapshot: &Snapshot) -> String {
     let mut registry = Registry::with_prefix("millrace");
     registry.register_collector(Box::new(Page(snapshot.clone())));
@@ -58,10 +58,10 @@ fn build_info(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     info.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
 }
 
-/// Name and help of a counter, and how to read it.
+/// Name, help and accessor of a counter.
 pub(super) type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-/// One metric family, with a sample for each item.
+/// Encodes a metric family, with a sample for each item.
 pub(super) fn family<Item, Labels: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help, kind): (&str, &str, MetricType),
@@ -100,7 +100,7 @@ fn ports(encoder: &mut DescriptorEncoder<'_>, ports: &[PortStats]) -> fmt::Resul
     family(encoder, drops, reasons, labels, |(_, _, frames), sample| count(sample, *frames))
 }
 
-/// A queue with the port that it belongs to, and its number.
+/// A port's name, a queue's number, and the queue.
 type Queue<'a> = (&'a str, usize, &'a QueueStats);
 
 fn queues(encoder: &mut DescriptorEncoder<'_>, ports: &[PortStats]) -> fmt::Result {
@@ -125,7 +125,7 @@ fn queues(encoder: &mut DescriptorEncoder<'_>, ports: &[PortStats]) -> fmt::Resu
     family(encoder, bursts, queues(), labels, |(_, _, queue), sample| {
         let bounds = BURST_BOUNDS.map(f64::from);
         let mut buckets: Vec<(f64, u64)> = bounds.into_iter().zip(queue.bursts).collect();
-        // The format demands a last class without bound.
+        // The format requires an unbounded last class.
         buckets.push((f64::INFINITY, 0));
         let total = queue.bursts.iter().sum();
         sample.encode_histogram::<NoLabelSet>(queue.rx_packets as f64, total, &buckets, None)

@@ -1,4 +1,4 @@
-//! What all channels share: the state machine, and what the data path and it have to tell each other.
+//! State shared by all channels: the protocol state machine and its exchange with the data path.
 
 use super::ports::Ports;
 use super::{Datapath, TICK};
@@ -13,24 +13,24 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Flows that table 0 has room for.
+/// Capacity of table 0, in flows.
 const FLOWS: usize = 65_536;
 
-/// Flows that the aggregation table has room for.
+/// Capacity of the aggregation table, in flows.
 const CHAINS: usize = 65_536;
 
-/// The state machine, and what belongs to it.
+/// The state machine and related state.
 struct State {
     switch: Switch,
     ports: Ports,
-    /// Versions of the tables that the data path has: table 0, and that of aggregation.
+    /// Versions of the tables that the data path has: table 0 (`set`) and the aggregation table (`laid`).
     set: u64,
     laid: u64,
-    /// Wakes those who wait for their controllers, by an eventfd each.
+    /// An eventfd for each channel, to wake the thread that waits for its controller.
     bells: BTreeMap<ConnectionId, Arc<OwnedFd>>,
 }
 
-/// Flows, for others to look at: clones show the same ones.
+/// Shared read access to the flows: clones show the same ones.
 #[derive(Clone)]
 pub struct Book {
     started: Instant,
@@ -61,8 +61,8 @@ impl Book {
         self.started.elapsed().as_millis() as Millis
     }
 
-    /// All flows, as they are now: those of the highest priority first. What they have counted is at most as old as the
-    /// last look at the data path.
+    /// Returns all flows, those of the highest priority first in each table. Their counters are at most as old as the last look
+    /// at the data path.
     pub fn flows(&self) -> Vec<Flow> {
         let (guard, now) = (self.state(), self.now());
         let show = |number: u8, table: &FlowTable| -> Vec<Flow> {
@@ -75,7 +75,7 @@ impl Book {
     }
 }
 
-/// What all channels share.
+/// State shared by all channels, with the data path.
 pub(super) struct Agent<'d> {
     book: Book,
     datapath: &'d dyn Datapath,
@@ -86,7 +86,7 @@ impl<'d> Agent<'d> {
         Self { book, datapath }
     }
 
-    /// Does something with the switch as it is now, and lets the data path have what that changed.
+    /// Runs `act` on the up-to-date state machine, and passes the resulting changes to the data path.
     pub(super) fn act<R>(&self, act: impl FnOnce(&mut Switch, Millis) -> R) -> R {
         let snapshot = self.datapath.snapshot();
         let mut guard = self.book.state();
@@ -119,7 +119,7 @@ impl<'d> Agent<'d> {
         done
     }
 
-    /// Looks after time, ports and packets for controllers until `stop`.
+    /// Handles timeouts, ports and packets for controllers until `stop`.
     pub(super) fn watch(&self, stop: &Stop) {
         let mut next = Instant::now();
         loop {
@@ -148,7 +148,7 @@ impl<'d> Agent<'d> {
         guard.ring();
     }
 
-    /// Nobody is told what became of flows that were relayed: there is no way back.
+    /// Handles relayed flows. Their senders get no answer: there is no way back.
     fn take_relayed(&self) {
         let mut frames = Vec::new();
         self.datapath.relayed_flows(&mut |frame| frames.push(frame.to_vec()));
@@ -166,7 +166,7 @@ impl<'d> Agent<'d> {
         });
     }
 
-    /// A channel begins; the eventfd says when there is something for its controller.
+    /// Opens a channel; the eventfd signals that there is output for its controller.
     pub(super) fn connect(&self) -> rustix::io::Result<(ConnectionId, Arc<OwnedFd>)> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let id = self.act(|switch, _| switch.connect());
@@ -174,7 +174,7 @@ impl<'d> Agent<'d> {
         Ok((id, bell))
     }
 
-    /// A channel has ended; whether the two sides had agreed on a version.
+    /// Closes a channel; reports whether the two sides had agreed on a version.
     pub(super) fn disconnect(&self, id: ConnectionId) -> bool {
         self.book.state().bells.remove(&id);
         self.act(|switch, _| {
@@ -184,21 +184,21 @@ impl<'d> Agent<'d> {
         })
     }
 
-    /// Takes what is to be sent to a controller; whether there is more for it when it has read that.
+    /// Takes the output for a controller; reports whether more will follow once it has read that.
     pub(super) fn output(&self, id: ConnectionId) -> (Vec<u8>, bool) {
         let switch = &mut self.book.state().switch;
         let output = switch.output(id).map(std::mem::take).unwrap_or_default();
         (output, switch.is_busy(id))
     }
 
-    /// Asks a controller for a sign of life.
+    /// Pings a controller.
     pub(super) fn ping(&self, id: ConnectionId) {
         self.book.state().switch.ping(id);
     }
 }
 
 impl State {
-    /// Wakes those who have something to send.
+    /// Wakes the threads of all channels that have output.
     fn ring(&mut self) {
         for (id, bell) in &self.bells {
             if self.switch.has_output(*id) {
@@ -208,7 +208,7 @@ impl State {
     }
 }
 
-/// Flows of the kind that the switch looks up; those of the other kind have no effect.
+/// Returns the flows of the kind that the switch looks up; those of the other kind have no effect.
 fn chains(next_hops: BTreeMap<ServiceChain, u16>, by_vni: bool) -> Vec<AggregationFlow> {
     let flow = |(chain, nfi)| match chain {
         ServiceChain::Vid(vid) if !by_vni => Some(AggregationFlow { sc: vid.into(), nfi }),

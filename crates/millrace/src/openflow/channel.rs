@@ -1,4 +1,4 @@
-//! One channel, from its beginning to its end.
+//! The life of one channel.
 
 use super::TICK;
 use super::agent::Agent;
@@ -8,15 +8,15 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Silence after which a controller is asked for a sign of life, and after which it is taken to be gone.
+/// Silence after which a controller is pinged.
 const ASK_AFTER: Duration = Duration::from_secs(15);
-/// See above.
+/// Silence after which a controller is considered gone.
 const GONE_AFTER: Duration = Duration::from_secs(60);
 
-/// Time that a controller has to read what it is sent at once: an answer, or a piece of a long one. It is gone if it does not.
+/// Time for a controller to read what is sent at once: an answer, or a piece of a long one. It is disconnected if it does not.
 const WRITE: Duration = Duration::from_secs(5);
 
-/// Serves one controller until it goes, or does what it must not; whether it was one at all.
+/// Serves one controller until it disconnects or breaks the protocol; reports whether a version was ever agreed on.
 pub(super) fn converse(agent: &Agent<'_>, connection: &Connection) -> bool {
     match agent.connect() {
         Ok((id, bell)) => {
@@ -35,7 +35,7 @@ fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, bell: &Own
     let mut open = true;
     let (mut heard, mut asked) = (Instant::now(), false);
     loop {
-        // Before the output is taken: what comes later rings again.
+        // Clear the bell before taking the output: later output rings again.
         let _ = rustix::io::read(bell, &mut [0; 8]);
         let (output, more) = agent.output(id);
         match connection.write_all(&output, Instant::now() + WRITE) {
@@ -46,7 +46,7 @@ fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, bell: &Own
             }
             _ => return,
         }
-        // Who has not read its answers is not asked for more requests.
+        // Read no more requests from a controller before it has read its answers.
         if more {
             open = receive(agent, id, &[]);
             continue;
@@ -71,7 +71,7 @@ fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, bell: &Own
     }
 }
 
-/// Does what a controller asks for, up to each barrier before what follows it; whether the channel stays open.
+/// Handles a controller's requests, completing those before each barrier first; reports whether the channel stays open.
 fn receive(agent: &Agent<'_>, id: ConnectionId, mut bytes: &[u8]) -> bool {
     loop {
         match agent.act(|switch, now| switch.receive(id, bytes, now).map(|()| switch.is_left(id))) {

@@ -1,8 +1,8 @@
-//! The OpenFlow 1.3 channel: controllers set the flows of a bridge and the aggregation table over it, send and receive
-//! packets, and read ports and what they have counted.
+//! The OpenFlow 1.3 channel: through it controllers set the flows of a bridge and of the aggregation table, send and receive
+//! packets, and read ports and their counters.
 //!
-//! The protocol is the `openflow` crate's; here are sockets, clocks, and the way to the switch: `agent` is what all
-//! channels share, `channel` serves one, `seek` keeps the one to a controller that is connected to.
+//! The `openflow` crate implements the protocol; this module adds sockets, clocks and access to the switch: `agent` is shared
+//! by all channels, `channel` serves one, `seek` keeps one open to a controller.
 
 mod agent;
 mod channel;
@@ -20,37 +20,36 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Controllers at a time, on each socket.
+/// Concurrent controllers, per listening socket.
 const CONTROLLERS: usize = 8;
 
-/// How often ports and counters are looked at, and flows whose time is over.
+/// Interval for updating ports and counters, and for expiring flows.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The switch, as controllers act on it. Called from several threads, one at a time.
+/// The switch as controlled by controllers. Called from several threads, one at a time.
 pub trait Datapath: Send + Sync {
-    /// All that is counted, now.
+    /// Returns all counters as they are now.
     fn snapshot(&self) -> Snapshot;
-    /// Lays these flows over those of the configuration, in place of all that were laid before. NFI 0 stands for no
-    /// next hop.
+    /// Overlays the configured flows with these, replacing all flows set this way before. NFI 0 means no next hop.
     fn lay_flows(&self, flows: Vec<AggregationFlow>);
     /// Puts flows in force.
     fn set_flows(&self, rules: Classifier<Rule>);
-    /// Tells of packets and bytes that flows were taken for since this was called last; how many packets were looked up,
-    /// and for how many of them there was a flow.
+    /// Reports packets and bytes per flow since the last call; returns how many packets were looked up, and how many of them
+    /// matched a flow.
     fn harvest_flows(&self, account: &mut dyn FnMut(FlowId, u64, u64)) -> (u64, u64);
-    /// Does `actions` to a packet, as if it had come in at `in_port`.
+    /// Applies `actions` to a packet, as if it had arrived at `in_port`.
     fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]);
-    /// Hands packets for controllers to `take`.
+    /// Passes packets for controllers to `take`.
     fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>));
-    /// Hands frames to `take` in which other switches relay flows.
+    /// Passes to `take` the frames in which other switches relay flows.
     fn relayed_flows(&self, take: &mut dyn FnMut(&[u8]));
-    /// Readable when there is something for the last two, until [`Self::answer`].
+    /// Returns a descriptor that is readable when there is something for the last two, until [`Self::answer`].
     fn bell(&self) -> BorrowedFd<'_>;
-    /// To be called before they are.
+    /// Clears the bell. Call it before those two.
     fn answer(&self);
 }
 
-/// Channels that listen, and those that are to be.
+/// Listening sockets, and the controllers to connect to.
 pub struct Service {
     listeners: Vec<Listener>,
     controllers: Vec<ListenAddress>,
@@ -58,19 +57,19 @@ pub struct Service {
 }
 
 impl Service {
-    /// Listens wherever `config` says.
+    /// Listens on all addresses of `config`.
     pub fn bind(config: &Openflow) -> Result<Self, ListenError> {
         let bind = |address: &ListenAddress| Listener::bind(address, "openflow");
         let listeners = config.listen.iter().map(bind).collect::<Result<_, _>>()?;
         Ok(Self { listeners, controllers: config.controllers.clone(), book: Book::new(config.datapath_id) })
     }
 
-    /// The TCP addresses that it listens on, with the ports that the system chose for port 0.
+    /// Returns the TCP addresses it listens on, with the ports that the system chose for port 0.
     pub fn tcp_addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.listeners.iter().filter_map(Listener::tcp_address)
     }
 
-    /// The flows, for others to look at.
+    /// Returns shared read access to the flows.
     pub fn book(&self) -> Book {
         self.book.clone()
     }

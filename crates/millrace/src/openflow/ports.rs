@@ -1,4 +1,4 @@
-//! Ports of the switch as controllers see them.
+//! Ports of the switch as seen by controllers.
 
 use engine::drops::is_at_destination;
 use engine::stats::{PortStats, QueueStats, Snapshot};
@@ -6,17 +6,17 @@ use openflow::{Millis, Switch};
 use settings::Mac;
 use std::collections::HashMap;
 
-/// The ports that controllers know of: those of the bridge that goes by flows, or if there is none, all.
+/// The ports visible to controllers: those of the bridge with `openflow`, or all if there is none.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    /// Which number a port has if no bridge goes by flows: the same as long as the switch runs, even if the port goes
-    /// and comes back.
+    /// Port numbers if no bridge has `openflow`: a port keeps its number as long as the switch runs, even if it is removed and
+    /// added again.
     numbers: HashMap<String, u32>,
     present: Vec<u32>,
 }
 
 impl Ports {
-    /// Tells `switch` of ports that came, changed or went, and of what they have counted.
+    /// Updates `switch` with the ports that were added, changed or removed, and with their counters.
     pub(super) fn update(&mut self, switch: &mut Switch, snapshot: &Snapshot, now: Millis) {
         let mut present = Vec::with_capacity(snapshot.ports.len());
         for port in &snapshot.ports {

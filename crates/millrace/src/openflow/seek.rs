@@ -1,4 +1,4 @@
-//! The channel to a controller that the switch connects to: again and again, ever more rarely.
+//! The channel to a controller that the switch connects to: it retries with growing pauses.
 
 use super::agent::Agent;
 use super::channel;
@@ -6,16 +6,16 @@ use crate::config::ListenAddress;
 use crate::serve::{Stop, connect};
 use std::time::{Duration, Instant};
 
-/// First and longest time between two attempts.
+/// First and longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
 
-/// Time that an attempt may take.
+/// Time limit of an attempt.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Keeps a channel to the controller at `address` until `stop`.
 pub(super) fn seek(agent: &Agent<'_>, address: &ListenAddress, stop: &Stop) {
     let mut pause = PAUSES.0;
-    // Said once, and not at each attempt.
+    // Log the failure once, not at every attempt.
     let mut said = false;
     loop {
         match connect(address, Instant::now() + PATIENCE, stop) {

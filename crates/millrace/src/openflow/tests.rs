@@ -1,4 +1,4 @@
-//! `ovs-ofctl`, against the channel over TCP and a unix socket.
+//! Tests of the channel with `ovs-ofctl`, over TCP and a unix socket.
 
 use super::*;
 use engine::stats::{AggregationStats, PortStats, QueueStats};
@@ -56,7 +56,7 @@ fn config(listen: Vec<ListenAddress>) -> Openflow {
     Openflow { listen, controllers: Vec::new(), datapath_id: 0x1234 }
 }
 
-/// Runs `ovs-ofctl -O OpenFlow13 COMMAND SWITCH ARGUMENTS`: whether it went well, and what it said.
+/// Runs `ovs-ofctl -O OpenFlow13 COMMAND SWITCH ARGUMENTS`; returns whether it succeeded, and its output.
 fn ofctl(switch: &str, command: &str, arguments: &[&str]) -> (bool, String) {
     let mut ofctl = Command::new("ovs-ofctl");
     ofctl.args(["-O", "OpenFlow13", "-t", "120", command, switch]).args(arguments);
@@ -65,7 +65,7 @@ fn ofctl(switch: &str, command: &str, arguments: &[&str]) -> (bool, String) {
     (output.status.success() && !text.contains("OFPT_ERROR"), text)
 }
 
-/// Serves while `client` runs, which gets the address for `ovs-ofctl`.
+/// Serves while `client` runs with the addresses for `ovs-ofctl`.
 fn with_service(datapath: &Recorder, client: impl FnOnce(&str, &str)) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("of.sock");
@@ -75,7 +75,7 @@ fn with_service(datapath: &Recorder, client: impl FnOnce(&str, &str)) {
     let stop = Stop::new().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| service.serve(datapath, &stop));
-        // Set also if the client panics, or the scope would wait for ever.
+        // Set also if the client panics, or the scope would wait forever.
         struct SetOnDrop<'a>(&'a Stop);
         impl Drop for SetOnDrop<'_> {
             fn drop(&mut self) {
@@ -100,7 +100,7 @@ fn controllers_set_next_hops_and_nothing_else() {
         good(tcp, "add-flow", &["table=1,dl_vlan=100,actions=write_metadata:7"]);
         assert_eq!(last(), [(100, 7)]);
         good(unix, "add-flow", &["table=1,dl_vlan=101,actions=write_metadata:0"]);
-        // This switch looks VLANs up: a VNI is stored, and has no effect.
+        // This switch looks up VLANs: a VNI is stored, but has no effect.
         good(unix, "add-flow", &["table=1,tun_id=5000,actions=write_metadata:8"]);
         assert_eq!(last(), [(100, 7), (101, 0)]);
         assert!(good(tcp, "dump-flows", &["table=1"]).contains("dl_vlan=100 actions=write_metadata:0x7"));

@@ -1,4 +1,4 @@
-//! Connecting to somebody who listens.
+//! Outgoing connections.
 
 use super::{Connection, Stop};
 use crate::config::ListenAddress;
@@ -28,7 +28,7 @@ pub fn connect(address: &ListenAddress, deadline: Instant, stop: &Stop) -> io::R
         Err(Errno::INPROGRESS) => {
             let connection = Connection::new(fd, stop.clone());
             connection.wait_writable(deadline)?;
-            // Writable, if only to say why it failed (connect(2)).
+            // The socket also becomes writable on failure (connect(2)).
             sockopt::socket_error(connection.socket())??;
             Ok(connection)
         }

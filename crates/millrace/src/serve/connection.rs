@@ -1,4 +1,4 @@
-//! A client's connection, on which nothing waits longer than until a deadline.
+//! A client's connection, with a deadline on every wait.
 
 use super::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,24 +15,24 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Takes a non-blocking socket; waiting on it ends when `stop` is set.
+    /// Takes a non-blocking socket; a wait on it ends when `stop` is set.
     pub fn new(fd: OwnedFd, stop: Stop) -> Self {
-        // What is written is whole: nothing is to wait for more. A unix socket knows no such option.
+        // Every write is a whole message, so don't delay it. Fails harmlessly on a unix socket.
         let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
         Self { fd, stop }
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub(super) fn socket(&self) -> &OwnedFd {
         &self.fd
     }
 
-    /// Waits until something can be written, at most until `deadline` (`TimedOut`).
+    /// Waits until the socket is writable, or until `deadline` (`TimedOut`).
     pub(super) fn wait_writable(&self, deadline: Instant) -> io::Result<()> {
         self.wait(PollFlags::OUT, deadline, None).map(drop)
     }
 
-    /// Reads what is there, waiting for the first byte at most until `deadline` (`TimedOut`); 0 at the end.
+    /// Reads available bytes, waiting for the first one until `deadline` (`TimedOut`); returns 0 at the end of the stream.
     pub fn read(&self, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
         loop {
             match read(&self.fd, &mut *buffer) {
@@ -43,7 +43,7 @@ impl Connection {
         }
     }
 
-    /// The same, but does not wait any longer when `woken` is readable: then there is `None`.
+    /// Does the same, but returns `None` if `woken` becomes readable while waiting.
     pub fn read_unless(
         &self,
         buffer: &mut [u8],
@@ -72,7 +72,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for the socket, or for `woken`; whether that is readable.
+    /// Waits for the socket or for `woken`; reports whether `woken` is readable.
     fn wait(&self, what: PollFlags, deadline: Instant, woken: Option<BorrowedFd<'_>>) -> io::Result<bool> {
         let left = deadline.saturating_duration_since(Instant::now());
         let fds = [(self.stop.as_fd(), PollFlags::IN), (self.fd.as_fd(), what)];

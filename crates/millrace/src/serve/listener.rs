@@ -1,4 +1,4 @@
-//! What a service listens on: loopback TCP, or a unix socket.
+//! Listening sockets of services: loopback TCP, or unix.
 
 use super::{BindError, UnixSocket};
 use crate::config::ListenAddress;
@@ -6,25 +6,25 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Why a service can't be reached.
+/// Error that keeps a service from listening.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// No unix socket.
+    /// The unix socket could not be created.
     #[error(transparent)]
     Unix(#[from] BindError),
-    /// No TCP port.
+    /// The TCP port could not be bound.
     #[error("cannot listen on {address}: {source}; free the port, or set another in [{section}] listen")]
     Tcp {
         /// The address.
         address: SocketAddr,
-        /// The section of the configuration that says so.
+        /// The section of the configuration that gives it.
         section: &'static str,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub enum Listener {
     /// Loopback TCP.
@@ -34,7 +34,7 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// Listens at `address`, as `section` of the configuration says.
+    /// Listens on `address`, given in `section` of the configuration.
     pub fn bind(address: &ListenAddress, section: &'static str) -> Result<Self, ListenError> {
         Ok(match address {
             ListenAddress::Unix(path) => Self::Unix(UnixSocket::bind(path)?),
@@ -47,7 +47,7 @@ impl Listener {
         })
     }
 
-    /// The TCP address that it listens on, if it is not a unix socket: with the port that the system chose for port 0.
+    /// Returns the TCP address it listens on, with the port that the system chose for port 0; `None` for a unix socket.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr().ok(),

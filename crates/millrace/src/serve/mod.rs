@@ -1,5 +1,5 @@
-//! Serving small requests to local clients, none of which can hold up another: one thread a connection, a limit of
-//! connections, and a deadline on every read and write.
+//! A server for short requests from local clients, none of which can block another: one thread per connection, a connection
+//! limit, and a deadline on every read and write.
 
 mod connect;
 mod connection;
@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Time to let connections end when the process has no file descriptor left for another.
+/// Pause for connections to end when the process is out of file descriptors.
 const DESCRIPTOR_SHORTAGE: Duration = Duration::from_millis(100);
 
-/// Accepts connections until `stop`, and waits for those that are open to end. `handle` gets each on a thread of its
-/// own, called `name`; `refuse` gets those that come while `limit` are open, and must not wait for the client.
+/// Accepts connections until `stop`, and waits for the open ones to end. `handle` runs for each on a separate thread called
+/// `name`; `refuse` runs for those that arrive while `limit` are open, and must not wait for the client.
 pub fn serve(
     name: &str,
     listener: impl AsFd,
@@ -40,7 +40,7 @@ pub fn serve(
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let connection = match accept_with(&listener, flags) {
                 Ok(fd) => Connection::new(fd, stop.clone()),
-                // The client may have gone again before its turn.
+                // The client may disconnect before it is accepted.
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection to {name}");
@@ -66,7 +66,7 @@ pub fn serve(
     });
 }
 
-/// Gives the connection's place back, also if its thread panics.
+/// Returns the connection's slot, even if its thread panics.
 struct Slot<'a>(&'a AtomicUsize);
 
 impl Drop for Slot<'_> {
@@ -76,7 +76,7 @@ impl Drop for Slot<'_> {
 }
 
 impl Stop {
-    /// Waits until `fd` is readable; false if it is time to stop.
+    /// Waits until `fd` is readable; returns false if the flag is set.
     fn wait_readable(&self, fd: std::os::fd::BorrowedFd<'_>) -> bool {
         loop {
             let mut fds = [PollFd::new(self, PollFlags::IN), PollFd::from_borrowed_fd(fd, PollFlags::IN)];
@@ -84,7 +84,7 @@ impl Stop {
                 Ok(_) if !fds[0].revents().is_empty() => return false,
                 Ok(_) => return true,
                 Err(Errno::INTR) => {}
-                // Only a programming error is left (EFAULT, EINVAL): serving on would spin.
+                // Only programming errors are left (EFAULT, EINVAL): continuing would spin.
                 Err(_) => return false,
             }
         }

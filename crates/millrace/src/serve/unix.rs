@@ -1,4 +1,4 @@
-//! Unix sockets at a path: private from the first moment, never taken from a live owner, removed at the end.
+//! Unix sockets at a path: private from creation, never taken from a live owner, removed on drop.
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
@@ -9,39 +9,39 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Connections that may wait to be accepted.
+/// Pending connections.
 const BACKLOG: i32 = 16;
 
-/// Why a socket could not be created.
+/// Error that keeps a socket from being created.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody listens there.
+    /// Another process listens there.
     #[error("{}: another process already listens on this socket; stop it, or configure another path", .0.display())]
     InUse(PathBuf),
-    /// Something else is there.
+    /// Another kind of file is there.
     #[error("{}: a file that is not a socket is in the way; remove it, or configure another path", .0.display())]
     NotASocket(PathBuf),
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: cannot create the socket: {source}", path.display())]
     Io {
         /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// A listening unix socket, mode 0600; its file goes when it is dropped.
+/// A listening unix socket, mode 0600; dropping it removes its file.
 #[derive(Debug)]
 pub struct UnixSocket {
     fd: OwnedFd,
     path: PathBuf,
-    /// Device and inode of the file, so as not to remove somebody else's.
+    /// Device and inode of the file, so that another process's file is not removed.
     identity: (u64, u64),
 }
 
 impl UnixSocket {
-    /// Listens at `path`. A socket that nobody listens on any more is replaced.
+    /// Listens at `path`. Replaces a socket on which no process listens.
     pub fn bind(path: &Path) -> Result<Self, BindError> {
         let failed = |source: io::Error| BindError::Io { path: path.to_owned(), source };
         let address = SocketAddrUnix::new(path).map_err(|errno| failed(errno.into()))?;
@@ -49,13 +49,13 @@ impl UnixSocket {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        // Locked, so that two processes cannot both find the same stale socket and remove each other's new one.
+        // Lock it, so that two processes cannot both find the same stale socket and remove each other's new one.
         let lock = open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|fd| flock(&fd, FlockOperation::LockExclusive).map(|()| fd))
             .map_err(|errno| failed(errno.into()))?;
         remove_stale(path, &address)?;
         let listener = stream_socket().and_then(|fd| {
-            // bind(2) gives the file the mode of the socket's own inode, less the umask: never open to others.
+            // bind(2) gives the file the mode of the socket's inode, less the umask: never accessible to others.
             rustix::fs::fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
             bind(&fd, &address)?;
             listen(&fd, BACKLOG)?;
@@ -67,7 +67,7 @@ impl UnixSocket {
         Ok(Self { fd, path: path.to_owned(), identity })
     }
 
-    /// Where it listens.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -93,7 +93,7 @@ fn stream_socket() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// Removes the socket at `path` if nobody listens on it.
+/// Removes the socket at `path` if no process listens on it.
 fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), BindError> {
     let failed = |source: io::Error| BindError::Io { path: path.to_owned(), source };
     match fs::symlink_metadata(path) {
@@ -104,7 +104,7 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), BindError> 
     }
     match stream_socket().and_then(|fd| connect(&fd, address)) {
         Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(failed),
-        // EAGAIN: the owner lives, its backlog is full.
+        // EAGAIN: the owner is alive, but its backlog is full.
         Ok(()) | Err(Errno::AGAIN) => Err(BindError::InUse(path.to_owned())),
         Err(errno) => Err(failed(errno.into())),
     }

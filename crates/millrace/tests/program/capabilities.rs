@@ -1,6 +1,6 @@
-//! What code inside the confined switch can't get, each by all ways that the kernel has to it. A child of this test confines
-//! itself as the switch does and tries; what is judged is what came of it, not which call failed how.
-#![allow(unsafe_code)] // Most ways lead past every library.
+//! Attempts of code inside the confined switch to gain access, in every way that the kernel offers. A child of this test
+//! confines itself as the switch does and tries them; the test checks the effects, not which call failed how.
+#![allow(unsafe_code)] // Most attempts bypass every library.
 
 use super::text;
 use libc::{c_int, c_long, c_void, syscall};
@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr::{null, null_mut};
 
-/// Tells the child where its directory is.
+/// Environment variable with the child's directory.
 const PLACE: &str = "MILLRACE_TEST_CONFINED_IN";
 
-/// What a system call returned.
+/// Makes a system call and returns its result.
 macro_rules! call {
     ($number:expr $(, $argument:expr)* $(,)?) => {
-        // SAFETY: arguments are numbers, null, or pointers to what lives until the call returns; what a call that should have
-        // been refused does to this process, the test is there to notice.
+        // SAFETY: arguments are numbers, null, or pointers to data that lives until the call returns; detecting what a call
+        // that should have been refused does to this process is the purpose of the test.
         unsafe { syscall($number as c_long $(, $argument as usize)*) }
     };
 }
@@ -43,14 +43,14 @@ fn a_switch_that_was_taken_over_gains_nothing() {
     let output = child.env(PLACE, directory.path()).output().unwrap();
     let said = text(&output.stdout) + &text(&output.stderr);
     assert!(output.status.success() && said.contains("nothing was gained"), "{said}");
-    // Also as seen from outside.
+    // Check from outside as well.
     for entry in fs::read_dir(&captures).unwrap() {
         let metadata = entry.unwrap().metadata().unwrap();
         assert_eq!((metadata.mode() & 0o6000, metadata.uid(), metadata.nlink()), (0, 0, 1), "{metadata:?}");
     }
 }
 
-/// Run by the test above, in a process of its own.
+/// Child of the test above, in a separate process.
 #[test]
 #[ignore = "confines its process: the test above runs it"]
 fn the_confined_child() {
@@ -81,19 +81,19 @@ fn the_confined_child() {
     println!("nothing was gained");
 }
 
-/// The names of ways that came to something.
+/// Returns the names of the attempts that succeeded.
 fn gained(ways: &[(&str, bool)]) -> Vec<String> {
     ways.iter().filter(|(_, worked)| *worked).map(|(name, _)| (*name).to_owned()).collect()
 }
 
-/// A file that runs with the rights of its owner or group.
+/// Tries to make a file that runs with the rights of its owner or group.
 fn files_with_set_id(own: &Path) -> Vec<String> {
     let directory = own.parent().unwrap();
     let handle = fs::OpenOptions::new().write(true).open(own).unwrap();
     let (fd, at, own) = (handle.as_raw_fd(), libc::AT_FDCWD, c(own));
     let new = |name: &str| c(&directory.join(name));
     let making = libc::O_CREAT | libc::O_WRONLY;
-    // SAFETY: changes a number of this process.
+    // SAFETY: only changes this process's umask.
     unsafe { libc::umask(0) };
     for mode in [0o4755, 0o2755, 0o6777] {
         call!(libc::SYS_fchmod, fd, mode);
@@ -121,7 +121,7 @@ fn files_with_set_id(own: &Path) -> Vec<String> {
     }
     // SAFETY: as above.
     unsafe { libc::umask(0o022) };
-    // What a switch does need, and the proof that the directory is one in which files can be made.
+    // A switch does need this; it also proves that files can be created in the directory.
     fs::write(directory.join("new"), "").unwrap();
     let names = ["own", "new"].map(str::to_owned).into_iter().chain(
         ["openat", "openat2", "unnamed", "mknodat", "open", "creat", "mknod"]
@@ -132,7 +132,7 @@ fn files_with_set_id(own: &Path) -> Vec<String> {
     names.filter(set_id).map(|name| format!("a file with set-id: {name}")).collect()
 }
 
-/// Files of another user or group.
+/// Tries to give a file to another user or group.
 fn other_owners(own: &Path) -> Vec<String> {
     let handle = fs::File::create(own).unwrap();
     let (fd, at, path) = (handle.as_raw_fd(), libc::AT_FDCWD, c(own));
@@ -147,12 +147,12 @@ fn other_owners(own: &Path) -> Vec<String> {
     gained(&[("a file of another user", (metadata.uid(), metadata.gid()) != (0, 0))])
 }
 
-/// Extended attributes (ACLs and capabilities of files are some), and flags.
+/// Tries to set extended attributes (which include ACLs and file capabilities) and flags.
 fn attributes(own: &Path) -> Vec<String> {
     let handle = fs::File::create(own).unwrap();
     let (fd, path) = (handle.as_raw_fd(), c(own));
     let names = [c"user.x", c"security.capability", c"system.posix_acl_access", c"trusted.x"];
-    // A file capability (revision 2): everything, effective.
+    // A file capability (revision 2): all capabilities, effective.
     let capability = [0x0200_0001u32, u32::MAX, 0, u32::MAX, 0];
     let (value, len) = (capability.as_ptr(), size_of_val(&capability));
     for name in names {
@@ -177,7 +177,7 @@ fn attributes(own: &Path) -> Vec<String> {
     gained(&[("an extended attribute", has), ("a flag of a file", changed)])
 }
 
-/// A file that pretends to be old.
+/// Tries to backdate a file.
 fn other_times(own: &Path) -> Vec<String> {
     let handle = fs::File::create(own).unwrap();
     let (fd, at, path) = (handle.as_raw_fd(), libc::AT_FDCWD, c(own));
@@ -194,7 +194,7 @@ fn other_times(own: &Path) -> Vec<String> {
     gained(&[("a file of another time", handle.metadata().unwrap().mtime() != before)])
 }
 
-/// A file from elsewhere under a name within reach, and devices.
+/// Tries to make a foreign file accessible under a permitted name, and to make devices.
 fn other_names(place: &Path) -> Vec<String> {
     let at = libc::AT_FDCWD;
     let secret = c(&place.join("elsewhere"));
@@ -218,7 +218,7 @@ fn other_names(place: &Path) -> Vec<String> {
     names.iter().filter(there).map(|name| format!("a name: {}", name.display())).collect()
 }
 
-/// Files that the configuration does not name.
+/// Tries to access files that the configuration does not name.
 fn files_elsewhere(place: &Path) -> Vec<String> {
     let at = libc::AT_FDCWD;
     let mut ways = Vec::new();
@@ -241,14 +241,14 @@ fn files_elsewhere(place: &Path) -> Vec<String> {
     gained(&ways)
 }
 
-/// Addresses of this process that hold code.
+/// Returns the executable mappings of this process.
 fn executable() -> BTreeSet<String> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let code = maps.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|mode| mode.contains('x')));
     code.map(str::to_owned).collect()
 }
 
-/// Code that was not in the program.
+/// Tries to run code that was not in the program.
 fn code() -> Vec<String> {
     const LEN: usize = 4096;
     const ALL: c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
@@ -283,11 +283,11 @@ fn code() -> Vec<String> {
     [grown, gained(&[("writing over code", written), ("System V memory", segment >= 0)])].concat()
 }
 
-/// Other processes, with this program or another one.
+/// Tries to start processes, with this program or another one.
 fn processes() -> Vec<String> {
     let shell = c"/bin/true";
     let arguments = [shell.as_ptr(), null()];
-    // In a child, if there ever is one: nothing else may run there.
+    // If a child is ever created, it must do nothing but exit.
     let is_child = |result: c_long| {
         if result == 0 {
             call!(libc::SYS_exit_group, 0);
@@ -312,12 +312,12 @@ fn processes() -> Vec<String> {
     gained(&ways)
 }
 
-/// The process that started this one, which has the same user.
+/// Tries to access the parent process, which has the same user.
 fn other_processes() -> Vec<String> {
     let parent = std::os::unix::process::parent_id() as c_int;
     let mut here = [0u8; 8];
     let local = [here.as_mut_ptr() as u64, 8];
-    // Where the program lies is the same in both, if it is not moved: the address need not be right to be refused.
+    // Both processes have the program at the same address, unless it is relocated: the call must be refused for any address.
     let remote = [executable().iter().next().map_or(0, |line| u64::from_str_radix(&line[..12], 16).unwrap()), 8];
     let pidfd = call!(libc::SYS_pidfd_open, parent, 0);
     let of = |file: &str| fs::File::open(format!("/proc/{parent}/{file}")).is_ok();
@@ -338,7 +338,7 @@ fn other_processes() -> Vec<String> {
     ])
 }
 
-/// Other views of the system.
+/// Tries to change the view of the system.
 fn views() -> Vec<String> {
     let (root, at) = (c"/", libc::AT_FDCWD);
     let own = fs::File::open("/proc/self/status").unwrap();
@@ -354,7 +354,7 @@ fn views() -> Vec<String> {
     ])
 }
 
-/// The kernel's corners.
+/// Tries rarely used kernel features.
 fn the_kernel() -> Vec<String> {
     let mut ring = [0u32; 30];
     let event = [0u64; 16];
@@ -374,7 +374,7 @@ fn the_kernel() -> Vec<String> {
     ])
 }
 
-/// Users and capabilities.
+/// Tries to change users and capabilities.
 fn privileges() -> Vec<String> {
     let status = || -> Vec<String> {
         let text = fs::read_to_string("/proc/thread-self/status").unwrap();

@@ -1,5 +1,5 @@
-//! What a running switch has denied itself, as the kernel sees it. These tests need root, a kernel with seccomp and
-//! landlock, `unshare` (util-linux) and `ip` (iproute2).
+//! Confinement of a running switch, as reported by the kernel. These tests need root, a kernel with seccomp and landlock,
+//! `unshare` (util-linux) and `ip` (iproute2).
 
 use super::{Daemon, configure, text};
 use millrace::confine::Confined;
@@ -21,7 +21,7 @@ const ONE: &str = "port = [{name='a', driver='vhost-user', socket='a.sock'}, {na
 patch = [{ports=['a', 's']}]
 metrics.listen = 'unix:m.sock'";
 
-/// A switch whose threads all run.
+/// Starts a switch and waits until all its threads run.
 fn start(directory: &Path, configuration: &str) -> Daemon {
     ready(Daemon::start(directory, configuration))
 }
@@ -35,10 +35,10 @@ pub(super) fn require_root() {
     assert!(rustix::process::geteuid().is_root(), "this test needs root: privileges are what it looks at");
 }
 
-/// One line of /proc/PID/task/TID/status, for all threads; at least `least` of them.
+/// Reads one line of /proc/PID/task/TID/status of all threads, of which there must be at least `least`.
 fn of_threads(daemon: &Daemon, key: &str, least: usize) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", daemon.child.id())).unwrap();
-    // A thread that served a connection may end meanwhile.
+    // A thread that served a connection may end in between.
     let statuses = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok());
     let values: Vec<String> = statuses
         .map(|status| {
@@ -54,7 +54,7 @@ fn capabilities(daemon: &Daemon, set: &str) -> Vec<u64> {
     of_threads(daemon, set, 4).iter().map(|value| u64::from_str_radix(value, 16).unwrap()).collect()
 }
 
-/// All threads are confined, and have no capabilities but `kept`.
+/// Checks that all threads are confined, and have no capabilities but `kept`.
 fn assert_confined(daemon: &Daemon, kept: u64) {
     for (key, expected) in [("NoNewPrivs", "1"), ("Seccomp", "2"), ("CapInh", "0000000000000000")] {
         assert!(of_threads(daemon, key, 4).iter().all(|value| value == expected), "{key}");
@@ -115,10 +115,10 @@ fn names_of_owners_are_known_at_a_reload() {
     let more = owned.replace("{name='s'", "{name='t', driver='sink'}, {name='s'");
     let report = reload(&daemon, directory.path(), &more).unwrap();
     assert!(report.starts_with("added port t\n"), "{report}");
-    // The port is opened again, with the socket that it had.
+    // The port is reopened with the same socket.
     let report = reload(&daemon, directory.path(), &owned.replace("'a.sock'", "'a.sock', queues=2")).unwrap();
     assert!(report.contains("reopened port a "), "{report}");
-    // The files with other names are out of its reach.
+    // The files needed to look up other names are no longer accessible.
     let error = reload(&daemon, directory.path(), &owned.replace("'daemon'", "'games'")).unwrap_err();
     assert!(error.contains("`games`") && error.contains("number"), "{error}");
     let owner = fs::metadata(directory.path().join("a.sock")).unwrap();
@@ -164,7 +164,7 @@ fn a_directory_that_was_made_anew_is_told_from_the_old_one() {
     let root = tempfile::tempdir().unwrap();
     let guests = root.path().join("guests");
     fs::create_dir(&guests).unwrap();
-    // It stays, so that its number is not given to the new one.
+    // Keep the old directory open, so that its inode number is not reused.
     let _kept = fs::File::open(&guests).unwrap();
     let daemon = start(root.path(), &ONE.replace("a.sock", "guests/a.sock"));
     fs::remove_dir_all(&guests).unwrap();
@@ -177,9 +177,9 @@ fn a_directory_that_was_made_anew_is_told_from_the_old_one() {
 fn taps_and_packet_sockets_come_with_a_reload() {
     require_root();
     let directory = tempfile::tempdir().unwrap();
-    // A network namespace of its own, which goes with the process.
+    // A separate network namespace, which ends with the process.
     let mut unshare = Command::new("unshare");
-    // The loopback interface's own MTU is more than the rings of a packet socket take.
+    // The loopback interface's default MTU exceeds what the rings of a packet socket take.
     let script = "ip link set lo mtu 1500 && exec \"$0\" \"$@\"";
     unshare.args(["--net", "--", "sh", "-c", script, env!("CARGO_BIN_EXE_millrace")]);
     let daemon = ready(Daemon::start_by(unshare, directory.path(), ONE));

@@ -1,4 +1,4 @@
-//! The program as its users meet it: as a process.
+//! Tests of the program as a process.
 
 mod capabilities;
 mod confinement;
@@ -21,7 +21,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A running switch; dropping it kills what is left of it.
+/// A running switch; dropping it kills it.
 struct Daemon {
     child: Child,
     socket: PathBuf,
@@ -32,7 +32,7 @@ impl Daemon {
         Self::start_by(Command::new(env!("CARGO_BIN_EXE_millrace")), directory, configuration)
     }
 
-    /// Starts it by a command that becomes the program.
+    /// Starts the switch with a command that execs the program.
     fn start_by(mut command: Command, directory: &Path, configuration: &str) -> Self {
         let file = directory.join("m.toml");
         configure(&file, configuration);
@@ -135,7 +135,7 @@ fn a_switch_answers_reloads_and_stops() {
     assert_eq!((report.ports(Step::Added), report.ports(Step::Kept)), (vec!["c"], vec!["a", "b"]));
     assert_eq!(report.warnings.len(), 1, "c is in no patch");
 
-    // A port that is new and whose file can't be written is told, by the exit status too.
+    // A new port whose file can't be written is reported, also by the exit status.
     let failing = "}, {name='c', driver='sink'}, {name='d', driver='sink', record-to='gone/d.pcap'}]\npatch";
     fs::write(&file, old.replace("}]\npatch", failing)).unwrap();
     for arguments in [&["reload"][..], &["reload", "--json"]] {
@@ -186,7 +186,7 @@ fn a_second_switch_does_not_take_the_socket_of_the_first() {
 #[test]
 fn metrics_are_scraped_from_a_running_switch() {
     let directory = tempfile::tempdir().unwrap();
-    // A port that was free a moment ago; the switch must be told a number.
+    // A port that was free a moment ago; the switch needs an explicit number.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let _daemon = Daemon::start(directory.path(), &format!("{TWO_SINKS}\nmetrics.listen = '{address}'"));
     let mut stream = TcpStream::connect(address).unwrap();

@@ -1,5 +1,5 @@
-//! From which cost of a hop on joining and splitting pays: what they cost, by `cargo bench -p millrace-paflow`, beside what a
-//! hop costs by `testbed aggregation throughput`.
+//! The cost of a hop from which joining and splitting pays: their cost, by `cargo bench -p millrace-paflow`, compared with the
+//! cost of a hop, by `testbed aggregation throughput`.
 
 use super::AggregationError;
 use crate::draw::Svg;
@@ -37,7 +37,7 @@ pub fn run(options: &BreakEven) -> Result<(), AggregationError> {
         .map_err(|source| AggregationError::Write { path: options.out.clone(), source })
 }
 
-/// What is read of the results.
+/// The part of the results that is read.
 #[derive(Deserialize)]
 struct Results {
     rows: Vec<Row>,
@@ -61,7 +61,7 @@ struct Load {
     mpps: f64,
 }
 
-/// Nanoseconds that a hop, which is a node with its function, takes for a packet without aggregation, by path: what passes
+/// Returns the nanoseconds that a hop (a node with its function) takes per packet without aggregation, by path: the interval
 /// between two packets of the smallest size at the best load.
 fn hops(results: &Results) -> Vec<(String, f64)> {
     let smallest = results.rows.iter().map(|row| row.size).min();
@@ -74,7 +74,7 @@ fn hops(results: &Results) -> Vec<(String, f64)> {
     .collect()
 }
 
-/// Sizes of packets, with the nanoseconds that a hop has to cost: of n packets that are joined, n-1 hops are saved.
+/// Returns packet sizes with the minimum cost of a hop in nanoseconds: joining n packets saves n-1 hops.
 fn points(cost: &str) -> Vec<(f64, f64)> {
     // "join, 22 packets of 64 bytes    6.60 ns per packet", and the same of "split".
     let figure = |line: &str, what: &str| -> Option<(f64, f64, f64)> {
@@ -98,7 +98,7 @@ const HEIGHT: f64 = 220.0;
 /// Nanoseconds at the top.
 const MOST: f64 = 3000.0;
 
-/// Nanoseconds in decades, over bytes.
+/// Draws nanoseconds on a logarithmic axis over bytes.
 fn picture(points: &[(f64, f64)], hops: &[(String, f64)]) -> String {
     let first = points.first().map_or(64.0, |point| point.0);
     let last = points.last().map_or(1024.0, |point| point.0).max(first + 1.0);
@@ -116,7 +116,7 @@ fn picture(points: &[(f64, f64)], hops: &[(String, f64)]) -> String {
     let mut free = 0.0;
     for (path, ns) in hops {
         svg.line(&across(*ns), "#1f4e79", "stroke-dasharray=\"5 3\"");
-        // Names of lines that are close to each other go below each other.
+        // Names of lines that are close together are moved below each other.
         let at = (y(*ns) + 4.0).max(free);
         free = at + 14.0;
         svg.label((LEFT + PLOT + 6.0, at), "start", 12, &format!("{path}, {ns:.0} ns"));

@@ -1,5 +1,5 @@
-//! Packet aggregation, measured after the evaluation in Taguchi et al., "Fast Datapath Processing Based on Hop-by-Hop
-//! Packet Aggregation for Service Function Chaining": two nodes, what is between them, and a network function.
+//! Measurements of packet aggregation, after the evaluation in Taguchi et al., "Fast Datapath Processing Based on Hop-by-Hop
+//! Packet Aggregation for Service Function Chaining": two nodes, the link between them, and a network function.
 
 mod break_even;
 mod drops;
@@ -31,7 +31,7 @@ pub enum Aggregation {
     BreakEven(break_even::BreakEven),
 }
 
-/// It could not be measured.
+/// Error of a measurement.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum AggregationError {
@@ -49,7 +49,7 @@ pub enum AggregationError {
     Write { path: PathBuf, source: std::io::Error },
 }
 
-/// Measures.
+/// Runs a measurement.
 pub fn run(aggregation: &Aggregation) -> Result<(), AggregationError> {
     match aggregation {
         Aggregation::Throughput(throughput) => throughput::run(throughput),

@@ -1,5 +1,5 @@
-//! How many frames packets leave in, as in table 2 of the paper: packets of a VLAN pass a network function, and the switch
-//! joins those that it finds together in the function's ring.
+//! Number of frames that packets leave in, as in table 2 of the paper: packets of a VLAN pass a network function, and the
+//! switch joins those that it finds together in the function's ring.
 
 use super::AggregationError;
 use super::passage::{self, Case, Measuring, Results, Row, millions};
@@ -41,7 +41,7 @@ pub fn run(options: &Ratio) -> Result<(), AggregationError> {
     outcome
 }
 
-/// Smooth, or how many in a row.
+/// Describes the traffic: smooth, or how many packets in a row.
 fn shape(train: u16) -> String {
     if train == 1 { "smooth".to_owned() } else { format!("{train} in a row") }
 }

@@ -1,4 +1,4 @@
-//! Measuring: a NIC and a network function in one process, the switch in another, as `testbed wire` has them.
+//! Measurement with a NIC and a network function in one process, and the switch in another, as in `testbed wire`.
 
 use super::setup::{Setup, sizes};
 use crate::compare::Counted;
@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a program may take to do what is asked for.
+/// Time limit for an operation of a program.
 const LIMIT: Duration = Duration::from_secs(20);
-/// The switch is looked at so long after the load has begun, and before it ends.
+/// Time between the start of the load and the first observation of the switch, and between the last one and the load's end.
 const MARGIN: Duration = Duration::from_millis(20);
 
 /// How long, how often and where is measured.
@@ -39,7 +39,7 @@ pub struct Measuring {
     pub out: Option<PathBuf>,
 }
 
-/// One measurement failed.
+/// Error of a measurement.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum MeasureError {
@@ -55,16 +55,16 @@ pub enum MeasureError {
     Corrupt(u64),
 }
 
-/// What was measured once.
+/// Results of one measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
-    /// Millions of frames a second that came back.
+    /// Millions of frames per second that came back.
     pub mpps: f64,
-    /// Cycles of the switch per frame and way, in rounds that moved frames.
+    /// Cycles of the switch per frame and direction, in rounds that moved frames.
     pub switch_cycles: f64,
-    /// Share of the switch's cycles that went into polling in vain.
+    /// Share of the switch's cycles spent on idle polling.
     pub switch_idle: f64,
-    /// Share of the load's cycles that went into polling in vain.
+    /// Share of the load's cycles spent on idle polling.
     pub load_idle: f64,
     /// Frames lost.
     pub lost: u64,
@@ -117,7 +117,7 @@ pub fn measure(setup: &Setup, measuring: &Measuring, interrupt: &Interrupt) -> R
     })
 }
 
-/// What the switch counts now.
+/// Returns the switch's counters as they are now.
 fn snapshot(switch: &mut Program) -> Result<Snapshot, MeasureError> {
     let known = switch.output().len();
     switch.say("")?;

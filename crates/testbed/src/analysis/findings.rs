@@ -1,4 +1,4 @@
-//! What was found: a table of points, with all that was measured of each.
+//! Findings: a table of points with their measurements.
 
 use super::bench::{Measuring, Sample};
 use super::setup::Setup;
@@ -9,33 +9,33 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-/// All of one analysis.
+/// Findings of one analysis.
 #[derive(Debug, Serialize)]
 pub struct Findings {
-    /// What was analysed.
+    /// Subject of the analysis.
     pub title: String,
-    /// Where it was measured.
+    /// Machine of the measurements.
     pub rig: Rig,
-    /// What lines cost on their way between the processors, before the first measurement.
+    /// Cost of moving cache lines between the processors, before the first measurement.
     pub transfer: Transfer,
-    /// Rounds, and seconds of each measurement.
+    /// Number of rounds.
     pub rounds: u32,
-    /// See above.
+    /// Seconds of each measurement.
     pub seconds: f64,
-    /// What tells the points of a row from each other.
+    /// Conditions in which the points of a row differ.
     pub columns: Vec<String>,
     /// Points that were measured in turn.
     pub rows: Vec<Row>,
 }
 
-/// Points that were measured in turn.
+/// Points measured in turn.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// What they have in common.
+    /// Conditions common to the points.
     pub label: String,
-    /// How far apart the processors were before the first of them.
+    /// Latency between the processors before the first measurement.
     pub latency: Latency,
-    /// One for each column.
+    /// One per column.
     pub points: Vec<Point>,
 }
 
@@ -44,30 +44,30 @@ pub struct Row {
 pub struct Point {
     /// The conditions.
     pub setup: Setup,
-    /// What was measured, round by round.
+    /// Measurements, round by round.
     pub samples: Vec<Sample>,
 }
 
 impl Point {
-    /// A figure, over all rounds.
+    /// Returns the spread of a figure over all rounds.
     pub fn spread(&self, figure: impl Fn(&Sample) -> f64) -> Option<Spread> {
         Spread::of(self.samples.iter().map(figure))
     }
 
-    /// The median of a figure.
+    /// Returns the median of a figure.
     pub fn median(&self, figure: impl Fn(&Sample) -> f64) -> f64 {
         self.spread(figure).map_or(0.0, |spread| spread.median)
     }
 }
 
 impl Findings {
-    /// Nothing so far.
+    /// Creates empty findings.
     pub fn new(title: &str, measuring: &Measuring, (rig, transfer): (Rig, Transfer), columns: Vec<String>) -> Findings {
         let (rounds, seconds) = (measuring.rounds, measuring.seconds);
         Findings { title: title.into(), rig, transfer, rounds, seconds, columns, rows: Vec::new() }
     }
 
-    /// Rates, and cycles of the switch, as tables for people.
+    /// Formats text tables of rates and of the switch's cycles.
     pub fn text(&self) -> String {
         let rates = self.table("Mpps", |point| format!("{:.2}", point.median(|sample| sample.mpps)));
         let cycles = self.table("CYCLES", |point| format!("{:.1}", point.median(|sample| sample.switch_cycles)));

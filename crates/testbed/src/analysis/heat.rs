@@ -1,11 +1,11 @@
-//! A figure for each pair of two things, as fields that are the darker the more it is, in panels one below the other and
-//! side by side.
+//! Heat maps: a figure for each pair of two conditions, as a field that is darker the greater the figure, in panels arranged in
+//! rows and columns.
 
 use crate::draw::Svg;
 
 const LEFT: f64 = 86.0;
 const TOP: f64 = 56.0;
-/// Above each panel: its title. Below it: what its columns are.
+/// Space above each panel for its title, and below it for its columns' names.
 const TITLE: f64 = 34.0;
 const AXIS: f64 = 40.0;
 const FIELD: (f64, f64) = (58.0, 24.0);
@@ -13,23 +13,23 @@ const FIELD: (f64, f64) = (58.0, 24.0);
 /// One panel.
 pub struct Panel {
     pub title: String,
-    /// Row by row; what was not measured stays empty.
+    /// Fields row by row; those not measured stay empty.
     pub fields: Vec<Vec<Option<f64>>>,
 }
 
-/// A picture.
+/// A heat map.
 pub struct Heat {
     pub title: String,
-    /// What the columns and the rows of each panel are.
+    /// Labels of the columns' and rows' axes.
     pub axes: [String; 2],
     pub columns: Vec<String>,
     pub rows: Vec<String>,
-    /// Row by row.
+    /// Panels row by row.
     pub panels: Vec<Vec<Panel>>,
     pub foot: String,
 }
 
-/// Draws it.
+/// Draws the heat map.
 pub fn svg(heat: &Heat) -> String {
     let across = heat.panels.iter().map(Vec::len).max().unwrap_or(1) as f64;
     let panel = (heat.columns.len() as f64 * FIELD.0 + LEFT, heat.rows.len() as f64 * FIELD.1 + TITLE + AXIS);
@@ -69,7 +69,7 @@ fn draw(svg: &mut Svg, corner: (f64, f64), panel: &Panel, heat: &Heat, greatest:
     }
 }
 
-/// From almost white to dark blue.
+/// Returns a colour from almost white to dark blue.
 fn colour(share: f64) -> String {
     let between = |from: f64, to: f64| (from + (to - from) * share.clamp(0.0, 1.0)) as u8;
     format!("#{:02x}{:02x}{:02x}", between(240.0, 10.0), between(246.0, 70.0), between(252.0, 130.0))

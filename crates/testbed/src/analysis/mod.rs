@@ -1,6 +1,6 @@
-//! Analyses of receive queue mapping, after the evaluation in Kawashima, "Software Physical/Virtual Rx Queue Mapping
-//! Toward High-Performance Containerized Networking", IEEE TNSM 18 (2021): what copies cost (tables II and III, figures 9,
-//! 11 and 12), what the sizes of rings do, and what a model of the caches says (tables IV to VI).
+//! Analyses of receive queue mapping, after the evaluation in Kawashima, "Software Physical/Virtual Rx Queue Mapping Toward
+//! High-Performance Containerized Networking", IEEE TNSM 18 (2021): the cost of copies (tables II and III, figures 9, 11 and
+//! 12), the effect of ring sizes, and a model of the caches (tables IV to VI).
 
 mod bench;
 mod cache;
@@ -35,7 +35,7 @@ pub enum Analyse {
     Switch(switch::AnalysisSwitch),
 }
 
-/// An analysis failed.
+/// Error of an analysis.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum AnalyseError {
@@ -53,7 +53,7 @@ pub enum AnalyseError {
     Write { path: PathBuf, source: std::io::Error },
 }
 
-/// Analyses.
+/// Runs an analysis.
 pub fn run(analyse: &Analyse) -> Result<(), AnalyseError> {
     match analyse {
         Analyse::Patterns(patterns) => patterns::run(patterns),
@@ -63,10 +63,10 @@ pub fn run(analyse: &Analyse) -> Result<(), AnalyseError> {
     }
 }
 
-/// A row that is to be measured: what its points have in common, and their conditions.
+/// A row to measure: the common conditions of its points, and their setups.
 type Plan = (String, Vec<Setup>);
 
-/// Measures all rows. What was measured until something failed is not lost: it is in `findings`.
+/// Measures all rows. After a failure, `findings` holds the rows measured before.
 fn measure(findings: &mut Findings, plans: &[Plan], measuring: &Measuring) -> Result<(), AnalyseError> {
     let interrupt = Interrupt::install().map_err(AnalyseError::Signals)?;
     for (number, (label, setups)) in plans.iter().enumerate() {
@@ -87,14 +87,14 @@ fn measure(findings: &mut Findings, plans: &[Plan], measuring: &Measuring) -> Re
     Ok(())
 }
 
-/// Findings about this machine, empty.
+/// Creates empty findings for this machine.
 fn begin(title: &str, measuring: &Measuring, columns: Vec<String>) -> Result<Findings, AnalyseError> {
     let program = std::env::current_exe().unwrap_or_default();
     let transfer = transfer::between(measuring.switch_cpu, measuring.load_cpu)?;
     Ok(Findings::new(title, measuring, (Rig::detect(&program), transfer), columns))
 }
 
-/// Prints the tables, and writes everything to files: those of all analyses, and the pictures that this one draws.
+/// Prints the tables, and writes all files: those common to all analyses, and the charts of this one.
 fn end(
     findings: &Findings,
     measuring: &Measuring,

@@ -1,6 +1,6 @@
-//! Which copies a switch makes on the way of a frame: the copy patterns of Kawashima, "Software Physical/Virtual Rx Queue
-//! Mapping Toward High-Performance Containerized Networking", IEEE TNSM 18 (2021), table III, and two more that a switch
-//! which also sends in place has.
+//! Copies that a switch makes of a frame: the copy patterns of Kawashima, "Software Physical/Virtual Rx Queue Mapping Toward
+//! High-Performance Containerized Networking", IEEE TNSM 18 (2021), table III, and two more for a switch that also sends in
+//! place.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -51,7 +51,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// What happens to frames for the network function.
+    /// Returns the treatment of frames for the network function.
     pub fn receive(self) -> Way {
         match self {
             Pattern::A | Pattern::B | Pattern::H => Way::Copy,
@@ -60,7 +60,7 @@ impl Pattern {
         }
     }
 
-    /// What happens to frames from it.
+    /// Returns the treatment of frames from the network function.
     pub fn transmit(self) -> Way {
         match self {
             Pattern::A | Pattern::C | Pattern::E => Way::Copy,
@@ -69,12 +69,12 @@ impl Pattern {
         }
     }
 
-    /// All that arrives is what was sent.
+    /// Reports whether all frames arrive as they were sent.
     pub fn is_sound(self) -> bool {
         self.receive() != Way::Fake && self.transmit() != Way::Fake
     }
 
-    /// Its letter.
+    /// Returns its letter.
     pub fn letter(self) -> char {
         (b'a' + self as u8).into()
     }

@@ -1,4 +1,4 @@
-//! What each copy costs: all patterns in turn, over sizes of frames.
+//! Cost of each copy: all patterns in turn, over frame sizes.
 
 use super::bench::Measuring;
 use super::findings::Findings;
@@ -39,7 +39,7 @@ pub struct Patterns {
     pub measuring: Measuring,
 }
 
-/// Measures, and writes what was found.
+/// Measures, and writes the findings.
 pub fn run(patterns: &Patterns) -> Result<(), AnalyseError> {
     let columns = patterns.pattern.iter().map(Pattern::to_string).collect();
     let mut findings = super::begin("Copy patterns, as RX/TX", &patterns.measuring, columns)?;
@@ -49,7 +49,7 @@ pub fn run(patterns: &Patterns) -> Result<(), AnalyseError> {
     outcome
 }
 
-/// Sizes first, then formats: those that are shown side by side are measured near each other in time.
+/// Returns the rows, sizes first, then formats: those shown side by side are measured close together in time.
 fn plans(patterns: &Patterns) -> Vec<Plan> {
     let Patterns { touch, physical, r#virtual: guest, .. } = *patterns;
     let mut plans = Vec::new();
@@ -62,7 +62,7 @@ fn plans(patterns: &Patterns) -> Vec<Plan> {
     plans
 }
 
-/// Rates of one pattern and format, for every size that was measured.
+/// Returns the rates of one pattern and format, for every measured size.
 fn line(findings: &Findings, patterns: &Patterns, (pattern, ring): (Pattern, Ring), name: String) -> Line {
     let median = |size: u16| {
         let mut points = findings.rows.iter().flat_map(|row| &row.points);
@@ -75,7 +75,7 @@ fn line(findings: &Findings, patterns: &Patterns, (pattern, ring): (Pattern, Rin
     Line { name, values: patterns.size.iter().map(|&size| median(size)).collect() }
 }
 
-/// All patterns, a panel for each format.
+/// Draws all patterns, a panel per format.
 fn chart(findings: &Findings, patterns: &Patterns) -> String {
     let panel = |&ring: &Ring| {
         let lines = patterns.pattern.iter().map(|p| line(findings, patterns, (*p, ring), p.to_string()));
@@ -91,7 +91,7 @@ fn chart(findings: &Findings, patterns: &Patterns) -> String {
     })
 }
 
-/// The paper's figure 12: the formats side by side, with and without mapping, beneath what links carry.
+/// Draws the paper's figure 12: the formats side by side, with and without mapping, and the limits of links.
 fn formats(findings: &Findings, patterns: &Patterns) -> String {
     let shown = [(Pattern::A, "copied"), (Pattern::E, "received in place"), (Pattern::G, "and sent in place")];
     let known = shown.into_iter().filter(|(pattern, _)| patterns.pattern.contains(pattern));
@@ -112,6 +112,5 @@ fn formats(findings: &Findings, patterns: &Patterns) -> String {
     })
 }
 
-/// Bytes that a frame takes on a link besides those that are counted here: preamble, gap and checksum (802.3 §3.1.1,
-/// §4.4.2).
+/// Bytes that a frame takes on a link beyond those counted here: preamble, gap and checksum (802.3 §3.1.1, §4.4.2).
 const ON_THE_LINE: f64 = 24.0;

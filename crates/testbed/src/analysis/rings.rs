@@ -1,4 +1,4 @@
-//! What the sizes of rings do: the grid of the paper's table II, and its figure 9.
+//! Effect of ring sizes: the grid of the paper's table II, and its figure 9.
 
 use super::bench::Measuring;
 use super::findings::Findings;
@@ -42,7 +42,7 @@ pub struct Rings {
     pub measuring: Measuring,
 }
 
-/// Measures, and writes what was found.
+/// Measures, and writes the findings.
 pub fn run(rings: &Rings) -> Result<(), AnalyseError> {
     let columns = columns(rings).map(|(pattern, physical)| format!("({}) {physical}", pattern.letter())).collect();
     let title = format!("Receive rings: physical across, virtual down, {} B, {}", rings.size, rings.ring);
@@ -66,7 +66,7 @@ fn plans(rings: &Rings) -> Vec<Plan> {
                 ring,
                 size,
                 touch,
-                // As the option names them: "receive" is the physical one.
+                // Named as in the option: "receive" is the physical one.
                 physical: QueueSizes { receive: physical, transmit: transmit.receive },
                 guest: QueueSizes { receive, transmit: transmit.transmit },
             };
@@ -77,7 +77,7 @@ fn plans(rings: &Rings) -> Vec<Plan> {
     plans
 }
 
-/// The paper's figure 9: a panel for each pattern and each pair of transmit rings.
+/// Draws the paper's figure 9: a panel for each pattern and each pair of transmit rings.
 fn chart(findings: &Findings, rings: &Rings) -> String {
     let value = |setup: Setup| {
         let mut points = findings.rows.iter().flat_map(|row| &row.points);

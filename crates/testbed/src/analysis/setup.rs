@@ -1,4 +1,4 @@
-//! What one measurement is of.
+//! Conditions of one measurement.
 
 use super::pattern::Pattern;
 use crate::load::TouchLevel;
@@ -6,16 +6,16 @@ use crate::programs::Ring;
 use serde::{Serialize, Serializer};
 use vhost_user::frontend::QueueSizes;
 
-/// Everything that may differ from one measurement to the next.
+/// All conditions that may differ between measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Setup {
-    /// Which copies are made.
+    /// Copy pattern.
     pub pattern: Pattern,
     /// Format of all rings.
     pub ring: Ring,
     /// Bytes of a frame.
     pub size: u16,
-    /// How much of it the network function touches, and the NIC looks at.
+    /// How much of it the network function touches, and the NIC checks.
     pub touch: TouchLevel,
     /// Rings between the NIC and the switch, as "RX:TX".
     #[serde(serialize_with = "sizes_as_text")]
@@ -25,17 +25,17 @@ pub struct Setup {
     pub guest: QueueSizes,
 }
 
-/// Most frames on their way.
+/// Maximum number of frames in flight.
 const WINDOW: u16 = 256;
 
 impl Setup {
-    /// Frames on their way at most: no ring that frames are put into is ever too full for them, so none are lost.
+    /// Returns the maximum number of frames in flight: no ring for sending is ever too full for them, so none are lost.
     pub fn window(&self) -> u16 {
         WINDOW.min(self.guest.receive).min(self.physical.transmit)
     }
 }
 
-/// Sizes as on a command line.
+/// Formats sizes as on the command line.
 pub fn sizes(sizes: QueueSizes) -> String {
     format!("{}:{}", sizes.receive, sizes.transmit)
 }

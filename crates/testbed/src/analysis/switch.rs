@@ -1,5 +1,5 @@
-//! The data path of Millrace, told what no configuration can ask for: which copies it makes, leaves out, or pretends to
-//! make. It answers each line of its standard input by a line of JSON with all that it counts, and ends with its input.
+//! Millrace's data path with settings that no configuration offers: which copies it makes, omits, or pretends to make. It
+//! answers each line of its standard input by a line of JSON with all its counters, and ends with its input.
 
 use super::pattern::{Pattern, Way};
 use crate::wire::queue_sizes;
@@ -33,7 +33,7 @@ pub struct AnalysisSwitch {
     pub cpu: Option<usize>,
 }
 
-/// It could not run.
+/// Error of the switch.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum SwitchError {

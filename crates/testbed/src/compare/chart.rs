@@ -1,23 +1,23 @@
-//! The results as a picture: bars side by side, in SVG.
+//! Bar chart of the results, in SVG.
 
 use super::results::{Results, Spread};
 use crate::draw::{Scale, label};
 use std::fmt::Write;
 
-/// Height of the plot, and the space around it.
+/// Height of the plot, and the margins around it.
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 56.0;
 const TOP: f64 = 64.0;
 const BOTTOM: f64 = 76.0;
-/// Width of a bar, and of a group of two with the space between groups.
+/// Width of a bar, and of a group of two with the gap to the next group.
 const BAR: f64 = 40.0;
 const GROUP: f64 = 116.0;
-/// Narrowest picture: the title must fit.
+/// Minimum width: the title must fit.
 const NARROWEST: f64 = 640.0;
 
 const COLOURS: [&str; 2] = ["#0b6e99", "#e0a030"];
 
-/// Two bars a scenario, each the median of its runs with their spread.
+/// Draws two bars per scenario, each the median of its runs with their spread.
 pub fn svg(results: &Results) -> String {
     let groups = results.outcomes.len() as f64;
     let width = (LEFT + groups * GROUP + 24.0).max(NARROWEST);
@@ -82,7 +82,7 @@ fn bar(out: &mut String, x: f64, scale: &Scale, spread: Spread, colour: &str) {
     label(out, (middle, y(scale, spread.max) - 4.0), "middle", 11, &format!("{:.1}", spread.median));
 }
 
-/// From a value to its place.
+/// Returns the position of a value.
 fn y(scale: &Scale, value: f64) -> f64 {
     TOP + HEIGHT * (1.0 - value / scale.top())
 }

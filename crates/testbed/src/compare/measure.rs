@@ -1,4 +1,4 @@
-//! One measurement: a switch and a load, from their start to their end.
+//! A single measurement: a switch and a load, from start to end.
 
 use super::millrace;
 use super::options::{Compare, LoadKind};
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The switch is looked at so much inside of the load's own measurement, at either end: a look takes its time, too.
+/// Margin by which the switch is observed inside the load's own measurement, at either end: an observation takes time, too.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// How long a load may take longer than it was told to.
+/// Time that a load may take beyond its configured duration.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A measurement failed.
+/// Error of a measurement.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum MeasureError {
@@ -45,7 +45,7 @@ impl From<Interrupted> for MeasureError {
 }
 
 impl MeasureError {
-    /// A signal ended it.
+    /// Reports whether a signal caused it.
     pub fn is_interrupt(&self) -> bool {
         matches!(
             self,
@@ -55,15 +55,15 @@ impl MeasureError {
     }
 }
 
-/// What all measurements have in common.
+/// State shared by all measurements.
 pub struct Bench<'a> {
-    /// What was asked for.
+    /// The options.
     pub compare: &'a Compare,
-    /// The program, if it takes part.
+    /// The Millrace program, if it takes part.
     pub millrace: PathBuf,
-    /// What DPDK's memory lies on.
+    /// Kind of pages of DPDK's memory.
     pub pages: Pages,
-    /// Ends a measurement.
+    /// Flag that ends a measurement.
     pub interrupt: &'a Interrupt,
 }
 
@@ -74,16 +74,16 @@ enum Switch {
     Ovs(Box<Ovs>),
 }
 
-/// What is known of a switch at one moment.
+/// Observation of a switch at one moment.
 struct Moment {
     at: Instant,
     switch_cpu: Duration,
     snapshot: Option<Snapshot>,
-    /// What a peer counted since the moment before: cycles per frame.
+    /// Cycles per frame counted by a peer since the last observation.
     cycles: Option<f64>,
 }
 
-/// What the load found.
+/// Results of the load.
 struct Found {
     mpps: f64,
     load_cpu_share: f64,
@@ -92,7 +92,7 @@ struct Found {
 }
 
 impl Bench<'_> {
-    /// Measures once. The processors' distance is measured first, while they are free.
+    /// Measures once. Measures the processors' distance first, while they are free.
     pub fn measure(&self, contestant: Contestant, scenario: Scenario, round: u32) -> Result<Run, MeasureError> {
         let latency = self.latency()?;
         let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(MeasureError::Directory)?;
@@ -109,7 +109,7 @@ impl Bench<'_> {
                 found = self.testpmd_load(&mut switch, &sockets, scenario)?;
             }
             LoadKind::Wire => {
-                // The NIC is there before its driver.
+                // The NIC must exist before its driver.
                 let wire = self.program("wire", &sockets, scenario)?;
                 switch = start(Some(scenario.ring))?;
                 found = self.own_load(&mut switch, wire)?;
@@ -135,7 +135,7 @@ impl Bench<'_> {
         })
     }
 
-    /// How far apart the two processors are.
+    /// Measures the latency between the two processors.
     pub fn latency(&self) -> Result<Latency, MeasureError> {
         Ok(latency::between(self.compare.switch_cpu, self.compare.load_cpu)?)
     }
@@ -161,7 +161,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Starts this program again, for what `subcommand` does.
+    /// Starts this program again, with `subcommand`.
     fn program(&self, subcommand: &str, sockets: &[PathBuf; 2], scenario: Scenario) -> Result<Program, MeasureError> {
         let program = std::env::current_exe().map_err(MeasureError::Directory)?;
         let mut command = Command::new(program);
@@ -183,10 +183,10 @@ impl Bench<'_> {
         self.interrupt.sleep(warmup + MARGIN)?;
         let before = switch.look()?;
         self.interrupt.sleep(seconds.saturating_sub(2 * MARGIN).max(MARGIN))?;
-        // The load may have ended by now, on a machine that has much else to do: what counts is its report.
+        // On a busy machine the load may have ended by now: only its report counts.
         let after = switch.look()?;
         let report: Report = serde_json::from_str(&load.finish(seconds + LIMIT)?)?;
-        // It knows best when it began: a switch may take its time to let it in.
+        // Use its own time: a switch may take long to accept it.
         Ok(Found {
             mpps: report.mpps,
             load_cpu_share: report.cpu_share,
@@ -223,13 +223,13 @@ impl Bench<'_> {
     }
 }
 
-/// Share of one processor that somebody used in between.
+/// Returns the share of one processor used between two moments.
 fn share(before: &Moment, after: &Moment, used: Duration) -> f64 {
     used.as_secs_f64() / (after.at - before.at).as_secs_f64()
 }
 
 impl Switch {
-    /// Peers do not say when their ports are up; loads wait for a first frame.
+    /// Peers do not report when their ports are up; loads wait for a first frame.
     fn wait_up(&mut self, load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), MillraceError> {
         match self {
             Switch::Millrace(millrace) => millrace.wait_up(load),

@@ -5,7 +5,7 @@ use crate::programs::{Idle, Interrupt, LIMIT, Millrace, MillraceError, Ring, bes
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program to run: `given`, or else the one beside this one.
+/// Returns the program to run: `given`, or else the one beside this program.
 pub fn program(given: Option<&Path>) -> Result<PathBuf, MillraceError> {
     const HINT: &str = ", or name another by --millrace";
     match given {
@@ -15,8 +15,8 @@ pub fn program(given: Option<&Path>) -> Result<PathBuf, MillraceError> {
     }
 }
 
-/// Starts the program with a port on each socket and one worker on processor `cpu`, and waits until it answers. Its files go
-/// to `directory`. Before a wire, the first port is the driver of the NIC there, with rings of this format.
+/// Starts the program with a port on each socket and one worker on processor `cpu`, and waits until it answers. Its files are
+/// in `directory`. With a wire, the first port is the driver of the NIC there, with rings of this format.
 pub fn start(
     path: &Path,
     (directory, sockets): (&Path, &[PathBuf; 2]),
@@ -26,7 +26,7 @@ pub fn start(
 ) -> Result<Millrace, MillraceError> {
     let text = configuration(sockets, (forward, wire), (cpu, idle));
     let mut millrace = Millrace::start(path, (directory, "millrace"), &text, (None, None), interrupt)?;
-    // A wire makes its own.
+    // A wire creates its own socket.
     let there = || sockets.iter().all(|socket| socket.exists()).then_some(());
     millrace.program().wait_for("its sockets", LIMIT, |_| there())?;
     if forward == Forward::Openflow {
@@ -35,10 +35,10 @@ pub fn start(
     Ok(millrace)
 }
 
-/// Name of the socket that flows are set over.
+/// Name of the OpenFlow socket.
 const CHANNEL: &str = "openflow.sock";
 
-/// Sends what comes in at one port out of the other.
+/// Sets flows that send frames from each port out of the other.
 fn set_flows(channel: &Path) -> Result<(), MillraceError> {
     for flow in ["in_port=1,actions=output:2", "in_port=2,actions=output:1"] {
         let mut ofctl = Command::new("ovs-ofctl");

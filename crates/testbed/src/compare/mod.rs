@@ -1,7 +1,7 @@
-//! Millrace and a peer side by side: both switches in turn, under the same load, on the same processors.
+//! Comparison of Millrace with a peer: both switches in turn, under the same load, on the same processors.
 //!
-//! Virtual processors move while a test runs, so that single figures say little. The switches take turns in every
-//! scenario, each alone on the machine, and what counts is the ratio within a round.
+//! Virtual processors move while a test runs, so single figures mean little. The switches take turns in every scenario, each
+//! alone on the machine, and the ratio within a round counts.
 
 mod chart;
 mod lone;
@@ -29,7 +29,7 @@ use results::{Outcome, Results, Run};
 use scenario::{Contestant, Scenario};
 use std::path::{Path, PathBuf};
 
-/// A comparison failed.
+/// Error of a comparison.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum CompareError {
@@ -81,7 +81,7 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     results.transfer = Some(transfer::between(compare.switch_cpu, compare.load_cpu)?);
     let bench = Bench { compare, millrace: program, pages, interrupt: &interrupt };
     let outcome = run_all(&bench, &mut results);
-    // What was measured until something failed is not lost.
+    // Keep the results measured before a failure.
     if !results.outcomes.is_empty() {
         let text = table::text(&results);
         print!("{text}");
@@ -105,7 +105,7 @@ fn run_all(bench: &Bench<'_>, results: &mut Results) -> Result<(), CompareError>
                     if error.is_interrupt() {
                         return Err(error);
                     }
-                    // Once more: minutes of measurements are not thrown away for one program that did not start.
+                    // Retry once: don't discard minutes of measurements because one program did not start.
                     results.notes.push(format!("{scenario}, {contestant}, round {}: repeated, {error}", round + 1));
                     bench.measure(contestant, scenario, round)
                 });
@@ -125,7 +125,7 @@ fn run_all(bench: &Bench<'_>, results: &mut Results) -> Result<(), CompareError>
     Ok(())
 }
 
-/// Where results of this name go, if nobody says: to a directory that does not exist yet.
+/// Returns the default directory for results of this name, which does not exist yet.
 pub fn free_directory(rig: &Rig, label: &str) -> PathBuf {
     let name = format!("bench/results/{}-{label}", rig.day());
     let numbered = (2..).map(|number| format!("{name}-{number}"));

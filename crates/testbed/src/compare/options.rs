@@ -1,4 +1,4 @@
-//! What a comparison does, as told on the command line.
+//! Command line options of a comparison.
 
 use super::scenario::{Forward, Peer};
 use crate::load::TouchLevel;
@@ -71,7 +71,7 @@ pub struct Compare {
 }
 
 impl Compare {
-    /// Sizes of frames.
+    /// Returns the frame sizes.
     pub fn sizes(&self) -> Vec<u16> {
         match (self.size.is_empty(), self.quick) {
             (false, _) => self.size.clone(),
@@ -80,17 +80,17 @@ impl Compare {
         }
     }
 
-    /// Rounds.
+    /// Returns the number of rounds.
     pub fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(if self.quick { 1 } else { 3 })
     }
 
-    /// Seconds measured.
+    /// Returns the seconds of each measurement.
     pub fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(if self.quick { 0.5 } else { 2.0 })
     }
 
-    /// Seconds before that.
+    /// Returns the seconds of warm-up.
     pub fn warmup(&self) -> f64 {
         self.warmup.unwrap_or(if self.quick { 0.2 } else { 0.5 })
     }

@@ -1,10 +1,10 @@
-//! What is being measured, for those who watch.
+//! Progress display.
 
 use super::results::Outcome;
 use super::scenario::{Contestant, Scenario};
 use std::io::{IsTerminal, Write, stderr};
 
-/// A line on standard error that changes, if that is a terminal; and one a scenario that stays.
+/// A line on standard error that is updated, if that is a terminal; and a permanent one per scenario.
 pub struct Progress {
     scenarios: usize,
     rounds: u32,
@@ -13,12 +13,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// So much is to be done.
+    /// Creates the display for this amount of work.
     pub fn new(scenarios: usize, rounds: u32) -> Progress {
         Progress { scenarios, rounds, finished: 0, is_terminal: stderr().is_terminal() }
     }
 
-    /// This is measured now.
+    /// Shows the current measurement.
     pub fn step(&self, scenario: Scenario, contestant: Contestant, round: u32) {
         if self.is_terminal {
             let (now, rounds) = (self.finished + 1, self.rounds);
@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// A scenario is done.
+    /// Prints the result of a scenario.
     pub fn done(&mut self, outcome: &Outcome, contestants: [Contestant; 2]) {
         self.finished += 1;
         let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
@@ -42,7 +42,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.is_terminal {
-            // Whatever comes next begins on a line of its own.
+            // The next output starts on an empty line.
             eprint!("\r\x1b[K");
         }
     }

@@ -1,4 +1,4 @@
-//! What was measured, and what follows from it.
+//! Measured and derived results.
 
 use super::options::{Compare, LoadKind};
 use super::rig::Rig;
@@ -10,29 +10,29 @@ use engine::stats::{Snapshot, WorkerStats};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// All of one comparison.
+/// Results of one comparison.
 #[derive(Debug, Serialize)]
 pub struct Results {
-    /// Where it was measured.
+    /// Machine of the measurements.
     pub rig: Rig,
-    /// What lines cost on their way between the processors, before the first measurement.
+    /// Cost of moving cache lines between the processors, before the first measurement.
     pub transfer: Option<Transfer>,
-    /// Who sent the frames.
+    /// Kind of load.
     pub load: LoadKind,
-    /// Rounds, and seconds of each measurement.
+    /// Number of rounds.
     pub rounds: u32,
-    /// See above.
+    /// Seconds of each measurement.
     pub seconds: f64,
-    /// Those that were compared.
+    /// The two compared switches.
     pub contestants: [Contestant; 2],
-    /// One entry a scenario.
+    /// One entry per scenario.
     pub outcomes: Vec<Outcome>,
-    /// What a reader of the figures should know.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
 }
 
 impl Results {
-    /// Nothing so far.
+    /// Creates empty results.
     pub fn new(compare: &Compare, contestants: [Contestant; 2], rig: Rig) -> Results {
         Results {
             rig,
@@ -47,14 +47,14 @@ impl Results {
     }
 }
 
-/// One scenario.
+/// Results of one scenario.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     /// The conditions.
     pub scenario: Scenario,
-    /// The measurements, in the order in which they were made: first one contestant, then the other, and so on.
+    /// Measurements in chronological order: the contestants alternate.
     pub runs: Vec<Run>,
-    /// How far apart the processors were after the last one; before each, see there.
+    /// Latency between the processors after the last measurement; each run has the one before it.
     pub latency_after: Latency,
 }
 
@@ -65,25 +65,25 @@ pub struct Run {
     pub contestant: Contestant,
     /// Counted from 0.
     pub round: u32,
-    /// How far apart the processors were just before.
+    /// Latency between the processors just before.
     pub latency: Latency,
     /// Millions of frames per second that came through, both directions together.
     pub mpps: f64,
-    /// Share of one processor that the switch used, all its threads together.
+    /// Share of one processor used by the switch, all its threads together.
     pub switch_cpu_share: f64,
-    /// The same of the load.
+    /// Share of one processor used by the load.
     pub load_cpu_share: f64,
-    /// Cycles of the switch in rounds that moved frames, per frame, as it counts them itself.
+    /// Cycles per frame in rounds that moved frames, as counted by the switch itself.
     pub cycles_per_packet: Option<f64>,
-    /// What else the switch itself counted.
+    /// Further counters of the switch.
     pub counted: Option<Counted>,
-    /// Version of DPDK, if that is the switch, and of what is around it.
+    /// Version of DPDK and of the program that uses it, if that is the switch.
     pub dpdk: Option<String>,
-    /// Report of the load, if it makes one.
+    /// Report of the load, if it writes one.
     pub load: Option<Report>,
 }
 
-/// What Millrace counted between two moments.
+/// Counters of Millrace between two moments.
 #[derive(Debug, Serialize)]
 pub struct Counted {
     /// Cycles in rounds that moved frames, per frame.
@@ -91,14 +91,14 @@ pub struct Counted {
     pub cycles_per_packet: f64,
     /// Cycles per frame of each stage, sampled since the start.
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
-    /// Share of its cycles that went into polling in vain.
+    /// Share of its cycles spent on idle polling.
     pub idle_share: f64,
     /// Frames that ended without being sent, by reason.
     pub drops: BTreeMap<String, u64>,
 }
 
 impl Counted {
-    /// The difference between two moments.
+    /// Computes the difference between two moments.
     pub fn between(before: &Snapshot, after: &Snapshot) -> Counted {
         let of = |field: fn(&WorkerStats) -> u64| {
             let sum = |snapshot: &Snapshot| snapshot.workers.iter().map(field).sum::<u64>();
@@ -133,19 +133,19 @@ fn drops(snapshot: &Snapshot) -> BTreeMap<String, u64> {
     sum
 }
 
-/// A median with the least and the greatest value.
+/// A median with minimum and maximum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// Half of the values are below.
+    /// Median.
     pub median: f64,
-    /// Least value.
+    /// Minimum.
     pub min: f64,
-    /// Greatest value.
+    /// Maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// `None` of no values.
+    /// Computes a spread; `None` if there are no values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -157,30 +157,30 @@ impl Spread {
 }
 
 impl Outcome {
-    /// A figure of one contestant, over all rounds that have it.
+    /// Returns the spread of a figure of one contestant, over all rounds that have it.
     pub fn spread(&self, contestant: Contestant, figure: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.runs.iter().filter(|run| run.contestant == contestant).filter_map(figure))
     }
 
-    /// How many times as much the first got through as the second, round by round.
+    /// Returns the first contestant's throughput relative to the second's, round by round.
     pub fn ratio(&self) -> Option<Spread> {
         let pairs = self.runs.chunks_exact(2);
         Spread::of(pairs.map(|pair| pair[0].mpps / pair[1].mpps))
     }
 
-    /// Whether the processors were near or far; `None` if they moved.
+    /// Returns whether the processors were near or far; `None` if they moved.
     pub fn distance(&self) -> Option<Distance> {
         let mut all = self.runs.iter().map(|run| run.latency.distance);
         all.all(|distance| distance == self.latency_after.distance).then_some(self.latency_after.distance)
     }
 
-    /// Core-to-core latency, in nanoseconds, over all measurements of it.
+    /// Returns the spread of the latency between the processors, in nanoseconds.
     pub fn nanoseconds(&self) -> Option<Spread> {
         let all = self.runs.iter().map(|run| run.latency.nanoseconds);
         Spread::of(all.chain([self.latency_after.nanoseconds]))
     }
 
-    /// What a reader should know about the runs.
+    /// Returns remarks on the runs for the reader.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for run in &self.runs {
@@ -205,7 +205,7 @@ impl Outcome {
     }
 }
 
-/// Who polls all the time and has less than this share of a processor did not have it to itself.
+/// A program that polls all the time had to share its processor if it used less than this.
 const BUSY: f64 = 0.95;
 
 #[cfg(test)]
@@ -218,7 +218,7 @@ pub mod tests {
 
     pub const PAIR: [Contestant; 2] = [Contestant::Millrace(Forward::Patch), Contestant::Testpmd];
 
-    /// An outcome with these rates, first one contestant, then the other, and so on.
+    /// Returns an outcome with these rates; the contestants alternate.
     pub fn outcome(rates: &[f64]) -> Outcome {
         let latency = Latency { nanoseconds: 40.0, distance: Distance::Near };
         let run = |(index, &mpps): (usize, &f64)| Run {
@@ -240,7 +240,7 @@ pub mod tests {
         }
     }
 
-    /// Results with one such outcome for each of `rates`.
+    /// Returns results with such an outcome for each of `rates`.
     pub fn results(rates: &[&[f64]]) -> Results {
         Results {
             rig: Rig::detect(std::path::Path::new("/")),

@@ -1,4 +1,4 @@
-//! The machine, and what runs on it: figures mean little without.
+//! Description of the machine and its software, without which figures mean little.
 
 use crate::cycles;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
-/// Where and with what was measured.
+/// Machine and software of a measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rig {
     /// Model of the processor.
@@ -18,16 +18,16 @@ pub struct Rig {
     pub kernel: String,
     /// Frequency of the cycle counter.
     pub tsc_ghz: f64,
-    /// Version of DPDK, if it took part, and of what is around it.
+    /// Version of DPDK and of the program that uses it, if it took part.
     pub dpdk: Option<String>,
-    /// Version of Millrace's sources, if they are at hand.
+    /// Version of Millrace's sources, if available.
     pub commit: Option<String>,
     /// Date and time, UTC.
     pub date: String,
 }
 
 impl Rig {
-    /// This machine, now; `millrace` is a program within its sources.
+    /// Detects this machine, now; `millrace` is a program within its sources.
     pub fn detect(millrace: &Path) -> Rig {
         let cpu = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| model(&text));
         let beside = millrace.parent().unwrap_or(Path::new("."));
@@ -42,7 +42,7 @@ impl Rig {
         }
     }
 
-    /// The day.
+    /// Returns the day.
     pub fn day(&self) -> &str {
         self.date.split('T').next().unwrap_or_default()
     }
@@ -68,7 +68,7 @@ fn model(cpuinfo: &str) -> Option<String> {
 
 fn commit(directory: &Path) -> Option<String> {
     let mut git = Command::new("git");
-    // Nothing in the repository is to change, not even the time of its index.
+    // Change nothing in the repository, not even the time of its index.
     git.env("GIT_OPTIONAL_LOCKS", "0").args(["describe", "--always", "--dirty", "--exclude=*"]).current_dir(directory);
     let output = git.output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())

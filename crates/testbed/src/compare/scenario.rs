@@ -1,4 +1,4 @@
-//! What is compared, and under which conditions.
+//! Contestants and conditions of a comparison.
 
 use super::options::{Compare, LoadKind};
 use crate::load::TouchLevel;
@@ -24,7 +24,7 @@ pub enum Forward {
 }
 
 impl Forward {
-    /// It receives into the network function's buffers.
+    /// Reports whether it receives into the network function's buffers.
     pub fn is_mapped(self) -> bool {
         matches!(self, Forward::Map | Forward::BridgeMap)
     }
@@ -39,20 +39,20 @@ pub enum Peer {
     Ovs,
 }
 
-/// One of the two that are compared.
+/// One of the two compared switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Contestant {
     /// Millrace.
     Millrace(Forward),
-    /// See there.
+    /// DPDK's testpmd.
     Testpmd,
-    /// See there.
+    /// Open vSwitch with DPDK.
     Ovs,
 }
 
 impl Contestant {
-    /// Who runs against whom: without a peer named, one way of forwarding against testpmd.
+    /// Returns the two contestants: without a peer named, one way of forwarding against testpmd.
     pub fn pair(forward: &[Forward], peer: Option<Peer>) -> Option<[Contestant; 2]> {
         match (forward, peer) {
             (&[only], None | Some(Peer::Testpmd)) => Some([Contestant::Millrace(only), Contestant::Testpmd]),
@@ -62,7 +62,7 @@ impl Contestant {
         }
     }
 
-    /// Memory that it has DPDK take, in units of 2^20 bytes.
+    /// Returns the memory that its DPDK uses, in MiB.
     pub fn dpdk_megabytes(self) -> u64 {
         match self {
             Contestant::Millrace(_) => 0,
@@ -104,7 +104,7 @@ impl fmt::Display for Scenario {
 }
 
 impl Scenario {
-    /// All that `compare` asks for. If it does not say what to touch, payloads are touched where copies are longest.
+    /// Returns all requested scenarios. By default, payloads are touched at the longest size, where copies cost most.
     pub fn all(compare: &Compare) -> Vec<Scenario> {
         let sizes = compare.sizes();
         let longest = sizes.iter().max();
@@ -124,7 +124,7 @@ impl Scenario {
     }
 }
 
-/// From here on a payload is worth touching.
+/// Frame size from which a payload is worth touching.
 const LONG: u16 = 1500;
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! The results as a table for people.
+//! Text table of the results.
 
 use super::results::{Results, Spread};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
-/// Columns that hold words, from the left; the last one does, too.
+/// Number of text columns on the left; the last column is text, too.
 const WORDS: usize = 3;
 
-/// The table, the rig, and what a reader should know.
+/// Formats the table, the rig, and remarks for the reader.
 pub fn text(results: &Results) -> String {
     let [a, b] = results.contestants;
     let mut table = Table::new();
@@ -31,7 +31,7 @@ pub fn text(results: &Results) -> String {
     }
     for outcome in &results.outcomes {
         let rate = |contestant| number(outcome.spread(contestant, |run| Some(run.mpps)), 2);
-        // Of both if both say: Millrace's bridge against its patch.
+        // Both figures if both are known: Millrace's bridge against its patch.
         let both = |figure: fn(&super::results::Run) -> Option<f64>, unit: &str, places| {
             let each = [a, b].map(|contestant| outcome.spread(contestant, figure));
             let known: Vec<String> = each.iter().flatten().map(|s| format!("{:.places$}{unit}", s.median)).collect();

@@ -1,4 +1,4 @@
-//! Lines over something that has a few values, in one or more panels side by side.
+//! Line charts over a few discrete values, in one or more panels side by side.
 
 use super::{Scale, Svg};
 
@@ -6,32 +6,32 @@ const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 52.0;
 const TOP: f64 = 72.0;
 const BOTTOM: f64 = 64.0;
-/// Width of a panel's plot, and the space behind it, which has the names of its lines.
+/// Width of a panel's plot, and of the space to its right for the names of its lines.
 const PLOT: f64 = 380.0;
 const NAMES: f64 = 190.0;
 
 const COLOURS: [&str; 8] = ["#1f4e79", "#5b9bd5", "#8a5a00", "#e0a030", "#1d7a3a", "#70c080", "#b02030", "#7f50a0"];
 
-/// A named line with a value for each mark, if it is known.
+/// A named line with a value for each mark, if known.
 pub struct Line {
     pub name: String,
     pub values: Vec<Option<f64>>,
 }
 
-/// A picture.
+/// A line chart.
 pub struct Lines {
     pub title: String,
-    /// What the marks are.
+    /// Label of the marks' axis.
     pub axis: String,
     pub marks: Vec<String>,
-    /// Each with a title.
+    /// Panels, each with a title.
     pub panels: Vec<(String, Vec<Line>)>,
-    /// Dotted lines in all panels. They do not set the scale.
+    /// Dotted lines in all panels. They do not affect the scale.
     pub limits: Vec<Line>,
     pub foot: String,
 }
 
-/// Draws it.
+/// Draws the chart.
 pub fn svg(picture: &Lines) -> String {
     let width = (LEFT + PLOT + NAMES) * picture.panels.len().max(1) as f64;
     let mut svg = Svg::new(width, TOP + HEIGHT + BOTTOM);

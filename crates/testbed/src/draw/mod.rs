@@ -1,4 +1,4 @@
-//! Pictures of what was measured, in SVG.
+//! Charts of results, in SVG.
 
 mod lines;
 mod scale;

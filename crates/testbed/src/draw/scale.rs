@@ -1,13 +1,13 @@
 //! Axes with round numbers.
 
-/// From a value to its share of the axis.
+/// A mapping of values to an axis.
 pub struct Scale {
     step: f64,
     steps: u32,
 }
 
 impl Scale {
-    /// A few round marks, the last one above `greatest`.
+    /// Creates a scale with a few round marks, the last one above `greatest`.
     pub fn up_to(greatest: f64) -> Scale {
         let rough = greatest / 6.0;
         let power = 10f64.powf(rough.log10().floor());
@@ -15,12 +15,12 @@ impl Scale {
         Scale { step, steps: (greatest / step).floor() as u32 + 1 }
     }
 
-    /// All marks.
+    /// Returns all marks.
     pub fn marks(&self) -> impl Iterator<Item = f64> {
         (0..=self.steps).map(|n| f64::from(n) * self.step)
     }
 
-    /// The last mark.
+    /// Returns the last mark.
     pub fn top(&self) -> f64 {
         self.step * f64::from(self.steps)
     }

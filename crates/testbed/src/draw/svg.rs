@@ -1,12 +1,12 @@
-//! What the pictures have in common.
+//! Elements common to all charts.
 
 use std::fmt::Write;
 
-/// A picture that grows.
+/// An SVG picture under construction.
 pub struct Svg(String);
 
 impl Svg {
-    /// White, of this width and height.
+    /// Creates a white picture of this width and height.
     pub fn new(width: f64, height: f64) -> Svg {
         let mut svg = Svg(format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
@@ -16,7 +16,7 @@ impl Svg {
         svg
     }
 
-    /// A filled rectangle, by its upper left corner and its size.
+    /// Draws a filled rectangle, given by its upper left corner and its size.
     pub fn rectangle(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), colour: &str) {
         // Writing to a string does not fail.
         let _ = writeln!(
@@ -25,37 +25,37 @@ impl Svg {
         );
     }
 
-    /// A line through these points; `style` is what else its element says.
+    /// Draws a line through these points; `style` holds further attributes of its element.
     pub fn line(&mut self, points: &[(f64, f64)], colour: &str, style: &str) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let points = points.join(" ");
         let _ = writeln!(self.0, "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" {style}/>");
     }
 
-    /// A dot.
+    /// Draws a dot.
     pub fn dot(&mut self, (x, y): (f64, f64), colour: &str) {
         let _ = writeln!(self.0, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
     }
 
-    /// Words.
+    /// Draws text.
     pub fn label(&mut self, at: (f64, f64), anchor: &str, size: u32, text: &str) {
         label(&mut self.0, at, anchor, size, text);
     }
 
-    /// A figure in the middle of something, in this colour.
+    /// Draws centred text in this colour.
     pub fn figure(&mut self, (x, y): (f64, f64), colour: &str, text: &str) {
         let _ =
             writeln!(self.0, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"{colour}\">{text}</text>");
     }
 
-    /// All of it.
+    /// Returns the finished picture.
     pub fn end(mut self) -> String {
         self.0.push_str("</svg>\n");
         self.0
     }
 }
 
-/// Words in a picture.
+/// Appends text to a picture.
 pub fn label(out: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, text: &str) {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     // Writing to a string does not fail.

@@ -1,11 +1,11 @@
-//! The frames that the load sends, and how much of them it touches.
+//! The load's frames, and how much of them it touches.
 //!
-//! Ethernet, IPv4 and UDP headers, and at byte 48 the frame's sequence number, so that the first cache line has
-//! everything that a network function looks at. The rest is payload: bytes that follow from the sequence number.
+//! Ethernet, IPv4 and UDP headers, and at byte 48 the frame's sequence number, so that the first cache line holds everything
+//! that a network function reads. The rest is payload: bytes derived from the sequence number.
 
-/// Where in a frame the sequence number is.
+/// Offset of the sequence number in a frame.
 const SEQUENCE: usize = 48;
-/// Where in a frame the payload begins that only [`Payload`] touches.
+/// Offset of the payload, which only [`Payload`] touches.
 const PAYLOAD: usize = 56;
 
 /// Shortest frame, in bytes without the checksum: Ethernet's own limit.
@@ -13,12 +13,12 @@ pub const MIN_SIZE: u16 = 60;
 /// Longest frame, in bytes.
 pub const MAX_SIZE: u16 = 9216;
 
-/// Where payloads are cut from, at a place that follows from the sequence number.
+/// Bytes of noise that payloads are cut from, at an offset derived from the sequence number.
 const NOISE: usize = 8192;
 
-/// What all frames of one direction have in common.
+/// Properties common to all frames of one direction.
 pub struct Shape {
-    /// How a frame begins, with a sequence number of zero.
+    /// Start of a frame, with a sequence number of zero.
     line: [u8; PAYLOAD],
     /// Bytes of a frame.
     end: usize,
@@ -26,7 +26,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Frames of `size` bytes from port `from` to port `to`.
+    /// Creates the shape of frames of `size` bytes from port `from` to port `to`.
     pub fn new(from: usize, to: usize, size: u16) -> Shape {
         let mut state = 1u64;
         let mut random = || {
@@ -38,19 +38,19 @@ impl Shape {
         Shape { line: first_line(from, to, size), end, noise }
     }
 
-    /// Bytes of a frame.
+    /// Returns the length of a frame, in bytes.
     #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> usize {
         self.end
     }
 
-    /// Makes a frame in a buffer that is sent for the first time.
+    /// Fills a buffer that is sent for the first time.
     pub fn prepare(&self, bytes: &mut [u8]) {
         bytes[..PAYLOAD].copy_from_slice(&self.line);
         self.fill(bytes, 0);
     }
 
-    /// The payload of a frame: whole lines further on for every frame, and as far from the start of one.
+    /// Returns the payload of a frame: whole cache lines further on for each frame, with the frame's own alignment.
     #[inline(always)]
     fn payload(&self, sequence: u64) -> &[u8] {
         let at = sequence as usize % (NOISE / 64) * 64;
@@ -68,7 +68,7 @@ impl Shape {
     }
 }
 
-/// Ethernet, IPv4 and UDP headers between two made-up addresses.
+/// Builds Ethernet, IPv4 and UDP headers between two made-up addresses.
 fn first_line(from: usize, to: usize, size: u16) -> [u8; PAYLOAD] {
     let mut ethernet = [0; PAYLOAD];
     let address = |port: usize| [0x02, 0, 0, 0, 0x10, port as u8];
@@ -89,26 +89,26 @@ fn first_line(from: usize, to: usize, size: u16) -> [u8; PAYLOAD] {
     ethernet
 }
 
-/// What the load does with the bytes of a frame.
+/// Access to the bytes of a frame.
 pub trait Touch {
-    /// Frames carry sequence numbers: losses and duplicates are seen one by one.
+    /// Whether frames carry sequence numbers: losses and duplicates are then detected one by one.
     const SEQUENCED: bool;
-    /// Cache lines of a frame that are worth asking for before its turn; what follows the processor foresees.
+    /// Cache lines of a frame that are worth prefetching; the processor foresees those that follow.
     const LINES: usize = 1;
 
-    /// How many bytes of a frame of `len` are looked at.
+    /// Returns how many bytes of a frame of `len` are read.
     fn looks_at(len: usize) -> usize {
         len.min(PAYLOAD)
     }
 
-    /// Before a frame is sent in a buffer that was prepared once.
+    /// Writes a frame before it is sent, in a buffer that was prepared once.
     fn write(bytes: &mut [u8], shape: &Shape, sequence: u64);
 
-    /// After a frame was received: its sequence number, and whether it is as it was sent.
+    /// Reads a received frame; returns its sequence number, and whether it is unchanged.
     fn read(bytes: &[u8], shape: &Shape, expected: u64) -> (u64, bool);
 }
 
-/// Frames are made once; the load never looks at them again.
+/// Frames are written once; the load never accesses them again.
 pub struct Nothing;
 
 impl Touch for Nothing {
@@ -123,7 +123,7 @@ impl Touch for Nothing {
     }
 }
 
-/// The first line is written before a frame is sent, and compared after it was received.
+/// The first cache line is written before a frame is sent, and compared after it was received.
 pub struct Header;
 
 impl Touch for Header {

@@ -1,5 +1,5 @@
-//! The load: one thread that is source and sink of two or more virtio ports, with a bounded number of frames under
-//! way, so that it adapts to the switch and loses nothing.
+//! The load: a single thread that is source and sink of two or more virtio ports, with a bounded number of frames in flight, so
+//! that it adapts to the switch and loses nothing.
 
 mod frame;
 mod options;
@@ -29,16 +29,16 @@ use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd};
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
 
-/// How long a switch may take to accept a port.
+/// Time limit for a switch to accept a port.
 const CONNECT: Duration = Duration::from_secs(15);
-/// How long it may take then until every port has a frame.
+/// Time limit after that until every port has received a frame.
 const FIRST: Duration = Duration::from_secs(20);
-/// Seconds without any frame after which those under way are given up.
+/// Seconds without any frame after which those in flight are given up.
 const PATIENCE: f64 = 0.2;
-/// Bytes of a receive buffer, as a guest that does not know what comes would post; more only for longer frames.
+/// Usual size of a receive buffer, for a guest that does not know the frame sizes; more only for longer frames.
 const USUAL_BUFFER: usize = 2048;
 
-/// Why a load could not run.
+/// Error that keeps a load from running.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum LoadError {
@@ -74,7 +74,7 @@ pub fn run(load: &Load) -> Result<Report, LoadError> {
         ports.push(port);
     }
     let about = (describe(links[0].negotiated()), memory.to_owned());
-    // Only now: threads of the links must not share the processor with the loop.
+    // Pin only now: threads of the links must not share the processor with the loop.
     if let Some(cpu) = load.cpu {
         cpu::pin(cpu)?;
     }
@@ -86,7 +86,7 @@ pub fn run(load: &Load) -> Result<Report, LoadError> {
     }
 }
 
-/// What a load says when its warm-up begins.
+/// Line printed when the warm-up begins.
 pub const RUNNING: &str = "running";
 
 fn measure<T: Touch>(
@@ -114,7 +114,7 @@ fn measure<T: Touch>(
     if report.packets == 0 { Err(LoadError::Nothing) } else { Ok(report) }
 }
 
-/// Connects one port: its link, its queues, and whether it lies on huge pages.
+/// Connects one port; returns its link, its queues, and whether it is on huge pages.
 fn open(load: &Load, index: usize) -> Result<(Link, Port, bool), LoadError> {
     let socket = load.sockets[index].clone();
     let no_memory = |source| LoadError::Memory { socket: socket.clone(), source };
@@ -146,7 +146,7 @@ fn open(load: &Load, index: usize) -> Result<(Link, Port, bool), LoadError> {
     Ok((link, Port::new(receive, transmit, outgoing, incoming), arena.is_huge()))
 }
 
-/// The negotiated features in words.
+/// Describes the negotiated features.
 pub fn describe(negotiated: Negotiated) -> String {
     let mut words = negotiated.format().to_string();
     for (mask, word) in

@@ -1,4 +1,4 @@
-//! What a load does, as told on the command line.
+//! Command line options of a load.
 
 use super::frame::{MAX_SIZE, MIN_SIZE};
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
@@ -70,7 +70,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The features to ask for.
+    /// Returns the features to request.
     pub fn features(&self) -> u64 {
         let wanted = |on, mask| if on { mask } else { 0 };
         wanted(self.packed, features::RING_PACKED)
@@ -79,7 +79,7 @@ impl Load {
     }
 }
 
-/// A size of a queue.
+/// Parses the size of a queue.
 pub fn power_of_two(text: &str) -> Result<u16, String> {
     match text.parse() {
         Ok(size) if u16::is_power_of_two(size) && size <= MAX_QUEUE_SIZE => Ok(size),

@@ -8,19 +8,19 @@ use vhost_user::Event;
 use virtqueue::NET_HEADER;
 use virtqueue::copy::{prefetch, prefetch_write};
 
-/// Most frames taken or sent before the other side is looked at again.
+/// Maximum number of frames received or sent before the other direction has its turn.
 const BURST: u64 = 64;
 
-/// How many cache lines are asked for before their turn.
+/// Number of cache lines to prefetch.
 const AHEAD: u16 = 32;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Where in a buffer the frame begins.
+/// Offset of the frame in a buffer.
 const FRAME: usize = NET_HEADER as usize;
 
-/// A queue, the buffers in its slots, and how its device is woken.
+/// A queue, the buffers in its slots, and the kick of its device.
 pub struct Side {
     pub ring: Ring,
     pub buffers: Buffers,
@@ -28,7 +28,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// Wakes the device if it asked for that.
+    /// Kicks the device if it requested that.
     fn kick(&mut self) {
         if self.ring.wants_kick() {
             self.kick.notify();
@@ -36,12 +36,12 @@ impl Side {
     }
 }
 
-/// How many buffers before its turn a frame is asked for.
+/// Returns the prefetch distance, in buffers.
 const fn ahead_of<T: Touch>() -> u16 {
     AHEAD / T::LINES as u16
 }
 
-/// Asks for as much of the frame in `buffer` as is worth asking for.
+/// Prefetches the part of the frame in `buffer` that is worth it.
 #[inline(always)]
 fn fetch<T: Touch>(buffer: *mut u8, ask: fn(*const u8)) {
     (0..T::LINES).for_each(|line| ask(buffer.wrapping_add(FRAME + LINE * line)));
@@ -58,7 +58,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port that sends frames like `outgoing` and expects frames like `incoming`, over fresh queues.
+    /// Creates a port that sends frames like `outgoing` and expects frames like `incoming`, over fresh queues.
     pub fn new(mut receive: Side, transmit: Side, outgoing: Shape, incoming: Shape) -> Port {
         for slot in 0..transmit.buffers.count() {
             // SAFETY: nothing was given to the device yet, and this is the only reference.
@@ -68,7 +68,7 @@ impl Port {
         Port { receive, transmit, outgoing, incoming, sent: 0, sequence: Sequence::default() }
     }
 
-    /// Takes what arrived and posts its buffers again; returns how many frames that were.
+    /// Takes received frames and posts their buffers again; returns the number of frames.
     #[inline(always)]
     pub fn receive<T: Touch>(&mut self) -> Result<u64, OutOfOrder> {
         self.receive.ring.reap(BURST)?;
@@ -94,7 +94,7 @@ impl Port {
         Ok(count)
     }
 
-    /// Sends up to `room` frames; returns how many. Slots are taken back when they are needed and not before.
+    /// Sends up to `room` frames; returns how many. Takes back slots only when it needs them.
     #[inline(always)]
     pub fn send<T: Touch>(&mut self, room: u64) -> Result<u64, OutOfOrder> {
         let wanted = room.min(BURST);
@@ -117,23 +117,23 @@ impl Port {
         Ok(count)
     }
 
-    /// Frames sent so far.
+    /// Returns the number of frames sent so far.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// What came in.
+    /// Returns the sequence of received frames.
     pub fn sequence(&mut self) -> &mut Sequence {
         &mut self.sequence
     }
 
-    /// Wakes the device if it sleeps and has something to do.
+    /// Kicks the device if it sleeps and has work.
     pub fn kick(&mut self) {
         self.receive.kick();
         self.transmit.kick();
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         self.sequence.counts()
     }

@@ -1,4 +1,4 @@
-//! The loop over all ports, and what is measured around it.
+//! The loop over all ports, with its accounting.
 
 use super::frame::Touch;
 use super::port::Port;
@@ -6,10 +6,10 @@ use super::ring::OutOfOrder;
 use super::sequence::Counts;
 use crate::cycles;
 
-/// Rounds without a frame after which devices are looked at that may sleep.
+/// Rounds without a frame after which devices that may sleep are kicked.
 const KICK_ROUNDS: u64 = 64;
 
-/// How a run ended early.
+/// Error that ends a run early.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum PumpError {
@@ -19,7 +19,7 @@ pub enum PumpError {
     Disconnected,
 }
 
-/// Where the time went. A round looks once at every port.
+/// Accounting of the time. A round visits every port once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Rounds that moved a frame, and their cycles.
@@ -44,24 +44,24 @@ impl Tally {
     }
 }
 
-/// Drives all ports.
+/// The driver of all ports.
 pub struct Pump<'a> {
     ports: Vec<Port>,
     window: u64,
-    /// Cycles without any frame after which those under way are given up.
+    /// Cycles without any frame after which those in flight are given up.
     patience: u64,
     alive: &'a dyn Fn() -> bool,
     tally: Tally,
 }
 
 impl<'a> Pump<'a> {
-    /// Ports 0 and 1 are each other's peers, as are 2 and 3; a single port is its own. At most `window` frames are
-    /// under way in each direction. `alive` tells whether all switches are still there.
+    /// Creates a pump. Ports 0 and 1 are each other's peers, as are 2 and 3; a single port is its own. At most `window` frames
+    /// are in flight in each direction. `alive` reports whether all switches are still there.
     pub fn new(ports: Vec<Port>, window: u64, patience: u64, alive: &'a dyn Fn() -> bool) -> Pump<'a> {
         Pump { ports, window, patience, alive, tally: Tally::default() }
     }
 
-    /// Pumps for about `duration` cycles.
+    /// Runs for about `duration` cycles.
     pub fn run<T: Touch>(&mut self, duration: u64) -> Result<(), PumpError> {
         let start = cycles::now();
         let mut last = start;
@@ -86,9 +86,9 @@ impl<'a> Pump<'a> {
         Ok(())
     }
 
-    /// The same; tells whether every port has had a frame then. What was sent to one that had none is taken for lost:
-    /// ports come up one after the other, and what the switch drops until all are up must not hold up a direction for
-    /// ever.
+    /// Does the same; reports whether every port has received a frame by then. Counts frames to a port that has received none
+    /// as lost: ports come up one after the other, and frames that the switch drops until all are up must not block a direction
+    /// forever.
     pub fn begin<T: Touch>(&mut self, duration: u64) -> Result<bool, PumpError> {
         self.run::<T>(duration)?;
         let silent = |port: &usize| self.ports[*port].counts().received == 0;
@@ -111,7 +111,7 @@ impl<'a> Pump<'a> {
         Ok(moved)
     }
 
-    /// Nothing moved for a while.
+    /// Handles a pause without any frame.
     #[cold]
     fn wait(&mut self, give_up: bool) -> Result<(), PumpError> {
         if !(self.alive)() {
@@ -126,24 +126,24 @@ impl<'a> Pump<'a> {
         Ok(())
     }
 
-    /// Takes all frames for lost that are under way to this port.
+    /// Counts all frames in flight to this port as lost.
     fn give_up(&mut self, port: usize) {
         let sent = self.ports[peer(port, self.ports.len())].sent();
         self.ports[port].sequence().give_up(sent);
     }
 
-    /// What every port counted so far.
+    /// Returns every port's counters.
     pub fn counts(&self) -> Vec<Counts> {
         self.ports.iter().map(Port::counts).collect()
     }
 
-    /// Where the time went so far.
+    /// Returns the accounting of the time.
     pub fn tally(&self) -> Tally {
         self.tally
     }
 }
 
-/// The port that receives what `port` sends.
+/// Returns the port that receives the frames of `port`.
 pub fn peer(port: usize, ports: usize) -> usize {
     if ports == 1 { 0 } else { port ^ 1 }
 }
@@ -181,7 +181,7 @@ mod tests {
         (Port::new(receive, transmit, out, back), (from, to))
     }
 
-    /// A switch between two ports, which passes on what is to be kept of the frames from each.
+    /// Runs a switch between two ports, which forwards the frames that `keep` accepts.
     fn switch(ends: [(Dequeue, Enqueue); 2], mut keep: impl FnMut(usize) -> bool, stop: &AtomicBool) {
         let mut storage = BurstStorage::default();
         while !stop.load(Ordering::Relaxed) {
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// `patience` is how many cycles a frame may take before it counts as lost.
+    /// Runs a pump; `patience` is the number of cycles after which a frame counts as lost.
     fn pump<T: Touch>(features: u64, lose: u64, patience: u64) -> Vec<Counts> {
         let ((a, a_ends), (b, b_ends)) = (port(0, features), port(1, features));
         let stop = AtomicBool::new(false);
@@ -209,7 +209,7 @@ mod tests {
             scope.spawn(move || switch([a_ends, b_ends], keep, stop));
             let alive = || true;
             let mut pump = Pump::new(vec![a, b], 256, patience, &alive);
-            // More than a window, however long the switch is kept from running.
+            // More than a window, even if the switch is not scheduled for long.
             let enough = |pump: &Pump<'_>| pump.counts().iter().all(|counts| counts.received > 10_000);
             let began = Instant::now();
             let mut outcome = Ok(());
@@ -238,7 +238,7 @@ mod tests {
         let ((a, a_ends), (b, b_ends)) = (port(0, 0), port(1, 0));
         let stop = AtomicBool::new(false);
         let begun = std::thread::scope(|scope| {
-            // All that may be under way at once, in one direction.
+            // All frames that may be in flight at once, in one direction.
             let mut lost = 0;
             let keep = move |from| {
                 let keep = from == 1 || lost == 256;

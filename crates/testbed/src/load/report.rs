@@ -1,4 +1,4 @@
-//! What a load measured.
+//! Results of a load.
 
 use super::options::TouchLevel;
 use super::pump::Tally;
@@ -7,16 +7,16 @@ use crate::cycles::Elapsed;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The outcome of one load.
+/// Results of one load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Negotiated ring format and features, the same for all ports.
     pub features: String,
-    /// What the load's memory lies on.
+    /// Kind of pages of the load's memory.
     pub memory: String,
     /// Bytes of a frame.
     pub size: u16,
-    /// What was touched.
+    /// Part of each frame that was touched.
     pub touch: TouchLevel,
     /// Seconds measured.
     pub seconds: f64,
@@ -32,9 +32,9 @@ pub struct Report {
     pub load_cycles_per_packet: f64,
     /// Share of the load's rounds that found nothing to do. Near zero, the load is the limit.
     pub idle_rounds: f64,
-    /// Share of the load's cycles that went into such rounds.
+    /// Share of the load's cycles spent in such rounds.
     pub idle_cycles: f64,
-    /// Share of one processor that the load had meanwhile. It polls: with less than all, something else ran there.
+    /// Share of one processor that the load had. It polls: with less than all, something else ran there.
     pub cpu_share: f64,
     /// Frequency of the cycle counter, in GHz.
     pub tsc_ghz: f64,
@@ -42,12 +42,12 @@ pub struct Report {
     pub corrupt: u64,
     /// Frames that did not come back.
     pub lost: u64,
-    /// Frames that came twice, or after they were taken for lost.
+    /// Frames that came twice, or after they were counted as lost.
     pub late: u64,
 }
 
 impl Report {
-    /// The difference between two moments that are so far apart.
+    /// Computes the difference between two moments, `Elapsed` apart.
     pub fn between(
         (size, touch): (u16, TouchLevel),
         (features, memory): (String, String),
@@ -85,7 +85,7 @@ impl Report {
         }
     }
 
-    /// Frames were lost, changed or repeated.
+    /// Reports whether frames were lost, changed or repeated.
     pub fn has_errors(&self) -> bool {
         self.corrupt + self.lost + self.late > 0
     }

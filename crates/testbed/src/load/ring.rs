@@ -1,8 +1,7 @@
-//! A ring that goes round: each slot keeps its buffer for ever, and buffers are used in order, so that only indices
-//! move (and, on packed rings, flags). It costs a fraction of what a general driver queue does, which keeps the load
-//! from being the limit of what it measures.
+//! A ring with fixed buffers: each slot keeps its buffer, and buffers are used in order, so that only indices move (and, on
+//! packed rings, flags). It costs a fraction of a general driver queue, so that the load is not the limit of what it measures.
 //!
-//! The ring lies in memory of our own that the device shares; both sides touch it through atomics only.
+//! The ring is in our memory, shared with the device; both sides access it through atomics only.
 
 use nf::memory::Buffers;
 use std::ptr::NonNull;
@@ -19,10 +18,10 @@ const AVAIL: u16 = 1 << 7;
 const USED: u16 = 1 << 15;
 /// Split `flags` bit by which a side asks not to be notified (§2.7.7, §2.7.10).
 const QUIET: u16 = 1;
-/// Packed event suppression flags that ask for nothing (§2.8.10).
+/// Packed event suppression flags that disable notifications (§2.8.10).
 const DISABLE: u32 = 1 << 16;
 
-/// The device used a buffer that was not the next one.
+/// Error: the device used a buffer that was not the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the switch used buffer {id} when {expected} was next: the load needs buffers to be used in order")]
 pub struct OutOfOrder {
@@ -42,9 +41,9 @@ pub struct Ring {
     /// Running counts: slots made available, and slots known to be used.
     avail: u64,
     used: u64,
-    /// Split: the used index when it was read last.
+    /// Split: the used index as last read.
     seen: u16,
-    /// `avail` when the device was asked last whether it wants a kick.
+    /// `avail` at the last check whether the device wants a kick.
     kicked: u64,
     /// Keeps the areas mapped.
     _memory: Arc<Memory>,
@@ -54,8 +53,8 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// The ring that `config` describes, fresh, with one of `buffers` in every slot; `len` bytes of it are told to the
-    /// device, which may write to it if `writable`. The size must be a power of two.
+    /// Creates the ring described by `config`, with one of `buffers` in every slot, of which the device gets `len` bytes,
+    /// writable if `writable`. The size must be a power of two.
     pub fn new(arena: &Arena, config: &QueueConfig, buffers: &Buffers, len: u32, writable: bool) -> Ring {
         let (size, format) = (config.size, config.negotiated.format());
         assert!(size.is_power_of_two() && size == buffers.count(), "a power of two, and a buffer for every slot");
@@ -89,7 +88,7 @@ impl Ring {
                 }
             }
         }
-        // No interrupts, ever: the load polls.
+        // Never request notifications: the load polls.
         match format {
             Format::Packed => put(ring.event(ring.driver), DISABLE),
             Format::Split => put(ring.driver_word(0), QUIET),
@@ -97,20 +96,20 @@ impl Ring {
         ring
     }
 
-    /// Slots that are ours.
+    /// Returns the number of slots owned by the driver.
     #[inline(always)]
     pub fn free(&self) -> u64 {
         u64::from(self.mask) + 1 - (self.avail - self.used)
     }
 
-    /// The first `count` of our slots, in the order in which they are given to the device.
+    /// Returns the first `count` of the driver's slots, in the order in which they are made available to the device.
     #[inline(always)]
     pub fn slots(&self, count: u64) -> impl Iterator<Item = u16> + use<> {
         let mask = u64::from(self.mask);
         (self.avail..self.avail + count).map(move |at| (at & mask) as u16)
     }
 
-    /// Takes slots back that the device has used, until `wanted` are ours or there are no more; perhaps a few beyond.
+    /// Takes back used slots until the driver owns `wanted` or there are no more; perhaps a few beyond.
     #[inline(always)]
     pub fn reap(&mut self, wanted: u64) -> Result<(), OutOfOrder> {
         match self.format {
@@ -128,7 +127,7 @@ impl Ring {
         while self.free() < wanted && self.seen != self.used as u16 {
             let slot = self.used as u16 & self.mask;
             let id = get(self.used_id(slot));
-            // Compared, not computed with, so that the processor can run ahead of the load.
+            // Compared, not used in a computation, so that the processor can run ahead of the load.
             if id == u32::from(slot) {
                 self.used += 1;
             } else {
@@ -158,7 +157,7 @@ impl Ring {
         Ok(())
     }
 
-    /// How many slots a used entry covers that names a later one (virtio 1.2 §2.7.9, §2.8.9).
+    /// Returns the number of slots covered by a used entry that names a later one (virtio 1.2 §2.7.9, §2.8.9).
     #[cold]
     fn batch(&self, id: u32, slot: u16) -> Result<u64, OutOfOrder> {
         let batch = u64::from((id as u16).wrapping_sub(slot) & self.mask) + 1;
@@ -174,7 +173,7 @@ impl Ring {
         at & (u64::from(self.mask) + 1) != 0
     }
 
-    /// Gives the first `count` of our slots to the device; it sees them all at once.
+    /// Makes the first `count` of the driver's slots available to the device; it sees them all at once.
     #[inline(always)]
     pub fn give(&mut self, count: u64) {
         if count == 0 {
@@ -200,8 +199,8 @@ impl Ring {
         self.tail | u64::from(at as u16 & self.mask) << 32 | u64::from(bit) << 48
     }
 
-    /// Whether the device wants to be kicked for what it was given since this was asked last. Waits for all earlier
-    /// stores, so not for every burst.
+    /// Reports whether the device wants a kick for the slots made available since the last call. Waits for all earlier stores,
+    /// so do not call it for every burst.
     pub fn wants_kick(&mut self) -> bool {
         if self.kicked == self.avail {
             return false;
@@ -214,7 +213,7 @@ impl Ring {
         }
     }
 
-    /// A word of the descriptor in `slot`: 0 is the address, 1 the rest.
+    /// Returns a word of the descriptor in `slot`: 0 is the address, 1 the rest.
     #[inline(always)]
     fn descriptor(&self, slot: u16, word: usize) -> &AtomicU64 {
         debug_assert!(slot <= self.mask && word < 2);
@@ -222,7 +221,7 @@ impl Ring {
         unsafe { self.descriptors.add(usize::from(slot) * 2 + word).as_ref() }
     }
 
-    /// Split: a word of the available ring: flags, index, entries.
+    /// Split: returns a word of the available ring: flags, index, entries.
     #[inline(always)]
     fn driver_word(&self, word: u16) -> &AtomicU16 {
         debug_assert!(self.format == Format::Split && word < self.mask + 3);
@@ -230,7 +229,7 @@ impl Ring {
         unsafe { self.driver.cast().add(usize::from(word)).as_ref() }
     }
 
-    /// Split: one of the two words in front of the used ring: flags, index.
+    /// Split: returns one of the two words in front of the used ring: flags, index.
     #[inline(always)]
     fn device_word(&self, word: usize) -> &AtomicU16 {
         debug_assert!(self.format == Format::Split && word < 2);
@@ -238,7 +237,7 @@ impl Ring {
         unsafe { self.device.cast().add(word).as_ref() }
     }
 
-    /// Split: the id in a used-ring element.
+    /// Split: returns the id in a used-ring element.
     #[inline(always)]
     fn used_id(&self, slot: u16) -> &AtomicU32 {
         debug_assert!(self.format == Format::Split && slot <= self.mask);
@@ -246,7 +245,7 @@ impl Ring {
         unsafe { self.device.cast().add(1 + 2 * usize::from(slot)).as_ref() }
     }
 
-    /// Packed: the event suppression structure of one side.
+    /// Packed: returns the event suppression structure of one side.
     fn event(&self, side: NonNull<u8>) -> &AtomicU32 {
         debug_assert!(self.format == Format::Packed);
         // SAFETY: either side's area is four bytes on a packed ring, and aligned.

@@ -1,19 +1,19 @@
-//! Frames are numbered: what comes in tells what did not.
+//! Sequence numbers of received frames, which show the missing ones.
 
-/// What was counted.
+/// Counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Frames that came back.
     pub received: u64,
-    /// Frames that are not as they were sent.
+    /// Frames that came back changed.
     pub corrupt: u64,
     /// Frames that never came.
     pub lost: u64,
-    /// Frames that came twice, or after they were taken for lost.
+    /// Frames that came twice, or after they were counted as lost.
     pub late: u64,
 }
 
-/// One stream of numbered frames, at its end.
+/// The receiving end of a stream of numbered frames.
 #[derive(Debug, Default)]
 pub struct Sequence {
     next: u64,
@@ -21,7 +21,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// The number that comes next: all before it came or were lost.
+    /// Returns the next number: all earlier frames have arrived or were lost.
     #[inline(always)]
     pub fn next(&self) -> u64 {
         self.next
@@ -38,18 +38,18 @@ impl Sequence {
         }
     }
 
-    /// Counts frames that were not looked at.
+    /// Counts frames without checking them.
     #[inline(always)]
     pub fn skip(&mut self, count: u64) {
         self.counts.received += count;
         self.next += count;
     }
 
-    /// Counts a frame that is not the one that was expected.
+    /// Counts a frame that is not the expected one.
     #[cold]
     fn note_odd(&mut self, number: u64, intact: bool) {
         if !intact {
-            // Its number is worth nothing; it fills the place of the one expected.
+            // Its number is unreliable; count it as the expected one.
             self.counts.corrupt += 1;
             self.next += 1;
         } else if number < self.next {
@@ -60,13 +60,13 @@ impl Sequence {
         }
     }
 
-    /// Gives up on everything before `number` that has not come.
+    /// Counts all missing frames before `number` as lost.
     pub fn give_up(&mut self, number: u64) {
         self.counts.lost += number.saturating_sub(self.next);
         self.next = self.next.max(number);
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }

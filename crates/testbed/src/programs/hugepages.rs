@@ -1,18 +1,18 @@
-//! Huge pages, which DPDK wants for its memory.
+//! Huge pages for DPDK's memory.
 
 use std::path::Path;
 
-/// What DPDK's memory lies on.
+/// Kind of pages of DPDK's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// Huge pages.
     Huge,
-    /// Normal ones, with which it is slower.
+    /// Normal pages, with which it is slower.
     Normal,
 }
 
 impl Pages {
-    /// Huge pages if there are enough for so much memory, after asking for those that lack; else normal ones.
+    /// Returns huge pages if enough can be had for `megabytes`, after requesting the missing ones; else normal pages.
     pub fn for_dpdk(megabytes: u64) -> Pages {
         let directory = Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB");
         let read =
@@ -22,13 +22,13 @@ impl Pages {
         if let (Some(all), Some(free)) = (read("nr_hugepages"), read("free_hugepages"))
             && free < needed
         {
-            // Only root may; what came of it is looked at next.
+            // Only root may do this; the result is checked next.
             let _ = std::fs::write(directory.join("nr_hugepages"), (all + needed - free).to_string());
         }
         if read("free_hugepages").is_some_and(|free| free >= needed) { Pages::Huge } else { Pages::Normal }
     }
 
-    /// The options by which DPDK uses them.
+    /// Returns DPDK's options for these pages.
     pub fn arguments(self) -> &'static [&'static str] {
         match self {
             Pages::Huge => &["--in-memory", "--single-file-segments"],

@@ -1,4 +1,4 @@
-//! Ctrl-C. It is noticed wherever something is waited for, so that all that was started ends with its owner.
+//! Ctrl-C. Every wait checks for it, so that everything started ends with its owner.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 /// Longest time until a signal is noticed.
 const TICK: Duration = Duration::from_millis(20);
 
-/// A signal asked this program to stop.
+/// Error after a signal that asked this program to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// Whether a signal came.
+/// Flag set by signals.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on, signals that would end this program are only noted.
+    /// Installs handlers: signals that would end this program only set the flag from now on.
     pub fn install() -> io::Result<Interrupt> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -28,12 +28,12 @@ impl Interrupt {
         Ok(Interrupt(flag))
     }
 
-    /// An error if one came.
+    /// Returns an error if a signal has arrived.
     pub fn check(&self) -> Result<(), Interrupted> {
         if self.0.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
     }
 
-    /// Sleeps, unless one comes.
+    /// Sleeps until the time is up or a signal arrives.
     pub fn sleep(&self, duration: Duration) -> Result<(), Interrupted> {
         let end = Instant::now() + duration;
         loop {

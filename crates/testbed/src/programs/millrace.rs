@@ -1,4 +1,4 @@
-//! Millrace: a process, and a line to its control socket.
+//! A Millrace process with a connection to its control socket.
 
 use super::interrupt::Interrupt;
 use super::namespace::{Namespace, command_before};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long it may take to start, and to get its ports up once a guest is there.
+/// Time limit for its start, and for its ports to come up once a guest is there.
 pub const LIMIT: Duration = Duration::from_secs(15);
 
 /// What its worker does when there is nothing to do.
@@ -35,7 +35,7 @@ impl std::fmt::Display for Idle {
     }
 }
 
-/// Millrace could not be used.
+/// Error of using Millrace.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum MillraceError {
@@ -51,7 +51,7 @@ pub enum MillraceError {
     Flows(std::io::Error),
 }
 
-/// The program of this name beside this one, made of this package.
+/// Returns the program of this name, built from this package, in the directory of this program.
 pub fn beside(name: &str, package: &'static str, hint: &'static str) -> Result<PathBuf, MillraceError> {
     let path = std::env::current_exe().map(|own| own.with_file_name(name)).unwrap_or_default();
     if path.is_file() { Ok(path) } else { Err(MillraceError::Missing { path, package, hint }) }
@@ -67,8 +67,8 @@ pub struct Millrace {
 
 impl Millrace {
     /// Starts the program at `path` with the configuration `text`, which has no section `[control]`, and waits until it
-    /// answers. It runs in `namespace` and with `priority`, if there are any ([`command_before`]), and its files are called
-    /// `name` and are in `directory`.
+    /// answers. It runs in `namespace` and with `priority`, if given ([`command_before`]); its files are called `name` and are
+    /// in `directory`.
     pub fn start(
         path: &Path,
         (directory, name): (&Path, &str),
@@ -86,19 +86,19 @@ impl Millrace {
         Ok(Millrace { program, client, file, control })
     }
 
-    /// Has it go on with another configuration: ports that are as before stay as they are.
+    /// Reloads with another configuration: unchanged ports are not affected.
     pub fn reload(&mut self, text: &str) -> Result<(), MillraceError> {
         write(&self.file, &self.control, text)?;
         self.client.call("reload")?;
         Ok(())
     }
 
-    /// All that it counts.
+    /// Returns all its counters.
     pub fn snapshot(&mut self) -> Result<Snapshot, MillraceError> {
         Ok(self.client.call_as("stats")?)
     }
 
-    /// Waits until all ports can pass frames, as long as `guests` are fine.
+    /// Waits until all ports can pass frames, as long as `guests` succeeds.
     pub fn wait_up(&mut self, mut guests: impl FnMut() -> Result<(), ProgramError>) -> Result<(), MillraceError> {
         let Millrace { program, client, .. } = self;
         program.wait_for("its ports to be up", LIMIT, |_| {
@@ -112,7 +112,7 @@ impl Millrace {
         })?
     }
 
-    /// The process.
+    /// Returns the process.
     pub fn program(&mut self) -> &mut Program {
         &mut self.program
     }

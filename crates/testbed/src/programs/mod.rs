@@ -1,5 +1,5 @@
-//! The programs that measurements are made of: Millrace and its peers as processes, and where they run. All of them end
-//! with their owner, however it ends.
+//! Programs used in measurements: Millrace and its peers as processes, and where they run. All of them end with their owner,
+//! however it ends.
 
 mod hugepages;
 mod interrupt;

@@ -1,5 +1,5 @@
-//! Network namespaces without a name: one lasts as long as a process in it, which ends with this program even if that is
-//! killed. Cables of the kernel end with the namespaces that they join.
+//! Unnamed network namespaces: each lasts as long as a process in it, which ends with this program even if that is killed.
+//! Kernel cables end with the namespaces that they join.
 
 use super::interrupt::Interrupt;
 use super::program::{Program, ProgramError};
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long it may take to make one.
+/// Time limit for creating a namespace.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A namespace or a cable could not be made.
+/// Error of creating a namespace or a cable.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum NamespaceError {
@@ -22,32 +22,32 @@ pub enum NamespaceError {
     Command { command: String, said: String },
 }
 
-/// A network namespace; dropping it ends it, when nothing runs in it any more.
+/// A network namespace; dropping it ends it, once nothing runs in it any more.
 pub struct Namespace {
     holder: Program,
 }
 
 impl Namespace {
-    /// Makes one. It takes root.
+    /// Creates a namespace. Needs root.
     pub fn create(interrupt: &Interrupt) -> Result<Namespace, NamespaceError> {
         let mut command = Command::new("unshare");
-        // Something that waits, and ends with its input.
+        // A program that waits, and ends with its input.
         command.args(["--net", "cat"]);
         let mut holder = Program::start("the holder of a network namespace", command, interrupt)?;
-        // It answers when it has moved.
+        // It answers once it has entered the namespace.
         holder.say("moved")?;
         holder.wait_for("its network namespace", LIMIT, |holder| (!holder.output().is_empty()).then_some(()))?;
         Ok(Namespace { holder })
     }
 
-    /// A command that runs `program` in it, as the same process.
+    /// Returns a command that runs `program` inside, as the same process.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/proc/{}/ns/net", self.holder.id())).arg("--").arg(program);
         command
     }
 
-    /// Does something in it, in a thread of its own.
+    /// Runs `work` inside, on a separate thread.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
         let file = std::fs::File::open(format!("/proc/{}/ns/net", self.holder.id()))?;
         let enter = || -> std::io::Result<T> {
@@ -57,7 +57,7 @@ impl Namespace {
         std::thread::scope(|scope| scope.spawn(enter).join().expect("the thread does not panic"))
     }
 
-    /// Runs a command in it to its end.
+    /// Runs a command inside to its end.
     pub fn run(&self, words: &[&str]) -> Result<(), NamespaceError> {
         let (program, arguments) = words.split_first().unwrap_or((&"true", &[]));
         let failed = |said: String| NamespaceError::Command { command: words.join(" "), said };
@@ -69,13 +69,13 @@ impl Namespace {
     }
 }
 
-/// A command that runs `program` in `namespace`, or where this program runs.
+/// Returns a command that runs `program` in `namespace`, or in this program's namespace.
 pub fn command_in(namespace: Option<&Namespace>, program: &Path) -> Command {
     namespace.map_or_else(|| Command::new(program), |namespace| namespace.command(program))
 }
 
-/// The same, of a program that shares its processor with others: it goes before those of a lower priority whenever it has
-/// something to do (SCHED_FIFO, which only root can ask for).
+/// Does the same for a program that shares its processor: whenever it has work, it precedes programs of a lower priority
+/// (SCHED_FIFO, for root only).
 pub fn command_before(namespace: Option<&Namespace>, priority: Option<u8>, program: &Path) -> Command {
     let Some(priority) = priority else { return command_in(namespace, program) };
     let mut command = command_in(namespace, Path::new("chrt"));
@@ -83,7 +83,7 @@ pub fn command_before(namespace: Option<&Namespace>, priority: Option<u8>, progr
     command
 }
 
-/// Joins two namespaces by a pair of interfaces of these names, which are up. The kernel says nothing on them by itself.
+/// Joins two namespaces by a pair of interfaces of these names, which are up. The kernel sends nothing on them by itself.
 pub fn cable(ends: [(&Namespace, &str); 2]) -> Result<(), NamespaceError> {
     let [(a, here), (b, there)] = ends;
     let (first, second) = (a.holder.id().to_string(), b.holder.id().to_string());

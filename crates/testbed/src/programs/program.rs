@@ -1,5 +1,5 @@
-//! A program that runs beside this one: in a session of its own, ahead of everything else on the machine, and no longer
-//! than its owner.
+//! A program that runs beside this one: in a separate session, with precedence over everything else on the machine, and no
+//! longer than its owner.
 
 use super::interrupt::{Interrupt, Interrupted};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal, setsid};
@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often is looked whether something has happened.
+/// Interval at which waits check for events.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Lines of what a program said that an error repeats.
+/// Lines of a program's output that an error repeats.
 const TAIL: usize = 12;
 
-/// A program did not do what it was started for.
+/// Error of a program.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum ProgramError {
@@ -32,7 +32,7 @@ pub enum ProgramError {
     Interrupted(#[from] Interrupted),
 }
 
-/// What a program wrote, line by line.
+/// Output lines of a program.
 type Lines = Arc<Mutex<Vec<String>>>;
 
 /// A running program; dropping it kills it.
@@ -47,7 +47,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts `command`, which messages will call `name`.
+    /// Starts `command`, called `name` in messages.
     pub fn start(
         name: impl Into<String>,
         mut command: Command,
@@ -56,8 +56,8 @@ impl Program {
         let name = name.into();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let enter = || {
-            // Away from the terminal's signals, and into an autogroup of its own, whose share of the processor can be
-            // set. The second call takes care of it if this program is killed.
+            // Leave the terminal's signals, and enter a separate autogroup, whose share of the processor can be set. The second
+            // call ends the child if this program is killed.
             setsid()?;
             set_parent_process_death_signal(Some(Signal::KILL))?;
             Ok(())
@@ -65,7 +65,7 @@ impl Program {
         // SAFETY: between fork and exec, the closure makes two system calls and nothing else.
         unsafe { command.pre_exec(enter) };
         let mut child = command.spawn().map_err(|source| ProgramError::Start { name: name.clone(), source })?;
-        // With autogroups, this is what nice is without. Only root may, and not every kernel has them.
+        // With autogroups, this has the effect that nice has without. Only root may do it, and not every kernel has them.
         let _ = std::fs::write(format!("/proc/{}/autogroup", child.id()), "-15");
         let (output, errors) = (Lines::default(), Lines::default());
         let readers = [
@@ -77,12 +77,12 @@ impl Program {
         Ok(Program { name, child, input, output, errors, readers, interrupt: interrupt.clone() })
     }
 
-    /// The id of the process.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub fn terminate(&self) -> Result<(), ProgramError> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)
             .map_err(|error| self.system("asking it to end", error.into()))
@@ -94,17 +94,17 @@ impl Program {
         writeln!(input, "{line}").map_err(|source| self.system("writing to its input", source))
     }
 
-    /// What it wrote to standard output so far.
+    /// Returns the lines written to standard output so far.
     pub fn output(&self) -> MutexGuard<'_, Vec<String>> {
         lock(&self.output)
     }
 
-    /// What it wrote to standard error so far.
+    /// Returns the lines written to standard error so far.
     pub fn errors(&self) -> MutexGuard<'_, Vec<String>> {
         lock(&self.errors)
     }
 
-    /// Looks again and again until there is something; `what` names it in errors.
+    /// Calls `look` until it finds something; `what` names it in errors.
     pub fn wait_for<T>(
         &mut self,
         what: &str,
@@ -113,7 +113,7 @@ impl Program {
     ) -> Result<T, ProgramError> {
         let deadline = Instant::now() + limit;
         loop {
-            // Looked for once more after its end was seen: it may have said everything in between, and ended well.
+            // Look once more after the program has ended: it may have written everything in between, and ended well.
             let alive = self.check(what);
             if let Some(found) = look(self) {
                 return Ok(found);
@@ -131,7 +131,7 @@ impl Program {
         }
     }
 
-    /// An error if it has ended.
+    /// Returns an error if it has ended.
     pub fn check(&mut self, what: &str) -> Result<(), ProgramError> {
         self.interrupt.check()?;
         match self.ended()? {
@@ -140,22 +140,21 @@ impl Program {
         }
     }
 
-    /// Waits until it ends by itself; returns all that it wrote to standard output. Its exit status is for those who
-    /// wrote nothing.
+    /// Waits until it ends by itself; returns all its standard output. The exit status matters only if there is none.
     pub fn finish(mut self, limit: Duration) -> Result<String, ProgramError> {
         let status = self.wait_end(limit)?;
         let text = self.output().join("\n");
         if text.is_empty() { Err(self.bad_end("its report", status)) } else { Ok(text) }
     }
 
-    /// Waits until it ends; returns all that it wrote to standard error.
+    /// Waits until it ends; returns all its standard error.
     pub fn last_words(mut self, limit: Duration) -> Result<Vec<String>, ProgramError> {
         self.wait_end(limit)?;
         Ok(self.errors().clone())
     }
 
-    /// Waits until it ends by itself, without a complaint: some say on standard error what they failed to do, and end
-    /// as if all were well.
+    /// Waits until it ends by itself, without an error: some programs report failures on standard error only, and exit with
+    /// success.
     pub fn succeed(mut self, limit: Duration) -> Result<(), ProgramError> {
         let status = self.wait_end(limit)?;
         let quiet = self.errors().is_empty();
@@ -177,7 +176,7 @@ impl Program {
         }
     }
 
-    /// Processor time that it has used so far.
+    /// Returns the processor time used so far.
     pub fn cpu_time(&self) -> Result<Duration, ProgramError> {
         let failed = |source| self.system("reading its processor time", source);
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).map_err(failed)?;
@@ -195,19 +194,19 @@ impl Program {
         ProgramError::Ended { name: self.name.clone(), what: what.into(), status, said: self.said() }
     }
 
-    /// An error of the system while something was done with it.
+    /// Builds the error of a failed system call.
     pub fn system(&self, action: &'static str, source: io::Error) -> ProgramError {
         ProgramError::System { name: self.name.clone(), action, source }
     }
 
-    /// Reads what it wrote last, once it has ended.
+    /// Reads its last output, once it has ended.
     fn drain(&mut self) {
         for reader in self.readers.drain(..) {
             let _ = reader.join();
         }
     }
 
-    /// The end of what it wrote to standard error, or else to standard output, for an error message.
+    /// Returns the end of its standard error, or else of its standard output, for an error message.
     fn said(&self) -> String {
         let (errors, output) = (self.errors(), self.output());
         let lines = if errors.is_empty() { &output } else { &errors };
@@ -220,7 +219,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // A failure cannot be reported here.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -239,7 +238,7 @@ fn lock(lines: &Lines) -> MutexGuard<'_, Vec<String>> {
     lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// User and system time in /proc/PID/stat, fields 14 and 15; the name in field 2 may hold anything, in parentheses.
+/// Returns user and system time from /proc/PID/stat, fields 14 and 15; the name in field 2 may hold anything, in parentheses.
 fn ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<u64>().ok();

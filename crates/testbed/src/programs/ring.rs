@@ -1,4 +1,4 @@
-//! How the rings of a virtio device are laid out.
+//! Ring formats of virtio devices.
 
 use clap::ValueEnum;
 use serde::Serialize;

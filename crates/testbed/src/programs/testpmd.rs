@@ -1,4 +1,4 @@
-//! DPDK's testpmd, driven by its console: as the switch that Millrace is compared with, and as a load.
+//! DPDK's testpmd, driven through its console: the switch that Millrace is compared with, or a load.
 
 use super::hugepages::Pages;
 use super::interrupt::Interrupt;
@@ -9,24 +9,24 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long it may take to set up its ports, and to carry out a command.
+/// Time limit for setting up its ports, and for a command.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Memory that it takes.
+/// Memory that it uses, in MiB.
 pub const MEGABYTES: u64 = 512;
 
-/// Bursts of 32 frames that each port of a load sends to begin with; they go round for ever.
+/// Bursts of 32 frames that each port of a load sends at the start; they circulate forever.
 const BURSTS: u32 = 8;
 
 /// A running testpmd.
 pub struct Testpmd {
     program: Program,
     fences: u32,
-    /// Where DPDK keeps the files of a process.
+    /// Directory of DPDK's files of a process.
     _directory: TempDir,
 }
 
-/// On which processors its threads run: the one that forwards, and the one that reads commands.
+/// Processors of its threads: one forwards, the other reads commands.
 #[derive(Clone, Copy, Debug)]
 pub struct Lcores {
     /// Polls all the time.
@@ -36,8 +36,8 @@ pub struct Lcores {
 }
 
 impl Testpmd {
-    /// Starts a switch with a vhost-user port on each socket, and waits until it forwards. Before a wire, the first port
-    /// is the driver of the NIC there, with rings of this format.
+    /// Starts a switch with a vhost-user port on each socket, and waits until it forwards. With a wire, the first port is the
+    /// driver of the NIC there, with rings of this format.
     pub fn switch(
         sockets: &[PathBuf; 2],
         wire: Option<Ring>,
@@ -55,7 +55,7 @@ impl Testpmd {
         Ok(testpmd)
     }
 
-    /// Starts a load with a port on each of the switch's sockets, between which frames of `size` bytes go round.
+    /// Starts a load with a port on each of the switch's sockets, between which frames of `size` bytes circulate.
     pub fn load(
         sockets: &[PathBuf; 2],
         (ring, size): (Ring, u16),
@@ -81,7 +81,7 @@ impl Testpmd {
         let failed =
             |source| ProgramError::System { name: name.into(), action: "making a temporary directory", source };
         let directory = tempfile::Builder::new().prefix("testbed-dpdk-").tempdir().map_err(failed)?;
-        // Its output goes to a pipe; without stdbuf it would come in blocks of 4 KiB.
+        // Its output is a pipe; without stdbuf it would arrive in blocks of 4 KiB.
         let mut command = Command::new("stdbuf");
         command
             .args(["-oL", "dpdk-testpmd", "--lcores", &format!("0@{},1@{}", lcores.console, lcores.forwarding)])
@@ -100,7 +100,7 @@ impl Testpmd {
         Ok(testpmd)
     }
 
-    /// Runs a command to its end; returns what was printed meanwhile.
+    /// Runs a command to its end; returns the lines printed in between.
     fn command(&mut self, command: &str) -> Result<Vec<String>, ProgramError> {
         let from = self.program.output().len();
         self.program.say(command)?;
@@ -108,8 +108,8 @@ impl Testpmd {
         Ok(self.program.output()[from..to.max(from)].to_vec())
     }
 
-    /// Sends a comment, which is echoed when all before it is done; returns the echo's line number. A prompt would do
-    /// but for the newline that it lacks.
+    /// Sends a comment, which is echoed once everything before it is done; returns the echo's line number. A prompt would do,
+    /// but it has no newline.
     fn fence(&mut self, what: &str) -> Result<usize, ProgramError> {
         self.fences += 1;
         let fence = format!("# fence {}.", self.fences);
@@ -117,30 +117,30 @@ impl Testpmd {
         self.program.wait_for(what, LIMIT, |p| p.output().iter().position(|line| line.contains(&fence)))
     }
 
-    /// Frames that all its ports together have received so far.
+    /// Returns the number of frames received so far, all ports together.
     pub fn received(&mut self) -> Result<u64, ProgramError> {
         Ok(received(&self.command("show port stats all")?))
     }
 
-    /// Cycles per frame in rounds that moved frames, since this was asked last.
+    /// Returns the cycles per frame in rounds that moved frames, since the last call.
     pub fn take_cycles(&mut self) -> Result<Option<f64>, ProgramError> {
         let cycles = cycles(&self.command("show fwd stats all")?);
         self.command("clear fwd stats all")?;
         Ok(cycles)
     }
 
-    /// DPDK's version, as it said when it started.
+    /// Returns DPDK's version, as printed at its start.
     pub fn version(&self) -> Option<String> {
         version(&self.program.errors()).or_else(|| version(&self.program.output()))
     }
 
-    /// The process.
+    /// Returns the process.
     pub fn program(&mut self) -> &mut Program {
         &mut self.program
     }
 }
 
-/// The driver's side of a virtio device.
+/// Returns the arguments of the driver side of a virtio device.
 pub fn driver(number: usize, socket: &Path, ring: Ring) -> String {
     let (socket, packed) = (socket.display(), u8::from(ring == Ring::Packed));
     format!("net_virtio_user{number},path={socket},queue_size=256,mrg_rxbuf=1,in_order=1,packed_vq={packed}")

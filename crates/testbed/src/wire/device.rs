@@ -7,36 +7,36 @@ use std::path::Path;
 use vhost_user::backend::Error;
 use virtqueue::{BurstStorage, Fatal, MAX_BURST, Segment};
 
-/// The switch broke a ring.
+/// Error: the switch broke a ring.
 #[derive(Debug, thiserror::Error)]
 #[error("the switch broke its ring: {0}")]
 pub struct Broken(#[from] Fatal);
 
-/// The NIC, and what is behind it.
+/// The NIC with its generator and checker.
 pub struct Device {
     nic: Nic,
     storage: Box<BurstStorage>,
-    /// One frame for each of a burst, behind the headers of a tunnel if there is one.
+    /// One frame for each slot of a burst, behind the headers of a tunnel if there is one.
     slots: Vec<Vec<u8>>,
-    /// Bytes of these headers.
+    /// Length of these headers.
     outer: usize,
     there: Shape,
     back: Shape,
     sent: u64,
     sequence: Sequence,
-    /// Frames are compared with what was sent.
+    /// Whether frames are compared with those sent.
     checked: bool,
-    /// Where a frame is put together to be checked.
+    /// Buffer in which a frame is assembled for checking.
     scratch: Vec<u8>,
 }
 
 impl Device {
-    /// Serves `socket`; sends frames of `size` bytes, and compares what comes back if it is to be `checked`.
+    /// Serves `socket`; sends frames of `size` bytes, and compares the returned ones if `checked`.
     pub fn serve(socket: &Path, size: u16, checked: bool) -> Result<Device, Error> {
         Ok(Device::behind(Nic::serve(socket)?, size, checked))
     }
 
-    /// One whose driver is at hand.
+    /// Creates a device whose driver is in this process.
     pub fn new(rings: Rings, size: u16, checked: bool) -> Device {
         Device::behind(Nic::of(rings), size, checked)
     }
@@ -50,7 +50,7 @@ impl Device {
         Device { nic, storage, slots, outer: 0, there, back, sent: 0, sequence, checked, scratch }
     }
 
-    /// Sends its frames inside of VXLAN, and expects them back so.
+    /// Sends its frames inside VXLAN, and expects them back inside VXLAN.
     pub fn inside_vxlan(mut self) -> Device {
         let end = tunnel::end();
         let mut headers = end.headers();
@@ -60,7 +60,7 @@ impl Device {
         self
     }
 
-    /// Takes what came back and sends as many frames as `window` allows; how many that were.
+    /// Takes returned frames and sends as many as `window` allows; returns the number of both together.
     #[inline(always)]
     pub fn turn<T: Touch>(&mut self, window: u64) -> Result<u64, Broken> {
         let rings = self.nic.rings();
@@ -105,29 +105,29 @@ impl Device {
         Ok(received + sent)
     }
 
-    /// Compares what comes back from now on.
+    /// Compares returned frames from now on.
     #[cfg(test)]
     pub fn check(&mut self) {
         self.checked = true;
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         self.sequence.counts()
     }
 
-    /// Frames that were sent and have not come back, as far as it knows.
+    /// Returns the number of frames in flight, as far as known.
     #[inline(always)]
     pub fn under_way(&self) -> u64 {
         self.sent.saturating_sub(self.sequence.next())
     }
 
-    /// Gives up on everything that is on its way.
+    /// Counts all frames in flight as lost.
     pub fn give_up(&mut self) {
         self.sequence.give_up(self.sent);
     }
 
-    /// Wakes the switch if it sleeps.
+    /// Notifies the switch if it sleeps.
     pub fn notify(&self) {
         self.nic.notify();
     }

@@ -1,4 +1,4 @@
-//! A network function that sends back what it gets, in the buffer in which it came.
+//! A network function that sends every frame back in the buffer in which it came.
 
 use super::options::Wire;
 use crate::load::{Shape, Touch, describe};
@@ -12,14 +12,14 @@ use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{Fatal, NET_HEADER, Negotiated, QueueConfig, features, ordering};
 
-/// How long a switch may take to accept it.
+/// Time limit for the switch to accept it.
 const CONNECT: Duration = Duration::from_secs(15);
-/// Most frames taken at once.
+/// Maximum number of frames taken at once.
 const BURST: u32 = 64;
-/// Where in a buffer a frame begins.
+/// Offset of a frame in a buffer.
 const FRAME: usize = NET_HEADER as usize;
 
-/// The network function could not be started, or had to stop.
+/// Error of the network function.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum FunctionError {
@@ -31,7 +31,7 @@ pub enum FunctionError {
     Broken(#[from] Fatal),
 }
 
-/// One direction: the queue, and which buffer a chain is.
+/// One direction: the queue, and the buffer of each chain.
 struct Side {
     queue: Queue,
     kick: vhost_user::Event,
@@ -52,7 +52,7 @@ impl Side {
     }
 }
 
-/// See the module.
+/// The network function.
 pub struct Function {
     receive: Side,
     transmit: Side,
@@ -62,7 +62,7 @@ pub struct Function {
     back: Shape,
 }
 
-/// A function that is connected to a switch.
+/// A network function connected to a switch.
 pub struct Connected {
     pub function: Function,
     huge: bool,
@@ -87,19 +87,19 @@ impl Connected {
         Ok(Connected { function, huge: arena.is_huge(), link })
     }
 
-    /// Ring format and features.
+    /// Returns ring format and features.
     pub fn describe(&self) -> String {
         describe(self.link.negotiated())
     }
 
-    /// What its memory lies on.
+    /// Returns the kind of pages of its memory.
     pub fn memory(&self) -> &'static str {
         if self.huge { "huge pages" } else { "normal pages" }
     }
 }
 
 impl Function {
-    /// Bytes that rings of these sizes, and buffers for frames of `size` bytes, take in an arena.
+    /// Returns the bytes that rings of these sizes, and buffers for frames of `size` bytes, take in an arena.
     pub fn footprint(negotiated: Negotiated, sizes: QueueSizes, size: u16) -> u64 {
         let ring = |size| {
             let (a, b, c) = QueueConfig::area_sizes(negotiated.format(), size);
@@ -131,7 +131,7 @@ impl Function {
         function
     }
 
-    /// Sends back what is there; how many frames that were.
+    /// Sends back the available frames; returns their number.
     #[inline(always)]
     pub fn turn<T: Touch>(&mut self) -> Result<u64, FunctionError> {
         while let Some(used) = self.transmit.queue.pop_used()? {
@@ -144,7 +144,7 @@ impl Function {
         {
             let index = self.receive.held[usize::from(used.id)];
             if (used.len as usize) < FRAME + usize::from(crate::load::MIN_SIZE) {
-                // Given back without a frame in it.
+                // It came back without a frame.
                 self.free.push(index);
                 continue;
             }
@@ -174,7 +174,7 @@ impl Function {
         self.receive.queue.publish();
     }
 
-    /// Wakes the switch if it sleeps.
+    /// Kicks the switch if it sleeps.
     pub fn kick(&mut self) {
         ordering::before_asking();
         self.receive.kick();
@@ -182,7 +182,7 @@ impl Function {
     }
 }
 
-/// Bytes of a buffer: as a guest that does not know what comes would post; more only for longer frames.
+/// Returns the size of a buffer: the usual one for a guest that does not know the frame sizes; more only for longer frames.
 fn room(size: u16) -> usize {
     2048.max(FRAME + usize::from(size))
 }

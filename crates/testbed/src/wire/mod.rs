@@ -1,8 +1,8 @@
-//! The wire: a virtio NIC with a generator and a checker behind it, and a network function behind the switch, both in
-//! one thread. Frames go from the wire through the switch to the function, and back.
+//! The wire: a virtio NIC with a generator and a checker behind it, and a network function behind the switch, both in one
+//! thread. Frames go from the wire through the switch to the function, and back.
 //!
-//! The NIC is the device side of a vhost-user socket and writes straight into whatever buffers it is given, as the DMA
-//! engine of a real one does.
+//! The NIC is the device side of a vhost-user socket and writes straight into the buffers that it gets, as the DMA engine of a
+//! real one does.
 
 mod device;
 mod function;
@@ -21,16 +21,16 @@ use crate::load::{Counts, Header, Nothing, Payload, RUNNING, Report, Tally, Touc
 use function::Connected;
 use std::time::{Duration, Instant};
 
-/// Rounds without a frame after which sleeping peers are woken.
+/// Rounds without a frame after which sleeping peers are notified.
 const KICK_ROUNDS: u64 = 64;
-/// Seconds after which what is on its way is looked at: if nobody takes the switch's processor away, all has arrived.
+/// Seconds of draining: if the switch keeps its processor, all frames in flight arrive.
 const DRAIN: f64 = 0.005;
-/// How often, until the rest is given up.
+/// Maximum number of drains, after which the rest is given up.
 const DRAINS: usize = 40;
-/// How long the switch may take until the first frame is back.
+/// Time limit for the first frame to come back.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Why there is no measurement.
+/// Error that prevents a measurement.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum WireError {
@@ -67,7 +67,7 @@ fn measure<T: Touch>(wire: &Wire, mut device: Device, mut connected: Connected) 
     let function = &mut connected.function;
     let mut tally = Tally::default();
     let began = Instant::now();
-    // Ports come up one after the other; what the switch drops until all of them are is not lost on the way.
+    // Ports come up one after the other; frames that the switch drops until all are up are not losses.
     while device.counts().received == 0 {
         pump::<T>(wire.window, &mut device, function, (0.05 * hz) as u64, &mut tally)?;
         drain::<T>(&mut device, function, hz)?;
@@ -89,7 +89,7 @@ fn measure<T: Touch>(wire: &Wire, mut device: Device, mut connected: Connected) 
     if report.packets == 0 { Err(WireError::Nothing) } else { Ok(report) }
 }
 
-/// Takes in what is on its way, and gives up on what does not come: with frames that are not compared nothing else tells.
+/// Takes the frames in flight, and gives up on the missing ones: without comparison nothing else detects them.
 fn drain<T: Touch>(device: &mut Device, function: &mut Function, hz: f64) -> Result<(), WireError> {
     for _ in 0..DRAINS {
         pump::<T>(0, device, function, (DRAIN * hz) as u64, &mut Tally::default())?;
@@ -101,7 +101,7 @@ fn drain<T: Touch>(device: &mut Device, function: &mut Function, hz: f64) -> Res
     Ok(())
 }
 
-/// Runs both ends for about `duration` cycles, with so many frames on their way at most.
+/// Runs both ends for about `duration` cycles, with at most `window` frames in flight.
 fn pump<T: Touch>(
     window: u64,
     device: &mut Device,

@@ -1,4 +1,4 @@
-//! A virtio NIC as its driver sees it: the device side of a vhost-user socket.
+//! A virtio NIC: the device side of a vhost-user socket.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,10 +7,10 @@ use vhost_user::backend::{Error, Options, QueueSetup, Queues, Service};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::{SetupError, ordering};
 
-/// A ring, and how its driver is notified.
+/// A ring, and the call of its driver.
 struct Running<Q>(Q, Option<Arc<vhost_user::Event>>);
 
-/// The rings, as long as they run. The session's thread takes them away between two turns.
+/// The rings while they run. The session's thread removes them between two turns.
 #[derive(Default)]
 pub struct Rings {
     to: Option<Running<Enqueue>>,
@@ -18,14 +18,14 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// Rings whose driver polls and needs no notification.
+    /// Creates rings whose driver polls and needs no notification.
     pub fn of(to: Enqueue, from: Dequeue) -> Rings {
         to.set_kicks(false);
         from.set_kicks(false);
         Rings { to: Some(Running(to, None)), from: Some(Running(from, None)) }
     }
 
-    /// The ring to the driver, and the one from it, if both run.
+    /// Returns the ring to the driver and the one from it, if both run.
     #[inline(always)]
     pub fn both(&self) -> Option<(&Enqueue, &Dequeue)> {
         Some((&self.to.as_ref()?.0, &self.from.as_ref()?.0))
@@ -70,7 +70,7 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// One at `socket`, which is created.
+    /// Creates a NIC at `socket`, which is created.
     pub fn serve(socket: &Path) -> Result<Nic, Error> {
         let mut nic = Nic::of(Rings::default());
         let options = Options::new(socket, Mode::Server, 1);
@@ -78,18 +78,18 @@ impl Nic {
         Ok(nic)
     }
 
-    /// One whose driver is at hand.
+    /// Creates a NIC whose driver is in this process.
     pub fn of(rings: Rings) -> Nic {
         Nic { state: Arc::new(State(Mutex::new(rings))), _service: None }
     }
 
-    /// Its rings, for one turn.
+    /// Returns its rings, for one turn.
     #[inline(always)]
     pub fn rings(&self) -> MutexGuard<'_, Rings> {
         self.state.0.lock().unwrap()
     }
 
-    /// Wakes the driver if it sleeps.
+    /// Notifies the driver if it sleeps.
     pub fn notify(&self) {
         let rings = self.rings();
         ordering::before_asking();

@@ -1,4 +1,4 @@
-//! What a wire does, as told on the command line.
+//! Command line options of a wire.
 
 use crate::load::{MAX_SIZE, MIN_SIZE, TouchLevel, power_of_two};
 use clap::Args;
@@ -46,10 +46,10 @@ pub struct Wire {
     pub cpu: Option<usize>,
 }
 
-/// Largest queue of a function: its buffers are counted by 16 bits.
+/// Largest queue of a function: buffers are counted in 16 bits.
 const MAX_QUEUE: u16 = 16_384;
 
-/// Sizes of a receive and a transmit queue, as "1024:256", or "256" for both.
+/// Parses sizes of a receive and a transmit queue, as "1024:256", or "256" for both.
 pub fn queue_sizes(text: &str) -> Result<QueueSizes, String> {
     let (receive, transmit) = text.split_once(':').unwrap_or((text, text));
     let sizes = QueueSizes { receive: power_of_two(receive)?, transmit: power_of_two(transmit)? };

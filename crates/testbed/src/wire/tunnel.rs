@@ -1,13 +1,13 @@
-//! The wire's end of a VXLAN tunnel, the other one of which is the switch's port.
+//! The wire's end of a VXLAN tunnel, whose other end is the switch's port.
 
 use paflow::outer::{Addresses, Checksum};
 use paflow::vxlan::{End, Endpoints};
 use std::net::Ipv4Addr;
 
-/// The virtual network.
+/// VXLAN network identifier.
 const VNI: u32 = 100;
 
-/// The tunnel's end at the wire: 192.0.2.2 and 02:00:00:00:01:02. The switch's has a 1 in place of the 2s.
+/// Returns the tunnel's end at the wire: 192.0.2.2 and 02:00:00:00:01:02. The switch's end has 1 instead of 2.
 pub fn end() -> End {
     let address = |host| Ipv4Addr::new(192, 0, 2, host);
     let mac = |host| [2, 0, 0, 0, 1, host];

@@ -1,4 +1,4 @@
-//! What `[aggregation]` says.
+//! Tests of `[aggregation]`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the judge says, and where.
+//! Tests of the problems reported, and their places.
 
 mod aggregation;
 mod openflow;
@@ -14,7 +14,7 @@ fn parse(text: &str) -> Result<(Config, Report), Report> {
     Config::parse(Path::new("/etc/m.toml"), text)
 }
 
-/// All problems, one line each, without the file's name.
+/// Returns all problems, one line each, without the file's name.
 fn problems(text: &str) -> Vec<String> {
     let report = match parse(text) {
         Ok((_, warnings)) => warnings,
@@ -27,7 +27,7 @@ fn valid(text: &str) -> Config {
     parse(text).unwrap_or_else(|report| panic!("{report}")).0
 }
 
-/// Two ports `a` and `b` on one line, for what refers to ports.
+/// Two ports `a` and `b` on one line, for sections that refer to ports.
 const TWO: &str = "port = [{name='a', driver='sink'}, {name='b', driver='sink'}]\n";
 
 #[test]
@@ -492,7 +492,7 @@ fn no_damage_to_a_file_makes_the_judge_fail() {
         [before.to_owned(), format!("{before}{rest}"), format!("{before}]ä\"{rest}"), format!("{before}\n[{after}")]
     });
     for text in damaged {
-        // What matters is that both judging and showing come to an end.
+        // Both checking and rendering must terminate.
         match parse(&text) {
             Ok((_, report)) | Err(report) => assert!(report.is_empty() || !report.render(true).is_empty()),
         }

@@ -1,4 +1,4 @@
-//! What `[openflow]` says, and a bridge that goes by flows.
+//! Tests of `[openflow]` and of bridges with `openflow`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What `[port.vxlan]` says.
+//! Tests of `[port.vxlan]`.
 
 use super::*;
 

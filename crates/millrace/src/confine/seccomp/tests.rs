@@ -2,7 +2,7 @@ use super::*;
 use seccompiler::apply_filter;
 use std::io;
 
-/// Runs `check` on a thread that is under the filter. (Filters cannot be removed, and are a thread's.)
+/// Runs `check` on a thread with the filter. (Filters cannot be removed, and are per thread.)
 fn filtered(check: impl FnOnce() + Send + 'static) {
     let confined = std::thread::spawn(move || {
         apply_filter(&program(false).unwrap()).unwrap();
@@ -11,10 +11,10 @@ fn filtered(check: impl FnOnce() + Send + 'static) {
     confined.join().unwrap();
 }
 
-/// The error of a system call that is made with arguments which do no harm should it be allowed.
+/// Returns the error of a system call whose arguments do no harm if it is allowed.
 fn errno(call: i64, arguments: [i64; 4]) -> Option<i32> {
     let [a, b, c, d] = arguments;
-    // SAFETY: arguments are -1 or small numbers: as pointers they are invalid, which the kernel answers with EFAULT; as
+    // SAFETY: arguments are -1 or small numbers: as pointers they are invalid, so the kernel answers with EFAULT; as
     // descriptors and addresses to map they are refused. The calls below create at most a descriptor, which leaks.
     let result = unsafe { libc::syscall(call, a, b, c, d, -1_i64, 0_i64) };
     (result < 0).then(|| io::Error::last_os_error().raw_os_error().unwrap())
@@ -25,8 +25,8 @@ const NOWHERE: [i64; 4] = [-1; 4];
 #[test]
 fn everything_that_is_listed_is_refused() {
     filtered(|| {
-        // Without the filter -1 is EFAULT, EBADF or EINVAL, but EPERM comes before that for who lacks a capability.
-        // These three need none, so they tell that the filter works.
+        // Without the filter -1 gives EFAULT, EBADF or EINVAL, but a missing capability gives EPERM first. These three need no
+        // capability, so they show that the filter works.
         for call in [libc::SYS_execve, libc::SYS_pidfd_getfd, libc::SYS_name_to_handle_at] {
             assert_eq!(errno(call, NOWHERE), Some(libc::EPERM));
         }
@@ -71,7 +71,7 @@ fn memory_can_be_had_but_not_executed() {
         let map = |protection: i32| errno(libc::SYS_mmap, [0, 4096, protection.into(), private]);
         assert_eq!(map(libc::PROT_READ | libc::PROT_WRITE), None);
         assert_eq!(map(libc::PROT_READ | libc::PROT_EXEC), Some(libc::EPERM));
-        // Page 0 is not mapped: ENOMEM if it were for the kernel to say.
+        // Page 0 is not mapped: without the filter the kernel answers ENOMEM.
         assert_eq!(errno(libc::SYS_mprotect, [0, 4096, libc::PROT_EXEC.into(), 0]), Some(libc::EPERM));
         assert_eq!(errno(libc::SYS_mprotect, [0, 4096, libc::PROT_READ.into(), 0]), Some(libc::ENOMEM));
     });
@@ -88,7 +88,7 @@ fn nobody_types_into_the_terminal() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn another_abi_is_no_way_around_the_list() {
-    // execve of x32 (`__X32_SYSCALL_BIT` + 520), and one that has the same number in both.
+    // execve of x32 (`__X32_SYSCALL_BIT` + 520), and a call with the same number in both ABIs.
     filtered(|| {
         for call in [520, libc::SYS_setns] {
             assert_eq!(errno(call + i64::from(X32), NOWHERE), Some(libc::ENOSYS));

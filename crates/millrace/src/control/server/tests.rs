@@ -145,7 +145,7 @@ fn batches_and_notifications_are_answered_as_specified() {
     let mut stream = server.connect();
     let notification = r#"{"jsonrpc": "2.0", "method": "version"}"#;
     let request = r#"{"jsonrpc": "2.0", "method": "version", "id": 5}"#;
-    // Two that are not answered, an empty line, and, in one write with them, a batch that is.
+    // Two notifications without replies, an empty line, and, in the same write, a batch with replies.
     stream
         .write_all(format!("{notification}\n[{notification}]\n\r\n[{request},{notification},2]\n").as_bytes())
         .unwrap();
@@ -161,7 +161,7 @@ fn a_flood_without_line_end_is_cut_off() {
     let server = Running::start(LIMITS);
     let mut stream = server.connect();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
-    // The switch closes while this still writes: it may not all be taken.
+    // The switch closes during this write: not all of it may be accepted.
     let _ = stream.write_all(&vec![b'x'; LONGEST_LINE + 1]);
     assert_eq!(read_line(&mut reader)["error"]["code"], -32600);
     let mut rest = Vec::new();
@@ -179,7 +179,7 @@ fn a_line_of_the_longest_length_is_read() {
     assert_eq!(server.ask(&line)["id"], 1);
 }
 
-/// A server that waits for a line so long, with two of its three places taken by clients that send half of one.
+/// Starts a server with line timeout `line`, two of whose three connections are taken by clients that send half a line.
 fn stalling(line: Duration) -> (Running, Vec<UnixStream>) {
     let server = Running::start(Limits { connections: 3, line, ..LIMITS });
     let mut stalled: Vec<UnixStream> = (0..2).map(|_| server.connect()).collect();
@@ -194,7 +194,7 @@ fn stalling_clients_hold_up_nobody() {
     let (server, stalled) = stalling(Duration::from_secs(600));
     let mut client = Client::connect(&server.path).unwrap();
     assert!(client.call("version").is_ok());
-    // The limit is reached, with `client` still open.
+    // The limit is reached while `client` is still open.
     let refused = read_line(&mut BufReader::new(server.connect()));
     assert_eq!(refused["error"]["code"], -32000);
     assert!(client.call("version").is_ok());
@@ -207,7 +207,7 @@ fn stalling_clients_are_dropped() {
     for stream in &mut stalled {
         assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "dropped without a word");
     }
-    // Their places are for others as soon as their threads have ended, which may be later than they hear of it.
+    // Their slots are free once their threads have ended, possibly later than the clients notice.
     let places = || (0..3).map(|_| server.connect()).collect::<Vec<_>>();
     let served = |mut stream: &UnixStream| {
         stream.write_all(b"{\"jsonrpc\": \"2.0\", \"method\": \"version\", \"id\": 2}\n").is_ok()

@@ -1,14 +1,14 @@
-//! Losses by rate, and how many packets were lost in a row at the highest one.
+//! Charts of the losses by rate, and of the packets lost in a row at the highest rate.
 
 use super::Runs;
 use crate::aggregation::passage::{Results, Row};
 use crate::aggregation::rig::Between;
 use crate::draw::{self, Line, Lines};
 
-/// Longest runs of each class.
+/// Longest run of each class.
 const LENGTHS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-/// Losses in percent.
+/// Draws the losses in percent.
 pub fn losses(results: &Results) -> String {
     let rates = rates(results);
     let line = |rows: &[&Row]| {
@@ -25,7 +25,7 @@ pub fn losses(results: &Results) -> String {
     })
 }
 
-/// Lengths of runs at the highest rate.
+/// Draws the lengths of runs at the highest rate.
 pub fn runs(results: &Results) -> String {
     let classes = LENGTHS.iter().enumerate().map(|(at, &to)| at.checked_sub(1).map_or(0, |at| LENGTHS[at]) + 1..=to);
     let beyond = LENGTHS[LENGTHS.len() - 1] + 1..=u64::MAX;
@@ -50,7 +50,7 @@ pub fn runs(results: &Results) -> String {
     })
 }
 
-/// All rates, in the order in which they were measured.
+/// Returns all rates, in the order in which they were measured.
 fn rates(results: &Results) -> Vec<f64> {
     let mut rates: Vec<f64> = Vec::new();
     for row in &results.rows {
@@ -61,7 +61,7 @@ fn rates(results: &Results) -> Vec<f64> {
     rates
 }
 
-/// A panel for each path, with a line for each placement.
+/// Returns a panel for each path, with a line for each placement.
 fn panels(results: &Results, line: impl Fn(&[&Row]) -> Vec<Option<f64>>) -> Vec<(String, Vec<Line>)> {
     let mut paths: Vec<Between> = results.rows.iter().map(|row| row.case.path).collect();
     paths.dedup();

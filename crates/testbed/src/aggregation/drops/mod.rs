@@ -1,4 +1,4 @@
-//! How many packets are lost by rate, as in table 3 of the paper, and how many of them in a row, as in its figure 12.
+//! Packets lost by rate, as in table 3 of the paper, and how many of them in a row, as in its figure 12.
 
 mod chart;
 
@@ -92,12 +92,12 @@ impl Runs {
         Runs(all.into_iter().collect())
     }
 
-    /// All of them.
+    /// Returns the number of lost packets.
     fn lost(&self) -> u64 {
         self.0.iter().map(|(_, packets)| packets).sum()
     }
 
-    /// Half of the lost packets were lost in runs that are not longer.
+    /// Returns the median run length: half of the lost packets were lost in runs that are not longer.
     fn median(&self) -> u64 {
         let (half, mut before) = (self.lost().div_ceil(2), 0);
         let mut middle = self.0.iter().skip_while(|(_, packets)| {
@@ -107,7 +107,7 @@ impl Runs {
         middle.next().map_or(0, |(length, _)| *length)
     }
 
-    /// Percent of the lost packets that were lost in runs of these lengths.
+    /// Returns the percentage of the lost packets that were lost in runs of these lengths.
     fn percent(&self, lengths: std::ops::RangeInclusive<u64>) -> Option<f64> {
         let within = self.0.iter().filter(|(length, _)| lengths.contains(length));
         let packets: u64 = within.map(|(_, packets)| packets).sum();

@@ -1,4 +1,4 @@
-//! Histograms of times, one panel for each rate: shares of packets over time, which grows by equal factors.
+//! Histograms of times, one panel per rate: shares of packets over time, on a logarithmic axis.
 
 use crate::aggregation::passage::{Results, Row};
 use crate::aggregation::traffic::Histogram;
@@ -12,22 +12,23 @@ const BOTTOM: f64 = 64.0;
 
 const COLOURS: [&str; 4] = ["#404040", "#1f6fb0", "#e08a1e", "#2f9a48"];
 
-/// Classes of the picture in a power of two.
+/// Classes of the chart per power of two.
 const STEPS: f64 = 16.0;
 
-/// Shares of packets, by classes of equal factors from the first one on, in percent.
+/// Shares of packets in percent, by classes of equal factors from the first one on.
 struct Shares {
     first: i32,
     percent: Vec<f64>,
 }
 
-/// Class of a time in microseconds.
+/// Returns the class of a time in microseconds.
 fn class(microseconds: f64) -> i32 {
     (microseconds.log2() * STEPS).floor() as i32
 }
 
 impl Shares {
-    /// Of the times from `from` to `to` microseconds, which are counted in cycles of so many a microsecond.
+    /// Computes the shares of times from `from` to `to` microseconds, counted in cycles; `cycles` is their number per
+    /// microsecond.
     fn of(histogram: &Histogram, (from, to): (f64, f64), cycles: f64) -> Shares {
         let first = class(from);
         let mut percent = vec![0.0; (class(to) - first + 1) as usize];
@@ -41,7 +42,7 @@ impl Shares {
     }
 }
 
-/// Draws it.
+/// Draws the chart.
 pub fn svg(results: &Results, rates: &[f64]) -> String {
     let cycles = results.rig.tsc_ghz * 1e3;
     let mut svg = Svg::new((LEFT + WIDTH) * rates.len().max(1) as f64 + 24.0, TOP + HEIGHT + BOTTOM);
@@ -57,7 +58,7 @@ pub fn svg(results: &Results, rates: &[f64]) -> String {
 fn panel(svg: &mut Svg, left: f64, rows: &[&Row], cycles: f64) {
     let Some(first) = rows.first() else { return };
     let histograms: Vec<Histogram> = rows.iter().map(|row| row.histogram()).collect();
-    // Of a round in the middle: in some the machine stood still for milliseconds.
+    // Of a median round: in some the machine stood still for milliseconds.
     let most = |row: &Row| row.spread(|sample| sample.times.p999).median;
     let from = histograms.iter().map(|histogram| histogram.percentile(0.0005) / cycles);
     let from = from.fold(f64::INFINITY, f64::min).max(0.01);
@@ -97,7 +98,7 @@ fn panel(svg: &mut Svg, left: f64, rows: &[&Row], cycles: f64) {
     }
 }
 
-/// Round times between two.
+/// Returns the round times between two times.
 fn marks(from: f64, to: f64) -> impl Iterator<Item = f64> {
     let powers = (-3..7).map(|power| 10f64.powi(power));
     let all = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|factor| (factor * power * 1e3).round() / 1e3));

@@ -1,5 +1,5 @@
-//! How long packets take through a node and its network function, as in figure 11 of the paper: without aggregation, and
-//! with packets split and joined in one place or another.
+//! Time that packets take through a node and its network function, as in figure 11 of the paper: without aggregation, and with
+//! packets split and joined in different places.
 
 mod chart;
 

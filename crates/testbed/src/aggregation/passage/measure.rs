@@ -1,4 +1,4 @@
-//! Measuring cases in turn, round by round.
+//! Measurement of cases in turn, round by round.
 
 use super::results::{Case, Results, Row};
 use super::{Load, NODE_CPU, PassageConfig, PassageError, Sample, TRAFFIC_CPU, pass};
@@ -31,7 +31,7 @@ pub struct Measuring {
     pub json: bool,
 }
 
-/// A number of seconds, as told on the command line.
+/// Parses a number of seconds.
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.02..=600.0).contains(&seconds) => Ok(seconds),
@@ -39,7 +39,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Millions of packets a second, as told on the command line.
+/// Parses millions of packets per second.
 pub fn millions(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (0.0001..=1000.0).contains(&rate) => Ok(rate),
@@ -47,8 +47,8 @@ pub fn millions(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Measures all cases at all rates, which are millions of packets a second. What was measured until something failed is
-/// in the results.
+/// Measures all cases at all rates, in millions of packets per second. After a failure the results hold the measurements made
+/// before.
 pub fn measure(
     measuring: &Measuring,
     cases: &[Case],
@@ -92,7 +92,7 @@ fn rounds(
                 if error.is_interrupt() {
                     return Err(error);
                 }
-                // Once more: minutes of measurements are not thrown away for one program that did not start.
+                // Retry once: don't discard minutes of measurements because one program did not start.
                 results.notes.push(format!("{path}, {placement}, round {round}: repeated, {error}"));
                 once(rig, case, rates, measuring)
             });
@@ -115,7 +115,7 @@ fn once(rig: &Rig, case: &Case, rates: &[f64], measuring: &Measuring) -> Result<
     })
 }
 
-/// Prints the table, and writes everything to files; `name` is what is measured.
+/// Prints the table, and writes everything to files; `name` is the name of the measurement.
 pub fn finish(
     measuring: &Measuring,
     (name, results): (&str, &Results),

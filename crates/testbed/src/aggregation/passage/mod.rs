@@ -1,6 +1,5 @@
-//! One node, with traffic through it that is known packet by packet. Source, network function and sink are one thread,
-//! which polls on a processor of its own, as the node's worker does: nothing waits for a scheduler, and times are on one
-//! clock.
+//! One node with traffic whose every packet is known. Source, network function and sink are a single thread, which polls on its
+//! own processor, as the node's worker does: nothing waits for a scheduler, and all times are on one clock.
 //!
 //! ```text
 //!   source ──── NIC ════ in ── left ════► network function, written with the library `nf`
@@ -8,8 +7,8 @@
 //!      or: ◄── cable ═══ wan
 //! ```
 //!
-//! The node drives the NICs over shared rings. What leaves it may take a cable of the kernel instead, which costs much
-//! more a frame; what comes to it never does, so that the source is not the limit.
+//! The node drives the NICs over shared rings. Packets may leave it through a kernel cable instead, which costs much more per
+//! frame; they never arrive through one, so that the source is not the limit.
 
 mod measure;
 mod results;
@@ -36,22 +35,22 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use virtqueue::Fatal;
 
-/// Processors of the node, and of the traffic.
+/// Processors of the node and of the traffic.
 pub const NODE_CPU: usize = 0;
 pub const TRAFFIC_CPU: usize = 1;
 
-/// Descriptors of all queues.
+/// Size of all queues.
 const QUEUE: u16 = 256;
-/// How long the network function may take to connect.
+/// Time limit for the network function to connect.
 const LIMIT: Duration = Duration::from_secs(15);
 /// Seconds of traffic before each measurement.
 const WARMUP: f64 = 0.1;
 
-/// The node and the network function; and those that packets come from and go to.
+/// The node and the network function; and the source and the sink.
 const NODE: Rules = Rules { own: 1, next: 2 };
 const ENDS: Rules = Rules { own: 2, next: 1 };
 
-/// Traffic could not be measured.
+/// Error of measuring traffic.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum PassageError {
@@ -74,38 +73,38 @@ pub enum PassageError {
 }
 
 impl PassageError {
-    /// A signal ended it.
+    /// Reports whether a signal caused it.
     pub fn is_interrupt(&self) -> bool {
         matches!(self, PassageError::Rig(error) if error.is_interrupt())
     }
 }
 
-/// What packets pass through.
+/// Configuration of a node with traffic.
 #[derive(Clone, Copy, Debug)]
 pub struct PassageConfig {
-    /// Where they are split and joined.
+    /// Place where packets are split and joined.
     pub placement: Placement,
-    /// By what they leave the node.
+    /// Path by which they leave the node.
     pub exit: Between,
-    /// The network function passes them on unseen.
+    /// Whether the network function passes them on without reading them.
     pub unseen: bool,
 }
 
 /// A running node, with traffic.
 pub struct Passage {
-    // Whoever drives NICs ends before them.
+    // Drivers of NICs end before the NICs.
     node: Node,
     traffic: Traffic,
     _link: Option<Link>,
 }
 
-/// Starts a node, and does `work` with it on the traffic's processor.
+/// Starts a node, and runs `work` with it on the traffic's processor.
 pub fn pass<T: Send>(
     rig: &Rig,
     (config, load): (PassageConfig, Load),
     work: impl FnOnce(&mut Passage) -> Result<T, PassageError> + Send,
 ) -> Result<T, PassageError> {
-    // A thread of its own: one that was tied to a processor stays there.
+    // A separate thread, since a pinned thread stays on its processor.
     let all = || work(&mut Passage::start(rig, config, load)?);
     std::thread::scope(|scope| scope.spawn(all).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -149,13 +148,13 @@ impl Passage {
         let mut node = Node::start(rig, node, link.as_ref().and_then(|link| link.namespace(0)))?;
         let function = Function { ports: function(rig, config.placement)?, swaps: !config.unseen };
         node.wait_up(|| Ok(()))?;
-        // Only now: threads of the links must not share the processor with the traffic.
+        // Pin only now: threads of the links must not share the processor with the traffic.
         cpu::pin(TRAFFIC_CPU)?;
         let traffic = Traffic::new(source, exit, function, &load, ENDS.load(&rig.file("ends.toml"))?);
         Ok(Passage { node, traffic, _link: link })
     }
 
-    /// Sends packets for so many seconds, after a while of the same, and says what became of them.
+    /// Sends packets for `seconds`, after a warm-up, and returns the results.
     pub fn measure(&mut self, load: &Load, seconds: f64, rig: &Rig) -> Result<Sample, PassageError> {
         rig.interrupt().check().map_err(RigError::from)?;
         self.traffic.run(load, WARMUP)?;
@@ -169,7 +168,7 @@ impl Passage {
     }
 }
 
-/// A network function that passes packets on from `left` to `right`.
+/// Opens a network function that passes packets on from `left` to `right`.
 fn function(rig: &Rig, placement: Placement) -> Result<Ports, PassageError> {
     let aggregation = match placement {
         Placement::None | Placement::Vhost => None,

@@ -1,4 +1,4 @@
-//! What was measured of traffic, and what follows from it.
+//! Measured and derived results of traffic.
 
 use super::sample::Sample;
 use crate::aggregation::rig::{Between, Placement};
@@ -7,35 +7,35 @@ use crate::compare::{Rig as Machine, Spread};
 use crate::latency::Latency;
 use serde::Serialize;
 
-/// All of it.
+/// All results.
 #[derive(Debug, Serialize)]
 pub struct Results {
-    /// Where it was measured.
+    /// Machine of the measurements.
     pub rig: Machine,
-    /// How far apart the processors were before the first measurement.
+    /// Latency between the processors before the first measurement.
     pub cores: Latency,
     /// Measurements of each row.
     pub rounds: u32,
     /// Seconds of each measurement.
     pub seconds: f64,
-    /// The network function passed packets on without looking at them, instead of swapping their MAC addresses.
+    /// Whether the network function passed packets on without reading them, instead of swapping their MAC addresses.
     pub unseen: bool,
     /// One entry for each case and rate.
     pub rows: Vec<Row>,
-    /// What a reader should know.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
 }
 
-/// Conditions.
+/// Conditions of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Case {
-    /// By what packets leave the node.
+    /// Path by which packets leave the node.
     pub path: Between,
-    /// Where packets are split and joined.
+    /// Place where packets are split and joined.
     pub placement: Placement,
-    /// Packets that come in a row.
+    /// Packets per train.
     pub train: u16,
-    /// They are joined before they come to the node.
+    /// Whether they are joined before they reach the node.
     pub joined: bool,
 }
 
@@ -45,28 +45,28 @@ pub struct Row {
     /// The case.
     #[serde(flatten)]
     pub case: Case,
-    /// Millions of packets a second that were sent.
+    /// Millions of packets sent per second.
     pub rate: f64,
-    /// One measurement a round.
+    /// One measurement per round.
     pub samples: Vec<Sample>,
-    /// How long packets took in all rounds, in nanoseconds.
+    /// Distribution of packet times over all rounds, in nanoseconds.
     pub times: Vec<Class>,
 }
 
 impl Row {
-    /// A figure over all rounds.
+    /// Returns the spread of a figure over all rounds.
     pub fn spread(&self, figure: impl Fn(&Sample) -> f64) -> Spread {
         let none = Spread { median: f64::NAN, min: f64::NAN, max: f64::NAN };
         Spread::of(self.samples.iter().map(figure)).unwrap_or(none)
     }
 
-    /// A figure against that of another row, round by round.
+    /// Returns the ratio of a figure to that of another row, round by round.
     pub fn ratio(&self, other: &Row, figure: impl Fn(&Sample) -> f64) -> Option<Spread> {
         let pairs = self.samples.iter().zip(&other.samples);
         Spread::of(pairs.map(|(own, others)| figure(own) / figure(others)))
     }
 
-    /// Times of all rounds together, in cycles.
+    /// Returns the times of all rounds together, in cycles.
     pub fn histogram(&self) -> Histogram {
         let mut all = Histogram::default();
         self.samples.iter().for_each(|sample| all.merge(&sample.histogram));
@@ -75,12 +75,12 @@ impl Row {
 }
 
 impl Results {
-    /// The row of a case that has this rate.
+    /// Returns the row of a case at this rate.
     pub fn row(&self, case: Case, rate: f64) -> Option<&Row> {
         self.rows.iter().find(|row| row.case == case && row.rate == rate)
     }
 
-    /// The row of the same conditions without aggregation.
+    /// Returns the row of the same conditions without aggregation.
     pub fn without(&self, row: &Row) -> Option<&Row> {
         let Case { path, train, .. } = row.case;
         let plain = |other: &&Row| other.case.placement == Placement::None;
@@ -88,7 +88,7 @@ impl Results {
         self.rows.iter().find(|other| plain(other) && same(other))
     }
 
-    /// What is beneath every table.
+    /// Returns the text below every table.
     pub fn foot(&self) -> String {
         let Results { rig, cores, rounds, seconds, notes, .. } = self;
         let does = if self.unseen { "passes packets on unseen" } else { "swaps MAC addresses" };
@@ -108,7 +108,7 @@ pub mod tests {
     use crate::latency::Distance;
     use std::collections::BTreeMap;
 
-    /// A sample of so many packets, each of which took so many cycles, which are nanoseconds; one in ten was lost.
+    /// Returns a sample of packets that took about `cycles` each, which are nanoseconds; one in ten was lost.
     fn sample(rate: f64, cycles: u64) -> Sample {
         let mut histogram = Histogram::default();
         (0..90).for_each(|n| histogram.add(cycles + n));
@@ -134,7 +134,7 @@ pub mod tests {
         }
     }
 
-    /// Results of two rounds with all these cases, each of which takes a microsecond more than the one before.
+    /// Returns results of two rounds with these cases, each of which takes a microsecond more than the one before.
     pub fn results(cases: &[Case], rates: &[f64]) -> Results {
         let mut rig = Machine::detect(std::path::Path::new("/"));
         rig.tsc_ghz = 1.0;
@@ -155,7 +155,7 @@ pub mod tests {
         }
     }
 
-    /// Smooth traffic.
+    /// Returns a case of smooth traffic.
     pub fn case(path: Between, placement: Placement) -> Case {
         Case { path, placement, train: 1, joined: false }
     }

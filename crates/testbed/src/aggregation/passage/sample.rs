@@ -1,4 +1,4 @@
-//! What became of the packets of one measurement.
+//! Results of one measurement.
 
 use crate::aggregation::rig::{between, drops};
 use crate::aggregation::traffic::{Histogram, Load, Passed};
@@ -6,68 +6,68 @@ use engine::stats::{Snapshot, WorkerStats};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// See the module.
+/// Results of one measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
-    /// Packets a second that were asked for.
+    /// Requested packets per second.
     pub rate: f64,
     /// Seconds in which packets were sent.
     pub seconds: f64,
-    /// Packets that were sent.
+    /// Packets sent.
     pub offered: u64,
-    /// Of these, packets that the node's NIC had no buffer for.
+    /// Packets among these for which the node's NIC had no buffer.
     pub refused: u64,
     /// Packets that came through.
     pub received: u64,
-    /// The frames that they were in.
+    /// Frames that they were in.
     pub frames: u64,
-    /// Packets that did not come through, the refused ones included.
+    /// Packets that did not come through, including the refused ones.
     pub lost: u64,
-    /// Packets that came twice or out of order, and what was never sent.
+    /// Packets that came twice or out of order, or were never sent.
     pub strange: u64,
     /// Packets sent at once, on average.
     pub at_once: f64,
-    /// Times that the traffic's thread was kept from running, and for how many seconds.
+    /// Number of times that the traffic's thread was not running.
     pub stalls: u64,
-    /// See above.
+    /// Seconds that it was not running.
     pub stalled: f64,
-    /// Share of the time in which the traffic's thread had something to do.
+    /// Share of the time in which the traffic's thread was busy.
     pub traffic_busy: f64,
-    /// Cycles of the node in rounds that moved frames, for each packet that came through.
+    /// Cycles of the node in rounds that moved frames, per packet that came through.
     pub cycles: f64,
-    /// Cycles a packet of each of its stages, sampled since it started.
+    /// Cycles per packet of each of its stages, sampled since it started.
     pub stages: BTreeMap<String, f64>,
-    /// What the node dropped, by port and reason.
+    /// Packets dropped by the node, by port and reason.
     pub drops: BTreeMap<String, u64>,
-    /// How long packets took.
+    /// Times that packets took.
     pub times: Times,
-    /// How many packets were lost in a row, and how often.
+    /// Number of runs of lost packets, by length of the run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub runs: BTreeMap<u64, u64>,
-    /// The times, in cycles.
+    /// The times in cycles.
     #[serde(skip)]
     pub histogram: Histogram,
 }
 
-/// How long packets took, in microseconds.
+/// Distribution of packet times, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Times {
-    /// Half of them took less.
+    /// Median.
     pub p50: f64,
-    /// Nine of ten took less, and so on.
+    /// 90th percentile.
     pub p90: f64,
-    /// See above.
+    /// 99th percentile.
     pub p99: f64,
-    /// See above.
+    /// 99.9th percentile.
     pub p999: f64,
-    /// On average.
+    /// Mean.
     pub mean: f64,
-    /// The longest one.
+    /// Maximum.
     pub greatest: f64,
 }
 
 impl Times {
-    /// Of times in cycles.
+    /// Computes them from times in cycles.
     pub fn of(histogram: &Histogram, hz: f64) -> Times {
         let microseconds = |cycles: f64| cycles / hz * 1e6;
         let at = |share| microseconds(histogram.percentile(share));
@@ -83,7 +83,7 @@ impl Times {
 }
 
 impl Sample {
-    /// Between two looks at the node.
+    /// Computes a sample from two snapshots of the node.
     pub fn new(load: &Load, passed: Passed, (before, after): (&Snapshot, &Snapshot), hz: f64) -> Sample {
         let arrivals = passed.arrivals;
         let received = arrivals.losses.received();
@@ -111,17 +111,17 @@ impl Sample {
         }
     }
 
-    /// Frames in percent of packets, as they came out.
+    /// Returns the frames that came out, in percent of the packets.
     pub fn frames_percent(&self) -> f64 {
         100.0 * self.frames as f64 / self.received.max(1) as f64
     }
 
-    /// Packets lost in percent of those that were sent.
+    /// Returns the lost packets in percent of those sent.
     pub fn lost_percent(&self) -> f64 {
         100.0 * self.lost as f64 / self.offered.max(1) as f64
     }
 
-    /// Millions of packets a second that came through.
+    /// Returns the millions of packets per second that came through.
     pub fn mpps(&self) -> f64 {
         self.received as f64 / self.seconds / 1e6
     }

@@ -5,11 +5,11 @@ use super::{Rig, RigError};
 use capture::Writer;
 use std::time::Duration;
 
-/// Packets in the file: as many as are received at once.
+/// Packets in the file: as many as are received in a burst.
 const PACKETS: u32 = 32;
 
-/// A port `name` that replays packets of `size` bytes of [`CHAIN`] over and over, at so many a second, 32 at once; or as fast
-/// as they are taken.
+/// Returns a port `name` that replays packets of `size` bytes of [`CHAIN`] endlessly, at `rate` per second in bursts of 32, or
+/// as fast as they are accepted.
 pub fn replay(rig: &Rig, name: &str, size: u16, rate: Option<u64>) -> Result<Port, RigError> {
     let path = rig.file(&format!("{size}.pcap"));
     if !path.exists() {
@@ -23,7 +23,7 @@ pub fn replay(rig: &Rig, name: &str, size: u16, rate: Option<u64>) -> Result<Por
     })
 }
 
-/// A capture file of these packets.
+/// Builds a capture file of these packets.
 fn file(size: u16) -> std::io::Result<Vec<u8>> {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, size.into())?;
@@ -33,7 +33,7 @@ fn file(size: u16) -> std::io::Result<Vec<u8>> {
     Ok(file)
 }
 
-/// A tagged packet of an EtherType for experiments (IEEE 802), with nothing in it.
+/// Builds a tagged packet with an experimental EtherType (IEEE 802) and an empty payload.
 fn packet(size: u16) -> Vec<u8> {
     let mut packet = vec![0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1, 0x81, 0];
     packet.extend(CHAIN.to_be_bytes());

@@ -1,4 +1,4 @@
-//! A node that sends, a node that receives, what is between them, and a network function behind the second one.
+//! A sending node, a receiving node, the link between them, and a network function behind the second node.
 //!
 //! ```text
 //!   node a                          node b          function
@@ -13,28 +13,28 @@ use super::place::Cpus;
 use super::{Rig, RigError};
 use crate::programs::testpmd::Lcores;
 
-/// Numbers of the two nodes; whoever comes after them has the next one. Where the network function joins and splits, it is
-/// what the second one's address stands for.
+/// Numbers of the two nodes; the next hop after them has the next number. If the network function joins and splits, the second
+/// node's address is the function's.
 const A: u8 = 1;
 const B: u8 = 2;
 
-/// What a chain is like.
+/// Configuration of a chain.
 #[derive(Clone, Debug)]
 pub struct ChainConfig {
-    /// What is between the nodes.
+    /// Link between the nodes.
     pub between: Between,
-    /// Where packets are split and joined. The first node joins them unless it is nowhere.
+    /// Place where packets are split and joined. The first node joins them unless this is nowhere.
     pub placement: Placement,
-    /// Where packets come from: a port `near` of the first node.
+    /// Source of packets: a port `near` of the first node.
     pub near: Port,
-    /// Where they go to behind the function: a port `out` of the second node.
+    /// Destination of packets behind the function: a port `out` of the second node.
     pub out: Port,
     /// Processors.
     pub cpus: Cpus,
 }
 
 impl ChainConfig {
-    /// The two nodes, with these ports to what is between them.
+    /// Returns the two nodes, with these ports to the link.
     fn nodes(&self, [wan_a, wan_b]: [Port; 2], rig: &Rig) -> [NodeConfig; 2] {
         let placement = self.placement;
         let joins = placement != Placement::None;
@@ -66,7 +66,7 @@ impl ChainConfig {
 
 /// A running chain.
 pub struct Chain {
-    // Who sends ends first.
+    // The sender ends first.
     a: Node,
     function: Option<Function>,
     b: Node,
@@ -75,9 +75,9 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Starts it, and waits until all ports are up.
+    /// Starts a chain, and waits until all ports are up.
     pub fn start(rig: &Rig, config: ChainConfig) -> Result<Chain, RigError> {
-        // Beside nodes that go before everything else, it would never read a command.
+        // On a processor with nodes of higher priority, it would never read a command.
         let lcores = Lcores { forwarding: config.cpus.link, console: config.cpus.link };
         let link = Link::make(rig, config.between, "wan", lcores)?;
         let [a, b] = config.nodes([link.port(0), link.port(1)], rig);
@@ -89,32 +89,32 @@ impl Chain {
         Ok(Chain { a, function: Some(function), b, link, config })
     }
 
-    /// The node that sends.
+    /// Returns the sending node.
     pub fn a(&mut self) -> &mut Node {
         &mut self.a
     }
 
-    /// The node that receives.
+    /// Returns the receiving node.
     pub fn b(&mut self) -> &mut Node {
         &mut self.b
     }
 
-    /// What is between them.
+    /// Returns the link between them.
     pub fn link(&mut self) -> &mut Link {
         &mut self.link
     }
 
-    /// The network function, unless it was stopped.
+    /// Returns the network function, unless it was stopped.
     pub fn function(&mut self) -> Option<&mut Function> {
         self.function.as_mut()
     }
 
-    /// Ends the function, and has it say what it did.
+    /// Stops the function, and returns its counters.
     pub fn stop_function(&mut self) -> Result<Processed, RigError> {
         self.function.take().map_or(Ok(Processed::default()), Function::stop)
     }
 
-    /// Starts the function anew, and waits until it is there.
+    /// Starts the function again, and waits until it is connected.
     pub fn start_function(&mut self, rig: &Rig) -> Result<(), RigError> {
         let mut function = start(rig, &self.config)?;
         self.b.wait_up(|| function.program().check("the second node's ports"))?;

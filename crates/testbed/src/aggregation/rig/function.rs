@@ -1,4 +1,4 @@
-//! The network function: nf-forward, with two ports, and packets joined in one place or another.
+//! The network function: nf-forward with two ports, and packets joined in one place or another.
 
 use super::node::Rules;
 use super::place::Place;
@@ -10,10 +10,10 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long it may take to connect, and to end.
+/// Time limit for connecting, and for stopping.
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// Descriptors of its queues.
+/// Size of its queues.
 const QUEUE: u16 = 1024;
 
 /// Where packets are split and joined.
@@ -31,12 +31,12 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// The switch does it.
+    /// Reports whether the switch splits and joins.
     pub fn in_switch(self) -> bool {
         self == Placement::Vhost
     }
 
-    /// The function does it.
+    /// Reports whether the function splits and joins.
     pub fn in_function(self) -> bool {
         matches!(self, Placement::Nf | Placement::Native)
     }
@@ -53,18 +53,18 @@ impl fmt::Display for Placement {
     }
 }
 
-/// What the function did from its start to its end.
+/// Counters of the function from its start to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Processed {
-    /// Packets that it sent out of its second port.
+    /// Packets sent on its second port.
     pub packets: u64,
     /// Frames that they were in.
     pub frames: u64,
-    /// Packets that it received at its first port.
+    /// Packets received on its first port.
     pub received: u64,
-    /// Packets that it could not send, as the queue was full.
+    /// Packets dropped because the queue was full.
     pub full: u64,
-    /// Seconds of a processor.
+    /// Processor time in seconds.
     pub seconds: f64,
 }
 
@@ -92,17 +92,17 @@ impl Function {
             command.arg("--native");
         }
         let mut program = Program::start("nf-forward", command, rig.interrupt())?;
-        // Its last line before it runs.
+        // This is its last line before it runs.
         program.wait_for("its ports", LIMIT, |p| p.errors().iter().any(|l| l.starts_with("memory:")).then_some(()))?;
         Ok(Function { program })
     }
 
-    /// The process.
+    /// Returns the process.
     pub fn program(&mut self) -> &mut Program {
         &mut self.program
     }
 
-    /// Ends it, and has it say what it did.
+    /// Stops it, and returns its counters.
     pub fn stop(self) -> Result<Processed, RigError> {
         let seconds = self.program.cpu_time()?.as_secs_f64();
         self.program.terminate()?;
@@ -111,7 +111,7 @@ impl Function {
     }
 }
 
-/// What the lines say that nf-forward ends with.
+/// Parses the last lines of nf-forward.
 fn processed(lines: &[String]) -> Processed {
     let mut found = Processed::default();
     let mut port = "";

@@ -1,4 +1,4 @@
-//! What lies between two nodes.
+//! The link between two nodes.
 
 use super::node::Port;
 use super::{Rig, RigError};
@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Descriptors of the queues between the nodes, where that can be told.
+/// Size of the queues between the nodes, where it is configurable.
 const QUEUE: u16 = 1024;
 
 /// What a link is made of.
@@ -32,7 +32,7 @@ pub enum Between {
 }
 
 impl Between {
-    /// Memory that it needs on huge pages, if it is a program.
+    /// Returns the huge pages that it needs, in MiB, if it is a program.
     pub fn megabytes(self) -> u64 {
         match self {
             Between::Ovs => ovs::MEGABYTES,
@@ -41,7 +41,7 @@ impl Between {
         }
     }
 
-    /// It is a program, which polls and has to have a processor.
+    /// Reports whether it is a program, which polls and needs a processor.
     pub fn is_program(self) -> bool {
         self.megabytes() > 0
     }
@@ -59,7 +59,7 @@ impl fmt::Display for Between {
     }
 }
 
-/// The program that forwards between the nodes, if it takes one.
+/// The program that forwards between the nodes, if there is one.
 enum Forwarder {
     Ovs(Box<Ovs>),
     Testpmd(Box<Testpmd>),
@@ -82,17 +82,17 @@ impl Forwarder {
     }
 }
 
-/// What joins two nodes.
+/// The link between two nodes.
 pub struct Link {
     forwarder: Option<Forwarder>,
-    /// Of the first and the second node, if they have their own.
+    /// Separate namespaces of the first and the second node, if needed.
     namespaces: Option<[Namespace; 2]>,
     ports: [Port; 2],
     _directory: TempDir,
 }
 
 impl Link {
-    /// Makes it. `name` is what its ports are called, one at either node; a program between them runs on `lcores`.
+    /// Creates a link. `name` is the name of its port at each node; a program between them runs on `lcores`.
     pub fn make(rig: &Rig, between: Between, name: &str, lcores: Lcores) -> Result<Link, RigError> {
         let directory = tempfile::Builder::new().prefix("link-").tempdir_in(rig.directory.path());
         let directory =
@@ -119,17 +119,17 @@ impl Link {
         Ok(Link { forwarder, namespaces, ports, _directory: directory })
     }
 
-    /// The port of the first (0) or the second node (1).
+    /// Returns the port of the first (0) or the second node (1).
     pub fn port(&self, node: usize) -> Port {
         self.ports[node].clone()
     }
 
-    /// Where the first (0) or the second node (1) has to run.
+    /// Returns the namespace in which the first (0) or the second node (1) must run.
     pub fn namespace(&self, node: usize) -> Option<&Namespace> {
         self.namespaces.as_ref().map(|namespaces| &namespaces[node])
     }
 
-    /// Cycles a frame of the program between the nodes since this was asked last, in rounds that moved frames.
+    /// Returns the cycles per frame of the program between the nodes since the last call, in rounds that moved frames.
     pub fn take_cycles(&mut self) -> Result<Option<f64>, ProgramError> {
         match &mut self.forwarder {
             None => Ok(None),
@@ -138,7 +138,7 @@ impl Link {
         }
     }
 
-    /// Version of the program between the nodes.
+    /// Returns the version of the program between the nodes.
     pub fn version(&self) -> Option<String> {
         match self.forwarder.as_ref()? {
             Forwarder::Ovs(ovs) => ovs.version(),

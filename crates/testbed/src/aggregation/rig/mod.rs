@@ -1,9 +1,8 @@
-//! What is set up to measure aggregation: one or two nodes with Millrace, what joins them, and a network function behind
-//! the second one. Everything ends with this program, however that ends.
+//! Setup for measuring aggregation: one or two Millrace nodes, the link between them, and a network function behind the second
+//! one. Everything ends with this program, however it ends.
 //!
-//! A [`Rig`] says where programs are, and has the directory for their files. On it are started, and held by whoever
-//! measures: a [`Link`], which is what lies between two nodes, [`Node`]s, and a network function. A [`Chain`] is the usual
-//! arrangement of all of them.
+//! A [`Rig`] finds the programs, and has the directory for their files. A measurement starts and owns, on a rig, a [`Link`]
+//! between two nodes, [`Node`]s, and a network function. A [`Chain`] is the usual arrangement of all of them.
 
 mod capture;
 mod chain;
@@ -24,7 +23,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Something could not be set up, or went wrong while it ran.
+/// Error of setting up or running.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum RigError {
@@ -49,7 +48,7 @@ impl From<Interrupted> for RigError {
 }
 
 impl RigError {
-    /// A signal ended it.
+    /// Reports whether a signal caused it.
     pub fn is_interrupt(&self) -> bool {
         let program = match self {
             RigError::Program(error)
@@ -78,7 +77,7 @@ impl Programs {
     }
 }
 
-/// What all parts have in common.
+/// State shared by all parts.
 pub struct Rig {
     millrace: PathBuf,
     function: PathBuf,
@@ -88,7 +87,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Finds the programs, and a place for their files. `megabytes` of huge pages are asked for, for DPDK
+    /// Finds the programs, and creates a directory for their files. Requests `megabytes` of huge pages for DPDK
     /// ([`Between::megabytes`]).
     pub fn new(programs: &Programs, megabytes: u64) -> Result<Rig, RigError> {
         let failed = |action| move |source| RigError::System { action, source };
@@ -104,17 +103,17 @@ impl Rig {
         })
     }
 
-    /// Ends what is waited for.
+    /// Returns the flag that ends waits.
     pub fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
 
-    /// The path of a file in the directory of the rig's.
+    /// Returns the path of a file in the rig's directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// The program of the nodes.
+    /// Returns the program of the nodes.
     pub fn millrace(&self) -> &Path {
         &self.millrace
     }

@@ -1,4 +1,4 @@
-//! A node: Millrace with ports, which are given, and one worker.
+//! A node: Millrace with the given ports and one worker.
 
 use super::place::Place;
 use super::{Rig, RigError};
@@ -9,7 +9,7 @@ use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// The service chain whose packets are joined: a VLAN.
+/// Service chain whose packets are joined: a VLAN.
 pub const CHAIN: u16 = 100;
 
 /// A port of a node: a table `[[port]]`.
@@ -20,37 +20,37 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port of this driver.
+    /// Creates a port of this driver.
     pub fn new(name: &str, driver: &str) -> Port {
         Port { name: name.to_owned(), text: format!("[[port]]\nname = \"{name}\"\ndriver = \"{driver}\"\n") }
     }
 
-    /// With a number, or true or false.
+    /// Sets a number or boolean key.
     pub fn with(mut self, key: &str, value: impl Display) -> Port {
         // Writing to a string does not fail.
         let _ = writeln!(self.text, "{key} = {value}");
         self
     }
 
-    /// With words, or a path.
+    /// Sets a string or path key.
     pub fn with_text(self, key: &str, value: impl Display) -> Port {
-        // What Rust takes for a string TOML does, too, as long as it is of letters, digits and signs.
+        // Rust's string syntax is also valid in TOML, as long as it holds letters, digits and signs only.
         self.with(key, format!("{:?}", value.to_string()))
     }
 
-    /// A vhost-user port that makes the socket `NAME.sock` among the rig's files.
+    /// Creates a vhost-user port with the socket `NAME.sock` among the rig's files.
     pub fn guest(name: &str, rig: &Rig) -> Port {
         Port::new(name, "vhost-user").with_text("socket", rig.file(&format!("{name}.sock")).display())
     }
 
-    /// Towards the network: packets are joined before they leave here, and split when they arrive.
+    /// Sets whether the port faces the network: packets are joined before they leave here, and split when they arrive.
     pub fn aggregating(self, aggregating: bool) -> Port {
         self.with("aggregate", aggregating)
     }
 }
 
-/// Who a node or a network function is to others, and whom it sends packets of [`CHAIN`] to. All of them have numbers, from
-/// which their addresses are made.
+/// Identity of a node or network function, and the next hop of its packets of [`CHAIN`]. Both are numbers, from which addresses
+/// are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// Its own number.
@@ -60,7 +60,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The section `[aggregation]`, with the next hop behind this port, if it is to be told.
+    /// Returns the section `[aggregation]`, with the next hop behind `port`, if given.
     pub fn section(self, port: Option<&str>) -> String {
         let Rules { own, next } = self;
         let port = port.map_or(String::new(), |port| format!("port = \"{port}\"\n"));
@@ -80,7 +80,7 @@ impl Display for Rules {
 }
 
 impl Rules {
-    /// The rules, by way of a file that is written.
+    /// Loads the rules, by writing them to a file.
     pub fn load(&self, file: &Path) -> Result<paflow::Rules, RigError> {
         let failed = |source| RigError::System { action: "the rules can't be written", source };
         std::fs::write(file, self.to_string()).map_err(failed)?;
@@ -89,23 +89,23 @@ impl Rules {
     }
 }
 
-/// What a node is like.
+/// Configuration of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// Its name: that of its files.
+    /// Name of the node and its files.
     pub name: &'static str,
     /// Its ports.
     pub ports: Vec<Port>,
-    /// Pairs of ports between which frames go as they are, by name.
+    /// Patched pairs of ports, by name.
     pub patches: Vec<[&'static str; 2]>,
-    /// Where its worker runs.
+    /// Placement of its worker.
     pub place: Place,
-    /// By which it joins and splits, at ports that do.
+    /// Rules for joining and splitting, at ports that aggregate.
     pub rules: Option<Rules>,
 }
 
 impl NodeConfig {
-    /// The configuration file, but for `[control]`.
+    /// Returns the configuration file, without `[control]`.
     pub fn text(&self) -> String {
         let mut text: String = self.ports.iter().map(|port| port.text.clone() + "\n").collect();
         // Writing to a string does not fail.
@@ -114,7 +114,7 @@ impl NodeConfig {
         }
         let _ = writeln!(text, "[[worker]]\ncpu = {}\nidle = \"{}\"", self.place.cpu, self.place.idle);
         if self.place.priority.is_some() {
-            // Whom it goes before waits for it to sleep.
+            // Programs of lower priority wait for it to sleep.
             text += "patience = \"0s\"\n";
         }
         if let Some(rules) = &self.rules {
@@ -123,7 +123,7 @@ impl NodeConfig {
         text
     }
 
-    /// Puts `port` in the place of the one of its name.
+    /// Replaces the port of the same name by `port`.
     pub fn replace(&mut self, port: Port) {
         if let Some(old) = self.ports.iter_mut().find(|old| old.name == port.name) {
             *old = port;
@@ -138,42 +138,42 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node, in `namespace` if there is one, and waits until it answers.
+    /// Starts a node, in `namespace` if given, and waits until it answers.
     pub fn start(rig: &Rig, config: NodeConfig, namespace: Option<&Namespace>) -> Result<Node, RigError> {
         let (files, surroundings) = ((rig.directory.path(), config.name), (namespace, config.place.priority));
         let millrace = Millrace::start(rig.millrace(), files, &config.text(), surroundings, rig.interrupt())?;
         Ok(Node { config, millrace })
     }
 
-    /// Waits until all its ports are up, as long as `others` are fine.
+    /// Waits until all its ports are up, as long as `others` succeeds.
     pub fn wait_up(&mut self, others: impl FnMut() -> Result<(), ProgramError>) -> Result<(), RigError> {
         Ok(self.millrace.wait_up(others)?)
     }
 
-    /// Goes on with `port` in the place of the one of its name. The other ports stay as they are.
+    /// Replaces the port of the same name by `port` in the running node. The other ports are not affected.
     pub fn replace(&mut self, port: Port) -> Result<(), RigError> {
         self.config.replace(port);
         Ok(self.millrace.reload(&self.config.text())?)
     }
 
-    /// Processor time that it has used so far.
+    /// Returns the processor time used so far.
     pub fn cpu_time(&mut self) -> Result<Duration, RigError> {
         Ok(self.millrace.program().cpu_time()?)
     }
 
-    /// All that it counts now.
+    /// Returns all its counters as they are now.
     pub fn look(&mut self) -> Result<Snapshot, RigError> {
         self.millrace.program().check("the end of the measurement")?;
         Ok(self.millrace.snapshot()?)
     }
 }
 
-/// By how much a counter has grown. It starts again at zero where a port was opened again.
+/// Returns the growth of a counter. It restarts at zero when a port was reopened.
 pub fn between(before: &Snapshot, after: &Snapshot, counter: impl Fn(&Snapshot) -> u64) -> u64 {
     counter(after).saturating_sub(counter(before))
 }
 
-/// What a node dropped, by port and reason, with `prefix` in front.
+/// Returns a node's drops, by port and reason, with `prefix` in front.
 pub fn drops(prefix: &str, (before, after): (&Snapshot, &Snapshot)) -> BTreeMap<String, u64> {
     let mut drops = BTreeMap::new();
     for port in &after.ports {

@@ -1,29 +1,29 @@
-//! What runs where.
+//! Placement of programs on processors.
 //!
-//! Programs that share a processor sleep when there is nothing to do, and the one that is nearer to the end of the chain goes
-//! before the others: what is on its way is taken further before anything new comes. Left to themselves they would have the
-//! processor for milliseconds in turn, in which many times more packets come than a ring has room for.
+//! Programs that share a processor sleep when idle, and the one nearer to the end of the chain has precedence: packets in
+//! flight advance before new ones arrive. Left to the scheduler, each would run for milliseconds in turn, in which many times
+//! more packets arrive than a ring can hold.
 
 use crate::programs::Idle;
 use serde::Serialize;
 
-/// Where something runs, and how.
+/// Processor and scheduling of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
     /// The processor.
     pub cpu: usize,
-    /// What it does when there is nothing to do.
+    /// Idle behaviour.
     pub idle: Idle,
-    /// Before whom it goes, if it shares the processor: before all of lower numbers.
+    /// Priority, if it shares the processor: it precedes all lower numbers.
     pub priority: Option<u8>,
 }
 
-/// What runs where.
+/// Placement of all programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Cpus {
-    /// The node that sends.
+    /// The sending node.
     pub a: Place,
-    /// The node that receives.
+    /// The receiving node.
     pub b: Place,
     /// The network function.
     pub function: Place,
@@ -32,7 +32,8 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// The nodes, the function, and a program between the nodes on these processors. Who has one to itself polls.
+    /// Places the nodes, the function, and a program between the nodes on these processors. A program that does not share its
+    /// processor polls.
     pub fn on([a, b, function, link]: [usize; 4]) -> Cpus {
         let all = [a, b, function];
         let place = |number: usize| {

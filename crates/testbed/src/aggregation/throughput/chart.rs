@@ -1,10 +1,10 @@
-//! The results as pictures, one for each path: millions of packets a second by packet size, a line for each placement.
+//! Charts of the results, one per path: millions of packets per second by packet size, a line per placement.
 
 use super::results::{Results, Row};
 use crate::aggregation::rig::Between;
 use crate::draw::{self, Line, Lines};
 
-/// The pictures, with the path of each.
+/// Draws the charts; returns each with its path.
 pub fn svg(results: &Results) -> Vec<(Between, String)> {
     let mut paths: Vec<Between> = results.rows.iter().map(|row| row.path).collect();
     paths.dedup();

@@ -1,4 +1,4 @@
-//! One load on a chain.
+//! Measurement of one load on a chain.
 
 use super::results::{Load, Spent};
 use crate::aggregation::rig::{Chain, Rig, RigError, between, drops, replay};
@@ -6,10 +6,10 @@ use crate::aggregation::rig::{ChainConfig, Placement};
 use engine::stats::{Snapshot, WorkerStats};
 use std::time::Duration;
 
-/// From a new load to the measurement: rings fill, and what sleeps wakes up.
+/// Time for a new load to fill the rings and wake up sleepers before measuring.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// A moment of a node: what it counts, and the seconds of a processor that it has used.
+/// Counters of a node, and its processor time so far.
 type Moment = (Snapshot, Duration);
 
 /// A chain that carries packets of one size.
@@ -21,20 +21,20 @@ pub struct Loaded<'r> {
 }
 
 impl<'r> Loaded<'r> {
-    /// Starts it.
+    /// Starts a chain.
     pub fn start(rig: &'r Rig, config: ChainConfig, size: u16) -> Result<Loaded<'r>, RigError> {
         let placement = config.placement;
         Ok(Loaded { rig, chain: Chain::start(rig, config)?, placement, size })
     }
 
-    /// Version of the program between the nodes, if there is one.
+    /// Returns the version of the program between the nodes, if there is one.
     pub fn version(&mut self) -> Option<String> {
         self.chain.link().version()
     }
 
-    /// Puts a load on it, packets a second, and looks for so long what comes of it.
+    /// Applies a load of `rate` packets per second, and measures it for `seconds`.
     pub fn load(&mut self, rate: Option<u64>, seconds: f64) -> Result<Load, RigError> {
-        // A function that joins tells only at its end what it joined, so each load has its own.
+        // A function that joins reports its counters only at its end, so each load has a new one.
         if self.chain.function().is_none() {
             self.chain.start_function(self.rig)?;
         }
@@ -51,7 +51,7 @@ impl<'r> Loaded<'r> {
         let [a, b] = [0, 1].map(|node| (&before[node].0, &after[node].0));
         let passed = b.1.uptime_seconds - b.0.uptime_seconds;
         let out = between(b.0, b.1, |s| packets(s, "out").1);
-        // Aggregates that the function sends are counted as frames.
+        // Aggregates sent by the function are counted as frames.
         let packed = if self.placement.in_function() && function.frames > 0 {
             function.packets as f64 / function.frames as f64
         } else {
@@ -83,13 +83,13 @@ impl<'r> Loaded<'r> {
     }
 }
 
-/// Packets that a node received from a port and sent to it.
+/// Returns the packets that a node received from a port and sent to it.
 fn packets(snapshot: &Snapshot, port: &str) -> (u64, u64) {
     let queues = snapshot.ports.iter().filter(|p| p.name == port).flat_map(|p| &p.queues);
     queues.fold((0, 0), |(rx, tx), queue| (rx + queue.rx_packets, tx + queue.tx_packets))
 }
 
-/// Packets that the first node sent to the second one, and the frames that they were in.
+/// Returns the packets that the first node sent to the second one, and their number of frames.
 fn on_the_link((before, after): (&Snapshot, &Snapshot)) -> (u64, u64) {
     let joined = |s: &Snapshot| {
         let sent = &s.aggregation.as_ref()?.ports.first()?.sent;

@@ -1,5 +1,5 @@
-//! How much gets through by packet size, as in figures 8 and 10 of the paper: without aggregation, and with packets split
-//! and joined in one place or another.
+//! Throughput by packet size, as in figures 8 and 10 of the paper: without aggregation, and with packets split and joined in
+//! different places.
 
 mod chart;
 mod measure;
@@ -30,7 +30,7 @@ pub fn run(options: &Throughput) -> Result<(), AggregationError> {
         notes: Vec::new(),
     };
     let outcome = run_all(&rig, options, &mut results);
-    // What was measured until something failed is not lost.
+    // Keep the results measured before a failure.
     if !results.rows.is_empty() {
         let text = table::markdown(&results);
         let json = serde_json::to_string_pretty(&results).expect("numbers and strings") + "\n";
@@ -48,7 +48,7 @@ fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(),
         for &size in &options.sizes {
             let cpus = options.cpus(path);
             let other = if path.is_program() { cpus.link } else { cpus.a.cpu };
-            // One is at no distance from itself.
+            // A processor has no distance from itself.
             let latency = (other != cpus.b.cpu).then(|| latency::between(cpus.b.cpu, other)).transpose()?;
             let mut row = Row { path, size, cpus, latency, runs: Vec::new() };
             for round in 0..options.rounds {
@@ -60,7 +60,7 @@ fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(),
                         if error.is_interrupt() {
                             return Err(error);
                         }
-                        // Once more: minutes of measurements are not thrown away for one program that did not start.
+                        // Retry once: don't discard minutes of measurements because one program did not start.
                         results.notes.push(format!("{path}, {size} B, {placement}: repeated, {error}"));
                         once()
                     });
@@ -79,8 +79,8 @@ fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(),
     Ok(())
 }
 
-/// One placement in one round. The best load is searched for in the first one; after that, it and the ones next to it are
-/// tried again.
+/// Measures one placement in one round. The first round searches for the best load; later rounds try it and its neighbours
+/// again.
 fn run_once(
     rig: &Rig,
     options: &Throughput,

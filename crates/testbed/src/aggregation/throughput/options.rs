@@ -1,4 +1,4 @@
-//! What is measured, as told on the command line.
+//! Command line options of the measurement.
 
 use crate::aggregation::rig::{Between, Cpus, Placement, Programs};
 use clap::Args;
@@ -38,7 +38,8 @@ pub struct Throughput {
 }
 
 impl Throughput {
-    /// What runs where: by default for two processors, of which a program between the nodes, as it polls, has one to itself.
+    /// Returns the processors: the default is for two of them, one of which a program between the nodes has to itself, as it
+    /// polls.
     pub fn cpus(&self, path: Between) -> Cpus {
         Cpus::on(self.cpus.unwrap_or(if path.is_program() { [0, 0, 0, 1] } else { [1, 0, 0, 1] }))
     }

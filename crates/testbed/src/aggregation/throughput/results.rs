@@ -1,4 +1,4 @@
-//! What was measured, and what follows from it.
+//! Measured and derived results.
 
 use super::search::{Tried, best};
 use crate::aggregation::rig::{Between, Cpus, Placement, Processed};
@@ -7,10 +7,10 @@ use crate::latency::Latency;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// All of it.
+/// All results.
 #[derive(Debug, Serialize)]
 pub struct Results {
-    /// Where it was measured.
+    /// Machine of the measurements.
     pub rig: Machine,
     /// Measurements of each placement.
     pub rounds: u32,
@@ -18,70 +18,70 @@ pub struct Results {
     pub seconds: f64,
     /// One entry for each path and size.
     pub rows: Vec<Row>,
-    /// What a reader should know.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
 }
 
 /// One path and one packet size.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// What is between the nodes.
+    /// Path between the nodes.
     pub path: Between,
     /// Bytes of a packet.
     pub size: u16,
-    /// What ran where.
+    /// Processors used.
     pub cpus: Cpus,
-    /// How far apart the two nodes were before the first measurement, or the second one and the program between them.
+    /// Latency between the two nodes, or the second one and the program between them, before the first measurement.
     pub latency: Option<Latency>,
-    /// Measurements in the order in which they were made: each placement in turn, round by round.
+    /// Measurements in chronological order: each placement in turn, round by round.
     pub runs: Vec<Run>,
 }
 
 /// One placement in one round.
 #[derive(Debug, Serialize)]
 pub struct Run {
-    /// Where packets were split and joined.
+    /// Place where packets were split and joined.
     pub placement: Placement,
-    /// Counted from 0.
+    /// Round, counted from 0.
     pub round: u32,
     /// All loads that were tried.
     pub loads: Vec<Load>,
 }
 
-/// What came of one load.
+/// Results of one load.
 #[derive(Debug, Serialize)]
 pub struct Load {
-    /// Packets a second that were asked for; none if as many as can be sent.
+    /// Requested packets per second; `None` for as many as can be sent.
     pub rate: Option<u64>,
-    /// Millions of packets a second that came to the first node.
+    /// Millions of packets per second that reached the first node.
     pub sent: f64,
-    /// Millions of packets a second that came out behind the network function.
+    /// Millions of packets per second that came out behind the network function.
     pub mpps: f64,
-    /// Packets in a frame between the nodes.
+    /// Packets per frame between the nodes.
     pub packets_a_frame: f64,
-    /// Millions of frames a second between the nodes.
+    /// Millions of frames per second between the nodes.
     pub frames: f64,
     /// The first node.
     pub a: Spent,
     /// The second node.
     pub b: Spent,
-    /// What the function did, from its start to its end.
+    /// Counters of the function from its start to its end.
     pub function: Processed,
-    /// Cycles of a program between the nodes for each frame.
+    /// Cycles per frame of a program between the nodes.
     pub link_cycles: Option<f64>,
-    /// What the nodes dropped, by port and reason.
+    /// Frames dropped by the nodes, by port and reason.
     pub drops: BTreeMap<String, u64>,
 }
 
-/// What a node spent.
+/// Cost of a node.
 #[derive(Debug, Serialize)]
 pub struct Spent {
-    /// Cycles in rounds that moved frames, for each packet that came out. Who shares a processor is now and then put off in
-    /// the middle of a round, and the time that the other one had counts as well.
+    /// Cycles in rounds that moved frames, per packet that came out. A node that shares its processor may be preempted within a
+    /// round, and then the time of the other program counts as well.
     pub cycles: f64,
-    /// Nanoseconds of a processor for each packet that came out, polling in vain included.
+    /// Processor time per packet that came out, in nanoseconds, including idle polling.
     pub nanoseconds: f64,
-    /// Cycles a packet of each stage, sampled since the node started.
+    /// Cycles per packet of each stage, sampled since the node started.
     pub stages: BTreeMap<String, f64>,
 }
 
@@ -96,15 +96,15 @@ impl Tried for Load {
 }
 
 impl Run {
-    /// What counts: the load under which most came through.
+    /// Returns the load that counts: the one with the greatest throughput.
     pub fn best(&self) -> Option<&Load> {
         best(&self.loads)
     }
 
-    /// The load that counts, and the ones tried that are next to it.
+    /// Returns the load that counts, and its neighbours among those tried.
     pub fn around_best(&self) -> Vec<Option<u64>> {
         let mut rates: Vec<Option<u64>> = self.loads.iter().map(|load| load.rate).collect();
-        // As much as can be sent is the most.
+        // "As much as can be sent" is the highest rate.
         rates.sort_by_key(|rate| rate.unwrap_or(u64::MAX));
         rates.dedup();
         let best = self.best().and_then(|best| rates.iter().position(|rate| *rate == best.rate)).unwrap_or(0);
@@ -113,18 +113,18 @@ impl Run {
 }
 
 impl Row {
-    /// The placements, in the order in which they were measured.
+    /// Returns the placements, in the order in which they were measured.
     pub fn placements(&self) -> Vec<Placement> {
         self.runs.iter().filter(|run| run.round == 0).map(|run| run.placement).collect()
     }
 
-    /// A figure of one placement over all rounds.
+    /// Returns the spread of a figure of one placement over all rounds.
     pub fn spread(&self, placement: Placement, figure: impl Fn(&Load) -> f64) -> Option<Spread> {
         let runs = self.runs.iter().filter(|run| run.placement == placement);
         Spread::of(runs.filter_map(|run| run.best()).map(figure))
     }
 
-    /// How many times as much came through as without aggregation, round by round.
+    /// Returns the throughput relative to that without aggregation, round by round.
     pub fn ratio(&self, placement: Placement) -> Option<Spread> {
         let rate = |placement: Placement, round: u32| {
             let mut runs = self.runs.iter();
@@ -141,7 +141,7 @@ pub mod tests {
     use super::*;
     use crate::latency::Distance;
 
-    /// A row with these rates, for two placements in turn.
+    /// Returns a row with these rates, for two placements in turn.
     pub fn row(path: Between, size: u16, rates: &[[f64; 2]]) -> Row {
         let load = |mpps: f64| Load {
             rate: None,

@@ -1,30 +1,30 @@
-//! The load under which most gets through. Under more than it can carry a node spends its time on what it drops, most of
-//! all where aggregates are split before they are dropped, so the greatest load is not the best one.
+//! Search for the load with the greatest throughput. An overloaded node spends its time on packets that it drops, most of all
+//! where aggregates are split before they are dropped, so the greatest load is not the best one.
 
-/// Loads are halved so often at most.
+/// Maximum number of times that a load is halved.
 const HALVES: usize = 5;
-/// Steps between a load that was carried and twice as much.
+/// Steps between a carried load and twice as much.
 const BETWEEN: usize = 2;
-/// Nobody carries so many times what is left of all that can be sent.
+/// Upper bound of the best throughput, relative to the throughput under the greatest load.
 const BEYOND: f64 = 16.0;
-/// Whoever carries so much of a load carries it.
+/// Share of a load that must come through for the load to count as carried.
 pub const CARRIED: f64 = 0.97;
 
-/// What came of one load, in millions of packets a second.
+/// Results of one load, in millions of packets per second.
 pub trait Tried {
-    /// Packets sent.
+    /// Returns the packets sent.
     fn sent(&self) -> f64;
-    /// Packets that came out.
+    /// Returns the packets that came out.
     fn through(&self) -> f64;
 
-    /// All of them, or nearly.
+    /// Reports whether all, or nearly all, packets came out.
     fn is_carried(&self) -> bool {
         self.through() >= CARRIED * self.sent()
     }
 }
 
-/// Tries as much as can be sent, halves it until that is carried, and goes on in between. A load is in packets a second;
-/// `None` is all that can be sent.
+/// Tries as much as can be sent, halves it until that is carried, and then searches in between. A load is in packets per
+/// second; `None` is as much as can be sent.
 pub fn search<T: Tried, E>(mut load: impl FnMut(Option<u64>) -> Result<T, E>) -> Result<Vec<T>, E> {
     let mut tried = vec![load(None)?];
     let packets = |millions: f64| Some((millions * 1e6).max(1.0) as u64);
@@ -36,7 +36,7 @@ pub fn search<T: Tried, E>(mut load: impl FnMut(Option<u64>) -> Result<T, E>) ->
     for _ in 0..HALVES {
         let step = load(packets(too_much / 2.0))?;
         let is_carried = step.is_carried();
-        // Less than has come through cannot be more than that.
+        // A load below the best throughput so far cannot beat it.
         let best = best(&tried).map_or(0.0, Tried::through).max(step.through());
         tried.push(step);
         if is_carried || too_much / 2.0 < best {
@@ -56,7 +56,7 @@ pub fn search<T: Tried, E>(mut load: impl FnMut(Option<u64>) -> Result<T, E>) ->
     Ok(tried)
 }
 
-/// That under which most came through.
+/// Returns the result with the greatest throughput.
 pub fn best<T: Tried>(tried: &[T]) -> Option<&T> {
     tried.iter().max_by(|a, b| a.through().total_cmp(&b.through()))
 }
@@ -75,7 +75,8 @@ mod tests {
         }
     }
 
-    /// A node that carries `most`, and less the more is beyond that, but for a rest, of at most `sent`.
+    /// Searches with a node that carries `most`; beyond that it carries ever less, but never nothing; at most `sent` can be
+    /// sent.
     fn node(most: f64, sent: f64) -> Vec<(f64, f64)> {
         let load = |rate: Option<u64>| {
             let sent = rate.map_or(sent, |rate| rate as f64 / 1e6).min(sent);

@@ -1,11 +1,11 @@
-//! The results as a table in Markdown.
+//! Markdown table of the results.
 
 use super::results::{Load, Results, Row};
 use crate::aggregation::rig::Placement;
 use crate::compare::Spread;
 use std::fmt::Write;
 
-/// A table for each path, and what a reader should know.
+/// Formats a table for each path, and remarks for the reader.
 pub fn markdown(results: &Results) -> String {
     let mut out = String::new();
     let mut last = None;
@@ -43,7 +43,7 @@ fn line(row: &Row, placement: Placement) -> String {
     let range = |spread: Option<Spread>| {
         spread.map_or("-".to_owned(), |s| format!("{:.2} ({:.2}..{:.2})", s.median, s.min, s.max))
     };
-    // Frames that a packet takes, against one.
+    // Saved share of the frames, compared with one frame per packet.
     let fewer = row.spread(placement, |load| 100.0 * (1.0 - 1.0 / load.packets_a_frame.max(1.0)));
     let link = row.spread(placement, |load| load.link_cycles.unwrap_or(f64::NAN)).filter(|s| s.median.is_finite());
     format!(

@@ -1,11 +1,11 @@
-//! How often which time was measured: classes of equal width within a power of two, so that a percentile is known to half
-//! a percent, whether it is a microsecond or a second.
+//! A histogram of times with classes of equal width within each power of two, so that a percentile is accurate to half a
+//! percent, from microseconds to seconds.
 
 use serde::Serialize;
 
-/// Classes in a power of two, as a power of two.
+/// Classes per power of two, as a power of two.
 const FINE: u32 = 8;
-/// Powers of two beyond the first classes: values up to 2^40, which is minutes.
+/// Powers of two above the first classes: values up to 2^40, which is minutes.
 const POWERS: u32 = 32;
 
 /// Counts of values.
@@ -17,14 +17,14 @@ pub struct Histogram {
     greatest: u64,
 }
 
-/// Values below some bound, and not below the bound before.
+/// Number of values from one bound to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Class {
-    /// The least value of the class.
+    /// Smallest value of the class.
     pub from: f64,
-    /// The least one above it.
+    /// Smallest value above the class.
     pub to: f64,
-    /// How many there are.
+    /// Number of values.
     pub count: u64,
 }
 
@@ -34,7 +34,8 @@ impl Default for Histogram {
     }
 }
 
-/// The class of a value: itself while it is small; then its uppermost bits, and how many are below them.
+/// Returns the class of a value: small values are their own class; for others it consists of the uppermost bits and the number
+/// of bits below them.
 #[inline(always)]
 fn class_of(value: u64) -> usize {
     let below = (63 - (value | 1 << FINE).leading_zeros()) - FINE;
@@ -42,7 +43,7 @@ fn class_of(value: u64) -> usize {
     (class as usize).min(((POWERS + 1) << FINE) as usize - 1)
 }
 
-/// The least value of a class, and of the one behind it.
+/// Returns the smallest values of a class and of the next one.
 fn bounds(class: usize) -> (f64, f64) {
     let below = (class >> FINE).saturating_sub(1);
     let from = (class - (below << FINE)) as f64 * (1u64 << below) as f64;
@@ -59,7 +60,7 @@ impl Histogram {
         self.greatest = self.greatest.max(value);
     }
 
-    /// Counts all values of another one, too.
+    /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
         self.total += other.total;
@@ -67,22 +68,23 @@ impl Histogram {
         self.greatest = self.greatest.max(other.greatest);
     }
 
-    /// How many values were counted.
+    /// Returns the number of values.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Their mean.
+    /// Returns their mean.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.total as f64
     }
 
-    /// The greatest one.
+    /// Returns the greatest value.
     pub fn greatest(&self) -> u64 {
         self.greatest
     }
 
-    /// The value that this share of all is below, from 0 to 1; within a class values are taken to lie evenly.
+    /// Returns the value below which this share (0 to 1) of all lies; within a class values are assumed to be evenly
+    /// distributed.
     pub fn percentile(&self, share: f64) -> f64 {
         let wanted = share * self.total as f64;
         let mut before = 0.0;
@@ -97,7 +99,7 @@ impl Histogram {
         f64::NAN
     }
 
-    /// The classes that have values, `coarser` powers of two of them together.
+    /// Returns the classes with values, merging groups of 2^`coarser`.
     pub fn classes(&self, coarser: u32) -> Vec<Class> {
         let mut classes: Vec<Class> = Vec::new();
         for (index, group) in self.counts.chunks(1 << coarser).enumerate() {

@@ -1,8 +1,8 @@
-//! Which packets did not come, and how many of them in a row.
+//! Lost packets, and how many of them in a row.
 
 use std::collections::BTreeMap;
 
-/// A stream of numbered packets that stay in order, as it arrives.
+/// The receiving end of a stream of numbered packets that stay in order.
 #[derive(Clone, Debug, Default)]
 pub struct Losses {
     next: u64,
@@ -12,12 +12,12 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Expects packets from this number on.
+    /// Starts a stream at this number.
     pub fn from(next: u64) -> Losses {
         Losses { next, ..Losses::default() }
     }
 
-    /// A packet came.
+    /// Records a packet.
     #[inline(always)]
     pub fn note(&mut self, number: u64) {
         if number == self.next {
@@ -39,7 +39,7 @@ impl Losses {
         self.received += 1;
     }
 
-    /// Nothing before this number will come any more.
+    /// Records that nothing before this number will arrive any more.
     pub fn end(&mut self, number: u64) {
         if number > self.next {
             *self.runs.entry(number - self.next).or_default() += 1;
@@ -47,22 +47,22 @@ impl Losses {
         }
     }
 
-    /// Packets that came.
+    /// Returns the number of packets received.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Packets that came twice, or after a later one.
+    /// Returns the number of packets that came twice, or after a later one.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Packets that did not come.
+    /// Returns the number of lost packets.
     pub fn lost(&self) -> u64 {
         self.runs.iter().map(|(length, count)| length * count).sum()
     }
 
-    /// How many were lost in a row, and how often.
+    /// Returns the number of runs of lost packets, by length.
     pub fn runs(&self) -> &BTreeMap<u64, u64> {
         &self.runs
     }

@@ -1,6 +1,5 @@
-//! Traffic through a node, from one thread: a NIC that sends at a pace of its own, the node's network function, and who
-//! takes the packets back. Each packet has a number and the cycle at which it was sent, so that losses and times are
-//! known one by one, on one clock.
+//! Traffic through a node, from one thread: a NIC that sends at a fixed pace, the node's network function, and the sink. Each
+//! packet has a number and the cycle count at sending, so that losses and times are known one by one, on one clock.
 
 mod histogram;
 mod losses;
@@ -23,55 +22,55 @@ use sink::Sink;
 use source::Source;
 use virtqueue::Fatal;
 
-/// Microseconds between two looks at the clock after which this thread was kept from running.
+/// Microseconds between two clock readings beyond which this thread was not running.
 const STALL: f64 = 50.0;
-/// Seconds in which all that is on its way arrives.
+/// Seconds in which all packets in flight arrive.
 const DRAIN: f64 = 0.02;
 
-/// Where packets come out of the node.
+/// Exit of packets from the node.
 pub enum Exit {
     /// A NIC.
     Nic(Nic),
-    /// The other end of a cable of the kernel.
+    /// The other end of a kernel cable.
     Kernel(PacketRx),
 }
 
-/// Packets a second, and how they come.
+/// Rate and shape of traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// Packets a second.
+    /// Packets per second.
     pub rate: f64,
-    /// Packets in a row.
+    /// Packets per train.
     pub train: u16,
-    /// They are joined before they come to the node.
+    /// Whether they are joined before they reach the node.
     pub joined: bool,
 }
 
-/// What was sent, and what arrived of it.
+/// Packets sent, and those that arrived.
 pub struct Passed {
     /// Seconds in which packets were sent.
     pub seconds: f64,
     /// Packets that were due.
     pub offered: u64,
-    /// Of these, packets that the node had no buffers for.
+    /// Packets among these for which the node had no buffers.
     pub refused: u64,
     /// How often packets were sent.
     pub turns: u64,
-    /// Times that this thread was kept from running, and for how many seconds.
+    /// Number of times that this thread was not running.
     pub stalls: u64,
-    /// See above.
+    /// Seconds that it was not running.
     pub stalled: f64,
-    /// Share of the time in which this thread had something to do: if always, it is the limit, and not the node.
+    /// Share of the time in which this thread was busy: near 1, it is the limit, and not the node.
     pub busy: f64,
-    /// What arrived.
+    /// Packets that arrived.
     pub arrivals: Arrivals,
 }
 
 /// A network function.
 pub struct Function {
-    /// By the first one packets reach it, by the second one they leave.
+    /// Packets arrive on the first port and leave on the second one.
     pub ports: Ports,
-    /// It swaps the addresses of every packet, and doesn't pass them on unseen.
+    /// Whether it swaps the addresses of every packet, instead of passing it on without reading it.
     pub swaps: bool,
 }
 
@@ -87,14 +86,14 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Between a NIC and an exit; the aggregates that come and go there are by these rules.
+    /// Creates traffic between a NIC and an exit; the aggregates there follow these rules.
     pub fn new(entry: Nic, exit: Exit, function: Function, load: &Load, rules: Rules) -> Traffic {
         let source = Source::new(load.train, load.joined.then_some(&rules));
         let (sink, hz) = (Sink::new(rules), cycles::frequency());
         Traffic { entry, exit, function, burst: Vec::new(), source, sink, hz }
     }
 
-    /// Sends packets for so many seconds, and waits for them. `load` is as before but for its rate.
+    /// Sends packets for `seconds`, and waits for them. Only the rate of `load` may differ from before.
     pub fn run(&mut self, load: &Load, seconds: f64) -> Result<Passed, Fatal> {
         let (offered, refused, turns) = (self.source.offered(), self.source.refused(), self.source.turns());
         self.sink.restart(offered);
@@ -129,7 +128,7 @@ impl Traffic {
         })
     }
 
-    /// Frequency of the clock that times are on.
+    /// Returns the frequency of the clock.
     pub fn hz(&self) -> f64 {
         self.hz
     }
@@ -142,7 +141,7 @@ impl Traffic {
         }
     }
 
-    /// One turn of the network function, and of the sink.
+    /// Runs one turn of the network function and of the sink.
     #[inline(always)]
     fn pass_on(&mut self) -> Result<bool, Fatal> {
         let Function { ports, swaps } = &mut self.function;
@@ -179,7 +178,7 @@ impl Traffic {
 mod tests {
     use paflow::Rules;
 
-    /// Those of a source and sink.
+    /// Returns the rules of a source and sink.
     pub fn rules() -> Rules {
         let directory = tempfile::tempdir().unwrap();
         crate::aggregation::rig::Rules { own: 2, next: 1 }.load(&directory.path().join("a.toml")).unwrap()

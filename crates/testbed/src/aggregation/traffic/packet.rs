@@ -1,30 +1,30 @@
-//! The packets: Ethernet with a VLAN tag, a number, and the cycle at which they were sent.
+//! Packets: Ethernet with a VLAN tag, a number, and the cycle count at sending.
 
 use crate::aggregation::rig::CHAIN;
 
-/// A type for local experiments (IEEE 802, 9.2.3.4).
+/// EtherType for local experiments (IEEE 802, 9.2.3.4).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
-/// Ethernet's type of a VLAN tag (802.1Q).
+/// EtherType of a VLAN tag (802.1Q).
 const TAG: [u8; 2] = [0x81, 0x00];
-/// Where the number is behind the type, and where the cycle.
+/// Offsets behind the EtherType of the number and of the cycle count.
 const NUMBER: usize = 2;
 const SENT: usize = 10;
-/// Where the type is, with the tag in front of it.
+/// Offset of the EtherType, with the tag in front of it.
 const TYPE: usize = 16;
 
-/// Bytes of a packet, without its checksum.
+/// Length of a packet in bytes, without its checksum.
 pub const SIZE: usize = 64;
 
-/// What tells packets apart.
+/// Identification of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Counted from 0.
+    /// Number, counted from 0.
     pub number: u64,
-    /// The cycle at which it was sent.
+    /// Cycle count at sending.
     pub sent: u64,
 }
 
-/// A packet without a stamp.
+/// Returns a packet without a stamp.
 pub fn blank() -> [u8; SIZE] {
     let mut packet = [0; SIZE];
     packet[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
@@ -42,7 +42,7 @@ pub fn stamp(packet: &mut [u8], stamp: Stamp) {
     packet[TYPE + SENT..TYPE + SENT + 8].copy_from_slice(&stamp.sent.to_le_bytes());
 }
 
-/// The stamp of a packet, with its tag or without, as the kernel takes it out; `None` if it is not one of ours.
+/// Reads the stamp of a packet, with or without its tag, which the kernel removes; `None` if it is not one of ours.
 #[inline(always)]
 pub fn read(packet: &[u8]) -> Option<Stamp> {
     let at = if packet.get(12..14)? == TAG { TYPE } else { TYPE - 4 };

@@ -1,4 +1,4 @@
-//! The sink: takes aggregates apart, and packets' times and numbers down.
+//! The sink: splits aggregates, and records packets' times and numbers.
 
 use super::histogram::Histogram;
 use super::losses::Losses;
@@ -10,28 +10,28 @@ use paflow::decode::{MOST, Piece, locate};
 use virtqueue::device::Dequeue;
 use virtqueue::{BurstStorage, Fatal, MAX_BURST, MAX_FRAME};
 
-/// What arrived.
+/// Packets that arrived.
 #[derive(Clone, Default)]
 pub struct Arrivals {
     /// Frames that packets were in.
     pub frames: u64,
-    /// Frames and embedded packets that nobody should have sent.
+    /// Frames and embedded packets that were never sent.
     pub strange: u64,
-    /// Cycles from when a packet was sent until it was seen here.
+    /// Cycles from sending a packet to its arrival here.
     pub times: Histogram,
-    /// Which packets came.
+    /// Received and missing packet numbers.
     pub losses: Losses,
 }
 
-/// See the module.
+/// The sink.
 pub struct Sink {
     storage: Box<BurstStorage>,
-    /// A frame that lies in memory of others.
+    /// Copy of a frame in another process's memory.
     copy: Box<[u8]>,
     desk: Desk,
 }
 
-/// What takes frames apart.
+/// Decoder of frames.
 struct Desk {
     rules: Rules,
     pieces: Box<[Piece; MOST]>,
@@ -39,13 +39,13 @@ struct Desk {
 }
 
 impl Sink {
-    /// One that aggregates by these rules are for.
+    /// Creates a sink for the aggregates addressed to the owner of these rules.
     pub fn new(rules: Rules) -> Sink {
         let desk = Desk { rules, pieces: Box::new([Piece::default(); MOST]), arrivals: Arrivals::default() };
         Sink { storage: Box::default(), copy: vec![0; MAX_FRAME as usize].into(), desk }
     }
 
-    /// Begins anew, with this number; returns what arrived before it.
+    /// Starts again with this number; returns the earlier arrivals.
     pub fn restart(&mut self, number: u64) -> Arrivals {
         let mut arrivals = Arrivals { losses: Losses::from(number), ..Arrivals::default() };
         std::mem::swap(&mut arrivals, &mut self.desk.arrivals);
@@ -53,7 +53,7 @@ impl Sink {
         arrivals
     }
 
-    /// Takes a burst that a driver sent; whether there was anything.
+    /// Takes a burst that a driver sent; reports whether there was anything.
     #[inline(always)]
     pub fn take_from_driver(&mut self, from: &Dequeue) -> Result<bool, Fatal> {
         let mut burst = self.storage.start();
@@ -70,7 +70,7 @@ impl Sink {
         Ok(true)
     }
 
-    /// Takes a burst that the kernel received; whether there was anything.
+    /// Takes a burst that the kernel received; reports whether there was anything.
     #[inline(always)]
     pub fn take_from_kernel(&mut self, ring: &mut PacketRx) -> bool {
         let (now, mut any) = (cycles::now(), false);
@@ -137,11 +137,11 @@ mod tests {
         frame.truncate(len);
         let mut sink = Sink::new(rules);
         sink.desk.take(&packet(0), 1500);
-        // To somebody else.
+        // For another receiver.
         sink.desk.take(&frame, 1500);
-        // To the one whom these rules are for.
+        // For the owner of these rules.
         frame[33] = 2;
-        // The header's checksum is one's complement: one more there, one less here.
+        // The header's checksum is in one's complement: one more there, one less here.
         let sum = u16::from_be_bytes([frame[24], frame[25]]) - 1;
         frame[24..26].copy_from_slice(&sum.to_be_bytes());
         sink.desk.take(&frame, 1700);

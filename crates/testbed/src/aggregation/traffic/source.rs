@@ -1,4 +1,4 @@
-//! The source: a NIC that packets come from, one by one or joined as another switch would have joined them.
+//! The source: a NIC that sends packets one by one, or joined as another switch would have joined them.
 
 use super::pace::Pace;
 use super::packet::{self, Stamp};
@@ -7,17 +7,17 @@ use paflow::{Planner, Receiver, Rules};
 use virtqueue::device::Enqueue;
 use virtqueue::{BurstStorage, Fatal, MAX_BURST, Segment};
 
-/// A frame that is sent again and again, and where the packets in it begin.
+/// A frame that is sent repeatedly, and the offsets of its packets.
 #[derive(Clone)]
 struct Frame {
     bytes: Vec<u8>,
     packets: Vec<usize>,
 }
 
-/// Sends packets when they are due, whether or not there is room for them.
+/// Sender of packets at their due times, whether or not there is room for them.
 pub struct Source {
     storage: Box<BurstStorage>,
-    /// Frames of whole trains, at least as many as a burst has.
+    /// Frames of whole trains, at least one burst.
     frames: Vec<Frame>,
     next: usize,
     offered: u64,
@@ -26,7 +26,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Packets in trains of `train`, which are joined by these rules, if there are any.
+    /// Creates a source of packets in trains of `train`, joined by these rules if given.
     pub fn new(train: u16, rules: Option<&Rules>) -> Source {
         let one = Frame { bytes: packet::blank().into(), packets: vec![0] };
         let of_a_train = match rules {
@@ -38,7 +38,7 @@ impl Source {
         Source { storage: Box::default(), frames, next: 0, offered: 0, refused: 0, turns: 0 }
     }
 
-    /// Sends what is due `now`, stamped. What there is no room for is lost, as it is with a NIC.
+    /// Sends the packets due `now`, stamped. Packets without room are lost, as with a NIC.
     #[inline(always)]
     pub fn turn(&mut self, pace: &Pace, to: &Enqueue, now: u64) -> Result<bool, Fatal> {
         let due = pace.due(now);
@@ -71,7 +71,7 @@ impl Source {
             burst.push(Segment::from(&self.frames[from].bytes[..]));
             from = following(from);
         }
-        // Those at the end of a burst are the ones without a buffer.
+        // Frames without a buffer are at the end of the burst.
         let sent = to.transmit(burst.frames())?.frames as usize;
         let mut refused = (self.next + sent) % all;
         for _ in sent..count {
@@ -82,23 +82,23 @@ impl Source {
         Ok(())
     }
 
-    /// Packets that were due so far; the next one has this number.
+    /// Returns the number of packets due so far; the next one has this number.
     pub fn offered(&self) -> u64 {
         self.offered
     }
 
-    /// Of these, packets that there was no room for.
+    /// Returns the number of these packets for which there was no room.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// How often something was sent: as often as packets if each was sent when it was due.
+    /// Returns how often something was sent: once per packet if each was sent at its due time.
     pub fn turns(&self) -> u64 {
         self.turns
     }
 }
 
-/// The frames that a train is joined to.
+/// Returns the frames of a joined train.
 fn joined(train: u16, rules: &Rules) -> Vec<Frame> {
     let blank = packet::blank();
     let packets = vec![&blank[..]; train.into()];
@@ -133,7 +133,7 @@ mod tests {
 
     const ROOM: u32 = 2048;
 
-    /// A NIC's driver with so many buffers.
+    /// A NIC's driver with buffers.
     struct Driver {
         arena: Arena,
         queue: Queue,

@@ -1,5 +1,5 @@
-//! What a model of the caches says of each part of the data path: the paper's tables IV to VI. Valgrind's model stands in
-//! for a processor's counters, which virtual machines seldom have.
+//! A model of the caches for each part of the data path: the paper's tables IV to VI. Valgrind's model replaces a processor's
+//! counters, which virtual machines seldom have.
 
 mod profile;
 mod rig;
@@ -22,8 +22,8 @@ use vhost_user::frontend::QueueSizes;
 
 pub use rig::RigError;
 
-/// Caches as the paper's processor has them, as size, ways and bytes of a line; 16 MiB stand for its 19.25, which the
-/// model can't have.
+/// Caches of the paper's processor, as size, ways and bytes per line; 16 MiB replace its 19.25, which the model does not
+/// support.
 const D1: &str = "32768,8,64";
 const L2: &str = "1048576,16,64";
 const L3: &str = "16777216,16,64";
@@ -65,7 +65,7 @@ pub struct Cache {
     pub itself: bool,
 }
 
-/// It could not be found out.
+/// Error of the analysis.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum CacheError {
@@ -79,36 +79,36 @@ pub enum CacheError {
     Profile(PathBuf),
 }
 
-/// All that was found.
+/// All results.
 #[derive(Debug, Serialize)]
 struct Found {
     rig: Rig,
     valgrind: String,
-    /// The caches that were modelled: L2 in the one run, L3 in the other.
+    /// The modelled caches: L2 in the first run, L3 in the second.
     caches: [&'static str; 3],
     frames: u64,
     points: Vec<Point>,
 }
 
-/// One setup.
+/// Results of one setup.
 #[derive(Debug, Serialize)]
 struct Point {
     setup: Setup,
     parts: Vec<Part>,
 }
 
-/// One part of the data path. Figures are per frame.
+/// Results of one part of the data path. Figures are per frame.
 #[derive(Debug, Serialize)]
 struct Part {
     part: &'static str,
     instructions: f64,
-    /// Data that was read or written and was not in the first-level cache; not in the second; not in the third.
+    /// Data accesses that missed the first-level cache; the second; the third.
     d1_misses: f64,
     l2_misses: f64,
     l3_misses: f64,
 }
 
-/// Finds out.
+/// Runs the analysis.
 pub fn run(cache: &Cache) -> Result<(), AnalyseError> {
     if cache.itself {
         let setup = setups(cache).next().expect("every option has a value");
@@ -142,7 +142,7 @@ fn setups(cache: &Cache) -> impl Iterator<Item = Setup> {
     })
 }
 
-/// Looks at one setup twice: with either cache behind the first.
+/// Profiles one setup twice: with either cache behind the first one.
 fn point(cache: &Cache, setup: &Setup) -> Result<Point, CacheError> {
     let (second, third) = (profile(cache, setup, L2)?, profile(cache, setup, L3)?);
     let per_frame = |events: &Events, names: &[&str]| {
@@ -159,7 +159,7 @@ fn point(cache: &Cache, setup: &Setup) -> Result<Point, CacheError> {
     Ok(Point { setup: *setup, parts: parts.collect() })
 }
 
-/// Runs this program again, as what is looked at, under Valgrind.
+/// Runs this program again, as the profiled process, under Valgrind.
 fn profile(cache: &Cache, setup: &Setup, last: &str) -> Result<Vec<Events>, CacheError> {
     let file = tempfile::Builder::new().prefix("testbed-").tempfile().map_err(CacheError::Valgrind)?;
     let mut command = Command::new("valgrind");
@@ -181,7 +181,7 @@ fn profile(cache: &Cache, setup: &Setup, last: &str) -> Result<Vec<Events>, Cach
 fn read(path: &Path) -> Result<Vec<Events>, CacheError> {
     let text = std::fs::read_to_string(path).map_err(CacheError::Valgrind)?;
     let found = profile::inside(&text, rig::MEASURED, &rig::PARTS.map(|(_, name)| name));
-    // A part without an instruction is one that was not found.
+    // A part without instructions was not found.
     let found = found.filter(|parts| parts.iter().all(|events| events.get("Ir").is_some_and(|&count| count > 0)));
     found.ok_or_else(|| CacheError::Profile(path.to_owned()))
 }
@@ -193,7 +193,7 @@ fn version() -> String {
 
 type Figure = fn(&Part) -> String;
 
-/// The paper's tables.
+/// Formats the paper's tables.
 fn text(cache: &Cache, found: &Found) -> String {
     let figures: [(&str, Figure); 4] = [
         ("First-level misses per frame (for table IV, which has nanoseconds)", |part| format!("{:.1}", part.d1_misses)),

@@ -1,13 +1,12 @@
-//! What callgrind wrote: for each call of one function by another, what happened inside.
+//! Parser of callgrind's output: the events inside each call of one function by another.
 
 use std::collections::BTreeMap;
 
-/// Events by their name: `Ir`, `D1mr` and so on.
+/// Events by name: `Ir`, `D1mr` and so on.
 pub type Events = BTreeMap<String, u64>;
 
-/// Adds up all events inside calls that `caller` makes of each of `parts`, which are parts of functions' names. The
-/// format is described in Valgrind's manual, "Callgrind Format Specification"; names and positions must not be
-/// compressed.
+/// Sums the events inside calls by `caller` of each of `parts`, which are parts of functions' names. Valgrind's manual
+/// describes the format ("Callgrind Format Specification"); names and positions must not be compressed.
 pub fn inside(profile: &str, caller: &str, parts: &[&str]) -> Option<Vec<Events>> {
     let names: Vec<&str> = profile.lines().find_map(|line| line.strip_prefix("events: "))?.split(' ').collect();
     let mut sums = vec![Events::new(); parts.len()];
@@ -20,7 +19,7 @@ pub fn inside(profile: &str, caller: &str, parts: &[&str]) -> Option<Vec<Events>
         } else if line.starts_with("calls=") {
             is_call = true;
         } else if is_call {
-            // The line behind: where the call is, and what happened inside. Zeros at the end are left out.
+            // The next line: the place of the call, and the events inside. Trailing zeros are omitted.
             is_call = false;
             let Some(sum) = called.filter(|_| counts).map(|part| &mut sums[part]) else { continue };
             for (name, count) in names.iter().zip(line.split(' ').skip(1)) {

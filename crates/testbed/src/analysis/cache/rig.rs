@@ -1,6 +1,6 @@
-//! The whole data path in one thread: NIC, switch and network function by turns, each in a function of its own, so that a
-//! profile tells them apart. All of them reach one memory at one address, as a cache that goes by physical addresses would
-//! see it.
+//! The whole data path in one thread: NIC, switch and network function in turn, each in a separate function, so that a profile
+//! can distinguish them. All of them access the same memory at the same addresses, as a physically addressed cache would see
+//! it.
 
 use super::super::pattern::Way;
 use super::super::setup::Setup;
@@ -20,7 +20,7 @@ use virtqueue::driver::Queue;
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{Negotiated, QueueConfig, SetupError, features};
 
-/// The rig could not be put together, or broke.
+/// Error of setting up or running.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum RigError {
@@ -42,19 +42,19 @@ pub enum RigError {
 struct Rig {
     nic: Device,
     function: Function,
-    /// Frames from the NIC to the network function, and back.
+    /// Forwarding from the NIC to the network function, and back.
     there: ByHand,
     back: ByHand,
     window: u64,
 }
 
-/// What a profile knows the parts by.
+/// Names of the parts, in results and in the profile.
 pub const PARTS: [(&str, &str); 4] =
     [("SW_R", "switch_receives"), ("SW_T", "switch_transmits"), ("NF", "function_works"), ("NIC", "nic_works")];
 /// The function whose calls of these parts count.
 pub const MEASURED: &str = "rounds_measured";
 
-/// Sends `frames` through the rig, and as many before that do not count.
+/// Sends `frames` through the rig, after as many that do not count.
 pub fn run(setup: &Setup, frames: u64) -> Result<(), RigError> {
     let mut rig = Rig::new(setup)?;
     match setup.touch {
@@ -84,7 +84,7 @@ impl Rig {
         let function = Function::new(&mut arena, pair, setup.size);
         let arena = Arc::new(arena);
 
-        // The guest's side of the switch.
+        // The guest side of the switch.
         let memory = arena.memory().clone();
         let mut to_guest = Enqueue::new(memory.clone(), &guest_to)?;
         if receive == Way::Fake {
@@ -100,7 +100,7 @@ impl Rig {
         let to_guest = VhostTransmit::new(to_guest, Call::new(None), Arc::default(), Arc::default());
         let from_guest = VhostReceive::new(from_guest, None, Call::new(None), Arc::default(), Arc::default());
 
-        // The NIC's side. It is told of the guest's buffers by where they lie in this process.
+        // The NIC side. It gets the guest's buffers by their addresses in this process.
         let mut ends = Vec::new();
         for (config, buffers) in [nic_to, nic_from].into_iter().zip(places) {
             let QueueEnd { queue, kick, call, config } = driver(&arena, config)?;
@@ -126,12 +126,12 @@ impl Rig {
     }
 
     fn run<T: Touch>(&mut self, frames: u64) -> Result<(), RigError> {
-        // Frames from before all buffers were posted are not missed.
+        // Frames from before all buffers were posted are not counted as missing.
         self.rounds_before::<T>(frames)?;
         self.rounds_measured::<T>(self.nic.counts().received + frames)
     }
 
-    // These two differ, or the compiler would make one of them.
+    // These two differ, or the compiler would merge them.
     #[inline(never)]
     fn rounds_before<T: Touch>(&mut self, until: u64) -> Result<(), RigError> {
         self.rounds::<T>(black_box(until))
@@ -144,7 +144,7 @@ impl Rig {
         outcome
     }
 
-    /// One after the other does all that there is to do, until so many frames have come back.
+    /// Lets each part in turn do all its work, until `until` frames have come back.
     #[inline(always)]
     fn rounds<T: Touch>(&mut self, until: u64) -> Result<(), RigError> {
         let mut vain = 0;
@@ -158,7 +158,7 @@ impl Rig {
             self.function_works::<T>()?;
             self.switch_transmits();
             let Counts { received, corrupt, .. } = self.nic.counts();
-            // Buffers that are lent take a turn to come to the NIC.
+            // Lent buffers take one turn to reach the NIC.
             vain = if received == before.received { vain + 1 } else { 0 };
             if vain > 4 || corrupt > 0 {
                 return Err(RigError::Wrong { received, wanted: until, corrupt });
@@ -189,7 +189,7 @@ impl Rig {
     }
 }
 
-/// What the switch negotiates with the NIC and with the guest.
+/// Returns the features that the switch negotiates with the NIC and with the guest.
 fn negotiated(ring: Ring, mapped: bool) -> [Negotiated; 2] {
     let common = features::VERSION_1 | if ring == Ring::Packed { features::RING_PACKED } else { 0 };
     let nic = features::IN_ORDER | if mapped { 0 } else { features::MRG_RXBUF };
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use clap::ValueEnum;
 
-    /// Every pattern moves its frames, and those that make their copies move them unharmed.
+    /// Every pattern moves its frames, and those that make all copies move them unchanged.
     #[test]
     fn all_patterns_and_formats_go_round() {
         for &pattern in Pattern::value_variants() {
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// A frame whose copy was left out is seen by a NIC that compares.
+    /// A NIC that compares frames detects an omitted copy.
     #[test]
     fn fakes_are_fakes() {
         for pattern in [Pattern::B, Pattern::C, Pattern::F] {
@@ -243,7 +243,7 @@ mod tests {
             };
             let mut rig = Rig::new(&setup).unwrap();
             rig.nic.check();
-            // Numbers that were sent before keep its window shut.
+            // Frames sent before keep its window full.
             assert!(matches!(rig.rounds::<Payload>(1000), Err(RigError::Wrong { .. })), "{pattern}");
         }
     }

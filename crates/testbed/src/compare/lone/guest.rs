@@ -1,4 +1,4 @@
-//! A guest that sends and receives one frame at a time.
+//! A guest that sends and receives single frames.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -12,18 +12,18 @@ use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::ordering::before_asking;
 use virtqueue::{Fatal, NET_HEADER, features};
 
-/// Descriptors of a queue; a frame needs one.
+/// Size of a queue; a frame needs one descriptor.
 const QUEUE: u16 = 64;
-/// Bytes of a buffer.
+/// Size of a buffer.
 const ROOM: u32 = 2048;
-/// Bytes of a buffer that a frame takes: the header, and 64 of Ethernet.
+/// Bytes of a buffer that a frame takes: the header, and 64 bytes of Ethernet.
 const FRAME: usize = NET_HEADER as usize + 64;
-/// Where in it the frame's number is, behind the Ethernet header.
+/// Offset of the frame's number, behind the Ethernet header.
 const NUMBER: usize = NET_HEADER as usize + 16;
-/// How long connecting may take, and one frame.
+/// Time limit for connecting, and for one frame.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// A guest could not do its part.
+/// Error of a guest.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum GuestError {
@@ -41,12 +41,12 @@ pub enum GuestError {
     Wrong { came: u64, expected: u64 },
 }
 
-/// One queue, and how to wake its device, and be woken.
+/// A queue with its kick and call.
 struct End {
     queue: Queue,
     kick: Event,
     call: Event,
-    /// Where the buffer with an id is.
+    /// Buffer addresses by chain id.
     addresses: Vec<u64>,
 }
 
@@ -57,7 +57,7 @@ impl End {
         End { queue, kick, call, addresses: vec![0; QUEUE.into()] }
     }
 
-    /// Gives a buffer to the device, and wakes it if it wants that.
+    /// Makes a buffer available to the device, and kicks it if it wants that.
     fn give(&mut self, buffer: Buffer) {
         if let Some(id) = self.queue.add(&[buffer]) {
             self.addresses[usize::from(id)] = buffer.addr;
@@ -69,15 +69,15 @@ impl End {
         }
     }
 
-    /// Address of the next buffer that came back.
+    /// Returns the address of the next buffer that came back.
     fn take(&mut self) -> Result<Option<u64>, Fatal> {
         Ok(self.queue.pop_used()?.map(|used| self.addresses[usize::from(used.id)]))
     }
 
-    /// Sleeps until the device used a buffer, or the deadline passed.
+    /// Sleeps until the device has used a buffer, or until the deadline.
     fn sleep(&mut self, deadline: Instant) -> Result<(), GuestError> {
         while !self.queue.has_used() {
-            // In this order: what is notified of after this was cleared, the next look sees.
+            // In this order: a notification after the clearing is seen by the next check.
             self.call.clear();
             self.queue.set_interrupts(true);
             before_asking();
@@ -98,11 +98,11 @@ impl End {
 
 /// A connected guest; dropping it disconnects.
 pub struct Guest {
-    // First, so that the connection ends before the memory does.
+    // First, so that the connection ends before the memory is unmapped.
     _link: Link,
     receive: End,
     transmit: End,
-    /// The one buffer that frames are sent in.
+    /// The only transmit buffer.
     out: u64,
     arena: Arena,
 }
@@ -133,7 +133,7 @@ impl Guest {
     /// Sends frame `number`.
     pub fn send(&mut self, number: u64) -> Result<(), GuestError> {
         let deadline = Instant::now() + LIMIT;
-        // The frame sent last has long arrived; its buffer comes back right after that.
+        // The last frame arrived long ago; its buffer comes back right after that.
         while self.transmit.queue.free() < QUEUE && self.transmit.take()?.is_none() {
             if Instant::now() > deadline {
                 return Err(GuestError::Late { number });
@@ -143,7 +143,7 @@ impl Guest {
         let ethernet = &mut frame[NET_HEADER as usize..];
         ethernet[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
         ethernet[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
-        // A type for local experiments (IEEE 802, 9.2.3.4).
+        // EtherType for local experiments (IEEE 802, 9.2.3.4).
         ethernet[12..14].copy_from_slice(&[0x88, 0xb5]);
         frame[NUMBER..NUMBER + 8].copy_from_slice(&number.to_le_bytes());
         self.arena.gather(self.out, std::iter::once(frame[..].into())).expect("a frame fits in a buffer");
@@ -151,7 +151,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Waits for frame `number`, asleep or polling.
+    /// Waits for frame `number`, sleeping or polling.
     pub fn receive(&mut self, number: u64, asleep: bool) -> Result<(), GuestError> {
         let deadline = Instant::now() + LIMIT;
         let addr = loop {

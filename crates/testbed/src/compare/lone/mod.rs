@@ -1,4 +1,4 @@
-//! One frame at a time: how long a frame takes that nobody waits for, and what the switch costs while there is none.
+//! Single frames: the time that a frame takes after silence, and the cost of the idle switch.
 
 mod guest;
 
@@ -16,13 +16,13 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Silence before a frame: much longer than a worker polls on, or a backoff gets.
+/// Silence before a frame: much longer than a worker keeps polling, or than a backoff lasts.
 const SILENCE: Duration = Duration::from_millis(1);
-/// Added to it in steps, so that frames meet pauses of the switch at any point.
+/// Microseconds added to the silence in steps, so that frames arrive at any point of the switch's pauses.
 const SPREAD: u64 = 200;
-/// Frames that are sent before any is measured.
+/// Frames sent before measuring.
 const FIRST: u64 = 50;
-/// From the guests' coming until the switch has nothing left to do.
+/// Time for the switch to become idle after the guests connect.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// How a guest waits for a frame.
@@ -67,7 +67,7 @@ pub struct LoneFrames {
     pub json: bool,
 }
 
-/// It could not be measured.
+/// Error of a measurement.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum LoneError {
@@ -102,19 +102,19 @@ impl Times {
     }
 }
 
-/// One idle policy under one kind of guest.
+/// One idle policy with one kind of guest.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Row {
     idle: Idle,
     receive: Waiting,
-    /// One way, to a switch that had nothing to do for long.
+    /// One way, to a switch that was idle for long.
     there_us: Times,
-    /// The other way, right after it.
+    /// The other way, right after that.
     back_us: Times,
     round_trip_us: Times,
     /// Half of the round trip's median.
     one_way_estimate_us: f64,
-    /// Share of a processor that the switch uses while there is no frame.
+    /// Processor share of the idle switch.
     idle_cpu_share: f64,
 }
 
@@ -127,7 +127,7 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// Measures, and prints.
+/// Measures and prints.
 pub fn run(options: &LoneFrames) -> Result<(), LoneError> {
     let program = millrace::program(options.millrace.as_deref())?;
     let interrupt = Interrupt::install().map_err(|source| LoneError::System { action: "catching signals", source })?;
@@ -162,7 +162,7 @@ fn measure(options: &LoneFrames, program: &Path, idle: Idle, interrupt: &Interru
     let idle_cpu_share = (switch.program().cpu_time()? - before).as_secs_f64() / began.elapsed().as_secs_f64();
     let mut rows = Vec::new();
     for &receive in &options.receive {
-        // On a thread of its own: programs are started by this one, and inherit where it may run.
+        // On a separate thread: this one starts programs, which inherit its processors.
         let [there, back] = std::thread::scope(|scope| {
             let pinging = scope.spawn(|| {
                 cpu::pin(options.guest_cpu)?;
@@ -184,7 +184,7 @@ fn measure(options: &LoneFrames, program: &Path, idle: Idle, interrupt: &Interru
     Ok(rows)
 }
 
-/// Sends frames from one guest to the other and back, one at a time; how long they took there, and back.
+/// Sends single frames from one guest to the other and back; returns the times there and back.
 fn ping(
     [a, b]: &mut [Guest; 2],
     frames: u64,
@@ -200,7 +200,7 @@ fn ping(
         if asleep {
             std::thread::sleep(silence);
         } else {
-            // Asleep, the processor would need a while to get up to speed, and be measured too.
+            // If this thread slept, the processor's ramp-up would be measured too.
             while start.elapsed() < silence {
                 std::hint::spin_loop();
             }

@@ -1,5 +1,5 @@
-//! The control socket of Open vSwitch, which speaks JSON-RPC. `ovs-appctl` would do, but to start a program in the middle
-//! of a measurement takes a processor from those who are measured.
+//! Client of Open vSwitch's control socket, which speaks JSON-RPC. `ovs-appctl` would do, but starting a program during a
+//! measurement takes a processor away from it.
 
 use serde::Deserialize;
 use serde_json::{Deserializer, Value, json};
@@ -8,33 +8,33 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long an answer may take.
+/// Time limit of an answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What comes back.
+/// An answer.
 #[derive(Deserialize)]
 struct Answer {
     result: Option<String>,
     error: Value,
 }
 
-/// Where the switch answers.
+/// Client of the control socket.
 pub struct Control {
     socket: PathBuf,
 }
 
 impl Control {
-    /// The socket that the switch was told to make.
+    /// Creates a client of the socket that the switch was told to create.
     pub fn at(socket: PathBuf) -> Control {
         Control { socket }
     }
 
-    /// Has it carry out a command, and returns what `ovs-appctl` would print.
+    /// Runs a command, and returns what `ovs-appctl` would print.
     pub fn call(&self, method: &str) -> io::Result<String> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.set_read_timeout(Some(LIMIT))?;
         stream.write_all(json!({ "id": 0, "method": method, "params": [] }).to_string().as_bytes())?;
-        // Nothing tells where an answer ends but its last brace.
+        // Only its last brace shows where an answer ends.
         let answer = Answer::deserialize(&mut Deserializer::from_reader(stream))?;
         answer.result.ok_or_else(|| io::Error::other(format!("{method}: {}", answer.error)))
     }
@@ -46,7 +46,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixListener;
 
-    /// What is understood of an answer.
+    /// Returns the parsed answer.
     fn answer(text: &'static str) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("ctl");
@@ -56,7 +56,7 @@ mod tests {
             let mut asked = [0; 256];
             let len = stream.read(&mut asked).unwrap();
             stream.write_all(text.as_bytes()).unwrap();
-            // The real one leaves the connection open, too.
+            // The real server leaves the connection open, too.
             let _ = stream.read(&mut [0]);
             String::from_utf8_lossy(&asked[..len]).into_owned()
         });

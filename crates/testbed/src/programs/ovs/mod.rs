@@ -1,7 +1,7 @@
-//! Open vSwitch with DPDK as the switch that Millrace is compared with.
+//! Open vSwitch with DPDK, as the switch that Millrace is compared with.
 //!
-//! Nothing of it is the system's: its database, sockets and files are in a directory of the measurement's, and it runs
-//! in a network namespace of its own, with which the taps go that it makes for each bridge.
+//! It shares nothing with the system's Open vSwitch: its database, sockets and files are in a directory of the measurement, and
+//! it runs in a separate network namespace, with which the taps end that it creates for each bridge.
 
 mod control;
 
@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The build of the switch that has DPDK in it. Debian's is in no PATH.
+/// The build of the switch with DPDK. Debian's is in no PATH.
 const PROGRAM: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 
-/// Memory that it takes: its buffers, 262144 unless it is short of memory, need three quarters. Where they don't fit, it
-/// tries fewer; meanwhile there is none for a guest that connects, and it hangs up.
+/// Memory that it uses, in MiB: its buffers, 262144 unless memory is short, need three quarters. If they do not fit, it tries
+/// fewer; in the meantime it has none for a guest that connects, and disconnects it.
 pub const MEGABYTES: u64 = 1024;
 
-/// How long each of its programs may take for one thing.
+/// Time limit for a single operation of its programs.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Open vSwitch can't take part.
+/// Error that keeps Open vSwitch from being used.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Unavailable {
@@ -36,7 +36,7 @@ pub enum Unavailable {
     HugePages,
 }
 
-/// Whether there is all that it needs.
+/// Checks that its requirements are met.
 pub fn available(pages: Pages) -> Result<(), Unavailable> {
     if !Path::new(PROGRAM).is_file() {
         return Err(Unavailable::Program);
@@ -46,16 +46,15 @@ pub fn available(pages: Pages) -> Result<(), Unavailable> {
 
 /// A running Open vSwitch.
 pub struct Ovs {
-    // Ends first, while its database is still there.
+    // Ends first, before its database.
     switch: Program,
     control: Control,
     _database: Program,
 }
 
 impl Ovs {
-    /// Starts a switch with a vhost-user port on each socket, and waits until it forwards. Its files go to `directory`,
-    /// where the sockets must be. Before a wire, the first port is the driver of the NIC there, with rings of this
-    /// format.
+    /// Starts a switch with a vhost-user port on each socket, and waits until it forwards. Its files are in `directory`, where
+    /// the sockets must be. With a wire, the first port is the driver of the NIC there, with rings of this format.
     pub fn start(
         directory: &Path,
         sockets: &[PathBuf; 2],
@@ -65,7 +64,7 @@ impl Ovs {
     ) -> Result<Ovs, ProgramError> {
         let command = |program: &str| {
             let mut command = Command::new(program);
-            // Database, schema and sockets are where these say, so that the programs find each other.
+            // These set the place of database, schema and sockets, so that the programs find each other.
             for variable in ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY"] {
                 command.env(variable, directory);
             }
@@ -96,7 +95,7 @@ impl Ovs {
         Ok(Ovs { switch, control: Control::at(socket), _database: database })
     }
 
-    /// Cycles per frame in rounds that moved frames, since this was asked last.
+    /// Returns the cycles per frame in rounds that moved frames, since the last call.
     pub fn take_cycles(&mut self) -> Result<Option<f64>, ProgramError> {
         let call = |method| {
             let failed = |source| self.switch.system("asking for its counters", source);
@@ -107,18 +106,18 @@ impl Ovs {
         Ok(cycles)
     }
 
-    /// Its own version and DPDK's, as it said when it started.
+    /// Returns its own version and DPDK's, as printed at its start.
     pub fn version(&self) -> Option<String> {
         version(&self.switch.errors())
     }
 
-    /// The process that forwards.
+    /// Returns the process that forwards.
     pub fn program(&mut self) -> &mut Program {
         &mut self.switch
     }
 }
 
-/// What must be set before the switch starts: the processor that forwards, and the one for all its other threads.
+/// Returns the settings required before the switch starts: the processor that forwards, and the one for all its other threads.
 fn settings(lcores: Lcores) -> Vec<String> {
     let dpdk = [&["--no-pci", "--no-telemetry"], Pages::Huge.arguments()].concat().join(" ");
     let mut line = ["--no-wait", "init", "--", "set", "Open_vSwitch", "."].map(str::to_owned).to_vec();
@@ -132,7 +131,8 @@ fn settings(lcores: Lcores) -> Vec<String> {
     line
 }
 
-/// A bridge without flows, and its ports, numbered from 1. A vhost-user port's socket has the name of the port.
+/// Returns the command for a bridge without flows, and its ports, numbered from 1. A vhost-user port's socket has the name of
+/// the port.
 fn bridge(sockets: &[PathBuf; 2], wire: Option<Ring>) -> Vec<String> {
     let timeout = format!("--timeout={}", LIMIT.as_secs());
     let mut line =
@@ -157,12 +157,12 @@ fn bridge(sockets: &[PathBuf; 2], wire: Option<Ring>) -> Vec<String> {
     line
 }
 
-/// A processor as a mask in hexadecimal digits.
+/// Formats a processor as a mask in hexadecimal digits.
 fn mask(cpu: usize) -> String {
     format!("{:#x}{}", 1 << (cpu % 4), "0".repeat(cpu / 4))
 }
 
-/// What the thread that forwards says; the main thread, which comes after it, has no such line.
+/// Returns the figure of the forwarding thread; the main thread, printed after it, has no such line.
 fn cycles(text: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix("avg processing cycles per packet:"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
