@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A program is not installed.
-    #[error("{tool} is not installed; install the packages of e2e::DEBIAN_PACKAGES")]
+    #[error("{tool} is not installed; install the packages of crates/e2e/debian-packages.txt")]
     MissingTool {
         /// The program's name.
         tool: String,

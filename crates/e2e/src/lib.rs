@@ -21,25 +21,3 @@ pub mod process;
 pub mod virtio;
 
 pub use error::{Error, Result};
-
-/// Debian packages of the tools that the harness runs.
-///
-/// The guest kernel is not among them: [`guest::Kernel::prepare`] downloads it without installing it, using `apt`, `dpkg` and
-/// the decompressors at the end of this list.
-pub const DEBIAN_PACKAGES: &[&str] = &[
-    "bubblewrap",
-    "busybox-static",
-    "coreutils",
-    "dpdk-dev",
-    "ethtool",
-    "iproute2",
-    "iputils-ping",
-    "libdpdk-dev",
-    "qemu-system-x86",
-    "apt",
-    "dpkg",
-    "gzip",
-    "lz4",
-    "xz-utils",
-    "zstd",
-];

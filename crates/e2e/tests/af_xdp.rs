@@ -274,7 +274,7 @@ fn guests_are_killed_under_load() -> Result<()> {
     let wire = cable.wire();
     let millrace = cable.switch(&home, "", &[PASS_THROUGH, &support::poller()].concat());
     let _far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
-    mapped::kill_guests(&millrace, &home, 25)?;
+    mapped::kill_guests(&millrace, &home, 18)?;
     millrace.stop();
     Ok(())
 }

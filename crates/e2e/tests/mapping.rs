@@ -196,7 +196,7 @@ fn guests_are_killed_under_load() -> Result<()> {
     let [c, d] = ["c", "d"].map(|port| Options::new(home.socket(port)).connect().unwrap());
     let bystanders = Pump::start(Exchange::new([c, d], [3, 4], 60..=1500, 64));
     let _far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
-    mapped::kill_guests(&millrace, &home, 25)?;
+    mapped::kill_guests(&millrace, &home, 18)?;
     let tally = bystanders.stop()?;
     assert!(tally.is_complete(), "{tally:?}");
     millrace.stop();

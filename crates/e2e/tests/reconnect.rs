@@ -12,10 +12,10 @@ use e2e::virtio::{Exchange, Options, Pump};
 use e2e::{Result, cpu};
 use support::{Home, Millrace, wait_for};
 
-const TIMES: usize = 12;
+const TIMES: usize = 10;
 
 /// Deaths after which all one-time allocations have been made.
-const WARM: usize = 5;
+const WARM: usize = 4;
 
 /// Two patches: `a` and `b` for the guests that die, `c` and `d` for those that must not notice.
 fn config() -> String {

@@ -3,6 +3,10 @@
 use crate::command::{Context, Failure};
 use std::sync::{Mutex, PoisonError};
 
+/// Debian packages of the tools that the harness of the end-to-end tests runs. The guest kernel is not among them: the
+/// harness downloads it without installing it, using `apt`, `dpkg` and the decompressors of this list.
+const HARNESS: &str = include_str!("../../e2e/debian-packages.txt");
+
 /// A requirement of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
@@ -25,7 +29,8 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
     for need in needs {
         match need {
             Need::Packages => {
-                packages(context, e2e::DEBIAN_PACKAGES)?;
+                let harness: Vec<&str> = HARNESS.split_whitespace().collect();
+                packages(context, &harness)?;
                 // ovs-ofctl and osken-manager, for the tests of OpenFlow.
                 packages(context, &["openvswitch-common", "python3-os-ken"])?;
                 // Open vSwitch, which Millrace is compared with.
