@@ -3,6 +3,7 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use common::{Memory, Netns, PacketSocket, copy_mode, frame, interface, redirect, wait_for};
@@ -87,12 +88,15 @@ fn halves_work_and_end_on_four_threads() {
         let kernel = PacketSocket::open("a");
         let (to_fill, chunks) = std::sync::mpsc::channel::<u64>();
         let (to_tx, frames) = std::sync::mpsc::channel::<Descriptor>();
-        fill.push_from((0..16).map(|n| 4096 + n * 2048));
         const COUNT: usize = 500;
+        const CHUNKS: usize = 16;
+        fill.push_from((0..CHUNKS as u64).map(|n| 4096 + n * 2048));
+        let filled = &AtomicUsize::new(0);
         thread::scope(|scope| {
             scope.spawn(move || {
                 for chunk in chunks {
                     wait_for("room", || (fill.push(&[chunk]) == 1).then_some(()));
+                    filled.fetch_add(1, Ordering::Relaxed);
                 }
             });
             // Received frames are sent back from where they lie.
@@ -115,6 +119,8 @@ fn halves_work_and_end_on_four_threads() {
                 }
             });
             for seed in 0..COUNT {
+                // The kernel drops a frame for which there is no chunk, and the thread that brings them may be behind.
+                wait_for("chunk", || (seed < filled.load(Ordering::Relaxed) + CHUNKS).then_some(()));
                 kernel.send(&frame(60 + seed, seed));
                 let back = wait_for("frame sent back", || kernel.receive().filter(|got| got.len() == 60 + seed));
                 assert_eq!(back, frame(60 + seed, seed));
