@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of frames in flight: as many as a queue holds.
 const WINDOW: u64 = 256;
-/// Longest time to wait for the last frames.
-const DRAIN: Duration = Duration::from_secs(1);
+/// Time without a frame after which the last ones are lost: far longer than any takes, however busy the machine is.
+const SILENCE: Duration = Duration::from_secs(10);
 /// Shortest frame: addresses, EtherType and a number.
 const SHORTEST: usize = ethernet::HEADER + 8;
 /// Experimental EtherType (IEEE 802).
@@ -117,16 +117,18 @@ fn echo(port: &mut Port, stop: &AtomicBool) {
 fn source(port: &mut Port, size: usize, stop: &AtomicBool) -> Tally {
     let mut tally = Tally::default();
     let mut burst: Vec<Packet> = Vec::new();
-    let mut stopped: Option<Instant> = None;
+    // When the last frame came back, once no more are sent.
+    let mut last: Option<Instant> = None;
     loop {
-        if stopped.is_none() && stop.load(Ordering::Relaxed) {
-            stopped = Some(Instant::now());
-        }
+        let stopped = stop.load(Ordering::Relaxed);
         let back = tally.right + tally.wrong;
-        if stopped.is_some_and(|at| back == tally.sent || at.elapsed() > DRAIN) {
+        if stopped && (back == tally.sent || last.is_some_and(|last| last.elapsed() > SILENCE)) {
             return tally;
         }
         let received = port.receive(&mut burst);
+        if stopped && (received > 0 || last.is_none()) {
+            last = Some(Instant::now());
+        }
         for packet in burst.drain(..) {
             // The switch keeps the order, so the expected number of every frame is known.
             let number = tally.right + tally.wrong;
@@ -137,7 +139,7 @@ fn source(port: &mut Port, size: usize, stop: &AtomicBool) -> Tally {
             }
         }
         let mut sent = 0;
-        while stopped.is_none() && sent < 32 && tally.sent - (tally.right + tally.wrong) < WINDOW {
+        while !stopped && sent < 32 && tally.sent - (tally.right + tally.wrong) < WINDOW {
             let Some(mut packet) = port.alloc(size) else { break };
             fill(&mut packet, tally.sent);
             if port.transmit(packet).is_err() {
