@@ -61,7 +61,9 @@ fn controllers_are_told_and_send() -> Result<()> {
     out("1", "TABLE");
     expect(&mut ends, &[&[Packet { vlan: Some(0), ..packet.clone() }.bytes()]]);
     out("controller", "output:7");
-    assert_eq!(shown(&home).datapath.unwrap().packet_out_drops["unknown-port"], 1);
+    // The worker takes the packet some time after the controller was answered.
+    let dropped = || shown(&home).datapath.unwrap().packet_out_drops.get("unknown-port").copied();
+    assert_eq!(wait_for("the packet to be dropped", dropped), 1);
 
     // Flows that expire.
     of(&home, "add-flow", &["send_flow_rem,cookie=0x99,hard_timeout=1,priority=8,dl_vlan=9,actions=drop"]);
