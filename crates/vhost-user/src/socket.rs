@@ -96,12 +96,12 @@ impl Listener {
     /// Listens at `path`, reusing a socket that was [`claim`]ed. It listens only once the file has the right owner and
     /// permissions, so nobody else can connect in between.
     pub(crate) fn bind(path: &Path, access: &Access) -> Result<Listener, SocketError> {
-        let mut claimed = claimed();
-        let own = claimed.iter().position(|known| known.path == path && known.access == *access);
-        let listener = match own {
-            Some(at) => claimed.swap_remove(at),
-            None => Listener::claim(path, access)?,
+        let own = {
+            let mut claimed = claimed();
+            let own = claimed.iter().position(|known| known.path == path && known.access == *access);
+            own.map(|at| claimed.swap_remove(at))
         };
+        let listener = own.map_or_else(|| Listener::claim(path, access), Ok)?;
         let failed = |e: Errno| SocketError::Failed { action: "listen on", path: path.to_owned(), source: e.into() };
         listen(&listener.socket, BACKLOG).map_err(failed)?;
         Ok(listener)
@@ -118,10 +118,12 @@ impl Listener {
             done => done,
         }
         .map_err(failed("listen on"))?;
-        // From here on the file is removed on failure.
+        // From here on the file is removed on failure. It has no owner to be kept for until it was given away.
         let (path_known, identity) = (path.to_owned(), identity(path));
-        let listener = Listener { socket: socket.into(), path: path_known, access: *access, identity };
+        let access_known = Access { owner: None, group: None, ..*access };
+        let mut listener = Listener { socket: socket.into(), path: path_known, access: access_known, identity };
         give(path, access).map_err(|source| SocketError::Access { access: *access, path: path.to_owned(), source })?;
+        listener.access = *access;
         Ok(listener)
     }
 

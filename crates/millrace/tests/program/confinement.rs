@@ -118,6 +118,15 @@ fn names_of_owners_are_known_at_a_reload() {
     // The port is reopened with the same socket.
     let report = reload(&daemon, directory.path(), &owned.replace("'a.sock'", "'a.sock', queues=2")).unwrap();
     assert!(report.contains("reopened port a "), "{report}");
+    // The socket of an added port cannot be given away any more: the port stays closed, and everything else goes on.
+    let new = "{name='n', driver='vhost-user', socket='n.sock', socket-group='daemon'}, {name='s'";
+    for _ in 0..2 {
+        reload(&daemon, directory.path(), &owned.replace("{name='s'", new)).unwrap_err();
+        let ports = text(&daemon.ctl(&["ports"]).stdout);
+        assert!(ports.contains("cannot give") && ports.contains("n.sock"), "{ports}");
+        assert!(!directory.path().join("n.sock").exists(), "it would belong to the wrong group");
+    }
+    reload(&daemon, directory.path(), &owned).unwrap();
     // The files needed to look up other names are no longer accessible.
     let error = reload(&daemon, directory.path(), &owned.replace("'daemon'", "'games'")).unwrap_err();
     assert!(error.contains("`games`") && error.contains("number"), "{error}");
