@@ -147,12 +147,17 @@ impl Fabric {
     pub(super) fn detach_transmit(&self, key: QueueKey) -> Result<Option<TransmitHalf>, Kept> {
         let taken = {
             let mut state = self.state();
-            state.running(key.0).set(key.1, false);
+            let running = state.running(key.0);
+            running.set(key.1, false);
             if let Some(shared) = state.shared.get(&key) {
                 return Ok(shared.lock()?.take());
             }
             match (state.parked_transmit.remove(&key), state.sender(key)) {
-                (None, Some(worker)) => worker.ask(move |plan| plan.own_transmit(key)?.take()),
+                (None, Some(worker)) => worker.ask(move |plan| {
+                    // Once more: a worker that did not respond may have attached the queue only now.
+                    running.set(key.1, false);
+                    plan.own_transmit(key)?.take()
+                }),
                 (parked, _) => return Ok(parked),
             }
         };

@@ -259,6 +259,37 @@ fn queues_that_a_worker_kept_are_opened_again() {
 }
 
 #[test]
+fn frames_avoid_a_queue_that_a_worker_attached_too_late() {
+    let home = tempfile::tempdir().unwrap();
+    let socket = home.path().join("a");
+    let (mode, access) = (Mode::Server, Default::default());
+    let guest = Driver::VhostUser { socket, mode, access, queues: None, any_memory: false };
+    let spec = Spec {
+        ports: vec![generator("g"), PortSpec::new("a", guest)],
+        patches: vec![patch("g", "a")],
+        workers: vec![worker(&["g", "a"], Idle::Sleep)],
+        ..Spec::default()
+    };
+    let switch = Switch::start(spec).unwrap();
+    let port = switch.inner.topology().layout.ports[1].clone();
+    let fabric = &switch.inner.fabric;
+    fabric.attach_transmit((port.id, 1), Box::new(crate::port::generator::Sink)).unwrap();
+    let passes = || {
+        let sent = || port.queues[1].sent.packets.get();
+        let before = sent();
+        wait_for("frames to be sent by the second queue", || (sent() > before + 1000).then_some(()));
+    };
+    passes();
+    let (trap, is_dropped) = switch.set_trap("a");
+    fabric.attach_transmit((port.id, 0), Box::new(crate::port::generator::Sink)).unwrap_err();
+    trap.open();
+    switch.passes("g");
+    passes();
+    switch.reload(Spec::default()).unwrap();
+    is_dropped.recv_timeout(END).unwrap();
+}
+
+#[test]
 fn packets_of_controllers_wait_in_a_bounded_room() {
     const ROOM: u64 = 512;
     const MORE: u64 = 100;
