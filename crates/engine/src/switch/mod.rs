@@ -184,7 +184,7 @@ impl Switch {
             let (index, counters) = (pulse.index, &pulse.counters);
             let sampled = counters.sampled.get().max(1) as f64;
             let stages = STAGES.iter().zip(&counters.stages);
-            let polled = layout.polled_by(index).filter(|&(port, queue)| queue < layout.ports[port].told());
+            let polled = layout.polled_by(index).filter(|&(port, queue)| queue < layout.ports[port].reported());
             WorkerStats {
                 index,
                 cpu: spec.cpu,
@@ -257,7 +257,7 @@ impl Topology {
 
     fn port_stats(&self, index: usize, port: &PortShared, spec: &PortSpec) -> PortStats {
         let state = port.state();
-        let queues = port.queues[..port.told()].iter().enumerate().map(|(queue, counters)| {
+        let queues = port.queues[..port.reported()].iter().enumerate().map(|(queue, counters)| {
             let mut stats = counters.stats();
             stats.worker = Some(self.layout.poller(index, queue));
             stats

@@ -136,7 +136,7 @@ impl Inner {
     /// Closes a port: ends its connection to its peer, and releases all its resources.
     fn close(&self, port: &PortShared, connection: Connection) {
         drop(connection);
-        self.fabric.clear(port.id, 0..port.told());
+        self.fabric.clear(port.id, 0..port.reported());
         port.file().into_iter().chain(&self.fabric.record(port.id, None)).for_each(Recorder::keep);
     }
 

@@ -27,7 +27,7 @@ pub(super) struct PortShared {
     pub(super) name: String,
     pub(super) queues: Vec<Arc<QueueCounters>>,
     /// Number of queues to report: up to the last one that ever was up, if the guest chooses their number.
-    told: AtomicUsize,
+    reported: AtomicUsize,
     pub(super) drops: Arc<Drops>,
     pub(super) fault: Arc<Fault>,
     state: Mutex<State>,
@@ -73,7 +73,7 @@ impl PortShared {
             id,
             name: spec.name.clone(),
             queues: (0..queues).map(|_| Arc::default()).collect(),
-            told: AtomicUsize::new(if spec.driver.is_asked() { 1 } else { queues }),
+            reported: AtomicUsize::new(if spec.driver.is_asked() { 1 } else { queues }),
             drops: Arc::default(),
             fault: Arc::default(),
             state: Mutex::default(),
@@ -162,13 +162,13 @@ impl PortShared {
     }
 
     /// Returns how many of the queues to report.
-    pub(super) fn told(&self) -> usize {
-        self.told.load(Ordering::Relaxed)
+    pub(super) fn reported(&self) -> usize {
+        self.reported.load(Ordering::Relaxed)
     }
 
     /// Creates the rings of this queue, which is about to be up, perhaps for the first time.
     fn prepare(&self, queue: usize) {
-        self.told.fetch_max(queue + 1, Ordering::Relaxed);
+        self.reported.fetch_max(queue + 1, Ordering::Relaxed);
         self.neighbours.prepare(queue);
         self.member.iter().for_each(|member| member.relay.prepare(queue));
     }
@@ -187,7 +187,7 @@ impl PortShared {
 
     /// Wraps the transmit half of this queue as the port requires.
     pub(super) fn wrap_transmit(&self, queue: usize, mut half: Box<dyn Transmit>) -> Box<dyn Transmit> {
-        self.told.fetch_max(queue + 1, Ordering::Relaxed);
+        self.reported.fetch_max(queue + 1, Ordering::Relaxed);
         if let Some(member) = self.member.clone() {
             half = Box::new(Join::new(half, member, queue, self.drops.clone()));
         }

@@ -12,7 +12,7 @@ pub enum Pages {
 }
 
 impl Pages {
-    /// Returns huge pages if enough can be had for `megabytes`, after requesting the missing ones; else normal pages.
+    /// Requests huge pages from the kernel. Returns them if the kernel has enough for `megabytes`, or else normal pages.
     pub fn for_dpdk(megabytes: u64) -> Pages {
         let directory = Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB");
         let read =
