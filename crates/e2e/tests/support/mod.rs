@@ -167,8 +167,10 @@ impl Home {
 
     fn launch(&self, config: &str, mut command: Command) -> Millrace {
         let file = self.configure(config);
-        // The number of allocator arenas depends on thread timing, and each adds mappings.
+        // Thread timing decides how many arenas the C library's allocator makes and how many stacks of ended threads it
+        // keeps. Each adds mappings, like a leak.
         command.args(["run", "--config"]).arg(file).env("MALLOC_ARENA_MAX", "1");
+        command.env("GLIBC_TUNABLES", "glibc.pthread.stack_cache_size=0");
         let mut daemon = Daemon::spawn("millrace", command).unwrap();
         daemon.wait_for_line("the switch to start", SOON, |line| line.contains("started")).unwrap();
         let control = self.path("control");
@@ -249,8 +251,7 @@ impl Millrace {
 
     /// Waits until it holds no more than `before`, after `events` events each of which may have leaked something.
     pub fn holds_no_more(&self, before: Usage, events: usize) {
-        // The C library adds mappings by itself: stacks of threads that have ended, and two for each arena
-        // that its allocator makes when threads meet. A leak adds one for each event.
+        // Freed memory splits and joins mappings by itself. A leak adds one for each event.
         let mappings = before.mappings + events * 3 / 4;
         let few = |now: &Usage| now.fds <= before.fds && now.threads <= before.threads && now.mappings <= mappings;
         let deadline = Instant::now() + SOON;
