@@ -5,7 +5,8 @@
 #![allow(missing_docs)] // The macros' own items.
 
 use engine::forward::mac_table::{Key, MacTable};
-use engine::port::generator::{Generator, Sink};
+use engine::port::generator::Generator;
+use engine::port::sink::Sink;
 use engine::spec::Pace;
 use engine::worker::ByHand;
 use gungraun::{library_benchmark, library_benchmark_group, main};

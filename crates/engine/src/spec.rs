@@ -1,5 +1,8 @@
 //! Specification of a switch: plain types, validated by the code that builds them.
 
+pub use crate::port::kinds::Driver;
+pub use crate::port::pace::Pace;
+pub use crate::port::{Analysis, MAX_QUEUES};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -113,86 +116,6 @@ impl PortSpec {
             analysis: Analysis::default(),
         }
     }
-}
-
-/// Changes to a port for comparison and analysis. They have no other use, and no configuration can ask for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Analysis {
-    /// Copies every received frame into a private buffer first, as switches with packet pools do.
-    pub staged: bool,
-    /// Copies frames received here even if the port is mapped: from a physical port to the guest, or from a guest to
-    /// the physical port. For vhost-user and virtio-user ports.
-    pub copied: bool,
-    /// Sends frames without copying them: descriptors move as usual, and the receiver finds the buffer's previous
-    /// contents. For vhost-user and virtio-user ports.
-    pub omit_copies: bool,
-}
-
-/// Maximum number of queue pairs of a port.
-pub const MAX_QUEUES: u16 = 64;
-
-/// Kind of a port, and its settings.
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // The fields are named after their configuration keys.
-pub enum Driver {
-    /// A guest's virtio-net device: the switch is the device. Without `queues`, the guest chooses the number of queue pairs.
-    VhostUser { socket: PathBuf, mode: Mode, access: Access, queues: Option<u16>, any_memory: bool },
-    /// Another program's vhost-user backend: the switch is the driver.
-    VirtioUser { socket: PathBuf, mode: Mode, queues: u16, queue_sizes: QueueSizes, packed: bool },
-    /// A kernel tap device.
-    Tap { interface: Option<String>, mtu: Option<u32>, queues: u16 },
-    /// A kernel interface, by AF_PACKET rings.
-    AfPacket { interface: String, queues: u16 },
-    /// A kernel interface, by AF_XDP sockets.
-    AfXdp { interface: String, queues: u16, mode: XdpMode, queue_size: u16 },
-    /// Frames read from a file, frames written to a file.
-    Pcap { replay: Option<PathBuf>, record: Option<PathBuf>, repeat: bool, pace: Pace },
-    /// Generates frames; drops frames sent to it.
-    Generator { size: u32, pace: Pace, frames: u64, mac: Option<[u8; 6]> },
-    /// Drops frames sent to it.
-    Sink,
-}
-
-impl Driver {
-    /// Returns its name in the configuration.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Driver::VhostUser { .. } => "vhost-user",
-            Driver::VirtioUser { .. } => "virtio-user",
-            Driver::Tap { .. } => "tap",
-            Driver::AfPacket { .. } => "af_packet",
-            Driver::AfXdp { .. } => "af_xdp",
-            Driver::Pcap { .. } => "pcap",
-            Driver::Generator { .. } => "generator",
-            Driver::Sink => "sink",
-        }
-    }
-
-    /// Returns the maximum number of queue pairs.
-    pub fn queues(&self) -> usize {
-        match *self {
-            Driver::VhostUser { queues, .. } => queues.unwrap_or(MAX_QUEUES).into(),
-            Driver::VirtioUser { queues, .. }
-            | Driver::Tap { queues, .. }
-            | Driver::AfPacket { queues, .. }
-            | Driver::AfXdp { queues, .. } => queues.into(),
-            Driver::Pcap { .. } | Driver::Generator { .. } | Driver::Sink => 1,
-        }
-    }
-
-    /// Reports whether the guest chooses the number of queue pairs.
-    pub fn is_asked(&self) -> bool {
-        matches!(self, Driver::VhostUser { queues: None, .. })
-    }
-}
-
-/// Rate at which frames are made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pace {
-    /// Frames per second; zero for no limit.
-    pub rate: u64,
-    /// Frames made at once, if there is a rate; zero means one.
-    pub burst: u32,
 }
 
 /// Which VLANs a bridge port carries, and how.

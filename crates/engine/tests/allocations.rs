@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // A global allocator needs it.
 
 use engine::Switch;
+use engine::port::{pcap, sink, vhost_user, virtio_user};
 use engine::spec::{
     Access, AggregationSpec, BridgeSpec, Chains, Driver, FailMode, Idle, Mode, NextHopSpec, Pace, PortSpec, Spec, Vlan,
     WorkerSpec,
@@ -93,11 +94,14 @@ fn replay(home: &Path, name: &str, frames: &[Vec<u8>]) -> PortSpec {
     }
     let path = home.join(name);
     std::fs::write(&path, file).unwrap();
-    PortSpec::new(name, Driver::Pcap { replay: Some(path), record: None, repeat: true, pace: Pace::default() })
+    PortSpec::new(
+        name,
+        Driver::Pcap(pcap::Settings { replay: Some(path), record: None, repeat: true, pace: Pace::default() }),
+    )
 }
 
 fn sink(name: &str) -> PortSpec {
-    PortSpec::new(name, Driver::Sink)
+    PortSpec::new(name, Driver::Sink(sink::Settings))
 }
 
 fn aggregation(own: u8, other: u8) -> AggregationSpec {
@@ -147,13 +151,13 @@ fn near(home: &Path, socket: &Path) -> Spec {
             [&headers[..], &inside].concat()
         })
         .collect();
-    let uplink = Driver::VirtioUser {
+    let uplink = Driver::VirtioUser(virtio_user::Settings {
         socket: socket.into(),
         mode: Mode::Client,
         queues: 1,
         queue_sizes: 256.into(),
         packed: false,
-    };
+    });
     let bridge = |name: &str, ports: &[&str], flows: Option<FailMode>| BridgeSpec {
         name: name.into(),
         ports: ports.iter().map(|port| (*port).to_owned()).collect(),
@@ -191,13 +195,13 @@ fn near(home: &Path, socket: &Path) -> Spec {
 
 /// Returns the switch that splits, and joins again.
 fn far(socket: &Path) -> Spec {
-    let guest = Driver::VhostUser {
+    let guest = Driver::VhostUser(vhost_user::Settings {
         socket: socket.into(),
         mode: Mode::Server,
         access: Access::default(),
         queues: None,
         any_memory: false,
-    };
+    });
     let joined = |port: PortSpec| PortSpec { aggregate: true, ..port };
     Spec {
         ports: vec![joined(PortSpec::new("near", guest)), joined(sink("out"))],

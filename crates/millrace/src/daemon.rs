@@ -7,7 +7,6 @@ use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Book, Datapath, Service};
 use crate::serve::{BindError, ListenError, Stop};
-use crate::sockets;
 use engine::Switch;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
 use openflow::{Action, Classifier, FlowId, PacketIn, Rule};
@@ -19,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use vhost_user::SocketError;
 
 /// Error that keeps the switch from running.
 #[derive(Debug, thiserror::Error)]
@@ -42,9 +40,14 @@ pub enum DaemonError {
     /// A worker, or a port in a strict start, could not be started.
     #[error(transparent)]
     Switch(#[from] engine::Error),
-    /// The owner or group of a socket could not be set.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
+    /// A port could not take what a confined switch cannot take any more.
+    #[error("port \"{port}\": {why}")]
+    Claim {
+        /// The port.
+        port: String,
+        /// The cause.
+        why: String,
+    },
     /// A system call failed.
     #[error("cannot {action}: {source}")]
     System {
@@ -67,7 +70,9 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     let control = Server::bind(&config.control)?;
     let metrics = config.metrics.as_ref().map(Exporter::bind).transpose()?;
     let openflow = config.openflow.as_ref().map(Service::bind).transpose()?;
-    sockets::claim_all(&config)?;
+    for port in &config.spec.ports {
+        port.driver.claim().map_err(|why| DaemonError::Claim { port: port.name.clone(), why })?;
+    }
     descriptors::raise();
     vhost_user::Event::prepare()
         .map_err(|source| DaemonError::System { action: "prepare to notify guests", source })?;

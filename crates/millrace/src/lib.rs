@@ -13,4 +13,3 @@ pub mod machine;
 pub mod metrics;
 pub mod openflow;
 pub mod serve;
-mod sockets;

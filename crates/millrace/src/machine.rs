@@ -1,7 +1,6 @@
 //! Checks a configuration against the machine.
 
 use crate::config::Config;
-use engine::spec::Driver;
 use netdev::{Error, Links};
 
 /// Returns one line for each port whose interface is missing. Such a port is down until the interface appears.
@@ -9,7 +8,7 @@ pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     let links = Links::open()?;
     let mut absent = Vec::new();
     for port in &config.spec.ports {
-        let (Driver::AfPacket { interface, .. } | Driver::AfXdp { interface, .. }) = &port.driver else { continue };
+        let Some(interface) = port.driver.needs_interface() else { continue };
         if links.find(interface)?.is_none() {
             absent.push(format!(
                 "port \"{}\": there is no interface \"{interface}\" in this network namespace; the port is down until \

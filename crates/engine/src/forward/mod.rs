@@ -11,7 +11,7 @@ mod vlan;
 
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
-use crate::port::vhost_user::VhostTransmit;
+use crate::port::zero_copy::GuestBuffers;
 use crate::port::{Sent, Transmit};
 use crate::worker::{Place, Stage, WorkerCounters};
 use std::sync::Arc;
@@ -178,7 +178,7 @@ impl Output {
 
     /// Returns the guest behind `queue`, if only this worker sends to it and its buffers can be borrowed.
     #[inline(always)]
-    pub(crate) fn guest(&self, queue: usize) -> Option<&VhostTransmit> {
+    pub(crate) fn guest(&self, queue: usize) -> Option<&GuestBuffers> {
         match &self.queues.get(queue)?.half {
             Half::Own(half) => half.as_deref()?.guest(),
             Half::Shared(_) => None,

@@ -1,7 +1,6 @@
 //! Wrappers of halves. By default a wrapper delegates to the half inside, so that no ability of a half is lost by an omission.
 
-use super::lend::Lend;
-use super::vhost_user::VhostTransmit;
+use super::zero_copy::{GuestBuffers, ZeroCopyRx};
 use super::{Receive, Sent, Transmit, Wait};
 use std::os::fd::BorrowedFd;
 use vhost_user::Event;
@@ -83,7 +82,7 @@ impl<A: AroundReceive> Receive for A {
     }
 
     /// Frames that the half inside receives into a guest's buffers would bypass this wrapper.
-    fn lends(&self) -> Option<&dyn Lend> {
+    fn lends(&self) -> Option<&dyn ZeroCopyRx> {
         None
     }
 }
@@ -119,7 +118,7 @@ pub(crate) trait AroundTransmit: Send {
     }
 
     /// See [`Transmit::guest`].
-    fn guest_through(&self) -> Option<&VhostTransmit> {
+    fn guest_through(&self) -> Option<&GuestBuffers> {
         self.inner().guest()
     }
 }
@@ -173,7 +172,7 @@ impl<A: AroundTransmit> Transmit for A {
         self.unrecorded_through()
     }
 
-    fn guest(&self) -> Option<&VhostTransmit> {
+    fn guest(&self) -> Option<&GuestBuffers> {
         self.guest_through()
     }
 }

@@ -5,8 +5,8 @@
 //! the guest, the switch and the device behind a virtio-user port, and times only the switch. The guest's buffers
 //! exceed a second-level cache, so that frames come from memory, like those that another processor wrote.
 
-use super::lend::Mapped;
 use super::virtio_user::{End, STRIDE, VirtioTransmit};
+use super::zero_copy::Mapped;
 use super::{Sent, Transmit};
 use crate::clock::Cycles;
 use std::sync::{Arc, OnceLock};

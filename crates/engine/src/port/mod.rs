@@ -3,28 +3,47 @@
 //! A port has queues, and a queue has two halves that different workers may drive: frames are received from one
 //! ([`Receive`]) and transmitted to the other ([`Transmit`]). Wrappers ([`record`], [`fault`], [`staged`], `aggregate`,
 //! `tunnel`) contain any half and are halves themselves.
+//!
+//! Each kind of port is a folder: `spec` (its settings), `control` (opening it, and what happens until it closes), `rx`
+//! and `tx` (the halves of its queues). [`kinds`] registers it.
 
+pub mod af_packet;
 pub mod af_xdp;
+mod analysis;
 pub(crate) mod around;
 pub(crate) mod copy_break;
 pub mod fault;
 mod frames;
 pub mod generator;
-pub mod kernel;
-pub mod lend;
+mod interface;
+mod kind;
+pub mod kinds;
 pub mod pace;
 pub mod pcap;
 pub mod record;
+mod session_fault;
+pub mod sink;
+mod site;
 pub mod staged;
+pub mod tap;
 pub mod vhost_user;
 pub mod virtio_user;
+pub mod zero_copy;
+
+pub use analysis::Analysis;
+pub use kind::{Capabilities, PathUse, Queues};
+pub(crate) use kind::{Opened, PortControl};
+pub use session_fault::{Ending, SessionFault};
+pub(crate) use site::{Kept, ReceiveHalf, Site, TransmitHalf};
 
 use crate::drops::{Drops, Reason};
-use lend::Lend;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
-use vhost_user::VhostTransmit;
 use virtqueue::{Burst, Frames};
+use zero_copy::{GuestBuffers, ZeroCopyRx};
+
+/// Maximum number of queue pairs of a port.
+pub const MAX_QUEUES: u16 = 64;
 
 /// Condition for a worker to look at a queue again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +109,7 @@ pub trait Receive: Send {
     }
 
     /// Returns this half, if it can receive into a guest's buffers now.
-    fn lends(&self) -> Option<&dyn Lend> {
+    fn lends(&self) -> Option<&dyn ZeroCopyRx> {
         None
     }
 }
@@ -149,7 +168,7 @@ pub trait Transmit: Send {
     }
 
     /// Returns this half if a guest's buffers can be borrowed from it now.
-    fn guest(&self) -> Option<&VhostTransmit> {
+    fn guest(&self) -> Option<&GuestBuffers> {
         None
     }
 }

@@ -1,11 +1,19 @@
 //! Pacing of generated frames: how many at a time, and how many per second.
 
 use super::Wait;
-use crate::spec::Pace;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 const SECOND: u128 = 1_000_000_000;
+
+/// Rate at which frames are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Frames per second; zero for no limit.
+    pub rate: u64,
+    /// Frames made at once, if there is a rate; zero means one.
+    pub burst: u32,
+}
 
 /// Limit on frames that may be made.
 pub struct Pacer {

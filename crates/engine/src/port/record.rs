@@ -1,8 +1,8 @@
 //! A wrapper that records every frame to a pcap file. It is added and removed only while no worker has the half.
 
 use super::around::{AroundReceive, AroundTransmit};
-use super::generator::{Nothing, Sink};
-use super::vhost_user::VhostTransmit;
+use super::sink::{Nothing, Sink};
+use super::zero_copy::GuestBuffers;
 use super::{Receive, Sent, Transmit};
 use crate::port::frames::to_vec;
 use capture::Writer;
@@ -145,7 +145,7 @@ impl AroundTransmit for RecordTransmit {
     }
 
     /// A recording must include frames that would go into buffers lent by the guest, so they are copied.
-    fn guest_through(&self) -> Option<&VhostTransmit> {
+    fn guest_through(&self) -> Option<&GuestBuffers> {
         None
     }
 }

@@ -9,9 +9,9 @@ use super::shared::PortShared;
 use crate::drops::{Drops, Reason};
 use crate::forward::bridge::BridgePlan;
 use crate::forward::flows::Emission;
-use crate::forward::{Half, Output, Running, Shared, Target, TransmitQueue};
+use crate::forward::{Half, Output, Running, Shared, Stuck, Target, TransmitQueue};
 use crate::port::record::{Recorder, record_received, record_sent};
-use crate::port::{Receive, Transmit};
+use crate::port::{Kept, ReceiveHalf, Transmit, TransmitHalf};
 use crate::spec::WorkerSpec;
 use crate::worker::{Answer, Input, Pieces, Pulse, Unresponsive, Worker};
 use std::collections::{HashMap, HashSet};
@@ -21,8 +21,6 @@ use virtqueue::{BurstStorage, MAX_BURST, Segment, ordering};
 
 /// A queue pair of a port: the port's id and the queue's index.
 pub(super) type QueueKey = (u64, usize);
-pub(super) type ReceiveHalf = Box<dyn Receive>;
-pub(super) type TransmitHalf = Box<dyn Transmit>;
 
 /// The workers, and the place of every half of a queue.
 #[derive(Default)]
@@ -51,13 +49,16 @@ struct State {
     recorders: HashMap<u64, Recorder>,
 }
 
-/// Reason why a half cannot be taken from a worker, or given to one.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Kept {
-    #[error(transparent)]
-    Worker(#[from] Unresponsive),
-    #[error(transparent)]
-    Shared(#[from] crate::forward::Stuck),
+impl From<Unresponsive> for Kept {
+    fn from(why: Unresponsive) -> Kept {
+        Kept(why.to_string())
+    }
+}
+
+impl From<Stuck> for Kept {
+    fn from(why: Stuck) -> Kept {
+        Kept(why.to_string())
+    }
 }
 
 impl Fabric {
@@ -162,12 +163,6 @@ impl Fabric {
             }
         };
         Ok(taken.wait()?)
-    }
-
-    /// Gives both halves of a queue that is up to workers.
-    pub(super) fn attach(&self, key: QueueKey, receive: ReceiveHalf, transmit: TransmitHalf) -> Result<(), Kept> {
-        self.attach_receive(key, receive)?;
-        self.attach_transmit(key, transmit)
     }
 
     /// Takes queues of a port from their workers, for good; a worker that does not respond drops them later.

@@ -129,13 +129,14 @@ pub(super) fn assignment(spec: &Spec) -> Vec<Vec<usize>> {
 mod tests {
     use super::*;
     use crate::aggregate::Live;
+    use crate::port::{tap, vhost_user};
     use crate::punt::Bell;
     use crate::spec::{Driver, PortSpec};
     use paflow::Rules;
 
     #[test]
     fn queues_are_spread_evenly_around_those_that_are_named() {
-        let port = |name| PortSpec::new(name, Driver::Tap { interface: None, mtu: None, queues: 2 });
+        let port = |name| PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 2 }));
         let pinned = WorkerSpec { queues: vec![("b".into(), Some(1))], ..WorkerSpec::default() };
         let spec = Spec {
             ports: vec![port("a"), port("b")],
@@ -155,13 +156,13 @@ mod tests {
 
     #[test]
     fn queues_that_a_guest_decides_on_stay_together() {
-        let driver = Driver::VhostUser {
+        let driver = Driver::VhostUser(vhost_user::Settings {
             socket: "g.sock".into(),
             mode: crate::spec::Mode::Server,
             access: Default::default(),
             queues: None,
             any_memory: false,
-        };
+        });
         let pinned = WorkerSpec { queues: vec![("a".into(), Some(1))], ..WorkerSpec::default() };
         let ports = ["a", "b"].map(|name| PortSpec::new(name, driver.clone()));
         let workers = vec![WorkerSpec::default(), pinned];

@@ -9,14 +9,10 @@
 #[cfg(test)]
 mod tests;
 
-use super::fabric::{Fabric, Kept, QueueKey, ReceiveHalf, TransmitHalf};
-use super::physical::Physical;
-use super::shared::PortShared;
 use super::tenancy::Verdict;
 use crate::drops::Reason;
-use crate::port::lend::Mapped;
-use crate::port::vhost_user::{Fault, VhostTransmit};
-use crate::port::{Receive, copy_break};
+use crate::port::zero_copy::{Guest, GuestBuffers, Mapped, MappingEnd, ZeroCopyPort};
+use crate::port::{Kept, Receive, ReceiveHalf, Site, TransmitHalf, copy_break};
 use crate::spec::MappingSpec;
 use crate::stats::MappingStats;
 use std::sync::{Arc, Mutex};
@@ -26,7 +22,6 @@ use virtqueue::memory::Memory;
 /// One mapping of a specification.
 pub(super) struct Mapping {
     spec: MappingSpec,
-    fabric: Arc<Fabric>,
     /// State shared with the queues' halves, by queue pair.
     queues: Vec<Arc<Mapped>>,
     /// May be locked for long, while waiting for workers and for the filler of buffers.
@@ -37,7 +32,7 @@ pub(super) struct Mapping {
 
 /// State of a mapping. Locked before the fabric is.
 struct State {
-    physical: Option<(Arc<PortShared>, Box<dyn Physical>)>,
+    physical: Option<(Arc<dyn Site>, Box<dyn ZeroCopyPort>)>,
     /// Running queues of the guest, by vhost-user's index.
     guests: Vec<Option<Guest>>,
     verdict: Verdict,
@@ -76,36 +71,14 @@ impl Drop for State {
     }
 }
 
-/// A running queue of the guest.
-#[derive(Clone)]
-pub(super) struct Guest {
-    key: QueueKey,
-    memory: Arc<Memory>,
-    /// For a transmit queue: [`virtqueue::device::Dequeue::lender`].
-    keeper: u64,
-    /// Ends the session.
-    fault: Arc<Fault>,
-}
-
-impl Guest {
-    pub(super) fn new(key: QueueKey, memory: Arc<Memory>, keeper: u64, fault: Arc<Fault>) -> Guest {
-        Guest { key, memory, keeper, fault }
-    }
-
-    /// Ends the session if a worker has a queue of it and does not respond: loans are lost with the queue.
-    fn end_if(&self, done: Result<(), Kept>) {
-        done.err().into_iter().for_each(|why| self.fault.withhold(why.to_string()));
-    }
-}
-
 impl Mapping {
-    pub(super) fn new(spec: MappingSpec, verdict: Verdict, queues: usize, fabric: Arc<Fabric>) -> Mapping {
+    pub(super) fn new(spec: MappingSpec, verdict: Verdict, queues: usize) -> Mapping {
         let copy_break = spec.copy_break.unwrap_or_else(copy_break::measured);
         let mapped = || Arc::new(Mapped::new(spec.pass_through, copy_break));
         let guests = vec![None; 2 * queues];
         let state = State { physical: None, guests, verdict, refused: None, withheld: Vec::new() };
         let told = Mutex::new(state.told());
-        Mapping { queues: (0..queues).map(|_| mapped()).collect(), spec, fabric, state: Mutex::new(state), told }
+        Mapping { queues: (0..queues).map(|_| mapped()).collect(), spec, state: Mutex::new(state), told }
     }
 
     pub(super) fn spec(&self) -> &MappingSpec {
@@ -115,11 +88,6 @@ impl Mapping {
     /// Sets by how many bytes frames grow on their way to the guest.
     pub(super) fn expect_growth(&self, bytes: i32) {
         self.queues.iter().for_each(|mapped| mapped.set_growth(bytes));
-    }
-
-    /// Returns the state shared with the half of `queue`.
-    pub(super) fn queue(&self, queue: usize) -> Option<Arc<Mapped>> {
-        self.queues.get(queue).cloned()
     }
 
     /// Changes the state, and updates the copy for display.
@@ -151,66 +119,14 @@ impl Mapping {
         });
     }
 
-    /// Adds the physical port, whose halves are attached.
-    pub(super) fn physical_up(&self, port: Arc<PortShared>, physical: Box<dyn Physical>) {
-        self.change(|state| {
-            // Its queues could be opened, so nothing uses the old ones any more.
-            state.withheld.clear();
-            state.physical = Some((port, physical));
-            self.join(state, Vec::new());
-        });
-    }
-
-    /// Removes the physical port, which has ended or will: nothing fills or reads its buffers.
-    pub(super) fn physical_down(&self) {
-        self.change(|state| {
-            let joined = (0..state.guests.len()).filter(|&index| self.is_joined(index)).collect();
-            self.rest(state, joined);
-            state.physical = None;
-        });
-    }
-
-    /// Adds a queue that the guest has started, by vhost-user's index; its half is attached.
-    pub(super) fn guest_up(&self, index: usize, guest: Guest) {
-        self.change(|state| {
-            if let Some(known) = state.guests.get_mut(index) {
-                *known = Some(guest);
-                self.join(state, Vec::new());
-            }
-        });
-    }
-
-    /// Removes a receive queue of the guest. Returns its half with all loans, or an error.
-    pub(super) fn guest_receive_down(&self, queue: usize, key: QueueKey) -> Result<Option<TransmitHalf>, String> {
-        self.change(|state| {
-            let (rested, whole) = self.part(state, 2 * queue);
-            let lender = self.fabric.detach_transmit(key);
-            if !rested.is_empty() && whole.is_ok() {
-                lender.iter().flatten().filter_map(|lender| lender.guest()).for_each(VhostTransmit::close);
-            }
-            self.join(state, rested);
-            whole.and_then(|()| lender.map_err(|why| why.to_string()))
-        })
-    }
-
-    /// Removes a transmit queue of the guest. Returns its half with all kept chains, or an error.
-    pub(super) fn guest_transmit_down(&self, queue: usize, key: QueueKey) -> Result<Option<ReceiveHalf>, String> {
-        self.change(|state| {
-            let (rested, whole) = self.part(state, 2 * queue + 1);
-            let owner = self.fabric.detach_receive(key);
-            self.join(state, rested);
-            whole.and_then(|()| owner.map_err(|why| why.to_string()))
-        })
-    }
-
     /// Removes a queue of the guest from the physical port, if that may have buffers of it. Returns the queues stopped
     /// for that, and an error if any buffer of the guest's memory is still in use.
-    fn part(&self, state: &mut State, index: usize) -> (Vec<usize>, Result<(), String>) {
+    fn part(&self, state: &mut State, index: usize) -> (Vec<usize>, Result<(), Kept>) {
         let rested = if self.is_joined(index) { self.rest(state, vec![index]) } else { Vec::new() };
         let guest = state.guests.get_mut(index).and_then(Option::take);
         let withheld = guest.is_some_and(|guest| is_among(&state.withheld, &guest.memory));
         let whole =
-            if withheld { Err(format!("\"{}\" has not let go of its buffers", self.spec.from)) } else { Ok(()) };
+            if withheld { Err(Kept(format!("\"{}\" has not let go of its buffers", self.spec.from))) } else { Ok(()) };
         (rested, whole)
     }
 
@@ -228,7 +144,7 @@ impl Mapping {
             indices.sort_unstable();
             indices.dedup();
         }
-        let halves: Vec<_> = indices.iter().map(|&index| (index, self.halt(port, index))).collect();
+        let halves: Vec<_> = indices.iter().map(|&index| (index, self.halt(&**port, index))).collect();
         // A queue that a worker still has does not count as stopped when its filler has stopped.
         let stop = |(index, half): (usize, Result<Stopped, Kept>)| {
             let half = half.inspect_err(|_| physical.fail()).map_err(|why| why.to_string());
@@ -241,9 +157,9 @@ impl Mapping {
             let half = match stopped {
                 Ok(half) => half,
                 Err(why) => {
-                    tracing::error!("port \"{}\": queue {} could not be stopped: {why}", port.name, index / 2);
-                    if let Some(Guest { memory, fault, .. }) = guest {
-                        fault.withhold(format!("port \"{}\" has not let go of its buffers: {why}", port.name));
+                    tracing::error!("port \"{}\": queue {} could not be stopped: {why}", port.name(), index / 2);
+                    if let Some(Guest { memory, site, .. }) = guest {
+                        site.fault().withhold(format!("port \"{}\" has not let go of its buffers: {why}", port.name()));
                         if !is_among(&state.withheld, memory) {
                             state.withheld.push(memory.clone());
                         }
@@ -254,7 +170,7 @@ impl Mapping {
                 }
             };
             match half {
-                Stopped::Receive(half) => self.recall(index / 2, half, guest, port),
+                Stopped::Receive(half) => self.recall(index / 2, half, guest, &**port),
                 Stopped::Transmit(half) => self.release(index / 2, half, guest),
             }
         }
@@ -268,32 +184,32 @@ impl Mapping {
     }
 
     /// Takes the half of a physical queue from its worker.
-    fn halt(&self, port: &PortShared, index: usize) -> Result<Stopped, Kept> {
-        let key = (port.id, index / 2);
+    fn halt(&self, port: &dyn Site, index: usize) -> Result<Stopped, Kept> {
+        let queue = index / 2;
         Ok(if index.is_multiple_of(2) {
-            let mut half = self.fabric.detach_receive(key)?;
+            let mut half = port.detach_receive(queue)?;
             let lost = half.as_mut().map_or(0, |half| half.stop());
             lose(port, lost);
             Stopped::Receive(half)
         } else {
-            let mut half = self.fabric.detach_transmit(key)?;
+            let mut half = port.detach_transmit(queue)?;
             half.iter_mut().for_each(|half| half.stop());
             Stopped::Transmit(half)
         })
     }
 
     /// Returns the buffers that a stopped queue has to the guest.
-    fn recall(&self, queue: usize, half: Option<ReceiveHalf>, guest: Option<&Guest>, port: &PortShared) {
+    fn recall(&self, queue: usize, half: Option<ReceiveHalf>, guest: Option<&Guest>, port: &dyn Site) {
         match guest {
             Some(guest) => {
                 let recall = || -> Result<(), Kept> {
-                    let Some(lender) = self.fabric.detach_transmit(guest.key)? else { return Ok(()) };
+                    let Some(lender) = guest.site.detach_transmit(guest.queue)? else { return Ok(()) };
                     if let (Some(lend), Some(guest)) = (half.as_ref().and_then(|half| half.lends()), lender.guest()) {
                         lose(port, lend.recall(guest));
                     }
-                    self.fabric.attach_transmit(guest.key, lender)
+                    guest.site.attach_transmit(guest.queue, lender)
                 };
-                guest.end_if(recall());
+                guest.site.end_session_if(recall());
             }
             None => lose(port, half.map_or(0, |half| waiting(&*half))),
         }
@@ -304,12 +220,12 @@ impl Mapping {
     fn release(&self, queue: usize, half: Option<TransmitHalf>, guest: Option<&Guest>) {
         if let Some(guest) = guest {
             let release = || -> Result<(), Kept> {
-                let Some(owner) = self.fabric.detach_receive(guest.key)? else { return Ok(()) };
+                let Some(owner) = guest.site.detach_receive(guest.queue)? else { return Ok(()) };
                 half.iter().for_each(|half| half.recall(&mut |id| owner.release(id)));
                 owner.recycle();
-                self.fabric.attach_receive(guest.key, owner)
+                guest.site.attach_receive(guest.queue, owner)
             };
-            guest.end_if(release());
+            guest.site.end_session_if(release());
         }
         self.forget(2 * queue + 1);
     }
@@ -327,14 +243,14 @@ impl Mapping {
         }
         let Some((port, physical)) = &mut state.physical else { return };
         // The packets of an aggregate need separate buffers: if all were on loan to receive aggregates, none would be left.
-        let aggregates = port.member().is_some();
+        let aggregates = port.aggregates();
         let macs = match &state.verdict {
             Verdict::Steered(macs) if !aggregates => Some(macs.clone()),
             _ => None,
         };
         if physical.rests_to_share(&memories, macs.as_deref()) {
             // All queues of the port, which may have more than the mapping.
-            let all = 0..2 * port.queues.len().max(self.queues.len());
+            let all = 0..2 * port.queues().max(self.queues.len());
             let others = all.filter(|index| !rested.contains(index)).collect();
             rested.extend(self.rest(state, others));
         }
@@ -345,7 +261,7 @@ impl Mapping {
         let shared = physical.share(&memories, macs.as_deref());
         let lends = shared.is_ok() && !aggregates && !matches!(state.verdict, Verdict::Copied(_));
         if let Err(why) = &shared {
-            tracing::warn!("port \"{}\" copies: {why}", port.name);
+            tracing::warn!("port \"{}\" copies: {why}", port.name());
         }
         // A queue restarts, so that all frames after that are in buffers of one kind.
         let takes = |state: &State, queue: usize| lends && state.guests[2 * queue].is_some();
@@ -369,7 +285,7 @@ impl Mapping {
             mapped.set_keeper(sends(state, queue));
         }
         let Some((port, physical)) = &mut state.physical else { return };
-        rested.iter().for_each(|&index| start(port, &self.fabric, &mut **physical, index));
+        rested.iter().for_each(|&index| start(&**port, &mut **physical, index));
         state.refused = shared.err();
     }
 
@@ -410,6 +326,59 @@ impl Mapping {
     }
 }
 
+impl MappingEnd for Mapping {
+    fn queue(&self, queue: usize) -> Option<Arc<Mapped>> {
+        self.queues.get(queue).cloned()
+    }
+
+    fn physical_up(&self, site: Arc<dyn Site>, port: Box<dyn ZeroCopyPort>) {
+        self.change(|state| {
+            // Its queues could be opened, so nothing uses the old ones any more.
+            state.withheld.clear();
+            state.physical = Some((site, port));
+            self.join(state, Vec::new());
+        });
+    }
+
+    fn physical_down(&self) {
+        self.change(|state| {
+            let joined = (0..state.guests.len()).filter(|&index| self.is_joined(index)).collect();
+            self.rest(state, joined);
+            state.physical = None;
+        });
+    }
+
+    fn guest_up(&self, index: usize, guest: Guest) {
+        self.change(|state| {
+            if let Some(known) = state.guests.get_mut(index) {
+                *known = Some(guest);
+                self.join(state, Vec::new());
+            }
+        });
+    }
+
+    fn guest_receive_down(&self, site: &dyn Site, queue: usize) -> Result<Option<TransmitHalf>, Kept> {
+        self.change(|state| {
+            let (rested, whole) = self.part(state, 2 * queue);
+            let lender = site.detach_transmit(queue);
+            if !rested.is_empty() && whole.is_ok() {
+                lender.iter().flatten().filter_map(|lender| lender.guest()).for_each(GuestBuffers::close);
+            }
+            self.join(state, rested);
+            whole.and(lender)
+        })
+    }
+
+    fn guest_transmit_down(&self, site: &dyn Site, queue: usize) -> Result<Option<ReceiveHalf>, Kept> {
+        self.change(|state| {
+            let (rested, whole) = self.part(state, 2 * queue + 1);
+            let owner = site.detach_receive(queue);
+            self.join(state, rested);
+            whole.and(owner)
+        })
+    }
+}
+
 /// A physical queue's half that was taken from its worker.
 enum Stopped {
     Receive(Option<ReceiveHalf>),
@@ -421,25 +390,28 @@ fn is_among(memories: &[Arc<Memory>], memory: &Arc<Memory>) -> bool {
 }
 
 /// Counts received frames that are lost.
-fn lose(port: &PortShared, frames: u64) {
+fn lose(port: &dyn Site, frames: u64) {
     if frames > 0 {
-        port.drops.add(Reason::Down, frames);
+        port.drops().add(Reason::Down, frames);
     }
 }
 
 /// Restarts a stopped queue.
-fn start(port: &PortShared, fabric: &Fabric, physical: &mut dyn Physical, index: usize) {
+fn start(port: &dyn Site, physical: &mut dyn ZeroCopyPort, index: usize) {
     let (queue, receives) = (index / 2, index.is_multiple_of(2));
-    let key = (port.id, queue);
     let attached = |attached: Result<(), Kept>| attached.map_err(|why| why.to_string());
     let started = if receives {
-        physical.start_receive(queue).and_then(|half| attached(fabric.attach_receive(key, half)))
+        physical
+            .start_receive(queue)
+            .and_then(|half| attached(port.attach_receive(queue, port.wrap_receive(queue, half))))
     } else {
-        physical.start_transmit(queue).and_then(|half| attached(fabric.attach_transmit(key, half)))
+        physical
+            .start_transmit(queue)
+            .and_then(|half| attached(port.attach_transmit(queue, port.wrap_transmit(queue, half))))
     };
     if let Err(why) = started {
         let does = if receives { "receive" } else { "send" };
-        tracing::error!("port \"{}\": queue {queue} does not {does} again: {why}", port.name);
+        tracing::error!("port \"{}\": queue {queue} does not {does} again: {why}", port.name());
         physical.fail();
     }
 }

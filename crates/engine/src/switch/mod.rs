@@ -4,21 +4,17 @@ mod actions;
 mod aggregation;
 mod datapath;
 mod fabric;
-mod kernel;
 mod layout;
-mod link;
 mod mapping;
 mod open;
-mod physical;
 mod reload;
 mod shared;
+mod site;
 mod tags;
 mod tenancy;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod vhost;
 mod watchdog;
-mod xdp;
 
 use crate::aggregate::Live;
 use crate::clock::{self, Cycles};

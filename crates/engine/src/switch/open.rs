@@ -1,31 +1,21 @@
-//! Opening ports: turns the ports of a specification into halves that workers drive.
+//! Opening ports, and opening them again.
 
 use super::fabric::Fabric;
-use super::kernel::{Keeper, Packet, Taps};
 use super::shared::PortShared;
-use super::{link, vhost, xdp};
-use crate::port::generator::{Generator, Nothing, Sink};
-use crate::port::pcap::{Record, Replay};
+use super::site::PortSite;
 use crate::port::record::Recorder;
-use crate::port::{Receive, Transmit};
-use crate::spec::{Driver, MAX_QUEUES, PortSpec};
+use crate::port::{Opened, PortControl};
+use crate::spec::PortSpec;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use virtqueue::features;
 
 /// First and longest pause before another attempt to open a port.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
-/// Owner of a port's connection to its peer; dropping it ends the connection.
+/// A port, open or not. Dropping it closes the port.
 pub(super) enum Connection {
-    /// A vhost-user backend that serves frontends.
-    Backend { _service: vhost_user::backend::Service },
-    /// A thread that keeps a link to a backend.
-    Link { _link: link::LinkThread },
-    /// The keeper of an interface.
-    Interface { _keeper: Keeper },
-    /// Nothing: the halves own all resources.
-    None,
+    /// The port is open.
+    Open(Box<dyn PortControl>),
     /// The port could not be opened: time of the next attempt, and the pause before it.
     Failed { again: Instant, pause: Duration },
 }
@@ -40,9 +30,9 @@ pub struct OpenError {
 }
 
 impl Connection {
-    /// Has the port opened again, because a worker keeps queues of it. If it serves guests, the end of its session does that.
+    /// Has the port opened again, because a worker keeps queues of it, unless these come back with the peer's next session.
     pub(super) fn lose(&mut self, port: &PortShared) {
-        if !matches!(self, Connection::Backend { .. }) {
+        if !matches!(self, Connection::Open(control) if control.outlives_sessions()) {
             // Drops the old connection first, as that sets a state too.
             *self = Connection::Failed { again: Instant::now(), pause: PAUSES.0 };
             port.set_state(false, "a worker that does not respond has queues of it");
@@ -58,8 +48,10 @@ impl Connection {
 /// Opens the port of `spec` and attaches its halves to `fabric`, now or when a peer connects. A port that cannot be
 /// opened is down, for the returned reason, and is tried again.
 pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> (Connection, Option<OpenError>) {
-    match attempt(spec, shared, fabric) {
-        Ok((connection, trouble)) => (connection, trouble.map(|problem| OpenError::of(spec, problem))),
+    match spec.driver.open(&PortSite::new(shared, fabric)) {
+        Ok(Opened { control, trouble }) => {
+            (Connection::Open(control), trouble.map(|problem| OpenError::of(spec, problem)))
+        }
         Err(problem) => {
             tracing::warn!("port \"{}\" is down: {problem}", spec.name);
             shared.set_state(false, problem.clone());
@@ -75,10 +67,10 @@ pub(super) fn retry(connection: &mut Connection, spec: &PortSpec, shared: &Arc<P
     if Instant::now() < *again {
         return;
     }
-    match attempt(spec, shared, fabric) {
-        Ok((opened, _)) => {
+    match spec.driver.open(&PortSite::new(shared, fabric)) {
+        Ok(opened) => {
             tracing::info!("port \"{}\" could be opened", spec.name);
-            *connection = opened;
+            *connection = Connection::Open(opened.control);
         }
         Err(problem) => {
             shared.set_state(false, problem);
@@ -92,84 +84,6 @@ impl OpenError {
     fn of(spec: &PortSpec, problem: String) -> OpenError {
         OpenError { port: spec.name.clone(), driver: spec.driver.name(), problem }
     }
-}
-
-/// Opens a port. Returns an error if the caller has to try again; otherwise why the port is down at first, if it is.
-fn attempt(
-    spec: &PortSpec,
-    shared: &Arc<PortShared>,
-    fabric: &Arc<Fabric>,
-) -> Result<(Connection, Option<String>), String> {
-    let attach = |queue: usize, receive: Box<dyn Receive>, transmit: Box<dyn Transmit>| {
-        let (receive, transmit) = (shared.wrap_receive(queue, receive), shared.wrap_transmit(queue, transmit));
-        let attached = fabric.attach((shared.id, queue), receive, transmit);
-        attached.map_err(|why| why.to_string())
-    };
-    let kept = |(keeper, trouble)| (Connection::Interface { _keeper: keeper }, trouble);
-    match &spec.driver {
-        Driver::VhostUser { socket, mode, access, queues, any_memory } => {
-            // Lent buffers come back in another order than they were posted in.
-            let withheld = if shared.mapping().is_some() { features::IN_ORDER } else { 0 };
-            let options = vhost_user::backend::Options {
-                socket: socket.clone(),
-                mode: *mode,
-                access: *access,
-                queue_pairs: queues.unwrap_or(MAX_QUEUES),
-                any_memory: *any_memory,
-                withheld,
-            };
-            let port = Arc::new(vhost::VhostPort::new(shared.clone(), fabric.clone()));
-            let service = vhost_user::backend::Service::spawn(options, port).map_err(|e| e.to_string())?;
-            shared.set_hangup(service.hangup());
-            return Ok((Connection::Backend { _service: service }, None));
-        }
-        Driver::VirtioUser { socket, mode, queues, queue_sizes, packed } => {
-            let options = link::options(socket, *mode, (*queues, *queue_sizes), *packed, shared.mapping().is_some());
-            let link = link::LinkThread::spawn(options, shared.clone(), fabric.clone())
-                .map_err(|e| format!("cannot start a thread: {e}"))?;
-            return Ok((Connection::Link { _link: link }, None));
-        }
-        Driver::Tap { interface, mtu, queues } => {
-            let taps = Taps { interface: interface.clone(), mtu: *mtu, queues: *queues };
-            return Keeper::spawn(taps, shared.clone(), fabric.clone()).map(kept);
-        }
-        Driver::AfPacket { interface, queues } => {
-            let packet = Packet { interface: interface.clone(), queues: *queues };
-            return Keeper::spawn(packet, shared.clone(), fabric.clone()).map(kept);
-        }
-        Driver::AfXdp { interface, queues, mode, queue_size } => {
-            let options =
-                xdp::Options { interface: interface.clone(), queues: *queues, mode: *mode, queue_size: *queue_size };
-            return Keeper::spawn(options, shared.clone(), fabric.clone()).map(kept);
-        }
-        Driver::Pcap { replay, record, repeat, pace } => {
-            let receive: Box<dyn Receive> = match replay {
-                Some(path) => {
-                    Box::new(Replay::open(path, *repeat, *pace).map_err(|e| format!("{}: {e}", path.display()))?)
-                }
-                None => Box::new(Nothing),
-            };
-            let transmit: Box<dyn Transmit> = match record {
-                Some(path) => {
-                    let file = Recorder::create(path).map_err(|e| format!("{}: {e}", path.display()))?;
-                    shared.write_to(file.clone());
-                    Box::new(Record(file))
-                }
-                None => Box::new(Sink),
-            };
-            attach(0, receive, transmit)?;
-            shared.set_state(true, "file open");
-        }
-        Driver::Generator { size, pace, frames, mac } => {
-            attach(0, Box::new(Generator::new(*size, *pace, *frames, *mac)), Box::new(Sink))?;
-            shared.set_state(true, format!("frames of {size} bytes"));
-        }
-        Driver::Sink => {
-            attach(0, Box::new(Nothing), Box::new(Sink))?;
-            shared.set_state(true, "takes everything");
-        }
-    }
-    Ok((Connection::None, None))
 }
 
 /// Creates the file that `spec` records frames to.

@@ -4,7 +4,6 @@
 mod tests;
 
 use super::actions::{actions, mapping_name, step};
-use super::fabric::Fabric;
 use super::layout::Layout;
 use super::mapping::Mapping;
 use super::open::{self, Connection, OpenError};
@@ -63,7 +62,7 @@ impl Inner {
             laid.spec.clone_from(&spec.aggregation);
             self.rules.set(rules(laid.spec.as_ref(), &laid.flows));
         }
-        let mappings = old.mappings(&spec, &done.actions, &self.fabric);
+        let mappings = old.mappings(&spec, &done.actions);
         mappings.iter().for_each(|mapping| mapping.expect_growth(tags::growth(&spec, mapping.spec())));
         let ports = self.ports(&old, &mut open.next_id, &spec, &mappings, &done.actions);
         let stay = |port: &Arc<PortShared>| ports.iter().any(|other| Arc::ptr_eq(port, other));
@@ -179,7 +178,7 @@ impl Inner {
 
 impl Topology {
     /// Returns the mappings of `spec`; those that stay are the same as before.
-    fn mappings(&self, spec: &Spec, actions: &[Action], fabric: &Arc<Fabric>) -> Vec<Arc<Mapping>> {
+    fn mappings(&self, spec: &Spec, actions: &[Action]) -> Vec<Arc<Mapping>> {
         let queues = |name: &String| spec.ports.iter().find(|p| p.name == *name).map_or(0, |p| p.driver.queues());
         let mapping = |wanted| {
             let name = mapping_name(wanted);
@@ -188,7 +187,7 @@ impl Topology {
                 return known.find(|m| mapping_name(m.spec()) == name).cloned().expect("it was there before");
             }
             let queues = queues(&wanted.from).min(queues(&wanted.to));
-            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues, fabric.clone()))
+            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues))
         };
         spec.mappings.iter().map(mapping).collect()
     }

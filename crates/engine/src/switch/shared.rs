@@ -3,22 +3,19 @@
 use super::mapping::Mapping;
 use crate::aggregate::{Join, Live, Member, Relay, Split};
 use crate::counters::QueueCounters;
-use crate::drops::{Drops, Reason};
+use crate::drops::Drops;
 use crate::neighbour::Neighbours;
 use crate::port::fault::FaultReceive;
 use crate::port::record::Recorder;
 use crate::port::staged::Staged;
-use crate::port::vhost_user::Fault;
-use crate::port::{Receive, Transmit};
+use crate::port::{ReceiveHalf, SessionFault, TransmitHalf};
 use crate::punt::Bell;
 use crate::spec::{Analysis, Faults, PortSpec};
 use crate::tunnel::{Decapsulate, Encapsulate};
-use netdev::RxMonitor;
 use paflow::Rules;
 use paflow::vxlan::End;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use vhost_user::backend::Hangup;
 
 /// Shared state of one port.
 pub(super) struct PortShared {
@@ -29,10 +26,10 @@ pub(super) struct PortShared {
     /// Number of queues to report: up to the last one that ever was up, if the guest chooses their number.
     reported: AtomicUsize,
     pub(super) drops: Arc<Drops>,
-    pub(super) fault: Arc<Fault>,
+    pub(super) fault: Arc<SessionFault>,
     state: Mutex<State>,
     /// Ends the present session of a port that serves guests.
-    hangup: Mutex<Option<Hangup>>,
+    hang_up: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     faults: Option<Faults>,
     analysis: Analysis,
     /// File that the port writes to, if it is a recording port.
@@ -77,7 +74,7 @@ impl PortShared {
             drops: Arc::default(),
             fault: Arc::default(),
             state: Mutex::default(),
-            hangup: Mutex::default(),
+            hang_up: Mutex::default(),
             faults: spec.fault.clone(),
             analysis: spec.analysis,
             file: OnceLock::new(),
@@ -142,23 +139,14 @@ impl PortShared {
         self.file.get()
     }
 
-    /// Sets the handle that ends the present session.
-    pub(super) fn set_hangup(&self, hangup: Hangup) {
-        *self.hangup.lock().unwrap() = Some(hangup);
+    /// Sets the function that ends the present session.
+    pub(super) fn set_hang_up(&self, hang_up: Box<dyn Fn() + Send + Sync>) {
+        *self.hang_up.lock().unwrap() = Some(hang_up);
     }
 
     /// Ends the present session, if the port serves guests.
     pub(super) fn hang_up(&self) {
-        self.hangup.lock().unwrap().iter().for_each(Hangup::disconnect);
-    }
-
-    /// Counts the frames that the kernel lost since the last call because a ring was full.
-    pub(super) fn count_losses(&self, ring: &RxMonitor) {
-        if let Some(Ok(counted)) = ring.take()
-            && counted.drops > 0
-        {
-            self.drops.add(Reason::KernelLoss, counted.drops);
-        }
+        self.hang_up.lock().unwrap().iter().for_each(|hang_up| hang_up());
     }
 
     /// Returns how many of the queues to report.
@@ -174,7 +162,7 @@ impl PortShared {
     }
 
     /// Wraps the receive half of this queue as the port requires.
-    pub(super) fn wrap_receive(&self, queue: usize, mut half: Box<dyn Receive>) -> Box<dyn Receive> {
+    pub(super) fn wrap_receive(&self, queue: usize, mut half: ReceiveHalf) -> ReceiveHalf {
         self.prepare(queue);
         if self.analysis.staged {
             half = Box::new(Staged::new(half));
@@ -186,7 +174,7 @@ impl PortShared {
     }
 
     /// Wraps the transmit half of this queue as the port requires.
-    pub(super) fn wrap_transmit(&self, queue: usize, mut half: Box<dyn Transmit>) -> Box<dyn Transmit> {
+    pub(super) fn wrap_transmit(&self, queue: usize, mut half: TransmitHalf) -> TransmitHalf {
         self.reported.fetch_max(queue + 1, Ordering::Relaxed);
         if let Some(member) = self.member.clone() {
             half = Box::new(Join::new(half, member, queue, self.drops.clone()));

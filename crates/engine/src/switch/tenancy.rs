@@ -3,7 +3,7 @@
 //! In a bridge, a physical port receives frames for all ports. A guest can read all that is received into its buffers,
 //! even frames for other ports. So a mapping has to say which frames may be, or frames have to be kept apart before.
 
-use crate::spec::{Driver, MappingSpec, Spec, Tenancy};
+use crate::spec::{MappingSpec, Spec, Tenancy};
 
 /// Permission for a mapping's physical port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,8 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
         }
         Tenancy::Trust(trusted) => trusted,
     };
-    let somebody = |name: &String| spec.ports.iter().any(|port| port.name == *name && has_somebody(&port.driver));
+    let somebody =
+        |name: &String| spec.ports.iter().any(|port| port.name == *name && port.driver.capabilities().has_peer);
     let own = [&mapping.from, &mapping.to];
     let others = bridge.ports.iter().filter(|name| !own.contains(name) && !trusted.contains(name));
     let others: Vec<_> = others.filter(|name| somebody(name)).collect();
@@ -47,33 +48,29 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
     ))
 }
 
-/// Reports whether frames for the port must stay private.
-fn has_somebody(driver: &Driver) -> bool {
-    !matches!(driver, Driver::Pcap { .. } | Driver::Generator { .. } | Driver::Sink)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Access, BridgeSpec, Mode, PortSpec};
+    use crate::port::{af_packet, sink, tap, vhost_user};
+    use crate::spec::{Access, BridgeSpec, Driver, Mode, PortSpec};
     use std::time::Duration;
 
     fn guest(name: &str) -> PortSpec {
         PortSpec::new(
             name,
-            Driver::VhostUser {
+            Driver::VhostUser(vhost_user::Settings {
                 socket: name.into(),
                 mode: Mode::Server,
                 access: Access::default(),
                 queues: None,
                 any_memory: false,
-            },
+            }),
         )
     }
 
     /// Judges a mapping of `wan` to `fw`, which are in a bridge with `others`.
     fn judged(tenancy: Tenancy, others: Vec<PortSpec>) -> Verdict {
-        let wan = PortSpec::new("wan", Driver::AfPacket { interface: "up0".into(), queues: 1 });
+        let wan = PortSpec::new("wan", Driver::AfPacket(af_packet::Settings { interface: "up0".into(), queues: 1 }));
         let ports: Vec<_> = [wan, guest("fw")].into_iter().chain(others).collect();
         let statics = vec![([2, 0, 0, 0, 0, 1], 0, "fw".into()), ([2, 0, 0, 0, 0, 2], 0, "other".into())];
         let bridge = BridgeSpec {
@@ -95,12 +92,15 @@ mod tests {
     #[test]
     fn alone_with_the_physical_port() {
         assert_eq!(judged(Tenancy::Trust(vec![]), vec![]), Verdict::InPlace);
-        assert_eq!(judged(Tenancy::Trust(vec![]), vec![PortSpec::new("sink", Driver::Sink)]), Verdict::InPlace);
+        assert_eq!(
+            judged(Tenancy::Trust(vec![]), vec![PortSpec::new("sink", Driver::Sink(sink::Settings))]),
+            Verdict::InPlace
+        );
     }
 
     #[test]
     fn whoever_is_not_trusted_is_named() {
-        let tap = || PortSpec::new("tap", Driver::Tap { interface: None, mtu: None, queues: 1 });
+        let tap = || PortSpec::new("tap", Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 1 }));
         let others = || vec![guest("other"), guest("third"), tap()];
         let trust = |names: &[&str]| Tenancy::Trust(names.iter().map(|&name| name.into()).collect());
         let Verdict::Copied(why) = judged(trust(&["third"]), others()) else { panic!("it is not safe") };

@@ -1,7 +1,7 @@
 //! Tests that a worker that hangs holds up nobody else.
 
 use super::*;
-use crate::port::{Receive, Sent, Transmit, Wait};
+use crate::port::{Receive, Sent, Transmit, Wait, generator, sink, vhost_user, virtio_user};
 use crate::spec::{Driver, FailMode, Idle, Mode, Pace, QueueSizes};
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
@@ -96,11 +96,11 @@ fn pace() -> Pace {
 }
 
 fn generator(name: &str) -> PortSpec {
-    PortSpec::new(name, Driver::Generator { size: 64, pace: pace(), frames: 0, mac: None })
+    PortSpec::new(name, Driver::Generator(generator::Settings { size: 64, pace: pace(), frames: 0, mac: None }))
 }
 
 fn sink(name: &str) -> PortSpec {
-    PortSpec::new(name, Driver::Sink)
+    PortSpec::new(name, Driver::Sink(sink::Settings))
 }
 
 fn patch(a: &str, b: &str) -> [String; 2] {
@@ -118,13 +118,13 @@ fn switch(home: &Path) -> Switch {
         let socket = home.join(name);
         PortSpec::new(
             name,
-            Driver::VhostUser {
+            Driver::VhostUser(vhost_user::Settings {
                 socket,
                 mode: Mode::Server,
                 access: Default::default(),
                 queues: None,
                 any_memory: false,
-            },
+            }),
         )
     };
     let spec = Spec {
@@ -140,7 +140,16 @@ fn switch(home: &Path) -> Switch {
 fn guests(home: &Path) -> Switch {
     let guest = |name: &str| {
         let (socket, queue_sizes) = (home.join(name), QueueSizes::from(64));
-        PortSpec::new(name, Driver::VirtioUser { socket, mode: Mode::Client, queues: 1, queue_sizes, packed: false })
+        PortSpec::new(
+            name,
+            Driver::VirtioUser(virtio_user::Settings {
+                socket,
+                mode: Mode::Client,
+                queues: 1,
+                queue_sizes,
+                packed: false,
+            }),
+        )
     };
     let spec = Spec {
         ports: vec![generator("g"), guest("a"), generator("h"), guest("c")],
@@ -263,7 +272,7 @@ fn frames_avoid_a_queue_that_a_worker_attached_too_late() {
     let home = tempfile::tempdir().unwrap();
     let socket = home.path().join("a");
     let (mode, access) = (Mode::Server, Default::default());
-    let guest = Driver::VhostUser { socket, mode, access, queues: None, any_memory: false };
+    let guest = Driver::VhostUser(vhost_user::Settings { socket, mode, access, queues: None, any_memory: false });
     let spec = Spec {
         ports: vec![generator("g"), PortSpec::new("a", guest)],
         patches: vec![patch("g", "a")],
@@ -273,7 +282,7 @@ fn frames_avoid_a_queue_that_a_worker_attached_too_late() {
     let switch = Switch::start(spec).unwrap();
     let port = switch.inner.topology().layout.ports[1].clone();
     let fabric = &switch.inner.fabric;
-    fabric.attach_transmit((port.id, 1), Box::new(crate::port::generator::Sink)).unwrap();
+    fabric.attach_transmit((port.id, 1), Box::new(sink::Sink)).unwrap();
     let passes = || {
         let sent = || port.queues[1].sent.packets.get();
         let before = sent();
@@ -281,7 +290,7 @@ fn frames_avoid_a_queue_that_a_worker_attached_too_late() {
     };
     passes();
     let (trap, is_dropped) = switch.set_trap("a");
-    fabric.attach_transmit((port.id, 0), Box::new(crate::port::generator::Sink)).unwrap_err();
+    fabric.attach_transmit((port.id, 0), Box::new(sink::Sink)).unwrap_err();
     trap.open();
     switch.passes("g");
     passes();

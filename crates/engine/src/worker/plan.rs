@@ -10,8 +10,7 @@ use crate::drops::{Drops, Reason};
 use crate::forward::bridge::{Arrival, BridgePlan, Scratch};
 use crate::forward::{Output, Target};
 use crate::port::Receive;
-use crate::port::lend::Lend;
-use crate::port::vhost_user::VhostTransmit;
+use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
 use crate::tunnel::Decapsulate;
 use std::sync::Arc;
 use virtqueue::{Burst, BurstStorage, ordering};
@@ -41,7 +40,7 @@ pub(crate) struct Input {
 impl Input {
     /// Returns the half and the guest whose buffers it receives into, if both are available now.
     #[inline(always)]
-    fn lent<'p>(&self, half: &'p dyn Receive, outputs: &'p [Output]) -> Option<(&'p dyn Lend, &'p VhostTransmit)> {
+    fn lent<'p>(&self, half: &'p dyn Receive, outputs: &'p [Output]) -> Option<(&'p dyn ZeroCopyRx, &'p GuestBuffers)> {
         let (output, queue) = self.lender?;
         Some((half.lends()?, outputs[output].guest(queue)?))
     }

@@ -3,7 +3,9 @@
 use super::check::Check;
 use super::ports::{BuiltPort, BuiltPorts};
 use super::raw::{At, COPY_BREAKS, MappingMode, MappingSteering, RawFile, RawMapping, Section, Several};
-use engine::spec::{BridgeSpec, Driver, MOST_STEERED, MappingSpec, Tenancy, Vlan, XdpMode};
+use engine::port::Capabilities;
+use engine::port::kinds::KINDS;
+use engine::spec::{BridgeSpec, MOST_STEERED, MappingSpec, Tenancy, Vlan};
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -49,13 +51,8 @@ fn ends<'a, 'b>(
 ) -> Option<(&'b BuiltPort, &'b BuiltPort)> {
     let from = check.required(&raw.span, "from", &raw.from, "from = \"wan\"");
     let to = check.required(&raw.span, "to", &raw.to, "to = \"fw\"");
-    let physical = "receives into a guest's buffers: an af_xdp or virtio-user port";
-    let from = end(check, ports, from?, uses, physical, |driver| {
-        matches!(driver, Driver::AfXdp { .. } | Driver::VirtioUser { .. })
-    });
-    let to = end(check, ports, to?, uses, "has a guest that posts buffers: a vhost-user port", |driver| {
-        matches!(driver, Driver::VhostUser { .. })
-    });
+    let from = end(check, ports, from?, uses, "receives into a guest's buffers", |can| can.lends);
+    let to = end(check, ports, to?, uses, "has a guest that posts buffers", |can| can.has_guest);
     Some((from?, to?))
 }
 
@@ -116,14 +113,8 @@ fn steerable(
 ) {
     let (from, to) = (&from.spec, &to.spec);
     let given = "let the NIC steer and say steering = \"given\", or use `trust`";
-    match from.driver {
-        Driver::AfXdp { mode: XdpMode::ZeroCopy, .. } => check.error(
-            span,
-            format!("port `{}` is in zero-copy mode: the NIC fills buffers before the switch can steer", from.name),
-            format!("set mode = \"copy\" there, {given}"),
-        ),
-        Driver::AfXdp { .. } => {}
-        _ => check.error(span, format!("port `{}` is no af_xdp port: the switch cannot steer there", from.name), given),
+    if let Err(why) = from.driver.steers() {
+        check.error(span, format!("port `{}` {why}", from.name), given);
     }
     let aware = |name: &String| ports.list.iter().any(|p| p.spec.name == *name && p.spec.vlan != Vlan::Ignore);
     if bridge.ports.iter().any(aware) {
@@ -152,7 +143,7 @@ fn end<'a, 'b>(
     at: &'a At<String>,
     uses: &mut HashMap<&'a str, &'a Range<usize>>,
     wanted: &str,
-    fits: impl Fn(&Driver) -> bool,
+    fits: impl Fn(Capabilities) -> bool,
 ) -> Option<&'b BuiltPort> {
     let built = ports.find(check, at, &at.span)?;
     if let Some(first) = uses.insert(&at.value, &at.span) {
@@ -162,12 +153,15 @@ fn end<'a, 'b>(
         );
         return None;
     }
-    if !fits(&built.spec.driver) {
-        let help = match built.spec.driver {
-            Driver::VhostUser { .. } => "join two guests by a [[patch]], which copies each frame once",
-            _ => "name a port with that driver",
+    let can = built.spec.driver.capabilities();
+    if !fits(can) {
+        let kinds: Vec<_> = KINDS.iter().filter(|kind| fits(kind.capabilities)).map(|kind| kind.name).collect();
+        let help = match can.has_guest {
+            true => "join two guests by a [[patch]], which copies each frame once",
+            false => "name a port with that driver",
         };
-        check.error(&at.span, format!("port `{}` is no port that {wanted}", at.value), help);
+        let message = format!("port `{}` is no port that {wanted}: a port of driver {}", at.value, kinds.join(" or "));
+        check.error(&at.span, message, help);
         return None;
     }
     Some(built)
@@ -225,7 +219,7 @@ mod tests {
             (XDP, "steering = \"mac\"", "", "does not say which addresses `fw` has"),
             (XDP, "steering = \"mac\"", OTHERS, "does not say which addresses `fw` has"),
             (XDP, "steering = \"mac\"", &many, "`fw` has 65 static addresses"),
-            (VIRTIO, "steering = \"mac\"", OWN, "port `wan` is no af_xdp port"),
+            (VIRTIO, "steering = \"mac\"", OWN, "port `wan` is of a driver whose frames the switch cannot steer"),
             (&zero_copy, "steering = \"mac\"", OWN, "port `wan` is in zero-copy mode"),
             (&vlan, "steering = \"mac\"", OWN, "bridge `br0` keeps VLANs apart"),
             (XDP, "mode = \"pass-through\"\ntrust = \"all\"", "", "`trust` is for mappings in a bridge"),

@@ -6,6 +6,7 @@ use super::raw::{self, At, Field, Mode, Queues, RawFault, RawPort, Section, Seve
 use super::reach::Purpose;
 use super::value::{is_interface_name, is_name};
 use super::{access, vxlan};
+use engine::port::{af_packet, af_xdp, generator, pcap, sink, tap, vhost_user, virtio_user};
 use engine::spec::{self, Analysis, Driver, Faults, Pace, PortSpec, Vlan, XdpMode};
 use settings::{Mac, Problem};
 use std::collections::HashMap;
@@ -169,31 +170,33 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
     match kind {
         Kind::VhostUser => {
             let mode = mode(check, raw, kind, &[Mode::Server, Mode::Client]);
-            Driver::VhostUser {
+            Driver::VhostUser(vhost_user::Settings {
                 socket: socket(check, raw, mode),
                 mode: side(mode),
                 access: access::build(check, raw, mode),
                 queues: given_queues(check, raw),
                 any_memory: raw.memory.as_ref().is_some_and(|at| at.value == raw::MemoryKind::Any),
-            }
+            })
         }
         Kind::VirtioUser => {
             let mode = mode(check, raw, kind, &[Mode::Client, Mode::Server]);
-            Driver::VirtioUser {
+            Driver::VirtioUser(virtio_user::Settings {
                 socket: socket(check, raw, mode),
                 mode: side(mode),
                 queues: queues(check, raw, kind),
                 queue_sizes: queue_size(check, raw, raw::DEFAULT_QUEUE_SIZE).into(),
                 packed: raw.packed.as_ref().is_some_and(|at| at.value),
-            }
+            })
         }
-        Kind::Tap => Driver::Tap {
+        Kind::Tap => Driver::Tap(tap::Settings {
             interface: raw.interface.as_ref().map(|at| interface(check, at)),
             mtu: Some(check.number("mtu", &raw.mtu, &raw::MTUS, raw::DEFAULT_MTU) as u32),
             queues: queues(check, raw, kind),
-        },
-        Kind::AfPacket => Driver::AfPacket { interface: existing_interface(check, raw), queues: 1 },
-        Kind::AfXdp => Driver::AfXdp {
+        }),
+        Kind::AfPacket => {
+            Driver::AfPacket(af_packet::Settings { interface: existing_interface(check, raw), queues: 1 })
+        }
+        Kind::AfXdp => Driver::AfXdp(af_xdp::Settings {
             interface: existing_interface(check, raw),
             queues: queues(check, raw, kind),
             mode: match mode(check, raw, kind, &[Mode::Auto, Mode::ZeroCopy, Mode::Copy]) {
@@ -202,15 +205,15 @@ fn driver(check: &mut Check, raw: &Section<RawPort>, kind: Kind, name: &str) -> 
                 _ => XdpMode::Auto,
             },
             queue_size: queue_size(check, raw, raw::DEFAULT_XDP_QUEUE_SIZE),
-        },
-        Kind::Pcap => pcap(check, raw),
-        Kind::Generator => Driver::Generator {
+        }),
+        Kind::Pcap => capture(check, raw),
+        Kind::Generator => Driver::Generator(generator::Settings {
             size: check.number("size", &raw.size, &raw::FRAME_SIZES, raw::DEFAULT_FRAME_SIZE) as u32,
             pace: pace(check, raw),
             frames: limit(check, "frames", &raw.frames),
             mac: Some(mac(check, &raw.mac, name).0),
-        },
-        Kind::Sink => Driver::Sink,
+        }),
+        Kind::Sink => Driver::Sink(sink::Settings),
     }
 }
 
@@ -300,7 +303,7 @@ fn interface(check: &mut Check, at: &At<String>) -> String {
     at.value.clone()
 }
 
-fn pcap(check: &mut Check, raw: &Section<RawPort>) -> Driver {
+fn capture(check: &mut Check, raw: &Section<RawPort>) -> Driver {
     let unread = check.is_unread(&raw.span, "replay") || check.is_unread(&raw.span, "record");
     if raw.replay.is_none() && raw.record.is_none() && !unread {
         check.error(
@@ -315,12 +318,12 @@ fn pcap(check: &mut Check, raw: &Section<RawPort>) -> Driver {
     {
         check.error(&at.span, "there is nothing to `loop` without `replay`", "add `replay = \"in.pcap\"`");
     }
-    Driver::Pcap {
+    Driver::Pcap(pcap::Settings {
         replay: raw.replay.as_ref().map(|at| check.read_file(at)),
         record: raw.record.as_ref().map(|at| check.written_file(at)),
         repeat: raw.repeat.as_ref().is_some_and(|at| at.value),
         pace: pace(check, raw),
-    }
+    })
 }
 
 fn mac(check: &mut Check, field: &Field<String>, name: &str) -> Mac {

@@ -4,7 +4,7 @@
 //! Documentation/userspace-api/landlock.rst): everything beneath it is accessible under any name.
 
 use super::{Config, ListenAddress};
-use engine::spec::{Driver, Mode};
+use engine::port::PathUse;
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::io;
@@ -79,14 +79,12 @@ impl Reach {
             }
         }
         for port in &config.spec.ports {
-            match &port.driver {
-                Driver::VhostUser { socket, mode: Mode::Server, .. }
-                | Driver::VirtioUser { socket, mode: Mode::Server, .. } => reach.grant(parent(socket), Purpose::Create),
-                Driver::Pcap { replay, record, .. } => {
-                    replay.iter().for_each(|path| reach.file(path, Purpose::Read));
-                    record.iter().for_each(|path| reach.file(path, Purpose::Create));
+            for (path_use, path) in port.driver.paths() {
+                match path_use {
+                    PathUse::Listen => reach.grant(parent(path), Purpose::Create),
+                    PathUse::Write => reach.file(path, Purpose::Create),
+                    PathUse::Read => reach.file(path, Purpose::Read),
                 }
-                _ => {}
             }
             port.record.iter().for_each(|path| reach.file(path, Purpose::Create));
         }

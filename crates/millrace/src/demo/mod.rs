@@ -7,6 +7,7 @@ mod sandbox;
 pub use function::{FunctionOptions, run as run_function};
 
 use engine::Switch;
+use engine::port::vhost_user;
 use engine::spec::{Access, Analysis, Driver, Idle, Mode, PortSpec, Spec, WorkerSpec};
 use engine::stats::Snapshot;
 use function::{Role, Tally};
@@ -159,13 +160,13 @@ impl Rig<'_> {
 
     fn spec(&self, sockets: &[impl AsRef<Path>; 2], staged: bool) -> Spec {
         let port = |name: &str, socket: &Path| {
-            let driver = Driver::VhostUser {
+            let driver = Driver::VhostUser(vhost_user::Settings {
                 socket: socket.to_owned(),
                 mode: Mode::Server,
                 access: Access::default(),
                 queues: None,
                 any_memory: false,
-            };
+            });
             PortSpec { analysis: Analysis { staged, ..Analysis::default() }, ..PortSpec::new(name, driver) }
         };
         let idle = if self.cpus > 1 { Idle::Poll } else { Idle::Backoff };

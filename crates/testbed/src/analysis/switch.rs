@@ -5,6 +5,7 @@ use super::pattern::{Pattern, Way};
 use crate::wire::queue_sizes;
 use clap::Args;
 use engine::Switch;
+use engine::port::{vhost_user, virtio_user};
 use engine::spec::{
     Access, Analysis, Driver, Idle, MappingSpec, Mode, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec,
 };
@@ -62,20 +63,20 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
         analysis: Analysis { staged: false, copied: here != Way::Zero, omit_copies: back == Way::Fake },
         ..PortSpec::new(name, driver)
     };
-    let nic = Driver::VirtioUser {
+    let nic = Driver::VirtioUser(virtio_user::Settings {
         socket: switch.device.clone(),
         mode: Mode::Client,
         queues: 1,
         queue_sizes: queue_size,
         packed,
-    };
-    let guest = Driver::VhostUser {
+    });
+    let guest = Driver::VhostUser(vhost_user::Settings {
         socket: switch.function.clone(),
         mode: Mode::Server,
         access: Access::default(),
         queues: None,
         any_memory: false,
-    };
+    });
     let mapped = receive == Way::Zero || transmit == Way::Zero;
     let mapping = MappingSpec {
         from: "nic".into(),

@@ -3,18 +3,23 @@
 //! This memory is a pool of the switch's own, and for a mapped port also the memory of its guests: frames are then
 //! received into buffers that a guest posted, and sent from its memory without a copy.
 
-mod memory;
-mod outside;
+mod control;
+mod in_flight;
 mod pool;
-mod receive;
+mod rx;
+mod sockets;
+mod spec;
 mod steered;
-mod transmit;
+mod tx;
+mod umem_view;
+mod watched;
 
-pub use memory::Reach;
 pub use pool::Pool;
-pub use receive::XdpReceive;
+pub use rx::XdpReceive;
+pub use spec::{KIND, Settings};
 pub use steered::Steered;
-pub use transmit::XdpTransmit;
+pub use tx::XdpTransmit;
+pub use umem_view::UmemView;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,6 +1,6 @@
 //! Chunks of the switch's own memory, for one direction of one queue.
 
-use super::Reach;
+use super::UmemView;
 use std::sync::Arc;
 use virtqueue::Segment;
 use virtqueue::memory::Arena;
@@ -17,7 +17,7 @@ pub struct Pool {
 
 impl Pool {
     /// Returns `count` chunks from the arena's address `first` on, if `reach` covers them all.
-    pub fn new(arena: Arc<Arena>, reach: &Reach, first: u64, count: u16) -> Option<Pool> {
+    pub fn new(arena: Arc<Arena>, reach: &UmemView, first: u64, count: u16) -> Option<Pool> {
         let size = reach.umem().chunks().size;
         let len = u64::from(size) * u64::from(count);
         let host = arena.host(first, len)?.addr().get() as u64;

@@ -5,9 +5,8 @@
 //! They never lie in the guest's memory, but cost more and arrive a little later.
 
 use super::XdpReceive;
-use crate::port::kernel::PacketReceive;
-use crate::port::lend::{Lend, Mapped};
-use crate::port::vhost_user::VhostTransmit;
+use crate::port::af_packet::PacketReceive;
+use crate::port::zero_copy::{GuestBuffers, Mapped, ZeroCopyRx};
 use crate::port::{Receive, Wait};
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -84,22 +83,22 @@ impl Receive for Steered {
     }
 
     #[inline]
-    fn lends(&self) -> Option<&dyn Lend> {
-        self.own.lends().map(|_| self as &dyn Lend)
+    fn lends(&self) -> Option<&dyn ZeroCopyRx> {
+        self.own.lends().map(|_| self as &dyn ZeroCopyRx)
     }
 }
 
-impl Lend for Steered {
-    fn receive_into<'q>(&'q self, guest: &'q VhostTransmit, burst: &mut Burst<'_, 'q>) -> bool {
+impl ZeroCopyRx for Steered {
+    fn receive_into<'q>(&'q self, guest: &'q GuestBuffers, burst: &mut Burst<'_, 'q>) -> bool {
         self.both(burst, |burst| self.own.receive_into(guest, burst))
     }
 
-    fn relend(&self, guest: &VhostTransmit) -> bool {
+    fn relend(&self, guest: &GuestBuffers) -> bool {
         self.passed.recycle();
         self.own.relend(guest)
     }
 
-    fn recall(&self, guest: &VhostTransmit) -> u64 {
+    fn recall(&self, guest: &GuestBuffers) -> u64 {
         self.own.recall(guest)
     }
 }

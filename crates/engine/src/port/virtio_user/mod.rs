@@ -1,12 +1,15 @@
 //! virtio-user ports, driver role: the switch connects to another program's vhost-user backend, as a guest would.
 
-mod receive;
+mod control;
+mod rx;
+mod spec;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod transmit;
+mod tx;
 
-pub use receive::VirtioReceive;
-pub use transmit::VirtioTransmit;
+pub use rx::VirtioReceive;
+pub use spec::{KIND, Settings};
+pub use tx::VirtioTransmit;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

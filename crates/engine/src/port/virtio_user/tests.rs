@@ -1,8 +1,8 @@
 //! Tests of what a backend finds in the switch's buffers, and of what returns to a guest when the backend ends.
 
-use super::super::lend::Mapped;
-use super::super::{Sent, Transmit};
 use super::{End, STRIDE, VirtioTransmit};
+use crate::port::zero_copy::Mapped;
+use crate::port::{Sent, Transmit};
 use std::sync::Arc;
 use virtqueue::device::Dequeue;
 use virtqueue::driver::{Buffer, Queue};

@@ -1,9 +1,13 @@
 //! Tests of what becomes of a guest's buffers when the physical queue stops, and when it does not.
 
+use super::super::fabric::Fabric;
+use super::super::shared::PortShared;
+use super::super::site::PortSite;
 use super::*;
 use crate::aggregate::Live;
-use crate::port::vhost_user::{Call, Ending};
+use crate::port::vhost_user::{Call, VhostTransmit};
 use crate::port::virtio_user::{End, STRIDE, VirtioReceive};
+use crate::port::{Ending, sink};
 use crate::spec::{Driver, PortSpec, Tenancy};
 use paflow::Rules;
 use std::sync::Weak;
@@ -14,8 +18,6 @@ use virtqueue::memory::Arena;
 use virtqueue::{Negotiated, QueueConfig, features};
 
 const SIZE: u16 = 64;
-const WAN: QueueKey = (1, 0);
-const FW: QueueKey = (2, 0);
 
 /// Returns a packed ring: a device that stops returns all buffers in the ring itself.
 fn ring() -> (Arena, Queue, QueueConfig) {
@@ -46,7 +48,7 @@ impl Nic {
     }
 }
 
-impl Physical for Nic {
+impl ZeroCopyPort for Nic {
     fn share(&mut self, _: &[Arc<Memory>], _: Option<&[[u8; 6]]>) -> Result<(), String> {
         Ok(())
     }
@@ -69,10 +71,9 @@ impl Physical for Nic {
 /// A mapping, and the guest's side of its receive queue.
 struct Bench {
     mapping: Mapping,
-    fabric: Arc<Fabric>,
-    wan: Arc<PortShared>,
+    wan: Arc<dyn Site>,
+    fw: Arc<dyn Site>,
     holds: Arc<AtomicBool>,
-    fault: Arc<Fault>,
     guest: Queue,
     /// The switch's mapping of the guest's memory.
     memory: Weak<Memory>,
@@ -81,17 +82,19 @@ struct Bench {
 impl Bench {
     /// Returns a bench whose guest has posted buffers, all of which are on loan.
     fn new() -> Bench {
-        let spec = PortSpec::new("wan", Driver::Sink);
         let rules = Arc::new(Live::new(Rules::none()));
         let bell = Arc::new(crate::punt::Bell::new().unwrap());
-        let wan = Arc::new(PortShared::new(WAN.0, &spec, None, (&rules, [&bell, &bell])));
+        let fabric = Arc::<Fabric>::default();
+        let [wan, fw] = [(1, "wan"), (2, "fw")].map(|(id, name)| {
+            let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
+            PortSite::new(&Arc::new(PortShared::new(id, &spec, None, (&rules, [&bell, &bell]))), &fabric)
+        });
         let tenancy = Tenancy::Trust(Vec::new());
         let spec =
             MappingSpec { from: "wan".into(), to: "fw".into(), pass_through: true, tenancy, copy_break: Some(0) };
-        let fabric = Arc::<Fabric>::default();
-        let mapping = Mapping::new(spec, Verdict::InPlace, 1, fabric.clone());
+        let mapping = Mapping::new(spec, Verdict::InPlace, 1);
         let (guest, holds) = (ring().1, Arc::default());
-        let mut bench = Bench { mapping, fabric, wan, holds, fault: Arc::default(), guest, memory: Weak::new() };
+        let mut bench = Bench { mapping, wan, fw, holds, guest, memory: Weak::new() };
         bench.nic_comes();
         bench.guest_comes();
         bench.lend();
@@ -100,7 +103,7 @@ impl Bench {
 
     fn nic_comes(&self) {
         let nic = Nic { holds: self.holds.clone(), mapped: self.mapping.queue(0).unwrap() };
-        self.fabric.attach_receive(WAN, nic.half()).unwrap();
+        self.wan.attach_receive(0, nic.half()).unwrap();
         self.mapping.physical_up(self.wan.clone(), Box::new(nic));
     }
 
@@ -111,23 +114,23 @@ impl Bench {
             guest.add(&[Buffer { addr, len: 2048, writable: true }]).unwrap();
         }
         guest.publish();
-        self.fault.clear();
+        self.fw.fault().clear();
         let memory = Arc::new(Memory::map(arena.memory().regions().to_vec()).unwrap());
         let ring = Enqueue::new(memory.clone(), &config).unwrap();
-        let half = VhostTransmit::new(ring, Call::new(None), self.fault.clone(), Arc::default());
-        self.fabric.attach_transmit(FW, Box::new(half)).unwrap();
+        let half = VhostTransmit::new(ring, Call::new(None), self.fw.fault().clone(), Arc::default());
+        self.fw.attach_transmit(0, Box::new(half)).unwrap();
         self.memory = Arc::downgrade(&memory);
-        self.mapping.guest_up(0, Guest::new(FW, memory, 0, self.fault.clone()));
+        self.mapping.guest_up(0, Guest { site: self.fw.clone(), queue: 0, memory, keeper: 0 });
         self.guest = guest;
     }
 
     /// Lends buffers, as a worker does.
     fn lend(&self) {
-        let half = self.fabric.detach_receive(WAN).unwrap().expect("it runs");
-        let lender = self.fabric.detach_transmit(FW).unwrap().expect("it runs");
+        let half = self.wan.detach_receive(0).unwrap().expect("it runs");
+        let lender = self.fw.detach_transmit(0).unwrap().expect("it runs");
         half.lends().expect("it is mapped").relend(lender.guest().expect("it is a guest's"));
-        self.fabric.attach_receive(WAN, half).unwrap();
-        self.fabric.attach_transmit(FW, lender).unwrap();
+        self.wan.attach_receive(0, half).unwrap();
+        self.fw.attach_transmit(0, lender).unwrap();
         assert_eq!(self.mapping.queue(0).unwrap().on_loan.get(), u64::from(SIZE));
     }
 
@@ -137,7 +140,7 @@ impl Bench {
     }
 
     fn is_withheld(&self) -> bool {
-        matches!(self.fault.take(|| {}), Some(Ending::Withheld(why)) if why.contains("\"wan\"") && why.contains("it holds on"))
+        matches!(self.fw.fault().take(|| {}), Some(Ending::Withheld(why)) if why.contains("\"wan\"") && why.contains("it holds on"))
     }
 
     fn reason(&self) -> String {
@@ -148,8 +151,8 @@ impl Bench {
 #[test]
 fn a_queue_that_stops_gives_everything_back() {
     let mut bench = Bench::new();
-    let half = bench.mapping.guest_receive_down(0, FW).unwrap().expect("it ran");
-    assert_eq!((bench.back(), bench.fault.take(|| {})), (usize::from(SIZE), None));
+    let half = bench.mapping.guest_receive_down(&*bench.fw, 0).unwrap().expect("it ran");
+    assert_eq!((bench.back(), bench.fw.fault().take(|| {})), (usize::from(SIZE), None));
     drop(half);
     assert!(bench.memory.upgrade().is_none(), "nobody needs it any more");
 }
@@ -161,15 +164,16 @@ fn nothing_is_lent_while_a_change_is_made() {
     bench.mapping.at_rest(|| assert!(mapped.on_loan.get() == 0 && !mapped.is_reachable()));
     assert!(mapped.is_reachable());
     bench.lend();
-    assert_eq!((bench.fault.take(|| {}), bench.reason()), (None, String::new()));
+    assert_eq!((bench.fw.fault().take(|| {}), bench.reason()), (None, String::new()));
 }
 
 #[test]
 fn a_queue_that_does_not_stop_gives_nothing_back() {
     let mut bench = Bench::new();
     bench.holds.store(true, Ordering::Relaxed);
-    let error = bench.mapping.guest_receive_down(0, FW).err().expect("the guest must not hear that it has stopped");
-    assert!(error.contains("\"wan\" has not let go of its buffers"), "{error}");
+    let error =
+        bench.mapping.guest_receive_down(&*bench.fw, 0).err().expect("the guest must not hear that it has stopped");
+    assert!(error.0.contains("\"wan\" has not let go of its buffers"), "{error}");
     assert!(bench.is_withheld());
     assert_eq!(bench.back(), 0);
     assert!(bench.memory.upgrade().is_some(), "it may still be written to");
@@ -196,17 +200,17 @@ fn a_guest_that_stays_loses_its_device() {
     assert!(bench.is_withheld());
     assert_eq!(bench.back(), 0);
     // The session does this at its end.
-    assert!(bench.mapping.guest_receive_down(0, FW).is_err());
+    assert!(bench.mapping.guest_receive_down(&*bench.fw, 0).is_err());
     assert!(bench.memory.upgrade().is_some());
     assert_eq!(bench.back(), 0);
 }
 
 #[test]
 fn memory_that_was_never_let_go_of_stays() {
-    let Bench { mapping, fabric, holds, memory, .. } = Bench::new();
+    let Bench { mapping, wan, fw, holds, memory, .. } = Bench::new();
     holds.store(true, Ordering::Relaxed);
     mapping.physical_down();
-    assert!(mapping.guest_receive_down(0, FW).is_err());
-    drop((mapping, fabric));
+    assert!(mapping.guest_receive_down(&*fw, 0).is_err());
+    drop((mapping, wan, fw));
     assert!(memory.upgrade().is_some());
 }

@@ -4,6 +4,7 @@ mod world;
 
 use super::*;
 use crate::Switch;
+use crate::port::{generator, pcap, tap};
 use crate::spec::{Driver, Pace};
 use crate::stats::{PortStats, Snapshot};
 use proptest::prelude::*;
@@ -206,8 +207,13 @@ fn a_recording_comes_and_goes_while_frames_pass() {
 fn who_looks_at_a_file_sees_frames_while_it_is_recorded() {
     let home = tempfile::tempdir().unwrap();
     let [of_port, of_file] = ["port.pcap", "file.pcap"].map(|name| home.path().join(name));
-    let makes = Driver::Generator { size: 64, pace: Pace::default(), frames: 10, mac: None };
-    let takes = Driver::Pcap { replay: None, record: Some(of_file.clone()), repeat: false, pace: Pace::default() };
+    let makes = Driver::Generator(generator::Settings { size: 64, pace: Pace::default(), frames: 10, mac: None });
+    let takes = Driver::Pcap(pcap::Settings {
+        replay: None,
+        record: Some(of_file.clone()),
+        repeat: false,
+        pace: Pace::default(),
+    });
     let maker = PortSpec { record: Some(of_port.clone()), ..PortSpec::new("maker", makes) };
     let patches = vec![["maker".into(), "taker".into()]];
     let spec = Spec { ports: vec![maker, PortSpec::new("taker", takes)], patches, ..Spec::default() };
@@ -241,7 +247,7 @@ fn a_recording_that_cant_be_is_told_and_the_port_goes_on() {
 #[test]
 fn an_interface_is_let_go_of_before_it_is_opened_again() {
     let spec = |mtu| {
-        let driver = Driver::Tap { interface: Some("mrtap-reload".into()), mtu: Some(mtu), queues: 1 };
+        let driver = Driver::Tap(tap::Settings { interface: Some("mrtap-reload".into()), mtu: Some(mtu), queues: 1 });
         Spec { ports: vec![PortSpec::new("tap", driver)], ..Spec::default() }
     };
     let switch = Switch::start(spec(1500)).unwrap_or_else(|error| panic!("this test needs CAP_NET_ADMIN: {error}"));

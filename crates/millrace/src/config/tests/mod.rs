@@ -5,6 +5,7 @@ mod openflow;
 mod vxlan;
 
 use super::*;
+use engine::port::{af_xdp, generator, pcap, tap, vhost_user, virtio_user};
 use engine::spec::{
     Access, BridgeSpec, Driver, FailMode, Faults, Idle, Mode, Pace, PortSpec, QueueSizes, WorkerSpec, XdpMode,
 };
@@ -48,15 +49,21 @@ fn a_small_file_gets_all_defaults() {
         socket = "c.sock"
         "#,
     );
-    let a = Driver::VhostUser {
+    let a = Driver::VhostUser(vhost_user::Settings {
         socket: "/etc/a.sock".into(),
         mode: Mode::Server,
         access: Access::default(),
         queues: None,
         any_memory: false,
-    };
+    });
     let queue_sizes = QueueSizes::from(256);
-    let b = Driver::VirtioUser { socket: "/b.sock".into(), mode: Mode::Client, queues: 1, queue_sizes, packed: false };
+    let b = Driver::VirtioUser(virtio_user::Settings {
+        socket: "/b.sock".into(),
+        mode: Mode::Client,
+        queues: 1,
+        queue_sizes,
+        packed: false,
+    });
     assert_eq!(config.spec.ports, [PortSpec::new("a", a), PortSpec::new("b", b)]);
     assert_eq!(config.spec.patches, [["a".to_owned(), "b".to_owned()]]);
     let worker = WorkerSpec { cpu: None, idle: Idle::Backoff, patience: None, queues: vec![] };
@@ -80,18 +87,21 @@ fn every_driver_takes_its_options() {
         "#,
     );
     let drivers: Vec<&Driver> = config.spec.ports.iter().map(|port| &port.driver).collect();
-    assert_eq!(*drivers[0], Driver::Tap { interface: Some("t0".into()), mtu: Some(9000), queues: 2 });
+    assert_eq!(*drivers[0], Driver::Tap(tap::Settings { interface: Some("t0".into()), mtu: Some(9000), queues: 2 }));
     let (replay, record) = (Some("/etc/in.pcap".into()), Some("/etc/out.pcap".into()));
-    assert_eq!(*drivers[1], Driver::Pcap { replay, record, repeat: true, pace: Pace { rate: 9, burst: 8 } });
+    assert_eq!(
+        *drivers[1],
+        Driver::Pcap(pcap::Settings { replay, record, repeat: true, pace: Pace { rate: 9, burst: 8 } })
+    );
     let mac = Some([2, 0, 0, 0, 0, 1]);
-    assert_eq!(*drivers[2], Driver::Generator { size: 60, pace: Pace { rate: 1000, burst: 1 }, frames: 5, mac });
+    assert_eq!(
+        *drivers[2],
+        Driver::Generator(generator::Settings { size: 60, pace: Pace { rate: 1000, burst: 1 }, frames: 5, mac })
+    );
     let fault = Faults { drop: 1.0, corrupt: 0.5, delay: Duration::from_millis(5), seed: 7 };
     assert_eq!(config.spec.ports[5].fault, Some(fault));
-    let xdp = |interface: &str, queues, mode, queue_size| Driver::AfXdp {
-        interface: interface.into(),
-        queues,
-        mode,
-        queue_size,
+    let xdp = |interface: &str, queues, mode, queue_size| {
+        Driver::AfXdp(af_xdp::Settings { interface: interface.into(), queues, mode, queue_size })
     };
     assert_eq!(*drivers[3], xdp("eth2", 2, XdpMode::ZeroCopy, 512));
     assert_eq!(*drivers[4], xdp("eth3", 1, XdpMode::Auto, 1024));
@@ -328,7 +338,7 @@ fn who_may_connect_is_judged() {
     }
     let text = "port = [{name='a', driver='vhost-user', socket='a', socket-mode='0620', socket-owner='7'}]";
     let driver = Config::parse(Path::new("/etc/m.toml"), text).unwrap().0.spec.ports.remove(0).driver;
-    let Driver::VhostUser { access, .. } = driver else { panic!("{driver:?}") };
+    let Driver::VhostUser(vhost_user::Settings { access, .. }) = driver else { panic!("{driver:?}") };
     assert_eq!(access, Access { mode: Some(0o620), owner: Some(7), group: None });
 }
 

@@ -1,16 +1,17 @@
 //! Specifications with honest ports, which are the same in all of them, and others, which come, change and go.
 
+use crate::port::{generator, pcap, sink, vhost_user, virtio_user};
 use crate::spec::{
     AggregationSpec, BridgeSpec, Chains, Driver, Faults, Idle, MappingSpec, Mode, NextHopSpec, Pace, PortSpec, Spec,
     Tenancy, Vlan, WorkerSpec,
 };
+use ::vhost_user::frontend::QueueSizes;
 use paflow::Receiver;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::vxlan::{End, Endpoints};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use vhost_user::frontend::QueueSizes;
 
 /// Frames in each of the two honest streams.
 pub(super) const FRAMES: u64 = 30_000;
@@ -100,24 +101,30 @@ impl World {
     }
 
     fn honest(&self) -> Vec<PortSpec> {
-        let makes =
-            |mac, rate, frames| Driver::Generator { size: 64, pace: Pace { rate, burst: 1 }, frames, mac: Some(mac) };
+        let makes = |mac, rate, frames| {
+            Driver::Generator(generator::Settings { size: 64, pace: Pace { rate, burst: 1 }, frames, mac: Some(mac) })
+        };
         let queue_sizes = QueueSizes { receive: 256, transmit: 256 };
-        let driver =
-            Driver::VirtioUser { socket: self.socket(), mode: Mode::Client, queues: 1, queue_sizes, packed: false };
-        let device = Driver::VhostUser {
+        let driver = Driver::VirtioUser(virtio_user::Settings {
+            socket: self.socket(),
+            mode: Mode::Client,
+            queues: 1,
+            queue_sizes,
+            packed: false,
+        });
+        let device = Driver::VhostUser(vhost_user::Settings {
             socket: self.socket(),
             mode: Mode::Server,
             access: Default::default(),
             queues: None,
             any_memory: false,
-        };
+        });
         // In the order in which they should come up.
         let drivers = [
             ("device", device),
             ("driver", driver),
-            ("sink", Driver::Sink),
-            ("listener", Driver::Sink),
+            ("sink", Driver::Sink(sink::Settings)),
+            ("listener", Driver::Sink(sink::Settings)),
             ("talker", makes([2, 0, 0, 0, 0, 0x10], 100_000, FRAMES)),
             ("source", makes([2, 0, 0, 0, 0, 0x11], 100_000, FRAMES)),
             ("early", makes([2, 0, 0, 0, 0, 0x12], 0, EARLY)),
@@ -129,23 +136,33 @@ impl World {
         let path = |end: &str| self.home.join(format!("{index}.{end}"));
         let queue_sizes = QueueSizes { receive: 64, transmit: 64 };
         let driver = match of.driver {
-            0 => Driver::Sink,
-            1 => Driver::VhostUser {
+            0 => Driver::Sink(sink::Settings),
+            1 => Driver::VhostUser(vhost_user::Settings {
                 socket: path("sock"),
                 mode: Mode::Server,
                 access: Default::default(),
                 queues: (of.record == 1).then_some(2),
                 any_memory: false,
-            },
-            2 => Driver::VirtioUser {
+            }),
+            2 => Driver::VirtioUser(virtio_user::Settings {
                 socket: path("gone"),
                 mode: Mode::Client,
                 queues: 1,
                 queue_sizes,
                 packed: of.fault,
-            },
-            3 => Driver::Pcap { replay: None, record: Some(path("pcap")), repeat: false, pace: Pace::default() },
-            _ => Driver::Generator { size: 64, pace: Pace { rate: 1000, burst: 1 }, frames: 0, mac: Some([2; 6]) },
+            }),
+            3 => Driver::Pcap(pcap::Settings {
+                replay: None,
+                record: Some(path("pcap")),
+                repeat: false,
+                pace: Pace::default(),
+            }),
+            _ => Driver::Generator(generator::Settings {
+                size: 64,
+                pace: Pace { rate: 1000, burst: 1 },
+                frames: 0,
+                mac: Some([2; 6]),
+            }),
         };
         PortSpec {
             vlan: [Vlan::Ignore, Vlan::Access(5), Vlan::Trunk(vec![5, 6])][usize::from(of.vlan)].clone(),
@@ -167,7 +184,7 @@ impl World {
         let mut other = Vec::new();
         let mut waiting: Option<String> = None;
         for (port, place) in &others {
-            let makes = matches!(port.driver, Driver::Generator { .. });
+            let makes = matches!(port.driver, Driver::Generator(_));
             match place {
                 1 => match waiting.take() {
                     Some(peer) => patches.push([peer, port.name.clone()]),
@@ -184,8 +201,8 @@ impl World {
         }
         let find =
             |is: fn(&Driver) -> bool| others.iter().find(|(port, _)| is(&port.driver)).map(|(p, _)| p.name.clone());
-        let physical = find(|driver| matches!(driver, Driver::VirtioUser { .. }));
-        let guest = find(|driver| matches!(driver, Driver::VhostUser { .. }));
+        let physical = find(|driver| matches!(driver, Driver::VirtioUser(_)));
+        let guest = find(|driver| matches!(driver, Driver::VhostUser(_)));
         if let (Some(from), Some(to)) = (physical, guest)
             && outsiders.mapping > 0
         {

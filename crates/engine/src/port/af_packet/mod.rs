@@ -1,0 +1,10 @@
+//! AF_PACKET ports: interfaces of the kernel, by packet rings.
+
+mod control;
+mod rx;
+mod spec;
+mod tx;
+
+pub use rx::PacketReceive;
+pub use spec::{KIND, Settings};
+pub use tx::PacketTransmit;

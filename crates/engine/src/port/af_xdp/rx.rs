@@ -1,0 +1,341 @@
+//! The receive half of an AF_XDP queue.
+
+use super::in_flight::InFlight;
+use super::{Pool, Stuck, UmemView};
+use crate::drops::{Drops, Reason};
+use crate::port::zero_copy::{GuestBuffers, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
+use crate::port::{Receive, Wait};
+use rustix::net::{SendFlags, send};
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use virtqueue::device::{Landing, Loan};
+use virtqueue::{Burst, MAX_FRAME, MIN_FRAME, NET_HEADER};
+use xsk::{Descriptor, Fill, Rx};
+
+/// Interval at which a sleeping worker retries frames that could not be sent.
+const LATER: Duration = Duration::from_micros(100);
+
+/// Receive half: frames from the interface.
+pub struct XdpReceive {
+    /// `None` once stopped.
+    socket: Option<Socket>,
+    pool: Pool,
+    /// Own chunks that hold the present burst's frames, and own chunks that are free.
+    taken: RefCell<Vec<u16>>,
+    spare: RefCell<Vec<u16>>,
+    /// Parts of a frame whose last part has not arrived yet, as (chunk, address, bytes).
+    parts: RefCell<Vec<(u16, u64, u32)>>,
+    /// Own chunks that the kernel has.
+    filled: Cell<usize>,
+    /// Loans that the kernel has, with the offset at which a frame will begin, by the filled address.
+    lent: RefCell<InFlight<(Loan, u32)>>,
+    lending: Option<Lending>,
+    /// Addresses to be pushed to the kernel; they count as filled or lent. The ring has room for all of them, but the
+    /// kernel delivers frames before it reports that it has taken the addresses of their buffers.
+    addresses: RefCell<Vec<u64>>,
+    stuck: Arc<Stuck>,
+    drops: Arc<Drops>,
+}
+
+/// The socket, and the memory that the kernel fills.
+struct Socket {
+    rings: RefCell<(Rx, Fill)>,
+    /// A duplicate of the socket's descriptor, to wait on without the rings.
+    wake: OwnedFd,
+    reach: UmemView,
+    zero_copy: bool,
+}
+
+impl XdpReceive {
+    /// Returns a half that lends its chunks and receives frames. Prefers a guest's buffers if they are available, from
+    /// the first round on; `mapped` has the mapping and the minimum length of its buffers.
+    pub fn new(
+        (rx, fill): (Rx, Fill),
+        reach: UmemView,
+        pool: Pool,
+        mapped: Option<(Arc<Mapped>, u32)>,
+        (stuck, drops): (Arc<Stuck>, Arc<Drops>),
+    ) -> std::io::Result<XdpReceive> {
+        let size = usize::from(pool.count());
+        let wake = rx.as_fd().try_clone_to_owned()?;
+        let zero_copy = rx.bound().zero_copy;
+        let port = XdpReceive {
+            socket: Some(Socket { rings: RefCell::new((rx, fill)), wake, reach, zero_copy }),
+            taken: RefCell::new(Vec::with_capacity(size)),
+            spare: RefCell::new((0..pool.count()).rev().collect()),
+            parts: RefCell::default(),
+            filled: Cell::new(0),
+            lent: RefCell::new(InFlight::new(size)),
+            lending: mapped.map(|(mapped, room)| Lending::new(mapped, room, size)),
+            addresses: RefCell::new(Vec::with_capacity(size)),
+            pool,
+            stuck,
+            drops,
+        };
+        match &port.lending {
+            Some(lending) if lending.mapped().is_reachable() => drop(port.fill_reserve(lending.mapped().reserve())),
+            _ => port.recycle(),
+        }
+        Ok(port)
+    }
+
+    /// Adds the frame in the own chunk `index` to `burst`, once it is complete.
+    #[inline(always)]
+    fn push_own<'q>(&'q self, index: u16, at: u64, part: Descriptor, burst: &mut Burst<'_, 'q>) {
+        self.filled.set(self.filled.get() - 1);
+        if part.more() || !self.parts.borrow().is_empty() {
+            return self.push_part(index, at, part, burst);
+        }
+        if part.len >= MIN_FRAME
+            && let Some(frame) = self.pool.segment(at, part.len)
+        {
+            burst.push(frame);
+        }
+        self.taken.borrow_mut().push(index);
+    }
+
+    /// Like [`XdpReceive::push_own`], for a frame in several chunks.
+    #[cold]
+    fn push_part<'q>(&'q self, index: u16, at: u64, part: Descriptor, burst: &mut Burst<'_, 'q>) {
+        let mut parts = self.parts.borrow_mut();
+        parts.push((index, at, part.len));
+        if part.more() {
+            return;
+        }
+        let len: u32 = parts.iter().map(|part| part.2).sum();
+        let segments = parts.iter().filter_map(|&(_, at, len)| self.pool.segment(at, len));
+        let fits = (MIN_FRAME..=MAX_FRAME).contains(&len);
+        if !fits || !burst.push_segments(segments) {
+            self.drops.add(Reason::TooLong, 1);
+        }
+        self.taken.borrow_mut().extend(parts.drain(..).map(|part| part.0));
+    }
+
+    /// Lends own chunks from `more` to the kernel, and pushes addresses that wait.
+    fn fill_own(&self, socket: &Socket, mut more: impl FnMut() -> Option<u16>) {
+        let mut addresses = self.addresses.borrow_mut();
+        // With loans, at most as many as the pool has: the rings have room for these.
+        let room = usize::from(self.pool.count()).saturating_sub(self.filled.get() + self.lent.borrow().len());
+        let mut added = 0;
+        while added < room
+            && let Some(index) = more()
+        {
+            // The address of the whole chunk; the kernel adds its headroom.
+            addresses.push(self.pool.address(index));
+            added += 1;
+        }
+        self.filled.set(self.filled.get() + added);
+        push(&mut addresses, |some| socket.rings.borrow_mut().1.push(some));
+    }
+
+    /// Lends own chunks until the kernel has `reserve` buffers. Reports whether it lent any.
+    fn fill_reserve(&self, reserve: u16) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        let mut out = self.filled.get() + self.lent.borrow().len();
+        if out >= reserve.into() {
+            return false;
+        }
+        let before = self.filled.get();
+        let mut spare = self.spare.borrow_mut();
+        self.fill_own(socket, || {
+            let wanted = out < reserve.into();
+            out += 1;
+            if wanted { spare.pop() } else { None }
+        });
+        self.filled.get() > before
+    }
+
+    /// After a poll without frames: pushes addresses that wait for room, and wakes a driver that stopped for want of
+    /// chunks just before it got some. The driver reports this too late for the push itself to notice.
+    #[inline(always)]
+    fn refill_late(&self, fill: &mut Fill) {
+        push(&mut self.addresses.borrow_mut(), |some| fill.push(some));
+        if fill.needs_wakeup() && fill.room() < self.pool.count().into() {
+            // As in `notify`.
+            let _ = fill.wake();
+        }
+    }
+
+    /// Wakes the kernel for frames that wait to be sent.
+    #[inline(always)]
+    fn unstick(&self, socket: &Socket) {
+        if self.stuck.is_set() {
+            // The next sender of a frame handles other errors.
+            self.stuck.set(send(&socket.wake, &[], SendFlags::DONTWAIT).is_err_and(|e| e == rustix::io::Errno::AGAIN));
+        }
+    }
+}
+
+/// Pushes addresses to a ring, which returns how many it had room for. The others wait, in order.
+#[inline(always)]
+fn push(addresses: &mut Vec<u64>, ring: impl FnOnce(&[u64]) -> usize) {
+    if !addresses.is_empty() {
+        let pushed = ring(addresses);
+        addresses.drain(..pushed);
+    }
+}
+
+impl Receive for XdpReceive {
+    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        self.unstick(socket);
+        if self.lending.is_some() {
+            // There is no guest, or this worker cannot borrow from it.
+            self.fill_reserve(RESERVE);
+        }
+        let rings = &mut *socket.rings.borrow_mut();
+        let mut any = false;
+        for part in rings.0.burst(burst.room() as u32) {
+            any = true;
+            let at = socket.reach.umem().frame_address(part.address);
+            match (self.pool.index(at), &self.lending) {
+                (Some(index), _) => self.push_own(index, at, part, burst),
+                (None, Some(lending)) => {
+                    let loan = self.lent.borrow_mut().take(socket.reach.umem().filled_address(part.address));
+                    loan.into_iter().for_each(|(loan, _)| lending.strand(loan));
+                }
+                (None, None) => {}
+            }
+        }
+        if !any {
+            self.refill_late(&mut rings.1);
+        }
+        any
+    }
+
+    fn recycle(&self) {
+        let Some(socket) = &self.socket else { return };
+        let (mut taken, mut spare) = (self.taken.borrow_mut(), self.spare.borrow_mut());
+        self.fill_own(socket, || taken.pop().or_else(|| spare.pop()));
+        spare.append(&mut taken);
+    }
+
+    fn notify(&self) {
+        if let Some(socket) = &self.socket {
+            let fill = &socket.rings.borrow().1;
+            if fill.needs_wakeup() {
+                // The port's keeper notices an interface that is down.
+                let _ = fill.wake();
+            }
+        }
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(|socket| socket.wake.as_fd())
+    }
+
+    fn arm(&self) -> Wait {
+        if self.lends().is_some() {
+            self.fill_reserve(RESERVE_ASLEEP);
+        }
+        let Some(socket) = &self.socket else { return Wait::Event };
+        push(&mut self.addresses.borrow_mut(), |some| socket.rings.borrow_mut().1.push(some));
+        self.notify();
+        if socket.rings.borrow_mut().0.waiting() > 0 {
+            return Wait::Ready;
+        }
+        let waits = self.stuck.is_set() || !self.addresses.borrow().is_empty();
+        if waits { Wait::Time(LATER) } else { Wait::Event }
+    }
+
+    fn stop(&mut self) -> u64 {
+        let waiting = |socket: Socket| u64::from(socket.rings.borrow_mut().0.waiting());
+        self.socket.take().map_or(0, waiting)
+    }
+
+    #[inline]
+    fn lends(&self) -> Option<&dyn ZeroCopyRx> {
+        self.lending.as_ref().filter(|lending| lending.mapped().is_reachable()).map(|_| self as &dyn ZeroCopyRx)
+    }
+}
+
+impl ZeroCopyRx for XdpReceive {
+    fn receive_into<'q>(&'q self, guest: &'q GuestBuffers, burst: &mut Burst<'_, 'q>) -> bool {
+        let (Some(socket), Some(lending)) = (&self.socket, &self.lending) else { return false };
+        self.unstick(socket);
+        let rings = &mut *socket.rings.borrow_mut();
+        let umem = socket.reach.umem();
+        let mut lent = self.lent.borrow_mut();
+        let (mut any, mut in_place, mut copied) = (false, 0, 0);
+        for part in rings.0.burst(burst.room() as u32) {
+            any = true;
+            let at = umem.frame_address(part.address);
+            if let Some(index) = self.pool.index(at) {
+                copied += 1;
+                self.push_own(index, at, part, burst);
+                continue;
+            }
+            let filled = umem.filled_address(part.address);
+            if let Some((loan, start)) = lent.take(filled) {
+                let landing = Landing { head: None, at: start, len: part.len };
+                in_place += u64::from(lending.filled((filled, loan), landing, guest, burst));
+            }
+        }
+        if any {
+            lending.mapped().in_place.add(in_place);
+            lending.mapped().copied.add(copied);
+        } else {
+            self.refill_late(&mut rings.1);
+        }
+        any
+    }
+
+    fn relend(&self, guest: &GuestBuffers) -> bool {
+        let (Some(socket), Some(lending)) = (&self.socket, &self.lending) else { return false };
+        self.spare.borrow_mut().append(&mut self.taken.borrow_mut());
+        let mut lent = self.lent.borrow_mut();
+        let mut addresses = self.addresses.borrow_mut();
+        // As in `fill_own`.
+        let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
+        let umem = socket.reach.umem();
+        // If a tag is removed or inserted behind the addresses, all that follows can stay in place: the frame begins
+        // further to the front, in the room for the virtio header, or further to the back, in the room for the frame.
+        let growth = lending.mapped().growth();
+        let start = NET_HEADER.saturating_add_signed(growth);
+        let more = growth.max(0).unsigned_abs();
+        let any = lending.relend(guest, (most, more), self.filled.get() > 0, |loan| {
+            let frame = socket.reach.address(loan.addr(), loan.len()).map(|at| at + u64::from(start));
+            match frame.and_then(|frame| umem.fill_address(frame)).filter(|&at| umem.accepts(at, socket.zero_copy)) {
+                Some(address) => {
+                    addresses.push(address);
+                    lent.push(address, (loan, start));
+                    Ok(address)
+                }
+                None => Err(loan),
+            }
+        });
+        push(&mut addresses, |some| socket.rings.borrow_mut().1.push(some));
+        lending.mapped().on_loan.set(lent.len() as u64);
+        drop((lent, addresses));
+        self.fill_reserve(lending.mapped().reserve()) || any
+    }
+
+    fn recall(&self, guest: &GuestBuffers) -> u64 {
+        debug_assert!(self.socket.is_none(), "the kernel may fill them still");
+        if let Some(lending) = &self.lending {
+            lending.recall(guest, self.lent.borrow_mut().drain().map(|(loan, _)| loan));
+        }
+        // Lost frames were counted by `stop`.
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::push;
+
+    #[test]
+    fn addresses_without_room_wait_for_it() {
+        let (mut waiting, mut ring) = (vec![1, 2, 3, 4, 5], Vec::new());
+        for room in [0, 2, 1, 9] {
+            push(&mut waiting, |some| {
+                let taken = room.min(some.len());
+                ring.extend_from_slice(&some[..taken]);
+                taken
+            });
+        }
+        assert_eq!((ring, waiting), (vec![1, 2, 3, 4, 5], vec![]));
+    }
+}

@@ -1,0 +1,224 @@
+//! The transmit half of an AF_XDP queue.
+
+use super::in_flight::InFlight;
+use super::{Pool, Stuck, UmemView};
+use crate::drops::Reason;
+use crate::port::zero_copy::Mapped;
+use crate::port::{Sent, Transmit};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use virtqueue::{Frame, Frames};
+use xsk::{Completion, Descriptor, Sending, Tx};
+
+/// Maximum wake-ups in a row: the kernel may take only a part of the frames at each.
+const WAKE_UPS: usize = 4;
+
+/// Transmit half: frames to the interface.
+pub struct XdpTransmit {
+    /// `None` once stopped.
+    socket: Option<RefCell<(Tx, Completion)>>,
+    reach: UmemView,
+    zero_copy: bool,
+    pool: Pool,
+    /// Maximum length of a frame on the interface.
+    limit: u32,
+    /// Whether a frame may lie in several chunks.
+    multi_buffer: bool,
+    /// Chunks that the kernel does not have.
+    free: RefCell<Vec<u16>>,
+    /// Chains of the guest that the kernel has, by the address of their frame.
+    kept: RefCell<InFlight<u16>>,
+    /// Chains of the guest that the kernel has returned.
+    returned: RefCell<Vec<u16>>,
+    /// Descriptors to be pushed to the kernel.
+    descriptors: RefCell<Vec<Descriptor>>,
+    /// Whether the interface refused frames at the last attempt.
+    down: Cell<bool>,
+    mapped: Option<Arc<Mapped>>,
+    stuck: Arc<Stuck>,
+}
+
+impl XdpTransmit {
+    /// Returns a half that copies frames of up to `limit` bytes into its chunks; if it is `mapped`, it sends a guest's
+    /// frames without a copy.
+    pub fn new(
+        (tx, completion): (Tx, Completion),
+        reach: UmemView,
+        pool: Pool,
+        limit: u32,
+        mapped: Option<Arc<Mapped>>,
+        stuck: Arc<Stuck>,
+    ) -> XdpTransmit {
+        let size = usize::from(pool.count());
+        XdpTransmit {
+            zero_copy: tx.bound().zero_copy,
+            multi_buffer: tx.bound().multi_buffer,
+            socket: Some(RefCell::new((tx, completion))),
+            reach,
+            limit,
+            free: RefCell::new((0..pool.count()).rev().collect()),
+            kept: RefCell::new(InFlight::new(size)),
+            returned: RefCell::new(Vec::with_capacity(size)),
+            descriptors: RefCell::new(Vec::with_capacity(size)),
+            down: Cell::new(false),
+            pool,
+            mapped,
+            stuck,
+        }
+    }
+
+    /// Takes back what the kernel has sent.
+    fn reclaim(&self, completion: &mut Completion, free: &mut Vec<u16>) {
+        let mut kept = self.kept.borrow_mut();
+        for address in completion.burst(u32::MAX) {
+            match self.pool.index(address) {
+                Some(index) => free.push(index),
+                None => self.returned.borrow_mut().extend(kept.take(address)),
+            }
+        }
+    }
+
+    /// Keeps the chain of a frame that can be sent without a copy. Returns the frame's address and the chain.
+    #[inline(always)]
+    fn keep<'b>(&self, frames: &Frames<'b>, frame: &Frame<'b>, keeper: u64) -> Option<(u64, u16)> {
+        let shortest = self.mapped.as_ref().map_or(u32::MAX, |mapped| mapped.copy_break);
+        if keeper == 0 || frame.len() < shortest || !frame.is_contiguous() {
+            return None;
+        }
+        let address = self.reach.address(frame.first().as_ptr().addr() as u64, frame.len())?;
+        if !self.reach.umem().sends(address, frame.len(), self.zero_copy) {
+            return None;
+        }
+        frames.keep(frame, keeper).map(|chain| (address, chain))
+    }
+
+    /// Copies a frame into as many chunks as it needs, which must be available.
+    #[inline(always)]
+    fn copy<'b>(&self, frames: &Frames<'b>, frame: &Frame<'b>, free: &mut Vec<u16>, out: &mut Vec<Descriptor>) {
+        if frame.len() > self.pool.size() {
+            return self.scatter(frames, frame, free, out);
+        }
+        let index = free.pop().expect("there is one for every frame that is copied");
+        let written = self.pool.arena.gather(self.pool.place(index), frames.segments(frame));
+        debug_assert_eq!(written, Some(frame.len()), "chunks lie in the arena");
+        out.push(Descriptor::new(self.pool.address(index), frame.len()));
+    }
+
+    #[cold]
+    fn scatter<'b>(&self, frames: &Frames<'b>, frame: &Frame<'b>, free: &mut Vec<u16>, out: &mut Vec<Descriptor>) {
+        let first = out.len();
+        let (mut at, mut room) = (0, 0);
+        for segment in frames.segments(frame) {
+            let mut rest = segment;
+            while !rest.is_empty() {
+                if room == 0 {
+                    let index = free.pop().expect("there is one for every part of a frame");
+                    out.push(Descriptor::new(self.pool.address(index), 0));
+                    (at, room) = (self.pool.place(index), self.pool.size());
+                }
+                let (now, later) = rest.split_at(room);
+                self.pool.arena.gather(at, std::iter::once(now));
+                out.last_mut().expect("it was just added").len += now.len();
+                (at, room, rest) = (at + u64::from(now.len()), room - now.len(), later);
+            }
+        }
+        let last = out.len() - 1;
+        out[first..last].iter_mut().for_each(|part| *part = part.continued());
+    }
+
+    /// Makes the kernel send pushed frames. Returns false if the interface is down.
+    fn wake(&self, tx: &Tx) -> bool {
+        let mut left = Ok(Sending::Done);
+        for _ in 0..WAKE_UPS {
+            left = if tx.needs_wakeup() { tx.wake() } else { Ok(Sending::Done) };
+            if !matches!(left, Ok(Sending::More)) {
+                break;
+            }
+        }
+        self.stuck.set(matches!(left, Ok(Sending::More)));
+        self.down.set(left.is_err());
+        left.is_ok()
+    }
+}
+
+impl Transmit for XdpTransmit {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let Some(socket) = &self.socket else { return Sent::none(Reason::Down) };
+        let (tx, completion) = &mut *socket.borrow_mut();
+        if self.down.get() && !self.wake(tx) {
+            return Sent::none(Reason::Down);
+        }
+        let mut free = self.free.borrow_mut();
+        self.reclaim(completion, &mut free);
+        let mut out = self.descriptors.borrow_mut();
+        let mut kept = self.kept.borrow_mut();
+        let mut room = tx.room();
+        let keeper = self.mapped.as_ref().map_or(0, |mapped| mapped.keeper());
+        // However slow the interface is, the guest keeps some chains for other destinations.
+        let most_kept = usize::from(self.pool.count() - self.pool.count() / 4);
+        let mut sent = Sent { rest: Some(Reason::Busy), ..Sent::default() };
+        let mut in_place = 0;
+        for frame in frames.as_slice() {
+            let parts = if self.multi_buffer { frame.len().div_ceil(self.pool.size()) } else { 1 };
+            if frame.len() > self.limit || frame.len() > parts * self.pool.size() {
+                sent.too_long += 1;
+                continue;
+            }
+            if room < parts {
+                break;
+            }
+            if kept.len() < most_kept
+                && let Some((address, chain)) = self.keep(&frames, frame, keeper)
+            {
+                out.push(Descriptor::new(address, frame.len()));
+                kept.push(address, chain);
+                in_place += 1;
+                room -= 1;
+            } else if free.len() < parts as usize {
+                break;
+            } else {
+                self.copy(&frames, frame, &mut free, &mut out);
+                room -= parts;
+            }
+            sent.frames += 1;
+            sent.bytes += u64::from(frame.len());
+        }
+        let pushed = tx.push(&out);
+        debug_assert_eq!(pushed, out.len(), "there was room");
+        out.clear();
+        if let Some(mapped) = &self.mapped {
+            mapped.sent_in_place.add(in_place);
+            mapped.sent_copied.add(u64::from(sent.frames) - in_place);
+        }
+        sent
+    }
+
+    fn notify(&self) {
+        if let Some(socket) = &self.socket {
+            self.wake(&socket.borrow().0);
+        }
+    }
+
+    fn returned(&self, release: &mut dyn FnMut(u16)) {
+        if let Some(socket) = &self.socket
+            && !self.kept.borrow().is_empty()
+        {
+            self.reclaim(&mut socket.borrow_mut().1, &mut self.free.borrow_mut());
+        }
+        self.returned.borrow_mut().drain(..).for_each(release);
+    }
+
+    fn keeps(&self) -> bool {
+        !self.kept.borrow().is_empty()
+    }
+
+    fn recall(&self, release: &mut dyn FnMut(u16)) {
+        debug_assert!(self.socket.is_none(), "the kernel may read them still");
+        self.returned.borrow_mut().drain(..).for_each(&mut *release);
+        self.kept.borrow_mut().drain().for_each(release);
+    }
+
+    fn stop(&mut self) {
+        self.socket = None;
+    }
+}

@@ -1,0 +1,7 @@
+//! Generator ports: make frames, and drop those sent to them.
+
+mod rx;
+mod spec;
+
+pub use rx::Generator;
+pub use spec::{KIND, Settings};

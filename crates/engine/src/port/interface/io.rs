@@ -1,0 +1,32 @@
+//! What the halves of all ports on interfaces need.
+
+use crate::port::Wait;
+use netdev::RawSegment;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::BorrowedFd;
+use virtqueue::{Frame, Frames};
+
+/// Maximum number of segments that the kernel takes in one call (IOV_MAX).
+const MAX_IOV: usize = 1024;
+
+/// Collects the segments of `frame` in `out`, in the kernel's format.
+pub(in crate::port) fn raw<'o>(
+    frames: &Frames<'_>,
+    frame: &Frame<'_>,
+    out: &'o mut Vec<RawSegment>,
+) -> &'o [RawSegment] {
+    out.clear();
+    out.extend(frames.segments(frame).take(MAX_IOV).map(|s| RawSegment::new(s.as_ptr(), s.len() as usize)));
+    out
+}
+
+/// Reports whether `fd` is readable now, since epoll only reports later events. An interface that is down or gone,
+/// which poll reports as well, is nothing to read: the port's keeper handles it.
+pub(in crate::port) fn readable(fd: BorrowedFd<'_>) -> Wait {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut fds, Some(&now)) {
+        Ok(_) if fds[0].revents().contains(PollFlags::IN) => Wait::Ready,
+        _ => Wait::Event,
+    }
+}

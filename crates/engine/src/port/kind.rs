@@ -1,0 +1,118 @@
+//! A kind of port: what each folder beside this file implements.
+
+use super::Site;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A kind of port, as the table in [`super::kinds`] lists it.
+#[derive(Debug)]
+pub struct Registration {
+    /// Name in the configuration.
+    pub name: &'static str,
+    /// Abilities of all ports of this kind.
+    pub capabilities: Capabilities,
+}
+
+/// The settings of a port, which say of which kind it is.
+pub(crate) trait Kind {
+    /// Returns the entry of this kind.
+    fn registration(&self) -> &'static Registration;
+
+    /// Returns the number of queue pairs.
+    fn queues(&self) -> Queues {
+        Queues::Fixed(1)
+    }
+
+    /// Returns the files and sockets that the port needs, each with its use.
+    fn paths(&self) -> Vec<(PathUse, &Path)> {
+        Vec::new()
+    }
+
+    /// Returns the interface that others have to create before the port can be up.
+    fn needs_interface(&self) -> Option<&str> {
+        None
+    }
+
+    /// Checks that the switch can steer frames by MAC address before they are in a buffer. An error continues "port x ...".
+    fn steers(&self) -> Result<(), &'static str> {
+        Err("is of a driver whose frames the switch cannot steer")
+    }
+
+    /// Takes now what the switch cannot take any more once it is confined.
+    fn claim(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Opens the port and gives its queues to `site`, now or when a peer connects. An error says why the switch has to try again.
+    fn open(&self, site: &Arc<dyn Site>) -> Result<Opened, String>;
+}
+
+/// Number of queue pairs of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queues {
+    /// This many.
+    Fixed(u16),
+    /// As many as the peer wants, up to [`super::MAX_QUEUES`].
+    Asked,
+}
+
+/// What a kind of port can do. The rest of the switch asks for these, never for a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Its queues can receive into a guest's buffers, and send from a guest's memory: the end `from` of a mapping.
+    pub lends: bool,
+    /// It has a guest that posts buffers: the end `to` of a mapping.
+    pub has_guest: bool,
+    /// It may face a network, so that a tunnel can end there.
+    pub faces_network: bool,
+    /// Somebody behind it can read the frames that it gets.
+    pub has_peer: bool,
+}
+
+impl Capabilities {
+    /// No abilities.
+    pub const NONE: Capabilities =
+        Capabilities { lends: false, has_guest: false, faces_network: false, has_peer: false };
+}
+
+/// Use of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathUse {
+    /// The switch reads this file.
+    Read,
+    /// The switch creates this file.
+    Write,
+    /// The switch listens on this socket.
+    Listen,
+}
+
+/// An open port.
+pub(crate) struct Opened {
+    /// Owner of the port's resources: dropping it closes the port.
+    pub(crate) control: Box<dyn PortControl>,
+    /// Reason why the port is down at first, if it is.
+    pub(crate) trouble: Option<String>,
+}
+
+impl Opened {
+    /// Returns a port whose halves own all resources.
+    pub(crate) fn with_queues() -> Opened {
+        Opened { control: Box::new(()), trouble: None }
+    }
+
+    /// Returns a port that `control` owns.
+    pub(crate) fn by(control: impl PortControl + 'static) -> Opened {
+        Opened { control: Box::new(control), trouble: None }
+    }
+}
+
+/// Owner of an open port's resources; dropping it closes the port.
+pub(crate) trait PortControl: Send {
+    /// Reports whether queues that a worker keeps come back with the peer's next session. Otherwise the switch opens the
+    /// port again.
+    fn outlives_sessions(&self) -> bool {
+        false
+    }
+}
+
+impl PortControl for () {}

@@ -1,0 +1,103 @@
+//! The kinds of ports: each is a folder beside this file, and one line below.
+
+use super::kind::{Capabilities, Kind, Opened, PathUse, Queues, Registration};
+use super::{MAX_QUEUES, Site};
+use super::{af_packet, af_xdp, generator, pcap, sink, tap, vhost_user, virtio_user};
+use std::path::Path;
+use std::sync::Arc;
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $folder:ident,)*) => {
+        /// Kind of a port, and its settings.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Driver {
+            $($(#[doc = $doc])+ $variant($folder::Settings),)*
+        }
+
+        /// All kinds.
+        pub const KINDS: &[&Registration] = &[$(&$folder::KIND,)*];
+
+        $(impl From<$folder::Settings> for Driver {
+            fn from(settings: $folder::Settings) -> Driver {
+                Driver::$variant(settings)
+            }
+        })*
+
+        impl Driver {
+            fn kind(&self) -> &dyn Kind {
+                match self {
+                    $(Driver::$variant(settings) => settings,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A guest's virtio-net device: the switch is the device.
+    VhostUser = vhost_user,
+    /// Another program's vhost-user backend: the switch is the driver.
+    VirtioUser = virtio_user,
+    /// A kernel tap device.
+    Tap = tap,
+    /// A kernel interface, by AF_PACKET rings.
+    AfPacket = af_packet,
+    /// A kernel interface, by AF_XDP sockets.
+    AfXdp = af_xdp,
+    /// Frames read from a file, frames written to a file.
+    Pcap = pcap,
+    /// Generates frames; drops frames sent to it.
+    Generator = generator,
+    /// Drops frames sent to it.
+    Sink = sink,
+}
+
+impl Driver {
+    /// Returns its name in the configuration.
+    pub fn name(&self) -> &'static str {
+        self.kind().registration().name
+    }
+
+    /// Returns what ports of its kind can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.kind().registration().capabilities
+    }
+
+    /// Returns the maximum number of queue pairs.
+    pub fn queues(&self) -> usize {
+        match self.kind().queues() {
+            Queues::Fixed(queues) => queues.into(),
+            Queues::Asked => MAX_QUEUES.into(),
+        }
+    }
+
+    /// Reports whether the guest chooses the number of queue pairs.
+    pub fn is_asked(&self) -> bool {
+        self.kind().queues() == Queues::Asked
+    }
+
+    /// Returns the files and sockets that the port needs, each with its use.
+    pub fn paths(&self) -> Vec<(PathUse, &Path)> {
+        self.kind().paths()
+    }
+
+    /// Returns the interface that others have to create before the port can be up.
+    pub fn needs_interface(&self) -> Option<&str> {
+        self.kind().needs_interface()
+    }
+
+    /// Checks that the switch can steer frames by MAC address before they are in a buffer. An error continues "port x ...".
+    pub fn steers(&self) -> Result<(), &'static str> {
+        self.kind().steers()
+    }
+
+    /// Takes now what the switch cannot take any more once it is confined.
+    pub fn claim(&self) -> Result<(), String> {
+        self.kind().claim()
+    }
+
+    /// Opens the port, see [`Kind::open`].
+    pub(crate) fn open(&self, site: &Arc<dyn Site>) -> Result<Opened, String> {
+        self.kind().open(site)
+    }
+}

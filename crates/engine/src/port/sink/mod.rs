@@ -1,0 +1,33 @@
+//! Sink ports: drop and count what is sent to them.
+
+mod spec;
+
+pub use spec::{KIND, Settings};
+
+use super::{Receive, Sent, Transmit, Wait};
+use virtqueue::{Burst, Frames};
+
+/// Transmit half that drops everything.
+pub struct Sink;
+
+impl Transmit for Sink {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let bytes = frames.as_slice().iter().map(|f| u64::from(f.len())).sum();
+        Sent { frames: frames.len() as u32, bytes, ..Sent::default() }
+    }
+}
+
+/// Receive half that never receives: for ports that only transmit.
+pub struct Nothing;
+
+impl Receive for Nothing {
+    fn receive<'q>(&'q self, _: &mut Burst<'_, 'q>) -> bool {
+        false
+    }
+
+    fn recycle(&self) {}
+
+    fn arm(&self) -> Wait {
+        Wait::Event
+    }
+}

@@ -1,0 +1,104 @@
+//! The switch, as an open port sees it: takes its queues, and is told its state.
+
+use super::zero_copy::MappingEnd;
+use super::{Analysis, Receive, SessionFault, Transmit};
+use crate::drops::{Drops, Reason};
+use crate::port::record::Recorder;
+use netdev::RxMonitor;
+use std::sync::Arc;
+use vhost_user::Event;
+
+/// A queue's receive half, as it moves between a port and its workers.
+pub(crate) type ReceiveHalf = Box<dyn Receive>;
+
+/// A queue's transmit half, as it moves between a port and its workers.
+pub(crate) type TransmitHalf = Box<dyn Transmit>;
+
+/// Reason why a half cannot be taken from a worker, or given to one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Kept(pub(crate) String);
+
+/// The place of a port in the switch.
+pub(crate) trait Site: Send + Sync {
+    /// Returns the name of the port.
+    fn name(&self) -> &str;
+
+    /// Returns the number of queue pairs that the switch has room for.
+    fn queues(&self) -> usize;
+
+    /// Returns the counters of dropped frames.
+    fn drops(&self) -> &Arc<Drops>;
+
+    /// Returns the fault that ends the session of the port's peer.
+    fn fault(&self) -> &Arc<SessionFault>;
+
+    /// Returns the settings for analysis.
+    fn analysis(&self) -> Analysis;
+
+    /// Returns by how many bytes the frames outside the port are longer, if it is the end of a tunnel; else zero.
+    fn overhead(&self) -> u32;
+
+    /// Reports whether aggregates arrive here.
+    fn aggregates(&self) -> bool;
+
+    /// Returns the mapping that the port is an end of.
+    fn mapping(&self) -> Option<&dyn MappingEnd>;
+
+    /// Sets the state that users see.
+    fn set_state(&self, up: bool, detail: String);
+
+    /// Sets the function that ends the present session of the port's peer.
+    fn set_hang_up(&self, hang_up: Box<dyn Fn() + Send + Sync>);
+
+    /// Sets the file that frames to the port go into.
+    fn write_to(&self, file: Recorder);
+
+    /// Puts the stages of the port around a new half, which is then ready to attach.
+    fn wrap_receive(&self, queue: usize, half: ReceiveHalf) -> ReceiveHalf;
+
+    /// See [`Site::wrap_receive`].
+    fn wrap_transmit(&self, queue: usize, half: TransmitHalf) -> TransmitHalf;
+
+    /// Gives a queue that is up to the worker that polls it, and waits until it has it. A worker that does not respond
+    /// drops the half later.
+    fn attach_receive(&self, queue: usize, half: ReceiveHalf) -> Result<(), Kept>;
+
+    /// Like [`Site::attach_receive`], for the transmit half.
+    fn attach_transmit(&self, queue: usize, half: TransmitHalf) -> Result<(), Kept>;
+
+    /// Takes a queue from its worker. When this returns, none of its frames is in use any more. A worker that does not
+    /// respond drops the half later.
+    fn detach_receive(&self, queue: usize) -> Result<Option<ReceiveHalf>, Kept>;
+
+    /// Like [`Site::detach_receive`], for the transmit half.
+    fn detach_transmit(&self, queue: usize) -> Result<Option<TransmitHalf>, Kept>;
+
+    /// Replaces the kick descriptor of a queue that is polled.
+    fn rewire(&self, queue: usize, kick: Option<Event>) -> Result<(), Kept>;
+
+    /// Takes the first `queues` queues from their workers, for good; a worker that does not respond drops them later.
+    fn clear(&self, queues: usize);
+}
+
+impl dyn Site + '_ {
+    /// Puts the port's stages around both halves of a queue that is up, and gives them to workers.
+    pub(crate) fn attach(&self, queue: usize, receive: ReceiveHalf, transmit: TransmitHalf) -> Result<(), Kept> {
+        self.attach_receive(queue, self.wrap_receive(queue, receive))?;
+        self.attach_transmit(queue, self.wrap_transmit(queue, transmit))
+    }
+
+    /// Counts the frames that the kernel lost since the last call because a ring was full.
+    pub(crate) fn count_losses(&self, ring: &RxMonitor) {
+        if let Some(Ok(counted)) = ring.take()
+            && counted.drops > 0
+        {
+            self.drops().add(Reason::KernelLoss, counted.drops);
+        }
+    }
+
+    /// Ends the peer's session if a worker kept a queue of it.
+    pub(crate) fn end_session_if(&self, done: Result<(), Kept>) {
+        done.err().into_iter().for_each(|why| self.fault().withhold(why.to_string()));
+    }
+}

@@ -1,0 +1,53 @@
+//! Transmission to a tap.
+//!
+//! This module uses `unsafe`: frames lie in memory that others may change, so they are passed to the kernel as raw
+//! segments, never as slices.
+#![allow(unsafe_code)]
+
+use crate::drops::Reason;
+use crate::port::interface::raw;
+use crate::port::{Sent, Transmit};
+use netdev::{RawSegment, TapQueue, TapWrite};
+use std::cell::Cell;
+use std::sync::Arc;
+use virtqueue::Frames;
+
+/// Transmit half of a tap.
+pub struct TapTransmit {
+    queue: Arc<TapQueue>,
+    segments: Cell<Vec<RawSegment>>,
+}
+
+impl TapTransmit {
+    /// Returns a half that writes to `queue`.
+    pub fn new(queue: Arc<TapQueue>) -> TapTransmit {
+        TapTransmit { queue, segments: Cell::default() }
+    }
+}
+
+impl Transmit for TapTransmit {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let mut sent = Sent::default();
+        let mut segments = self.segments.take();
+        for frame in frames.as_slice() {
+            // SAFETY: the segments are mapped as long as `frames` borrows them.
+            match unsafe { self.queue.write_raw(raw(&frames, frame, &mut segments)) } {
+                Ok(TapWrite::Sent) => {
+                    sent.frames += 1;
+                    sent.bytes += u64::from(frame.len());
+                }
+                Ok(TapWrite::Busy) => {
+                    sent.rest = Some(Reason::Busy);
+                    break;
+                }
+                Ok(TapWrite::Down) | Err(_) => {
+                    sent.rest = Some(Reason::Down);
+                    break;
+                }
+                Ok(TapWrite::Malformed | TapWrite::Fault) => sent.refused += 1,
+            }
+        }
+        self.segments.set(segments);
+        sent
+    }
+}

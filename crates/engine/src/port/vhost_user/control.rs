@@ -1,0 +1,152 @@
+//! A vhost-user port, driven by its session: queues come up and go down.
+
+use super::{Call, Settings, VhostReceive, VhostTransmit};
+use crate::port::zero_copy::{Guest, MappingEnd};
+use crate::port::{MAX_QUEUES, PortControl, Site};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use vhost_user::backend::{Options, QueueSetup, Queues, Service, Wire};
+use virtqueue::device::{Dequeue, Enqueue};
+use virtqueue::{SetupError, features};
+
+/// Weight of a restart of a mapped queue, in restarts of any other.
+const MAPPED: u32 = 16;
+
+/// The backend of an open port, which serves frontends.
+pub(super) struct Backend {
+    _service: Service,
+}
+
+impl Backend {
+    pub(super) fn spawn(settings: &Settings, site: &Arc<dyn Site>) -> Result<Backend, String> {
+        let Settings { socket, mode, access, queues, any_memory } = settings;
+        // Lent buffers come back in another order than they were posted in.
+        let withheld = if site.mapping().is_some() { features::IN_ORDER } else { 0 };
+        let options = Options {
+            socket: socket.clone(),
+            mode: *mode,
+            access: *access,
+            queue_pairs: queues.unwrap_or(MAX_QUEUES),
+            any_memory: *any_memory,
+            withheld,
+        };
+        let service = Service::spawn(options, Arc::new(VhostPort::new(site.clone()))).map_err(|e| e.to_string())?;
+        let hangup = service.hangup();
+        site.set_hang_up(Box::new(move || hangup.disconnect()));
+        Ok(Backend { _service: service })
+    }
+}
+
+impl PortControl for Backend {
+    fn outlives_sessions(&self) -> bool {
+        true
+    }
+}
+
+/// A vhost-user port, as its session sees it.
+struct VhostPort {
+    site: Arc<dyn Site>,
+    /// Running queues by index, and their call descriptors.
+    running: Mutex<BTreeMap<usize, Call>>,
+    detail: Mutex<String>,
+}
+
+impl VhostPort {
+    fn new(site: Arc<dyn Site>) -> VhostPort {
+        site.set_state(false, "no guest is connected".into());
+        VhostPort { site, running: Mutex::default(), detail: Mutex::default() }
+    }
+
+    fn update(&self) {
+        let running = self.running.lock().unwrap();
+        // Frames pass once a pair of queues runs.
+        let up = running.keys().any(|i| i % 2 == 0) && running.keys().any(|i| i % 2 == 1);
+        self.site.set_state(up, self.detail.lock().unwrap().clone());
+    }
+}
+
+impl Queues for VhostPort {
+    fn connected(&self) {
+        self.site.fault().clear();
+        *self.detail.lock().unwrap() = "connected".into();
+        self.update();
+    }
+
+    fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError> {
+        let QueueSetup { memory, config, kick, call } = setup;
+        let queue = index / 2;
+        let call = Call::new(call);
+        let called = call.clone();
+        let (fault, drops) = (self.site.fault().clone(), self.site.drops().clone());
+        self.site.fault().watch(&memory);
+        if index.is_multiple_of(2) {
+            let mut ring = Enqueue::new(memory.clone(), &config)?;
+            if self.site.analysis().omit_copies {
+                ring.omit_copies();
+            }
+            let half = VhostTransmit::new(ring, call, fault, drops);
+            let attached = self.site.attach_transmit(queue, self.site.wrap_transmit(queue, Box::new(half)));
+            self.site.end_session_if(attached);
+            if let Some(mapping) = self.site.mapping() {
+                mapping.guest_up(index, Guest { site: self.site.clone(), queue, memory, keeper: 0 });
+            }
+        } else {
+            let mut ring = Dequeue::new(memory.clone(), &config)?;
+            if self.site.mapping().is_some() && !self.site.analysis().copied {
+                ring.allow_keeping();
+            }
+            let keeper = ring.lender();
+            let half = VhostReceive::new(ring, kick, call, fault, drops);
+            let attached = self.site.attach_receive(queue, self.site.wrap_receive(queue, Box::new(half)));
+            self.site.end_session_if(attached);
+            if let Some(mapping) = self.site.mapping() {
+                mapping.guest_up(index, Guest { site: self.site.clone(), queue, memory, keeper });
+            }
+        }
+        self.running.lock().unwrap().insert(index, called);
+        self.update();
+        Ok(())
+    }
+
+    fn stop(&self, index: usize) -> Result<Option<u32>, String> {
+        let queue = index / 2;
+        self.running.lock().unwrap().remove(&index);
+        self.update();
+        let (site, mapping) = (&*self.site, self.site.mapping());
+        let base = if index.is_multiple_of(2) {
+            let down = |mapping: &dyn MappingEnd| mapping.guest_receive_down(site, queue);
+            mapping.map_or_else(|| site.detach_transmit(queue), down).map(|half| half.and_then(|half| half.base()))
+        } else {
+            let down = |mapping: &dyn MappingEnd| mapping.guest_transmit_down(site, queue);
+            mapping.map_or_else(|| site.detach_receive(queue), down).map(|half| half.and_then(|half| half.base()))
+        };
+        base.map_err(|why| why.to_string())
+    }
+
+    fn rewire(&self, index: usize, wire: Wire) -> Result<(), Wire> {
+        match wire {
+            Wire::Call(fd) => {
+                self.running.lock().unwrap().get(&index).into_iter().for_each(|call| call.set(fd.clone()));
+            }
+            // Nobody waits for a guest to post buffers.
+            Wire::Kick(_) if index.is_multiple_of(2) => {}
+            Wire::Kick(fd) => self.site.end_session_if(self.site.rewire(index / 2, fd)),
+        }
+        Ok(())
+    }
+
+    fn weight(&self) -> u32 {
+        // A mapped queue stops a queue of the physical port, which others may share.
+        if self.site.mapping().is_some() { MAPPED } else { 1 }
+    }
+
+    fn disconnected(&self, reason: &str) {
+        *self.detail.lock().unwrap() = format!("no guest is connected; the last one left: {reason}");
+        self.update();
+    }
+
+    fn describe(&self, line: String) {
+        *self.detail.lock().unwrap() = line;
+        self.update();
+    }
+}

@@ -1,0 +1,70 @@
+//! Transmission to a guest: its receive queue.
+
+use super::common::{Call, Common};
+use crate::drops::{Drops, Reason};
+use crate::port::zero_copy::GuestBuffers;
+use crate::port::{Sent, SessionFault, Transmit};
+use std::sync::Arc;
+use virtqueue::Frames;
+use virtqueue::device::Enqueue;
+
+/// A guest's receive queue.
+pub struct VhostTransmit {
+    guest: GuestBuffers,
+    common: Common,
+}
+
+impl VhostTransmit {
+    /// Returns a half that puts frames into `ring`.
+    pub fn new(ring: Enqueue, call: Call, fault: Arc<SessionFault>, drops: Arc<Drops>) -> Self {
+        ring.set_kicks(false);
+        VhostTransmit { guest: GuestBuffers::new(ring, fault.clone()), common: Common::new(call, fault, drops) }
+    }
+}
+
+impl Transmit for VhostTransmit {
+    #[inline]
+    fn guest(&self) -> Option<&GuestBuffers> {
+        (!self.common.fault.is_raised()).then_some(&self.guest)
+    }
+
+    #[inline]
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        if self.common.fault.is_raised() {
+            return Sent::none(Reason::Down);
+        }
+        match self.guest.ring().transmit(frames) {
+            Ok(done) => {
+                if self.guest.ring().dropped() != self.common.counted.get() {
+                    self.common.count_dropped(self.guest.ring().dropped());
+                }
+                if done.over_budget > 0 {
+                    self.common.drops.add(Reason::Budget, done.over_budget.into());
+                }
+                Sent {
+                    frames: done.frames,
+                    bytes: done.bytes,
+                    too_long: done.too_long,
+                    counted: done.over_budget,
+                    rest: Some(Reason::NoBuffers),
+                    ..Sent::default()
+                }
+            }
+            Err(fatal) => {
+                self.common.fault.raise(fatal);
+                Sent::none(Reason::Down)
+            }
+        }
+    }
+
+    #[inline]
+    fn notify(&self) {
+        if self.guest.ring().wants_notification() {
+            self.common.notify();
+        }
+    }
+
+    fn base(&self) -> Option<u32> {
+        Some(self.guest.ring().base())
+    }
+}

@@ -1,0 +1,224 @@
+//! The thread that keeps a virtio-user port connected to its backend.
+
+use super::{End, STRIDE, Settings, VirtioReceive, VirtioTransmit};
+use crate::port::zero_copy::{Mapped, ZeroCopyPort};
+use crate::port::{PortControl, ReceiveHalf, Site, TransmitHalf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use vhost_user::Event;
+use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd, QueuePair};
+use virtqueue::memory::{Arena, Memory, Region};
+use virtqueue::{QueueConfig, features};
+
+/// Interval at which the link is checked.
+const CHECK: Duration = Duration::from_millis(20);
+
+/// Returns what a port asks of its backend. A `mapped` port gets every frame in one buffer.
+fn options(settings: &Settings, mapped: bool) -> FrontendOptions {
+    let packed = if settings.packed { features::RING_PACKED } else { 0 };
+    let mergeable = if mapped { 0 } else { features::MRG_RXBUF };
+    FrontendOptions {
+        socket: settings.socket.clone(),
+        mode: settings.mode,
+        queue_pairs: settings.queues,
+        queue_sizes: settings.queue_sizes,
+        features: mergeable | features::IN_ORDER | packed,
+    }
+}
+
+/// Thread that connects and reconnects, and ends when this is dropped.
+pub(super) struct LinkThread {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LinkThread {
+    pub(super) fn spawn(settings: &Settings, site: Arc<dyn Site>) -> std::io::Result<LinkThread> {
+        let options = options(settings, site.mapping().is_some());
+        let stop = Arc::new(AtomicBool::new(false));
+        site.set_state(false, "no backend is connected".into());
+        let stopping = stop.clone();
+        let thread = std::thread::Builder::new().name(format!("link-{}", site.name())).spawn(move || {
+            while !stopping.load(Ordering::Relaxed) {
+                let why = serve(&options, &site, &stopping);
+                site.set_state(false, format!("no backend is connected: {why}"));
+                std::thread::sleep(CHECK);
+            }
+        })?;
+        Ok(LinkThread { stop, thread: Some(thread) })
+    }
+}
+
+impl PortControl for LinkThread {}
+
+impl Drop for LinkThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves one connection until it ends, and returns why it did.
+fn serve(options: &FrontendOptions, site: &Arc<dyn Site>, stop: &AtomicBool) -> String {
+    let (session, pairs) = match Session::establish(options, site, stop) {
+        Ok(established) => established,
+        Err(why) => return why,
+    };
+    let (link, broken, count) = (session.link.clone(), session.broken.clone(), pairs.len());
+    let pages = if session.arena.is_huge() { "huge pages" } else { "4 KiB pages" };
+    for (queue, (receive, transmit)) in pairs.into_iter().enumerate() {
+        if let Err(why) = site.attach(queue, receive, transmit) {
+            site.clear(count);
+            return why.to_string();
+        }
+    }
+    if let Some(mapping) = site.mapping() {
+        mapping.physical_up(site.clone(), Box::new(session));
+    }
+    site.set_state(true, format!("{}, {count} queue pairs, {pages}", link.negotiated().format()));
+    while !stop.load(Ordering::Relaxed) && link.is_connected() && !broken.load(Ordering::Relaxed) {
+        std::thread::sleep(CHECK);
+    }
+    if let Some(mapping) = site.mapping() {
+        mapping.physical_down();
+    }
+    site.clear(count);
+    if broken.load(Ordering::Relaxed) { "a queue of it is broken".into() } else { "it left".into() }
+}
+
+/// An established link, and the memory of its queues.
+struct Session {
+    link: Arc<Link>,
+    site: Arc<dyn Site>,
+    arena: Arc<Arena>,
+    /// Rings, and addresses of buffers, by vhost-user's index.
+    places: Vec<(QueueConfig, u64)>,
+    broken: Arc<AtomicBool>,
+    /// Whether the backend did not answer in time and was disconnected: what it still does is unknown.
+    silent: bool,
+}
+
+type Pair = (ReceiveHalf, TransmitHalf);
+
+impl Session {
+    fn establish(
+        options: &FrontendOptions,
+        site: &Arc<dyn Site>,
+        stop: &AtomicBool,
+    ) -> Result<(Session, Vec<Pair>), String> {
+        let buffers = |size: u16| u64::from(size) * u64::from(STRIDE);
+        let pair = buffers(options.queue_sizes.receive) + buffers(options.queue_sizes.transmit);
+        // Rings need less than a tenth of their buffers' memory.
+        let len = u64::from(options.queue_pairs) * pair * 2 + (1 << 20);
+        let mut arena = Arena::new(len, true).map_err(|e| e.to_string())?;
+        if site.analysis().omit_copies {
+            arena.omit_copies();
+        }
+        let (link, pairs) = Link::establish(options, &mut arena, None, stop).map_err(|e| e.to_string())?;
+        let mut place = |size| arena.allocate(buffers(size), 4096).ok_or("its memory is too small");
+        let mut both = || Ok((place(options.queue_sizes.receive)?, place(options.queue_sizes.transmit)?));
+        let places = pairs.iter().map(|_| both()).collect::<Result<Vec<_>, &str>>()?;
+        let of = |(pair, place): (&QueuePair, &(u64, u64))| {
+            [(pair.receive.config, place.0), (pair.transmit.config, place.1)]
+        };
+        let known = pairs.iter().zip(&places).flat_map(of).collect();
+        let session = Session {
+            link: Arc::new(link),
+            site: site.clone(),
+            arena: Arc::new(arena),
+            places: known,
+            broken: Arc::default(),
+            silent: false,
+        };
+        let pairs = pairs.into_iter().zip(places).enumerate().map(|(queue, (pair, place))| {
+            let receive = session.receive_half(queue, pair.receive);
+            (receive, session.transmit_half(queue, pair.transmit, place.1))
+        });
+        let pairs = pairs.collect();
+        Ok((session, pairs))
+    }
+
+    fn end(&self, end: QueueEnd, buffers: u64) -> (End, Event) {
+        let QueueEnd { queue, kick, call, config } = end;
+        let (arena, broken) = (self.arena.clone(), self.broken.clone());
+        (End { queue, buffers, size: config.size, kick, arena, broken }, call)
+    }
+
+    fn mapped(&self, queue: usize) -> Option<Arc<Mapped>> {
+        self.site.mapping().and_then(|mapping| mapping.queue(queue))
+    }
+
+    fn receive_half(&self, queue: usize, end: QueueEnd) -> ReceiveHalf {
+        let mergeable = self.link.negotiated().has(features::MRG_RXBUF);
+        let (end, call) = self.end(end, self.places[2 * queue].1);
+        let mapped = self.mapped(queue).filter(|_| !self.site.analysis().copied);
+        let outer = self.site.overhead();
+        Box::new(VirtioReceive::new(end, call, mergeable, mapped, outer))
+    }
+
+    fn transmit_half(&self, queue: usize, end: QueueEnd, buffers: u64) -> TransmitHalf {
+        let (end, _) = self.end(end, buffers);
+        Box::new(VirtioTransmit::new(end, self.mapped(queue)))
+    }
+
+    fn restart(&mut self, index: usize) -> Result<QueueEnd, String> {
+        let started = self.link.start(&self.arena, index, &self.places[index].0);
+        self.heard(started)
+    }
+
+    /// Converts the backend's answer, and notes a timeout.
+    fn heard<T>(&mut self, answer: Result<T, FrontendError>) -> Result<T, String> {
+        if let Err(FrontendError::Timeout) = answer {
+            self.silent = true;
+            self.broken.store(true, Ordering::Relaxed);
+        }
+        answer.map_err(|error| error.to_string())
+    }
+}
+
+impl ZeroCopyPort for Session {
+    fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
+        if macs.is_some() {
+            return Err(format!("nobody steers what \"{}\" receives", self.site.name()));
+        }
+        let mut regions = Vec::new();
+        for memory in memories {
+            for region in memory.regions() {
+                // Descriptors name a guest's buffers by addresses of this process, which are unique among guests.
+                let host = memory.translate(region.guest_addr, region.len).ok_or("its memory is in pieces")?;
+                let host = host.as_ptr().addr() as u64;
+                regions.push(Region { guest_addr: host, user_addr: host, ..region.clone() });
+            }
+        }
+        let shared = self.link.share(&self.arena, &regions);
+        self.heard(shared)
+    }
+
+    fn stop(&mut self, index: usize) -> Result<(), String> {
+        let stopped = if self.silent { Err(FrontendError::Timeout) } else { self.link.stop(index) };
+        let stopped = self.heard(stopped);
+        // A backend that has disconnected has stopped. One that refuses gets no second chance on this connection.
+        if self.silent || self.link.is_connected() {
+            return stopped.inspect_err(|_| self.broken.store(true, Ordering::Relaxed));
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
+    fn start_receive(&mut self, queue: usize) -> Result<ReceiveHalf, String> {
+        let end = self.restart(2 * queue)?;
+        Ok(self.receive_half(queue, end))
+    }
+
+    fn start_transmit(&mut self, queue: usize) -> Result<TransmitHalf, String> {
+        let end = self.restart(2 * queue + 1)?;
+        Ok(self.transmit_half(queue, end, self.places[2 * queue + 1].1))
+    }
+}

@@ -1,0 +1,356 @@
+//! The receive half of a virtio-user queue.
+
+use super::{End, ROOM};
+use crate::port::zero_copy::{GuestBuffers, LEND_ROOM, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
+use crate::port::{Receive, Wait};
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use vhost_user::Event;
+use virtqueue::device::{Landing, Loan};
+use virtqueue::driver::Buffer;
+use virtqueue::memory::Arena;
+use virtqueue::{Burst, MIN_FRAME, NET_HEADER, ordering};
+
+/// Buffer in a chain that the device has.
+enum Held {
+    Nothing,
+    /// An own buffer, by index.
+    Own(u16),
+    /// A guest's buffer; if frames are scattered, behind the first bytes of an own buffer, by index.
+    Lent(Loan, Option<u16>),
+}
+
+/// Receive half: frames from the device.
+pub struct VirtioReceive {
+    end: RefCell<End>,
+    /// The arena again, to lend frames from it while the ring changes.
+    arena: Arc<Arena>,
+    mergeable: bool,
+    /// Readable when the device notifies.
+    call: Event,
+    /// Contents of each chain that the device has, by id.
+    held: RefCell<Box<[Held]>>,
+    /// Own buffers that hold the present burst's frames, and own buffers that are free.
+    taken: RefCell<Vec<u16>>,
+    spare: RefCell<Vec<u16>>,
+    /// Buffers of the frame being received, as (index, bytes).
+    parts: RefCell<Vec<(u16, u32)>>,
+    lending: Option<Lending>,
+    /// Loans that the device has.
+    lent: Cell<u16>,
+    /// Bytes removed before each frame, such as a tunnel's headers. The device writes them to memory of the switch, so
+    /// that the rest of the frame lies where the guest wants it.
+    outer: u32,
+}
+
+impl VirtioReceive {
+    /// Returns a half that offers its buffers and receives frames. Prefers a guest's buffers if they are available,
+    /// from the first round on; the first `outer` bytes of frames do not go there.
+    pub fn new(end: End, call: Event, mergeable: bool, mapped: Option<Arc<Mapped>>, outer: u32) -> VirtioReceive {
+        let size = end.size;
+        let arena = end.arena.clone();
+        let capacity = usize::from(size);
+        let port = VirtioReceive {
+            end: RefCell::new(end),
+            arena,
+            // A frame in several buffers of a guest would count them in a header that the guest can change.
+            mergeable: mergeable && mapped.is_none(),
+            call,
+            held: RefCell::new((0..size).map(|_| Held::Nothing).collect()),
+            taken: RefCell::new((0..size).collect()),
+            spare: RefCell::new(Vec::with_capacity(capacity)),
+            parts: RefCell::default(),
+            lending: mapped.map(|mapped| Lending::new(mapped, LEND_ROOM, capacity)),
+            lent: Cell::new(0),
+            outer,
+        };
+        port.end.borrow_mut().queue.set_interrupts(false);
+        match &port.lending {
+            Some(lending) if lending.mapped().is_reachable() => {
+                port.spare.swap(&port.taken);
+                port.offer_reserve(&mut port.end.borrow_mut(), lending.mapped().reserve());
+            }
+            _ => port.recycle(),
+        }
+        ordering::before_asking();
+        port.notify();
+        port
+    }
+
+    /// Returns the next used buffer, and how many bytes the device wrote. Its id is valid: the queue reports any other
+    /// as an error of the device.
+    #[inline(always)]
+    fn pop(&self, end: &mut End) -> Option<(u16, Held, u32)> {
+        match end.queue.pop_used() {
+            Ok(used) => used.map(|u| {
+                (u.id, std::mem::replace(&mut self.held.borrow_mut()[usize::from(u.id)], Held::Nothing), u.len)
+            }),
+            Err(_) => {
+                end.give_up();
+                None
+            }
+        }
+    }
+
+    /// Like `pop`, for the switch's own buffers only: loans that come back without a guest wait for one.
+    fn pop_own(&self, end: &mut End) -> Option<(u16, u32)> {
+        loop {
+            match self.pop(end)? {
+                (_, Held::Own(index), len) => return Some((index, len.min(ROOM))),
+                (_, Held::Lent(loan, head), _) => {
+                    self.lent.set(self.lent.get() - 1);
+                    self.spare.borrow_mut().extend(head);
+                    if let Some(lending) = &self.lending {
+                        lending.strand(loan);
+                    }
+                }
+                (_, Held::Nothing, _) => {}
+            }
+        }
+    }
+
+    /// Takes the next frame's buffers, as (index, bytes), if all of them are available.
+    fn next(&self, end: &mut End, buffers: &mut Vec<(u16, u32)>) -> Option<()> {
+        buffers.clear();
+        buffers.push(self.pop_own(end)?);
+        if self.mergeable {
+            // num_buffers, the last field of the header (virtio 1.2 §5.1.6). All parts are published together.
+            let header = self.arena.segment(end.buffer(buffers[0].0), NET_HEADER)?.read::<12>()?;
+            for _ in 1..u16::from_le_bytes([header[10], header[11]]) {
+                let Some(part) = self.pop_own(end) else {
+                    // A device that promises more parts than it has published has broken the ring.
+                    end.give_up();
+                    return None;
+                };
+                buffers.push(part);
+            }
+        }
+        Some(())
+    }
+
+    /// Adds the frame in this own buffer to `burst`, if its length is valid.
+    #[inline(always)]
+    fn push_one<'q>(&'q self, end: &End, index: u16, len: u32, burst: &mut Burst<'_, 'q>) {
+        let at = end.buffer(index) + u64::from(NET_HEADER);
+        if len >= NET_HEADER + MIN_FRAME
+            && let Some(frame) = self.arena.segment(at, len - NET_HEADER)
+        {
+            burst.push(frame);
+        }
+    }
+
+    /// Adds the frame in these own buffers to `burst`, if its length is valid.
+    #[cold]
+    fn push<'q>(&'q self, end: &End, buffers: &[(u16, u32)], burst: &mut Burst<'_, 'q>) {
+        let mut header = NET_HEADER;
+        let segments = buffers.iter().filter_map(|&(index, len)| {
+            let skip = header.min(len);
+            header -= skip;
+            let at = end.buffer(index) + u64::from(skip);
+            self.arena.segment(at, len - skip).filter(|s| !s.is_empty())
+        });
+        let len: u32 = buffers.iter().map(|b| b.1).sum();
+        if len >= NET_HEADER + MIN_FRAME && len - NET_HEADER <= virtqueue::MAX_FRAME {
+            let _ = burst.push_segments(segments);
+        }
+    }
+
+    /// Returns the number of buffers that the device has. A scattered frame takes two descriptors.
+    fn offered(&self, end: &End) -> u16 {
+        end.size - end.queue.free() - if self.outer > 0 { self.lent.get() } else { 0 }
+    }
+
+    /// Adds own buffers until `reserve` buffers are offered. Reports whether it added any.
+    fn offer_reserve(&self, end: &mut End, reserve: u16) -> bool {
+        let mut spare = self.spare.borrow_mut();
+        let before = spare.len();
+        while self.offered(end) < reserve
+            && end.queue.free() > 0
+            && let Some(index) = spare.pop()
+        {
+            self.offer_own(end, index);
+        }
+        end.queue.publish();
+        spare.len() < before
+    }
+
+    /// Offers a loan. If `outer` bytes are removed, the device fills an own buffer with the virtio header and these
+    /// bytes, and continues behind the header of the guest's buffer (virtio 1.2 §5.1.6.3.1, §2.6.4: in any pieces, in
+    /// order). Returns the id of its chain, or the loan if no descriptor or own buffer is free.
+    #[inline(always)]
+    fn offer_lent(&self, end: &mut End, held: &mut [Held], spare: &mut Vec<u16>, loan: Loan) -> Result<u16, Loan> {
+        let whole = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
+        let (head, id) = if self.outer == 0 {
+            (None, end.queue.add(&[whole]))
+        } else {
+            let Some(index) = spare.pop() else { return Err(loan) };
+            let first = Buffer { addr: end.buffer(index), len: NET_HEADER + self.outer, writable: true };
+            let rest = Buffer { addr: whole.addr + u64::from(NET_HEADER), len: whole.len - NET_HEADER, ..whole };
+            (Some(index), end.queue.add(&[first, rest]))
+        };
+        let Some(id) = id else {
+            spare.extend(head);
+            return Err(loan);
+        };
+        held[usize::from(id)] = Held::Lent(loan, head);
+        self.lent.set(self.lent.get() + 1);
+        Ok(id)
+    }
+
+    /// Returns where a frame lies in a loan with own buffer `head`, of which the device wrote `written` bytes.
+    #[inline(always)]
+    fn landing(&self, end: &End, head: Option<u16>, written: u32) -> Landing<'_> {
+        let len = written.saturating_sub(NET_HEADER);
+        let Some(index) = head else { return Landing::whole(len) };
+        let in_head = len.min(self.outer);
+        let head = self.arena.segment(end.buffer(index) + u64::from(NET_HEADER), in_head);
+        Landing { head, at: NET_HEADER, len: len - in_head }
+    }
+
+    fn offer_own(&self, end: &mut End, index: u16) {
+        let buffer = Buffer { addr: end.buffer(index), len: ROOM, writable: true };
+        if let Some(id) = end.queue.add(&[buffer]) {
+            self.held.borrow_mut()[usize::from(id)] = Held::Own(index);
+        }
+    }
+}
+
+impl Receive for VirtioReceive {
+    fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+        let end = &mut *self.end.borrow_mut();
+        if self.lending.is_some() && end.queue.free() > 0 && self.offered(end) < RESERVE {
+            // There is no guest, or this worker cannot borrow from it.
+            self.offer_reserve(end, RESERVE);
+            ordering::before_asking();
+            End::kick(&mut end.queue, &end.kick);
+        }
+        let mut taken = self.taken.borrow_mut();
+        let mut buffers = self.parts.borrow_mut();
+        while burst.room() > 0 && taken.len() < usize::from(end.size) && self.next(end, &mut buffers).is_some() {
+            match buffers[..] {
+                [(index, len)] => self.push_one(end, index, len, burst),
+                _ => self.push(end, &buffers, burst),
+            }
+            taken.extend(buffers.iter().map(|b| b.0));
+        }
+        !taken.is_empty()
+    }
+
+    fn recycle(&self) {
+        let end = &mut *self.end.borrow_mut();
+        let (mut taken, mut spare) = (self.taken.borrow_mut(), self.spare.borrow_mut());
+        let free = usize::from(end.queue.free());
+        if taken.len() + spare.len() <= free {
+            taken.drain(..).chain(spare.drain(..)).for_each(|index| self.offer_own(end, index));
+        } else {
+            // The device also has loans.
+            spare.append(&mut taken);
+            let from = spare.len() - free;
+            spare.drain(from..).for_each(|index| self.offer_own(end, index));
+        }
+        end.queue.publish();
+    }
+
+    fn notify(&self) {
+        let end = &mut *self.end.borrow_mut();
+        End::kick(&mut end.queue, &end.kick);
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.call.as_fd())
+    }
+
+    fn arm(&self) -> Wait {
+        let end = &mut *self.end.borrow_mut();
+        if self.lends().is_some() {
+            self.offer_reserve(end, RESERVE_ASLEEP);
+            ordering::before_asking();
+            End::kick(&mut end.queue, &end.kick);
+        }
+        end.queue.set_interrupts(true);
+        ordering::before_asking();
+        if end.queue.has_used() { Wait::Ready } else { Wait::Event }
+    }
+
+    fn disarm(&self) {
+        self.end.borrow_mut().queue.set_interrupts(false);
+    }
+
+    #[inline]
+    fn lends(&self) -> Option<&dyn ZeroCopyRx> {
+        self.lending.as_ref().filter(|lending| lending.mapped().is_reachable()).map(|_| self as &dyn ZeroCopyRx)
+    }
+}
+
+impl ZeroCopyRx for VirtioReceive {
+    fn receive_into<'q>(&'q self, guest: &'q GuestBuffers, burst: &mut Burst<'_, 'q>) -> bool {
+        let Some(lending) = &self.lending else { return false };
+        let end = &mut *self.end.borrow_mut();
+        let mut any = false;
+        let (mut back, mut in_place, mut copied) = (0, 0, 0);
+        while burst.room() > 0
+            && let Some((id, held, len)) = self.pop(end)
+        {
+            any = true;
+            match held {
+                Held::Lent(loan, head) => {
+                    back += 1;
+                    let landing = self.landing(end, head, len);
+                    in_place += u64::from(lending.filled((id.into(), loan), landing, guest, burst));
+                    if let Some(index) = head {
+                        self.taken.borrow_mut().push(index);
+                    }
+                }
+                Held::Own(index) => {
+                    copied += 1;
+                    self.push_one(end, index, len.min(ROOM), burst);
+                    self.taken.borrow_mut().push(index);
+                }
+                Held::Nothing => {}
+            }
+        }
+        if any {
+            self.lent.set(self.lent.get() - back);
+            lending.mapped().in_place.add(in_place);
+            lending.mapped().copied.add(copied);
+        }
+        any
+    }
+
+    fn relend(&self, guest: &GuestBuffers) -> bool {
+        let Some(lending) = &self.lending else { return false };
+        let end = &mut *self.end.borrow_mut();
+        let (mut held, mut spare) = (self.held.borrow_mut(), self.spare.borrow_mut());
+        spare.append(&mut self.taken.borrow_mut());
+        let own_out = self.offered(end) > self.lent.get();
+        let most = end.queue.free() / if self.outer > 0 { 2 } else { 1 };
+        let any = lending.relend(guest, (most.into(), 0), own_out, |loan| {
+            self.offer_lent(end, &mut held, &mut spare, loan).map(u64::from)
+        });
+        drop((held, spare));
+        let own = self.offer_reserve(end, lending.mapped().reserve());
+        lending.mapped().on_loan.set(self.lent.get().into());
+        any || own
+    }
+
+    fn recall(&self, guest: &GuestBuffers) -> u64 {
+        let Some(lending) = &self.lending else { return 0 };
+        let end = &mut *self.end.borrow_mut();
+        let mut lost = 0;
+        while let Some((_, held, _)) = self.pop(end) {
+            lost += 1;
+            if let Held::Lent(loan, _) = held {
+                lending.strand(loan);
+            }
+        }
+        let mut held = self.held.borrow_mut();
+        let lent = held.iter_mut().filter_map(|held| match std::mem::replace(held, Held::Nothing) {
+            Held::Lent(loan, _) => Some(loan),
+            _ => None,
+        });
+        lending.recall(guest, lent);
+        self.lent.set(0);
+        lost
+    }
+}

@@ -1,0 +1,240 @@
+//! The transmit half of a virtio-user queue.
+
+use super::{End, ROOM};
+use crate::drops::Reason;
+use crate::port::zero_copy::Mapped;
+use crate::port::{Sent, Transmit};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use virtqueue::driver::Buffer;
+use virtqueue::{Frame, Frames, NET_HEADER};
+
+/// Number of buffers ahead whose first line is prefetched.
+const AHEAD: usize = 12;
+
+/// Bytes of a frame that fit into one buffer.
+const FRAME_ROOM: u32 = ROOM - NET_HEADER;
+
+/// Maximum number of buffers in a chain, which limits the length of a frame.
+const MAX_CHAIN: u32 = 8;
+
+/// Transmit half: frames to the device.
+pub struct VirtioTransmit {
+    end: RefCell<End>,
+    /// Buffers that the device does not have, in the order in which it returned them.
+    free: RefCell<VecDeque<u16>>,
+    /// Contents of each chain that the device has, by id.
+    chains: RefCell<Box<[Chain]>>,
+    mapped: Option<Arc<Mapped>>,
+    /// Chains of the guest that the device has returned.
+    returned: RefCell<Vec<u16>>,
+    /// Chains of the guest that the device has.
+    kept: Cell<u16>,
+}
+
+/// Memory that a frame lies in.
+#[derive(Clone, Copy)]
+enum Chain {
+    /// Buffers of the switch.
+    Own { indices: [u16; MAX_CHAIN as usize], count: u16 },
+    /// The guest's memory, in its chain with this id.
+    Kept(u16),
+}
+
+impl Chain {
+    const NONE: Chain = Chain::Own { indices: [0; MAX_CHAIN as usize], count: 0 };
+}
+
+impl VirtioTransmit {
+    /// Returns a half that copies frames into its own buffers; if it is `mapped`, it sends a guest's frames without a copy.
+    pub fn new(end: End, mapped: Option<Arc<Mapped>>) -> VirtioTransmit {
+        let size = end.size;
+        let port = VirtioTransmit {
+            end: RefCell::new(end),
+            free: RefCell::new((0..size).collect()),
+            chains: RefCell::new(vec![Chain::NONE; size.into()].into()),
+            mapped,
+            returned: RefCell::new(Vec::with_capacity(size.into())),
+            kept: Cell::new(0),
+        };
+        port.end.borrow_mut().queue.set_interrupts(false);
+        port
+    }
+
+    /// Takes back chains that the device has returned. A kept chain is forgotten here: before this descriptor is
+    /// reused, the guest may have sent the chain again, and it may be kept again.
+    #[inline(always)]
+    fn reclaim(&self, end: &mut End, free: &mut VecDeque<u16>, chains: &mut [Chain]) {
+        loop {
+            match end.queue.pop_used() {
+                Ok(Some(used)) => {
+                    let chain = &mut chains[usize::from(used.id)];
+                    match *chain {
+                        Chain::Own { ref indices, count } => free.extend(&indices[..usize::from(count)]),
+                        Chain::Kept(id) => {
+                            *chain = Chain::NONE;
+                            self.returned.borrow_mut().push(id);
+                            self.kept.set(self.kept.get() - 1);
+                        }
+                    }
+                }
+                Ok(None) => return,
+                Err(_) => return end.give_up(),
+            }
+        }
+    }
+
+    /// Copies a frame of several segments, such as an aggregate, into one buffer, which must be available.
+    #[inline(never)]
+    fn gather<'b>(
+        end: &mut End,
+        free: &mut VecDeque<u16>,
+        frames: &Frames<'b>,
+        frame: &Frame<'b>,
+    ) -> Option<(u16, Chain)> {
+        let index = free.pop_front()?;
+        let addr = end.buffer(index);
+        end.arena.gather(addr + u64::from(NET_HEADER), frames.segments(frame));
+        let id = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }])?;
+        Some((id, Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }))
+    }
+
+    /// Copies a frame into as many buffers as it needs, which must be available. Leaves room for a virtio header in
+    /// each: no byte of a frame may lie where the buffer's next frame, perhaps another guest's, has its header.
+    #[cold]
+    fn scatter<'b>(
+        end: &mut End,
+        free: &mut VecDeque<u16>,
+        frames: &Frames<'b>,
+        frame: &Frame<'b>,
+    ) -> Option<(u16, Chain)> {
+        let (mut indices, mut count) = ([0; MAX_CHAIN as usize], 0);
+        let mut buffers = [Buffer { addr: 0, len: 0, writable: false }; MAX_CHAIN as usize];
+        let mut source = frames.segments(frame);
+        let mut rest = source.next();
+        // Stops at the number of buffers that the frame needs, as no byte is left then.
+        while rest.is_some() && u32::from(count) < MAX_CHAIN {
+            let index = free.pop_front()?;
+            let at = end.buffer(index);
+            let start = at + u64::from(NET_HEADER);
+            let mut filled = 0;
+            while filled < FRAME_ROOM
+                && let Some(segment) = rest
+            {
+                let (now, later) = segment.split_at(FRAME_ROOM - filled);
+                filled += end.arena.gather(start + u64::from(filled), std::iter::once(now)).unwrap_or(0);
+                rest = if later.is_empty() { source.next() } else { Some(later) };
+            }
+            // The first buffer holds the header of the chain.
+            let (addr, len) = if count == 0 { (at, NET_HEADER + filled) } else { (start, filled) };
+            buffers[usize::from(count)] = Buffer { addr, len, writable: false };
+            indices[usize::from(count)] = index;
+            count += 1;
+        }
+        let id = end.queue.add(&buffers[..usize::from(count)])?;
+        Some((id, Chain::Own { indices, count }))
+    }
+}
+
+impl Transmit for VirtioTransmit {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let end = &mut *self.end.borrow_mut();
+        let (mut free, mut chains) = (self.free.borrow_mut(), self.chains.borrow_mut());
+        let mut sent = Sent { rest: Some(Reason::NoBuffers), ..Sent::default() };
+        let (keeper, copy_break) = self.mapped.as_ref().map_or((0, 0), |mapped| (mapped.keeper(), mapped.copy_break));
+        if keeper != 0 || free.len() < 2 * frames.len() {
+            self.reclaim(end, &mut free, &mut chains);
+        }
+        // However slow the device is, the guest keeps some chains for other destinations.
+        let most_kept = end.size - end.size / 4;
+        let mut kept = 0;
+        for frame in frames.as_slice() {
+            if keeper != 0
+                && frame.len() >= copy_break
+                && self.kept.get() < most_kept
+                && end.queue.free() > 0
+                && let Some(chain) = frames.keep(frame, keeper)
+            {
+                // The guest's own header precedes it; neither side negotiated offloads.
+                let addr = frame.first().as_ptr().addr() as u64 - u64::from(NET_HEADER);
+                let buffer = Buffer { addr, len: NET_HEADER + frame.len(), writable: false };
+                let id = end.queue.add(&[buffer]).expect("there is a free descriptor");
+                chains[usize::from(id)] = Chain::Kept(chain);
+                self.kept.set(self.kept.get() + 1);
+                kept += 1;
+                sent.frames += 1;
+                sent.bytes += u64::from(frame.len());
+                continue;
+            }
+            let wanted = frame.len().div_ceil(FRAME_ROOM);
+            if wanted > MAX_CHAIN.min(end.size.into()) {
+                sent.too_long += 1;
+                continue;
+            }
+            let lacks =
+                |end: &End, free: &VecDeque<u16>| free.len() < wanted as usize || end.queue.free() < wanted as u16;
+            if lacks(end, &free) {
+                // Long frames need several buffers.
+                self.reclaim(end, &mut free, &mut chains);
+                if lacks(end, &free) {
+                    break;
+                }
+            }
+            let added = if wanted == 1 && frame.is_contiguous() {
+                if let Some(&later) = free.get(AHEAD) {
+                    end.arena.prefetch_write(end.buffer(later) + u64::from(NET_HEADER));
+                }
+                let index = free.pop_front().unwrap_or_default();
+                let addr = end.buffer(index);
+                // The header before the frame is all zeros (no offloads), as it has been since the start: nothing is
+                // ever written there.
+                let written = end.arena.gather(addr + u64::from(NET_HEADER), std::iter::once(frame.first()));
+                debug_assert_eq!(written, Some(frame.len()), "buffers lie in the arena");
+                let id = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }]);
+                id.map(|id| (id, Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }))
+            } else if wanted == 1 {
+                Self::gather(end, &mut free, &frames, frame)
+            } else {
+                Self::scatter(end, &mut free, &frames, frame)
+            };
+            let Some((id, chain)) = added else { break };
+            chains[usize::from(id)] = chain;
+            sent.frames += 1;
+            sent.bytes += u64::from(frame.len());
+        }
+        end.queue.publish();
+        if let Some(mapped) = &self.mapped {
+            mapped.sent_in_place.add(kept);
+            mapped.sent_copied.add(u64::from(sent.frames) - kept);
+        }
+        sent
+    }
+
+    fn returned(&self, release: &mut dyn FnMut(u16)) {
+        if self.kept.get() > 0 {
+            let (end, free, chains) = (&self.end, &self.free, &self.chains);
+            self.reclaim(&mut end.borrow_mut(), &mut free.borrow_mut(), &mut chains.borrow_mut());
+        }
+        self.returned.borrow_mut().drain(..).for_each(release);
+    }
+
+    fn keeps(&self) -> bool {
+        self.kept.get() > 0
+    }
+
+    fn recall(&self, release: &mut dyn FnMut(u16)) {
+        self.returned(release);
+        for chain in &mut self.chains.borrow_mut()[..] {
+            if let Chain::Kept(id) = std::mem::replace(chain, Chain::NONE) {
+                release(id);
+            }
+        }
+        self.kept.set(0);
+    }
+
+    fn notify(&self) {
+        let end = &mut *self.end.borrow_mut();
+        End::kick(&mut end.queue, &end.kick);
+    }
+}

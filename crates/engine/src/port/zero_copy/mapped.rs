@@ -1,0 +1,111 @@
+//! State that the control side and a mapped queue share: whether buffers are lent, and counters.
+
+use crate::counters::Counter;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+/// Minimum length of a lent buffer: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
+pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
+
+/// Buffers that stay in the guest's ring if frames may also come from elsewhere, or in buffers of the switch.
+pub(super) const KEEP: u32 = 16;
+
+/// Minimum number of buffers that a physical queue offers, its own included, so that frames for others still pass when
+/// the guest has posted none: two bursts.
+pub(in crate::port) const RESERVE: u16 = 64;
+
+/// The same when its worker sleeps, for exclusive queues too: nobody reports that the guest has posted more, and
+/// without buffers no frame would wake the worker. At most the number that stays in the guest's ring, to be copied to.
+pub(in crate::port) const RESERVE_ASLEEP: u16 = KEEP as u16;
+
+/// State shared between the control side and a mapped queue.
+#[derive(Debug, Default)]
+pub struct Mapped {
+    /// Whether the filler can write to the guest's memory.
+    reachable: AtomicBool,
+    /// The guest's transmit queue, if its frames may be sent without a copy; else zero.
+    keeper: AtomicU64,
+    /// Whether the guest gets frames from this queue only.
+    pub(super) exclusive: bool,
+    /// Length in bytes from which a guest's frame is sent without a copy.
+    pub copy_break: u32,
+    /// Bytes by which frames grow on their way to the guest; negative if they shrink.
+    growth: AtomicI32,
+    /// Buffers on loan now.
+    pub on_loan: Counter,
+    /// Frames received into the guest's buffers.
+    pub in_place: Counter,
+    /// Of these, frames for another destination.
+    pub elsewhere: Counter,
+    /// Frames received into buffers of the switch, because the guest's ran out or because they were steered there.
+    pub copied: Counter,
+    /// Frames of the guest sent without a copy.
+    pub sent_in_place: Counter,
+    /// Frames sent after a copy.
+    pub sent_copied: Counter,
+    /// Longest loan among those timed, in microseconds.
+    pub longest: Counter,
+    /// Length of the guest's next buffer if it is too short to lend, [`MISPLACED`] if it is unfit for another reason,
+    /// else zero.
+    pub(super) unfit: Counter,
+}
+
+impl Mapped {
+    /// Returns the state of a mapping. `exclusive`: the guest gets frames from nowhere else. From `copy_break` bytes
+    /// on, its frames are sent without a copy.
+    pub fn new(exclusive: bool, copy_break: u32) -> Mapped {
+        Mapped { exclusive, copy_break, ..Mapped::default() }
+    }
+
+    /// Sets whether buffers may be lent.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.reachable.store(reachable, Ordering::Release);
+    }
+
+    /// Reports whether buffers may be lent.
+    #[inline(always)]
+    pub fn is_reachable(&self) -> bool {
+        self.reachable.load(Ordering::Acquire)
+    }
+
+    /// Sets by how many bytes frames are expected to grow (as by a VLAN tag) or shrink on their way to the guest. A
+    /// wrong expectation only costs time.
+    pub fn set_growth(&self, bytes: i32) {
+        self.growth.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the expected growth.
+    #[inline(always)]
+    pub(in crate::port) fn growth(&self) -> i32 {
+        self.growth.load(Ordering::Relaxed)
+    }
+
+    /// Sets the queue whose frames may be sent without a copy: [`virtqueue::device::Dequeue::lender`], or zero.
+    pub fn set_keeper(&self, keeper: u64) {
+        self.keeper.store(keeper, Ordering::Release);
+    }
+
+    /// Returns the queue set by [`Mapped::set_keeper`].
+    #[inline(always)]
+    pub fn keeper(&self) -> u64 {
+        self.keeper.load(Ordering::Acquire)
+    }
+
+    /// Returns the minimum number of buffers to offer, the queue's own included, while its worker polls.
+    #[inline(always)]
+    pub(in crate::port) fn reserve(&self) -> u16 {
+        if self.exclusive && self.unfit.get() == 0 { 0 } else { RESERVE }
+    }
+
+    /// Explains why no buffer is on loan, if the cause is the guest's buffers.
+    pub fn why_none(&self) -> Option<String> {
+        match self.unfit.get() {
+            _ if self.on_loan.get() > 0 => None,
+            0 => None,
+            MISPLACED => Some("the guest's buffers lie across pages or regions of its memory; use huge pages".into()),
+            len => Some(format!("the guest posts buffers of {len} bytes in one piece, which is too short")),
+        }
+    }
+}
+
+/// Value of [`Mapped::unfit`] for a buffer that is long enough, but lies where it cannot be filled.
+pub(super) const MISPLACED: u64 = u64::MAX;

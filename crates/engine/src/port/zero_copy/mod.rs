@@ -1,0 +1,61 @@
+//! Zero-copy: a physical queue receives into the buffers that a guest posted, and sends from a guest's memory.
+//!
+//! The worker of such a queue lends: it takes posted buffers from the guest and offers them to the backend or kernel
+//! that fills the queue (the filler). A frame that comes back in one and is for that guest is already in place; any
+//! other is copied out, and its buffer is lent again.
+
+mod guest;
+mod lending;
+mod mapped;
+mod mapping;
+
+pub use guest::GuestBuffers;
+pub(super) use lending::Lending;
+pub use mapped::{LEND_ROOM, Mapped};
+pub(super) use mapped::{RESERVE, RESERVE_ASLEEP};
+pub(crate) use mapping::{Guest, MappingEnd};
+
+use super::{Receive, Transmit};
+use std::sync::Arc;
+use virtqueue::Burst;
+use virtqueue::memory::Memory;
+
+/// Receive half of a physical queue that can fill a guest's buffers.
+pub trait ZeroCopyRx {
+    /// Like [`Receive::receive`]; frames may lie in buffers of `guest`.
+    fn receive_into<'q>(&'q self, guest: &'q GuestBuffers, burst: &mut Burst<'_, 'q>) -> bool;
+
+    /// Like [`Receive::recycle`]; also offers as many of the guest's buffers as there is room for. Called once
+    /// per round, even without frames. Reports whether any buffer was offered, the switch's own included, so that the
+    /// filler must be notified.
+    fn relend(&self, guest: &GuestBuffers) -> bool;
+
+    /// Returns all loans to the guest. Nothing may fill them any more. Returns how many frames are lost, received but
+    /// not yet read.
+    fn recall(&self, guest: &GuestBuffers) -> u64;
+}
+
+/// Control side of a physical port that can receive into buffers of others. Queues go by vhost-user's index: the even
+/// one of a pair receives.
+pub(crate) trait ZeroCopyPort: Send {
+    /// Reports whether stopping one queue of a pair also stops the other one.
+    fn is_coupled(&self) -> bool {
+        false
+    }
+    /// Reports whether [`ZeroCopyPort::share`] with these memories and addresses needs all queues stopped.
+    fn rests_to_share(&self, _memories: &[Arc<Memory>], _macs: Option<&[[u8; 6]]>) -> bool {
+        false
+    }
+    /// Lets the filler of the queues write to `memories`, and to no other memory of guests. With `macs`, only frames to
+    /// these addresses and to groups may be written there, and others have to arrive in memory of the switch.
+    fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String>;
+    /// Stops a queue whose half has stopped. When this returns, nothing fills or reads its buffers any more; on an
+    /// error, the port has to be reopened, which is impossible before.
+    fn stop(&mut self, index: usize) -> Result<(), String>;
+    /// Has the port reopened, because a worker does not return a queue.
+    fn fail(&mut self);
+    /// Restarts a stopped receive queue, with buffers of the switch.
+    fn start_receive(&mut self, queue: usize) -> Result<Box<dyn Receive>, String>;
+    /// See [`ZeroCopyPort::start_receive`].
+    fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String>;
+}

@@ -1,0 +1,105 @@
+//! The place of a port in the switch: connects an open port to its shared state, the workers and its mapping.
+
+use super::fabric::{Fabric, QueueKey};
+use super::shared::PortShared;
+use crate::drops::Drops;
+use crate::port::record::Recorder;
+use crate::port::zero_copy::MappingEnd;
+use crate::port::{Analysis, Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
+use std::sync::Arc;
+use vhost_user::Event;
+
+/// The place of a port.
+pub(super) struct PortSite {
+    shared: Arc<PortShared>,
+    fabric: Arc<Fabric>,
+}
+
+impl PortSite {
+    /// Returns the place of the port with this state.
+    pub(super) fn new(shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> Arc<dyn Site> {
+        Arc::new(PortSite { shared: shared.clone(), fabric: fabric.clone() })
+    }
+
+    fn key(&self, queue: usize) -> QueueKey {
+        (self.shared.id, queue)
+    }
+}
+
+impl Site for PortSite {
+    fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    fn queues(&self) -> usize {
+        self.shared.queues.len()
+    }
+
+    fn drops(&self) -> &Arc<Drops> {
+        &self.shared.drops
+    }
+
+    fn fault(&self) -> &Arc<SessionFault> {
+        &self.shared.fault
+    }
+
+    fn analysis(&self) -> Analysis {
+        self.shared.analysis()
+    }
+
+    fn overhead(&self) -> u32 {
+        self.shared.tunnel().map_or(0, |end| end.overhead())
+    }
+
+    fn aggregates(&self) -> bool {
+        self.shared.member().is_some()
+    }
+
+    fn mapping(&self) -> Option<&dyn MappingEnd> {
+        self.shared.mapping().map(|mapping| &**mapping as &dyn MappingEnd)
+    }
+
+    fn set_state(&self, up: bool, detail: String) {
+        self.shared.set_state(up, detail);
+    }
+
+    fn set_hang_up(&self, hang_up: Box<dyn Fn() + Send + Sync>) {
+        self.shared.set_hang_up(hang_up);
+    }
+
+    fn write_to(&self, file: Recorder) {
+        self.shared.write_to(file);
+    }
+
+    fn wrap_receive(&self, queue: usize, half: ReceiveHalf) -> ReceiveHalf {
+        self.shared.wrap_receive(queue, half)
+    }
+
+    fn wrap_transmit(&self, queue: usize, half: TransmitHalf) -> TransmitHalf {
+        self.shared.wrap_transmit(queue, half)
+    }
+
+    fn attach_receive(&self, queue: usize, half: ReceiveHalf) -> Result<(), Kept> {
+        self.fabric.attach_receive(self.key(queue), half)
+    }
+
+    fn attach_transmit(&self, queue: usize, half: TransmitHalf) -> Result<(), Kept> {
+        self.fabric.attach_transmit(self.key(queue), half)
+    }
+
+    fn detach_receive(&self, queue: usize) -> Result<Option<ReceiveHalf>, Kept> {
+        self.fabric.detach_receive(self.key(queue))
+    }
+
+    fn detach_transmit(&self, queue: usize) -> Result<Option<TransmitHalf>, Kept> {
+        self.fabric.detach_transmit(self.key(queue))
+    }
+
+    fn rewire(&self, queue: usize, kick: Option<Event>) -> Result<(), Kept> {
+        self.fabric.rewire(self.key(queue), kick)
+    }
+
+    fn clear(&self, queues: usize) {
+        self.fabric.clear(self.shared.id, 0..queues);
+    }
+}
