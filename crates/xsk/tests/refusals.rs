@@ -51,8 +51,7 @@ fn a_queue_that_is_freed_meanwhile() {
                 thread::sleep(Duration::from_millis(100));
                 drop(a);
             });
-            let config = QueueConfig { busy_wait: Duration::from_secs(60), ..copy_mode() };
-            Queue::open(&umem, &interface("a"), 0, &config).unwrap();
+            Queue::open(&umem, &interface("a"), 0, &copy_mode()).unwrap();
         });
     });
 }

@@ -45,9 +45,10 @@ pub fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Returns a copy-mode configuration with small rings.
+/// Returns a copy-mode configuration with small rings. A busy kernel takes seconds to release the queue of a closed socket.
 pub fn copy_mode() -> QueueConfig {
-    QueueConfig { mode: Mode::Copy, fill: 64, rx: 64, tx: 64, completion: 64, ..QueueConfig::default() }
+    let busy_wait = Duration::from_secs(60);
+    QueueConfig { mode: Mode::Copy, fill: 64, rx: 64, tx: 64, completion: 64, busy_wait, ..QueueConfig::default() }
 }
 
 /// Returns the interface of this name. A missing one gets an unused index; the number of queues is the largest of any
