@@ -12,10 +12,12 @@ mod mac;
 mod problem;
 mod read;
 mod suggest;
+mod tagged;
 pub mod written;
 
 pub use judge::Judge;
 pub use mac::Mac;
 pub use problem::{Problem, Report, Severity};
-pub use read::{Read, Unread, read};
+pub use read::{Read, Unread, read, read_tagged};
 pub use suggest::closest;
+pub use tagged::{Tagged, Variant};

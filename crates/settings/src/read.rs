@@ -5,6 +5,7 @@
 
 use crate::problem::Problem;
 use crate::suggest::closest;
+use crate::tagged::Tagged;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 use toml::Spanned;
@@ -32,6 +33,15 @@ pub struct Unread {
 
 /// Reads `text`.
 pub fn read<T: DeserializeOwned>(text: &str) -> Read<T> {
+    read_sorted(text, |_, _| {})
+}
+
+/// Reads `text`, in which the keys of a section depend on a tag.
+pub fn read_tagged<T: DeserializeOwned>(text: &str, tagged: &Tagged) -> Read<T> {
+    read_sorted(text, |document, problems| tagged.sort(document, problems))
+}
+
+fn read_sorted<T: DeserializeOwned>(text: &str, sort: impl FnOnce(&mut DeTable<'_>, &mut Vec<Problem>)) -> Read<T> {
     let mut read = Read { file: None, unread: Vec::new(), problems: Vec::new() };
     let (mut document, syntax) = DeTable::parse_recoverable(text);
     if !syntax.is_empty() {
@@ -42,6 +52,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Read<T> {
         }));
         return read;
     }
+    sort(document.get_mut(), &mut read.problems);
     loop {
         let error = match T::deserialize(Deserializer::from(document.clone())) {
             Ok(file) => {

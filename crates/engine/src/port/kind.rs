@@ -1,23 +1,32 @@
 //! A kind of port: what each folder beside this file implements.
 
 use super::Site;
+use super::keys::Section;
 use std::path::Path;
 use std::sync::Arc;
 
 /// A kind of port, as the table in [`super::kinds`] lists it.
 #[derive(Debug)]
 pub struct Registration {
-    /// Name in the configuration.
-    pub name: &'static str,
+    /// The peer of such a port, for the documentation.
+    pub about: &'static str,
     /// Abilities of all ports of this kind.
     pub capabilities: Capabilities,
+    /// Keys of other kinds that users expect here, each with the reason why there is none.
+    pub lacks: &'static [(&'static str, &'static str)],
+}
+
+/// The keys of a kind in a configuration file.
+pub(crate) trait KindKeys {
+    /// The settings that the keys give.
+    type Settings;
+
+    /// Checks the keys. A wrong value is reported and replaced.
+    fn build(&self, section: &mut Section<'_>) -> Self::Settings;
 }
 
 /// The settings of a port, which say of which kind it is.
 pub(crate) trait Kind {
-    /// Returns the entry of this kind.
-    fn registration(&self) -> &'static Registration;
-
     /// Returns the number of queue pairs.
     fn queues(&self) -> Queues {
         Queues::Fixed(1)

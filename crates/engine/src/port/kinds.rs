@@ -1,21 +1,24 @@
 //! The kinds of ports: each is a folder beside this file, and one line below.
 
-use super::kind::{Capabilities, Kind, Opened, PathUse, Queues, Registration};
+use super::keys::Section;
+use super::kind::{Capabilities, Kind, KindKeys, Opened, PathUse, Queues, Registration};
 use super::{MAX_QUEUES, Site};
 use super::{af_packet, af_xdp, generator, pcap, sink, tap, vhost_user, virtio_user};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
 
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $folder:ident,)*) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $folder:ident $name:literal,)*) => {
         /// Kind of a port, and its settings.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Driver {
             $($(#[doc = $doc])+ $variant($folder::Settings),)*
         }
 
-        /// All kinds.
-        pub const KINDS: &[&Registration] = &[$(&$folder::KIND,)*];
+        /// All kinds, by their names in the configuration.
+        pub const KINDS: &[(&str, Registration)] = &[$(($name, $folder::KIND),)*];
 
         $(impl From<$folder::Settings> for Driver {
             fn from(settings: $folder::Settings) -> Driver {
@@ -23,7 +26,41 @@ macro_rules! kinds {
             }
         })*
 
+        /// The keys of a port of one kind, under the name of the kind.
+        #[derive(Clone, Debug, Deserialize)]
+        pub enum DriverKeys {
+            $(#[doc = concat!("Keys of kind `", stringify!($folder), "`.")] #[serde(rename = $name)] $variant($folder::Keys),)*
+        }
+
+        impl DriverKeys {
+            /// Checks the keys. A wrong value is reported and replaced.
+            pub fn build(&self, section: &mut Section<'_>) -> Driver {
+                match self {
+                    $(DriverKeys::$variant(keys) => Driver::$variant(keys.build(section)),)*
+                }
+            }
+
+            /// Returns the schema of the keys of each kind, in the order of [`KINDS`].
+            pub fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
+                vec![$($folder::Keys::json_schema(generator),)*]
+            }
+        }
+
         impl Driver {
+            /// Returns its name in the configuration.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Driver::$variant(_) => $name,)*
+                }
+            }
+
+            /// Returns what ports of its kind can do.
+            pub fn capabilities(&self) -> Capabilities {
+                match self {
+                    $(Driver::$variant(_) => $folder::KIND.capabilities,)*
+                }
+            }
+
             fn kind(&self) -> &dyn Kind {
                 match self {
                     $(Driver::$variant(settings) => settings,)*
@@ -35,34 +72,24 @@ macro_rules! kinds {
 
 kinds! {
     /// A guest's virtio-net device: the switch is the device.
-    VhostUser = vhost_user,
+    VhostUser = vhost_user "vhost-user",
     /// Another program's vhost-user backend: the switch is the driver.
-    VirtioUser = virtio_user,
+    VirtioUser = virtio_user "virtio-user",
     /// A kernel tap device.
-    Tap = tap,
+    Tap = tap "tap",
     /// A kernel interface, by AF_PACKET rings.
-    AfPacket = af_packet,
+    AfPacket = af_packet "af_packet",
     /// A kernel interface, by AF_XDP sockets.
-    AfXdp = af_xdp,
+    AfXdp = af_xdp "af_xdp",
     /// Frames read from a file, frames written to a file.
-    Pcap = pcap,
+    Pcap = pcap "pcap",
     /// Generates frames; drops frames sent to it.
-    Generator = generator,
+    Generator = generator "generator",
     /// Drops frames sent to it.
-    Sink = sink,
+    Sink = sink "sink",
 }
 
 impl Driver {
-    /// Returns its name in the configuration.
-    pub fn name(&self) -> &'static str {
-        self.kind().registration().name
-    }
-
-    /// Returns what ports of its kind can do.
-    pub fn capabilities(&self) -> Capabilities {
-        self.kind().registration().capabilities
-    }
-
     /// Returns the maximum number of queue pairs.
     pub fn queues(&self) -> usize {
         match self.kind().queues() {

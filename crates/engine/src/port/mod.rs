@@ -16,6 +16,7 @@ pub mod fault;
 mod frames;
 pub mod generator;
 mod interface;
+pub mod keys;
 mod kind;
 pub mod kinds;
 pub mod pace;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Reads, checks and builds; `reach` is that of the running switch, if there is one and it is confined.
 pub(super) fn build(path: &Path, text: &str, reach: Option<&Reach>) -> Result<(Config, Report), Report> {
-    let read = settings::read::<RawFile>(text);
+    let read = settings::read_tagged::<RawFile>(text, &raw::tagged());
     let directory = path.parent().unwrap_or(Path::new("")).to_owned();
     let mut check = Check::new(directory, reach, Judge::new(read.problems, read.unread));
     let config = read.file.map(|file| config(&mut check, &file));
@@ -63,7 +63,7 @@ fn aggregation(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> Option<
 
 fn control(check: &mut Check, file: &RawFile) -> PathBuf {
     match file.control.as_ref().and_then(|control| control.socket.as_ref()) {
-        Some(socket) => check.socket(socket, true),
+        Some(socket) => check.unix_socket(socket, true),
         None => default_control_socket(&check.directory),
     }
 }

@@ -3,6 +3,8 @@
 use super::ListenAddress;
 use super::raw::At;
 use super::reach::{Purpose, Reach};
+use super::value::is_interface_name;
+use engine::port::keys::Checks;
 use settings::{Judge, Problem};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -23,6 +25,8 @@ pub(super) struct Check<'r> {
     listeners: HashMap<PathBuf, Range<usize>>,
     /// Capture files that this configuration writes.
     written: HashMap<PathBuf, Range<usize>>,
+    /// Interfaces of ports.
+    interfaces: HashMap<String, Range<usize>>,
 }
 
 impl Deref for Check<'_> {
@@ -46,7 +50,14 @@ impl<'r> Check<'r> {
     /// Creates a check. Paths are relative to `directory`; `reach` is that of the running switch, if there is one and it is
     /// confined.
     pub(super) fn new(directory: PathBuf, reach: Option<&'r Reach>, judge: Judge) -> Check<'r> {
-        Check { directory, reach, judge, listeners: HashMap::new(), written: HashMap::new() }
+        Check {
+            directory,
+            reach,
+            judge,
+            listeners: HashMap::new(),
+            written: HashMap::new(),
+            interfaces: HashMap::new(),
+        }
     }
 
     /// Returns all problems.
@@ -72,7 +83,7 @@ impl<'r> Check<'r> {
     pub fn listen(&mut self, listen: &At<String>, usual: u16) -> Option<ListenAddress> {
         if let Some(path) = listen.strip_prefix("unix:") {
             let at = At { value: path.to_owned(), span: listen.span.clone() };
-            return Some(ListenAddress::Unix(self.socket(&at, true)));
+            return Some(ListenAddress::Unix(self.unix_socket(&at, true)));
         }
         match listen.parse::<SocketAddr>() {
             Ok(address) if address.ip().is_loopback() => Some(ListenAddress::Tcp(address)),
@@ -110,7 +121,7 @@ impl<'r> Check<'r> {
     }
 
     /// Returns the path of a unix socket; `listens` if the switch creates it.
-    pub fn socket(&mut self, at: &At<String>, listens: bool) -> PathBuf {
+    pub fn unix_socket(&mut self, at: &At<String>, listens: bool) -> PathBuf {
         let path = self.path(at);
         let length = path.as_os_str().len();
         if length > SOCKET_PATH_LIMIT {
@@ -129,26 +140,6 @@ impl<'r> Check<'r> {
         path
     }
 
-    /// Returns the path of a capture file that the switch writes.
-    pub fn written_file(&mut self, at: &At<String>) -> PathBuf {
-        let path = self.path(at);
-        if let Some(first) = self.written.insert(path.clone(), at.span.clone()) {
-            self.problems.push(
-                Problem::error(&at.span, "this file is already written by something else", "give each its own")
-                    .and_at(&first, "already used here"),
-            );
-        }
-        self.reachable(at, &path, Purpose::Create);
-        path
-    }
-
-    /// Returns the path of a capture file that the switch reads.
-    pub fn read_file(&mut self, at: &At<String>) -> PathBuf {
-        let path = self.path(at);
-        self.reachable(at, &path, Purpose::Read);
-        path
-    }
-
     /// Reports a path that a confined running switch cannot open.
     pub fn reachable(&mut self, at: &At<String>, path: &Path, purpose: Purpose) {
         if self.reach.is_none_or(|reach| reach.covers(path, purpose)) {
@@ -163,5 +154,55 @@ impl<'r> Check<'r> {
                  `directories` of [confinement] first"
             ),
         );
+    }
+}
+
+impl Checks for Check<'_> {
+    fn socket(&mut self, at: &At<String>, listens: bool) -> PathBuf {
+        let path = self.unix_socket(at, listens);
+        // Connecting needs no landlock permission.
+        if listens {
+            self.reachable(at, &path, Purpose::Create);
+        }
+        path
+    }
+
+    fn interface(&mut self, at: &At<String>) -> String {
+        if !is_interface_name(at) {
+            self.error(
+                &at.span,
+                format!("`{}` cannot name a network interface", at.value),
+                "use 1 to 15 characters, without spaces, `/` and `:`",
+            );
+        }
+        if let Some(first) = self.interfaces.insert(at.value.clone(), at.span.clone()) {
+            self.problems.push(
+                Problem::error(
+                    &at.span,
+                    format!("interface `{}` already has a port", at.value),
+                    "attach a single port to it",
+                )
+                .and_at(&first, "already used here"),
+            );
+        }
+        at.value.clone()
+    }
+
+    fn read_file(&mut self, at: &At<String>) -> PathBuf {
+        let path = self.path(at);
+        self.reachable(at, &path, Purpose::Read);
+        path
+    }
+
+    fn written_file(&mut self, at: &At<String>) -> PathBuf {
+        let path = self.path(at);
+        if let Some(first) = self.written.insert(path.clone(), at.span.clone()) {
+            self.problems.push(
+                Problem::error(&at.span, "this file is already written by something else", "give each its own")
+                    .and_at(&first, "already used here"),
+            );
+        }
+        self.reachable(at, &path, Purpose::Create);
+        path
     }
 }

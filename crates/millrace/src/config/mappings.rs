@@ -155,7 +155,7 @@ fn end<'a, 'b>(
     }
     let can = built.spec.driver.capabilities();
     if !fits(can) {
-        let kinds: Vec<_> = KINDS.iter().filter(|kind| fits(kind.capabilities)).map(|kind| kind.name).collect();
+        let kinds: Vec<_> = KINDS.iter().filter(|(_, kind)| fits(kind.capabilities)).map(|(name, _)| *name).collect();
         let help = match can.has_guest {
             true => "join two guests by a [[patch]], which copies each frame once",
             false => "name a port with that driver",

@@ -4,7 +4,6 @@
 //! `check` collects the problems on the way. A [`Config`] needs no further checks except against the running machine (does the
 //! interface exist?).
 
-mod access;
 mod aggregation;
 mod build;
 mod changes;
@@ -13,7 +12,6 @@ mod confinement;
 mod forwarding;
 mod mappings;
 mod openflow;
-mod options;
 mod ports;
 mod raw;
 mod reach;

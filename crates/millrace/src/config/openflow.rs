@@ -63,7 +63,7 @@ fn bridges(file: &RawFile) -> impl Iterator<Item = (&Range<usize>, &str)> {
 fn controller(check: &mut Check, at: &At<String>) -> Option<ListenAddress> {
     if let Some(path) = at.strip_prefix("unix:") {
         let at = At { value: path.to_owned(), span: at.span.clone() };
-        return Some(ListenAddress::Unix(check.socket(&at, false)));
+        return Some(ListenAddress::Unix(check.unix_socket(&at, false)));
     }
     match at.strip_prefix("tcp:").and_then(|address| address.parse::<SocketAddr>().ok()) {
         Some(address) if address.port() != 0 => Some(ListenAddress::Tcp(address)),

@@ -3,11 +3,11 @@
 //! The doc comments here are the reference documentation: `millrace schema --markdown` prints them. Ranges and
 //! defaults are named constants, because the validation reads them too.
 
-mod queues;
+mod port;
 mod several;
 mod vxlan;
 
-pub use queues::Queues;
+pub use port::{DriverName, tagged};
 pub use settings::aggregation::raw::{
     AGGREGATE_MTUS, ChecksumMode, DEFAULT_AGGREGATE_MTU, RawAggregation, UDP_PORTS, VIDS, VNIS,
 };
@@ -15,23 +15,12 @@ pub use settings::written::{At, Field, Section, Table};
 pub use several::Several;
 pub use vxlan::*;
 
-use super::options::Driver;
-use engine::spec::MAX_QUEUES;
+use engine::port::kinds::DriverKeys;
 use schemars::JsonSchema;
 use std::ops::Range;
 
-/// Queue pairs that a port may have.
-pub const QUEUES: Range<i64> = 1..MAX_QUEUES as i64 + 1;
-/// Ring sizes of a virtio-user or af_xdp port; powers of two only.
-pub const QUEUE_SIZES: Range<i64> = 64..1025;
 /// Bytes from which on frames may be sent from where they lie.
 pub const COPY_BREAKS: Range<i64> = 0..65536;
-/// MTUs of a tap port: IPv4's minimum to the usual jumbo frame.
-pub const MTUS: Range<i64> = 68..9001;
-/// Frames that a generator or pcap port makes at once.
-pub const BURSTS: Range<i64> = 1..1025;
-/// Frame sizes of a generator port, FCS not counted.
-pub const FRAME_SIZES: Range<i64> = 60..9001;
 /// Ageing times of a bridge, in seconds (IEEE 802.1Q, table 8-6, but from 1 s on).
 pub const AGEINGS: Range<i64> = 1..1_000_001;
 /// What `ageing` is when it is not given: IEEE 802.1Q's recommendation.
@@ -40,15 +29,6 @@ pub const DEFAULT_AGEING: i64 = 300;
 pub const LEARNED_LIMITS: Range<i64> = 0..65_537;
 /// What `learned-limit` is when it is not given: more than a guest has, and enough for most uplinks.
 pub const DEFAULT_LEARNED_LIMIT: i64 = 4096;
-/// What `queue-size` is when it is not given.
-pub const DEFAULT_QUEUE_SIZE: i64 = 256;
-/// The same for af_xdp: a NIC goes on receiving while nobody looks.
-pub const DEFAULT_XDP_QUEUE_SIZE: i64 = 1024;
-/// What `mtu` is when it is not given.
-pub const DEFAULT_MTU: i64 = 1500;
-/// What `size` is when it is not given: the usual smallest frame of measurements.
-pub const DEFAULT_FRAME_SIZE: i64 = 64;
-
 /// Configuration of a Millrace switch.
 #[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -91,75 +71,16 @@ pub struct RawFile {
 /// One `[[port]]`.
 #[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[schemars(rename = "port", extend("required" = ["name", "driver"]))]
+#[schemars(rename = "port", extend("required" = ["name", "driver"]), transform = port::add_keys_of_drivers)]
 pub struct RawPort {
     /// Name of the port, unique in the file.
     #[schemars(regex(pattern = r"^[A-Za-z0-9_-]{1,32}$"))]
     pub name: Field<String>,
-    /// What the port is attached to.
-    pub driver: Field<Driver>,
-    /// Path of the unix socket that the vhost-user protocol is spoken over. Required.
-    pub socket: Field<String>,
-    /// Of a vhost-user or virtio-user port, who listens on the socket. Of an af_xdp port, who moves frames between the
-    /// interface and the switch's memory; `millrace ctl ports` shows what came out.
-    #[schemars(extend("x-default" = "`\"server\"` for vhost-user, `\"client\"` for virtio-user, `\"auto\"` for af_xdp"))]
-    pub mode: Field<Mode>,
-    /// Permissions of the socket, three or four octal digits, e.g. `"0660"`; to connect takes the permission to write. In mode
-    /// `"server"` only.
-    #[schemars(regex(pattern = r"^0?[0-7]{3}$"), extend("x-default" = "as the umask says"))]
-    pub socket_mode: Field<String>,
-    /// User that the socket belongs to, by name or number. In mode `"server"` only; takes effect when the switch starts.
-    #[schemars(extend("x-default" = "the user that the switch runs as"))]
-    pub socket_owner: Field<String>,
-    /// Group that the socket belongs to, by name or number. In mode `"server"` only; takes effect when the switch starts.
-    #[schemars(extend("x-default" = "the group that the switch runs as"))]
-    pub socket_group: Field<String>,
-    /// What files the guest's memory may lie in.
-    #[schemars(extend("default" = "shared"))]
-    pub memory: Field<MemoryKind>,
-    /// Queue pairs. For vhost-user, the most that a guest may have: one that asks for more is refused; `"auto"` gives it as
-    /// many as it asks for, up to 64, and those that no worker names are all polled by the same worker. An af_xdp port takes
-    /// the interface's queues from 0 on; frames that the interface receives in others go to the kernel
-    /// (`ethtool -L eth1 combined 1`).
-    #[schemars(extend("x-default" = "`\"auto\"` for vhost-user, `1` for others"))]
-    pub queues: Field<Queues>,
-    /// Descriptors a ring, a power of two.
-    #[schemars(
-        range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1),
-        extend("x-default" = "`256` for virtio-user, `1024` for af_xdp")
-    )]
-    pub queue_size: Field<i64>,
-    /// Offer the packed ring format.
-    #[schemars(extend("default" = false))]
-    pub packed: Field<bool>,
-    /// Network interface. Required for `af_packet` and `af_xdp`, whose port is down while there is no such interface; for
-    /// `tap` the kernel picks a name if there is none.
-    pub interface: Field<String>,
-    /// MTU that the tap interface is given.
-    #[schemars(range(min = MTUS.start, max = MTUS.end - 1), extend("default" = DEFAULT_MTU))]
-    pub mtu: Field<i64>,
-    /// Capture file, pcap or pcapng, whose frames the port receives. At least one of `replay` and `record` is required.
-    pub replay: Field<String>,
-    /// Capture file, pcap, that the frames transmitted to the port are written to.
-    pub record: Field<String>,
-    /// Replay again from the start at the end of the file.
-    #[serde(rename = "loop")]
-    #[schemars(extend("default" = false))]
-    pub repeat: Field<bool>,
-    /// Bytes a generated frame, FCS not counted.
-    #[schemars(range(min = FRAME_SIZES.start, max = FRAME_SIZES.end - 1), extend("default" = DEFAULT_FRAME_SIZE))]
-    pub size: Field<i64>,
-    /// Frames per second to replay or generate; 0 is as fast as it goes.
-    #[schemars(range(min = 0), extend("default" = 0))]
-    pub rate: Field<i64>,
-    /// Frames that come at once, if there is a `rate`.
-    #[schemars(range(min = BURSTS.start, max = BURSTS.end - 1), extend("default" = 1))]
-    pub burst: Field<i64>,
-    /// Frames to generate before falling silent; 0 is no limit.
-    #[schemars(range(min = 0), extend("default" = 0))]
-    pub frames: Field<i64>,
-    /// Source address of generated frames. Made up from the port's name if absent.
-    pub mac: Field<String>,
+    /// Kind of the port. It decides which other keys there are.
+    pub driver: Field<DriverName>,
+    /// The keys of its kind.
+    #[schemars(skip)]
+    pub settings: Option<DriverKeys>,
     /// Access port of a bridge: frames are untagged here and belong to this VLAN. Excludes `trunk`.
     #[schemars(range(min = VIDS.start, max = VIDS.end - 1))]
     pub vlan: Field<i64>,
@@ -177,18 +98,6 @@ pub struct RawPort {
     /// everything is inside of VXLAN, and what is not from the other end is dropped. Excludes `aggregate`. docs/vxlan.md
     /// explains it.
     pub vxlan: Field<Table<RawVxlan>>,
-}
-
-/// What files the memory of a vhost-user guest may lie in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(inline)]
-pub enum MemoryKind {
-    /// Files that are memory: from memfd_create, or on a tmpfs or hugetlbfs.
-    Shared,
-    /// Any file. Whoever is behind the file, as a FUSE server is, can make reads of it take for ever, and so stop the
-    /// workers: only for guests that are trusted not to.
-    Any,
 }
 
 /// One `[port.fault]`.
@@ -409,36 +318,6 @@ pub struct RawConfinement {
     /// Directories, which must exist, beneath which a configuration that is changed later may name sockets and capture
     /// files. Those that the sockets and files of the configuration are in when the switch starts need not be listed.
     pub directories: Field<Vec<At<String>>>,
-}
-
-/// Who listens on a vhost-user socket, or who moves the frames of an AF_XDP socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(inline)]
-pub enum Mode {
-    /// the switch creates the socket and waits
-    Server,
-    /// the switch connects to the socket, and retries for ever
-    Client,
-    /// the interface's hardware if its driver can do so, else the kernel
-    Auto,
-    /// the hardware; if its driver can't, the port does not open
-    ZeroCopy,
-    /// the kernel, by copying
-    Copy,
-}
-
-impl Mode {
-    /// The name that the configuration file uses.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Client => "client",
-            Self::Auto => "auto",
-            Self::ZeroCopy => "zero-copy",
-            Self::Copy => "copy",
-        }
-    }
 }
 
 /// What a worker does when there is nothing to do.

@@ -1,6 +1,5 @@
 //! Reference documentation of the configuration, generated from the data model so that the two cannot disagree.
 
-use super::options::drivers_of;
 use super::raw::RawFile;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -10,7 +9,7 @@ const EXAMPLE: &str = include_str!("example.toml");
 const INTRODUCTION: &str = "\
 # Configuration
 
-<!-- Made by `millrace schema --markdown`; change the doc comments in crates/millrace/src/config/raw.rs and crates/settings/src/aggregation/raw.rs instead. -->
+<!-- Made by `millrace schema --markdown`; change the doc comments in crates/millrace/src/config/raw.rs, crates/engine/src/port/*/spec.rs and crates/settings/src/aggregation/raw.rs instead. -->
 
 Millrace reads one TOML file: `millrace run --config FILE`. `millrace check FILE` judges it without starting anything
 and reports all that is wrong with it at once. `millrace schema` prints this reference as a JSON schema, for editors.
@@ -46,24 +45,17 @@ fn sections(out: &mut String, root: &Value, table: &Value, prefix: &str) {
     }
 }
 
-/// Writes the table of keys of one chapter.
+/// Writes the table of keys of one chapter, and those of its variants.
 fn keys(out: &mut String, root: &Value, table: &Value) {
     let plain: Vec<_> = properties(table).filter(|(_, property)| section(root, property).is_none()).collect();
-    let by_driver = plain.iter().any(|(key, _)| *key == "driver");
-    out.push_str(if by_driver {
-        "| Key | Drivers | Type | Default | Meaning |\n|---|---|---|---|---|\n"
+    if plain.is_empty() {
+        out.push_str("No keys of its own.\n");
     } else {
-        "| Key | Type | Default | Meaning |\n|---|---|---|---|\n"
-    });
+        out.push_str("| Key | Type | Default | Meaning |\n|---|---|---|---|\n");
+    }
     for (key, property) in &plain {
-        let _ = write!(out, "| `{key}` ");
-        if by_driver {
-            let drivers = drivers_of(key).map_or("all".to_owned(), |drivers| {
-                drivers.iter().map(|driver| driver.as_str()).collect::<Vec<_>>().join(", ")
-            });
-            let _ = write!(out, "| {drivers} ");
-        }
-        let _ = writeln!(out, "| {} | {} | {} |", type_of(property), default(table, key, property), text(property));
+        let (default, text) = (default(table, key, property), text(property));
+        let _ = writeln!(out, "| `{key}` | {} | {default} | {text} |", type_of(property));
     }
     for (key, property) in &plain {
         let choices: Vec<_> = choices(property).collect();
@@ -73,6 +65,12 @@ fn keys(out: &mut String, root: &Value, table: &Value) {
                 let _ = writeln!(out, "- `{}`: {}", choice["const"], text(choice));
             }
         }
+    }
+    for variant in table["allOf"].as_array().into_iter().flatten() {
+        for (tag, value) in properties(&variant["if"]) {
+            let _ = write!(out, "\n### With {tag} = {}\n\n", value["const"]);
+        }
+        keys(out, root, &variant["then"]);
     }
 }
 
@@ -160,13 +158,5 @@ mod tests {
             "docs/configuration.md is out of date; in the root of the repository, run: \
              cargo run -p millrace -- schema --markdown > docs/configuration.md"
         );
-    }
-
-    #[test]
-    fn every_option_of_the_driver_table_is_a_key() {
-        let schema = schema();
-        let keys: Vec<&str> = properties(&schema["$defs"]["port"]).map(|(key, _)| key).collect();
-        let with_drivers = keys.iter().filter(|key| drivers_of(key).is_some()).count();
-        assert_eq!(with_drivers, 19, "the table in options.rs and the fields in raw.rs disagree: {keys:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! Validates and builds `[port.vxlan]`: the tunnel that ends at a port.
 
 use super::check::Check;
-use super::options::Driver as Kind;
 use super::raw::{self, At, Field, RawPort, RawTunnelEnd, RawVxlan, Table};
+use engine::port::kinds::KINDS;
 use paflow::outer::Addresses;
 use paflow::table::key::VXLAN_PORT;
 use paflow::vxlan::{End, Endpoints};
@@ -11,17 +11,16 @@ use settings::{Mac, Problem};
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// Drivers of ports that may face a network.
-const DRIVERS: [Kind; 4] = [Kind::AfXdp, Kind::AfPacket, Kind::VirtioUser, Kind::Tap];
-
 /// Builds the section, if there is one.
-pub(super) fn build(check: &mut Check<'_>, port: &RawPort, kind: Option<Kind>) -> Option<End> {
+pub(super) fn build(check: &mut Check<'_>, port: &RawPort) -> Option<End> {
     let raw = port.vxlan.as_ref()?;
-    if let Some(kind) = kind.filter(|kind| !DRIVERS.contains(kind)) {
+    let can = |name: &str| KINDS.iter().any(|(known, kind)| *known == name && kind.capabilities.faces_network);
+    if let Some(driver) = port.driver.as_ref().filter(|driver| !can(driver.0)) {
+        let names: Vec<_> = KINDS.iter().map(|(name, _)| *name).filter(|name| can(name)).collect();
         check.error(
             &raw.span,
-            format!("no tunnel can end at a port of driver {kind}"),
-            format!("end it at a port towards the network: {}", DRIVERS.map(Kind::as_str).join(", ")),
+            format!("no tunnel can end at a port of driver {}", driver.0),
+            format!("end it at a port towards the network: {}", names.join(", ")),
         );
     }
     if let Some(aggregate) = port.aggregate.as_ref().filter(|at| at.value) {

@@ -2,14 +2,38 @@
 
 use crate::port::Site;
 use crate::port::interface::Keeper;
+use crate::port::keys::Section;
+use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Queues, Registration};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use settings::written::Field;
 use std::sync::Arc;
 
 /// The kind.
 pub const KIND: Registration = Registration {
-    name: "af_packet",
+    about: "an existing interface of the kernel, through a packet socket",
     capabilities: Capabilities { faces_network: true, has_peer: true, ..Capabilities::NONE },
+    lacks: &[],
 };
+
+/// Keys of an AF_PACKET port.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case")]
+#[schemars(inline)]
+pub struct Keys {
+    /// Name of the interface. The port is down while there is no such interface.
+    #[schemars(extend("x-default" = "required"))]
+    pub interface: Field<String>,
+}
+
+impl KindKeys for Keys {
+    type Settings = Settings;
+
+    fn build(&self, section: &mut Section<'_>) -> Settings {
+        Settings { interface: section.interface(&self.interface), queues: 1 }
+    }
+}
 
 /// Settings of an AF_PACKET port.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,10 +45,6 @@ pub struct Settings {
 }
 
 impl Kind for Settings {
-    fn registration(&self) -> &'static Registration {
-        &KIND
-    }
-
     fn queues(&self) -> Queues {
         Queues::Fixed(self.queues)
     }

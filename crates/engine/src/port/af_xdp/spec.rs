@@ -2,15 +2,74 @@
 
 use crate::port::Site;
 use crate::port::interface::Keeper;
+use crate::port::keys::{QUEUE_SIZES, QUEUES, Section};
+use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Queues, Registration};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use settings::written::Field;
 use std::sync::Arc;
 use xsk::Mode;
 
+/// Descriptors of a ring by default: a NIC continues to receive while no worker polls.
+const DEFAULT_QUEUE_SIZE: i64 = 1024;
+
 /// The kind.
 pub const KIND: Registration = Registration {
-    name: "af_xdp",
+    about: "an existing interface of the kernel, through AF_XDP sockets: its frames bypass the kernel's network stack",
     capabilities: Capabilities { lends: true, faces_network: true, has_peer: true, ..Capabilities::NONE },
+    lacks: &[],
 };
+
+/// Keys of an AF_XDP port.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case")]
+#[schemars(inline)]
+pub struct Keys {
+    /// Name of the interface. The port is down while there is no such interface.
+    #[schemars(extend("x-default" = "required"))]
+    pub interface: Field<String>,
+    /// Who moves frames between the interface and the switch's memory; `millrace ctl ports` shows the result.
+    #[schemars(extend("default" = "auto"))]
+    pub mode: Field<MoverKey>,
+    /// Queue pairs: the interface's queues from 0 on. Frames that the interface receives in others go to the kernel
+    /// (`ethtool -L eth1 combined 1`).
+    #[schemars(range(min = QUEUES.start, max = QUEUES.end - 1), extend("default" = 1))]
+    pub queues: Field<i64>,
+    /// Descriptors of each ring, a power of two.
+    #[schemars(range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1), extend("default" = DEFAULT_QUEUE_SIZE))]
+    pub queue_size: Field<i64>,
+}
+
+impl KindKeys for Keys {
+    type Settings = Settings;
+
+    fn build(&self, section: &mut Section<'_>) -> Settings {
+        Settings {
+            interface: section.interface(&self.interface),
+            queues: section.queues(&self.queues),
+            mode: match self.mode.as_ref().map(|at| at.value) {
+                None | Some(MoverKey::Auto) => Mode::Auto,
+                Some(MoverKey::ZeroCopy) => Mode::ZeroCopy,
+                Some(MoverKey::Copy) => Mode::Copy,
+            },
+            queue_size: section.queue_size(&self.queue_size, DEFAULT_QUEUE_SIZE),
+        }
+    }
+}
+
+/// Who moves the frames of an AF_XDP port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum MoverKey {
+    /// the interface's hardware if its driver can do so, else the kernel
+    Auto,
+    /// the hardware; if its driver can't, the port does not open
+    ZeroCopy,
+    /// the kernel, by copying
+    Copy,
+}
 
 /// Settings of an AF_XDP port.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,10 +85,6 @@ pub struct Settings {
 }
 
 impl Kind for Settings {
-    fn registration(&self) -> &'static Registration {
-        &KIND
-    }
-
     fn queues(&self) -> Queues {
         Queues::Fixed(self.queues)
     }

@@ -4,4 +4,4 @@ mod rx;
 mod spec;
 
 pub use rx::Generator;
-pub use spec::{KIND, Settings};
+pub use spec::{KIND, Keys, Settings};

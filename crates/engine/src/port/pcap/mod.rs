@@ -5,5 +5,5 @@ mod spec;
 mod tx;
 
 pub use rx::Replay;
-pub use spec::{KIND, Settings};
+pub use spec::{KIND, Keys, Settings};
 pub use tx::Record;

@@ -2,7 +2,7 @@
 
 mod spec;
 
-pub use spec::{KIND, Settings};
+pub use spec::{KIND, Keys, Settings};
 
 use super::{Receive, Sent, Transmit, Wait};
 use virtqueue::{Burst, Frames};

@@ -6,5 +6,5 @@ mod spec;
 mod tx;
 
 pub use rx::TapReceive;
-pub use spec::{KIND, Settings};
+pub use spec::{KIND, Keys, Settings};
 pub use tx::TapTransmit;

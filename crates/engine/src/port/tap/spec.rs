@@ -2,14 +2,55 @@
 
 use crate::port::Site;
 use crate::port::interface::Keeper;
+use crate::port::keys::{QUEUES, Section};
+use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Queues, Registration};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use settings::written::Field;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// MTUs: IPv4's minimum to the usual jumbo frame.
+const MTUS: Range<i64> = 68..9001;
+
+/// MTU by default.
+const DEFAULT_MTU: i64 = 1500;
 
 /// The kind.
 pub const KIND: Registration = Registration {
-    name: "tap",
+    about: "a tap interface of the kernel, created by the switch",
     capabilities: Capabilities { faces_network: true, has_peer: true, ..Capabilities::NONE },
+    lacks: &[],
 };
+
+/// Keys of a tap port.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case")]
+#[schemars(inline)]
+pub struct Keys {
+    /// Name of the interface.
+    #[schemars(extend("x-default" = "chosen by the kernel"))]
+    pub interface: Field<String>,
+    /// MTU that the interface gets.
+    #[schemars(range(min = MTUS.start, max = MTUS.end - 1), extend("default" = DEFAULT_MTU))]
+    pub mtu: Field<i64>,
+    /// Queue pairs.
+    #[schemars(range(min = QUEUES.start, max = QUEUES.end - 1), extend("default" = 1))]
+    pub queues: Field<i64>,
+}
+
+impl KindKeys for Keys {
+    type Settings = Settings;
+
+    fn build(&self, section: &mut Section<'_>) -> Settings {
+        Settings {
+            interface: self.interface.as_ref().map(|at| section.checks.interface(at)),
+            mtu: Some(section.number("mtu", &self.mtu, &MTUS, DEFAULT_MTU) as u32),
+            queues: section.queues(&self.queues),
+        }
+    }
+}
 
 /// Settings of a tap port.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,10 +64,6 @@ pub struct Settings {
 }
 
 impl Kind for Settings {
-    fn registration(&self) -> &'static Registration {
-        &KIND
-    }
-
     fn queues(&self) -> Queues {
         Queues::Fixed(self.queues)
     }

@@ -1,12 +1,14 @@
 //! vhost-user ports, device role: rings in guest memory, handed over by a session and driven by workers.
 
+mod access;
 mod common;
 mod control;
+mod queues;
 mod rx;
 mod spec;
 mod tx;
 
 pub use common::Call;
 pub use rx::VhostReceive;
-pub use spec::{KIND, Settings};
+pub use spec::{KIND, Keys, Settings};
 pub use tx::VhostTransmit;

@@ -1,17 +1,86 @@
 //! Settings of a vhost-user port.
 
+use super::access;
 use super::control::Backend;
+use super::queues::QueuesKey;
 use crate::port::Site;
+use crate::port::keys::{QUEUES, Section, Side};
+use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, PathUse, Queues, Registration};
 use ::vhost_user::{Access, Mode, claim};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use settings::written::Field;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The kind.
 pub const KIND: Registration = Registration {
-    name: "vhost-user",
+    about: "a guest or container that brings a virtio-net driver; the switch is the device",
     capabilities: Capabilities { has_guest: true, has_peer: true, ..Capabilities::NONE },
+    lacks: &[],
 };
+
+/// Keys of a vhost-user port.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case")]
+#[schemars(inline)]
+pub struct Keys {
+    /// Path of the unix socket of the vhost-user protocol.
+    #[schemars(extend("x-default" = "required"))]
+    pub socket: Field<String>,
+    /// Who listens on the socket.
+    #[schemars(extend("default" = "server"))]
+    pub mode: Field<Side>,
+    /// Permissions of the socket, three or four octal digits, e.g. `"0660"`; to connect takes the permission to write. In mode
+    /// `"server"` only.
+    #[schemars(regex(pattern = r"^0?[0-7]{3}$"), extend("x-default" = "as the umask says"))]
+    pub socket_mode: Field<String>,
+    /// User that the socket belongs to, by name or number. In mode `"server"` only; takes effect when the switch starts.
+    #[schemars(extend("x-default" = "the user that the switch runs as"))]
+    pub socket_owner: Field<String>,
+    /// Group that the socket belongs to, by name or number. In mode `"server"` only; takes effect when the switch starts.
+    #[schemars(extend("x-default" = "the group that the switch runs as"))]
+    pub socket_group: Field<String>,
+    /// Files that the guest's memory may lie in.
+    #[schemars(extend("default" = "shared"))]
+    pub memory: Field<MemoryKey>,
+    /// Maximum number of queue pairs of a guest: one that asks for more is refused. `"auto"` gives it as many as it asks
+    /// for, up to 64, and one worker polls all those that no worker names.
+    #[schemars(extend("default" = "auto"))]
+    pub queues: Field<QueuesKey>,
+}
+
+impl KindKeys for Keys {
+    type Settings = Settings;
+
+    fn build(&self, section: &mut Section<'_>) -> Settings {
+        let mode = self.mode.as_ref().map_or(Mode::Server, |at| at.value.into());
+        let queues = self.queues.as_ref().and_then(|at| match at.value {
+            QueuesKey::Auto => None,
+            QueuesKey::Number(number) => section.within("queues", number, &at.span, &QUEUES).then_some(number as u16),
+        });
+        Settings {
+            socket: section.socket(&self.socket, mode),
+            mode,
+            access: access::build(section, self, mode),
+            queues,
+            any_memory: self.memory.as_ref().is_some_and(|at| at.value == MemoryKey::Any),
+        }
+    }
+}
+
+/// Files that the memory of a guest may lie in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum MemoryKey {
+    /// Files that are memory: from memfd_create, or on a tmpfs or hugetlbfs.
+    Shared,
+    /// Any file. The server of a file, as with FUSE, can delay reads of it for ever, and so stop the workers: only for guests
+    /// that are trusted not to.
+    Any,
+}
 
 /// Settings of a vhost-user port.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,10 +98,6 @@ pub struct Settings {
 }
 
 impl Kind for Settings {
-    fn registration(&self) -> &'static Registration {
-        &KIND
-    }
-
     fn queues(&self) -> Queues {
         self.queues.map_or(Queues::Asked, Queues::Fixed)
     }

@@ -8,7 +8,7 @@ mod tests;
 mod tx;
 
 pub use rx::VirtioReceive;
-pub use spec::{KIND, Settings};
+pub use spec::{KIND, Keys, Settings};
 pub use tx::VirtioTransmit;
 
 use std::sync::Arc;

@@ -2,17 +2,63 @@
 
 use super::control::LinkThread;
 use crate::port::Site;
+use crate::port::keys::{QUEUE_SIZES, QUEUES, Section, Side, is_on};
+use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, PathUse, Queues, Registration};
 use ::vhost_user::Mode;
 use ::vhost_user::frontend::QueueSizes;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use settings::written::Field;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Descriptors of a ring by default.
+const DEFAULT_QUEUE_SIZE: i64 = 256;
+
 /// The kind.
 pub const KIND: Registration = Registration {
-    name: "virtio-user",
+    about: "another vhost-user switch; the switch is the driver",
     capabilities: Capabilities { lends: true, faces_network: true, has_peer: true, ..Capabilities::NONE },
+    lacks: &[("mac", "The switch sends no frames of its own here, and vhost-user tells nobody an address")],
 };
+
+/// Keys of a virtio-user port.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "kebab-case")]
+#[schemars(inline)]
+pub struct Keys {
+    /// Path of the unix socket of the vhost-user protocol.
+    #[schemars(extend("x-default" = "required"))]
+    pub socket: Field<String>,
+    /// Who listens on the socket.
+    #[schemars(extend("default" = "client"))]
+    pub mode: Field<Side>,
+    /// Queue pairs.
+    #[schemars(range(min = QUEUES.start, max = QUEUES.end - 1), extend("default" = 1))]
+    pub queues: Field<i64>,
+    /// Descriptors of each ring, a power of two.
+    #[schemars(range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1), extend("default" = DEFAULT_QUEUE_SIZE))]
+    pub queue_size: Field<i64>,
+    /// Offer the packed ring format.
+    #[schemars(extend("default" = false))]
+    pub packed: Field<bool>,
+}
+
+impl KindKeys for Keys {
+    type Settings = Settings;
+
+    fn build(&self, section: &mut Section<'_>) -> Settings {
+        let mode = self.mode.as_ref().map_or(Mode::Client, |at| at.value.into());
+        Settings {
+            socket: section.socket(&self.socket, mode),
+            mode,
+            queues: section.queues(&self.queues),
+            queue_sizes: section.queue_size(&self.queue_size, DEFAULT_QUEUE_SIZE).into(),
+            packed: is_on(&self.packed),
+        }
+    }
+}
 
 /// Settings of a virtio-user port.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,10 +76,6 @@ pub struct Settings {
 }
 
 impl Kind for Settings {
-    fn registration(&self) -> &'static Registration {
-        &KIND
-    }
-
     fn queues(&self) -> Queues {
         Queues::Fixed(self.queues)
     }

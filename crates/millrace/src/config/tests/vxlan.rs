@@ -53,7 +53,7 @@ fn a_tunnel_is_judged() {
         ),
         (
             tunnel("sink", &format!("vni=1, {ENDS}")).replace("interface='eth1', ", ""),
-            "no tunnel can end at a port of driver sink; end it at a port towards the network: af_xdp, af_packet, ",
+            "no tunnel can end at a port of driver sink; end it at a port towards the network: virtio-user, tap, af_packet, af_xdp",
         ),
     ] {
         let found = problems(&text);

@@ -1,6 +1,6 @@
 //! How many queue pairs a port has.
 
-use super::QUEUES;
+use crate::port::keys::QUEUES;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde_json::json;
@@ -9,27 +9,27 @@ use std::fmt;
 
 /// A number of queue pairs, or as many as the peer asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queues {
+pub enum QueuesKey {
     /// As many as the peer asks for.
     Auto,
     /// This many, which may be out of range.
     Number(i64),
 }
 
-impl<'de> Deserialize<'de> for Queues {
+impl<'de> Deserialize<'de> for QueuesKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct QueuesVisitor;
         impl Visitor<'_> for QueuesVisitor {
-            type Value = Queues;
+            type Value = QueuesKey;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a number of queue pairs or \"auto\"")
             }
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Queues, E> {
-                Ok(Queues::Number(number))
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<QueuesKey, E> {
+                Ok(QueuesKey::Number(number))
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Queues, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<QueuesKey, E> {
                 match text {
-                    "auto" => Ok(Queues::Auto),
+                    "auto" => Ok(QueuesKey::Auto),
                     _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
                 }
             }
@@ -38,7 +38,7 @@ impl<'de> Deserialize<'de> for Queues {
     }
 }
 
-impl JsonSchema for Queues {
+impl JsonSchema for QueuesKey {
     fn inline_schema() -> bool {
         true
     }

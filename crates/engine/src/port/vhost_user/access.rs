@@ -1,44 +1,47 @@
-//! Access to sockets: validates `socket-mode`, `socket-owner` and `socket-group`.
+//! Access to the socket: checks `socket-mode`, `socket-owner` and `socket-group`.
 
-use super::check::Check;
-use super::raw::{At, Mode, RawPort};
-use engine::spec::Access;
+use super::Keys;
+use crate::port::keys::Section;
 use nix::unistd::{Group, User};
+use settings::written::At;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use vhost_user::{Access, Mode};
 
 /// Builds the access settings of a port.
-pub(super) fn build(check: &mut Check, raw: &RawPort, mode: Mode) -> Access {
-    let given =
-        [("socket-mode", &raw.socket_mode), ("socket-owner", &raw.socket_owner), ("socket-group", &raw.socket_group)];
+pub(super) fn build(section: &mut Section<'_>, keys: &Keys, mode: Mode) -> Access {
+    let given = [
+        ("socket-mode", &keys.socket_mode),
+        ("socket-owner", &keys.socket_owner),
+        ("socket-group", &keys.socket_group),
+    ];
     for (key, at) in given.into_iter().filter_map(|(key, field)| Some((key, field.as_ref()?))) {
         if mode != Mode::Server {
-            let help = "remove it; whoever listens on the socket says who may connect";
-            check.error(&at.span, format!("`{key}` means nothing in mode \"client\""), help);
+            let help = "remove it; the program that listens on the socket decides who may connect";
+            section.error(&at.span, format!("`{key}` means nothing in mode \"client\""), help);
         }
     }
     Access {
-        mode: raw.socket_mode.as_ref().and_then(|at| octal(check, at)),
-        owner: raw
-            .socket_owner
-            .as_ref()
-            .and_then(|at| number(check, at, "user", |name| Ok(User::from_name(name)?.map(|user| user.uid.as_raw())))),
-        group: raw.socket_group.as_ref().and_then(|at| {
-            number(check, at, "group", |name| Ok(Group::from_name(name)?.map(|group| group.gid.as_raw())))
+        mode: keys.socket_mode.as_ref().and_then(|at| octal(section, at)),
+        owner: keys.socket_owner.as_ref().and_then(|at| {
+            number(section, at, "user", |name| Ok(User::from_name(name)?.map(|user| user.uid.as_raw())))
+        }),
+        group: keys.socket_group.as_ref().and_then(|at| {
+            number(section, at, "group", |name| Ok(Group::from_name(name)?.map(|group| group.gid.as_raw())))
         }),
     }
 }
 
-fn octal(check: &mut Check, at: &At<String>) -> Option<u32> {
+fn octal(section: &mut Section<'_>, at: &At<String>) -> Option<u32> {
     let digits = at.value.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(&at.value);
     let mode = u32::from_str_radix(digits, 8).ok().filter(|_| digits.len() == 3 && !digits.starts_with('+'));
     match mode {
-        None => check.error(
+        None => section.error(
             &at.span,
             format!("`{}` is no set of permissions", at.value),
             "give three octal digits, e.g. socket-mode = \"0660\" for the owner and the group",
         ),
-        Some(mode) if mode & 0o222 == 0 => check.error(
+        Some(mode) if mode & 0o222 == 0 => section.error(
             &at.span,
             format!("nobody could connect to a socket of mode {}", at.value),
             "to connect takes the permission to write: give e.g. \"0660\"",
@@ -53,7 +56,7 @@ static FOUND: Mutex<Option<HashMap<(&str, String), u32>>> = Mutex::new(None);
 
 /// Resolves a user or group, given by number or by name.
 fn number(
-    check: &mut Check,
+    section: &mut Section<'_>,
     at: &At<String>,
     what: &'static str,
     find: impl Fn(&str) -> nix::Result<Option<u32>>,
@@ -72,7 +75,7 @@ fn number(
         }
         Ok(None) => {
             let help = format!("create it before, or give the number of another {what}");
-            check.error(&at.span, format!("there is no {what} `{}`", at.value), help);
+            section.error(&at.span, format!("there is no {what} `{}`", at.value), help);
             None
         }
         Err(error) => {
@@ -80,7 +83,7 @@ fn number(
             if known.is_none() {
                 let help =
                     format!("give the number of the {what}; a switch that runs confined can't look up new names");
-                check.error(&at.span, format!("cannot look up the {what} `{}`: {error}", at.value), help);
+                section.error(&at.span, format!("cannot look up the {what} `{}`: {error}", at.value), help);
             }
             known
         }
