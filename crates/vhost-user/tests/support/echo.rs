@@ -105,6 +105,11 @@ impl Echo {
         self.events.lock().unwrap().pop_front()
     }
 
+    /// Discards the events so far.
+    pub fn forget_events(&self) {
+        self.events.lock().unwrap().clear();
+    }
+
     /// Reads events until `wanted` returns a value.
     pub fn wait<T>(&self, what: &str, wanted: impl Fn(Event) -> Option<T>) -> T {
         super::wait_for(what, || std::iter::from_fn(|| self.next_event()).find_map(&wanted))
