@@ -2,9 +2,11 @@
 
 mod support;
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use capture::Reader;
 use e2e::netns::Namespace;
 use e2e::process::Daemon;
 use e2e::virtio::{Exchange, Guest, Options, Pump};
@@ -188,6 +190,29 @@ fn frames_are_generated_recorded_and_replayed() {
     for name in ["out.pcap", "seen.pcap", "out.pcapng"] {
         let replay = format!("[[port]]\nname = \"from\"\ndriver = \"pcap\"\nreplay = \"{name}\"\n");
         run_to_end(&home, &[SINK, &replay], 1000);
+    }
+}
+
+/// Returns the frames in a capture file.
+fn captured(path: &Path) -> Vec<Vec<u8>> {
+    Reader::open(path).unwrap().map(|frame| frame.unwrap().bytes).collect()
+}
+
+#[test]
+fn a_loopback_port_returns_what_it_is_sent() {
+    let home = Home::new();
+    run_to_end(&home, &["[[port]]\nname = \"to\"\ndriver = \"pcap\"\nrecord = \"in.pcap\"\n", GENERATOR], 1000);
+    // One worker for both halves of the port, or one for each.
+    for workers in ["", "[[worker]]\nidle = \"sleep\"\nports = [\"from\"]\n[[worker]]\nidle = \"sleep\"\n"] {
+        let config = format!(
+            "[[port]]\nname = \"from\"\ndriver = \"pcap\"\nreplay = \"in.pcap\"\nrecord = \"out.pcap\"\nrate = 2000\n\
+             [[port]]\nname = \"to\"\ndriver = \"loopback\"\n[[patch]]\nports = [\"from\", \"to\"]\n{workers}"
+        );
+        let millrace = home.start(&config);
+        wait_for("all frames to come back", || (millrace.port("from").tx() == 1000).then_some(()));
+        millrace.stop();
+        let [sent, back] = ["in.pcap", "out.pcap"].map(|name| captured(&home.path(name)));
+        assert!(sent.len() == 1000 && sent == back, "{} frames, {} came back", sent.len(), back.len());
     }
 }
 

@@ -26,7 +26,7 @@ reasons! {
     TooLong = "too-long",
     /// The destination is down: no guest connected, its queue not enabled, or the interface down.
     Down = "down",
-    /// The destination's kernel queue was full.
+    /// The destination's queue was full: the kernel's, or the ring of a loopback port.
     Busy = "busy",
     /// Another worker that sends to the destination hangs there.
     Stuck = "stuck",

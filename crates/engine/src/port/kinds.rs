@@ -3,7 +3,7 @@
 use super::keys::Section;
 use super::kind::{Capabilities, Kind, KindKeys, Opened, PathUse, Queues, Registration};
 use super::{MAX_QUEUES, Site};
-use super::{af_packet, af_xdp, generator, pcap, sink, tap, vhost_user, virtio_user};
+use super::{af_packet, af_xdp, generator, loopback, pcap, sink, tap, vhost_user, virtio_user};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use std::path::Path;
@@ -87,6 +87,8 @@ kinds! {
     Generator = generator "generator",
     /// Drops frames sent to it.
     Sink = sink "sink",
+    /// Returns frames sent to it.
+    Loopback = loopback "loopback",
 }
 
 impl Driver {

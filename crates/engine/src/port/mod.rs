@@ -19,6 +19,7 @@ mod interface;
 pub mod keys;
 mod kind;
 pub mod kinds;
+pub mod loopback;
 pub mod pace;
 pub mod pcap;
 pub mod record;
