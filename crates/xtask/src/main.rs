@@ -121,4 +121,4 @@ Packets a second depend on the machine, so only ratios count, taken alternately 
     cargo build --release
     target/release/testbed latency-cores      how far apart two cores are; compare only equal rigs
     target/release/testbed load --help        sends frames through a running switch and takes them back
-Raw figures belong into bench/results/.";
+Published figures stand in bench/results/, in the form of bench/README.md.";

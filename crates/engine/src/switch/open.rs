@@ -48,7 +48,7 @@ impl Connection {
 /// Opens the port of `spec` and attaches its halves to `fabric`, now or when a peer connects. A port that cannot be
 /// opened is down, for the returned reason, and is tried again.
 pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> (Connection, Option<OpenError>) {
-    match spec.driver.open(&PortSite::new(shared, fabric)) {
+    match spec.driver.open(&PortSite::of(shared, fabric)) {
         Ok(Opened { control, trouble }) => {
             (Connection::Open(control), trouble.map(|problem| OpenError::of(spec, problem)))
         }
@@ -67,7 +67,7 @@ pub(super) fn retry(connection: &mut Connection, spec: &PortSpec, shared: &Arc<P
     if Instant::now() < *again {
         return;
     }
-    match spec.driver.open(&PortSite::new(shared, fabric)) {
+    match spec.driver.open(&PortSite::of(shared, fabric)) {
         Ok(opened) => {
             tracing::info!("port \"{}\" could be opened", spec.name);
             *connection = Connection::Open(opened.control);

@@ -17,7 +17,7 @@ pub(super) struct PortSite {
 
 impl PortSite {
     /// Returns the place of the port with this state.
-    pub(super) fn new(shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> Arc<dyn Site> {
+    pub(super) fn of(shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> Arc<dyn Site> {
         Arc::new(PortSite { shared: shared.clone(), fabric: fabric.clone() })
     }
 

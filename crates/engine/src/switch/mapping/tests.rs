@@ -87,7 +87,7 @@ impl Bench {
         let fabric = Arc::<Fabric>::default();
         let [wan, fw] = [(1, "wan"), (2, "fw")].map(|(id, name)| {
             let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
-            PortSite::new(&Arc::new(PortShared::new(id, &spec, None, (&rules, [&bell, &bell]))), &fabric)
+            PortSite::of(&Arc::new(PortShared::new(id, &spec, None, (&rules, [&bell, &bell]))), &fabric)
         });
         let tenancy = Tenancy::Trust(Vec::new());
         let spec =
