@@ -14,7 +14,7 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use virtqueue::device::Enqueue;
 use virtqueue::driver::{Buffer, Queue};
-use virtqueue::memory::Arena;
+use virtqueue::memory::{Arena, Memory};
 use virtqueue::{Negotiated, QueueConfig, features};
 
 const SIZE: u16 = 64;

@@ -1,0 +1,102 @@
+//! The states of a mapping.
+//!
+//! ```text
+//!              physical_up                       a queue does not stop
+//!   Closed ───────────────────► Open ─────────────────────────────────► Stuck
+//!     ▲                         │  ▲                                     │  │ ▲
+//!     └─────────────────────────┘  └─────────────────────────────────────┘  └─┘ physical_down:
+//!            physical_down            physical_up: the port could be            the memory stays
+//!                                     opened again, so nothing uses its old queues
+//! ```
+//!
+//! While it is `Open`, every change (a queue of the guest comes or goes, a new verdict) stops the queues concerned, lets all
+//! loans return, and starts them again.
+
+use crate::port::Site;
+use crate::port::zero_copy::{Guest, ZeroCopyPort};
+use crate::switch::tenancy::Verdict;
+use std::sync::Arc;
+use virtqueue::memory::Memory;
+
+/// State of a mapping. Locked before the fabric is.
+pub(super) struct State {
+    pub(super) filler: Filler,
+    /// Running queues of the guest, by vhost-user's index.
+    pub(super) guests: Vec<Option<Guest>>,
+    pub(super) verdict: Verdict,
+}
+
+/// The physical port, which fills the guest's buffers.
+pub(super) enum Filler {
+    /// The port is down.
+    Closed,
+    /// The port is up.
+    Open(Physical),
+    /// A queue did not stop, and may still fill these memories. The port, if it is still up, is unusable.
+    Stuck { port: Option<Physical>, memories: Vec<Arc<Memory>> },
+}
+
+/// A physical port that is up.
+pub(super) struct Physical {
+    pub(super) site: Arc<dyn Site>,
+    pub(super) port: Box<dyn ZeroCopyPort>,
+    /// Reason why it cannot reach the guest's memory.
+    pub(super) refused: Option<String>,
+}
+
+impl Filler {
+    /// Returns the port, if it is up.
+    pub(super) fn physical(&mut self) -> Option<&mut Physical> {
+        match self {
+            Filler::Open(physical) | Filler::Stuck { port: Some(physical), .. } => Some(physical),
+            Filler::Closed | Filler::Stuck { port: None, .. } => None,
+        }
+    }
+
+    /// Notes that the port is down.
+    pub(super) fn close(&mut self) {
+        match self {
+            Filler::Stuck { port, .. } => *port = None,
+            Filler::Closed | Filler::Open(_) => *self = Filler::Closed,
+        }
+    }
+
+    /// Keeps `memory`, as a queue that did not stop may still fill it.
+    pub(super) fn withhold(&mut self, memory: &Arc<Memory>) {
+        if let Filler::Stuck { memories, .. } = self {
+            if !is_among(memories, memory) {
+                memories.push(memory.clone());
+            }
+            return;
+        }
+        let port = match std::mem::replace(self, Filler::Closed) {
+            Filler::Open(physical) => Some(physical),
+            _ => None,
+        };
+        *self = Filler::Stuck { port, memories: vec![memory.clone()] };
+    }
+
+    /// Reports whether a queue did not stop.
+    pub(super) fn is_stuck(&self) -> bool {
+        matches!(self, Filler::Stuck { .. })
+    }
+
+    /// Reports whether a queue may still fill `memory`.
+    pub(super) fn withholds(&self, memory: &Arc<Memory>) -> bool {
+        matches!(self, Filler::Stuck { memories, .. } if is_among(memories, memory))
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if let Filler::Stuck { memories, .. } = &mut self.filler {
+            // Nobody is left to learn when the memory is released: leaking it is better than giving it to another guest.
+            memories.drain(..).for_each(std::mem::forget);
+        }
+    }
+}
+
+/// Reports whether `memory` is one of `memories`.
+pub(super) fn is_among(memories: &[Arc<Memory>], memory: &Arc<Memory>) -> bool {
+    memories.iter().any(|known| Arc::ptr_eq(known, memory))
+}
