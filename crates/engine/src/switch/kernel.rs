@@ -6,7 +6,7 @@
 mod packet;
 mod tap;
 
-pub(super) use packet::Packet;
+pub(super) use self::packet::Packet;
 pub(super) use tap::Taps;
 
 use super::fabric::{Fabric, ReceiveHalf, TransmitHalf};
