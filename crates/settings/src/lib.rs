@@ -8,14 +8,12 @@
 
 pub mod aggregation;
 mod judge;
-mod mac;
 mod problem;
 mod read;
 mod suggest;
 pub mod written;
 
 pub use judge::Judge;
-pub use mac::Mac;
 pub use problem::{Problem, Report, Severity};
 pub use read::{Read, Unread, read};
 pub use suggest::closest;

@@ -113,7 +113,7 @@ impl Split {
                 Kind::Relayed => drops.add(Reason::ControllerBusy, 1),
                 Kind::Aggregate(found) => {
                     let bytes = Bytes::new(&frames, frame);
-                    let number = match locate(&bytes, found.span, found.tail, &mut scratch.pieces[..]) {
+                    let number = match locate(&bytes, found.range, found.tail, &mut scratch.pieces[..]) {
                         Ok(number) => number,
                         Err(reject) => {
                             drops.add(reject.into(), 1);

@@ -219,7 +219,7 @@ impl Switch {
         for (spec, bridge, members) in topology.bridges() {
             entries.extend(bridge.table.entries(now).into_iter().map(|e| MacEntry {
                 bridge: spec.name.clone(),
-                mac: e.mac.map(|b| format!("{b:02x}")).join(":"),
+                mac: e.mac.to_string(),
                 vlan: e.vlan,
                 port: topology.layout.ports[members[usize::from(e.port)]].name.clone(),
                 age_seconds: e.seen.map(|s| now.wrapping_sub(s).into()),

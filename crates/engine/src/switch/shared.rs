@@ -15,7 +15,7 @@ use crate::spec::{Analysis, Faults, PortSpec};
 use crate::tunnel::{Decapsulate, Encapsulate};
 use netdev::RxMonitor;
 use paflow::Rules;
-use paflow::vxlan::End;
+use paflow::vxlan::TunnelEnd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use vhost_user::backend::Hangup;
@@ -41,7 +41,7 @@ pub(super) struct PortShared {
     /// State for aggregation, if the port aggregates.
     member: Option<Member>,
     /// The tunnel that ends here, if there is one.
-    tunnel: Option<Arc<End>>,
+    tunnel: Option<Arc<TunnelEnd>>,
     /// Answers to requests for the switch's addresses; unused if the port has none.
     neighbours: Arc<Neighbours>,
 }
@@ -104,7 +104,7 @@ impl PortShared {
     }
 
     /// Returns the tunnel that ends here, if there is one.
-    pub(super) fn tunnel(&self) -> Option<&Arc<End>> {
+    pub(super) fn tunnel(&self) -> Option<&Arc<TunnelEnd>> {
         self.tunnel.as_ref()
     }
 

@@ -7,7 +7,8 @@ use super::reach::Purpose;
 use super::value::{is_interface_name, is_name};
 use super::{access, vxlan};
 use engine::spec::{self, Analysis, Driver, Faults, Pace, PortSpec, Vlan, XdpMode};
-use settings::{Mac, Problem};
+use packet::MacAddr;
+use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -323,8 +324,8 @@ fn pcap(check: &mut Check, raw: &Section<RawPort>) -> Driver {
     }
 }
 
-fn mac(check: &mut Check, field: &Field<String>, name: &str) -> Mac {
-    field.as_ref().and_then(|at| check.unicast(at)).unwrap_or_else(|| Mac::from_name(name))
+fn mac(check: &mut Check, field: &Field<String>, name: &str) -> MacAddr {
+    field.as_ref().and_then(|at| check.unicast(at)).unwrap_or_else(|| MacAddr::from_name(name))
 }
 
 fn vlan(check: &mut Check, raw: &RawPort) -> Vlan {

@@ -3,11 +3,12 @@
 use super::check::Check;
 use super::options::Driver as Kind;
 use super::raw::{self, At, Field, RawPort, RawTunnelEnd, RawVxlan, Table};
+use packet::MacAddr;
 use paflow::outer::Addresses;
 use paflow::table::key::VXLAN_PORT;
-use paflow::vxlan::{End, Endpoints};
+use paflow::vxlan::{Endpoints, TunnelEnd};
+use settings::Problem;
 use settings::aggregation::{HOP_LIMIT, checksum, station};
-use settings::{Mac, Problem};
 use std::net::IpAddr;
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ use std::ops::Range;
 const DRIVERS: [Kind; 4] = [Kind::AfXdp, Kind::AfPacket, Kind::VirtioUser, Kind::Tap];
 
 /// Builds the section, if there is one.
-pub(super) fn build(check: &mut Check<'_>, port: &RawPort, kind: Option<Kind>) -> Option<End> {
+pub(super) fn build(check: &mut Check<'_>, port: &RawPort, kind: Option<Kind>) -> Option<TunnelEnd> {
     let raw = port.vxlan.as_ref()?;
     if let Some(kind) = kind.filter(|kind| !DRIVERS.contains(kind)) {
         check.error(
@@ -55,9 +56,8 @@ pub(super) fn build(check: &mut Check<'_>, port: &RawPort, kind: Option<Kind>) -
         }
     };
     let checksum = checksum(raw.checksum.as_ref().map(|at| at.value), &addresses);
-    let (source, destination) = (source.0, destination.0);
     let endpoints = Endpoints { source, destination, addresses, port, vni, hop_limit: HOP_LIMIT, checksum };
-    match End::new(&endpoints, mtu) {
+    match TunnelEnd::new(&endpoints, mtu) {
         Ok(end) => Some(end),
         Err(error) => {
             check.error(&raw.span, error.to_string(), "give another value");
@@ -73,7 +73,7 @@ fn end(
     key: &str,
     field: &Field<Table<RawTunnelEnd>>,
     example: &str,
-) -> Option<(Mac, IpAddr, Range<usize>)> {
+) -> Option<(MacAddr, IpAddr, Range<usize>)> {
     let raw = check.required(&tunnel.span, key, field, example)?;
     let mac = check.required(&raw.span, "mac", &raw.mac, "mac = \"02:00:00:00:00:01\"");
     let mac = mac.and_then(|at| check.unicast(at));

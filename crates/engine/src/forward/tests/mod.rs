@@ -155,7 +155,7 @@ fn a_bridge_of_one_says_so() {
 
 #[test]
 fn what_is_flooded_is_counted_where_it_comes_from() {
-    let mut rig = Rig::knowing(&[Vlan::Ignore, Vlan::Ignore, Vlan::Ignore], &[(Key::of(mac(7), 0), 2)]);
+    let mut rig = Rig::knowing(&[Vlan::Ignore, Vlan::Ignore, Vlan::Ignore], &[(Key::of(mac(7).into(), 0), 2)]);
     let to = |destination| frame(destination, mac(1), None, 0);
     rig.send(0, &[to(mac(9)), to(mac(7)), to(mac(8)), to(BROADCAST)], 60);
     rig.send(1, &[to(mac(9)), to(mac(9))], 60);
@@ -189,7 +189,7 @@ fn tags_are_pushed_and_popped_at_the_edge() {
 
 #[test]
 fn a_known_address_in_another_vlan_is_not_reached() {
-    let mut rig = Rig::knowing(&[Vlan::Access(10), Vlan::Access(20)], &[(Key::of(mac(2), 10), 1)]);
+    let mut rig = Rig::knowing(&[Vlan::Access(10), Vlan::Access(20)], &[(Key::of(mac(2).into(), 10), 1)]);
     rig.send(0, &[frame(mac(2), mac(1), None, 0)], 60);
     assert_eq!(rig.dropped(Reason::Vlan), 1);
 }
