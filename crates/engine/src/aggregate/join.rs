@@ -72,7 +72,7 @@ impl Join {
     #[cold]
     fn take_rules(&self, state: &mut State) -> Sent {
         let sent = self.flush_held(state);
-        state.rules.has_changed();
+        state.rules.refresh();
         let rules = state.rules.value();
         let traffic = &self.member.traffic[self.queue];
         state.hops.clear();

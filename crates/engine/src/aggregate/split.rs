@@ -83,7 +83,7 @@ impl Split {
         mut forward: impl FnMut(&Burst<'_, '_>),
     ) {
         let mut reader = self.rules.borrow_mut();
-        reader.has_changed();
+        reader.refresh();
         let rules = &**reader.value();
         let counters = &self.member.traffic[self.queue].received;
         let frames = burst.frames();

@@ -112,7 +112,7 @@ impl Common {
 
     fn notify(&self) {
         let mut call = self.call.borrow_mut();
-        call.has_changed();
+        call.refresh();
         if let Some(call) = &**call.value() {
             call.notify();
         }
