@@ -47,7 +47,7 @@ pub use open::OpenError;
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
 
 /// Pause after answering neighbours: requests beyond the ring's size go unanswered in that time.
-const BREATH: Duration = Duration::from_millis(10);
+const NEIGHBOUR_REPLY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Reason why the switch cannot start or reload.
 #[derive(Debug, thiserror::Error)]
@@ -342,7 +342,7 @@ impl Inner {
             drop(topology);
             files.drain(..).for_each(|file| file.keep());
             if answered {
-                std::thread::sleep(BREATH);
+                std::thread::sleep(NEIGHBOUR_REPLY_INTERVAL);
             }
         }
     }
