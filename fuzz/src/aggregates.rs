@@ -3,6 +3,7 @@
 use arbitrary::Arbitrary;
 use paflow::decode::{Piece, Tail, locate};
 use paflow::neighbour::Station;
+use paflow::octets::ByteRange;
 use paflow::table::{Table, VlanTable, key};
 use paflow::{Aggregate, Receiver};
 use std::net::Ipv6Addr;
@@ -38,27 +39,29 @@ pub fn run(input: &Input) {
     let receiver = Receiver { verify: input.verify, ..Receiver::default() };
     let bytes = &frame[..];
     if let Ok(Some(found)) = receiver.find(bytes) {
-        let (start, end) = found.span;
+        let ByteRange { start, end } = found.range;
         assert!(start <= end && end <= bytes.len(), "{found:?} in {} bytes", bytes.len());
-        check(bytes, found.span, found.tail);
+        check(bytes, found.range, found.tail);
     }
-    check(bytes, (0, bytes.len()), Tail::Exact);
-    check(bytes, (0, bytes.len()), Tail::Padding);
+    let whole = ByteRange { start: 0, end: bytes.len() };
+    check(bytes, whole, Tail::Exact);
+    check(bytes, whole, Tail::Padding);
     // Tables read the same bytes.
     let _ = Table::Vlan(Box::new(VlanTable::new())).next_hop(bytes);
     let _ = key::vni(bytes, key::VXLAN_PORT);
     let _ = paflow::receive::destination(bytes);
     let addresses = vec![[192, 0, 2, 1].into(), [0xfe80, 0, 0, 0, 0, 0, 0, 1].into()];
-    let station = Station { mac: [2, 0, 0, 0, 0, 1], addresses, vlans: vec![None, Some(7)] };
+    let station = Station { mac: [2, 0, 0, 0, 0, 1].into(), addresses, vlans: vec![None, Some(7)] };
     if let Some(answer) = station.answer(bytes) {
-        assert!((60..=90).contains(&answer.len()) && answer[6..12] == station.mac, "{:?}", &answer[..]);
+        assert!((60..=90).contains(&answer.len()) && answer[6..12] == station.mac.0, "{:?}", &answer[..]);
         assert!(answer[0] & 1 == 0 || answer[..6] == [0x33, 0x33, 0, 0, 0, 1], "{:?}", &answer[..]);
     }
 }
 
-fn check(bytes: &[u8], (start, end): (usize, usize), tail: Tail) {
+fn check(bytes: &[u8], range: ByteRange, tail: Tail) {
+    let ByteRange { start, end } = range;
     let mut pieces = [Piece::default(); 256];
-    let located = locate(bytes, (start, end), tail, &mut pieces);
+    let located = locate(bytes, range, tail, &mut pieces);
     let parsed = Aggregate::parse(&bytes[start..end], tail);
     let Ok(number) = located else { return };
     // Both ways to split it agree.
@@ -95,7 +98,7 @@ fn solicitation(options: &[u8]) -> Vec<u8> {
     let mut frame = ethernet(0x86dd);
     let address = |last| Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, last).octets();
     let len = (24 + options.len() as u16).to_be_bytes();
-    let mut sum = paflow::checksum::Sum::new();
+    let mut sum = packet::checksum::Sum::new();
     for part in [&address(9), &address(1), &len[..], &[0, 58, 135, 0, 0, 0], &[0; 4], &address(1), options] {
         sum.add(part);
     }

@@ -3,7 +3,7 @@
 
 use arbitrary::Arbitrary;
 use paflow::outer::{Addresses, Checksum};
-use paflow::vxlan::{End, Endpoints};
+use paflow::vxlan::{Endpoints, TunnelEnd};
 
 /// A frame, which is used as it is, changed in places after it was sent properly, or both.
 #[derive(Arbitrary, Debug)]
@@ -24,9 +24,16 @@ pub fn run(input: &Input) {
     let checksum = if input.computed { Checksum::Computed } else { Checksum::Zero };
     let end = |hosts| {
         let addresses = addresses(input.ipv6, hosts);
-        let endpoints =
-            Endpoints { source: [2; 6], destination: [4; 6], addresses, port: 4789, vni: 7, hop_limit: 64, checksum };
-        End::new(&endpoints, 9000).expect("the tunnel is possible")
+        let endpoints = Endpoints {
+            source: [2; 6].into(),
+            destination: [4; 6].into(),
+            addresses,
+            port: 4789,
+            vni: 7,
+            hop_limit: 64,
+            checksum,
+        };
+        TunnelEnd::new(&endpoints, 9000).expect("the tunnel is possible")
     };
     let (here, there) = (end([source, destination]), end([destination, source]));
     look(&there, &input.frame);
@@ -45,7 +52,7 @@ pub fn run(input: &Input) {
 }
 
 /// Returns the inner frame, if there is one.
-fn look<'a>(end: &End, bytes: &'a [u8]) -> Option<&'a [u8]> {
+fn look<'a>(end: &TunnelEnd, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let (from, to) = end.inside(bytes).ok()?;
     assert!(end.overhead() <= from && from + 14 <= to && to as usize <= bytes.len(), "{from}..{to}");
     Some(&bytes[from as usize..to as usize])

@@ -4,23 +4,14 @@
 //! [`Writer`] writes the classic format, draft-ietf-opsawg-pcap, which every tool reads.
 #![forbid(unsafe_code)]
 
+mod captured;
+mod error;
+mod link_type;
 mod pcapng;
 mod reader;
 mod writer;
 
-pub use reader::{Error, Reader};
+pub use captured::Captured;
+pub use error::Error;
+pub use reader::Reader;
 pub use writer::Writer;
-
-use std::time::Duration;
-
-/// A captured frame.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Captured {
-    /// Time since 1970.
-    pub time: Duration,
-    /// Captured bytes, starting with the destination address.
-    pub bytes: Vec<u8>,
-}
-
-/// LINKTYPE_ETHERNET.
-const ETHERNET: u16 = 1;

@@ -1,7 +1,8 @@
 //! Interfaces of a section of a pcapng file, which determine how its packets are read.
 
-use crate::Captured;
-use crate::reader::{Error, ethernet};
+use crate::captured::Captured;
+use crate::error::Error;
+use crate::link_type;
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, InterfaceDescriptionBlock};
 use std::time::Duration;
@@ -50,7 +51,7 @@ impl Section {
 
 impl Interface {
     fn new(block: &InterfaceDescriptionBlock<'_>) -> Result<Interface, Error> {
-        ethernet(block.linktype.0)?;
+        link_type::require_ethernet(block.linktype.0)?;
         // draft-ietf-opsawg-pcapng, if_tsresol: a negative power of 2 if the highest bit is set, otherwise of 10.
         let exponent = u32::from(block.if_tsresol & 0x7f);
         let base: u128 = if block.if_tsresol & 0x80 == 0 { 10 } else { 2 };

@@ -1,6 +1,6 @@
 //! Writer of the classic format.
 
-use crate::ETHERNET;
+use crate::link_type::ETHERNET;
 use std::io::{Result, Write};
 use std::time::Duration;
 

@@ -97,7 +97,7 @@ pub struct PortSpec {
     /// Joins packets before they leave here, and splits aggregates that arrive.
     pub aggregate: bool,
     /// End of a tunnel: all frames outside the port are VXLAN. Excludes `aggregate`.
-    pub vxlan: Option<paflow::vxlan::End>,
+    pub vxlan: Option<paflow::vxlan::TunnelEnd>,
     /// Settings for analysis, which no configuration can change.
     pub analysis: Analysis,
 }

@@ -11,9 +11,10 @@ use engine::spec::{
 use engine::stats::Snapshot;
 use openflow::ofp::port;
 use openflow::{Action, Classifier, Field, FlowId, Match, Rule};
+use packet::MacAddr;
 use paflow::Receiver;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
-use paflow::vxlan::{End, Endpoints};
+use paflow::vxlan::{Endpoints, TunnelEnd};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -108,7 +109,7 @@ fn aggregation(own: u8, other: u8) -> AggregationSpec {
     let addresses = Addresses::V4 { source: [192, 0, 2, own].into(), destination: [192, 0, 2, other].into() };
     let checksum = Checksum::Computed;
     let tunnel = Tunnel { addresses, source_port: 50_000, destination_port: 50_261, hop_limit: 64, checksum };
-    let [source, destination] = [own, other].map(|node| [2, 0, 0, 0, 0, node]);
+    let [source, destination] = [own, other].map(|node| MacAddr([2, 0, 0, 0, 0, node]));
     let route = Route { source, destination, vlan: Some(5), carrier: Carrier::Udp(tunnel) };
     AggregationSpec {
         mtu: 1500,
@@ -124,12 +125,12 @@ fn aggregation(own: u8, other: u8) -> AggregationSpec {
 }
 
 /// Returns one end of a tunnel.
-fn end(own: u8, other: u8) -> End {
+fn end(own: u8, other: u8) -> TunnelEnd {
     let addresses = Addresses::V4 { source: [192, 0, 2, own].into(), destination: [192, 0, 2, other].into() };
-    let (source, destination) = ([2, 0, 0, 0, 0, own], [2, 0, 0, 0, 0, other]);
+    let [source, destination] = [own, other].map(|node| MacAddr([2, 0, 0, 0, 0, node]));
     let checksum = Checksum::Computed;
     let endpoints = Endpoints { source, destination, addresses, port: 4789, vni: 100, hop_limit: 64, checksum };
-    End::new(&endpoints, 2000).unwrap()
+    TunnelEnd::new(&endpoints, 2000).unwrap()
 }
 
 fn patch(a: &str, b: &str) -> [String; 2] {

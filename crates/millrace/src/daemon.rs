@@ -203,7 +203,7 @@ impl Datapath for Daemon {
         self.switch.bell()
     }
 
-    fn answer(&self) {
+    fn clear_bell(&self) {
         self.switch.answer();
     }
 }

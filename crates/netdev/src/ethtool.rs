@@ -6,8 +6,9 @@ use std::os::fd::AsRawFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use crate::error::{Error, Result};
 use crate::ifreq::request;
-use crate::{Error, Link, Result};
+use crate::link::Link;
 
 /// `SIOCETHTOOL` of linux/sockios.h.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;

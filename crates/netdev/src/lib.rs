@@ -16,25 +16,19 @@
 //!
 //! Sockets and devices are created in the network namespace of the calling thread and stay there.
 
+mod af_packet;
 mod error;
 pub mod ethtool;
 mod ifreq;
 mod link;
-mod packet;
 mod segment;
 mod tap;
 
-pub use error::{Error, Result};
-pub use link::{Event, Link, Links, Monitor};
-pub use packet::{
+pub use af_packet::{
     Flushed, PacketRx, PacketTx, Promiscuous, PushError, RxConfig, RxFrame, RxMonitor, RxStatistics, TxConfig, TxState,
     Vlan,
 };
+pub use error::{Error, Result};
+pub use link::{Event, Link, Links, Monitor};
 pub use segment::RawSegment;
 pub use tap::{Tap, TapQueue, TapWrite};
-
-/// Bytes of an Ethernet header without a VLAN tag: no frame is shorter.
-pub const ETHERNET_HEADER: usize = 14;
-
-/// Bytes that one VLAN tag adds.
-pub const VLAN_TAG: usize = 4;

@@ -9,9 +9,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, open};
 
+use crate::error::{Error, Result};
 use crate::ifreq::request;
 use crate::link::check_name;
-use crate::{Error, RawSegment, Result};
+use crate::segment::RawSegment;
 
 /// `MAX_TAP_QUEUES` of the kernel.
 const MAX_QUEUES: usize = 256;

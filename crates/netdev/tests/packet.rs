@@ -202,7 +202,7 @@ fn frames_that_leave_are_not_received() {
 fn every_address_is_received() {
     Netns::with_veth(1500).run(|| {
         let (tx, mut rx) = (sender("a"), receiver("b"));
-        let mac = Link::named("b").unwrap().mac;
+        let mac = Link::named("b").unwrap().mac.0;
         assert_ne!(mac, [2, 0, 0, 0, 0, 1], "the test frames are for somebody else");
         let mut own = frame(60, 1);
         own[..6].copy_from_slice(&mac);

@@ -32,7 +32,7 @@ fn route(nfi: u16, vxlan: bool, v6: bool, checksum: Checksum) -> Route {
     };
     let (source_port, destination_port) = (50_000 + nfi, if vxlan { 4789 } else { 50_261 });
     let tunnel = Tunnel { addresses, source_port, destination_port, hop_limit: 64, checksum };
-    let (source, destination) = ([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, nfi as u8]);
+    let (source, destination) = ([2, 0, 0, 0, 0, 9].into(), [2, 0, 0, 0, 0, nfi as u8].into());
     let carrier = match vxlan {
         true => Carrier::Vxlan { tunnel, vni: 7, source, destination },
         false => Carrier::Udp(tunnel),
@@ -55,7 +55,7 @@ fn spec(vxlan: bool, v6: bool, checksum: Checksum) -> Spec {
         mtu: 1500,
         chains: Chains::Vlan,
         receiver: Receiver::default(),
-        mac: [2, 0, 0, 0, 0, 9],
+        mac: [2, 0, 0, 0, 0, 9].into(),
         addresses: next_hops.iter().map(own).collect(),
         drop_unknown: false,
         relay: None,
@@ -257,7 +257,7 @@ fn an_aggregate_goes_on_as_a_whole() {
         let found = Receiver::default().find(&frame[..]).unwrap().unwrap();
         assert_eq!(found.vni, vxlan.then_some(7));
         assert_eq!(frame[..12], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 9]);
-        let inside = Aggregate::parse(&frame[found.span.0..found.span.1], found.tail).unwrap();
+        let inside = Aggregate::parse(&frame[found.range.start..found.range.end], found.tail).unwrap();
         for (index, (embedded, before)) in inside.packets().zip(&burst).enumerate() {
             assert_eq!((&embedded[..20], &embedded[30..]), (&before[..20], &before[30..]));
             assert_eq!(embedded[20..30], [index as u8; 10]);

@@ -2,10 +2,12 @@
 
 use crate::aggregation::{EXPERIMENTER, SET_NFI};
 use crate::error::Error;
-use crate::fields::{Field, Match};
+use crate::field::Field;
 use crate::key::VLAN_PRESENT;
+use crate::matching::Match;
 use crate::ofp::{action, port};
 use crate::wire::Reader;
+use packet::ethertype;
 
 /// Maximum number of actions in one list.
 const MAX_ACTIONS: usize = 64;
@@ -80,7 +82,7 @@ fn read(kind: u16, mut body: Reader, scope: Scope, known: &mut Match) -> Result<
         action::PUSH_VLAN => {
             exactly(8)?;
             let ethertype = body.u16().ok_or(Error::ActionLen)?;
-            if !matches!(ethertype, 0x8100 | 0x88a8) {
+            if !ethertype::is_vlan(ethertype) {
                 return Err(Error::ActionArgument);
             }
             *known = known.with(Field::VlanVid, VLAN_PRESENT.into(), VLAN_PRESENT.into());
@@ -125,7 +127,7 @@ fn set_field(mut body: Reader, scope: Scope, known: &Match) -> Result<Action, Er
     }
     let possible = match field {
         Field::VlanVid | Field::VlanPcp => !known.is_untagged(),
-        _ => field.exists_in(known),
+        _ => known.has_field(field),
     };
     // A PACKET_OUT has no match: fields that its packet doesn't have are not set.
     if !possible && scope != Scope::PacketOut {

@@ -28,9 +28,11 @@
 //! Only flows of table 1 can be changed this way, and there is no answer.
 
 use crate::error::Error;
-use crate::fields::{Field, Match};
+use crate::field::Field;
 use crate::key::VLAN_PRESENT;
+use crate::matching::Match;
 use crate::ofp::{HEADER_LEN, VERSION, message};
+use packet::{ethertype, header_len};
 
 /// The aggregation table's number.
 pub const TABLE: u8 = 1;
@@ -41,8 +43,8 @@ pub const EXPERIMENTER: u32 = 0x4d49_4c4c;
 /// The experimenter's action that sets the next hop.
 pub const SET_NFI: u16 = 1;
 
-/// EtherType of relayed messages: IEEE 802 local experimental 2.
-pub const RELAY_ETHERTYPE: u16 = 0x88b6;
+/// EtherType of relayed messages.
+pub const RELAY_ETHERTYPE: u16 = ethertype::EXPERIMENTAL_2;
 
 /// The identifier of a service chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,7 +79,10 @@ impl ServiceChain {
 
 /// Returns the FLOW_MOD in a relayed frame; `None` if the frame has another EtherType, or its length field is wrong.
 pub fn relayed(frame: &[u8]) -> Option<&[u8]> {
-    let message = frame.get(14..).filter(|_| frame[12..14] == RELAY_ETHERTYPE.to_be_bytes())?;
+    let (header, message) = frame.split_at_checked(header_len::ETHERNET)?;
+    if header[header_len::MAC_ADDRESSES..] != RELAY_ETHERTYPE.to_be_bytes() {
+        return None;
+    }
     let [version, kind, l0, l1, ..] = *message.first_chunk::<HEADER_LEN>()?;
     let len = usize::from(u16::from_be_bytes([l0, l1]));
     (version == VERSION && kind == message::FLOW_MOD && len >= HEADER_LEN).then(|| message.get(..len))?

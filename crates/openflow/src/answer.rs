@@ -1,8 +1,8 @@
 //! A long answer, built piece by piece as the controller reads, so that it never takes more memory than one message.
 
 use crate::flow_mod::Tables;
-use crate::multipart::flow_stats;
 use crate::ofp::{message, multipart};
+use crate::stats::flow_stats;
 use crate::table::{Filter, FlowId, Millis};
 use crate::wire::{self, Put};
 use std::collections::VecDeque;

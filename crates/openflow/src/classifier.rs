@@ -1,7 +1,7 @@
 //! Finds the flow of highest priority for a key: one hash lookup per mask in use (tuple space search).
 
-use crate::fields::Match;
 use crate::key::Key;
+use crate::matching::Match;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 

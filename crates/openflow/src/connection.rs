@@ -3,12 +3,15 @@
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::ofp::{HEADER_LEN, VERSION, message};
-use crate::switch::BACKLOG;
 use crate::wire::{self, Message, Put, Reader};
 use std::collections::BTreeMap;
 
 /// Bytes of the offending message in an error: the least that the specification requires.
 const ERROR_DATA: usize = 64;
+
+/// Bytes of packets from all ports that a controller may leave unread before more are dropped. Other notices are dropped
+/// beyond twice as much.
+pub const BACKLOG: usize = 1 << 20;
 
 /// Bytes of unsent output at which requests have to wait.
 const UNREAD: usize = 64 << 10;

@@ -3,8 +3,8 @@
 use crate::action::Scope;
 use crate::aggregation::{self, ServiceChain};
 use crate::error::Error;
-use crate::fields::Match;
 use crate::instruction::Instructions;
+use crate::matching::Match;
 use crate::ofp::{NO_BUFFER, TABLE_ALL, flag};
 use crate::table::{Filter, Flow, FlowTable, Millis, Removal};
 use crate::wire::Reader;

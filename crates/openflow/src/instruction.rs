@@ -3,7 +3,7 @@
 
 use crate::action::{Action, Scope, in_set_order, read_list};
 use crate::error::Error;
-use crate::fields::Match;
+use crate::matching::Match;
 use crate::ofp::instruction;
 use crate::wire::Reader;
 use std::sync::Arc;

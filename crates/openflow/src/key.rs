@@ -1,6 +1,8 @@
 //! The matchable fields of a packet, in 72 bytes that are compared and hashed as words.
 
-use crate::fields::Field;
+use crate::field::Field;
+use crate::offsets::Offsets;
+use packet::ip_protocol::{TCP, UDP};
 
 /// Words in a key.
 pub(crate) const WORDS: usize = 9;
@@ -11,9 +13,6 @@ pub const HEADER_BYTES: usize = 128;
 
 /// The bit in the VLAN field that marks a tagged packet (OFPVID_PRESENT).
 pub(crate) const VLAN_PRESENT: u16 = 0x1000;
-
-/// The EtherType that stands for IEEE 802.3 frames, which have a length instead; no valid length has this value.
-const NO_ETHERTYPE: u16 = 0x05ff;
 
 /// The fields of a packet, or a mask of them.
 ///
@@ -29,93 +28,13 @@ const NO_ETHERTYPE: u16 = 0x05ff;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key(pub(crate) [u64; WORDS]);
 
-/// Offsets of the headers in a packet.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Layout {
-    pub tagged: bool,
-    pub ethertype: u16,
-    /// The network header.
-    pub network: usize,
-    pub protocol: u8,
-    /// The transport header; `None` in later fragments.
-    pub transport: Option<usize>,
-    /// IP version, if the network header is complete.
-    pub ip: Option<u8>,
-}
-
-impl Layout {
-    /// Finds the headers of `packet`, behind at most one VLAN tag.
-    #[inline]
-    pub fn of(packet: &[u8]) -> Option<Layout> {
-        let word = |at: usize| Some(u16::from_be_bytes(*packet.get(at..)?.first_chunk()?));
-        let mut layout = Layout { ethertype: word(12)?, network: 14, ..Layout::default() };
-        if matches!(layout.ethertype, 0x8100 | 0x88a8) {
-            layout = Layout { tagged: true, ethertype: word(16)?, network: 18, ..layout };
-        }
-        if layout.ethertype < 0x600 {
-            layout.ethertype = NO_ETHERTYPE;
-        }
-        let at = layout.network;
-        match layout.ethertype {
-            0x0800 => {
-                let Some(header) = packet.get(at..).and_then(|rest| rest.first_chunk::<20>()) else {
-                    return Some(layout);
-                };
-                let len = usize::from(header[0] & 15) * 4;
-                if header[0] >> 4 != 4 || len < 20 {
-                    return Some(layout);
-                }
-                layout.ip = Some(4);
-                layout.protocol = header[9];
-                let first = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
-                layout.transport = first.then_some(at + len);
-            }
-            0x86dd => layout.ipv6(packet),
-            _ => {}
-        }
-        Some(layout)
-    }
-
-    /// Skips extension headers (RFC 8200, Section 4), at most as many as a sane packet has.
-    fn ipv6(&mut self, packet: &[u8]) {
-        let at = self.network;
-        let Some(header) = packet.get(at..).and_then(|rest| rest.first_chunk::<40>()) else { return };
-        if header[0] >> 4 != 6 {
-            return;
-        }
-        self.ip = Some(6);
-        self.protocol = header[6];
-        let mut at = at + 40;
-        for _ in 0..8 {
-            let len = match self.protocol {
-                0 | 43 | 60 => |len: u8| 8 + usize::from(len) * 8,
-                51 => |len: u8| 8 + usize::from(len) * 4,
-                44 => |_| 8,
-                _ => {
-                    self.transport = Some(at);
-                    return;
-                }
-            };
-            let Some([next, extent, offset @ ..]) = packet.get(at..).and_then(|rest| rest.first_chunk::<4>()) else {
-                return;
-            };
-            let later = self.protocol == 44 && u16::from_be_bytes(*offset) & 0xfff8 != 0;
-            self.protocol = *next;
-            at += len(*extent);
-            if later {
-                return;
-            }
-        }
-    }
-}
-
 impl Key {
     /// Extracts the key of `packet` (its first [`HEADER_BYTES`] are enough), received at port `in_port`, from tunnel
     /// `tunnel_id` or 0. Returns `None` without a whole Ethernet header.
     #[inline]
     pub fn extract(packet: &[u8], in_port: u32, tunnel_id: u64) -> Option<Key> {
-        let layout = Layout::of(packet)?;
-        let tci = if layout.tagged {
+        let offsets = Offsets::of(packet)?;
+        let tci = if offsets.tagged {
             let tci = u16::from_be_bytes([packet[14], packet[15]]);
             // The drop eligibility bit makes room for the bit that marks a tagged packet.
             tci & 0xefff | VLAN_PRESENT
@@ -123,15 +42,15 @@ impl Key {
             0
         };
         let mut key = Key([0; WORDS]);
-        key.0[0] = u64::from(in_port) << 32 | u64::from(layout.ethertype) << 16 | u64::from(tci);
+        key.0[0] = u64::from(in_port) << 32 | u64::from(offsets.ethertype) << 16 | u64::from(tci);
         // Eight bytes are read at once: the last two are not part of the address.
         let [destination, source] =
             [0, 6].map(|at| packet[at..].first_chunk().map_or(0, |eight| u64::from_be_bytes(*eight)));
         key.0[1] = destination & !0xffff;
         key.0[2] = source & !0xffff;
         key.0[3] = tunnel_id;
-        let at = layout.network;
-        match layout.ip {
+        let at = offsets.network;
+        match offsets.ip {
             Some(4) => {
                 let addresses = packet[at + 12..].first_chunk().map_or(0, |eight| u64::from_be_bytes(*eight));
                 key.0[5] = addresses >> 32;
@@ -144,9 +63,9 @@ impl Key {
             }
             _ => return Some(key),
         }
-        key.0[8] = u64::from(layout.protocol);
-        let ports = layout.transport.and_then(|at| packet.get(at..)?.first_chunk::<4>());
-        if let (6 | 17, Some([s0, s1, d0, d1])) = (layout.protocol, ports) {
+        key.0[8] = u64::from(offsets.protocol);
+        let ports = offsets.transport.and_then(|at| packet.get(at..)?.first_chunk::<4>());
+        if let (TCP | UDP, Some([s0, s1, d0, d1])) = (offsets.protocol, ports) {
             key.0[1] |= u64::from(u16::from_be_bytes([*s0, *s1]));
             key.0[2] |= u64::from(u16::from_be_bytes([*d0, *d1]));
         }

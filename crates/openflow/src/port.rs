@@ -2,6 +2,7 @@
 
 use crate::table::Millis;
 use crate::wire::Put;
+use packet::MacAddr;
 
 /// Length of the port name field, with a terminating zero.
 const NAME_LEN: usize = 16;
@@ -14,7 +15,7 @@ pub struct Port {
     /// Its number: 1 to 0xffffff00.
     pub number: u32,
     /// Its MAC address.
-    pub mac: [u8; 6],
+    pub mac: MacAddr,
     /// Its name, cut to 15 bytes on the wire.
     pub name: String,
     /// Whether frames can go out.
@@ -28,7 +29,7 @@ impl Port {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.u32(self.number);
         out.zeros(4);
-        out.put(&self.mac);
+        out.put(&self.mac.0);
         out.zeros(2);
         let mut name = [0; NAME_LEN];
         let bytes = self.name.bytes().take(NAME_LEN - 1);

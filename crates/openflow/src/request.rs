@@ -1,14 +1,15 @@
 //! Requests of controllers, message by message (Section 7.3).
 
-use crate::Match;
 use crate::action::{Scope, read_list};
 use crate::connection::Role;
 use crate::error::Error;
 use crate::flow_mod::FlowMod;
+use crate::matching::Match;
 use crate::ofp::{NO_BUFFER, TABLE_ALL, VERSION, message, port};
 use crate::switch::{ConnectionId, Event, Switch};
 use crate::table::Millis;
 use crate::wire::{self, Message, Put, Reader};
+use packet::header_len;
 
 /// Capabilities: statistics of flows, tables and ports.
 const CAPABILITIES: u32 = 0b111;
@@ -174,7 +175,7 @@ fn packet_out(mut body: Reader) -> Result<Event, Error> {
         return Err(Error::BadPort);
     }
     let actions = read_list(actions, Scope::PacketOut, &mut Match::any())?;
-    if body.0.len() < 14 {
+    if body.0.len() < header_len::ETHERNET {
         return Err(Error::BadPacket);
     }
     Ok(Event::PacketOut { in_port, actions, data: body.0.into() })

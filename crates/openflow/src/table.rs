@@ -3,9 +3,9 @@
 use crate::action::Action;
 use crate::classifier::{Classifier, Lookup};
 use crate::error::Error;
-use crate::fields::Match;
 use crate::instruction::Instructions;
 use crate::key::Key;
+use crate::matching::Match;
 use crate::ofp::port;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,9 +1,11 @@
 //! Matches and actions as text, in the syntax of `ovs-ofctl`.
 
 use crate::action::Action;
-use crate::fields::{FIELDS, Field, Match};
+use crate::field::{FIELDS, Field};
 use crate::key::VLAN_PRESENT;
+use crate::matching::Match;
 use crate::ofp::port;
+use packet::MacAddr;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -33,8 +35,8 @@ impl Field {
     fn show(self, value: u128) -> String {
         match self {
             Field::EthDst | Field::EthSrc => {
-                let bytes = &value.to_be_bytes()[10..];
-                bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+                let [.., a, b, c, d, e, f] = value.to_be_bytes();
+                MacAddr([a, b, c, d, e, f]).to_string()
             }
             Field::Ipv4Src | Field::Ipv4Dst => Ipv4Addr::from(value as u32).to_string(),
             Field::Ipv6Src | Field::Ipv6Dst => Ipv6Addr::from(value).to_string(),
@@ -66,7 +68,7 @@ impl fmt::Display for Match {
         for field in FIELDS {
             let (value, mask) = (self.value.get(field), self.mask.get(field));
             // Fields of TCP and UDP, and of both versions of IP, share a place in keys.
-            if mask == 0 || !field.exists_in(self) {
+            if mask == 0 || !self.has_field(field) {
                 continue;
             }
             f.write_str(between)?;

@@ -4,6 +4,7 @@ mod controller;
 
 use controller::{FlowMod, Rig, apply, instruction, matching, message, output, oxm, set_nfi};
 use openflow::{Action, Closed, Event, PacketIn, PacketInReason, Port, ServiceChain};
+use packet::MacAddr;
 
 fn flow_mod(command: u8, priority: u16, fields: &[Vec<u8>], port: u32) -> FlowMod {
     let mut change = FlowMod::new(command, priority, fields);
@@ -237,9 +238,9 @@ fn notices_go_to_those_who_want_them() {
     assert_eq!((seen[0].kind, seen[0].xid), (10, 0));
     assert!(seen[0].body.ends_with(&[7; 60]));
     assert_eq!(rig.take(slave), []);
-    rig.switch.set_port(Port { number: 1, mac: [2; 6], name: "p1".into(), up: false, speed: 0 }, 0);
+    rig.switch.set_port(Port { number: 1, mac: MacAddr([2; 6]), name: "p1".into(), up: false, speed: 0 }, 0);
     assert_eq!((rig.take(equal)[0].body[0], rig.take(slave)[0].body[0]), (2, 2));
-    rig.switch.set_port(Port { number: 1, mac: [2; 6], name: "p1".into(), up: false, speed: 0 }, 0);
+    rig.switch.set_port(Port { number: 1, mac: MacAddr([2; 6]), name: "p1".into(), up: false, speed: 0 }, 0);
     assert_eq!(rig.take(equal), [], "nothing has changed");
 
     // The masks that are set are reported, and take effect.

@@ -1,10 +1,11 @@
 //! The cost of one packet: lookup, grouping, framing, and decoding. `cargo bench -p millrace-paflow`
 #![allow(missing_docs)]
 
+use packet::MacAddr;
 use paflow::decode::{Tail, locate};
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::table::{VlanTable, VniTable, key};
-use paflow::vxlan::{End, Endpoints};
+use paflow::vxlan::{Endpoints, TunnelEnd};
 use paflow::{Nfi, Piece, Planner, Receiver, Template, encode};
 use std::hint::black_box;
 use std::time::Instant;
@@ -26,7 +27,8 @@ fn main() {
     let addresses = Addresses::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let tunnel =
         Tunnel { addresses, source_port: 50_000, destination_port: 50_261, hop_limit: 64, checksum: Checksum::Zero };
-    let route = Route { source: [2; 6], destination: [4; 6], vlan: None, carrier: Carrier::Udp(tunnel) };
+    let route =
+        Route { source: MacAddr([2; 6]), destination: MacAddr([4; 6]), vlan: None, carrier: Carrier::Udp(tunnel) };
     let template = Template::new(&route, 1500).unwrap();
 
     let mut vlans = Box::new(VlanTable::new());
@@ -89,7 +91,7 @@ fn main() {
         let frame = black_box(&out[..len]);
         let found = receiver.find(frame).unwrap().unwrap();
         assert_eq!(found.tail, Tail::Exact);
-        black_box(locate(frame, found.span, found.tail, &mut pieces).unwrap());
+        black_box(locate(frame, found.range, found.tail, &mut pieces).unwrap());
     });
 
     // The work of a network function's library per packet: out of one aggregate into buffers, and into the next.
@@ -114,7 +116,7 @@ fn main() {
         measure(&format!("split, {count} packets of {size} bytes"), count, || {
             let frame = black_box(&out[..len]);
             let found = receiver.find(frame).unwrap().unwrap();
-            let number = locate(frame, found.span, found.tail, &mut pieces).unwrap();
+            let number = locate(frame, found.range, found.tail, &mut pieces).unwrap();
             for (piece, buffer) in pieces[..number].iter().zip(&mut buffers) {
                 let (start, len) = (piece.start as usize, usize::from(piece.len));
                 buffer[..len].copy_from_slice(&frame[start..start + len]);
@@ -145,14 +147,14 @@ fn v6() -> Addresses {
 }
 
 /// Returns both ends of a tunnel.
-fn tunnel_ends(addresses: Addresses) -> [End; 2] {
+fn tunnel_ends(addresses: Addresses) -> [TunnelEnd; 2] {
     let back = match addresses {
         Addresses::V4 { source, destination } => Addresses::V4 { source: destination, destination: source },
         Addresses::V6 { source, destination } => Addresses::V6 { source: destination, destination: source },
     };
-    let (source, destination, checksum) = ([2; 6], [4; 6], Checksum::Zero);
+    let (source, destination, checksum) = (MacAddr([2; 6]), MacAddr([4; 6]), Checksum::Zero);
     [addresses, back].map(|addresses| {
         let endpoints = Endpoints { source, destination, addresses, port: 4789, vni: 7, hop_limit: 64, checksum };
-        End::new(&endpoints, 1500).unwrap()
+        TunnelEnd::new(&endpoints, 1500).unwrap()
     })
 }

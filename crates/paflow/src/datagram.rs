@@ -1,13 +1,10 @@
 //! Finds the UDP datagram in a frame and checks its headers.
 
-use crate::checksum::Sum;
-use crate::octets::Octets;
+use crate::octets::{ByteRange, Octets};
 use crate::reject::Reject;
-use crate::table::key::{IPV4, IPV6, UDP};
+use packet::checksum::Sum;
+use packet::{ethertype, header_len, ip_protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-/// Length of a UDP header.
-pub(crate) const UDP_LEN: usize = 8;
 
 /// A UDP datagram in a frame, whose headers are not checked yet.
 pub(crate) struct Datagram {
@@ -28,18 +25,18 @@ impl Datagram {
     #[inline(always)]
     pub(crate) fn find<S: Octets + ?Sized>(frame: &S, ethertype: u16, at: usize) -> Option<Datagram> {
         match ethertype {
-            IPV4 => Self::ipv4(frame, at),
-            IPV6 => Self::ipv6(frame, at),
+            ethertype::IPV4 => Self::ipv4(frame, at),
+            ethertype::IPV6 => Self::ipv6(frame, at),
             _ => None,
         }
     }
 
     #[inline(always)]
     fn ipv4<S: Octets + ?Sized>(frame: &S, at: usize) -> Option<Datagram> {
-        let header = frame.read::<20>(at)?;
+        let header = frame.read::<{ header_len::IPV4 }>(at)?;
         let len = usize::from(header[0] & 15) * 4;
         let fragment = u16::from_be_bytes([header[6], header[7]]);
-        if header[0] >> 4 != 4 || len < 20 || header[9] != UDP || fragment & 0x1fff != 0 {
+        if header[0] >> 4 != 4 || len < header_len::IPV4 || header[9] != ip_protocol::UDP || fragment & 0x1fff != 0 {
             return None;
         }
         let [.., s0, s1, s2, s3, d0, d1, d2, d3] = header;
@@ -50,7 +47,7 @@ impl Datagram {
             source: Ipv4Addr::new(s0, s1, s2, s3).into(),
             destination: Ipv4Addr::new(d0, d1, d2, d3).into(),
             fragment: fragment & 0x2000 != 0,
-            header: (len == 20).then(|| {
+            header: (len == header_len::IPV4).then(|| {
                 let mut sum = Sum::new();
                 sum.add(&header);
                 sum
@@ -60,11 +57,11 @@ impl Datagram {
 
     #[inline(always)]
     fn ipv6<S: Octets + ?Sized>(frame: &S, at: usize) -> Option<Datagram> {
-        let header = frame.read::<40>(at)?;
-        if header[0] >> 4 != 6 || header[6] != UDP {
+        let header = frame.read::<{ header_len::IPV6 }>(at)?;
+        if header[0] >> 4 != 6 || header[6] != ip_protocol::UDP {
             return None;
         }
-        let udp = at + 40;
+        let udp = at + header_len::IPV6;
         let address = |from: usize| {
             let octets: [u8; 16] = std::array::from_fn(|index| header[from + index]);
             IpAddr::from(Ipv6Addr::from(octets))
@@ -87,7 +84,7 @@ impl Datagram {
         if self.destination.is_ipv4() {
             let with_options = || {
                 let mut sum = Sum::new();
-                sum_of(frame, (ip, udp), &mut sum);
+                sum_of(frame, ByteRange { start: ip, end: udp }, &mut sum);
                 sum
             };
             if self.header.unwrap_or_else(with_options).finish() != 0 {
@@ -122,26 +119,27 @@ impl Datagram {
                 IpAddr::V6(address) => sum.add(&address.octets()),
             }
         }
-        sum.add_word(u16::from(UDP));
+        sum.add_word(u16::from(ip_protocol::UDP));
         sum.add_word(udp_len);
-        sum_of(frame, (self.udp, self.end), &mut sum);
+        sum_of(frame, ByteRange { start: self.udp, end: self.end }, &mut sum);
         if sum.finish() == 0 { Ok(()) } else { Err(Reject::BadUdpChecksum) }
     }
 }
 
-/// Adds `frame[from..to]` to `sum`.
+/// Adds the bytes of `frame` in `range` to `sum`.
 #[inline]
-pub(crate) fn sum_of<S: Octets + ?Sized>(frame: &S, (mut from, to): (usize, usize), sum: &mut Sum) {
-    while let Some(bytes) = frame.read::<64>(from).filter(|_| from + 64 <= to) {
+pub(crate) fn sum_of<S: Octets + ?Sized>(frame: &S, range: ByteRange, sum: &mut Sum) {
+    let ByteRange { start: mut at, end } = range;
+    while let Some(bytes) = frame.read::<64>(at).filter(|_| at + 64 <= end) {
         sum.add(&bytes);
-        from += 64;
+        at += 64;
     }
-    while let Some(bytes) = frame.read::<4>(from).filter(|_| from + 4 <= to) {
+    while let Some(bytes) = frame.read::<4>(at).filter(|_| at + 4 <= end) {
         sum.add(&bytes);
-        from += 4;
+        at += 4;
     }
-    while let Some(byte) = frame.byte(from).filter(|_| from < to) {
+    while let Some(byte) = frame.byte(at).filter(|_| at < end) {
         sum.add(&[byte]);
-        from += 1;
+        at += 1;
     }
 }

@@ -1,11 +1,9 @@
 //! Finds the packets in an aggregate. Returns none of them before the whole aggregate is checked.
 
-use crate::header::{HEADER_LEN, Header, LENGTH_LEN, MIN_PACKET};
-use crate::octets::Octets;
+use crate::header::{ETHERNET, HEADER_LEN, Header, LENGTH_LEN, MIN_PACKET, VERSION};
+use crate::octets::{ByteRange, Octets};
 use crate::reject::Reject;
-
-/// The shortest payload of an Ethernet frame (IEEE 802.3): shorter payloads are padded with zeros on the way.
-pub const MIN_ETHERNET_PAYLOAD: usize = 46;
+use packet::header_len;
 
 /// Maximum number of packets in an aggregate: the least that the format requires receivers to take.
 pub const MOST: usize = 256;
@@ -28,16 +26,40 @@ pub enum Tail {
     Padding,
 }
 
-/// Checks the aggregate in `bytes[start..end]`, and passes the position of each embedded packet to `found`. The positions
+impl Header {
+    /// Reads the header at offset `at`. Checks the version first: another version may have changed everything else.
+    #[inline(always)]
+    pub fn read<S: Octets + ?Sized>(bytes: &S, at: usize) -> Result<Header, Reject> {
+        let Some([version, kind, high, low]) = bytes.read::<HEADER_LEN>(at) else {
+            if let Some(version) = bytes.byte(at).filter(|&version| version != VERSION) {
+                return Err(Reject::UnknownVersion(version));
+            }
+            return Err(Reject::Truncated { needed: HEADER_LEN, there: bytes.size().saturating_sub(at) });
+        };
+        if version != VERSION {
+            return Err(Reject::UnknownVersion(version));
+        }
+        if kind != ETHERNET {
+            return Err(Reject::UnknownType(kind));
+        }
+        match u16::from_be_bytes([high, low]) {
+            0 => Err(Reject::Empty),
+            number => Ok(Header { number }),
+        }
+    }
+}
+
+/// Checks the aggregate in `range` of `bytes`, and passes the position of each embedded packet to `found`. The positions
 /// are valid only if the result is `Ok`. Reads each byte of the framing once.
 #[inline(always)]
 fn walk<S: Octets + ?Sized>(
     bytes: &S,
-    (start, end): (usize, usize),
+    range: ByteRange,
     tail: Tail,
     room: usize,
     mut found: impl FnMut(usize, Piece),
 ) -> Result<usize, Reject> {
+    let ByteRange { start, end } = range;
     let there = bytes.size();
     if end > there || start > end {
         return Err(Reject::Truncated { needed: end, there });
@@ -68,25 +90,22 @@ fn walk<S: Octets + ?Sized>(
     }
     match tail {
         _ if at == end => Ok(number),
-        Tail::Padding if end - start <= MIN_ETHERNET_PAYLOAD => match (at..end).find(|&at| bytes.byte(at) != Some(0)) {
-            Some(at) => Err(Reject::BadPadding(at)),
-            None => Ok(number),
-        },
+        Tail::Padding if end - start <= header_len::MIN_ETHERNET_PAYLOAD => {
+            match (at..end).find(|&at| bytes.byte(at) != Some(0)) {
+                Some(at) => Err(Reject::BadPadding(at)),
+                None => Ok(number),
+            }
+        }
         _ => Err(Reject::LengthMismatch { expected: at, there: end }),
     }
 }
 
-/// Writes the position of each packet of the aggregate in `bytes[start..end]` to the front of `out`, and returns their
+/// Writes the position of each packet of the aggregate in `range` of `bytes` to the front of `out`, and returns their
 /// number. Offsets count from the start of `bytes`. Reads each length once, so the pieces stay within bounds even if the
 /// bytes change meanwhile.
 #[inline]
-pub fn locate<S: Octets + ?Sized>(
-    bytes: &S,
-    (start, end): (usize, usize),
-    tail: Tail,
-    out: &mut [Piece],
-) -> Result<usize, Reject> {
-    walk(bytes, (start, end), tail, out.len(), |index, piece| out[index] = piece)
+pub fn locate<S: Octets + ?Sized>(bytes: &S, range: ByteRange, tail: Tail, out: &mut [Piece]) -> Result<usize, Reject> {
+    walk(bytes, range, tail, out.len(), |index, piece| out[index] = piece)
 }
 
 /// A checked aggregate, in bytes that don't change.
@@ -99,7 +118,7 @@ pub struct Aggregate<'a> {
 impl<'a> Aggregate<'a> {
     /// Checks all of `bytes`, which begin with the aggregate's header.
     pub fn parse(bytes: &'a [u8], tail: Tail) -> Result<Aggregate<'a>, Reject> {
-        let number = walk(bytes, (0, bytes.len()), tail, usize::MAX, |_, _| {})?;
+        let number = walk(bytes, ByteRange { start: 0, end: bytes.len() }, tail, usize::MAX, |_, _| {})?;
         Ok(Aggregate { entries: &bytes[HEADER_LEN..], number: number as u16 })
     }
 

@@ -1,10 +1,10 @@
 //! The bytes between embedded packets. Packets are referred to by index, not copied: the data path gathers them in
 //! place.
 
-use crate::checksum::Sum;
 use crate::header::entry_size;
 use crate::outer::Template;
-use crate::plan::{Group, Members, Plan};
+use crate::plan::{Group, GroupedBurst, Members};
+use packet::checksum::Sum;
 
 /// At most three bytes of framing: the padding of the previous packet and the length of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +51,11 @@ pub struct Parts<'a> {
     odd: bool,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> GroupedBurst<'a> {
+    /// Returns the parts after the headers of the aggregate of `group`, in order: framing and packets.
     #[inline(always)]
-    pub(crate) fn new(members: Members<'a>, lengths: &'a [u16]) -> Parts<'a> {
-        Parts { members, lengths, announced: None, odd: false }
+    pub fn parts(&self, group: &Group) -> Parts<'a> {
+        Parts { members: self.members(group), lengths: self.lengths(), announced: None, odd: false }
     }
 }
 
@@ -83,10 +84,16 @@ impl Iterator for Parts<'_> {
 ///
 /// # Panics
 /// If `packets` are not the planned ones.
-pub fn write(plan: &Plan, group: &Group, template: &Template, packets: &[&[u8]], out: &mut [u8]) -> Option<usize> {
+pub fn write(
+    burst: &GroupedBurst,
+    group: &Group,
+    template: &Template,
+    packets: &[&[u8]],
+    out: &mut [u8],
+) -> Option<usize> {
     let (headers, mut at) = out.split_at_mut_checked(template.len())?;
     let mut sum = Sum::new();
-    for index in plan.members(group) {
+    for index in burst.members(group) {
         let packet = packets[index];
         let (entry, rest) = at.split_at_mut_checked(entry_size(packet.len() as u16) as usize)?;
         let (length, body) = entry.split_first_chunk_mut()?;

@@ -1,7 +1,6 @@
 //! The fixed part of an aggregate: version, type, number of embedded packets.
 
-use crate::octets::Octets;
-use crate::reject::Reject;
+use packet::{ethertype, header_len};
 
 /// The version of the format.
 pub const VERSION: u8 = 1;
@@ -16,13 +15,13 @@ pub const HEADER_LEN: usize = 4;
 pub const LENGTH_LEN: usize = 2;
 
 /// The shortest packet that can be embedded: an Ethernet header.
-pub const MIN_PACKET: u16 = 14;
+pub const MIN_PACKET: u16 = header_len::ETHERNET as u16;
 
 /// The default UDP port, from the dynamic range of RFC 6335, which is never assigned.
 pub const UDP_PORT: u16 = 50_261;
 
-/// The EtherType of an aggregate directly in an Ethernet frame, as inside VXLAN: IEEE 802 local experimental 1.
-pub const ETHERTYPE: u16 = 0x88b5;
+/// The EtherType of an aggregate directly in an Ethernet frame, as inside VXLAN.
+pub const ETHERTYPE: u16 = ethertype::EXPERIMENTAL_1;
 
 /// Returns the bytes that an embedded packet of `len` bytes takes: length field, packet, and padding to an even offset.
 #[inline(always)]
@@ -43,26 +42,5 @@ impl Header {
     pub const fn to_bytes(self) -> [u8; HEADER_LEN] {
         let [high, low] = self.number.to_be_bytes();
         [VERSION, ETHERNET, high, low]
-    }
-
-    /// Reads the header at offset `at`. Checks the version first: another version may have changed everything else.
-    #[inline(always)]
-    pub fn read<S: Octets + ?Sized>(bytes: &S, at: usize) -> Result<Header, Reject> {
-        let Some([version, kind, high, low]) = bytes.read::<HEADER_LEN>(at) else {
-            if let Some(version) = bytes.byte(at).filter(|&version| version != VERSION) {
-                return Err(Reject::UnknownVersion(version));
-            }
-            return Err(Reject::Truncated { needed: HEADER_LEN, there: bytes.size().saturating_sub(at) });
-        };
-        if version != VERSION {
-            return Err(Reject::UnknownVersion(version));
-        }
-        if kind != ETHERNET {
-            return Err(Reject::UnknownType(kind));
-        }
-        match u16::from_be_bytes([high, low]) {
-            0 => Err(Reject::Empty),
-            number => Ok(Header { number }),
-        }
     }
 }

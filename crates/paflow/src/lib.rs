@@ -17,7 +17,6 @@
 //! [`rules::Rules`] configures both directions.
 #![forbid(unsafe_code)]
 
-pub mod checksum;
 mod datagram;
 pub mod decode;
 pub mod encode;

@@ -1,15 +1,13 @@
 //! Answers to ARP requests (RFC 826) and neighbour solicitations (RFC 4861) for a station's addresses. The station never
 //! sends requests itself.
 
-use crate::checksum::Sum;
 use crate::octets::Octets;
-use crate::outer::Mac;
-use crate::table::key::{C_TAG, IPV6, network, vid};
+use crate::table::key::{network, vid};
+use packet::checksum::Sum;
+use packet::ip_protocol::ICMPV6;
+use packet::{MacAddr, ethertype, header_len};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// EtherType of ARP.
-const ARP: u16 = 0x0806;
-const ICMPV6: u8 = 58;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 /// Options with the link-layer address of the sender, and of the target.
@@ -20,19 +18,17 @@ const TARGET_ADDRESS: u8 = 2;
 const MESSAGE: usize = 24;
 /// Unit of an option's length, in bytes.
 const UNIT: usize = 8;
-/// The shortest payload of an Ethernet frame (IEEE 802.3).
-const MIN_PAYLOAD: usize = 46;
 /// The longest answer: Ethernet with a tag, IPv6, and an advertisement with one option.
-const LONGEST: usize = 18 + 40 + MESSAGE + UNIT;
+const LONGEST: usize = header_len::ETHERNET + header_len::VLAN_TAG + header_len::IPV6 + MESSAGE + UNIT;
 
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-const ALL_NODES_MAC: Mac = [0x33, 0x33, 0, 0, 0, 1];
+const ALL_NODES_MAC: MacAddr = MacAddr([0x33, 0x33, 0, 0, 0, 1]);
 
 /// The addresses of one end of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Station {
     /// The MAC address.
-    pub mac: Mac,
+    pub mac: MacAddr,
     /// Its IP addresses.
     pub addresses: Vec<IpAddr>,
     /// The VLANs in which it answers; `None` stands for no tag.
@@ -56,12 +52,12 @@ impl std::ops::Deref for Answer {
 
 impl Answer {
     /// Starts a frame with an Ethernet header.
-    fn new(destination: Mac, source: Mac, vlan: Option<u16>, ethertype: u16) -> Answer {
+    fn new(destination: MacAddr, source: MacAddr, vlan: Option<u16>, ethertype: u16) -> Answer {
         let mut answer = Answer { bytes: [0; LONGEST], len: 0 };
-        answer.put(&destination);
-        answer.put(&source);
+        answer.put(&destination.0);
+        answer.put(&source.0);
         if let Some(vid) = vlan {
-            answer.put(&C_TAG.to_be_bytes());
+            answer.put(&ethertype::VLAN.to_be_bytes());
             answer.put(&vid.to_be_bytes());
         }
         answer.put(&ethertype.to_be_bytes());
@@ -79,7 +75,7 @@ impl Station {
     /// look.
     #[inline(always)]
     pub fn may_be_asked<S: Octets + ?Sized>(&self, frame: &S) -> bool {
-        frame.read::<6>(0).is_some_and(|to| is_group(to) || to == self.mac)
+        frame.read(0).map(MacAddr).is_some_and(|to| to.is_group() || to == self.mac)
     }
 
     /// Returns the answer to `frame`, if it is a valid request for one of the addresses. Reads each byte of the request once,
@@ -91,8 +87,8 @@ impl Station {
             return None;
         }
         match network(frame)? {
-            (ARP, at) => self.request(frame, at, vlan),
-            (IPV6, at) => self.solicitation(frame, at, vlan),
+            (ethertype::ARP, at) => self.request(frame, at, vlan),
+            (ethertype::IPV6, at) => self.solicitation(frame, at, vlan),
             _ => None,
         }
     }
@@ -103,32 +99,32 @@ impl Station {
         const REQUEST: [u8; 8] = [0, 1, 8, 0, 6, 4, 0, 1];
         let message = frame.read::<28>(at)?;
         let [h0, h1, h2, h3, h4, h5, h6, h7, m0, m1, m2, m3, m4, m5, s0, s1, s2, s3, .., t0, t1, t2, t3] = message;
-        let (mac, sender, target) = ([m0, m1, m2, m3, m4, m5], [s0, s1, s2, s3], [t0, t1, t2, t3]);
+        let (mac, sender, target) = (MacAddr([m0, m1, m2, m3, m4, m5]), [s0, s1, s2, s3], [t0, t1, t2, t3]);
         // A request for the sender's own address is an announcement.
         let asks = [h0, h1, h2, h3, h4, h5, h6, h7] == REQUEST && sender != target;
-        if !asks || is_group(mac) || !self.addresses.contains(&Ipv4Addr::from(target).into()) {
+        if !asks || mac.is_group() || !self.addresses.contains(&Ipv4Addr::from(target).into()) {
             return None;
         }
-        let mut answer = Answer::new(mac, self.mac, vlan, ARP);
+        let mut answer = Answer::new(mac, self.mac, vlan, ethertype::ARP);
         let payload = answer.len;
         answer.put(&[0, 1, 8, 0, 6, 4, 0, 2]);
-        answer.put(&self.mac);
+        answer.put(&self.mac.0);
         answer.put(&target);
-        answer.put(&mac);
+        answer.put(&mac.0);
         answer.put(&sender);
-        answer.len = payload + MIN_PAYLOAD;
+        answer.len = payload + header_len::MIN_ETHERNET_PAYLOAD;
         Some(answer)
     }
 
     /// Answers a neighbour solicitation behind the IPv6 header at `at`, after the checks of RFC 4861, Section 7.1.1.
     fn solicitation<S: Octets + ?Sized>(&self, frame: &S, at: usize, vlan: Option<u16>) -> Option<Answer> {
-        let header = frame.read::<40>(at)?;
+        let header = frame.read::<{ header_len::IPV6 }>(at)?;
         let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
         let (protocol, hop_limit) = (header[6], header[7]);
         if header[0] >> 4 != 6 || protocol != ICMPV6 || hop_limit != 255 || len < MESSAGE || len % UNIT != 0 {
             return None;
         }
-        let message = frame.read::<MESSAGE>(at + 40)?;
+        let message = frame.read::<MESSAGE>(at + header_len::IPV6)?;
         if message[..2] != [SOLICITATION, 0] {
             return None;
         }
@@ -143,13 +139,13 @@ impl Station {
         // Options: units left of the current one, and the requester's link-layer address.
         let (mut left, mut mac) = (0, None);
         for unit in (MESSAGE..len).step_by(UNIT) {
-            let bytes = frame.read::<UNIT>(at + 40 + unit)?;
+            let bytes = frame.read::<UNIT>(at + header_len::IPV6 + unit)?;
             sum.add(&bytes);
             if left == 0 {
                 let [kind, units, address @ ..] = bytes;
                 left = units;
                 if (kind, units) == (SOURCE_ADDRESS, 1) {
-                    mac = Some(address);
+                    mac = Some(MacAddr(address));
                 }
             }
             // No option has length zero.
@@ -166,10 +162,10 @@ impl Station {
             (false, Some(mac)) => (source, mac, 0x60),
             (false, None) => (source, sender(frame)?, 0x60),
         };
-        if is_group(to_mac) && !to.is_multicast() {
+        if to_mac.is_group() && !to.is_multicast() {
             return None;
         }
-        let mut answer = Answer::new(to_mac, self.mac, vlan, IPV6);
+        let mut answer = Answer::new(to_mac, self.mac, vlan, ethertype::IPV6);
         let len = (MESSAGE + UNIT) as u8;
         answer.put(&[0x60, 0, 0, 0, 0, len, ICMPV6, 255]);
         answer.put(&target.octets());
@@ -178,7 +174,7 @@ impl Station {
         answer.put(&[ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0]);
         answer.put(&target.octets());
         answer.put(&[TARGET_ADDRESS, 1]);
-        answer.put(&self.mac);
+        answer.put(&self.mac.0);
         let mut sum = pseudo(&target, &to, len.into());
         sum.add(&answer[message..]);
         answer.bytes[message + 2..message + 4].copy_from_slice(&sum.finish().to_be_bytes());
@@ -186,13 +182,9 @@ impl Station {
     }
 }
 
-fn is_group(mac: Mac) -> bool {
-    mac[0] & 1 != 0
-}
-
 /// Returns the source of the Ethernet header.
-fn sender<S: Octets + ?Sized>(frame: &S) -> Option<Mac> {
-    frame.read(6)
+fn sender<S: Octets + ?Sized>(frame: &S) -> Option<MacAddr> {
+    frame.read(6).map(MacAddr)
 }
 
 fn address(bytes: &[u8], from: usize) -> Ipv6Addr {

@@ -3,6 +3,15 @@
 //! A slice is the usual case. A frame in a guest's memory must not become a slice, because the guest may write to it at
 //! any time; its owner implements [`Octets`] instead, so that the checked bytes are the bytes that are used.
 
+/// The bytes from `start` up to `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    /// Position of the first byte.
+    pub start: usize,
+    /// Position after the last byte.
+    pub end: usize,
+}
+
 /// Bytes readable by position.
 pub trait Octets {
     /// Returns the number of bytes.

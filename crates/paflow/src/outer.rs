@@ -1,27 +1,29 @@
 //! The headers around an aggregate or a tunnelled frame: built once per next hop, completed for each packet sent.
 
-use crate::checksum::Sum;
 use crate::header::{ETHERTYPE, HEADER_LEN, Header, entry_size};
-use crate::table::key::{C_TAG, IPV4, IPV6, UDP, VXLAN_VALID};
+use crate::table::key::VXLAN_VALID;
+use packet::checksum::{self, Sum};
+use packet::{MacAddr, ethertype, header_len, ip_protocol};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A MAC address.
-pub type Mac = [u8; 6];
-
-const ETHERNET_LEN: usize = 14;
-const TAG_LEN: usize = 4;
-const UDP_LEN: usize = 8;
-const VXLAN_LEN: usize = 8;
+/// Length of a VXLAN header.
+pub(crate) const VXLAN_LEN: usize = 8;
 /// Maximum length of all headers: Ethernet, tag, IPv6, UDP, VXLAN, Ethernet, and the aggregate's own.
-pub const MAX_HEADERS: usize = ETHERNET_LEN + TAG_LEN + 40 + UDP_LEN + VXLAN_LEN + ETHERNET_LEN + HEADER_LEN;
+pub const MAX_HEADERS: usize = header_len::ETHERNET
+    + header_len::VLAN_TAG
+    + header_len::IPV6
+    + header_len::UDP
+    + VXLAN_LEN
+    + header_len::ETHERNET
+    + HEADER_LEN;
 
 /// The way to a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Source of the outer Ethernet header.
-    pub source: Mac,
+    pub source: MacAddr,
     /// Destination of the outer Ethernet header: the next hop itself, or the router before it.
-    pub destination: Mac,
+    pub destination: MacAddr,
     /// The VID of an 802.1Q tag in the outer Ethernet header.
     pub vlan: Option<u16>,
     /// The encapsulation of the aggregate.
@@ -42,9 +44,9 @@ pub enum Carrier {
         /// The virtual network.
         vni: u32,
         /// Source of the inner Ethernet header.
-        source: Mac,
+        source: MacAddr,
         /// Destination of the inner Ethernet header.
-        destination: Mac,
+        destination: MacAddr,
     },
 }
 
@@ -151,24 +153,25 @@ enum Ip {
 impl Outer {
     /// Builds an Ethernet header, with a tag if there is a VLAN, followed by IP and UDP headers if there is a tunnel.
     pub(crate) fn new(
-        [source, destination]: [Mac; 2],
+        source: MacAddr,
+        destination: MacAddr,
         vlan: Option<u16>,
         tunnel: Option<&Tunnel>,
     ) -> Result<Outer, RouteError> {
         let headers = Headers { bytes: [0; MAX_HEADERS], len: 0 };
         let mut outer = Outer { headers, link: 0, ip: Ip::None, checksum: Checksum::Zero };
-        let ethertype = match tunnel.map(|tunnel| tunnel.addresses) {
+        let inner = match tunnel.map(|tunnel| tunnel.addresses) {
             None => ETHERTYPE,
-            Some(Addresses::V4 { .. }) => IPV4,
-            Some(Addresses::V6 { .. }) => IPV6,
+            Some(Addresses::V4 { .. }) => ethertype::IPV4,
+            Some(Addresses::V6 { .. }) => ethertype::IPV6,
         };
         match vlan {
             Some(vid) => {
-                outer.ethernet(destination, source, C_TAG);
+                outer.ethernet(destination, source, ethertype::VLAN);
                 outer.put(&vid.to_be_bytes());
-                outer.put(&ethertype.to_be_bytes());
+                outer.put(&inner.to_be_bytes());
             }
-            None => outer.ethernet(destination, source, ethertype),
+            None => outer.ethernet(destination, source, inner),
         }
         outer.link = outer.headers.len;
         if let Some(tunnel) = tunnel {
@@ -197,21 +200,21 @@ impl Outer {
         self.headers.len += bytes.len() as u8;
     }
 
-    fn ethernet(&mut self, destination: Mac, source: Mac, ethertype: u16) {
-        self.put(&destination);
-        self.put(&source);
+    fn ethernet(&mut self, destination: MacAddr, source: MacAddr, ethertype: u16) {
+        self.put(&destination.0);
+        self.put(&source.0);
         self.put(&ethertype.to_be_bytes());
     }
 
     /// Adds IP and UDP headers, and stores the known part of their sums.
     fn tunnel(&mut self, tunnel: &Tunnel) {
         let mut pseudo = Sum::new();
-        pseudo.add_word(u16::from(UDP));
+        pseudo.add_word(u16::from(ip_protocol::UDP));
         let at = self.len();
         match tunnel.addresses {
             Addresses::V4 { source, destination } => {
                 // Don't fragment, so the identification may be anything (RFC 6864): 0.
-                self.put(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, tunnel.hop_limit, UDP, 0, 0]);
+                self.put(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, tunnel.hop_limit, ip_protocol::UDP, 0, 0]);
                 self.put(&source.octets());
                 self.put(&destination.octets());
                 let mut header = Sum::new();
@@ -220,7 +223,7 @@ impl Outer {
                 self.ip = Ip::V4 { header, pseudo };
             }
             Addresses::V6 { source, destination } => {
-                self.put(&[0x60, 0, 0, 0, 0, 0, UDP, tunnel.hop_limit]);
+                self.put(&[0x60, 0, 0, 0, 0, 0, ip_protocol::UDP, tunnel.hop_limit]);
                 self.put(&source.octets());
                 self.put(&destination.octets());
                 pseudo.add(&self.headers[at + 8..]);
@@ -248,8 +251,8 @@ impl Outer {
     fn udp(&self) -> Option<usize> {
         match self.ip {
             Ip::None => None,
-            Ip::V4 { .. } => Some(self.link() + 20),
-            Ip::V6 { .. } => Some(self.link() + 40),
+            Ip::V4 { .. } => Some(self.link() + header_len::IPV4),
+            Ip::V6 { .. } => Some(self.link() + header_len::IPV6),
         }
     }
 
@@ -278,7 +281,7 @@ impl Outer {
         out.bytes[udp + 4..udp + 6].copy_from_slice(&udp_len.to_be_bytes());
         let mut pseudo = match self.ip {
             Ip::V4 { mut header, pseudo } => {
-                let total = udp_len + 20;
+                let total = udp_len + header_len::IPV4 as u16;
                 header.add_word(total);
                 out.bytes[ip + 2..ip + 4].copy_from_slice(&total.to_be_bytes());
                 out.bytes[ip + 10..ip + 12].copy_from_slice(&header.finish().to_be_bytes());
@@ -295,11 +298,7 @@ impl Outer {
             out.bytes[udp + 6..udp + 8].fill(0);
             pseudo.add(&out.bytes[udp..len]);
             pseudo.add_sum(sum);
-            // RFC 768: a computed zero is sent as all ones, as zero means no checksum.
-            let checksum = match pseudo.finish() {
-                0 => 0xffff,
-                checksum => checksum,
-            };
+            let checksum = checksum::never_zero(pseudo.finish());
             out.bytes[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
         }
     }
@@ -313,7 +312,7 @@ impl Template {
             Carrier::Ethernet => None,
             Carrier::Udp(tunnel) | Carrier::Vxlan { tunnel, .. } => Some(tunnel),
         };
-        let mut outer = Outer::new([route.source, route.destination], route.vlan, tunnel)?;
+        let mut outer = Outer::new(route.source, route.destination, route.vlan, tunnel)?;
         if let Carrier::Vxlan { vni, source, destination, .. } = route.carrier {
             outer.vxlan(vni)?;
             outer.ethernet(destination, source, ETHERTYPE);

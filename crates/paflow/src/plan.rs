@@ -4,10 +4,9 @@
 //! next hop and opens another one (next-fit). A later packet never joins an earlier group, even if it would fit, and
 //! one that can't be joined at all closes the open group too. Nothing waits: after the burst, all groups are ready.
 //!
-//! A caller with several bursts before it must send may hold an open group ([`Plan::is_open`]), and pass its size to the
+//! A caller with several bursts before it must send may hold an open group ([`GroupedBurst::is_open`]), and pass its size to the
 //! plan of the next burst ([`Room::held`]): the group then continues behind the held packets.
 
-use crate::encode::Parts;
 use crate::header::{MIN_PACKET, entry_size};
 use crate::table::Nfi;
 
@@ -124,7 +123,7 @@ impl Planner {
         lengths: &'a [u16],
         next_hops: &[Option<Nfi>],
         mut room: impl FnMut(Nfi) -> R,
-    ) -> Plan<'a> {
+    ) -> GroupedBurst<'a> {
         assert!(lengths.len() == next_hops.len() && lengths.len() <= MAX_BURST, "a burst of {} packets", lengths.len());
         self.forget();
         // The previous packet's group: bursts often have runs of one next hop.
@@ -158,7 +157,7 @@ impl Planner {
             }
             recent = (next_hop, self.start(index, next_hop, size, room, slot));
         }
-        Plan { groups: &self.groups[..self.used], next: &self.next, open: &self.open, lengths }
+        GroupedBurst { groups: &self.groups[..self.used], next: &self.next, open: &self.open, lengths }
     }
 
     /// Closes all groups of the previous burst: clears only the slots that it used.
@@ -236,14 +235,14 @@ impl Default for Planner {
 
 /// A burst in groups.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
+pub struct GroupedBurst<'a> {
     groups: &'a [Group],
     next: &'a [u8; MAX_BURST],
     open: &'a [u16; SLOTS],
     lengths: &'a [u16],
 }
 
-impl<'a> Plan<'a> {
+impl<'a> GroupedBurst<'a> {
     /// Returns the groups, in the order in which they must leave.
     #[inline(always)]
     pub fn groups(&self) -> &'a [Group] {
@@ -263,10 +262,10 @@ impl<'a> Plan<'a> {
         Members { next: self.next, at: group.first, left: group.count }
     }
 
-    /// Returns the parts after the headers of the aggregate of `group`, in order: framing and packets.
+    /// Returns the lengths of the burst's packets.
     #[inline(always)]
-    pub fn parts(&self, group: &Group) -> Parts<'a> {
-        Parts::new(self.members(group), self.lengths)
+    pub(crate) fn lengths(&self) -> &'a [u16] {
+        self.lengths
     }
 }
 

@@ -1,12 +1,13 @@
 //! Finds the aggregate in a received frame.
 
-use crate::datagram::{Datagram, UDP_LEN};
+use crate::datagram::Datagram;
 use crate::decode::Tail;
 use crate::header::{ETHERTYPE, UDP_PORT};
-use crate::octets::Octets;
+use crate::octets::{ByteRange, Octets};
 use crate::reject::Reject;
-use crate::table::key::{IPV4, IPV6, VXLAN_PORT, network};
+use crate::table::key::{VXLAN_PORT, network};
 use crate::vxlan;
+use packet::{ethertype, header_len};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Settings that decide which frames are aggregates.
@@ -36,11 +37,11 @@ impl Default for Receiver {
     }
 }
 
-/// An aggregate in a frame, not validated yet: pass `span` and `tail` to [`crate::decode::locate`].
+/// An aggregate in a frame, not validated yet: pass `range` and `tail` to [`crate::decode::locate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Offsets of its header's first byte, and of the first byte after the aggregate.
-    pub span: (usize, usize),
+    /// Its place in the frame, from its header's first byte on.
+    pub range: ByteRange,
     /// Bytes allowed after the last embedded packet.
     pub tail: Tail,
     /// The outer source and destination; `None` in a plain Ethernet frame.
@@ -56,8 +57,8 @@ impl Receiver {
     pub fn find<S: Octets + ?Sized>(&self, frame: &S) -> Result<Option<Found>, Reject> {
         match network(frame) {
             Some((ETHERTYPE, at)) if self.ethernet => {
-                let span = (at, frame.size());
-                Ok(Some(Found { span, tail: Tail::Padding, addresses: None, vni: None }))
+                let range = ByteRange { start: at, end: frame.size() };
+                Ok(Some(Found { range, tail: Tail::Padding, addresses: None, vni: None }))
             }
             Some((ethertype, at)) => match Datagram::find(frame, ethertype, at) {
                 Some(datagram) => self.datagram(frame, &datagram),
@@ -76,18 +77,18 @@ impl Receiver {
             _ => return Ok(None),
         };
         let start = match port {
-            Port::Aggregate => udp + UDP_LEN,
+            Port::Aggregate => udp + header_len::UDP,
             // Inside VXLAN, only frames of our EtherType are aggregates; all others are ordinary traffic.
             Port::Vxlan if frame.word(udp + 28) == Some(ETHERTYPE) => udp + 30,
             Port::Vxlan => return Ok(None),
         };
         datagram.check(frame, start, self.zero_checksum_over_ipv6, self.verify)?;
-        let addresses = Some((source, destination));
+        let (range, addresses) = (ByteRange { start, end }, Some((source, destination)));
         if let Port::Aggregate = port {
-            return Ok(Some(Found { span: (start, end), tail: Tail::Exact, addresses, vni: None }));
+            return Ok(Some(Found { range, tail: Tail::Exact, addresses, vni: None }));
         }
-        let vni = Some(vxlan::vni(frame, udp + UDP_LEN)?);
-        Ok(Some(Found { span: (start, end), tail: Tail::Padding, addresses, vni }))
+        let vni = Some(vxlan::vni(frame, udp + header_len::UDP)?);
+        Ok(Some(Found { range, tail: Tail::Padding, addresses, vni }))
     }
 }
 
@@ -96,8 +97,8 @@ impl Receiver {
 #[cold]
 pub fn destination<S: Octets + ?Sized>(frame: &S) -> Option<IpAddr> {
     match network(frame)? {
-        (IPV4, at) => frame.read::<4>(at + 16).map(|octets| Ipv4Addr::from(octets).into()),
-        (IPV6, at) => frame.read::<16>(at + 24).map(|octets| Ipv6Addr::from(octets).into()),
+        (ethertype::IPV4, at) => frame.read::<4>(at + 16).map(|octets| Ipv4Addr::from(octets).into()),
+        (ethertype::IPV6, at) => frame.read::<16>(at + 24).map(|octets| Ipv6Addr::from(octets).into()),
         _ => None,
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::neighbour::Station;
 use crate::octets::Octets;
-use crate::outer::{Mac, Route, Template};
+use crate::outer::{Route, Template};
 use crate::receive::{Found, Receiver, destination};
 use crate::reject::Reject;
 use crate::table::key::VXLAN_PORT;
 use crate::table::{Nfi, Table, VniTable};
+use packet::MacAddr;
 use std::net::IpAddr;
 
 /// Minimum capacity of the VNI table.
@@ -22,13 +23,13 @@ pub struct Spec {
     /// Settings that decide which frames are aggregates.
     pub receiver: Receiver,
     /// The MAC address of this end.
-    pub mac: Mac,
+    pub mac: MacAddr,
     /// IP addresses of this end: only aggregates to these are split.
     pub addresses: Vec<IpAddr>,
     /// Whether packets of chains without a flow are dropped; otherwise they leave as they are.
     pub drop_unknown: bool,
     /// The MAC address for flows that other switches relay; `None` ignores them.
-    pub relay: Option<Mac>,
+    pub relay: Option<MacAddr>,
     /// Next hops; numbers are unique, and routes fit the MTU.
     pub next_hops: Vec<NextHop>,
     /// The aggregation table: service chain and number of the next hop.
@@ -99,7 +100,7 @@ pub struct Rules {
     /// Whether packets of chains without a flow are dropped.
     pub drop_unknown: bool,
     /// The MAC address for relayed flows; `None` ignores them.
-    pub relay: Option<Mac>,
+    pub relay: Option<MacAddr>,
 }
 
 impl Rules {

@@ -1,18 +1,15 @@
 //! A point-to-point VXLAN tunnel (RFC 7348): any Ethernet frame inside UDP.
 
-use crate::checksum::Sum;
-use crate::datagram::{Datagram, UDP_LEN, sum_of};
+use crate::datagram::{Datagram, sum_of};
 use crate::header::MIN_PACKET;
 use crate::neighbour::Station;
-use crate::octets::Octets;
-use crate::outer::{Addresses, Checksum, Headers, Mac, Outer, RouteError, Tunnel};
+use crate::octets::{ByteRange, Octets};
+use crate::outer::{Addresses, Checksum, Headers, Outer, RouteError, Tunnel, VXLAN_LEN};
 use crate::reject::Reject;
-use crate::table::key::{IPV4, IPV6, UDP, VXLAN_VALID, network};
+use crate::table::key::{VXLAN_VALID, network};
+use packet::checksum::Sum;
+use packet::{MacAddr, ethertype, header_len, ip_protocol};
 use std::net::IpAddr;
-
-/// Length of a VXLAN header.
-const VXLAN_LEN: usize = 8;
-const ETHERNET_LEN: usize = 14;
 
 /// First port of the source port range (RFC 6335, Section 6), and the number of bits free below it.
 const DYNAMIC_PORTS: u16 = 0xc000;
@@ -22,9 +19,9 @@ const DYNAMIC_BITS: u32 = 14;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoints {
     /// Source of the outer Ethernet header.
-    pub source: Mac,
+    pub source: MacAddr,
     /// Destination of the outer Ethernet header: the other end, or the router before it.
-    pub destination: Mac,
+    pub destination: MacAddr,
     /// IP addresses: the source is this end, the destination the other one.
     pub addresses: Addresses,
     /// UDP port of VXLAN, at both ends.
@@ -56,10 +53,10 @@ impl From<Reject> for Stray {
 
 /// One end of a tunnel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct TunnelEnd {
     outer: Outer,
     /// Its own MAC address.
-    mac: Mac,
+    mac: MacAddr,
     /// IP addresses of the other end and of this end: source and destination of received frames.
     from: IpAddr,
     to: IpAddr,
@@ -69,20 +66,20 @@ pub struct End {
     room: u32,
 }
 
-impl End {
+impl TunnelEnd {
     /// Creates one end of the tunnel that `endpoints` describes. `mtu` is the longest payload of an outer Ethernet frame, IP
     /// header included.
-    pub fn new(endpoints: &Endpoints, mtu: u16) -> Result<End, RouteError> {
+    pub fn new(endpoints: &Endpoints, mtu: u16) -> Result<TunnelEnd, RouteError> {
         let &Endpoints { source, destination, addresses, port, vni, hop_limit, checksum } = endpoints;
         let tunnel = Tunnel { addresses, source_port: DYNAMIC_PORTS, destination_port: port, hop_limit, checksum };
-        let mut outer = Outer::new([source, destination], None, Some(&tunnel))?;
+        let mut outer = Outer::new(source, destination, None, Some(&tunnel))?;
         outer.vxlan(vni)?;
         let (from, to) = match addresses {
             Addresses::V4 { source, destination } => (destination.into(), source.into()),
             Addresses::V6 { source, destination } => (destination.into(), source.into()),
         };
         let room = (u32::from(mtu) + outer.link() as u32).saturating_sub(outer.len() as u32);
-        Ok(End { outer, mac: source, from, to, port, vni, room })
+        Ok(TunnelEnd { outer, mac: source, from, to, port, vni, room })
     }
 
     /// Returns the bytes in front of the inner frame: exact when sending, and when receiving from an end that adds no
@@ -106,16 +103,16 @@ impl End {
     /// Returns the start and end of the frame inside `frame`.
     #[inline]
     pub fn inside<S: Octets + ?Sized>(&self, frame: &S) -> Result<(u32, u32), Stray> {
-        let ethertype = frame.word(12).ok_or(Stray::Foreign)?;
-        let datagram = Datagram::find(frame, ethertype, ETHERNET_LEN).ok_or(Stray::Foreign)?;
+        let ethertype = frame.word(header_len::MAC_ADDRESSES).ok_or(Stray::Foreign)?;
+        let datagram = Datagram::find(frame, ethertype, header_len::ETHERNET).ok_or(Stray::Foreign)?;
         let &Datagram { udp, end, source, destination, .. } = &datagram;
         if frame.word(udp + 2) != Some(self.port) || (source, destination) != (self.from, self.to) {
             return Err(Stray::Foreign);
         }
-        let start = udp + UDP_LEN + VXLAN_LEN;
+        let start = udp + header_len::UDP + VXLAN_LEN;
         // RFC 7348, Section 4.1: a missing checksum is accepted, and one that is present may be verified.
         datagram.check(frame, start, true, true)?;
-        let vni = vni(frame, udp + UDP_LEN)?;
+        let vni = vni(frame, udp + header_len::UDP)?;
         if vni != self.vni {
             return Err(Stray::OtherVni(vni));
         }
@@ -136,7 +133,7 @@ impl End {
     pub fn complete<S: Octets + ?Sized>(&self, headers: &mut Headers, frame: &S) {
         let mut sum = Sum::new();
         if self.outer.wants_sum() {
-            sum_of(frame, (0, frame.size()), &mut sum);
+            sum_of(frame, ByteRange { start: 0, end: frame.size() }, &mut sum);
         }
         self.outer.complete(headers, Some(source_port(frame)), frame.size() as u32, sum);
     }
@@ -157,21 +154,21 @@ pub(crate) fn vni<S: Octets + ?Sized>(frame: &S, at: usize) -> Result<u32, Rejec
 #[inline]
 pub fn source_port<S: Octets + ?Sized>(frame: &S) -> u16 {
     let mut hash = Hash(0);
-    if let Some([addresses @ .., _, _]) = frame.read::<ETHERNET_LEN>(0) {
+    if let Some([addresses @ .., _, _]) = frame.read::<{ header_len::ETHERNET }>(0) {
         hash.add(&addresses);
     }
     let ports = match network(frame) {
-        Some((IPV4, at)) => frame.read::<20>(at).and_then(|header| {
+        Some((ethertype::IPV4, at)) => frame.read::<{ header_len::IPV4 }>(at).and_then(|header| {
             let [first, .., f0, f1, _, protocol, _, _, a0, a1, a2, a3, a4, a5, a6, a7] = header;
             hash.add(&[protocol, a0, a1, a2, a3, a4, a5, a6, a7]);
             let whole = u16::from_be_bytes([f0, f1]) & 0x3fff == 0;
             (whole && has_ports(protocol)).then_some(at + usize::from(first & 15) * 4)
         }),
-        Some((IPV6, at)) => frame.read::<40>(at).and_then(|header| {
+        Some((ethertype::IPV6, at)) => frame.read::<{ header_len::IPV6 }>(at).and_then(|header| {
             let [_, _, _, _, _, _, protocol, _, addresses @ ..] = header;
             hash.add(&addresses);
             hash.add(&[protocol]);
-            has_ports(protocol).then_some(at + 40)
+            has_ports(protocol).then_some(at + header_len::IPV6)
         }),
         _ => None,
     };
@@ -184,9 +181,7 @@ pub fn source_port<S: Octets + ?Sized>(frame: &S) -> u16 {
 /// Reports whether the protocol is TCP, UDP or SCTP.
 #[inline(always)]
 fn has_ports(protocol: u8) -> bool {
-    const TCP: u8 = 6;
-    const SCTP: u8 = 132;
-    matches!(protocol, TCP | UDP | SCTP)
+    matches!(protocol, ip_protocol::TCP | ip_protocol::UDP | ip_protocol::SCTP)
 }
 
 /// A multiplicative hash; its upper bits are the well-mixed ones.

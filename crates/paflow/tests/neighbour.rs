@@ -1,5 +1,6 @@
 //! Requests are answered as the RFCs specify, and nothing else is.
 
+use packet::MacAddr;
 use paflow::neighbour::Station;
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,7 +15,7 @@ const GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff12, 0x3456);
 const GROUP_MAC: [u8; 6] = [0x33, 0x33, 0xff, 0x12, 0x34, 0x56];
 
 fn station() -> Station {
-    Station { mac: MAC, addresses: vec![V4.into(), V6.into()], vlans: vec![None, Some(7)] }
+    Station { mac: MacAddr(MAC), addresses: vec![V4.into(), V6.into()], vlans: vec![None, Some(7)] }
 }
 
 fn answer(frame: &[u8]) -> Option<Vec<u8>> {

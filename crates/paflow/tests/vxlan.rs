@@ -1,8 +1,9 @@
 //! Both ends of a tunnel: frames that go in come out, and nothing else does.
 
+use packet::MacAddr;
 use paflow::Reject;
 use paflow::outer::{Addresses, Checksum, RouteError};
-use paflow::vxlan::{End, Endpoints, Stray, source_port};
+use paflow::vxlan::{Endpoints, Stray, TunnelEnd, source_port};
 use proptest::prelude::*;
 
 const V4: Addresses =
@@ -13,7 +14,7 @@ const V6: Addresses = Addresses::V6 {
 };
 
 fn endpoints(addresses: Addresses, checksum: Checksum) -> Endpoints {
-    let (source, destination) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    let [source, destination] = [1, 2].map(|node| MacAddr([2, 0, 0, 0, 0, node]));
     Endpoints { source, destination, addresses, port: 4789, vni: 100, hop_limit: 64, checksum }
 }
 
@@ -26,11 +27,11 @@ fn opposite(e: &Endpoints) -> Endpoints {
     Endpoints { source: e.destination, destination: e.source, addresses, ..*e }
 }
 
-fn ends(e: &Endpoints) -> (End, End) {
-    (End::new(e, 1500).unwrap(), End::new(&opposite(e), 1500).unwrap())
+fn ends(e: &Endpoints) -> (TunnelEnd, TunnelEnd) {
+    (TunnelEnd::new(e, 1500).unwrap(), TunnelEnd::new(&opposite(e), 1500).unwrap())
 }
 
-fn sent(end: &End, frame: &[u8]) -> Vec<u8> {
+fn sent(end: &TunnelEnd, frame: &[u8]) -> Vec<u8> {
     let mut headers = end.headers();
     // Earlier contents do not matter.
     end.complete(&mut headers, &[9; 77][..]);
@@ -141,8 +142,8 @@ fn over_ipv6_no_checksum_is_as_good_as_a_right_one() {
 #[test]
 fn impossible_tunnels_are_refused() {
     let good = endpoints(V4, Checksum::Zero);
-    assert_eq!(End::new(&Endpoints { vni: 1 << 24, ..good }, 1500).unwrap_err(), RouteError::Vni(1 << 24));
-    assert_eq!(End::new(&Endpoints { port: 0, ..good }, 1500).unwrap_err(), RouteError::Port);
+    assert_eq!(TunnelEnd::new(&Endpoints { vni: 1 << 24, ..good }, 1500).unwrap_err(), RouteError::Vni(1 << 24));
+    assert_eq!(TunnelEnd::new(&Endpoints { port: 0, ..good }, 1500).unwrap_err(), RouteError::Port);
 }
 
 #[test]

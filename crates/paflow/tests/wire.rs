@@ -3,6 +3,7 @@
 mod common;
 
 use common::{aggregates, packets, routes};
+use packet::MacAddr;
 use paflow::decode::{Tail, locate};
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::receive::Found;
@@ -58,10 +59,10 @@ type Split<'a> = (Found, Vec<&'a [u8]>);
 fn split(frame: &[u8]) -> Result<Option<Split<'_>>, Reject> {
     let Some(found) = Receiver::default().find(frame)? else { return Ok(None) };
     let mut pieces = [Piece::default(); 300];
-    let number = locate(frame, found.span, found.tail, &mut pieces)?;
+    let number = locate(frame, found.range, found.tail, &mut pieces)?;
     let packets: Vec<_> =
         pieces[..number].iter().map(|piece| &frame[piece.start as usize..][..piece.len as usize]).collect();
-    let aggregate = Aggregate::parse(&frame[found.span.0..found.span.1], found.tail).unwrap();
+    let aggregate = Aggregate::parse(&frame[found.range.start..found.range.end], found.tail).unwrap();
     assert_eq!(aggregate.number() as usize, number);
     assert!(aggregate.packets().eq(packets.iter().copied()));
     Ok(Some((found, packets)))
@@ -74,7 +75,7 @@ proptest! {
         for (frame, members) in aggregates(&route, mtu, &packets) {
             let plain = untagged(&frame, &route);
             prop_assert!(plain.len() <= mtu as usize + 14, "MTU");
-            prop_assert_eq!((&frame[..6], &frame[6..12]), (&route.destination[..], &route.source[..]));
+            prop_assert_eq!((&frame[..6], &frame[6..12]), (&route.destination.0[..], &route.source.0[..]));
             let (found, split) = split(&frame).unwrap().unwrap();
             prop_assert!(split.iter().copied().eq(members.iter().map(|&index| &packets[index][..])));
             seen += members.len();
@@ -101,7 +102,7 @@ proptest! {
 
     #[test]
     fn lies_about_numbers_and_lengths_are_refused(packets in packets(), lie in 1u16..40) {
-        let route = Route { source: [0; 6], destination: [0; 6], vlan: None, carrier: Carrier::Ethernet };
+        let route = Route { source: MacAddr([0; 6]), destination: MacAddr([0; 6]), vlan: None, carrier: Carrier::Ethernet };
         let (frame, members) = aggregates(&route, 9000, &packets).remove(0);
         let exact = |bytes: &[u8]| Aggregate::parse(bytes, Tail::Exact).map(|aggregate| aggregate.number());
         let honest = &frame[14..];
@@ -144,7 +145,7 @@ proptest! {
             }
             if let Ok(Some((found, split))) = split(&frame) {
                 let sum: usize = split.iter().map(|packet| 2 + packet.len().next_multiple_of(2)).sum();
-                prop_assert!(sum + 4 <= found.span.1 - found.span.0);
+                prop_assert!(sum + 4 <= found.range.end - found.range.start);
                 prop_assert!(split.iter().all(|packet| packet.len() >= 14));
             }
         }
@@ -167,7 +168,7 @@ proptest! {
         tunnel in common::tunnels(), packets in packets(), bit in any::<prop::sample::Index>()
     ) {
         let tunnel = Tunnel { checksum: Checksum::Computed, ..tunnel };
-        let route = Route { source: [0; 6], destination: [0; 6], vlan: None, carrier: Carrier::Udp(tunnel) };
+        let route = Route { source: MacAddr([0; 6]), destination: MacAddr([0; 6]), vlan: None, carrier: Carrier::Udp(tunnel) };
         let (mut frame, _) = aggregates(&route, 1500, &packets).remove(0);
         let payload = if let Addresses::V4 { .. } = tunnel.addresses { 42 } else { 62 };
         let bit = bit.index((frame.len() - payload) * 8);
@@ -179,7 +180,8 @@ proptest! {
 fn v4(checksum: Checksum) -> Route {
     let addresses = Addresses::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let tunnel = Tunnel { addresses, source_port: 49_152, destination_port: 50_261, hop_limit: 64, checksum };
-    Route { source: [2, 0, 0, 0, 0, 1], destination: [2, 0, 0, 0, 0, 2], vlan: None, carrier: Carrier::Udp(tunnel) }
+    let [source, destination] = [1, 2].map(|node| MacAddr([2, 0, 0, 0, 0, node]));
+    Route { source, destination, vlan: None, carrier: Carrier::Udp(tunnel) }
 }
 
 #[test]
@@ -232,7 +234,7 @@ fn every_reason_has_its_case() {
 fn vxlan_flags() {
     let Carrier::Udp(tunnel) = v4(Checksum::Zero).carrier else { unreachable!() };
     let tunnel = Tunnel { destination_port: 4789, ..tunnel };
-    let carrier = Carrier::Vxlan { tunnel, vni: 9, source: [2; 6], destination: [4; 6] };
+    let carrier = Carrier::Vxlan { tunnel, vni: 9, source: MacAddr([2; 6]), destination: MacAddr([4; 6]) };
     let (mut frame, _) = aggregates(&Route { carrier, ..v4(Checksum::Zero) }, 1500, &[vec![0; 60]]).remove(0);
     frame[42] = 0xff;
     assert_eq!(split(&frame).unwrap().unwrap().0.vni, Some(9), "reserved flags are ignored");
@@ -256,7 +258,7 @@ fn ipv6_without_checksum_is_a_choice_of_the_receiver() {
 
 #[test]
 fn short_ethernet_frames_may_be_padded_with_zeros_only() {
-    let route = Route { source: [0; 6], destination: [0; 6], vlan: None, carrier: Carrier::Ethernet };
+    let route = Route { source: MacAddr([0; 6]), destination: MacAddr([0; 6]), vlan: None, carrier: Carrier::Ethernet };
     let (mut frame, _) = aggregates(&route, 1500, &[vec![0x33; 16]]).remove(0);
     frame.resize(60, 0);
     assert_eq!(split(&frame).unwrap().unwrap().1, [&[0x33; 16]]);

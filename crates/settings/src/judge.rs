@@ -1,9 +1,9 @@
 //! The collection of problems while values are checked.
 
-use crate::mac::Mac;
 use crate::problem::Problem;
 use crate::read::Unread;
 use crate::written::{At, Field};
+use packet::MacAddr;
 use std::ops::Range;
 
 /// The problems found so far. A wrong value is replaced by another one, so that the rest can be checked as well.
@@ -70,15 +70,15 @@ impl Judge {
     }
 
     /// Returns the unicast address at `at`; reports any other value.
-    pub fn unicast(&mut self, at: &At<String>) -> Option<Mac> {
-        match at.parse::<Mac>() {
+    pub fn unicast(&mut self, at: &At<String>) -> Option<MacAddr> {
+        match at.parse::<MacAddr>() {
             Ok(mac) if mac.is_unicast() => return Some(mac),
             Ok(mac) => self.error(
                 &at.span,
                 format!("{mac} is not the address of a single station"),
                 "give an address whose first byte is even, and not all zeros",
             ),
-            Err(form) => self.error(&at.span, format!("`{}` is not a MAC address", at.value), form),
+            Err(error) => self.error(&at.span, format!("`{}` is not a MAC address", at.value), error.to_string()),
         }
         None
     }

@@ -8,7 +8,6 @@
 
 pub mod aggregation;
 mod judge;
-mod mac;
 mod problem;
 mod read;
 mod suggest;
@@ -16,7 +15,6 @@ mod tagged;
 pub mod written;
 
 pub use judge::Judge;
-pub use mac::Mac;
 pub use problem::{Problem, Report, Severity};
 pub use read::{Read, Unread, read, read_tagged};
 pub use suggest::closest;

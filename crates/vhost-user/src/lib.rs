@@ -12,8 +12,8 @@ pub mod backend;
 mod descriptors;
 mod event;
 pub mod frontend;
-mod journal;
 mod mode;
+mod rate_limited_log;
 mod socket;
 mod wait;
 

@@ -4,7 +4,7 @@ use super::Traffic;
 use super::counters::HopCounters;
 use super::held::Held;
 use crate::port::Sent;
-use paflow::plan::{Group, Plan};
+use paflow::plan::{Group, GroupedBurst};
 use paflow::{Nfi, Rules};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use virtqueue::{Burst, MAX_BURST};
 
 /// Groups of a burst that leave now, each as one frame.
 pub(super) struct Leaving<'x> {
-    pub(super) plan: &'x Plan<'x>,
+    pub(super) plan: &'x GroupedBurst<'x>,
     /// A bit for each group that is held instead.
     pub(super) holds: u64,
     /// Packets held before, which leave with the groups that include them.

@@ -1,10 +1,10 @@
 //! Segments of an aggregate: headers and lengths from a small arena, and packets in place.
 
 use crate::octets::Bytes;
+use packet::checksum::Sum;
 use paflow::Octets;
-use paflow::checksum::Sum;
 use paflow::encode::{Framing, Part, Parts};
-use paflow::plan::{Group, Plan};
+use paflow::plan::{Group, GroupedBurst};
 use virtqueue::{Frames, Segment};
 
 /// Copies `bytes` to the front of the arena, and advances it.
@@ -85,7 +85,7 @@ impl<'q> Iterator for Gather<'_, 'q> {
 }
 
 /// Returns the sum of an aggregate behind its headers: held packets, then the packets of a group.
-pub(super) fn sum_of(held: &[u8], plan: &Plan<'_>, group: &Group, frames: &Frames<'_>) -> Sum {
+pub(super) fn sum_of(held: &[u8], plan: &GroupedBurst<'_>, group: &Group, frames: &Frames<'_>) -> Sum {
     let mut sum = Sum::new();
     sum.add(held);
     for part in plan.parts(group) {

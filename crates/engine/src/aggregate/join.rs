@@ -15,10 +15,10 @@ use crate::drops::{Drops, Reason};
 use crate::octets::Bytes;
 use crate::port::around::AroundTransmit;
 use crate::port::{Sent, Transmit};
-use paflow::checksum::Sum;
+use packet::checksum::Sum;
 use paflow::header::entry_size;
 use paflow::outer::MAX_HEADERS;
-use paflow::plan::{Plan, Room};
+use paflow::plan::{GroupedBurst, Room};
 use paflow::{Nfi, Planner, Rules};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Join {
     #[cold]
     fn take_rules(&self, state: &mut State) -> Sent {
         let sent = self.flush_held(state);
-        state.rules.has_changed();
+        state.rules.refresh();
         let rules = state.rules.value();
         let traffic = &self.member.traffic[self.queue];
         state.hops.clear();
@@ -257,7 +257,7 @@ impl Drop for Join {
 }
 
 /// Returns the groups to hold, a bit for each.
-fn groups_to_hold(plan: &Plan<'_>, held: &Held) -> u64 {
+fn groups_to_hold(plan: &GroupedBurst<'_>, held: &Held) -> u64 {
     let (mut free, mut holds) = (held.free(), 0);
     for (index, group) in plan.groups().iter().enumerate() {
         let new = usize::from(group.held() == 0);
@@ -270,7 +270,7 @@ fn groups_to_hold(plan: &Plan<'_>, held: &Held) -> u64 {
 }
 
 /// Releases held packets that were sent, and holds the groups in `holds`.
-fn hold(held: &mut Held, plan: &Plan<'_>, holds: u64, frames: &Frames<'_>, sent: Sent) -> Sent {
+fn hold(held: &mut Held, plan: &GroupedBurst<'_>, holds: u64, frames: &Frames<'_>, sent: Sent) -> Sent {
     let mut change = 0;
     let is_held = |index: usize| holds >> index & 1 == 1;
     let known = || plan.groups().iter().enumerate().filter_map(|(i, group)| Some((i, group, group.next_hop()?)));

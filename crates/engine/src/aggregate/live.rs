@@ -46,25 +46,26 @@ impl<T> Reader<T> {
         Reader { live, seen: 0, value }
     }
 
-    /// Reports whether the value has changed since the last [`Reader::has_changed`], without taking the new one.
+    /// Reports whether the value has changed since the last [`Reader::refresh`], without taking the new one.
     #[inline(always)]
     pub(crate) fn is_outdated(&self) -> bool {
         self.live.version.load(Ordering::Acquire) != self.seen
     }
 
-    /// Takes the new value if it has changed since the last call. Reports whether it has.
+    /// Takes the new value if it has changed since the last call.
     #[inline(always)]
-    pub(crate) fn has_changed(&mut self) -> bool {
+    pub(crate) fn refresh(&mut self) {
         let version = self.live.version.load(Ordering::Acquire);
-        version != self.seen && self.take(version)
+        if version != self.seen {
+            self.take(version);
+        }
     }
 
     #[cold]
-    fn take(&mut self, version: u64) -> bool {
+    fn take(&mut self, version: u64) {
         self.value = self.live.get();
         // The value may be newer than this version; then the next look takes it again.
         self.seen = version;
-        true
     }
 
     /// Returns the value as of the last look.

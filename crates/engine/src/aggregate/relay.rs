@@ -4,6 +4,7 @@
 use crate::octets::Bytes;
 use crate::punt::{Bell, Punt, Ring};
 use openflow::aggregation::RELAY_ETHERTYPE;
+use packet::MacAddr;
 use paflow::Octets;
 use std::sync::{Arc, OnceLock};
 use virtqueue::{Frame, Frames};
@@ -33,8 +34,8 @@ impl Relay {
 
     /// Reports whether a frame is addressed to `own` and relays flows.
     #[inline(always)]
-    pub(super) fn is_meant(own: [u8; 6], bytes: &Bytes<'_, '_>) -> bool {
-        bytes.read::<14>(0).is_some_and(|head| head[12..] == RELAY_ETHERTYPE.to_be_bytes() && head[..6] == own)
+    pub(super) fn is_meant(own: MacAddr, bytes: &Bytes<'_, '_>) -> bool {
+        bytes.read::<14>(0).is_some_and(|head| head[12..] == RELAY_ETHERTYPE.to_be_bytes() && head[..6] == own.0)
     }
 
     /// Puts a frame that `queue` received into its ring. Returns false if there is no room.

@@ -83,7 +83,7 @@ impl Split {
         mut forward: impl FnMut(&Burst<'_, '_>),
     ) {
         let mut reader = self.rules.borrow_mut();
-        reader.has_changed();
+        reader.refresh();
         let rules = &**reader.value();
         let counters = &self.member.traffic[self.queue].received;
         let frames = burst.frames();
@@ -113,7 +113,7 @@ impl Split {
                 Kind::Relayed => drops.add(Reason::ControllerBusy, 1),
                 Kind::Aggregate(found) => {
                     let bytes = Bytes::new(&frames, frame);
-                    let number = match locate(&bytes, found.span, found.tail, &mut scratch.pieces[..]) {
+                    let number = match locate(&bytes, found.range, found.tail, &mut scratch.pieces[..]) {
                         Ok(number) => number,
                         Err(reject) => {
                             drops.add(reject.into(), 1);

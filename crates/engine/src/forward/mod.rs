@@ -1,7 +1,9 @@
 //! Forwarding: along a patch, or through a bridge, which may use a controller's flows.
 
-pub mod bridge;
+pub(crate) mod bridge;
+mod bridge_plan;
 pub(crate) mod flows;
+mod learning;
 pub mod mac_table;
 mod running;
 mod shared;
@@ -17,6 +19,8 @@ use crate::worker::{Place, Stage, WorkerCounters};
 use std::sync::Arc;
 use virtqueue::Frames;
 
+pub(crate) use bridge_plan::BridgePlan;
+pub(crate) use learning::{Arrival, Scratch};
 use running::Marks;
 pub(crate) use running::Running;
 pub(crate) use shared::{Shared, Stuck};

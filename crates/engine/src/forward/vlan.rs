@@ -1,15 +1,16 @@
 //! VLAN tags (IEEE 802.1Q) at the edge of a bridge: the VLAN of a frame, and its tag when it leaves.
 
 use crate::spec::Vlan;
+use packet::{ethertype, header_len};
 use virtqueue::{Frame, Frames, Segment};
 
 /// Bytes of destination and source address, after which a tag goes.
-pub(super) const ADDRESSES: u32 = 12;
+pub(super) const ADDRESSES: u32 = header_len::MAC_ADDRESSES as u32;
 /// Bytes of a tag.
-pub(super) const TAG: u32 = 4;
-/// First bytes of a VLAN tag. Provider tags (IEEE 802.1ad, 0x88a8) count as no tag: the bridge carries such frames in
-/// the VLAN of the port, or not at all.
-const TPID: [u8; 2] = [0x81, 0x00];
+pub(super) const TAG: u32 = header_len::VLAN_TAG as u32;
+/// First bytes of a VLAN tag. Provider tags (IEEE 802.1ad) count as no tag: the bridge carries such frames in the VLAN
+/// of the port, or not at all.
+const TPID: [u8; 2] = ethertype::VLAN.to_be_bytes();
 
 /// The VLAN of a frame, and the tag with which it leaves where frames are tagged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use super::MAX_QUEUES;
 use super::pace::Pace;
+use packet::MacAddr;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use settings::Judge;
 use settings::written::{At, Field};
-use settings::{Judge, Mac};
 use std::ops::{Deref, DerefMut, Range};
 use std::path::PathBuf;
 use vhost_user::Mode;
@@ -103,8 +104,8 @@ impl Section<'_> {
     }
 
     /// Returns a MAC address, by default one made from the name of the port.
-    pub(super) fn mac(&mut self, field: &Field<String>) -> Mac {
-        field.as_ref().and_then(|at| self.unicast(at)).unwrap_or_else(|| Mac::from_name(self.name))
+    pub(super) fn mac(&mut self, field: &Field<String>) -> MacAddr {
+        field.as_ref().and_then(|at| self.unicast(at)).unwrap_or_else(|| MacAddr::from_name(self.name))
     }
 }
 

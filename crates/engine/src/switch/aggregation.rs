@@ -48,7 +48,7 @@ impl Topology {
                         Addresses::V6 { destination, .. } => destination.to_string(),
                     }),
                 },
-                mac: hop.route.destination.map(|byte| format!("{byte:02x}")).join(":"),
+                mac: hop.route.destination.to_string(),
                 port: hop.port.clone(),
                 chains: flows.iter().filter(|flow| flow.nfi == hop.nfi).count(),
                 ..NextHopStats::default()

@@ -7,9 +7,8 @@
 use super::layout::{Domain, Layout};
 use super::shared::PortShared;
 use crate::drops::{Drops, Reason};
-use crate::forward::bridge::BridgePlan;
 use crate::forward::flows::Emission;
-use crate::forward::{Half, Output, Running, Shared, Stuck, Target, TransmitQueue};
+use crate::forward::{BridgePlan, Half, Output, Running, Shared, Stuck, Target, TransmitQueue};
 use crate::port::record::{Recorder, record_received, record_sent};
 use crate::port::{Kept, ReceiveHalf, Transmit, TransmitHalf};
 use crate::spec::WorkerSpec;
@@ -235,7 +234,7 @@ impl Fabric {
         state.running.retain(|id, _| layout.ports.iter().any(|p| p.id == *id));
         let plans: Vec<_> =
             (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves)).collect();
-        state.emitter = plans.iter().position(|(_, _, bridges)| bridges.iter().any(|bridge| bridge.flows.is_some()));
+        state.emitter = plans.iter().position(|(_, _, bridges)| bridges.iter().any(BridgePlan::goes_by_flows));
         state.parked_receive = halves.receive;
         state.parked_transmit = halves.transmit;
         let workers = state.workers.iter().map(|(_, worker)| worker);
@@ -403,12 +402,11 @@ impl State {
                     Target::Patch(self.output((layout, worker), other, &mut pieces.1, halves))
                 }
                 Some(Domain::Bridge { bridge, members }) => {
-                    let known = pieces.2.iter().position(|b: &BridgePlan| Arc::ptr_eq(&b.bridge, bridge));
+                    let known = pieces.2.iter().position(|b: &BridgePlan| b.is_of(bridge));
                     let index = known.unwrap_or_else(|| {
                         let outputs =
                             members.iter().map(|&m| self.output((layout, worker), m, &mut pieces.1, halves)).collect();
-                        let flows = bridge.flows.as_ref().map(|numbered| numbered.plan(worker));
-                        pieces.2.push(BridgePlan { bridge: bridge.clone(), outputs, flows });
+                        pieces.2.push(BridgePlan::new(bridge.clone(), outputs, worker));
                         pieces.2.len() - 1
                     });
                     let from = members.iter().position(|&m| m == port).unwrap_or_default();

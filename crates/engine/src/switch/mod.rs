@@ -43,7 +43,7 @@ pub use open::OpenError;
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
 
 /// Pause after answering neighbours: requests beyond the ring's size go unanswered in that time.
-const BREATH: Duration = Duration::from_millis(10);
+const NEIGHBOUR_REPLY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Reason why the switch cannot start or reload.
 #[derive(Debug, thiserror::Error)]
@@ -215,7 +215,7 @@ impl Switch {
         for (spec, bridge, members) in topology.bridges() {
             entries.extend(bridge.table.entries(now).into_iter().map(|e| MacEntry {
                 bridge: spec.name.clone(),
-                mac: e.mac.map(|b| format!("{b:02x}")).join(":"),
+                mac: e.mac.to_string(),
                 vlan: e.vlan,
                 port: topology.layout.ports[members[usize::from(e.port)]].name.clone(),
                 age_seconds: e.seen.map(|s| now.wrapping_sub(s).into()),
@@ -338,7 +338,7 @@ impl Inner {
             drop(topology);
             files.drain(..).for_each(|file| file.keep());
             if answered {
-                std::thread::sleep(BREATH);
+                std::thread::sleep(NEIGHBOUR_REPLY_INTERVAL);
             }
         }
     }

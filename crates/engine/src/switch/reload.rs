@@ -167,7 +167,8 @@ impl Inner {
         let vlans: Vec<Vlan> = wanted.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect();
         let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
         let port = |name: &String| wanted.ports.iter().position(|port| port == name).map(|index| index as u16);
-        let statics = wanted.statics.iter().filter_map(|(mac, vlan, name)| Some((Key::of(*mac, *vlan), port(name)?)));
+        let statics =
+            wanted.statics.iter().filter_map(|(mac, vlan, name)| Some((Key::of((*mac).into(), *vlan), port(name)?)));
         let statics: Vec<_> = statics.collect();
         let mut bridge = Bridge::new(&vlans, wanted.learned_limit, seconds, &statics)
             .map_err(|error| Error::Statics(wanted.name.clone(), error))?;

@@ -13,7 +13,7 @@ use crate::punt::Bell;
 use crate::spec::{Analysis, Faults, PortSpec};
 use crate::tunnel::{Decapsulate, Encapsulate};
 use paflow::Rules;
-use paflow::vxlan::End;
+use paflow::vxlan::TunnelEnd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -38,7 +38,7 @@ pub(super) struct PortShared {
     /// State for aggregation, if the port aggregates.
     member: Option<Member>,
     /// The tunnel that ends here, if there is one.
-    tunnel: Option<Arc<End>>,
+    tunnel: Option<Arc<TunnelEnd>>,
     /// Answers to requests for the switch's addresses; unused if the port has none.
     neighbours: Arc<Neighbours>,
 }
@@ -101,7 +101,7 @@ impl PortShared {
     }
 
     /// Returns the tunnel that ends here, if there is one.
-    pub(super) fn tunnel(&self) -> Option<&Arc<End>> {
+    pub(super) fn tunnel(&self) -> Option<&Arc<TunnelEnd>> {
         self.tunnel.as_ref()
     }
 

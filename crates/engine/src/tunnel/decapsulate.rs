@@ -4,13 +4,13 @@ use crate::drops::{Drops, Reason};
 use crate::neighbour::Neighbours;
 use crate::octets::Bytes;
 use paflow::neighbour::Station;
-use paflow::vxlan::{End, Stray};
+use paflow::vxlan::{Stray, TunnelEnd};
 use std::sync::Arc;
 use virtqueue::Burst;
 
 /// Decapsulation of frames received at the end of a tunnel.
 pub(crate) struct Decapsulate {
-    end: Arc<End>,
+    end: Arc<TunnelEnd>,
     station: Station,
     neighbours: Arc<Neighbours>,
     queue: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Decapsulate {
 
 impl Decapsulate {
     /// Decapsulates what queue `queue` receives at the port of this `end`.
-    pub(crate) fn new(end: Arc<End>, neighbours: Arc<Neighbours>, queue: usize) -> Decapsulate {
+    pub(crate) fn new(end: Arc<TunnelEnd>, neighbours: Arc<Neighbours>, queue: usize) -> Decapsulate {
         Decapsulate { station: end.station(), end, neighbours, queue }
     }
 

@@ -5,7 +5,7 @@ use crate::octets::Bytes;
 use crate::port::around::AroundTransmit;
 use crate::port::{Sent, Transmit};
 use paflow::outer::Headers;
-use paflow::vxlan::End;
+use paflow::vxlan::TunnelEnd;
 use std::cell::RefCell;
 use std::sync::Arc;
 use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
@@ -13,7 +13,7 @@ use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
 /// Transmit half at the end of a tunnel.
 pub(crate) struct Encapsulate {
     inner: Box<dyn Transmit>,
-    end: Arc<End>,
+    end: Arc<TunnelEnd>,
     state: RefCell<State>,
 }
 
@@ -26,7 +26,7 @@ struct State {
 
 impl Encapsulate {
     /// Wraps `inner`.
-    pub(crate) fn new(inner: Box<dyn Transmit>, end: Arc<End>) -> Encapsulate {
+    pub(crate) fn new(inner: Box<dyn Transmit>, end: Arc<TunnelEnd>) -> Encapsulate {
         let state = State { storage: Box::default(), headers: Box::new([end.headers(); MAX_BURST]) };
         Encapsulate { inner, end, state: RefCell::new(state) }
     }

@@ -5,8 +5,9 @@ use crate::drops::Drops;
 use crate::neighbour::Neighbours;
 use crate::port::{Sent, Transmit};
 use crate::punt::Bell;
+use packet::MacAddr;
 use paflow::outer::{Addresses, Checksum};
-use paflow::vxlan::{End, Endpoints};
+use paflow::vxlan::{Endpoints, TunnelEnd};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use virtqueue::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
@@ -30,11 +31,11 @@ impl Transmit for Link {
     }
 }
 
-fn end(from: u8, to: u8, mtu: u16, checksum: Checksum) -> End {
+fn end(from: u8, to: u8, mtu: u16, checksum: Checksum) -> TunnelEnd {
     let addresses = Addresses::V4 { source: [192, 0, 2, from].into(), destination: [192, 0, 2, to].into() };
-    let (source, destination) = ([2, 0, 0, 0, 0, from], [2, 0, 0, 0, 0, to]);
+    let [source, destination] = [from, to].map(|host| MacAddr([2, 0, 0, 0, 0, host]));
     let endpoints = Endpoints { source, destination, addresses, port: 4789, vni: 100, hop_limit: 64, checksum };
-    End::new(&endpoints, mtu).unwrap()
+    TunnelEnd::new(&endpoints, mtu).unwrap()
 }
 
 /// Sends a burst of frames that are cut into pieces of `cut` bytes.

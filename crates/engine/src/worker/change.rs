@@ -4,9 +4,8 @@ use super::Plan;
 use super::plan::Input;
 use crate::clock;
 use crate::drops::Drops;
-use crate::forward::bridge::BridgePlan;
-use crate::forward::flows::Emission;
-use crate::forward::{Half, Output, Target};
+use crate::forward::flows::{Emission, Injection};
+use crate::forward::{BridgePlan, Half, Output, Target};
 use crate::port::record::{Recorder, record_received, record_sent};
 use crate::port::{Receive, Transmit};
 use vhost_user::Event;
@@ -83,9 +82,7 @@ impl Plan {
         for (index, output) in self.outputs.iter_mut().enumerate() {
             let sends = |input: &&Input| match input.target {
                 Target::Patch(to) => to == index,
-                Target::Bridge { bridge, .. } => {
-                    input.port != output.port && self.bridges[bridge].outputs.contains(&index)
-                }
+                Target::Bridge { bridge, .. } => input.port != output.port && self.bridges[bridge].has_output(index),
                 Target::Nowhere => false,
             };
             // Splitting makes several bursts.
@@ -96,11 +93,11 @@ impl Plan {
 
     /// Sends packets of controllers through the bridge that goes by flows. Returns how many have no such bridge.
     pub(super) fn inject(&mut self, emissions: &[Emission], drops: &Drops) -> usize {
-        let Some((bridge, flows)) = self.bridges.iter().find_map(|bridge| Some((bridge, bridge.flows.as_ref()?)))
-        else {
+        let Some(bridge) = self.bridges.iter().find(|bridge| bridge.goes_by_flows()) else {
             return emissions.len();
         };
-        flows.inject(bridge, (&self.outputs, drops, clock::seconds()), emissions, &mut self.scratch);
+        let injection = Injection { emissions, outputs: &self.outputs, drops, now: clock::seconds() };
+        bridge.inject(injection, &mut self.scratch);
         self.outputs.iter().for_each(Output::flush);
         ordering::before_asking();
         self.outputs.iter().for_each(Output::notify);

@@ -58,7 +58,7 @@ fn fail_mode(file: &RawFile) -> Option<FailMode> {
 fn aggregation(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> Option<AggregationSpec> {
     let aggregation = aggregation::build(check, file.aggregation.as_ref(), ports)?;
     let relays = file.openflow.as_ref().and_then(|openflow| openflow.relay.as_ref()).is_some_and(|at| at.value);
-    Some(AggregationSpec { relay: relays.then_some(aggregation.mac.0), ..aggregation.spec() })
+    Some(AggregationSpec { relay: relays.then_some(aggregation.mac), ..aggregation.spec() })
 }
 
 fn control(check: &mut Check, file: &RawFile) -> PathBuf {

@@ -5,7 +5,8 @@ use super::ports::{BuiltPort, BuiltPorts, name};
 use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawPatch, RawStatic, Section};
 use engine::forward::mac_table::MOST_STATICS;
 use engine::spec::{BridgeSpec, FailMode, Vlan};
-use settings::{Mac, Problem};
+use packet::MacAddr;
+use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -156,7 +157,7 @@ fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts
         let (mac, vlan, _) = entry;
         if let Some(first) = seen.insert((mac, vlan), &raw.span) {
             check.problems.push(
-                Problem::error(&raw.span, format!("there are two static entries for {}", Mac(mac)), "remove one")
+                Problem::error(&raw.span, format!("there are two static entries for {}", MacAddr(mac)), "remove one")
                     .and_at(first, "the first one"),
             );
         }

@@ -3,7 +3,8 @@
 use super::check::Check;
 use super::raw::{At, RawFile};
 use super::{ListenAddress, Openflow};
-use settings::{Mac, Problem};
+use packet::MacAddr;
+use settings::Problem;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
@@ -31,7 +32,7 @@ pub(super) fn build(check: &mut Check, file: &RawFile, control: &Path) -> Option
             ),
         }
     }
-    let made_up = Mac::from_name(&control.to_string_lossy()).0;
+    let made_up = MacAddr::from_name(&control.to_string_lossy()).0;
     let made_up = made_up.iter().fold(0, |id, byte| id << 8 | i64::from(*byte));
     let datapath_id = check.number("datapath-id", &section.datapath_id, &(1..i64::MAX), made_up) as u64;
     let listen: Vec<_> =

@@ -3,16 +3,17 @@
 use super::check::Check;
 use super::raw::{self, At, Field, RawPort, RawTunnelEnd, RawVxlan, Table};
 use engine::port::kinds::KINDS;
+use packet::MacAddr;
 use paflow::outer::Addresses;
 use paflow::table::key::VXLAN_PORT;
-use paflow::vxlan::{End, Endpoints};
+use paflow::vxlan::{Endpoints, TunnelEnd};
+use settings::Problem;
 use settings::aggregation::{HOP_LIMIT, checksum, station};
-use settings::{Mac, Problem};
 use std::net::IpAddr;
 use std::ops::Range;
 
 /// Builds the section, if there is one.
-pub(super) fn build(check: &mut Check<'_>, port: &RawPort) -> Option<End> {
+pub(super) fn build(check: &mut Check<'_>, port: &RawPort) -> Option<TunnelEnd> {
     let raw = port.vxlan.as_ref()?;
     let can = |name: &str| KINDS.iter().any(|(known, kind)| *known == name && kind.capabilities.faces_network);
     if let Some(driver) = port.driver.as_ref().filter(|driver| !can(driver.0)) {
@@ -54,9 +55,8 @@ pub(super) fn build(check: &mut Check<'_>, port: &RawPort) -> Option<End> {
         }
     };
     let checksum = checksum(raw.checksum.as_ref().map(|at| at.value), &addresses);
-    let (source, destination) = (source.0, destination.0);
     let endpoints = Endpoints { source, destination, addresses, port, vni, hop_limit: HOP_LIMIT, checksum };
-    match End::new(&endpoints, mtu) {
+    match TunnelEnd::new(&endpoints, mtu) {
         Ok(end) => Some(end),
         Err(error) => {
             check.error(&raw.span, error.to_string(), "give another value");
@@ -72,7 +72,7 @@ fn end(
     key: &str,
     field: &Field<Table<RawTunnelEnd>>,
     example: &str,
-) -> Option<(Mac, IpAddr, Range<usize>)> {
+) -> Option<(MacAddr, IpAddr, Range<usize>)> {
     let raw = check.required(&tunnel.span, key, field, example)?;
     let mac = check.required(&raw.span, "mac", &raw.mac, "mac = \"02:00:00:00:00:01\"");
     let mac = mac.and_then(|at| check.unicast(at));

@@ -4,6 +4,7 @@ mod show;
 
 use crate::cli::DecodeOptions;
 use capture::Reader;
+use packet::{MacAddr, ethertype, header_len};
 use paflow::decode::{Piece, locate};
 use paflow::receive::Found;
 use paflow::{Receiver, Reject};
@@ -157,20 +158,24 @@ fn look(receiver: &Receiver, frame: u64, time: f64, bytes: &[u8]) -> Option<Deco
 
 fn packets(bytes: &[u8], found: &Found) -> Result<Vec<Packet>, Reject> {
     let mut pieces = vec![Piece::default(); MOST];
-    let number = locate(bytes, found.span, found.tail, &mut pieces)?;
+    let number = locate(bytes, found.range, found.tail, &mut pieces)?;
     let packet = |piece: &Piece| {
         let (offset, length) = (piece.start as usize, usize::from(piece.len));
         let packet = &bytes[offset..offset + length];
-        let mac = |at: usize| packet[at..at + 6].iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":");
-        let word = |at: usize| packet.get(at..at + 2).map(|word| u16::from_be_bytes([word[0], word[1]]));
-        let tagged = matches!(word(12), Some(0x8100 | 0x88a8));
+        // No packet in an aggregate is shorter than an Ethernet header.
+        let mac = |at: usize| packet[at..].first_chunk().copied().map_or_else(MacAddr::default, MacAddr).to_string();
+        let word = |at: usize| packet.get(at..)?.first_chunk().copied().map(u16::from_be_bytes);
+        let tagged = word(header_len::MAC_ADDRESSES).is_some_and(ethertype::is_vlan);
         Packet {
             offset,
             length,
             destination: mac(0),
             source: mac(6),
             vlan: word(14).filter(|_| tagged).map(|tag| tag & 0xfff),
-            ethertype: format!("0x{:04x}", word(if tagged { 16 } else { 12 }).unwrap_or_default()),
+            ethertype: format!(
+                "0x{:04x}",
+                word(if tagged { 16 } else { header_len::MAC_ADDRESSES }).unwrap_or_default()
+            ),
         }
     };
     Ok(pieces[..number].iter().map(packet).collect())

@@ -1,6 +1,7 @@
 use super::*;
 use capture::Writer;
 use clap::Parser;
+use packet::MacAddr;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::{Nfi, Planner, Template, encode};
 use std::fs::File;
@@ -13,7 +14,8 @@ fn aggregate(carrier: Carrier) -> Vec<u8> {
     let mut tagged = vec![0x66; 65];
     tagged[12..18].copy_from_slice(&[0x81, 0x00, 0x00, 0x64, 0x08, 0x00]);
     let packets = [vec![0x22; 60], vec![0x44; 61], tagged];
-    let route = Route { source: [2, 0, 0, 0, 0, 1], destination: [2, 0, 0, 0, 0, 2], vlan: None, carrier };
+    let route =
+        Route { source: MacAddr([2, 0, 0, 0, 0, 1]), destination: MacAddr([2, 0, 0, 0, 0, 2]), vlan: None, carrier };
     let template = Template::new(&route, 1500).unwrap();
     let slices: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
     let mut planner = Planner::new();
@@ -31,7 +33,7 @@ fn tunnel(destination_port: u16) -> Tunnel {
 
 /// Writes one aggregate of each kind, one of an unknown version, and a frame that is no aggregate.
 fn capture(path: &Path) {
-    let (source, destination) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    let [source, destination] = [1, 2].map(|node| MacAddr([2, 0, 0, 0, 0, node]));
     let vxlan = Carrier::Vxlan { tunnel: tunnel(4789), vni: 77, source, destination };
     let mut later = aggregate(Carrier::Ethernet);
     later[14] = 2;

@@ -2,9 +2,13 @@
 
 mod aggregation;
 mod datapath;
+mod family;
 mod http;
 mod learning;
+mod ports;
+mod queues;
 mod text;
+mod workers;
 
 pub use text::render;
 

@@ -1,7 +1,7 @@
 //! State shared by all channels: the protocol state machine and its exchange with the data path.
 
+use super::datapath::Datapath;
 use super::ports::Ports;
-use super::{Datapath, TICK};
 use crate::control::Flow;
 use crate::serve::Stop;
 use engine::stats::AggregationFlow;
@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Capacity of table 0, in flows.
 const FLOWS: usize = 65_536;
@@ -19,8 +19,11 @@ const FLOWS: usize = 65_536;
 /// Capacity of the aggregation table, in flows.
 const CHAINS: usize = 65_536;
 
-/// The state machine and related state.
-struct State {
+/// Interval for updating ports and counters, and for expiring flows.
+pub(super) const TICK: Duration = Duration::from_millis(200);
+
+/// The state machine, and how much of its state the data path has.
+struct AgentState {
     switch: Switch,
     ports: Ports,
     /// Versions of the tables that the data path has: table 0 (`set`) and the aggregation table (`laid`).
@@ -34,7 +37,7 @@ struct State {
 #[derive(Clone)]
 pub struct Book {
     started: Instant,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<AgentState>>,
 }
 
 impl Book {
@@ -49,11 +52,11 @@ impl Book {
         };
         let switch = Switch::new(identity, 0, CHAINS);
         let (set, laid) = (switch.table().version(), switch.aggregation().version());
-        let state = State { switch, ports: Ports::default(), set, laid, bells: BTreeMap::new() };
+        let state = AgentState { switch, ports: Ports::default(), set, laid, bells: BTreeMap::new() };
         Self { started: Instant::now(), state: Arc::new(Mutex::new(state)) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AgentState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -91,7 +94,7 @@ impl<'d> Agent<'d> {
         let snapshot = self.datapath.snapshot();
         let mut guard = self.book.state();
         let now = self.book.now();
-        let State { switch, ports, set, laid, .. } = &mut *guard;
+        let AgentState { switch, ports, set, laid, .. } = &mut *guard;
         ports.update(switch, &snapshot, now);
         let table = switch.table_mut();
         table.set_limit(if snapshot.datapath.is_some() { FLOWS } else { 0 });
@@ -135,7 +138,7 @@ impl<'d> Agent<'d> {
                 return;
             }
             if !fds[1].revents().is_empty() {
-                self.datapath.answer();
+                self.datapath.clear_bell();
                 self.show_packets();
                 self.take_relayed();
             }
@@ -197,7 +200,7 @@ impl<'d> Agent<'d> {
     }
 }
 
-impl State {
+impl AgentState {
     /// Wakes the threads of all channels that have output.
     fn ring(&mut self) {
         for (id, bell) in &self.bells {

@@ -1,7 +1,6 @@
 //! The life of one channel.
 
-use super::TICK;
-use super::agent::Agent;
+use super::agent::{Agent, TICK};
 use crate::serve::Connection;
 use openflow::ConnectionId;
 use std::io::ErrorKind;

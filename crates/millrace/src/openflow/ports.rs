@@ -3,7 +3,7 @@
 use engine::drops::is_at_destination;
 use engine::stats::{PortStats, QueueStats, Snapshot};
 use openflow::{Millis, Switch};
-use settings::Mac;
+use packet::MacAddr;
 use std::collections::HashMap;
 
 /// The ports visible to controllers: those of the bridge with `openflow`, or all if there is none.
@@ -22,7 +22,7 @@ impl Ports {
         for port in &snapshot.ports {
             let Some(number) = self.number(snapshot, &port.name) else { continue };
             present.push(number);
-            let mac = Mac::from_name(&port.name).0;
+            let mac = MacAddr::from_name(&port.name);
             switch.set_port(openflow::Port { number, mac, name: port.name.clone(), up: port.up, speed: 0 }, now);
             switch.set_port_stats(number, stats(port));
         }

@@ -6,15 +6,18 @@ use crate::config::ListenAddress;
 use crate::serve::{Stop, connect};
 use std::time::{Duration, Instant};
 
-/// First and longest pause between two attempts.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
+/// First pause between two attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// Time limit of an attempt.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Keeps a channel to the controller at `address` until `stop`.
 pub(super) fn seek(agent: &Agent<'_>, address: &ListenAddress, stop: &Stop) {
-    let mut pause = PAUSES.0;
+    let mut pause = FIRST_PAUSE;
     // Log the failure once, not at every attempt.
     let mut said = false;
     loop {
@@ -23,7 +26,7 @@ pub(super) fn seek(agent: &Agent<'_>, address: &ListenAddress, stop: &Stop) {
                 tracing::info!(controller = %address, "connected");
                 said = false;
                 if channel::converse(agent, &connection) {
-                    pause = PAUSES.0;
+                    pause = FIRST_PAUSE;
                 }
                 tracing::info!(controller = %address, "disconnected");
             }
@@ -36,6 +39,6 @@ pub(super) fn seek(agent: &Agent<'_>, address: &ListenAddress, stop: &Stop) {
         if stop.sleep(pause) {
             return;
         }
-        pause = (pause * 2).min(PAUSES.1);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

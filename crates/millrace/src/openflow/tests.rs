@@ -1,11 +1,14 @@
 //! Tests of the channel with `ovs-ofctl`, over TCP and a unix socket.
 
-use super::*;
-use engine::stats::{AggregationStats, PortStats, QueueStats};
-use std::os::fd::AsFd;
+use super::{Datapath, Service};
+use crate::config::{ListenAddress, Openflow};
+use crate::serve::Stop;
+use engine::stats::{AggregationFlow, AggregationStats, PortStats, QueueStats, Snapshot};
+use openflow::{Action, Classifier, FlowId, PacketIn, Rule};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 struct Recorder {
     laid: Mutex<Vec<Vec<(u32, u16)>>>,
@@ -49,7 +52,7 @@ impl Datapath for Recorder {
         self.silence.as_fd()
     }
 
-    fn answer(&self) {}
+    fn clear_bell(&self) {}
 }
 
 fn config(listen: Vec<ListenAddress>) -> Openflow {

@@ -2,7 +2,8 @@
 
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 
-use super::Link;
+use super::interface::Link;
+use packet::MacAddr;
 
 impl From<LinkMessage> for Link {
     fn from(message: LinkMessage) -> Self {
@@ -10,7 +11,7 @@ impl From<LinkMessage> for Link {
         let mut link = Link {
             index: message.header.index,
             name: String::new(),
-            mac: [0; 6],
+            mac: MacAddr::default(),
             mtu: 0,
             is_up: flags.contains(LinkFlags::Up),
             has_carrier: flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
@@ -21,7 +22,9 @@ impl From<LinkMessage> for Link {
                 LinkAttribute::IfName(name) => link.name = name,
                 LinkAttribute::Mtu(mtu) => link.mtu = mtu as usize,
                 // Other kinds of interfaces have addresses of other lengths.
-                LinkAttribute::Address(bytes) => link.mac = bytes.try_into().unwrap_or_default(),
+                LinkAttribute::Address(bytes) => {
+                    link.mac = bytes.try_into().map_or_else(|_| MacAddr::default(), MacAddr)
+                }
                 _ => {}
             }
         }

@@ -7,9 +7,9 @@ use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::RouteNetlinkMessage;
 use rustix::net::RecvFlags;
 
-use super::Link;
+use super::interface::Link;
 use super::socket::Socket;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// An event of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]

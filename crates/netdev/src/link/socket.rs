@@ -9,7 +9,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with};
 
-use super::Link;
+use super::interface::Link;
 
 /// Receive buffer: one interface with everything that the kernel reports about it, except its virtual functions.
 const ROOM: usize = 64 << 10;

@@ -6,10 +6,10 @@
 use super::Aggregation;
 use crate::memory::{Inside, Packet, Pool};
 use crate::port::Port;
-use paflow::checksum::Sum;
+use packet::checksum::Sum;
 use paflow::encode::Part;
 use paflow::header::{LENGTH_LEN, entry_size};
-use paflow::plan::{Group, MAX_BURST, Plan};
+use paflow::plan::{Group, GroupedBurst, MAX_BURST};
 use paflow::{Nfi, Planner, Rules, Template};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Join {
 /// Joins the packets of a group into one frame. Returns `None`, without any change, if there is no buffer for it.
 #[inline]
 fn join(
-    plan: &Plan<'_>,
+    plan: &GroupedBurst<'_>,
     group: &Group,
     template: &Template,
     (waiting, lengths): (&mut [Option<Packet>], &[u16]),

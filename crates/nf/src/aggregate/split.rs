@@ -80,7 +80,7 @@ fn take(
         }
         Err(reject) => return counters.dropped.add(reject.name(), 1),
     };
-    let number = match locate(&packet, found.span, found.tail, pieces) {
+    let number = match locate(&packet, found.range, found.tail, pieces) {
         Ok(number) => number,
         Err(reject) => return counters.dropped.add(reject.name(), 1),
     };

@@ -10,8 +10,8 @@ mod buffers;
 mod embedded;
 mod packet;
 
+pub use self::packet::{HEADROOM, Packet};
+pub(crate) use self::packet::{Pool, Segment};
 pub use buffers::{Buffers, LINE};
 pub use embedded::Embedded;
 pub(crate) use embedded::Inside;
-pub use packet::{HEADROOM, Packet};
-pub(crate) use packet::{Pool, Segment};

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test uses its part.
 
 use openflow::{Closed, ConnectionId, Identity, Millis, Port, Switch};
+use packet::MacAddr;
 
 /// Builds a message.
 pub fn message(kind: u8, xid: u32, body: &[u8]) -> Vec<u8> {
@@ -118,7 +119,7 @@ impl Rig {
     pub fn new() -> Rig {
         let mut switch = Switch::new(Identity { datapath_id: 7, ..Identity::default() }, 4, 4096);
         for number in 1..=2 {
-            switch.set_port(Port { number, mac: [2; 6], name: format!("p{number}"), up: true, speed: 0 }, 0);
+            switch.set_port(Port { number, mac: MacAddr([2; 6]), name: format!("p{number}"), up: true, speed: 0 }, 0);
         }
         Rig { switch, now: 0 }
     }

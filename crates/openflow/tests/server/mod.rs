@@ -1,6 +1,7 @@
 //! A minimal switch behind real sockets, in place of the program's threads and sockets.
 
 use openflow::{Identity, Millis, Port, PortStats, Switch};
+use packet::MacAddr;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -81,8 +82,13 @@ impl Server {
         };
         let mut switch = Switch::new(identity, 5000, 4096);
         for number in 1..=2 {
-            let port =
-                Port { number, mac: [2, 0, 0, 0, 0, number as u8], name: format!("p{number}"), up: true, speed: 0 };
+            let port = Port {
+                number,
+                mac: MacAddr([2, 0, 0, 0, 0, number as u8]),
+                name: format!("p{number}"),
+                up: true,
+                speed: 0,
+            };
             switch.set_port(port, 0);
         }
         switch.set_port_stats(1, PortStats { rx_packets: 11, rx_bytes: 1100, tx_packets: 12, ..PortStats::default() });

@@ -1,6 +1,6 @@
 //! 4096 VIDs in 8 KB, so that the table stays in the L1 cache.
 
-use super::Nfi;
+use super::nfi::Nfi;
 
 /// Number of VIDs.
 const VIDS: usize = 4096;

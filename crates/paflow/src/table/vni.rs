@@ -1,6 +1,6 @@
 //! A hash table of 24-bit VNIs, of fixed size.
 
-use super::Nfi;
+use super::nfi::Nfi;
 
 /// Maximum capacity of a table: all VNIs.
 const MAX_ENTRIES: usize = 1 << 24;

@@ -1,6 +1,7 @@
 //! Routes of all kinds, and aggregates made from them.
 #![allow(dead_code)] // Each test uses its part.
 
+use packet::MacAddr;
 use paflow::encode::Part;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::{Nfi, Planner, Template, encode};
@@ -21,19 +22,21 @@ pub fn tunnels() -> impl Strategy<Value = Tunnel> {
     })
 }
 
+fn macs() -> impl Strategy<Value = MacAddr> {
+    any::<[u8; 6]>().prop_map(MacAddr)
+}
+
 pub fn routes() -> impl Strategy<Value = Route> {
     let carrier = prop_oneof![
         Just(Carrier::Ethernet),
         tunnels().prop_map(Carrier::Udp),
-        (tunnels(), 0u32..1 << 24, any::<[u8; 6]>(), any::<[u8; 6]>()).prop_map(
-            |(tunnel, vni, source, destination)| {
-                let tunnel = Tunnel { destination_port: paflow::table::key::VXLAN_PORT, ..tunnel };
-                Carrier::Vxlan { tunnel, vni, source, destination }
-            }
-        ),
+        (tunnels(), 0u32..1 << 24, macs(), macs()).prop_map(|(tunnel, vni, source, destination)| {
+            let tunnel = Tunnel { destination_port: paflow::table::key::VXLAN_PORT, ..tunnel };
+            Carrier::Vxlan { tunnel, vni, source, destination }
+        }),
     ];
     let vlan = prop::option::of(1u16..4095);
-    (any::<[u8; 6]>(), any::<[u8; 6]>(), vlan, carrier).prop_map(|(source, destination, vlan, carrier)| Route {
+    (macs(), macs(), vlan, carrier).prop_map(|(source, destination, vlan, carrier)| Route {
         source,
         destination,
         vlan,

@@ -7,9 +7,9 @@ pub use file::{LoadError, load};
 pub use raw::{ServiceChainId, Transport, UnknownChains};
 
 use crate::judge::Judge;
-use crate::mac::Mac;
 use crate::problem::Problem;
 use crate::written::{At, Field, Section, Table};
+use packet::MacAddr;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, RouteError, Template, Tunnel};
 use paflow::rules::{self, Chains};
 use paflow::table::key::VXLAN_PORT;
@@ -36,7 +36,7 @@ pub struct Aggregation {
     /// Destination port of aggregates.
     pub udp_port: u16,
     /// Source of outer Ethernet headers.
-    pub mac: Mac,
+    pub mac: MacAddr,
     /// Own addresses, at most one of each IP version.
     pub addresses: Vec<IpAddr>,
     /// The UDP checksum mode, if it is the same for both IP versions.
@@ -55,7 +55,7 @@ pub struct NextHop {
     /// Its number.
     pub nfi: u16,
     /// Destination of outer Ethernet headers.
-    pub mac: Mac,
+    pub mac: MacAddr,
     /// Its address; there is an own address of the same IP version.
     pub ip: IpAddr,
     /// The port that leads to it, if given.
@@ -88,7 +88,7 @@ impl Aggregation {
                 ServiceChainId::Vni => Chains::Vni,
             },
             receiver: self.receiver(),
-            mac: self.mac.0,
+            mac: self.mac,
             addresses: self.addresses.clone(),
             drop_unknown: self.unknown_chains == UnknownChains::Drop,
             relay: None,
@@ -129,7 +129,7 @@ impl Aggregation {
             hop_limit: HOP_LIMIT,
             checksum: self.checksum.unwrap_or(usual_checksum(&addresses)),
         };
-        let (source, destination) = (self.mac.0, hop.mac.0);
+        let (source, destination) = (self.mac, hop.mac);
         let carrier = match self.transport {
             Transport::Udp => Carrier::Udp(tunnel),
             Transport::Vxlan => Carrier::Vxlan { tunnel, vni: hop.vni, source, destination },
@@ -151,7 +151,7 @@ pub fn build(check: &mut Judge, raw: &At<Table<RawAggregation>>) -> Aggregation 
         transport,
         service_chain_id: raw.service_chain_id.as_ref().map_or_else(Default::default, |at| at.value),
         udp_port: check.number("udp-port", &raw.udp_port, &raw::UDP_PORTS, default_port.into()) as u16,
-        mac: mac.and_then(|at| check.unicast(at)).unwrap_or(Mac([2, 0, 0, 0, 0, 1])),
+        mac: mac.and_then(|at| check.unicast(at)).unwrap_or(MacAddr([2, 0, 0, 0, 0, 1])),
         addresses: addresses(check, raw),
         checksum: raw.checksum.as_ref().map(|at| given_checksum(at.value)),
         unknown_chains: raw.unknown_chains.as_ref().map_or_else(Default::default, |at| at.value),

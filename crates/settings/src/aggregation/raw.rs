@@ -14,7 +14,7 @@ pub const NFIS: Range<i64> = 1..65_536;
 pub const VNIS: Range<i64> = 0..1 << 24;
 /// UDP ports.
 pub const UDP_PORTS: Range<i64> = 1..65_536;
-/// What `mtu` of aggregates is when it is not given.
+/// Default `mtu` of aggregates.
 pub const DEFAULT_AGGREGATE_MTU: i64 = 1500;
 
 /// `[aggregation]`.

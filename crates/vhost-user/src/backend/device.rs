@@ -3,12 +3,12 @@
 //! Messages come in any order. Each one only changes the recorded state; then the affected queues are checked again. A
 //! running queue is stopped before anything about it changes, and resumes where it stopped.
 
-use super::ring::{Kick, Ring, StartError};
-use super::slots::Repeats;
+use super::repeats::Repeats;
+use super::vring::{Kick, StartError, Vring};
 use super::{Options, Queues, Wire};
 use crate::descriptors::Exhausted;
 use crate::event::{Event, EventError};
-use crate::journal::Journal;
+use crate::rate_limited_log::RateLimitedLog;
 use std::fmt::Write;
 use std::sync::Arc;
 use vhost::vhost_user::VhostUserProtocolFeatures;
@@ -51,8 +51,8 @@ pub(super) enum Refused {
 /// See the module.
 pub(super) struct Device {
     queues: Arc<dyn Queues>,
-    journal: Arc<Journal>,
-    pub(super) rings: Vec<Ring>,
+    log: Arc<RateLimitedLog>,
+    pub(super) rings: Vec<Vring>,
     withheld: u64,
     any_memory: bool,
     memory: Option<Arc<Memory>>,
@@ -68,11 +68,11 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(options: &Options, queues: Arc<dyn Queues>, journal: Arc<Journal>) -> Device {
-        let rings = (0..2 * options.queue_pairs).map(|_| Ring::default()).collect();
+    pub(super) fn new(options: &Options, queues: Arc<dyn Queues>, log: Arc<RateLimitedLog>) -> Device {
+        let rings = (0..2 * options.queue_pairs).map(|_| Vring::default()).collect();
         Device {
             queues,
-            journal,
+            log,
             rings,
             withheld: options.withheld,
             any_memory: options.any_memory,
@@ -178,7 +178,7 @@ impl Device {
     /// Resets everything but the memory, which a frontend that adds and removes regions one by one expects to stay.
     pub(super) fn reset(&mut self) -> Result<(), Refused> {
         self.halt_all()?;
-        self.rings.iter_mut().for_each(|ring| *ring = Ring::default());
+        self.rings.iter_mut().for_each(|ring| *ring = Vring::default());
         self.features = None;
         Ok(())
     }
@@ -238,7 +238,7 @@ impl Device {
     }
 
     /// Changes the state of a ring while it is stopped.
-    pub(super) fn change(&mut self, at: usize, apply: impl FnOnce(&mut Ring)) -> Result<(), Refused> {
+    pub(super) fn change(&mut self, at: usize, apply: impl FnOnce(&mut Vring)) -> Result<(), Refused> {
         self.halt(at)?;
         apply(&mut self.rings[at]);
         self.resume(at);
@@ -299,7 +299,7 @@ impl Device {
             Err(e) => {
                 let why = e.to_string();
                 if ring.refused.as_ref() != Some(&why) {
-                    self.journal.warn(format_args!("queue {at} stays stopped: {why}"));
+                    self.log.warn(format_args!("queue {at} stays stopped: {why}"));
                 }
                 ring.refused = Some(why);
             }

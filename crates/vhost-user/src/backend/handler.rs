@@ -1,8 +1,8 @@
 //! Maps the library's message callbacks to changes of the device.
 
 use super::device::{Device, Refused};
-use super::ring::{Addresses, Kick};
-use super::slots::Place;
+use super::repeats::RegionId;
+use super::vring::{Addresses, Kick};
 use crate::{Event, descriptors};
 use std::fs::File;
 use std::io;
@@ -197,8 +197,8 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn remove_mem_region(&mut self, r: &VhostUserSingleMemoryRegion) -> Result<()> {
-        let place = Place { guest_addr: r.guest_phys_addr, user_addr: r.user_addr, len: r.memory_size };
-        Ok(self.remove_region(place)?)
+        let id = RegionId { guest_addr: r.guest_phys_addr, user_addr: r.user_addr, len: r.memory_size };
+        Ok(self.remove_region(id)?)
     }
 
     fn set_device_state_fd(

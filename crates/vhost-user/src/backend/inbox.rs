@@ -44,7 +44,7 @@ impl fmt::Display for Header {
 
 /// Reason why there is no next message.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum End {
+pub(super) enum InboxError {
     #[error("disconnected by this side")]
     Dropped,
     #[error("the frontend closed the connection")]
@@ -60,20 +60,20 @@ pub(super) enum End {
 }
 
 /// Waits for the next message and returns its header; the whole message can then be read.
-pub(super) fn next(stream: &UnixStream, control: &Control) -> Result<Header, End> {
+pub(super) fn next(stream: &UnixStream, control: &Control) -> Result<Header, InboxError> {
     let mut first_seen: Option<Instant> = None;
     let mut pause = Duration::from_millis(1);
     loop {
         if control.is_dropped() {
-            return Err(End::Dropped);
+            return Err(InboxError::Dropped);
         }
         // Check this first: after a hangup no more data will arrive.
         let is_last = wait::hung_up(stream);
         let mut bytes = [0; HEADER];
         match recv(stream, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => return Err(End::Closed),
+            Ok((_, 0)) => return Err(InboxError::Closed),
             Ok((_, seen)) => {
-                let there = rustix::io::ioctl_fionread(stream).map_err(End::Failed)?;
+                let there = rustix::io::ioctl_fionread(stream).map_err(InboxError::Failed)?;
                 if seen == HEADER {
                     let header = Header::parse(bytes);
                     // The library refuses messages that are too long.
@@ -81,13 +81,13 @@ pub(super) fn next(stream: &UnixStream, control: &Control) -> Result<Header, End
                         return Ok(header);
                     }
                 } else if there >= HEADER as u64 {
-                    return Err(End::Scattered);
+                    return Err(InboxError::Scattered);
                 }
                 if is_last {
-                    return Err(End::Truncated);
+                    return Err(InboxError::Truncated);
                 }
                 if first_seen.get_or_insert_with(Instant::now).elapsed() > STALL {
-                    return Err(End::Stalled);
+                    return Err(InboxError::Stalled);
                 }
                 // The socket stays readable meanwhile, so poll would return at once.
                 control.sleep(pause);
@@ -95,8 +95,8 @@ pub(super) fn next(stream: &UnixStream, control: &Control) -> Result<Header, End
             }
             Err(Errno::AGAIN) => control.wait_for(stream),
             Err(Errno::INTR) => {}
-            Err(Errno::CONNRESET) => return Err(End::Closed),
-            Err(e) => return Err(End::Failed(e)),
+            Err(Errno::CONNRESET) => return Err(InboxError::Closed),
+            Err(e) => return Err(InboxError::Failed(e)),
         }
     }
 }

@@ -6,10 +6,11 @@ mod device;
 mod handler;
 mod inbox;
 mod pace;
-mod ring;
+mod regions;
+mod repeats;
 mod service;
 mod session;
-mod slots;
+mod vring;
 
 use crate::{Access, Event, Mode, SocketError};
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use super::device::Device;
 use super::pace::Pace;
 use super::session::{self, Ending};
 use super::{Error, Options, Queues};
-use crate::journal::Journal;
+use crate::rate_limited_log::RateLimitedLog;
 use crate::socket::{Listener, connect};
 use crate::{MAX_QUEUE_PAIRS, Mode, wait};
 use std::os::unix::net::UnixStream;
@@ -37,8 +37,8 @@ impl Service {
             Mode::Server => Source::Listener(Listener::bind(&options.socket, &options.access)?),
             Mode::Client => Source::Peer { socket: options.socket.clone(), pause: Duration::ZERO },
         };
-        let journal = Arc::new(Journal::new(&options.socket));
-        let thread = Thread { control: control.clone(), options, queues, journal };
+        let log = Arc::new(RateLimitedLog::new(&options.socket));
+        let thread = Thread { control: control.clone(), options, queues, log };
         let thread = Builder::new()
             .name("vhost-user".into())
             .spawn(move || thread.run(source))
@@ -87,7 +87,7 @@ struct Thread {
     control: Arc<Control>,
     options: Options,
     queues: Arc<dyn Queues>,
-    journal: Arc<Journal>,
+    log: Arc<RateLimitedLog>,
 }
 
 impl Thread {
@@ -96,12 +96,12 @@ impl Thread {
         let mut pace = Pace::new(Instant::now());
         while let Some(stream) = self.next(&mut source) {
             if backoff.is_calm() {
-                self.journal.info(format_args!("a vhost-user frontend connected"));
+                self.log.info(format_args!("a vhost-user frontend connected"));
             }
             let began = Instant::now();
             let ending = self.serve(stream, &mut pace);
             if let Some(line) = backoff.ended(began.elapsed(), &ending) {
-                self.journal.info(format_args!("{line}"));
+                self.log.info(format_args!("{line}"));
             }
             self.queues.disconnected(&ending.reason);
             self.control.sleep(backoff.pause());
@@ -113,8 +113,8 @@ impl Thread {
         // In this order, so that a disconnect meant for the previous session cannot end this one.
         self.queues.connected();
         self.control.begin(stream.clone());
-        let device = Device::new(&self.options, self.queues.clone(), self.journal.clone());
-        let ending = session::serve(&stream, &self.control, device, (pace, &self.journal));
+        let device = Device::new(&self.options, self.queues.clone(), self.log.clone());
+        let ending = session::serve(&stream, &self.control, device, pace, &self.log);
         self.control.end();
         ending
     }
@@ -133,7 +133,7 @@ impl Thread {
                     Ok(None) => self.control.wait_for(listener),
                     Err(e) => {
                         // Probably out of descriptors: the connection stays pending, so polling would spin.
-                        self.journal.warn(format_args!("cannot accept a connection: {e}"));
+                        self.log.warn(format_args!("cannot accept a connection: {e}"));
                         self.control.sleep(FIRST_PAUSE);
                     }
                 },
@@ -153,7 +153,7 @@ impl Thread {
                             return Some(stream);
                         }
                         Err(e) if pause.is_zero() => {
-                            self.journal.info(format_args!("cannot connect: {e}; trying again and again"));
+                            self.log.info(format_args!("cannot connect: {e}; trying again and again"));
                             *pause = FIRST_PAUSE;
                         }
                         Err(_) => *pause = (*pause * 2).min(LONGEST_PAUSE),

@@ -2,9 +2,9 @@
 
 use super::control::Control;
 use super::device::{Device, Refused};
-use super::inbox::{self, End, HEADER, Header};
+use super::inbox::{self, HEADER, Header, InboxError};
 use super::pace::{Pace, Wait};
-use crate::journal::Journal;
+use crate::rate_limited_log::RateLimitedLog;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,8 +22,13 @@ pub(super) struct Ending {
 
 /// Serves the frontend behind `stream` until it leaves or breaks the protocol; returns the reason. When this returns,
 /// no queue runs and none of the frontend's memory or descriptors is held, unless a queue could not be stopped.
-pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device, pace: (&mut Pace, &Journal)) -> Ending {
-    let (pace, journal) = pace;
+pub(super) fn serve(
+    stream: &UnixStream,
+    control: &Control,
+    device: Device,
+    pace: &mut Pace,
+    log: &RateLimitedLog,
+) -> Ending {
     let device = Arc::new(Mutex::new(device));
     let mut handler = match stream.try_clone() {
         Ok(clone) => BackendReqHandler::from_stream(clone, device.clone()),
@@ -33,14 +38,14 @@ pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device, pace
     let reason = loop {
         let header = match inbox::next(stream, control) {
             Ok(header) => header,
-            Err(End::Closed) => match lock(&device).too_few_queues() {
-                Some(hint) => break format!("{}; {hint}", End::Closed),
+            Err(InboxError::Closed) => match lock(&device).too_few_queues() {
+                Some(hint) => break format!("{}; {hint}", InboxError::Closed),
                 None => {
                     left = true;
-                    break End::Closed.to_string();
+                    break InboxError::Closed.to_string();
                 }
             },
-            Err(end) => break end.to_string(),
+            Err(error) => break error.to_string(),
         };
         let done = if header.request == u32::from(FrontendReq::SET_VRING_ENABLE) {
             set_vring_enable(stream, header, &mut lock(&device))
@@ -59,7 +64,7 @@ pub(super) fn serve(stream: &UnixStream, control: &Control, device: Device, pace
         if let Some(Wait { time, is_first }) = wait {
             if is_first {
                 let limit = Pace::limit();
-                journal.warn(format_args!("the frontend has queues restarted more than {limit}: its messages wait"));
+                log.warn(format_args!("the frontend has queues restarted more than {limit}: its messages wait"));
             }
             control.sleep(time);
         }

@@ -55,7 +55,7 @@ fn route(nfi: u16, vxlan: bool, checksum: Checksum) -> Route {
     let addresses = Addresses::V4 { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 10 + nfi as u8].into() };
     let port = if vxlan { 4789 } else { 50_261 };
     let tunnel = Tunnel { addresses, source_port: 50_000 + nfi, destination_port: port, hop_limit: 64, checksum };
-    let (source, destination) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 1, nfi as u8]);
+    let (source, destination) = ([2, 0, 0, 0, 0, 1].into(), [2, 0, 0, 0, 1, nfi as u8].into());
     let carrier = if vxlan { Carrier::Vxlan { tunnel, vni: 77, source, destination } } else { Carrier::Udp(tunnel) };
     Route { source, destination, vlan: None, carrier }
 }
@@ -70,7 +70,7 @@ fn spec(vxlan: bool, checksum: Checksum) -> AggregationSpec {
         mtu: MTU,
         chains: Chains::Vlan,
         receiver: Receiver { ethernet: false, ..Receiver::default() },
-        mac: [2, 0, 0, 0, 0, 1],
+        mac: [2, 0, 0, 0, 0, 1].into(),
         addresses: (0..4).map(|nfi| [192, 0, 2, 10 + nfi].into()).collect(),
         drop_unknown: false,
         relay: None,

@@ -1,6 +1,6 @@
 //! Forwarding by flows, in one worker.
 
-use super::Datapath;
+use super::datapath::Numbered;
 use super::head::Head;
 use super::packet_out::Emission;
 use super::program::{Program, To};
@@ -8,7 +8,7 @@ use super::table::{Cell, Flows, MISS};
 use crate::aggregate::Reader;
 use crate::drops::{Drops, Reason};
 use crate::forward::Output;
-use crate::forward::bridge::{Arrival, BridgePlan, Scratch};
+use crate::forward::learning::{Arrival, LearningPlan, Scratch};
 use crate::forward::vlan::part;
 use crate::punt::{Bell, Punt, Ring, Shares};
 use openflow::rewrite::Headers;
@@ -33,16 +33,36 @@ pub(crate) struct FlowPlan {
     lane: usize,
     ring: Arc<Ring>,
     bell: Arc<Bell>,
-    state: RefCell<State>,
+    lookups: RefCell<Lookups>,
+    /// Storage for a packet of a controller.
+    injected: RefCell<Box<BurstStorage>>,
 }
 
-/// State kept from burst to burst.
-struct State {
+/// Packets of a controller, and the worker's round in which they are sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Injection<'a> {
+    pub(crate) emissions: &'a [Emission],
+    pub(crate) outputs: &'a [Output],
+    /// Drops of such packets.
+    pub(crate) drops: &'a Drops,
+    /// Seconds since the switch started.
+    pub(crate) now: u32,
+}
+
+/// State that look-ups keep from burst to burst.
+struct Lookups {
     flows: Reader<Flows>,
     cache: Cache<u32>,
     work: Box<Work>,
-    /// Storage for a packet of a controller.
-    injected: Box<BurstStorage>,
+}
+
+/// A frame of a burst that is copied for controllers.
+struct Copied {
+    frame: usize,
+    /// Whether its headers have changed.
+    edited: bool,
+    /// Whether its bytes are copied, too.
+    whole: bool,
 }
 
 /// Scratch space for a burst.
@@ -60,7 +80,10 @@ struct Work {
 }
 
 impl FlowPlan {
-    pub(super) fn new(datapath: &Arc<Datapath>, numbers: Arc<[u32]>, lane: usize, ring: Arc<Ring>) -> FlowPlan {
+    /// Returns the plan of worker `lane`.
+    pub(crate) fn new(numbered: &Numbered, lane: usize) -> FlowPlan {
+        let Numbered { datapath, numbers } = numbered.clone();
+        let ring = datapath.ring(lane);
         let largest = numbers.iter().max().map_or(0, |number| *number as usize);
         let mut ports = vec![0; largest + 1].into_boxed_slice();
         numbers.iter().enumerate().for_each(|(port, number)| ports[*number as usize] = port as u16 + 1);
@@ -78,12 +101,12 @@ impl FlowPlan {
             lane,
             ring,
             bell: datapath.bell.clone(),
-            state: RefCell::new(State {
+            lookups: RefCell::new(Lookups {
                 flows: Reader::new(datapath.live.clone()),
                 cache: Cache::new(REMEMBERED, RandomState::new().hash_one(lane)),
                 work: Box::new(work),
-                injected: Box::default(),
             }),
+            injected: RefCell::default(),
         }
     }
 
@@ -95,34 +118,28 @@ impl FlowPlan {
 
     /// Forwards a burst that a port received.
     #[inline(never)]
-    pub(crate) fn forward(&self, bridge: &BridgePlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
-        let state = &mut *self.state.borrow_mut();
-        state.flows.has_changed();
-        let State { flows, cache, work, .. } = state;
-        self.look_up(bridge, arrival, self.numbers[arrival.from], (flows.value(), cache, work), scratch);
+    pub(crate) fn forward(&self, bridge: &LearningPlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        let lookups = &mut *self.lookups.borrow_mut();
+        lookups.flows.refresh();
+        self.look_up(bridge, arrival, self.numbers[arrival.from], lookups, scratch);
     }
 
     /// Sends packets of a controller.
-    pub(crate) fn inject(
-        &self,
-        bridge: &BridgePlan,
-        (outputs, drops, now): (&[Output], &Drops, u32),
-        emissions: &[Emission],
-        scratch: &mut Scratch,
-    ) {
-        let state = &mut *self.state.borrow_mut();
-        state.flows.has_changed();
-        let State { flows, cache, work, injected } = state;
+    pub(crate) fn inject(&self, bridge: &LearningPlan, injection: Injection<'_>, scratch: &mut Scratch) {
+        let Injection { emissions, outputs, drops, now } = injection;
+        let lookups = &mut *self.lookups.borrow_mut();
+        lookups.flows.refresh();
+        let mut injected = self.injected.borrow_mut();
         for Emission { in_port, to, packet } in emissions {
             let mut burst = injected.start();
             burst.push(Segment::from(&packet[..]));
             let (frames, from) = (burst.frames(), self.port(*in_port));
             let arrival = Arrival { frames, from, queue: 0, now, outputs, drops };
             match to {
-                None => self.look_up(bridge, arrival, *in_port, (flows.value(), cache, work), scratch),
+                None => self.look_up(bridge, arrival, *in_port, lookups, scratch),
                 Some(to) => {
                     let program = Program::single(*to);
-                    self.run(bridge, arrival, *in_port, |_| &program, work, scratch);
+                    self.run(bridge, arrival, *in_port, |_| &program, &mut lookups.work, scratch);
                 }
             }
         }
@@ -132,12 +149,14 @@ impl FlowPlan {
     #[inline(always)]
     fn look_up(
         &self,
-        bridge: &BridgePlan,
+        bridge: &LearningPlan,
         arrival: Arrival<'_, '_>,
         in_port: u32,
-        (flows, cache, work): (&Flows, &mut Cache<u32>, &mut Work),
+        lookups: &mut Lookups,
         scratch: &mut Scratch,
     ) {
+        let Lookups { flows, cache, work } = lookups;
+        let flows: &Flows = flows.value();
         let frames = arrival.frames;
         let lane = &flows.lanes[self.lane];
         let mut found = [MISS; MAX_BURST];
@@ -172,7 +191,7 @@ impl FlowPlan {
                 Some(To::Port(number)) if number != in_port && self.port(number) != NOWHERE => {
                     return bridge.output(&arrival, self.port(number)).transmit(arrival.queue, frames);
                 }
-                Some(To::Normal) if arrival.from != NOWHERE => return bridge.learn_and_forward(arrival, scratch),
+                Some(To::Normal) if arrival.from != NOWHERE => return bridge.forward(arrival, scratch),
                 _ => {}
             }
         }
@@ -183,7 +202,7 @@ impl FlowPlan {
     #[inline(never)]
     fn run<'p>(
         &self,
-        bridge: &BridgePlan,
+        bridge: &LearningPlan,
         arrival: Arrival<'_, '_>,
         in_port: u32,
         program: impl Fn(usize) -> &'p Program,
@@ -226,7 +245,13 @@ impl FlowPlan {
                     }
                     To::Normal => normal |= bit,
                     To::Controller { whole } => {
-                        punted |= self.punt(program, &arrival, in_port, (frame, edited & bit != 0, whole), work);
+                        punted |= self.punt(
+                            program,
+                            &arrival,
+                            in_port,
+                            Copied { frame, edited: edited & bit != 0, whole },
+                            work,
+                        );
                     }
                 }
             }
@@ -246,7 +271,7 @@ impl FlowPlan {
                     if arrival.from == NOWHERE {
                         bridge.forward_from_nowhere(arrival, scratch);
                     } else {
-                        bridge.learn_and_forward(arrival, scratch);
+                        bridge.forward(arrival, scratch);
                     }
                 });
             }
@@ -263,9 +288,10 @@ impl FlowPlan {
         program: &Program,
         arrival: &Arrival<'_, '_>,
         in_port: u32,
-        (index, edited, whole): (usize, bool, bool),
+        copied: Copied,
         work: &mut Work,
     ) -> bool {
+        let Copied { frame: index, edited, whole } = copied;
         let (frames, packet) = (arrival.frames, &mut work.packet);
         let frame = &frames.as_slice()[index];
         packet.clear();

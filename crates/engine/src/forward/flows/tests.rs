@@ -1,14 +1,16 @@
 //! Tests of bridges that forward by flows, with queues that only record what they are given.
 
 use super::*;
-use crate::drops::Reason;
-use crate::forward::Output;
-use crate::forward::bridge::{Arrival, Bridge, BridgePlan, Scratch};
+use crate::drops::{Drops, Reason};
+use crate::forward::bridge::Bridge;
 use crate::forward::tests::{Delivered, remembering};
+use crate::forward::{Arrival, BridgePlan, Output, Scratch};
+use crate::punt::{Bell, Punt};
 use crate::spec::Vlan;
 use ::openflow::ofp::port;
-use ::openflow::{Action, Field, Match};
+use ::openflow::{Action, Classifier, Field, FlowId, Match, Rule};
 use proptest::prelude::*;
+use std::sync::Arc;
 use virtqueue::{BurstStorage, MAX_BURST, Segment};
 
 struct Rig {
@@ -28,12 +30,11 @@ impl Rig {
         datapath.prepare(1, standalone);
         let mut bridge = Bridge::new(&[const { Vlan::Ignore }; 4], 4096, 300, &[]).unwrap();
         let numbered = datapath.number(&["a", "b", "c", "d"].map(String::from));
-        let flows = Some(numbered.plan(0));
         bridge.flows = Some(numbered);
         let (outputs, delivered) = remembering(4);
         Rig {
             datapath,
-            plan: BridgePlan { bridge: Arc::new(bridge), outputs: (0..4).collect(), flows },
+            plan: BridgePlan::new(Arc::new(bridge), (0..4).collect(), 0),
             outputs,
             delivered,
             drops: Drops::default(),
@@ -69,8 +70,9 @@ impl Rig {
     /// Sends a packet of a controller.
     fn inject(&mut self, in_port: u32, actions: &[Action], data: &[u8]) -> Vec<Vec<Vec<u8>>> {
         let emissions: Vec<_> = Emission::all(in_port, actions, data).collect();
-        let flows = self.plan.flows.as_ref().unwrap();
-        flows.inject(&self.plan, (&self.outputs, &self.datapath.drops, 0), &emissions, &mut self.scratch);
+        let injection =
+            Injection { emissions: &emissions, outputs: &self.outputs, drops: &self.datapath.drops, now: 0 };
+        self.plan.inject(injection, &mut self.scratch);
         self.taken()
     }
 
@@ -206,7 +208,7 @@ fn controllers_are_shown_packets_as_they_are_by_then() {
     let many = vec![udp(2, 60_000); 32];
     rig.send(0, &many, 60);
     let lost = rig.drops.named()["controller-busy"];
-    let stats = rig.datapath.stats("br", &[], rig.plan.bridge.flows.as_ref().unwrap());
+    let stats = rig.datapath.stats("br", &[], rig.plan.learning.bridge.flows.as_ref().unwrap());
     assert_eq!((stats.packet_ins, stats.packet_ins_lost), (3 + 32 - lost, lost));
     assert!(lost > 0 && lost < 32);
 }
@@ -223,7 +225,7 @@ fn packets_of_controllers_go_out() {
     assert_eq!(lens(rig.inject(2, &[output(port::IN_PORT)], &packet)), [0, 1, 0, 0]);
     assert_eq!(lens(rig.inject(port::CONTROLLER, &[output(port::TABLE)], &packet)), [0, 1, 0, 0]);
     assert_eq!(lens(rig.inject(port::CONTROLLER, &[output(port::NORMAL)], &packet)), [1, 1, 1, 1]);
-    assert_eq!(rig.plan.bridge.table.entries(0), [], "nobody learns from them");
+    assert_eq!(rig.plan.learning.bridge.table.entries(0), [], "nobody learns from them");
     assert_eq!(lens(rig.inject(4, &[output(port::NORMAL)], &packet)), [1, 1, 1, 0]);
     assert!(rig.datapath.drops.named().is_empty());
     rig.inject(port::CONTROLLER, &[output(port::IN_PORT), output(9)], &packet);

@@ -5,6 +5,8 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use packet::MacAddr;
+
 /// An address in a VLAN: the address in bits 0..=47, as its bytes lie in a frame, the VLAN in bits 48..=59. Bit 63 is
 /// set, so that no key is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,14 +20,15 @@ impl Key {
     }
 
     /// Returns the key of `mac` in `vlan`.
-    pub fn of([a, b, c, d, e, f]: [u8; 6], vlan: u16) -> Key {
+    pub fn of(mac: MacAddr, vlan: u16) -> Key {
+        let [a, b, c, d, e, f] = mac.0;
         Key::new(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), vlan)
     }
 
     /// Returns address and VLAN.
-    pub fn parts(self) -> ([u8; 6], u16) {
+    pub fn parts(self) -> (MacAddr, u16) {
         let [a, b, c, d, e, f, ..] = self.0.to_le_bytes();
-        ([a, b, c, d, e, f], (self.0 >> 48) as u16 & 0xfff)
+        (MacAddr([a, b, c, d, e, f]), (self.0 >> 48) as u16 & 0xfff)
     }
 }
 
@@ -125,7 +128,7 @@ mod model {
     fn a_value_belongs_to_its_key() {
         loom::model(|| {
             let entry = Arc::new(Entry::default());
-            let (one, two) = (Key::of([1; 6], 0), Key::of([2; 6], 0));
+            let (one, two) = (Key::of(MacAddr([1; 6]), 0), Key::of(MacAddr([2; 6]), 0));
             entry.write(one, Value::seen(1, 0));
             let writer = {
                 let entry = entry.clone();

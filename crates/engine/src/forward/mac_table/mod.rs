@@ -22,6 +22,7 @@ use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use entry::{Entry, Value};
+use packet::MacAddr;
 use spread::Spread;
 
 /// Entries in a bucket.
@@ -70,7 +71,7 @@ pub struct MacTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learned {
     /// Address.
-    pub mac: [u8; 6],
+    pub mac: MacAddr,
     /// VLAN.
     pub vlan: u16,
     /// Index of the port in its bridge.

@@ -5,7 +5,7 @@ const LIMIT: u32 = 4096;
 
 fn key(n: u32) -> Key {
     let [a, b, c, d] = n.to_be_bytes();
-    Key::of([2, 0, a, b, c, d], 0)
+    Key::of(MacAddr([2, 0, a, b, c, d]), 0)
 }
 
 fn table(ports: usize, limit: u32, ageing: u32) -> MacTable {
@@ -37,9 +37,9 @@ fn a_worker_whose_clock_is_behind_finds_what_another_one_learned() {
 #[test]
 fn vlans_do_not_see_each_other() {
     let table = table(2, 16, 10);
-    table.learn(Key::of([2; 6], 10), 1, 0);
-    assert_eq!(table.find(Key::of([2; 6], 20), 0), None);
-    assert_eq!(table.entries(0), [Learned { mac: [2; 6], vlan: 10, port: 1, seen: Some(0) }]);
+    table.learn(Key::of(MacAddr([2; 6]), 10), 1, 0);
+    assert_eq!(table.find(Key::of(MacAddr([2; 6]), 20), 0), None);
+    assert_eq!(table.entries(0), [Learned { mac: MacAddr([2; 6]), vlan: 10, port: 1, seen: Some(0) }]);
 }
 
 /// Learns all keys behind port 0, and returns how many are known afterwards.
@@ -52,10 +52,10 @@ fn known(table: &MacTable, keys: impl Iterator<Item = Key> + Clone) -> usize {
 fn addresses_in_a_row_are_all_known() {
     // Counting in the last byte, in the first, in steps of a vendor's half, and one in every VLAN.
     assert_eq!(known(&table(2, LIMIT, 300), (0..LIMIT).map(key)), 4096);
-    assert_eq!(known(&table(2, LIMIT, 300), (0..=255).map(|n| Key::of([n & 0xfe, 0, 0, 0, 0, n], 0))), 256);
-    assert_eq!(known(&table(2, LIMIT, 300), (0..128).map(|n| Key::of([n << 1, 0, 0, 0, 0, 1], 0))), 128);
+    assert_eq!(known(&table(2, LIMIT, 300), (0..=255).map(|n| Key::of(MacAddr([n & 0xfe, 0, 0, 0, 0, n]), 0))), 256);
+    assert_eq!(known(&table(2, LIMIT, 300), (0..128).map(|n| Key::of(MacAddr([n << 1, 0, 0, 0, 0, 1]), 0))), 128);
     assert_eq!(known(&table(2, LIMIT, 300), (0..LIMIT).map(|n| key(n << 12))), 4096);
-    assert_eq!(known(&table(2, LIMIT, 300), (1..4095).map(|vlan| Key::of([2; 6], vlan))), 4094);
+    assert_eq!(known(&table(2, LIMIT, 300), (1..4095).map(|vlan| Key::of(MacAddr([2; 6]), vlan))), 4094);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 mod tags;
 
-use super::bridge::{Arrival, Bridge, BridgePlan, Scratch};
+use super::bridge::Bridge;
 use super::mac_table::Key;
-use super::{Half, Output, TransmitQueue};
+use super::{Arrival, BridgePlan, Half, Output, Scratch, TransmitQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::{Sent, Transmit};
 use crate::spec::Vlan;
@@ -55,12 +55,9 @@ impl Rig {
     /// Returns a rig with static addresses.
     fn knowing(vlans: &[Vlan], statics: &[(Key, u16)]) -> Rig {
         let (outputs, delivered) = remembering(vlans.len());
+        let bridge = Arc::new(Bridge::new(vlans, 4096, 300, statics).unwrap());
         Rig {
-            plan: BridgePlan {
-                bridge: Arc::new(Bridge::new(vlans, 4096, 300, statics).unwrap()),
-                outputs: (0..vlans.len()).collect(),
-                flows: None,
-            },
+            plan: BridgePlan::new(bridge, (0..vlans.len()).collect(), 0),
             outputs,
             delivered,
             drops: Drops::default(),
@@ -77,7 +74,9 @@ impl Rig {
 
     /// Sends a burst as a controller does.
     fn send_from_nowhere(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
-        self.forward(usize::MAX, frames, u32::MAX, BridgePlan::forward_from_nowhere)
+        self.forward(usize::MAX, frames, u32::MAX, |plan, arrival, scratch| {
+            plan.learning.forward_from_nowhere(arrival, scratch)
+        })
     }
 
     fn forward(
@@ -155,11 +154,11 @@ fn a_bridge_of_one_says_so() {
 
 #[test]
 fn what_is_flooded_is_counted_where_it_comes_from() {
-    let mut rig = Rig::knowing(&[Vlan::Ignore, Vlan::Ignore, Vlan::Ignore], &[(Key::of(mac(7), 0), 2)]);
+    let mut rig = Rig::knowing(&[Vlan::Ignore, Vlan::Ignore, Vlan::Ignore], &[(Key::of(mac(7).into(), 0), 2)]);
     let to = |destination| frame(destination, mac(1), None, 0);
     rig.send(0, &[to(mac(9)), to(mac(7)), to(mac(8)), to(BROADCAST)], 60);
     rig.send(1, &[to(mac(9)), to(mac(9))], 60);
-    assert_eq!([0, 1, 2].map(|port| rig.plan.bridge.learning(port).1), [2, 2, 0]);
+    assert_eq!([0, 1, 2].map(|port| rig.plan.learning.bridge.learning(port).1), [2, 2, 0]);
 }
 
 #[test]
@@ -189,7 +188,7 @@ fn tags_are_pushed_and_popped_at_the_edge() {
 
 #[test]
 fn a_known_address_in_another_vlan_is_not_reached() {
-    let mut rig = Rig::knowing(&[Vlan::Access(10), Vlan::Access(20)], &[(Key::of(mac(2), 10), 1)]);
+    let mut rig = Rig::knowing(&[Vlan::Access(10), Vlan::Access(20)], &[(Key::of(mac(2).into(), 10), 1)]);
     rig.send(0, &[frame(mac(2), mac(1), None, 0)], 60);
     assert_eq!(rig.dropped(Reason::Vlan), 1);
 }

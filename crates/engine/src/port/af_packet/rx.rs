@@ -23,7 +23,7 @@ pub struct PacketReceive {
 impl PacketReceive {
     /// Returns a half that takes frames from `ring`.
     pub fn new(ring: PacketRx, drops: Arc<Drops>) -> PacketReceive {
-        PacketReceive { ring, tags: Buffers::new(MAX_BURST, netdev::VLAN_TAG), drops }
+        PacketReceive { ring, tags: Buffers::new(MAX_BURST, packet::header_len::VLAN_TAG), drops }
     }
 }
 

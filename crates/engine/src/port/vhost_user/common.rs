@@ -44,7 +44,7 @@ impl Common {
 
     pub(super) fn notify(&self) {
         let mut call = self.call.borrow_mut();
-        call.has_changed();
+        call.refresh();
         if let Some(call) = &**call.value() {
             call.notify();
         }

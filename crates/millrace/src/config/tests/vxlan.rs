@@ -9,18 +9,18 @@ fn tunnel(driver: &str, vxlan: &str) -> String {
 #[test]
 fn a_tunnel_gets_its_defaults() {
     use paflow::outer::{Addresses, Checksum};
-    use paflow::vxlan::{End, Endpoints};
+    use paflow::vxlan::{Endpoints, TunnelEnd};
     let config = valid(&tunnel("af_packet", &format!("vni=100, {ENDS}")));
     let endpoints = Endpoints {
-        source: [2, 0, 0, 0, 1, 1],
-        destination: [2, 0, 0, 0, 1, 2],
+        source: [2, 0, 0, 0, 1, 1].into(),
+        destination: [2, 0, 0, 0, 1, 2].into(),
         addresses: Addresses::V4 { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 2].into() },
         port: 4789,
         vni: 100,
         hop_limit: 64,
         checksum: Checksum::Zero,
     };
-    assert_eq!(config.spec.ports[0].vxlan, End::new(&endpoints, 1500).ok());
+    assert_eq!(config.spec.ports[0].vxlan, TunnelEnd::new(&endpoints, 1500).ok());
     let ends = ENDS.replace("192.0.2.", "2001:db8::");
     let config = valid(&tunnel("tap", &format!("vni=0, udp-port=8472, mtu=9000, {ends}")));
     let addresses = Addresses::V6 {
@@ -28,7 +28,7 @@ fn a_tunnel_gets_its_defaults() {
         destination: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 2].into(),
     };
     let endpoints = Endpoints { addresses, port: 8472, vni: 0, checksum: Checksum::Computed, ..endpoints };
-    assert_eq!(config.spec.ports[0].vxlan, End::new(&endpoints, 9000).ok());
+    assert_eq!(config.spec.ports[0].vxlan, TunnelEnd::new(&endpoints, 9000).ok());
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl Desk {
         self.arrivals.frames += 1;
         let Ok(found) = self.rules.find(frame) else { return self.arrivals.strange += 1 };
         let Some(found) = found else { return self.arrivals.take(frame, now) };
-        let Ok(number) = locate(frame, found.span, found.tail, &mut self.pieces[..]) else {
+        let Ok(number) = locate(frame, found.range, found.tail, &mut self.pieces[..]) else {
             return self.arrivals.strange += 1;
         };
         for piece in &self.pieces[..number] {

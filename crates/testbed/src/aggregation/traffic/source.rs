@@ -115,7 +115,7 @@ fn joined(train: u16, rules: &Rules) -> Vec<Frame> {
             paflow::encode::write(&plan, group, template, &packets, &mut bytes).expect("there is room");
             let mut pieces = [Piece::default(); MOST];
             let found = Receiver::default().find(&bytes[..]).expect("it is sound").expect("it is an aggregate");
-            let number = locate(&bytes[..], found.span, found.tail, &mut pieces).expect("it is sound");
+            let number = locate(&bytes[..], found.range, found.tail, &mut pieces).expect("it is sound");
             Frame { bytes, packets: pieces[..number].iter().map(|piece| piece.start as usize).collect() }
         }
     };
@@ -199,7 +199,7 @@ mod tests {
         for frame in driver.received() {
             let found = Receiver::default().find(&frame[..]).unwrap().unwrap();
             let mut pieces = [Piece::default(); MOST];
-            let number = locate(&frame[..], found.span, found.tail, &mut pieces).unwrap();
+            let number = locate(&frame[..], found.range, found.tail, &mut pieces).unwrap();
             held.push(number);
             let packet = |piece: &Piece| packet::read(&frame[piece.start as usize..][..SIZE]).unwrap().number;
             numbers.extend(pieces[..number].iter().map(packet));

@@ -8,7 +8,7 @@ use crate::spec::{
 use ::vhost_user::frontend::QueueSizes;
 use paflow::Receiver;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
-use paflow::vxlan::{End, Endpoints};
+use paflow::vxlan::{Endpoints, TunnelEnd};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -248,12 +248,13 @@ impl World {
 }
 
 fn aggregation(which: u8) -> Option<AggregationSpec> {
-    let route = Route { source: [2; 6], destination: [4; 6], vlan: None, carrier: Carrier::Udp(tunnel()) };
+    let route =
+        Route { source: [2; 6].into(), destination: [4; 6].into(), vlan: None, carrier: Carrier::Udp(tunnel()) };
     (which > 0).then(|| AggregationSpec {
         mtu: 1500,
         chains: Chains::Vlan,
         receiver: Receiver::default(),
-        mac: [2; 6],
+        mac: [2; 6].into(),
         addresses: vec![[192, 0, 2, 1].into()],
         drop_unknown: false,
         relay: None,
@@ -271,9 +272,9 @@ fn tunnel() -> Tunnel {
     Tunnel { addresses, source_port: 50_000, destination_port: 50_261, hop_limit: 64, checksum }
 }
 
-fn end() -> End {
-    let (source, destination) = ([2, 0, 0, 0, 1, 1], [2, 0, 0, 0, 1, 2]);
+fn end() -> TunnelEnd {
+    let (source, destination) = ([2, 0, 0, 0, 1, 1].into(), [2, 0, 0, 0, 1, 2].into());
     let (addresses, checksum) = (addresses(), Checksum::Computed);
     let endpoints = Endpoints { source, destination, addresses, port: 4789, vni: 100, hop_limit: 64, checksum };
-    End::new(&endpoints, 2000).unwrap()
+    TunnelEnd::new(&endpoints, 2000).unwrap()
 }

@@ -5,8 +5,9 @@ use std::{io, mem};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use super::mapping::Mapping;
-use crate::{Error, Link, Result};
+use super::ring_memory::RingMemory;
+use crate::error::{Error, Result};
+use crate::link::Link;
 
 /// `ETH_P_ALL` in network byte order.
 pub(super) const EVERY_PROTOCOL: u16 = (libc::ETH_P_ALL as u16).to_be();
@@ -47,11 +48,11 @@ impl<'a> Socket<'a> {
         option: libc::c_int,
         request: T,
         bytes: usize,
-    ) -> Result<Mapping> {
+    ) -> Result<RingMemory> {
         self.set(libc::PACKET_VERSION, version as libc::c_int, "choose the ring format")?;
         let name = &self.link.name;
         self.set_at(libc::SOL_PACKET, option, request).map_err(Error::system(name, "set up a packet ring", MEMORY))?;
-        Mapping::new(self.fd.as_fd(), bytes).map_err(Error::system(name, "map a packet ring", MEMORY))
+        RingMemory::new(self.fd.as_fd(), bytes).map_err(Error::system(name, "map a packet ring", MEMORY))
     }
 
     /// Makes the interface receive frames for every address while this socket exists.

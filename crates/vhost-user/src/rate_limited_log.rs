@@ -5,25 +5,28 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+/// Period in which lines are counted.
 const WINDOW: Duration = Duration::from_secs(1);
+/// Lines written in a period; more are left out.
 const LINES: u32 = 10;
 
 /// Rate-limited logger of one socket.
-pub(crate) struct Journal {
+pub(crate) struct RateLimitedLog {
     socket: String,
-    state: Mutex<State>,
+    current: Mutex<Window>,
 }
 
-struct State {
+/// The lines of the current period.
+struct Window {
     since: Instant,
     written: u32,
     left_out: u64,
 }
 
-impl Journal {
+impl RateLimitedLog {
     pub(crate) fn new(socket: &Path) -> Self {
-        let state = Mutex::new(State { since: Instant::now(), written: 0, left_out: 0 });
-        Journal { socket: socket.display().to_string(), state }
+        let current = Mutex::new(Window { since: Instant::now(), written: 0, left_out: 0 });
+        RateLimitedLog { socket: socket.display().to_string(), current }
     }
 
     pub(crate) fn info(&self, line: Arguments<'_>) {
@@ -40,17 +43,17 @@ impl Journal {
 
     /// Returns how many lines were suppressed before this one, or `None` to suppress it too.
     fn admit(&self, now: Instant) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if now.duration_since(state.since) >= WINDOW {
-            state.since = now;
-            state.written = 0;
+        let mut window = self.current.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if now.duration_since(window.since) >= WINDOW {
+            window.since = now;
+            window.written = 0;
         }
-        if state.written == LINES {
-            state.left_out += 1;
+        if window.written == LINES {
+            window.left_out += 1;
             return None;
         }
-        state.written += 1;
-        Some(std::mem::take(&mut state.left_out))
+        window.written += 1;
+        Some(std::mem::take(&mut window.left_out))
     }
 }
 
@@ -60,11 +63,11 @@ mod tests {
 
     #[test]
     fn lines_are_left_out_and_counted() {
-        let journal = Journal::new(Path::new("socket"));
+        let log = RateLimitedLog::new(Path::new("socket"));
         let start = Instant::now();
-        let written = (0..1000).filter(|_| journal.admit(start).is_some()).count();
+        let written = (0..1000).filter(|_| log.admit(start).is_some()).count();
         assert_eq!(written, LINES as usize);
-        assert_eq!(journal.admit(start + WINDOW * 2), Some(1000 - u64::from(LINES)));
-        assert_eq!(journal.admit(start + WINDOW * 2), Some(0));
+        assert_eq!(log.admit(start + WINDOW * 2), Some(1000 - u64::from(LINES)));
+        assert_eq!(log.admit(start + WINDOW * 2), Some(0));
     }
 }

@@ -8,13 +8,15 @@
 
 mod checksum;
 mod layout;
-mod mapping;
 mod promiscuous;
+mod ring_memory;
 mod rx;
 mod socket;
 mod tx;
+mod vlan;
 
 pub use layout::{RxConfig, TxConfig};
 pub use promiscuous::Promiscuous;
-pub use rx::{PacketRx, RxFrame, RxMonitor, RxStatistics, Vlan};
+pub use rx::{PacketRx, RxFrame, RxMonitor, RxStatistics};
 pub use tx::{Flushed, PacketTx, PushError, TxState};
+pub use vlan::Vlan;

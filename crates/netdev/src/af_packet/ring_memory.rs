@@ -8,15 +8,15 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A shared mapping of a packet socket's ring, unmapped on drop.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(super) struct RingMemory {
     base: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and this value is its only owner.
-unsafe impl Send for Mapping {}
+unsafe impl Send for RingMemory {}
 
-impl Mapping {
+impl RingMemory {
     /// Maps the ring of `bytes` bytes that was set up on `socket`.
     pub(super) fn new(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
         // SAFETY: without MAP_FIXED a new mapping replaces no existing one.
@@ -36,7 +36,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for RingMemory {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `new` and is unmapped once. Everything lent from it borrowed the ring that
         // owns this mapping, so no borrow is left. A failure would leak the mapping, which is harmless.

@@ -3,7 +3,8 @@
 use std::os::fd::OwnedFd;
 
 use super::socket::Socket;
-use crate::{Link, Result};
+use crate::error::Result;
+use crate::link::Link;
 
 /// A guard that keeps an interface in promiscuous mode, for all its receivers, while it lives.
 #[derive(Debug)]

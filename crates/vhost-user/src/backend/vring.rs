@@ -7,7 +7,7 @@ use std::sync::Arc;
 use virtqueue::memory::Memory;
 use virtqueue::{Negotiated, QueueConfig, SetupError, features};
 
-/// Ring addresses in the frontend's own address space.
+/// Vring addresses in the frontend's own address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Addresses {
     pub(super) descriptors: u64,
@@ -26,9 +26,9 @@ pub(super) enum Kick {
     Event(Event),
 }
 
-/// One queue.
+/// One queue, called a vring by the protocol.
 #[derive(Debug, Default)]
-pub(super) struct Ring {
+pub(super) struct Vring {
     pub(super) size: Option<u16>,
     pub(super) addresses: Option<Addresses>,
     pub(super) base: u32,
@@ -54,7 +54,7 @@ pub(super) enum StartError {
     Setup(#[from] SetupError),
 }
 
-impl Ring {
+impl Vring {
     /// Returns the setup, or `None` if the frontend has not set everything yet or has not enabled the ring.
     pub(super) fn setup(&self, negotiated: u64, memory: &Arc<Memory>) -> Result<Option<QueueSetup>, StartError> {
         // Without protocol features there is no message to enable a ring; it starts out enabled.

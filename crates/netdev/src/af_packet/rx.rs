@@ -11,9 +11,12 @@ use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
 
 use super::checksum::Unfinished;
 use super::layout::{RxConfig, RxLayout};
-use super::mapping::Mapping;
+use super::ring_memory::RingMemory;
 use super::socket::{EVERY_PROTOCOL, Socket, get};
-use crate::{ETHERNET_HEADER, Error, Link, Result, VLAN_TAG};
+use super::vlan::Vlan;
+use crate::error::{Error, Result};
+use crate::link::Link;
+use packet::header_len::{ETHERNET, VLAN_TAG};
 
 /// A receive ring on an interface: it receives every frame that arrives, for any address, and none that leaves.
 ///
@@ -38,7 +41,7 @@ use crate::{ETHERNET_HEADER, Error, Link, Result, VLAN_TAG};
 #[derive(Debug)]
 pub struct PacketRx {
     // First, because fields are dropped in this order and the mapping does not keep the socket open.
-    ring: Mapping,
+    ring: RingMemory,
     socket: Arc<OwnedFd>,
     layout: RxLayout,
     /// The block that is returned first.
@@ -63,15 +66,6 @@ pub struct RxFrame<'a> {
     wire_len: u32,
     status: u32,
     vlan: Vlan,
-}
-
-/// A VLAN tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vlan {
-    /// Tag protocol identifier: 0x8100 (802.1Q) or 0x88a8 (802.1ad).
-    pub tpid: u16,
-    /// Tag control information: priority, drop eligibility and VLAN identifier.
-    pub tci: u16,
 }
 
 /// The kernel's counts for a period.
@@ -99,7 +93,7 @@ impl PacketRx {
             return Err(problem(format!("{queues} receive rings are not possible; choose 1 to {MAX_QUEUES}")));
         }
         link.require_ethernet()?;
-        let longest = link.mtu + ETHERNET_HEADER + VLAN_TAG;
+        let longest = link.mtu + ETHERNET + VLAN_TAG;
         let layout = RxLayout::new(config, rustix::param::page_size(), longest).map_err(problem)?;
 
         let mut group = None;
@@ -133,7 +127,7 @@ impl PacketRx {
         Ok(opened.into_iter().map(|(socket, ring)| Self::new(socket.into_fd(), ring, layout)).collect())
     }
 
-    fn new(socket: OwnedFd, ring: Mapping, layout: RxLayout) -> Self {
+    fn new(socket: OwnedFd, ring: RingMemory, layout: RxLayout) -> Self {
         Self {
             ring,
             socket: Arc::new(socket),
@@ -333,14 +327,5 @@ impl<'a> RxFrame<'a> {
     /// Returns the frame's length on arrival, without the VLAN tag that was removed.
     pub const fn wire_len(&self) -> usize {
         self.wire_len as usize
-    }
-}
-
-impl Vlan {
-    /// Returns the tag as it appears in a frame, after the two MAC addresses.
-    pub const fn to_bytes(self) -> [u8; VLAN_TAG] {
-        let [a, b] = self.tpid.to_be_bytes();
-        let [c, d] = self.tci.to_be_bytes();
-        [a, b, c, d]
     }
 }

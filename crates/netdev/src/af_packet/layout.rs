@@ -2,6 +2,7 @@
 
 use super::checksum::Unfinished;
 use libc::{sockaddr_ll, tpacket_block_desc, tpacket_req, tpacket_req3, tpacket2_hdr};
+use packet::header_len::{ETHERNET, VLAN_TAG};
 
 /// Milliseconds after which the kernel hands over a block that is not full: the kernel's minimum.
 const RETIRE_MS: u32 = 1;
@@ -12,7 +13,7 @@ const RETIRE_MS: u32 = 1;
 const RX_FRAME_OFFSET: usize = (size_of::<libc::tpacket3_hdr>() + size_of::<sockaddr_ll>() + 16)
     .next_multiple_of(libc::TPACKET_ALIGNMENT)
     + Unfinished::BYTES
-    - crate::ETHERNET_HEADER;
+    - ETHERNET;
 
 /// Offset at which the kernel looks for the frame from its `tpacket2_hdr` (`tpacket_parse_header`, without
 /// `PACKET_TX_HAS_OFF`).
@@ -55,7 +56,7 @@ pub struct TxConfig {
 impl Default for TxConfig {
     /// 512 jumbo frames of 9000 bytes, through the queueing discipline: 4.6 MiB.
     fn default() -> Self {
-        Self { slots: 512, frame_bytes: 9000 + crate::ETHERNET_HEADER + crate::VLAN_TAG, bypass_qdisc: false }
+        Self { slots: 512, frame_bytes: 9000 + ETHERNET + VLAN_TAG, bypass_qdisc: false }
     }
 }
 
@@ -138,11 +139,10 @@ impl TxLayout {
         // The kernel's length field could hold more, but no Ethernet interface sends more.
         const MAX_FRAME: usize = 1 << 17;
         const MIN_BLOCK: usize = 64 << 10;
-        if !(crate::ETHERNET_HEADER..=MAX_FRAME).contains(&config.frame_bytes) {
+        if !(ETHERNET..=MAX_FRAME).contains(&config.frame_bytes) {
             return Err(format!(
                 "transmit slots for frames of {} bytes are not possible; choose {} to {MAX_FRAME}",
-                config.frame_bytes,
-                crate::ETHERNET_HEADER
+                config.frame_bytes, ETHERNET
             ));
         }
         let slot_bytes = (TX_FRAME_OFFSET + config.frame_bytes).next_multiple_of(CACHE_LINE);

@@ -1,5 +1,7 @@
 //! Checksums that a sender on this host left to its hardware.
 
+use packet::checksum::{self, Sum};
+
 /// An incomplete checksum: the relevant part of `struct virtio_net_hdr` (virtio 1.2 §5.1.6), which the kernel puts
 /// before a frame with `PACKET_VNET_HDR`, in the byte order of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -22,38 +24,16 @@ impl Unfinished {
     /// pseudo-header. Leaves a frame alone whose field was truncated.
     pub(super) fn complete(self, frame: &mut [u8]) {
         let Some(summed) = frame.get_mut(usize::from(self.start)..) else { return };
-        let sum = ones_complement_sum(summed);
+        let mut sum = Sum::new();
+        sum.add(summed);
         let Some(field) = summed.get_mut(usize::from(self.offset)..).and_then(|f| f.first_chunk_mut()) else { return };
-        // Zero would mean no checksum (UDP); both are the same number (RFC 768).
-        *field = match !sum {
-            0 => [0xff; 2],
-            checksum => checksum.to_be_bytes(),
-        };
+        *field = checksum::never_zero(sum.finish()).to_be_bytes();
     }
-}
-
-/// The sum of the internet checksum (RFC 1071), not complemented.
-fn ones_complement_sum(bytes: &[u8]) -> u16 {
-    let (words, last) = bytes.as_chunks::<2>();
-    let last = last.first().map_or(0, |&byte| u64::from(byte) << 8);
-    let mut sum = words.iter().fold(last, |sum, &word| sum + u64::from(u16::from_be_bytes(word)));
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_example_of_the_standard() {
-        // RFC 1071 §3.
-        assert_eq!(ones_complement_sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
-        assert_eq!(ones_complement_sum(&[0xff; 99]), 0xff00);
-        assert_eq!(ones_complement_sum(&[]), 0);
-    }
 
     #[test]
     fn what_is_completed_sums_up_to_all_ones() {
@@ -62,8 +42,10 @@ mod tests {
             let pseudo = u16::from_be_bytes([frame[8], frame[9]]);
             Unfinished { start: 4, offset: 4 }.complete(&mut frame);
             // The field held the pseudo-header's sum, which the receiver includes.
-            let receiver = u64::from(ones_complement_sum(&frame[4..])) + u64::from(pseudo);
-            assert_eq!(receiver % 0xffff, 0, "{len}");
+            let mut receiver = Sum::new();
+            receiver.add(&frame[4..]);
+            receiver.add_word(pseudo);
+            assert_eq!(receiver.finish(), 0, "{len}");
         }
     }
 

@@ -11,9 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use libc::tpacket2_hdr;
 
 use super::layout::{TX_FRAME_OFFSET, TxConfig, TxLayout};
-use super::mapping::Mapping;
+use super::ring_memory::RingMemory;
 use super::socket::{NO_PROTOCOL, Socket};
-use crate::{ETHERNET_HEADER, Error, Link, RawSegment, Result, VLAN_TAG};
+use crate::error::{Error, Result};
+use crate::link::Link;
+use crate::segment::RawSegment;
+use packet::header_len::{ETHERNET, MAC_ADDRESSES, VLAN_TAG};
 
 /// Frames that one flush moves up behind lost ones before it leaves the rest to the next flush. A burst of 45 frames,
 /// all refused, stays below; a whole ring of them must not stall a worker for milliseconds.
@@ -27,7 +30,7 @@ const MAX_MOVES_PER_FLUSH: usize = 1024;
 #[derive(Debug)]
 pub struct PacketTx {
     // First, because fields are dropped in this order and the mapping does not keep the socket open.
-    ring: Mapping,
+    ring: RingMemory,
     socket: OwnedFd,
     layout: TxLayout,
     state: Arc<TxState>,
@@ -140,7 +143,7 @@ impl PacketTx {
     /// Returns the longest frame that can be pushed, header included: MTU + 14, or what a slot holds if that is less. A
     /// frame with an 802.1Q tag may be 4 bytes longer, if the slot holds it.
     pub fn max_frame(&self) -> usize {
-        (self.state.mtu.load(Ordering::Relaxed) + ETHERNET_HEADER).min(self.layout.max_frame())
+        (self.state.mtu.load(Ordering::Relaxed) + ETHERNET).min(self.layout.max_frame())
     }
 
     /// Returns its state, to be kept up to date.
@@ -217,7 +220,7 @@ impl PacketTx {
         let len = segments.clone().fold(0, |sum: usize, segment| sum.saturating_add(segment.len()));
         let untagged = self.max_frame();
         let max = (untagged + VLAN_TAG).min(self.layout.max_frame());
-        if len < ETHERNET_HEADER {
+        if len < ETHERNET {
             return Err(PushError::TooShort { len });
         }
         if len > max {
@@ -246,7 +249,7 @@ impl PacketTx {
             // Only an 802.1Q tag makes room for itself (`packet_extra_vlan_len_allowed`).
             // SAFETY: the slot holds an Ethernet header, whose last two bytes are the type. Volatile, so that the slot
             // is read: the source might have another type by now.
-            let ether_type = unsafe { ptr::read_volatile(data.add(12).cast::<[u8; 2]>()) };
+            let ether_type = unsafe { ptr::read_volatile(data.add(MAC_ADDRESSES).cast::<[u8; 2]>()) };
             if ether_type != (libc::ETH_P_8021Q as u16).to_be_bytes() {
                 return Err(PushError::TooLong { len, max: untagged });
             }

@@ -1,0 +1,28 @@
+//! The switch's data path, as controllers use it.
+
+use engine::stats::{AggregationFlow, Snapshot};
+use openflow::{Action, Classifier, FlowId, PacketIn, Rule};
+use std::os::fd::BorrowedFd;
+
+/// The switch as controlled by controllers. Called from several threads, one at a time.
+pub trait Datapath: Send + Sync {
+    /// Returns all counters as they are now.
+    fn snapshot(&self) -> Snapshot;
+    /// Overlays the configured flows with these, replacing all flows set this way before. NFI 0 means no next hop.
+    fn lay_flows(&self, flows: Vec<AggregationFlow>);
+    /// Puts flows in force.
+    fn set_flows(&self, rules: Classifier<Rule>);
+    /// Reports packets and bytes per flow since the last call; returns how many packets were looked up, and how many of them
+    /// matched a flow.
+    fn harvest_flows(&self, account: &mut dyn FnMut(FlowId, u64, u64)) -> (u64, u64);
+    /// Applies `actions` to a packet, as if it had arrived at `in_port`.
+    fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]);
+    /// Passes packets for controllers to `take`.
+    fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>));
+    /// Passes to `take` the frames in which other switches relay flows.
+    fn relayed_flows(&self, take: &mut dyn FnMut(&[u8]));
+    /// Returns a descriptor that is readable when there is something for the last two, until [`Self::clear_bell`].
+    fn bell(&self) -> BorrowedFd<'_>;
+    /// Clears the bell. Call it before those two.
+    fn clear_bell(&self);
+}

@@ -1,0 +1,54 @@
+//! The sockets and threads of all channels.
+
+use super::agent::{Agent, Book};
+use super::datapath::Datapath;
+use super::{channel, seek};
+use crate::config::{ListenAddress, Openflow};
+use crate::serve::{ListenError, Listener, Stop, serve};
+use std::net::SocketAddr;
+
+/// Concurrent controllers, per listening socket.
+const CONTROLLERS: usize = 8;
+
+/// Listening sockets, and the controllers to connect to.
+pub struct Service {
+    listeners: Vec<Listener>,
+    controllers: Vec<ListenAddress>,
+    book: Book,
+}
+
+impl Service {
+    /// Listens on all addresses of `config`.
+    pub fn bind(config: &Openflow) -> Result<Self, ListenError> {
+        let bind = |address: &ListenAddress| Listener::bind(address, "openflow");
+        let listeners = config.listen.iter().map(bind).collect::<Result<_, _>>()?;
+        Ok(Self { listeners, controllers: config.controllers.clone(), book: Book::new(config.datapath_id) })
+    }
+
+    /// Returns the TCP addresses it listens on, with the ports that the system chose for port 0.
+    pub fn tcp_addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.listeners.iter().filter_map(Listener::tcp_address)
+    }
+
+    /// Returns shared read access to the flows.
+    pub fn book(&self) -> Book {
+        self.book.clone()
+    }
+
+    /// Serves controllers until `stop`.
+    pub fn serve(self, datapath: &dyn Datapath, stop: &Stop) {
+        let agent = &Agent::new(self.book, datapath);
+        std::thread::scope(|scope| {
+            for listener in &self.listeners {
+                let converse = |connection| {
+                    channel::converse(agent, &connection);
+                };
+                scope.spawn(move || serve("openflow", listener, CONTROLLERS, stop, converse, drop));
+            }
+            for address in &self.controllers {
+                scope.spawn(move || seek::seek(agent, address, stop));
+            }
+            agent.watch(stop);
+        });
+    }
+}

@@ -1,0 +1,63 @@
+//! Changes of flows and ports, and the notices that they cause.
+
+use crate::aggregation;
+use crate::error::Error;
+use crate::flow_mod::FlowMod;
+use crate::port::{Attached, Port, PortStats};
+use crate::switch::Switch;
+use crate::table::Millis;
+use crate::wire::Message;
+
+impl Switch {
+    /// Applies a FLOW_MOD that another switch relayed ([`crate::aggregation::relayed`]).
+    pub fn relayed(&mut self, message: &[u8], now: Millis) -> Result<(), Error> {
+        let message = Message::parse(message).ok_or(Error::BadLen)?;
+        let change = FlowMod::read(message.body())?;
+        if change.table != aggregation::TABLE {
+            return Err(Error::FlowNotAllowed);
+        }
+        self.change(&change, now)
+    }
+
+    /// Removes expired flows. To be called about once a second.
+    pub fn expire(&mut self, now: Millis) {
+        for (id, flow, reason) in
+            [(0, self.tables.forwarding.expire(now)), (aggregation::TABLE, self.tables.aggregation.expire(now))]
+                .into_iter()
+                .flat_map(|(id, removed)| removed.into_iter().map(move |(flow, reason)| (id, flow, reason)))
+        {
+            self.flow_removed(id, &flow, reason, now);
+        }
+    }
+
+    pub(crate) fn change(&mut self, change: &FlowMod, now: Millis) -> Result<(), Error> {
+        for (id, flow, reason) in change.apply(&mut self.tables, now)? {
+            self.flow_removed(id, &flow, reason, now);
+        }
+        Ok(())
+    }
+
+    /// Adds or changes a port.
+    pub fn set_port(&mut self, port: Port, now: Millis) {
+        let (reason, port) = match self.ports.get_mut(&port.number) {
+            Some(before) if before.port == port => return,
+            Some(before) => {
+                before.port = port.clone();
+                (2, port)
+            }
+            None => {
+                let attached = Attached { port: port.clone(), stats: PortStats::default(), since: now };
+                self.ports.insert(port.number, attached);
+                (0, port)
+            }
+        };
+        self.port_status(reason, &port);
+    }
+
+    /// Removes a port.
+    pub fn remove_port(&mut self, number: u32) {
+        if let Some(gone) = self.ports.remove(&number) {
+            self.port_status(1, &gone.port);
+        }
+    }
+}

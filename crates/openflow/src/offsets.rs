@@ -1,0 +1,92 @@
+//! Where the headers of a packet begin.
+
+use packet::{ethertype, header_len, ip_protocol};
+
+/// The EtherType that stands for IEEE 802.3 frames, which have a length instead; no valid length has this value.
+const NO_ETHERTYPE: u16 = 0x05ff;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offsets {
+    pub tagged: bool,
+    pub ethertype: u16,
+    /// The network header.
+    pub network: usize,
+    pub protocol: u8,
+    /// The transport header; `None` in later fragments.
+    pub transport: Option<usize>,
+    /// IP version, if the network header is complete.
+    pub ip: Option<u8>,
+}
+
+impl Offsets {
+    /// Finds the headers of `packet`, behind at most one VLAN tag.
+    #[inline]
+    pub fn of(packet: &[u8]) -> Option<Offsets> {
+        let word = |at: usize| Some(u16::from_be_bytes(*packet.get(at..)?.first_chunk()?));
+        let mut found = Offsets {
+            ethertype: word(header_len::MAC_ADDRESSES)?,
+            network: header_len::ETHERNET,
+            ..Offsets::default()
+        };
+        if ethertype::is_vlan(found.ethertype) {
+            found = Offsets { tagged: true, ethertype: word(16)?, network: 18, ..found };
+        }
+        if found.ethertype < 0x600 {
+            found.ethertype = NO_ETHERTYPE;
+        }
+        let at = found.network;
+        match found.ethertype {
+            ethertype::IPV4 => {
+                let Some(header) = packet.get(at..).and_then(|rest| rest.first_chunk::<{ header_len::IPV4 }>()) else {
+                    return Some(found);
+                };
+                let len = usize::from(header[0] & 15) * 4;
+                if header[0] >> 4 != 4 || len < header_len::IPV4 {
+                    return Some(found);
+                }
+                found.ip = Some(4);
+                found.protocol = header[9];
+                let first = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
+                found.transport = first.then_some(at + len);
+            }
+            ethertype::IPV6 => found.ipv6(packet),
+            _ => {}
+        }
+        Some(found)
+    }
+
+    /// Skips extension headers (RFC 8200, Section 4), at most as many as a sane packet has.
+    fn ipv6(&mut self, packet: &[u8]) {
+        let at = self.network;
+        let Some(header) = packet.get(at..).and_then(|rest| rest.first_chunk::<{ header_len::IPV6 }>()) else { return };
+        if header[0] >> 4 != 6 {
+            return;
+        }
+        self.ip = Some(6);
+        self.protocol = header[6];
+        let mut at = at + header_len::IPV6;
+        for _ in 0..8 {
+            let len = match self.protocol {
+                ip_protocol::HOP_BY_HOP | ip_protocol::ROUTING | ip_protocol::DESTINATION_OPTIONS => {
+                    |len: u8| 8 + usize::from(len) * 8
+                }
+                ip_protocol::AUTHENTICATION => |len: u8| 8 + usize::from(len) * 4,
+                ip_protocol::FRAGMENT => |_| 8,
+                _ => {
+                    self.transport = Some(at);
+                    return;
+                }
+            };
+            let Some([next, extent, offset @ ..]) = packet.get(at..).and_then(|rest| rest.first_chunk::<4>()) else {
+                return;
+            };
+            let later = self.protocol == ip_protocol::FRAGMENT && u16::from_be_bytes(*offset) & 0xfff8 != 0;
+            self.protocol = *next;
+            at += len(*extent);
+            if later {
+                return;
+            }
+        }
+    }
+}
