@@ -8,7 +8,10 @@ mod cycles;
 mod draw;
 mod latency;
 mod load;
-mod programs;
+mod millrace;
+mod peers;
+mod ring_format;
+mod surroundings;
 mod transfer;
 mod wire;
 

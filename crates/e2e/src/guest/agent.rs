@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::{Error, Result};
+use lab::{Error, Result};
 
 /// A command running in a guest.
 #[derive(Debug, PartialEq, Eq)]

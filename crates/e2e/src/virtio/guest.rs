@@ -13,7 +13,7 @@ use virtqueue::memory::Arena;
 use virtqueue::ordering::before_asking;
 use virtqueue::{NET_HEADER, Segment, features};
 
-use crate::{Error, Result};
+use lab::{Error, Result};
 
 /// Size of a transmit buffer: the header and the longest frame that any test sends.
 const ROOM: u32 = 9216;
@@ -109,9 +109,9 @@ impl Options {
         };
         let buffers = u64::from(self.queue_size) * u64::from(self.buffer) + SLOTS as u64 * u64::from(ROOM);
         let arena = Arena::new(buffers + (1 << 20), self.huge_pages);
-        let mut arena = arena.map_err(Error::driver("making the guest's memory"))?;
+        let mut arena = arena.map_err(Error::other("making the guest's memory"))?;
         let established = Link::establish(&wanted, &mut arena, Some(PATIENCE), &AtomicBool::new(false));
-        let (link, pairs) = established.map_err(Error::driver(format!("connecting to {}", self.socket.display())))?;
+        let (link, pairs) = established.map_err(Error::other(format!("connecting to {}", self.socket.display())))?;
         let pair = pairs.into_iter().next().ok_or_else(|| Error::malformed("the connection", "it has no queues"))?;
         let mut guest = Guest {
             link,
@@ -161,7 +161,7 @@ impl End {
 
     /// Returns the next buffer that came back: its address, and the number of bytes written.
     fn pop(&mut self) -> Result<Option<(u64, u32)>> {
-        let used = self.queue.pop_used().map_err(Error::driver("reading what the switch used"))?;
+        let used = self.queue.pop_used().map_err(Error::other("reading what the switch used"))?;
         Ok(used.map(|used| (self.address[usize::from(used.id)], used.len)))
     }
 }

@@ -14,11 +14,11 @@ mod switch;
 
 use crate::compare::Rig;
 use crate::cpu::PinError;
-use crate::programs::Interrupt;
 use crate::{latency, transfer};
 use bench::{MeasureError, Measuring};
 use clap::Subcommand;
 use findings::{Findings, Point, Row};
+use lab::process::Interrupt;
 use setup::Setup;
 use std::path::{Path, PathBuf};
 
@@ -41,8 +41,8 @@ pub enum Analyse {
 pub enum AnalyseError {
     #[error(transparent)]
     Pin(#[from] PinError),
-    #[error("signals can't be caught: {0}")]
-    Signals(std::io::Error),
+    #[error(transparent)]
+    Lab(#[from] lab::Error),
     #[error(transparent)]
     Switch(#[from] switch::SwitchError),
     #[error(transparent)]
@@ -68,7 +68,7 @@ type Plan = (String, Vec<Setup>);
 
 /// Measures all rows. After a failure, `findings` holds the rows measured before.
 fn measure(findings: &mut Findings, plans: &[Plan], measuring: &Measuring) -> Result<(), AnalyseError> {
-    let interrupt = Interrupt::install().map_err(AnalyseError::Signals)?;
+    let interrupt = Interrupt::install()?;
     for (number, (label, setups)) in plans.iter().enumerate() {
         let latency = latency::between(measuring.switch_cpu, measuring.load_cpu)?;
         let points = setups.iter().map(|&setup| Point { setup, samples: Vec::new() }).collect();

@@ -7,7 +7,7 @@ use super::pattern::Pattern;
 use super::setup::Setup;
 use super::{AnalyseError, Plan};
 use crate::load::{MAX_SIZE, MIN_SIZE, TouchLevel, power_of_two};
-use crate::programs::Ring;
+use crate::ring_format::RingFormat;
 use crate::wire::queue_sizes;
 use clap::Args;
 use vhost_user::frontend::QueueSizes;
@@ -30,8 +30,8 @@ pub struct Rings {
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["a", "e"])]
     pub pattern: Vec<Pattern>,
     /// Ring format
-    #[arg(long, value_enum, default_value_t = Ring::Split)]
-    pub ring: Ring,
+    #[arg(long, value_enum, default_value_t = RingFormat::Split)]
+    pub ring: RingFormat,
     /// Bytes of a frame, without its checksum
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
     pub size: u16,

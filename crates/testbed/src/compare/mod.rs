@@ -20,8 +20,12 @@ pub use results::{Counted, Spread};
 pub use rig::Rig;
 
 use crate::cpu::PinError;
-use crate::programs::{Interrupt, MillraceError, Pages, ovs, testpmd};
+use crate::millrace::MillraceError;
+use crate::peers::TESTPMD_MEGABYTES;
 use crate::transfer;
+use lab::dpdk::Pages;
+use lab::ovs;
+use lab::process::Interrupt;
 use measure::{Bench, MeasureError};
 use options::LoadKind;
 use progress::Progress;
@@ -37,8 +41,8 @@ pub enum CompareError {
     Millrace(#[from] MillraceError),
     #[error(transparent)]
     Pin(#[from] PinError),
-    #[error("signals can't be caught: {0}")]
-    Signals(std::io::Error),
+    #[error(transparent)]
+    Lab(#[from] lab::Error),
     #[error(
         "the load by testpmd touches nothing but headers, in its own way: leave --touch out, or use --load testbed"
     )]
@@ -67,8 +71,8 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
         return Err(CompareError::Mapped);
     }
     let program = millrace::program(compare.millrace.as_deref())?;
-    let interrupt = Interrupt::install().map_err(CompareError::Signals)?;
-    let load = if compare.load == LoadKind::Testpmd { testpmd::MEGABYTES } else { 0 };
+    let interrupt = Interrupt::install()?;
+    let load = if compare.load == LoadKind::Testpmd { TESTPMD_MEGABYTES } else { 0 };
     let dpdk = contestants[1].dpdk_megabytes() + load;
     let pages = if dpdk > 0 { Pages::for_dpdk(dpdk) } else { Pages::Normal };
     if contestants[1] == Contestant::Ovs {

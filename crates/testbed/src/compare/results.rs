@@ -213,7 +213,7 @@ pub mod tests {
     use super::super::scenario::Forward;
     use super::*;
     use crate::load::TouchLevel;
-    use crate::programs::Ring;
+    use crate::ring_format::RingFormat;
     use engine::stats::PortStats;
 
     pub const PAIR: [Contestant; 2] = [Contestant::Millrace(Forward::Patch), Contestant::Testpmd];
@@ -234,7 +234,7 @@ pub mod tests {
             load: None,
         };
         Outcome {
-            scenario: Scenario { ring: Ring::Split, size: 64, touch: TouchLevel::Header },
+            scenario: Scenario { ring: RingFormat::Split, size: 64, touch: TouchLevel::Header },
             runs: rates.iter().enumerate().map(run).collect(),
             latency_after: latency,
         }

@@ -1,6 +1,6 @@
 //! Histograms of times, one panel per rate: shares of packets over time, on a logarithmic axis.
 
-use crate::aggregation::passage::{Results, Row};
+use crate::aggregation::single_node::{Results, Row};
 use crate::aggregation::traffic::Histogram;
 use crate::draw::{Scale, Svg};
 

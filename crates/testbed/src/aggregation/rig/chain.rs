@@ -11,7 +11,7 @@ use super::link::{Between, Link};
 use super::node::{Node, NodeConfig, Port, Rules};
 use super::place::Cpus;
 use super::{Rig, RigError};
-use crate::programs::testpmd::Lcores;
+use lab::dpdk::Lcores;
 
 /// Numbers of the two nodes; the next hop after them has the next number. If the network function joins and splits, the second
 /// node's address is the function's.
@@ -78,14 +78,14 @@ impl Chain {
     /// Starts a chain, and waits until all ports are up.
     pub fn start(rig: &Rig, config: ChainConfig) -> Result<Chain, RigError> {
         // On a processor with nodes of higher priority, it would never read a command.
-        let lcores = Lcores { forwarding: config.cpus.link, console: config.cpus.link };
+        let lcores = Lcores { forwarding: config.cpus.link, others: Some(config.cpus.link) };
         let link = Link::make(rig, config.between, "wan", lcores)?;
         let [a, b] = config.nodes([link.port(0), link.port(1)], rig);
         let mut b = Node::start(rig, b, link.namespace(1))?;
         let mut function = start(rig, &config)?;
         let mut a = Node::start(rig, a, link.namespace(0))?;
-        a.wait_up(|| function.program().check("the first node's ports"))?;
-        b.wait_up(|| function.program().check("the second node's ports"))?;
+        a.wait_up(|| function.daemon().check("the first node's ports"))?;
+        b.wait_up(|| function.daemon().check("the second node's ports"))?;
         Ok(Chain { a, function: Some(function), b, link, config })
     }
 
@@ -117,7 +117,7 @@ impl Chain {
     /// Starts the function again, and waits until it is connected.
     pub fn start_function(&mut self, rig: &Rig) -> Result<(), RigError> {
         let mut function = start(rig, &self.config)?;
-        self.b.wait_up(|| function.program().check("the second node's ports"))?;
+        self.b.wait_up(|| function.daemon().check("the second node's ports"))?;
         self.function = Some(function);
         Ok(())
     }

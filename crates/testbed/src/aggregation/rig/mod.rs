@@ -18,8 +18,11 @@ pub use link::*;
 pub use node::*;
 pub use place::*;
 
-use crate::programs::{Interrupt, Interrupted, MillraceError, NamespaceError, Pages, ProgramError, beside, ovs};
+use crate::millrace::{MillraceError, beside};
 use clap::Args;
+use lab::dpdk::Pages;
+use lab::ovs;
+use lab::process::Interrupt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -30,9 +33,7 @@ pub enum RigError {
     #[error(transparent)]
     Millrace(#[from] MillraceError),
     #[error(transparent)]
-    Program(#[from] ProgramError),
-    #[error(transparent)]
-    Namespace(#[from] NamespaceError),
+    Lab(#[from] lab::Error),
     #[error(transparent)]
     Ovs(#[from] ovs::Unavailable),
     #[error(transparent)]
@@ -41,22 +42,10 @@ pub enum RigError {
     System { action: &'static str, source: std::io::Error },
 }
 
-impl From<Interrupted> for RigError {
-    fn from(interrupted: Interrupted) -> Self {
-        ProgramError::from(interrupted).into()
-    }
-}
-
 impl RigError {
     /// Reports whether a signal caused it.
     pub fn is_interrupt(&self) -> bool {
-        let program = match self {
-            RigError::Program(error)
-            | RigError::Millrace(MillraceError::Program(error))
-            | RigError::Namespace(NamespaceError::Program(error)) => error,
-            _ => return false,
-        };
-        matches!(program, ProgramError::Interrupted(_))
+        matches!(self, RigError::Lab(error) | RigError::Millrace(MillraceError::Lab(error)) if error.is_interrupt())
     }
 }
 
@@ -95,7 +84,7 @@ impl Rig {
             millrace: programs.find("millrace", "millrace")?,
             function: programs.find("nf-forward", "millrace-nf")?,
             pages: if megabytes > 0 { Pages::for_dpdk(megabytes) } else { Pages::Normal },
-            interrupt: Interrupt::install().map_err(failed("signals can't be caught"))?,
+            interrupt: Interrupt::install()?,
             directory: tempfile::Builder::new()
                 .prefix("testbed-")
                 .tempdir()

@@ -2,8 +2,10 @@
 
 use super::place::Place;
 use super::{Rig, RigError};
-use crate::programs::{Millrace, Namespace, ProgramError};
+use crate::millrace::{Files, Millrace};
+use crate::surroundings::Surroundings;
 use engine::stats::Snapshot;
+use lab::netns::Namespace;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::path::Path;
@@ -140,13 +142,14 @@ pub struct Node {
 impl Node {
     /// Starts a node, in `namespace` if given, and waits until it answers.
     pub fn start(rig: &Rig, config: NodeConfig, namespace: Option<&Namespace>) -> Result<Node, RigError> {
-        let (files, surroundings) = ((rig.directory.path(), config.name), (namespace, config.place.priority));
+        let files = Files { directory: rig.directory.path(), name: config.name };
+        let surroundings = Surroundings { namespace, priority: config.place.priority };
         let millrace = Millrace::start(rig.millrace(), files, &config.text(), surroundings, rig.interrupt())?;
         Ok(Node { config, millrace })
     }
 
     /// Waits until all its ports are up, as long as `others` succeeds.
-    pub fn wait_up(&mut self, others: impl FnMut() -> Result<(), ProgramError>) -> Result<(), RigError> {
+    pub fn wait_up(&mut self, others: impl FnMut() -> lab::Result<()>) -> Result<(), RigError> {
         Ok(self.millrace.wait_up(others)?)
     }
 
@@ -158,12 +161,12 @@ impl Node {
 
     /// Returns the processor time used so far.
     pub fn cpu_time(&mut self) -> Result<Duration, RigError> {
-        Ok(self.millrace.program().cpu_time()?)
+        Ok(self.millrace.daemon().cpu_time()?)
     }
 
     /// Returns all its counters as they are now.
     pub fn look(&mut self) -> Result<Snapshot, RigError> {
-        self.millrace.program().check("the end of the measurement")?;
+        self.millrace.daemon().check("the end of the measurement")?;
         Ok(self.millrace.snapshot()?)
     }
 }
@@ -191,7 +194,7 @@ pub fn drops(prefix: &str, (before, after): (&Snapshot, &Snapshot)) -> BTreeMap<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::programs::Idle;
+    use crate::millrace::Idle;
 
     #[test]
     fn millrace_takes_the_configuration() {

@@ -9,7 +9,7 @@ use super::setup::{Setup, sizes};
 use super::{AnalyseError, write};
 use crate::compare::{Rig, free_directory};
 use crate::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
-use crate::programs::Ring;
+use crate::ring_format::RingFormat;
 use crate::wire::queue_sizes;
 use clap::Args;
 use comfy_table::presets::NOTHING;
@@ -36,7 +36,7 @@ pub struct Cache {
     pub pattern: Vec<Pattern>,
     /// Ring formats
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["split", "packed"])]
-    pub ring: Vec<Ring>,
+    pub ring: Vec<RingFormat>,
     /// Bytes of a frame, without its checksum
     #[arg(long, value_delimiter = ',', default_values = ["64", "1514"],
           value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]

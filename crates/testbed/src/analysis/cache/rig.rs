@@ -5,7 +5,7 @@
 use super::super::pattern::Way;
 use super::super::setup::Setup;
 use crate::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
-use crate::programs::Ring;
+use crate::ring_format::RingFormat;
 use crate::wire::{Broken, Device, Function, FunctionError, Rings};
 use engine::port::lend::Mapped;
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
@@ -190,8 +190,8 @@ impl Rig {
 }
 
 /// Returns the features that the switch negotiates with the NIC and with the guest.
-fn negotiated(ring: Ring, mapped: bool) -> [Negotiated; 2] {
-    let common = features::VERSION_1 | if ring == Ring::Packed { features::RING_PACKED } else { 0 };
+fn negotiated(ring: RingFormat, mapped: bool) -> [Negotiated; 2] {
+    let common = features::VERSION_1 | if ring == RingFormat::Packed { features::RING_PACKED } else { 0 };
     let nic = features::IN_ORDER | if mapped { 0 } else { features::MRG_RXBUF };
     let guest = features::MRG_RXBUF | if mapped { 0 } else { features::IN_ORDER };
     [Negotiated(common | nic), Negotiated(common | guest)]
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn all_patterns_and_formats_go_round() {
         for &pattern in Pattern::value_variants() {
-            for ring in [Ring::Split, Ring::Packed] {
+            for ring in [RingFormat::Split, RingFormat::Packed] {
                 for (receive, transmit) in [(64, 64), (1024, 256)] {
                     let sizes = QueueSizes { receive, transmit };
                     let setup =
@@ -235,7 +235,7 @@ mod tests {
             let sizes = 64.into();
             let setup = Setup {
                 pattern,
-                ring: Ring::Split,
+                ring: RingFormat::Split,
                 size: 512,
                 touch: TouchLevel::Payload,
                 physical: sizes,

@@ -1,15 +1,14 @@
 //! A child process with its output captured.
 
-use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::io::Write;
+use std::process::{Child, ChildStdin, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Log, Usage};
+use super::log::Stream;
+use super::{Interrupt, Launch, Log, Usage, usage};
 use crate::{Error, Result};
 
 /// How many lines of output an error quotes.
@@ -18,64 +17,14 @@ const TAIL: usize = 40;
 /// Interval at which a wait checks whether the process is still alive.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Options for starting a daemon.
-#[derive(Debug, Clone)]
-pub struct Launch {
-    name: String,
-    cores: Vec<usize>,
-    interactive: bool,
-}
+/// Interval at which [`Daemon::wait_for`] looks.
+const LOOK: Duration = Duration::from_millis(5);
 
-impl Launch {
-    /// Creates options for a daemon called `name` in messages, on any core, without input.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), cores: Vec::new(), interactive: false }
-    }
+/// Time for a line that a process wrote just before it ended.
+const LAST_LINE: Duration = Duration::from_millis(200);
 
-    /// Confines the daemon to these cores.
-    pub fn pin(mut self, cores: &[usize]) -> Self {
-        self.cores = cores.to_vec();
-        self
-    }
-
-    /// Keeps the daemon's standard input open for [`Daemon::send_line`].
-    pub fn interactive(mut self) -> Self {
-        self.interactive = true;
-        self
-    }
-
-    /// Starts `command`.
-    ///
-    /// The kernel kills the daemon when the thread that called this ends, so that nothing survives a killed test.
-    /// Call it from the thread that will own the [`Daemon`].
-    pub fn spawn(self, mut command: Command) -> Result<Daemon> {
-        let input = if self.interactive { Stdio::piped() } else { Stdio::null() };
-        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut affinity = CpuSet::new();
-        self.cores.iter().for_each(|&core| affinity.set(core));
-        let pinned = !self.cores.is_empty();
-        let prepare = move || -> io::Result<()> {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            if pinned {
-                sched_setaffinity(None, &affinity)?;
-            }
-            Ok(())
-        };
-        // SAFETY: between fork and exec only async-signal-safe functions may run. `prepare` makes two plain system
-        // calls with values it owns: it neither allocates nor takes a lock.
-        unsafe { command.pre_exec(prepare) };
-        let mut child = command.spawn().map_err(|e| Error::start(&command, e))?;
-        let log = Arc::new(Log::default());
-        if let Some(pipe) = child.stdout.take() {
-            log.capture(pipe);
-        }
-        if let Some(pipe) = child.stderr.take() {
-            log.capture(pipe);
-        }
-        let input = child.stdin.take();
-        Ok(Daemon { name: self.name, child, input, log })
-    }
-}
+/// Time for the pipes of a process that has ended to be read to their end; a grandchild may hold them open for longer.
+const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
 /// A running child process; dropping it kills it and waits for it to end.
 #[derive(Debug)]
@@ -84,9 +33,22 @@ pub struct Daemon {
     child: Child,
     input: Option<ChildStdin>,
     log: Arc<Log>,
+    interrupt: Option<Interrupt>,
 }
 
 impl Daemon {
+    pub(super) fn new(name: String, mut child: Child, interrupt: Option<Interrupt>) -> Self {
+        let log = Arc::new(Log::default());
+        if let Some(pipe) = child.stdout.take() {
+            log.capture(pipe, Stream::Output);
+        }
+        if let Some(pipe) = child.stderr.take() {
+            log.capture(pipe, Stream::Errors);
+        }
+        let input = child.stdin.take();
+        Self { name, child, input, log, interrupt }
+    }
+
     /// Starts `command` on any core and without input; see [`Launch::spawn`].
     pub fn spawn(name: impl Into<String>, command: Command) -> Result<Self> {
         Launch::new(name).spawn(command)
@@ -115,6 +77,11 @@ impl Daemon {
     /// Returns the process's current resource usage.
     pub fn usage(&self) -> Result<Usage> {
         Usage::of(self.pid())
+    }
+
+    /// Returns the processor time used so far. Costs the process nothing, unlike [`Daemon::usage`].
+    pub fn cpu_time(&self) -> Result<Duration> {
+        usage::cpu_time_of(self.pid())
     }
 
     /// Writes a line to the process's standard input.
@@ -148,8 +115,24 @@ impl Daemon {
         self.wait_until(&waiting_for, timeout, |left| log.wait(mark, Instant::now() + left, &wanted))
     }
 
+    /// Calls `look` until it finds something, the process ends or the time is up.
+    pub fn wait_for<T>(
+        &mut self,
+        description: &str,
+        timeout: Duration,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Result<T> {
+        self.wait_until(&format!("waiting for {description}"), timeout, |patience| {
+            let found = look();
+            if found.is_none() {
+                std::thread::sleep(patience.min(LOOK));
+            }
+            found
+        })
+    }
+
     /// Calls `probe` with a short time to wait, repeatedly, until it has a result, the process ends or the time is up.
-    pub(crate) fn wait_until<T>(
+    pub fn wait_until<T>(
         &mut self,
         waiting_for: &str,
         timeout: Duration,
@@ -157,10 +140,11 @@ impl Daemon {
     ) -> Result<T> {
         let deadline = Instant::now() + timeout;
         loop {
+            self.check_interrupt()?;
             // In this order, so that output written just before the process ended still counts.
             let ended = self.exit_status()?;
             let left = deadline.saturating_duration_since(Instant::now());
-            let patience = if ended.is_some() { 10 * TICK } else { left.min(TICK) };
+            let patience = if ended.is_some() { LAST_LINE } else { left.min(TICK) };
             if let Some(result) = probe(patience) {
                 return Ok(result);
             }
@@ -173,8 +157,21 @@ impl Daemon {
         }
     }
 
+    fn check_interrupt(&self) -> Result<()> {
+        self.interrupt.as_ref().map_or(Ok(()), Interrupt::check)
+    }
+
+    /// Returns an error if the process has ended, or if a signal has interrupted the measurement.
+    pub fn check(&mut self, waiting_for: &str) -> Result<()> {
+        self.check_interrupt()?;
+        match self.exit_status()? {
+            Some(status) => Err(self.exited(&format!("waiting for {waiting_for}"), status)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the error for a wait that took longer than `after`.
-    pub(crate) fn timed_out(&self, waiting_for: &str, after: Duration) -> Error {
+    pub fn timed_out(&self, waiting_for: &str, after: Duration) -> Error {
         Error::Timeout {
             name: self.name.clone(),
             waiting_for: waiting_for.to_owned(),
@@ -183,7 +180,8 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn exited(&self, waiting_for: &str, status: ExitStatus) -> Error {
+    /// Returns the error for a process that has ended instead of doing what was awaited.
+    pub fn exited(&self, waiting_for: &str, status: ExitStatus) -> Error {
         Error::Exited {
             name: self.name.clone(),
             status: Error::status(status),
@@ -210,11 +208,41 @@ impl Daemon {
             if let Some(status) = self.exit_status()? {
                 return Ok(status);
             }
+            self.check_interrupt()?;
             if Instant::now() >= deadline {
                 return Err(self.timed_out("its end", timeout));
             }
             std::thread::sleep(TICK);
         }
+    }
+
+    /// Waits for the process to end by itself; returns its standard output. The exit status matters only if there is none.
+    pub fn finish(mut self, timeout: Duration) -> Result<String> {
+        let status = self.wait_with_output(timeout)?;
+        let text = self.log.lines_of(Stream::Output).join("\n");
+        if text.is_empty() { Err(self.exited("waiting for its report", status)) } else { Ok(text) }
+    }
+
+    /// Waits for the process to end by itself, without a complaint: some programs report failures on standard error only, and
+    /// exit with success.
+    pub fn succeed(mut self, timeout: Duration) -> Result<()> {
+        let status = self.wait_with_output(timeout)?;
+        let quiet = self.log.lines_of(Stream::Errors).is_empty();
+        if status.success() && quiet { Ok(()) } else { Err(self.exited("waiting for its success", status)) }
+    }
+
+    /// Asks the process to end (SIGTERM) and waits for it; returns the lines of its standard error.
+    pub fn last_words(mut self, timeout: Duration) -> Result<Vec<String>> {
+        self.signal(Signal::TERM)?;
+        self.wait_with_output(timeout)?;
+        Ok(self.log.lines_of(Stream::Errors))
+    }
+
+    /// Waits for the process to end, and for the last of its output.
+    fn wait_with_output(&mut self, timeout: Duration) -> Result<ExitStatus> {
+        let status = self.wait(timeout)?;
+        self.log.wait_closed(Instant::now() + LAST_OUTPUT);
+        Ok(status)
     }
 
     /// Asks the process to end (SIGTERM) and waits for it.
@@ -301,5 +329,29 @@ mod tests {
     fn a_missing_program_is_named() {
         let error = Daemon::spawn("x", Command::new("no-such-program-here")).unwrap_err();
         assert!(matches!(&error, Error::MissingTool { tool } if tool == "no-such-program-here"), "{error}");
+    }
+
+    #[test]
+    fn a_report_is_taken_whatever_the_status() {
+        let daemon = Daemon::spawn("report", shell("echo a; echo no >&2; echo b; exit 1")).unwrap();
+        assert_eq!(daemon.finish(SOON).unwrap(), "a\nb");
+        let error = Daemon::spawn("silent", shell("echo oh dear >&2; exit 3")).unwrap().finish(SOON).unwrap_err();
+        assert!(error.to_string().contains("oh dear") && error.to_string().contains('3'), "{error}");
+    }
+
+    #[test]
+    fn a_complaint_is_no_success() {
+        let succeed = |script| Daemon::spawn("program", shell(script)).unwrap().succeed(SOON);
+        assert!(succeed("echo fine").is_ok());
+        assert!(succeed("exit 1").is_err());
+        assert!(succeed("echo oh dear >&2").is_err_and(|error| error.to_string().contains("oh dear")));
+    }
+
+    #[test]
+    fn last_words_are_those_of_standard_error() {
+        let script = "trap 'echo goodbye >&2; exit' TERM; echo up; while :; do sleep 0.01; done";
+        let mut daemon = Daemon::spawn("polite", shell(script)).unwrap();
+        daemon.wait_for_line("up", SOON, |line| line == "up").unwrap();
+        assert_eq!(daemon.last_words(SOON).unwrap(), ["goodbye"]);
     }
 }

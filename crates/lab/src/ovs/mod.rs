@@ -5,16 +5,15 @@
 
 mod control;
 
-use super::hugepages::Pages;
-use super::interrupt::Interrupt;
-use super::program::{Program, ProgramError};
-use super::ring::Ring;
-use super::testpmd::{Lcores, driver};
-use control::Control;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+
+use crate::dpdk::{AnyPort, Lcores, Pages};
+use crate::process::{Daemon, Interrupt, Launch};
+use crate::{Error, Result};
+use control::Control;
 
 /// The build of the switch with DPDK. Debian's is in no PATH.
 const PROGRAM: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
@@ -37,7 +36,7 @@ pub enum Unavailable {
 }
 
 /// Checks that its requirements are met.
-pub fn available(pages: Pages) -> Result<(), Unavailable> {
+pub fn available(pages: Pages) -> std::result::Result<(), Unavailable> {
     if !Path::new(PROGRAM).is_file() {
         return Err(Unavailable::Program);
     }
@@ -47,21 +46,16 @@ pub fn available(pages: Pages) -> Result<(), Unavailable> {
 /// A running Open vSwitch.
 pub struct Ovs {
     // Ends first, before its database.
-    switch: Program,
+    switch: Daemon,
     control: Control,
-    _database: Program,
+    _database: Daemon,
 }
 
 impl Ovs {
-    /// Starts a switch with a vhost-user port on each socket, and waits until it forwards. Its files are in `directory`, where
-    /// the sockets must be. With a wire, the first port is the driver of the NIC there, with rings of this format.
-    pub fn start(
-        directory: &Path,
-        sockets: &[PathBuf; 2],
-        wire: Option<Ring>,
-        lcores: Lcores,
-        interrupt: &Interrupt,
-    ) -> Result<Ovs, ProgramError> {
+    /// Starts a switch that forwards between two ports, and waits until it does. Its files are in `directory`, where the
+    /// sockets must be. Its other threads share the forwarding
+    /// thread's processor unless `lcores` says otherwise.
+    pub fn start(directory: &Path, ports: &[AnyPort; 2], lcores: Lcores, interrupt: &Interrupt) -> Result<Ovs> {
         let command = |program: &str| {
             let mut command = Command::new(program);
             // These set the place of database, schema and sockets, so that the programs find each other.
@@ -73,22 +67,24 @@ impl Ovs {
         let run = |program: &str, arguments: &[String]| {
             let mut command = command(program);
             command.args(arguments);
-            Program::start(program, command, interrupt)?.succeed(LIMIT)
+            Launch::measured(program, interrupt).spawn(command)?.succeed(LIMIT)
         };
         run("ovsdb-tool", &["create".to_owned()])?;
         let mut server = command("ovsdb-server");
         let socket = directory.join("db.sock");
         server.arg("--no-chdir").arg(format!("--remote=punix:{}", socket.display()));
-        let mut database = Program::start("ovsdb-server", server, interrupt)?;
-        database.wait_for("its socket", LIMIT, |_| UnixStream::connect(&socket).ok())?;
+        let mut database = Launch::measured("ovsdb-server", interrupt).spawn(server)?;
+        database.wait_for("its socket", LIMIT, || UnixStream::connect(&socket).ok())?;
         run("ovs-vsctl", &settings(lcores))?;
 
         let socket = directory.join("ovs-vswitchd.ctl");
         let mut vswitchd = command("unshare");
         vswitchd.args(["--net", PROGRAM, "--no-chdir"]).arg(format!("--unixctl={}", socket.display()));
-        let mut switch = Program::start("Open vSwitch", vswitchd, interrupt)?;
-        switch.wait_for("its start", LIMIT, |program| version(&program.errors()))?;
-        run("ovs-vsctl", &bridge(sockets, wire))?;
+        let mut switch = Launch::measured("Open vSwitch", interrupt).spawn(vswitchd)?;
+        for part in [DPDK_VERSION, OWN_VERSION] {
+            switch.wait_for_line("its start", LIMIT, |line| line.contains(part))?;
+        }
+        run("ovs-vsctl", &bridge(ports))?;
         for (from, to) in [(1, 2), (2, 1)] {
             run("ovs-ofctl", &["add-flow", "br0", &format!("in_port={from},actions=output:{to}")].map(str::to_owned))?;
         }
@@ -96,11 +92,8 @@ impl Ovs {
     }
 
     /// Returns the cycles per frame in rounds that moved frames, since the last call.
-    pub fn take_cycles(&mut self) -> Result<Option<f64>, ProgramError> {
-        let call = |method| {
-            let failed = |source| self.switch.system("asking for its counters", source);
-            self.control.call(method).map_err(failed)
-        };
+    pub fn take_cycles(&mut self) -> Result<Option<f64>> {
+        let call = |method| self.control.call(method).map_err(Error::io("asking Open vSwitch for its counters"));
         let cycles = cycles(&call("dpif-netdev/pmd-stats-show")?);
         call("dpif-netdev/pmd-stats-clear")?;
         Ok(cycles)
@@ -108,11 +101,11 @@ impl Ovs {
 
     /// Returns its own version and DPDK's, as printed at its start.
     pub fn version(&self) -> Option<String> {
-        version(&self.switch.errors())
+        version(&self.switch.log().since(0))
     }
 
     /// Returns the process that forwards.
-    pub fn program(&mut self) -> &mut Program {
+    pub fn daemon(&mut self) -> &mut Daemon {
         &mut self.switch
     }
 }
@@ -124,7 +117,7 @@ fn settings(lcores: Lcores) -> Vec<String> {
     line.extend([
         "other_config:dpdk-init=true".to_owned(),
         format!("other_config:dpdk-socket-mem={MEGABYTES}"),
-        format!("other_config:dpdk-lcore-mask={}", mask(lcores.console)),
+        format!("other_config:dpdk-lcore-mask={}", mask(lcores.others.unwrap_or(lcores.forwarding))),
         format!("other_config:pmd-cpu-mask={}", mask(lcores.forwarding)),
         format!("other_config:dpdk-extra=\"{dpdk}\""),
     ]);
@@ -133,25 +126,24 @@ fn settings(lcores: Lcores) -> Vec<String> {
 
 /// Returns the command for a bridge without flows, and its ports, numbered from 1. A vhost-user port's socket has the name of
 /// the port.
-fn bridge(sockets: &[PathBuf; 2], wire: Option<Ring>) -> Vec<String> {
+fn bridge(ports: &[AnyPort; 2]) -> Vec<String> {
     let timeout = format!("--timeout={}", LIMIT.as_secs());
     let mut line =
         [&timeout, "add-br", "br0", "--", "set", "Bridge", "br0", "datapath_type=netdev", "fail-mode=secure"]
             .map(str::to_owned)
             .to_vec();
-    for (number, socket) in sockets.iter().enumerate() {
-        let name = socket.file_name().unwrap_or_default().to_string_lossy();
-        let port = ["--", "add-port", "br0", &name, "--", "set", "Interface", &name].map(str::to_owned);
-        line.extend(port);
+    for (number, port) in ports.iter().enumerate() {
+        let name = port.socket().file_name().unwrap_or_default().to_string_lossy();
+        line.extend(["--", "add-port", "br0", &name, "--", "set", "Interface", &name].map(str::to_owned));
         line.push(format!("ofport_request={}", number + 1));
-        match wire {
-            Some(ring) if number == 0 => line.extend([
+        match port {
+            AnyPort::Driver(port) => line.extend([
                 "type=dpdk".to_owned(),
-                format!("options:dpdk-devargs=\"{}\"", driver(number, socket, ring)),
+                format!("options:dpdk-devargs=\"{}\"", port.device(number, 1)),
                 "options:n_rxq_desc=256".to_owned(),
                 "options:n_txq_desc=256".to_owned(),
             ]),
-            _ => line.push("type=dpdkvhostuser".to_owned()),
+            AnyPort::Switch(_) => line.push("type=dpdkvhostuser".to_owned()),
         }
     }
     line
@@ -168,9 +160,13 @@ fn cycles(text: &str) -> Option<f64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// Text before the versions in its log.
+const OWN_VERSION: &str = "(Open vSwitch) ";
+const DPDK_VERSION: &str = "Using DPDK ";
+
 fn version(log: &[String]) -> Option<String> {
     let after = |words: &str| log.iter().find_map(|line| Some(line.split_once(words)?.1.trim().to_owned()));
-    Some(format!("Open vSwitch {}, DPDK {}", after("(Open vSwitch) ")?, after("Using DPDK ")?))
+    Some(format!("Open vSwitch {}, DPDK {}", after(OWN_VERSION)?, after(DPDK_VERSION)?))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Errors around a test, detailed enough that the reader need not run it again.
+//! Errors of tests and measurements, detailed enough that the reader need not run them again.
 
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A failure of the harness, or of something it runs.
+/// A failure of something that a test or measurement runs, or of running it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A program is not installed.
@@ -58,9 +58,9 @@ pub enum Error {
         /// The end of the process's output.
         tail: String,
     },
-    /// A guest in this process could not continue.
+    /// A part of this process could not continue.
     #[error("{action}: {source}")]
-    Driver {
+    Other {
         /// The attempted action.
         action: String,
         /// The cause.
@@ -74,21 +74,22 @@ pub enum Error {
         /// The problem with it.
         problem: String,
     },
+    /// A signal asked this program to stop.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 impl Error {
     /// Adds the attempted action to an [`io::Error`].
-    pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+    pub fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let action = action.into();
         move |source| Error::Io { action, source }
     }
 
-    /// Adds the attempted action to an error of the ring or the vhost-user protocol.
-    pub(crate) fn driver<E: std::error::Error + Send + Sync + 'static>(
-        action: impl Into<String>,
-    ) -> impl FnOnce(E) -> Error {
+    /// Adds the attempted action to an error of another kind, such as one of the vhost-user protocol.
+    pub fn other<E: std::error::Error + Send + Sync + 'static>(action: impl Into<String>) -> impl FnOnce(E) -> Error {
         let action = action.into();
-        move |source| Error::Driver { action, source: Box::new(source) }
+        move |source| Error::Other { action, source: Box::new(source) }
     }
 
     /// Returns the error of a program that could not be started.
@@ -106,13 +107,19 @@ impl Error {
         status.to_string()
     }
 
-    pub(crate) fn malformed(what: impl Into<String>, problem: impl Into<String>) -> Error {
+    /// Reports whether a signal caused it.
+    pub fn is_interrupt(&self) -> bool {
+        matches!(self, Error::Interrupted)
+    }
+
+    /// Returns the error of malformed data.
+    pub fn malformed(what: impl Into<String>, problem: impl Into<String>) -> Error {
         Error::Malformed { what: what.into(), problem: problem.into() }
     }
 }
 
 /// Runs a command to its end and returns its standard output.
-pub(crate) fn output_of(command: &mut Command) -> Result<Vec<u8>> {
+pub fn output_of(command: &mut Command) -> Result<Vec<u8>> {
     let output = command.output().map_err(|e| Error::start(command, e))?;
     if output.status.success() {
         return Ok(output.stdout);

@@ -1,4 +1,4 @@
-//! Huge pages for DPDK's memory.
+//! Pages for DPDK's memory.
 
 use std::path::Path;
 

@@ -4,21 +4,21 @@ use clap::ValueEnum;
 use serde::Serialize;
 use std::fmt;
 
-/// Ring format.
+/// Format of the rings of a virtio device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Ring {
+pub enum RingFormat {
     /// Three areas, as virtio always had.
     Split,
     /// One area, since virtio 1.1.
     Packed,
 }
 
-impl fmt::Display for Ring {
+impl fmt::Display for RingFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Ring::Split => "split",
-            Ring::Packed => "packed",
+            RingFormat::Split => "split",
+            RingFormat::Packed => "packed",
         })
     }
 }

@@ -1,7 +1,7 @@
-//! Ctrl-C. Every wait checks for it, so that everything started ends with its owner.
+//! Ctrl-C. Every wait of a measurement checks for it, so that everything started ends with its owner.
 
+use crate::{Error, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,32 +9,27 @@ use std::time::{Duration, Instant};
 /// Longest time until a signal is noticed.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Error after a signal that asked this program to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("interrupted")]
-pub struct Interrupted;
-
 /// Flag set by signals.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Installs handlers: signals that would end this program only set the flag from now on.
-    pub fn install() -> io::Result<Interrupt> {
+    pub fn install() -> Result<Interrupt> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, flag.clone())?;
+            signal_hook::flag::register(signal, flag.clone()).map_err(Error::io("catching signals"))?;
         }
         Ok(Interrupt(flag))
     }
 
-    /// Returns an error if a signal has arrived.
-    pub fn check(&self) -> Result<(), Interrupted> {
-        if self.0.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+    /// Returns [`Error::Interrupted`] if a signal has arrived.
+    pub fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// Sleeps until the time is up or a signal arrives.
-    pub fn sleep(&self, duration: Duration) -> Result<(), Interrupted> {
+    pub fn sleep(&self, duration: Duration) -> Result<()> {
         let end = Instant::now() + duration;
         loop {
             self.check()?;

@@ -24,10 +24,10 @@ pub use results::tests;
 use super::rig::{Between, Link, Node, NodeConfig, Place, Placement, Port, Rig, RigError, Rules};
 use super::traffic::{Exit, Function, Load, Traffic};
 use crate::cpu::{self, PinError};
-use crate::programs::Idle;
-use crate::programs::testpmd::Lcores;
+use crate::millrace::Idle;
 use crate::wire::Nic;
 use engine::stats::Snapshot;
+use lab::dpdk::Lcores;
 use netdev::{PacketRx, RxConfig};
 use nf::{Aggregation, OpenError, Options, PortOptions, Ports};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ const ENDS: Rules = Rules { own: 2, next: 1 };
 /// Error of measuring traffic.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
-pub enum PassageError {
+pub enum SingleNodeError {
     #[error(transparent)]
     Rig(#[from] RigError),
     #[error(transparent)]
@@ -72,16 +72,16 @@ pub enum PassageError {
     Nothing,
 }
 
-impl PassageError {
+impl SingleNodeError {
     /// Reports whether a signal caused it.
     pub fn is_interrupt(&self) -> bool {
-        matches!(self, PassageError::Rig(error) if error.is_interrupt())
+        matches!(self, SingleNodeError::Rig(error) if error.is_interrupt())
     }
 }
 
 /// Configuration of a node with traffic.
 #[derive(Clone, Copy, Debug)]
-pub struct PassageConfig {
+pub struct SingleNodeConfig {
     /// Place where packets are split and joined.
     pub placement: Placement,
     /// Path by which they leave the node.
@@ -91,7 +91,7 @@ pub struct PassageConfig {
 }
 
 /// A running node, with traffic.
-pub struct Passage {
+pub struct SingleNode {
     // Drivers of NICs end before the NICs.
     node: Node,
     traffic: Traffic,
@@ -101,16 +101,16 @@ pub struct Passage {
 /// Starts a node, and runs `work` with it on the traffic's processor.
 pub fn pass<T: Send>(
     rig: &Rig,
-    (config, load): (PassageConfig, Load),
-    work: impl FnOnce(&mut Passage) -> Result<T, PassageError> + Send,
-) -> Result<T, PassageError> {
+    (config, load): (SingleNodeConfig, Load),
+    work: impl FnOnce(&mut SingleNode) -> Result<T, SingleNodeError> + Send,
+) -> Result<T, SingleNodeError> {
     // A separate thread, since a pinned thread stays on its processor.
-    let all = || work(&mut Passage::start(rig, config, load)?);
+    let all = || work(&mut SingleNode::start(rig, config, load)?);
     std::thread::scope(|scope| scope.spawn(all).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-impl Passage {
-    fn start(rig: &Rig, config: PassageConfig, load: Load) -> Result<Passage, PassageError> {
+impl SingleNode {
+    fn start(rig: &Rig, config: SingleNodeConfig, load: Load) -> Result<SingleNode, SingleNodeError> {
         let in_switch = config.placement.in_switch();
         let entry = rig.file("entry.sock");
         let nic = |name: &str, socket: &std::path::Path| {
@@ -122,15 +122,15 @@ impl Passage {
                 (nic("wan", &socket), Exit::Nic(Nic::serve(&socket)?), None)
             }
             Between::AfPacket | Between::AfXdp => {
-                let link = Link::make(rig, config.exit, "wan", Lcores { forwarding: TRAFFIC_CPU, console: NODE_CPU })?;
+                let link =
+                    Link::make(rig, config.exit, "wan", Lcores { forwarding: TRAFFIC_CPU, others: Some(NODE_CPU) })?;
                 let open = || PacketRx::open(&netdev::Link::named("up1")?, 1, &RxConfig::default());
                 let inside = link.namespace(1).map(|namespace| namespace.within(open));
-                let failed = |source| RigError::System { action: "the far end of the cable can't be entered", source };
-                let ring = inside.transpose().map_err(failed)?.transpose()?.and_then(|mut rings| rings.pop());
-                let ring = ring.ok_or(PassageError::Exit(config.exit))?;
+                let ring = inside.transpose().map_err(RigError::from)?.transpose()?.and_then(|mut rings| rings.pop());
+                let ring = ring.ok_or(SingleNodeError::Exit(config.exit))?;
                 (link.port(0), Exit::Kernel(ring), Some(link))
             }
-            Between::Ovs | Between::Testpmd => return Err(PassageError::Exit(config.exit)),
+            Between::Ovs | Between::Testpmd => return Err(SingleNodeError::Exit(config.exit)),
         };
         let source = Nic::serve(&entry)?;
         let node = NodeConfig {
@@ -151,25 +151,25 @@ impl Passage {
         // Pin only now: threads of the links must not share the processor with the traffic.
         cpu::pin(TRAFFIC_CPU)?;
         let traffic = Traffic::new(source, exit, function, &load, ENDS.load(&rig.file("ends.toml"))?);
-        Ok(Passage { node, traffic, _link: link })
+        Ok(SingleNode { node, traffic, _link: link })
     }
 
     /// Sends packets for `seconds`, after a warm-up, and returns the results.
-    pub fn measure(&mut self, load: &Load, seconds: f64, rig: &Rig) -> Result<Sample, PassageError> {
+    pub fn measure(&mut self, load: &Load, seconds: f64, rig: &Rig) -> Result<Sample, SingleNodeError> {
         rig.interrupt().check().map_err(RigError::from)?;
         self.traffic.run(load, WARMUP)?;
         let before: Snapshot = self.node.look()?;
         let passed = self.traffic.run(load, seconds)?;
         let after = self.node.look()?;
         if passed.arrivals.losses.received() == 0 {
-            return Err(PassageError::Nothing);
+            return Err(SingleNodeError::Nothing);
         }
         Ok(Sample::new(load, passed, (&before, &after), self.traffic.hz()))
     }
 }
 
 /// Opens a network function that passes packets on from `left` to `right`.
-fn function(rig: &Rig, placement: Placement) -> Result<Ports, PassageError> {
+fn function(rig: &Rig, placement: Placement) -> Result<Ports, SingleNodeError> {
     let aggregation = match placement {
         Placement::None | Placement::Vhost => None,
         Placement::Nf => Some(nf::Placement::Nf),

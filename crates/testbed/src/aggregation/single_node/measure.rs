@@ -1,7 +1,7 @@
 //! Measurement of cases in turn, round by round.
 
 use super::results::{Case, Results, Row};
-use super::{Load, NODE_CPU, PassageConfig, PassageError, Sample, TRAFFIC_CPU, pass};
+use super::{Load, NODE_CPU, Sample, SingleNodeConfig, SingleNodeError, TRAFFIC_CPU, pass};
 use crate::aggregation::AggregationError;
 use crate::aggregation::rig::{Programs, Rig};
 use crate::compare::{Rig as Machine, free_directory};
@@ -105,13 +105,13 @@ fn rounds(
     Ok(())
 }
 
-fn once(rig: &Rig, case: &Case, rates: &[f64], measuring: &Measuring) -> Result<Vec<Sample>, PassageError> {
+fn once(rig: &Rig, case: &Case, rates: &[f64], measuring: &Measuring) -> Result<Vec<Sample>, SingleNodeError> {
     let Case { path: exit, placement, train, joined } = *case;
     let load = |rate: f64| Load { rate: rate * 1e6, train, joined };
-    let config = PassageConfig { placement, exit, unseen: measuring.unseen };
+    let config = SingleNodeConfig { placement, exit, unseen: measuring.unseen };
     let first = load(rates.first().copied().unwrap_or(1.0));
-    pass(rig, (config, first), |passage| {
-        rates.iter().map(|&rate| passage.measure(&load(rate), measuring.seconds, rig)).collect()
+    pass(rig, (config, first), |single_node| {
+        rates.iter().map(|&rate| single_node.measure(&load(rate), measuring.seconds, rig)).collect()
     })
 }
 

@@ -1,11 +1,10 @@
 //! A Millrace process with a connection to its control socket.
 
-use super::interrupt::Interrupt;
-use super::namespace::{Namespace, command_before};
-use super::program::{Program, ProgramError};
+use crate::surroundings::Surroundings;
+use ::millrace::control::{Client, ClientError};
 use clap::ValueEnum;
 use engine::stats::Snapshot;
-use millrace::control::{Client, ClientError};
+use lab::process::{Daemon, Interrupt, Launch};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,7 +43,7 @@ pub enum MillraceError {
     #[error("Millrace's configuration can't be written: {0}")]
     Configuration(std::io::Error),
     #[error(transparent)]
-    Program(#[from] ProgramError),
+    Lab(#[from] lab::Error),
     #[error("Millrace's control socket: {0}")]
     Control(#[from] ClientError),
     #[error("its flows can't be set by ovs-ofctl, of the Debian package openvswitch-common: {0}")]
@@ -57,9 +56,18 @@ pub fn beside(name: &str, package: &'static str, hint: &'static str) -> Result<P
     if path.is_file() { Ok(path) } else { Err(MillraceError::Missing { path, package, hint }) }
 }
 
+/// The files of a process.
+#[derive(Clone, Copy)]
+pub struct Files<'f> {
+    /// Their directory.
+    pub directory: &'f Path,
+    /// Their name, without extension.
+    pub name: &'f str,
+}
+
 /// A running Millrace.
 pub struct Millrace {
-    program: Program,
+    daemon: Daemon,
     client: Client,
     file: PathBuf,
     control: PathBuf,
@@ -67,23 +75,22 @@ pub struct Millrace {
 
 impl Millrace {
     /// Starts the program at `path` with the configuration `text`, which has no section `[control]`, and waits until it
-    /// answers. It runs in `namespace` and with `priority`, if given ([`command_before`]); its files are called `name` and are
-    /// in `directory`.
+    /// answers.
     pub fn start(
         path: &Path,
-        (directory, name): (&Path, &str),
+        Files { directory, name }: Files<'_>,
         text: &str,
-        (namespace, priority): (Option<&Namespace>, Option<u8>),
+        surroundings: Surroundings<'_>,
         interrupt: &Interrupt,
     ) -> Result<Millrace, MillraceError> {
         let file = directory.join(format!("{name}.toml"));
         let control = directory.join(format!("{name}.ctl"));
         write(&file, &control, text)?;
-        let mut command = command_before(namespace, priority, path);
+        let mut command = surroundings.command(path);
         command.args(["run", "--log", "warn", "--config"]).arg(&file);
-        let mut program = Program::start("Millrace", command, interrupt)?;
-        let client = program.wait_for("its control socket", LIMIT, |_| Client::connect(&control).ok())?;
-        Ok(Millrace { program, client, file, control })
+        let mut daemon = Launch::measured("Millrace", interrupt).spawn(command)?;
+        let client = daemon.wait_for("its control socket", LIMIT, || Client::connect(&control).ok())?;
+        Ok(Millrace { daemon, client, file, control })
     }
 
     /// Reloads with another configuration: unchanged ports are not affected.
@@ -99,9 +106,9 @@ impl Millrace {
     }
 
     /// Waits until all ports can pass frames, as long as `guests` succeeds.
-    pub fn wait_up(&mut self, mut guests: impl FnMut() -> Result<(), ProgramError>) -> Result<(), MillraceError> {
-        let Millrace { program, client, .. } = self;
-        program.wait_for("its ports to be up", LIMIT, |_| {
+    pub fn wait_up(&mut self, mut guests: impl FnMut() -> lab::Result<()>) -> Result<(), MillraceError> {
+        let Millrace { daemon, client, .. } = self;
+        daemon.wait_for("its ports to be up", LIMIT, || {
             if let Err(error) = guests() {
                 return Some(Err(error.into()));
             }
@@ -113,8 +120,8 @@ impl Millrace {
     }
 
     /// Returns the process.
-    pub fn program(&mut self) -> &mut Program {
-        &mut self.program
+    pub fn daemon(&mut self) -> &mut Daemon {
+        &mut self.daemon
     }
 }
 

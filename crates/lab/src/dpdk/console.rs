@@ -1,20 +1,16 @@
 //! The interactive side of testpmd: commands over its standard input.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::PortStats;
-use super::stats;
+use super::{PortStats, stats};
+use crate::Result;
 use crate::process::Daemon;
-use crate::{Error, Result};
 
 /// Time limit for testpmd to set up its ports, on a busy machine.
 pub const READY: Duration = Duration::from_secs(120);
 
 /// Time limit of a command.
 const ANSWER: Duration = Duration::from_secs(120);
-
-/// Time after which an echo is requested again.
-const ECHO: Duration = Duration::from_secs(2);
 
 /// A testpmd in interactive mode.
 #[derive(Debug)]
@@ -50,20 +46,12 @@ impl Console {
     }
 
     /// Sends a comment, which testpmd echoes only when everything before it is done; returns the echo's line number.
-    /// A message to the error stream can tear an echo in two, so it asks again.
     fn fence(&mut self, timeout: Duration) -> Result<usize> {
-        let deadline = Instant::now() + timeout;
-        loop {
-            self.fences += 1;
-            let fence = format!("# fence {}.", self.fences);
-            self.daemon.send_line(&fence)?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            let found = self.daemon.wait_for_line_since(0, "the prompt", left.min(ECHO), |line| line.contains(&fence));
-            match found {
-                Err(Error::Timeout { .. }) if left > ECHO => {}
-                found => return found.map(|found| found.0),
-            }
-        }
+        self.fences += 1;
+        let fence = format!("# fence {}.", self.fences);
+        self.daemon.send_line(&fence)?;
+        let echo = self.daemon.wait_for_line_since(0, "the prompt", timeout, |line| line.contains(&fence))?;
+        Ok(echo.0)
     }
 
     /// Starts forwarding.
@@ -84,6 +72,25 @@ impl Console {
     /// Reads the counters of every port.
     pub fn stats(&mut self) -> Result<Vec<PortStats>> {
         stats::parse(&self.command("show port stats all")?)
+    }
+
+    /// Returns the number of frames received so far, all ports together.
+    pub fn received(&mut self) -> Result<u64> {
+        Ok(self.stats()?.iter().map(|port| port.rx_packets).sum())
+    }
+
+    /// Returns the cycles per frame in rounds that moved frames, since the last call. testpmd counts them if it was started with
+    /// the argument `--record-core-cycles`.
+    pub fn take_cycles(&mut self) -> Result<Option<f64>> {
+        let cycles = stats::cycles(&self.command("show fwd stats all")?);
+        self.command("clear fwd stats all")?;
+        Ok(cycles)
+    }
+
+    /// Returns DPDK's version, as printed at its start.
+    pub fn version(&self) -> Option<String> {
+        let (_, line) = self.daemon.log().find(0, |line| stats::version(line).is_some())?;
+        stats::version(&line)
     }
 
     /// Sets the counters of every port to zero.

@@ -45,6 +45,17 @@ pub(super) fn parse(lines: &[String]) -> Result<Vec<PortStats>> {
     Ok(ports)
 }
 
+/// Parses the output of `show fwd stats all`: cycles per frame in rounds that moved frames.
+pub(super) fn cycles(lines: &[String]) -> Option<f64> {
+    let line = lines.iter().find_map(|line| line.split_once("CPU cycles/packet="))?.1;
+    line.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.parse().ok()
+}
+
+/// Parses the line in which DPDK tells its version.
+pub(super) fn version(line: &str) -> Option<String> {
+    Some(line.split_once("RTE Version:")?.1.trim().trim_matches('\'').to_owned())
+}
+
 impl PortStats {
     fn field(&mut self, label: &str) -> Option<&mut u64> {
         match label {
@@ -98,5 +109,13 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         assert!(parse(&["Command not found".to_owned()]).is_err());
+        assert_eq!((cycles(&["Command not found".to_owned()]), version("Command not found")), (None, None));
+    }
+
+    #[test]
+    fn cycles_and_version_are_found() {
+        let line = "  CPU cycles/packet=52.70 (busy cycles=4576043 / total io packets=86832) at 2000 MHz Clock";
+        assert_eq!(cycles(&[line.to_owned()]), Some(52.7));
+        assert_eq!(version("EAL: RTE Version: 'DPDK 22.11.11'").as_deref(), Some("DPDK 22.11.11"));
     }
 }

@@ -28,9 +28,14 @@ impl Usage {
             fds: count(pid, "fd")?,
             mappings: read(pid, "maps")?.lines().count(),
             threads: count(pid, "task")?,
-            cpu: cpu_time(&read(pid, "stat")?, rustix::param::clock_ticks_per_second())?,
+            cpu: cpu_time_of(pid)?,
         })
     }
+}
+
+/// Returns the CPU time of all threads of `pid`.
+pub(super) fn cpu_time_of(pid: u32) -> Result<Duration> {
+    cpu_time(&read(pid, "stat")?, rustix::param::clock_ticks_per_second())
 }
 
 /// Returns all descendants of `pid`, in no particular order.
