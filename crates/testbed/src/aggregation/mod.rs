@@ -8,9 +8,8 @@ mod ratio;
 mod rig;
 mod single_node;
 mod throughput;
-mod traffic;
 
-use crate::cpu::PinError;
+use loadgen::cpu::PinError;
 use clap::Subcommand;
 use rig::{Between, Placement, RigError};
 use single_node::SingleNodeError;

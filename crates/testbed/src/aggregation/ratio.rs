@@ -36,7 +36,7 @@ pub fn run(options: &Ratio) -> Result<(), AggregationError> {
     let (results, outcome) = single_node::measure(&options.measuring, &options.cases(), &options.rate)?;
     if !results.rows.is_empty() {
         let pictures = [("ratio.svg", picture(&results, options))];
-        single_node::finish(&options.measuring, ("ratio", &results), &table(&results), &pictures)?;
+        single_node::finish(&options.measuring, "ratio", &results, &table(&results), &pictures)?;
     }
     outcome
 }

@@ -2,7 +2,7 @@
 
 use super::setup::{Setup, sizes};
 use crate::compare::Counted;
-use crate::load::{RUNNING, Report};
+use loadgen::load::{RUNNING, Report};
 use crate::ring_format::RingFormat;
 use clap::Args;
 use engine::stats::Snapshot;

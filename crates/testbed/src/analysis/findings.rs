@@ -62,7 +62,13 @@ impl Point {
 
 impl Findings {
     /// Creates empty findings.
-    pub fn new(title: &str, measuring: &Measuring, (rig, transfer): (Rig, Transfer), columns: Vec<String>) -> Findings {
+    pub fn new(
+        title: &str,
+        measuring: &Measuring,
+        rig: Rig,
+        transfer: Transfer,
+        columns: Vec<String>,
+    ) -> Findings {
         let (rounds, seconds) = (measuring.rounds, measuring.seconds);
         Findings { title: title.into(), rig, transfer, rounds, seconds, columns, rows: Vec::new() }
     }

@@ -13,7 +13,7 @@ mod setup;
 mod switch;
 
 use crate::compare::Rig;
-use crate::cpu::PinError;
+use loadgen::cpu::PinError;
 use crate::{latency, transfer};
 use bench::{MeasureError, Measuring};
 use clap::Subcommand;
@@ -91,7 +91,7 @@ fn measure(findings: &mut Findings, plans: &[Plan], measuring: &Measuring) -> Re
 fn begin(title: &str, measuring: &Measuring, columns: Vec<String>) -> Result<Findings, AnalyseError> {
     let program = std::env::current_exe().unwrap_or_default();
     let transfer = transfer::between(measuring.switch_cpu, measuring.load_cpu)?;
-    Ok(Findings::new(title, measuring, (Rig::detect(&program), transfer), columns))
+    Ok(Findings::new(title, measuring, Rig::detect(&program), transfer, columns))
 }
 
 /// Prints the tables, and writes all files: those common to all analyses, and the charts of this one.

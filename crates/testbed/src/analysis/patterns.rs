@@ -6,9 +6,9 @@ use super::pattern::Pattern;
 use super::setup::Setup;
 use super::{AnalyseError, Plan};
 use crate::draw::{self, Line, Lines};
-use crate::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
+use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
 use crate::ring_format::RingFormat;
-use crate::wire::queue_sizes;
+use loadgen::wire::queue_sizes;
 use clap::Args;
 use vhost_user::frontend::QueueSizes;
 
@@ -63,7 +63,7 @@ fn plans(patterns: &Patterns) -> Vec<Plan> {
 }
 
 /// Returns the rates of one pattern and format, for every measured size.
-fn line(findings: &Findings, patterns: &Patterns, (pattern, ring): (Pattern, RingFormat), name: String) -> Line {
+fn line(findings: &Findings, patterns: &Patterns, pattern: Pattern, ring: RingFormat, name: String) -> Line {
     let median = |size: u16| {
         let mut points = findings.rows.iter().flat_map(|row| &row.points);
         let setup = |point: &&super::Point| {
@@ -78,7 +78,7 @@ fn line(findings: &Findings, patterns: &Patterns, (pattern, ring): (Pattern, Rin
 /// Draws all patterns, a panel per format.
 fn chart(findings: &Findings, patterns: &Patterns) -> String {
     let panel = |&ring: &RingFormat| {
-        let lines = patterns.pattern.iter().map(|p| line(findings, patterns, (*p, ring), p.to_string()));
+        let lines = patterns.pattern.iter().map(|p| line(findings, patterns, *p, ring, p.to_string()));
         (format!("{ring} rings"), lines.collect())
     };
     draw::svg(&Lines {
@@ -96,7 +96,7 @@ fn formats(findings: &Findings, patterns: &Patterns) -> String {
     let shown = [(Pattern::A, "copied"), (Pattern::E, "received in place"), (Pattern::G, "and sent in place")];
     let known = shown.into_iter().filter(|(pattern, _)| patterns.pattern.contains(pattern));
     let lines = known.flat_map(|(pattern, name)| {
-        patterns.ring.iter().map(move |&ring| line(findings, patterns, (pattern, ring), format!("{name}, {ring}")))
+        patterns.ring.iter().map(move |&ring| line(findings, patterns, pattern, ring, format!("{name}, {ring}")))
     });
     let limit = |gigabits: f64| {
         let rate = |&size: &u16| Some(gigabits * 1e3 / (8.0 * (f64::from(size.max(MIN_SIZE)) + ON_THE_LINE)));

@@ -6,9 +6,9 @@ use super::heat::{self, Heat, Panel};
 use super::pattern::Pattern;
 use super::setup::Setup;
 use super::{AnalyseError, Plan};
-use crate::load::{MAX_SIZE, MIN_SIZE, TouchLevel, power_of_two};
+use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel, power_of_two};
 use crate::ring_format::RingFormat;
-use crate::wire::queue_sizes;
+use loadgen::wire::queue_sizes;
 use clap::Args;
 use vhost_user::frontend::QueueSizes;
 

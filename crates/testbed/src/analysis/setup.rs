@@ -1,7 +1,7 @@
 //! Conditions of one measurement.
 
 use super::pattern::Pattern;
-use crate::load::TouchLevel;
+use loadgen::load::TouchLevel;
 use crate::ring_format::RingFormat;
 use serde::{Serialize, Serializer};
 use vhost_user::frontend::QueueSizes;

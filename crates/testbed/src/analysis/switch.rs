@@ -2,7 +2,7 @@
 //! answers each line of its standard input by a line of JSON with all its counters, and ends with its input.
 
 use super::pattern::{Pattern, Way};
-use crate::wire::queue_sizes;
+use loadgen::wire::queue_sizes;
 use clap::Args;
 use engine::Switch;
 use engine::spec::{

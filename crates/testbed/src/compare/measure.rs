@@ -5,7 +5,7 @@ use super::options::{Compare, LoadKind};
 use super::results::{Counted, Run};
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{self, Latency};
-use crate::load::{RUNNING, Report};
+use loadgen::load::{RUNNING, Report};
 use crate::millrace::{Idle, Millrace, MillraceError};
 use crate::peers::{TestpmdSetup, switch_ports, testpmd_load, testpmd_switch};
 use crate::ring_format::RingFormat;
@@ -38,7 +38,7 @@ pub enum MeasureError {
     #[error("no frame came through")]
     Nothing,
     #[error(transparent)]
-    Pin(#[from] crate::cpu::PinError),
+    Pin(#[from] loadgen::cpu::PinError),
 }
 
 impl MeasureError {

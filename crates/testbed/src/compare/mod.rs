@@ -19,7 +19,7 @@ pub use options::Compare;
 pub use results::{Counted, Spread};
 pub use rig::Rig;
 
-use crate::cpu::PinError;
+use loadgen::cpu::PinError;
 use crate::millrace::MillraceError;
 use crate::peers::TESTPMD_MEGABYTES;
 use crate::transfer;

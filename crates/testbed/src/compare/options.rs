@@ -1,7 +1,7 @@
 //! Command line options of a comparison.
 
 use super::scenario::{Forward, Peer};
-use crate::load::TouchLevel;
+use loadgen::load::TouchLevel;
 use crate::ring_format::RingFormat;
 use clap::{Args, ValueEnum};
 use serde::Serialize;

@@ -4,7 +4,7 @@ use super::options::{Compare, LoadKind};
 use super::rig::Rig;
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{Distance, Latency};
-use crate::load::Report;
+use loadgen::load::Report;
 use crate::transfer::Transfer;
 use engine::stats::{Snapshot, WorkerStats};
 use serde::Serialize;
@@ -212,7 +212,7 @@ const BUSY: f64 = 0.95;
 pub mod tests {
     use super::super::scenario::Forward;
     use super::*;
-    use crate::load::TouchLevel;
+    use loadgen::load::TouchLevel;
     use crate::ring_format::RingFormat;
     use engine::stats::PortStats;
 

@@ -1,6 +1,6 @@
 //! Description of the machine and its software, without which figures mean little.
 
-use crate::cycles;
+use loadgen::cycles;
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Contestants and conditions of a comparison.
 
 use super::options::{Compare, LoadKind};
-use crate::load::TouchLevel;
+use loadgen::load::TouchLevel;
 use crate::peers::TESTPMD_MEGABYTES;
 use crate::ring_format::RingFormat;
 use clap::ValueEnum;

@@ -42,7 +42,7 @@ pub fn run(options: &Drops) -> Result<(), AggregationError> {
     let (results, outcome) = single_node::measure(&options.measuring, &cases, &options.rate)?;
     if !results.rows.is_empty() {
         let pictures = [("drops.svg", chart::losses(&results)), ("runs.svg", chart::runs(&results))];
-        single_node::finish(&options.measuring, ("drops", &results), &table(&results), &pictures)?;
+        single_node::finish(&options.measuring, "drops", &results, &table(&results), &pictures)?;
     }
     outcome
 }

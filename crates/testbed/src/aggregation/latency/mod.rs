@@ -38,7 +38,7 @@ pub fn run(options: &Latency) -> Result<(), AggregationError> {
     let (results, outcome) = single_node::measure(&options.measuring, &cases, &options.rate)?;
     if !results.rows.is_empty() {
         let pictures = [("latency.svg", chart::svg(&results, &options.rate))];
-        single_node::finish(&options.measuring, ("latency", &results), &table(&results, &options.rate), &pictures)?;
+        single_node::finish(&options.measuring, "latency", &results, &table(&results, &options.rate), &pictures)?;
     }
     outcome
 }

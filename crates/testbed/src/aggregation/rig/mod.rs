@@ -2,21 +2,21 @@
 //! one. Everything ends with this program, however it ends.
 //!
 //! A [`Rig`] finds the programs, and has the directory for their files. A measurement starts and owns, on a rig, a [`Link`]
-//! between two nodes, [`Node`]s, and a network function. A [`Chain`] is the usual arrangement of all of them.
+//! between two nodes, [`Node`]s, and a network function. [`TwoNodes`] is the usual arrangement of all of them.
 
 mod capture;
-mod chain;
 mod function;
 mod link;
 mod node;
 mod place;
+mod two_nodes;
 
 pub use capture::replay;
-pub use chain::{Chain, ChainConfig};
 pub use function::{Placement, Processed};
 pub use link::*;
 pub use node::*;
 pub use place::*;
+pub use two_nodes::{TwoNodes, TwoNodesConfig};
 
 use crate::millrace::{MillraceError, beside};
 use clap::Args;

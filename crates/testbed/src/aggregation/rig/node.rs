@@ -6,13 +6,11 @@ use crate::millrace::{Files, Millrace};
 use crate::surroundings::Surroundings;
 use engine::stats::Snapshot;
 use lab::netns::Namespace;
+use loadgen::traffic::CHAIN;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::Duration;
-
-/// Service chain whose packets are joined: a VLAN.
-pub const CHAIN: u16 = 100;
 
 /// A port of a node: a table `[[port]]`.
 #[derive(Clone, Debug)]
@@ -171,24 +169,35 @@ impl Node {
     }
 }
 
-/// Returns the growth of a counter. It restarts at zero when a port was reopened.
-pub fn between(before: &Snapshot, after: &Snapshot, counter: impl Fn(&Snapshot) -> u64) -> u64 {
-    counter(after).saturating_sub(counter(before))
+/// The time between two looks at a node's counters.
+#[derive(Clone, Copy)]
+pub struct Interval<'s> {
+    /// The counters at its beginning.
+    pub before: &'s Snapshot,
+    /// The counters at its end.
+    pub after: &'s Snapshot,
 }
 
-/// Returns a node's drops, by port and reason, with `prefix` in front.
-pub fn drops(prefix: &str, (before, after): (&Snapshot, &Snapshot)) -> BTreeMap<String, u64> {
-    let mut drops = BTreeMap::new();
-    for port in &after.ports {
-        for reason in port.drops.keys() {
-            let count = |s: &Snapshot| s.ports.iter().find(|p| p.name == port.name)?.drops.get(reason).copied();
-            let dropped = between(before, after, |s| count(s).unwrap_or(0));
-            if dropped > 0 {
-                drops.insert(format!("{prefix}{}: {reason}", port.name), dropped);
+impl Interval<'_> {
+    /// Returns the growth of a counter. It restarts at zero when a port was reopened.
+    pub fn growth(&self, counter: impl Fn(&Snapshot) -> u64) -> u64 {
+        counter(self.after).saturating_sub(counter(self.before))
+    }
+
+    /// Returns the node's drops, by port and reason, with `prefix` in front.
+    pub fn drops(&self, prefix: &str) -> BTreeMap<String, u64> {
+        let mut drops = BTreeMap::new();
+        for port in &self.after.ports {
+            for reason in port.drops.keys() {
+                let count = |s: &Snapshot| s.ports.iter().find(|p| p.name == port.name)?.drops.get(reason).copied();
+                let dropped = self.growth(|s| count(s).unwrap_or(0));
+                if dropped > 0 {
+                    drops.insert(format!("{prefix}{}: {reason}", port.name), dropped);
+                }
             }
         }
+        drops
     }
-    drops
 }
 
 #[cfg(test)]

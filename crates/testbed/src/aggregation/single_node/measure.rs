@@ -1,12 +1,13 @@
 //! Measurement of cases in turn, round by round.
 
-use super::results::{Case, Results, Row};
-use super::{Load, NODE_CPU, Sample, SingleNodeConfig, SingleNodeError, TRAFFIC_CPU, pass};
+use super::results::{Case, Results, Row, classes};
+use super::{NODE_CPU, Sample, SingleNodeConfig, SingleNodeError, TRAFFIC_CPU, pass};
 use crate::aggregation::AggregationError;
 use crate::aggregation::rig::{Programs, Rig};
 use crate::compare::{Rig as Machine, free_directory};
 use crate::latency;
 use clap::Args;
+use loadgen::traffic::OfferedLoad;
 use std::path::{Path, PathBuf};
 
 /// What all measurements of traffic are told.
@@ -66,11 +67,11 @@ pub fn measure(
     };
     let rows = cases.iter().flat_map(|&case| rates.iter().map(move |&rate| (case, rate)));
     results.rows = rows.map(|(case, rate)| Row { case, rate, samples: Vec::new(), times: Vec::new() }).collect();
-    let outcome = rounds(&rig, measuring, (cases, rates), &mut results);
+    let outcome = rounds(&rig, measuring, cases, rates, &mut results);
     results.rows.retain(|row| !row.samples.is_empty());
     let nanoseconds = 1.0 / results.rig.tsc_ghz;
     for row in &mut results.rows {
-        row.times = row.histogram().classes(4);
+        row.times = classes(&row.histogram());
         row.times.iter_mut().for_each(|class| {
             (class.from, class.to) = ((class.from * nanoseconds).round(), (class.to * nanoseconds).round());
         });
@@ -81,7 +82,8 @@ pub fn measure(
 fn rounds(
     rig: &Rig,
     measuring: &Measuring,
-    (cases, rates): (&[Case], &[f64]),
+    cases: &[Case],
+    rates: &[f64],
     results: &mut Results,
 ) -> Result<(), AggregationError> {
     for round in 1..=measuring.rounds {
@@ -107,10 +109,10 @@ fn rounds(
 
 fn once(rig: &Rig, case: &Case, rates: &[f64], measuring: &Measuring) -> Result<Vec<Sample>, SingleNodeError> {
     let Case { path: exit, placement, train, joined } = *case;
-    let load = |rate: f64| Load { rate: rate * 1e6, train, joined };
+    let load = |rate: f64| OfferedLoad { rate: rate * 1e6, train, joined };
     let config = SingleNodeConfig { placement, exit, unseen: measuring.unseen };
     let first = load(rates.first().copied().unwrap_or(1.0));
-    pass(rig, (config, first), |single_node| {
+    pass(rig, config, first, |single_node| {
         rates.iter().map(|&rate| single_node.measure(&load(rate), measuring.seconds, rig)).collect()
     })
 }
@@ -118,7 +120,8 @@ fn once(rig: &Rig, case: &Case, rates: &[f64], measuring: &Measuring) -> Result<
 /// Prints the table, and writes everything to files; `name` is the name of the measurement.
 pub fn finish(
     measuring: &Measuring,
-    (name, results): (&str, &Results),
+    name: &str,
+    results: &Results,
     table: &str,
     pictures: &[(&str, String)],
 ) -> Result<(), AggregationError> {

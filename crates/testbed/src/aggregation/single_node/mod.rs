@@ -21,13 +21,13 @@ pub use sample::Sample;
 #[cfg(test)]
 pub use results::tests;
 
-use super::rig::{Between, Link, Node, NodeConfig, Place, Placement, Port, Rig, RigError, Rules};
-use super::traffic::{Exit, Function, Load, Traffic};
-use crate::cpu::{self, PinError};
+use super::rig::{Between, Interval, Link, Node, NodeConfig, Place, Placement, Port, Rig, RigError, Rules};
+use loadgen::cpu::{self, PinError};
 use crate::millrace::Idle;
-use crate::wire::Nic;
+use loadgen::wire::Nic;
 use engine::stats::Snapshot;
 use lab::dpdk::Lcores;
+use loadgen::traffic::{Exit, Function, OfferedLoad, Traffic};
 use netdev::{PacketRx, RxConfig};
 use nf::{Aggregation, OpenError, Options, PortOptions, Ports};
 use std::sync::Arc;
@@ -101,7 +101,8 @@ pub struct SingleNode {
 /// Starts a node, and runs `work` with it on the traffic's processor.
 pub fn pass<T: Send>(
     rig: &Rig,
-    (config, load): (SingleNodeConfig, Load),
+    config: SingleNodeConfig,
+    load: OfferedLoad,
     work: impl FnOnce(&mut SingleNode) -> Result<T, SingleNodeError> + Send,
 ) -> Result<T, SingleNodeError> {
     // A separate thread, since a pinned thread stays on its processor.
@@ -110,7 +111,7 @@ pub fn pass<T: Send>(
 }
 
 impl SingleNode {
-    fn start(rig: &Rig, config: SingleNodeConfig, load: Load) -> Result<SingleNode, SingleNodeError> {
+    fn start(rig: &Rig, config: SingleNodeConfig, load: OfferedLoad) -> Result<SingleNode, SingleNodeError> {
         let in_switch = config.placement.in_switch();
         let entry = rig.file("entry.sock");
         let nic = |name: &str, socket: &std::path::Path| {
@@ -155,7 +156,7 @@ impl SingleNode {
     }
 
     /// Sends packets for `seconds`, after a warm-up, and returns the results.
-    pub fn measure(&mut self, load: &Load, seconds: f64, rig: &Rig) -> Result<Sample, SingleNodeError> {
+    pub fn measure(&mut self, load: &OfferedLoad, seconds: f64, rig: &Rig) -> Result<Sample, SingleNodeError> {
         rig.interrupt().check().map_err(RigError::from)?;
         self.traffic.run(load, WARMUP)?;
         let before: Snapshot = self.node.look()?;
@@ -164,7 +165,7 @@ impl SingleNode {
         if passed.arrivals.losses.received() == 0 {
             return Err(SingleNodeError::Nothing);
         }
-        Ok(Sample::new(load, passed, (&before, &after), self.traffic.hz()))
+        Ok(Sample::new(load, passed, Interval { before: &before, after: &after }, self.traffic.hz()))
     }
 }
 

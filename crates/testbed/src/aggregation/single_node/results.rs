@@ -2,9 +2,10 @@
 
 use super::sample::Sample;
 use crate::aggregation::rig::{Between, Placement};
-use crate::aggregation::traffic::{Class, Histogram};
 use crate::compare::{Rig as Machine, Spread};
 use crate::latency::Latency;
+use hdrhistogram::Histogram;
+use loadgen::traffic;
 use serde::Serialize;
 
 /// All results.
@@ -53,6 +54,29 @@ pub struct Row {
     pub times: Vec<Class>,
 }
 
+/// Number of packet times from one bound to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Class {
+    /// Smallest time of the class.
+    pub from: f64,
+    /// Smallest time above the class.
+    pub to: f64,
+    /// Number of packets.
+    pub count: u64,
+}
+
+/// Returns the classes that have packets, sixteen in each power of two.
+pub fn classes(times: &Histogram<u64>) -> Vec<Class> {
+    // One significant digit is sixteen classes.
+    let mut coarse = Histogram::<u64>::new_with_bounds(times.low(), times.high(), 1).expect("the bounds are in order");
+    coarse.add(times).expect("the bounds are the same");
+    let class = |value| {
+        let (from, to) = (coarse.lowest_equivalent(value) as f64, coarse.next_non_equivalent(value) as f64);
+        Class { from, to, count: coarse.count_at(value) }
+    };
+    coarse.iter_recorded().map(|recorded| class(recorded.value_iterated_to())).collect()
+}
+
 impl Row {
     /// Returns the spread of a figure over all rounds.
     pub fn spread(&self, figure: impl Fn(&Sample) -> f64) -> Spread {
@@ -67,9 +91,9 @@ impl Row {
     }
 
     /// Returns the times of all rounds together, in cycles.
-    pub fn histogram(&self) -> Histogram {
-        let mut all = Histogram::default();
-        self.samples.iter().for_each(|sample| all.merge(&sample.histogram));
+    pub fn histogram(&self) -> Histogram<u64> {
+        let mut all = traffic::times();
+        self.samples.iter().for_each(|sample| all.add(&sample.histogram).expect("the bounds are the same"));
         all
     }
 }
@@ -110,8 +134,8 @@ pub mod tests {
 
     /// Returns a sample of packets that took about `cycles` each, which are nanoseconds; one in ten was lost.
     fn sample(rate: f64, cycles: u64) -> Sample {
-        let mut histogram = Histogram::default();
-        (0..90).for_each(|n| histogram.add(cycles + n));
+        let mut histogram = traffic::times();
+        (0..90).for_each(|n| histogram.saturating_record(cycles + n));
         Sample {
             rate,
             seconds: 0.1,
@@ -161,6 +185,17 @@ pub mod tests {
     }
 
     #[test]
+    fn classes_hold_all_times() {
+        let mut times = traffic::times();
+        [3, 3, 250, 300, 301, 100_000].into_iter().for_each(|time| times.saturating_record(time));
+        let classes = classes(&times);
+        assert_eq!(classes.iter().map(|class| class.count).collect::<Vec<_>>(), [2, 1, 2, 1]);
+        assert_eq!(classes[1], Class { from: 248.0, to: 256.0, count: 1 });
+        assert_eq!(classes[2], Class { from: 288.0, to: 304.0, count: 2 });
+        assert!(classes.windows(2).all(|pair| pair[0].to <= pair[1].from));
+    }
+
+    #[test]
     fn ratios_are_against_the_same_conditions_without_aggregation() {
         let cases = [Between::Rings, Between::AfXdp]
             .map(|path| [Placement::None, Placement::Vhost].map(|placement| case(path, placement)));
@@ -170,7 +205,7 @@ pub mod tests {
         assert_eq!((none.case, none.rate), (case(Between::AfXdp, Placement::None), 1.0));
         let ratio = row.ratio(none, |sample| sample.times.p50).unwrap();
         assert!((1.30..1.34).contains(&ratio.median), "{ratio:?}");
-        assert_eq!(row.histogram().total(), 180);
+        assert_eq!(row.histogram().len(), 180);
         assert_eq!(row.spread(|sample| sample.frames_percent()).median, 10.0);
         assert!(results.foot().contains("beware"));
     }

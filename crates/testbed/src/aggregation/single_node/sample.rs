@@ -1,8 +1,9 @@
 //! Results of one measurement.
 
-use crate::aggregation::rig::{between, drops};
-use crate::aggregation::traffic::{Histogram, Load, Passed};
+use crate::aggregation::rig::Interval;
 use engine::stats::{Snapshot, WorkerStats};
+use hdrhistogram::Histogram;
+use loadgen::traffic::{OfferedLoad, Passed};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -46,7 +47,7 @@ pub struct Sample {
     pub runs: BTreeMap<u64, u64>,
     /// The times in cycles.
     #[serde(skip)]
-    pub histogram: Histogram,
+    pub histogram: Histogram<u64>,
 }
 
 /// Distribution of packet times, in microseconds.
@@ -68,27 +69,27 @@ pub struct Times {
 
 impl Times {
     /// Computes them from times in cycles.
-    pub fn of(histogram: &Histogram, hz: f64) -> Times {
+    pub fn of(histogram: &Histogram<u64>, hz: f64) -> Times {
         let microseconds = |cycles: f64| cycles / hz * 1e6;
-        let at = |share| microseconds(histogram.percentile(share));
+        let at = |share| microseconds(histogram.value_at_quantile(share) as f64);
         Times {
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
             p999: at(0.999),
             mean: microseconds(histogram.mean()),
-            greatest: microseconds(histogram.greatest() as f64),
+            greatest: microseconds(histogram.max() as f64),
         }
     }
 }
 
 impl Sample {
     /// Computes a sample from two snapshots of the node.
-    pub fn new(load: &Load, passed: Passed, (before, after): (&Snapshot, &Snapshot), hz: f64) -> Sample {
+    pub fn new(load: &OfferedLoad, passed: Passed, node: Interval<'_>, hz: f64) -> Sample {
         let arrivals = passed.arrivals;
         let received = arrivals.losses.received();
         let busy = |snapshot: &Snapshot| snapshot.workers.iter().map(|w: &WorkerStats| w.busy_cycles).sum();
-        let stages = after.workers.first().map(|worker| worker.stage_cycles_per_packet.clone());
+        let stages = node.after.workers.first().map(|worker| worker.stage_cycles_per_packet.clone());
         Sample {
             rate: load.rate,
             seconds: passed.seconds,
@@ -102,9 +103,9 @@ impl Sample {
             stalls: passed.stalls,
             stalled: passed.stalled,
             traffic_busy: passed.busy,
-            cycles: between(before, after, busy) as f64 / received.max(1) as f64,
+            cycles: node.growth(busy) as f64 / received.max(1) as f64,
             stages: stages.unwrap_or_default(),
-            drops: drops("", (before, after)),
+            drops: node.drops(""),
             times: Times::of(&arrivals.times, hz),
             runs: arrivals.losses.runs().clone(),
             histogram: arrivals.times,

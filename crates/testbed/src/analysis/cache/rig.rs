@@ -4,9 +4,9 @@
 
 use super::super::pattern::Way;
 use super::super::setup::Setup;
-use crate::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
+use loadgen::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
 use crate::ring_format::RingFormat;
-use crate::wire::{Broken, Device, Function, FunctionError, Rings};
+use loadgen::wire::{Broken, Device, Function, FunctionError, Rings};
 use engine::port::lend::Mapped;
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
@@ -56,7 +56,7 @@ pub const MEASURED: &str = "rounds_measured";
 
 /// Sends `frames` through the rig, after as many that do not count.
 pub fn run(setup: &Setup, frames: u64) -> Result<(), RigError> {
-    let mut rig = Rig::new(setup)?;
+    let mut rig = Rig::new(setup, setup.pattern.is_sound())?;
     match setup.touch {
         TouchLevel::None => rig.run::<Nothing>(frames),
         TouchLevel::Header => rig.run::<Header>(frames),
@@ -65,7 +65,8 @@ pub fn run(setup: &Setup, frames: u64) -> Result<(), RigError> {
 }
 
 impl Rig {
-    fn new(setup: &Setup) -> Result<Rig, RigError> {
+    /// Creates a rig whose NIC compares the frames that come back if `checked`.
+    fn new(setup: &Setup, checked: bool) -> Result<Rig, RigError> {
         let Setup { pattern, physical, guest, .. } = *setup;
         let (receive, transmit) = (pattern.receive(), pattern.transmit());
         let mapped = receive == Way::Zero || transmit == Way::Zero;
@@ -109,7 +110,7 @@ impl Rig {
         }
         let memory = Arc::new(memory.also_by_host());
         let device = Rings::of(Enqueue::new(memory.clone(), &nic_to)?, Dequeue::new(memory, &nic_from)?);
-        let nic = Device::new(device, setup.size, pattern.is_sound());
+        let nic = Device::new(device, setup.size, checked);
         let (to_nic, _) = ends.pop().expect("there are two");
         let (from_nic, call) = ends.pop().expect("there are two");
         let lent = (receive == Way::Zero).then(|| mapping.clone());
@@ -241,9 +242,7 @@ mod tests {
                 physical: sizes,
                 guest: sizes,
             };
-            let mut rig = Rig::new(&setup).unwrap();
-            rig.nic.check();
-            // Frames sent before keep its window full.
+            let mut rig = Rig::new(&setup, true).unwrap();
             assert!(matches!(rig.rounds::<Payload>(1000), Err(RigError::Wrong { .. })), "{pattern}");
         }
     }

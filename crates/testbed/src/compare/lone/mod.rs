@@ -5,7 +5,7 @@ mod guest;
 use super::millrace;
 use super::rig::Rig;
 use super::scenario::Forward;
-use crate::cpu::{self, PinError};
+use loadgen::cpu::{self, PinError};
 use crate::latency::{self, Latency};
 use crate::millrace::{Idle, MillraceError};
 use crate::ring_format::RingFormat;

@@ -30,7 +30,7 @@ pub struct OutOfOrder {
 }
 
 /// One ring, driver side.
-pub struct Ring {
+pub struct FixedRing {
     descriptors: NonNull<AtomicU64>,
     driver: NonNull<u8>,
     device: NonNull<u8>,
@@ -50,12 +50,12 @@ pub struct Ring {
 }
 
 // SAFETY: raw pointers into a shared mapping that `_memory` keeps alive, used through atomics.
-unsafe impl Send for Ring {}
+unsafe impl Send for FixedRing {}
 
-impl Ring {
+impl FixedRing {
     /// Creates the ring described by `config`, with one of `buffers` in every slot, of which the device gets `len` bytes,
     /// writable if `writable`. The size must be a power of two.
-    pub fn new(arena: &Arena, config: &QueueConfig, buffers: &Buffers, len: u32, writable: bool) -> Ring {
+    pub fn new(arena: &Arena, config: &QueueConfig, buffers: &Buffers, len: u32, writable: bool) -> FixedRing {
         let (size, format) = (config.size, config.negotiated.format());
         assert!(size.is_power_of_two() && size == buffers.count(), "a power of two, and a buffer for every slot");
         let (descriptors, driver, device) = QueueConfig::area_sizes(format, size);
@@ -65,7 +65,7 @@ impl Ring {
             area
         };
         let flags = if writable { WRITE } else { 0 };
-        let ring = Ring {
+        let ring = FixedRing {
             descriptors: find(config.descriptors, descriptors).cast(),
             driver: find(config.driver, driver),
             device: find(config.device, device),
@@ -260,12 +260,12 @@ mod tests {
     use virtqueue::driver::Queue;
     use virtqueue::{BurstStorage, Negotiated, features};
 
-    fn ring(features: u64) -> (Ring, Buffers, Dequeue) {
+    fn ring(features: u64) -> (FixedRing, Buffers, Dequeue) {
         let mut arena = Arena::new(1 << 20, false).unwrap();
         let config = Queue::layout(&mut arena, 8, Negotiated(features::VERSION_1 | features)).unwrap();
         Queue::new(&arena, &config).unwrap();
         let buffers = Buffers::allocate(&mut arena, 8, 256).unwrap();
-        let ring = Ring::new(&arena, &config, &buffers, 100, false);
+        let ring = FixedRing::new(&arena, &config, &buffers, 100, false);
         let device = Dequeue::new(arena.memory().clone(), &config).unwrap();
         (ring, buffers, device)
     }

@@ -1,6 +1,7 @@
 //! Packets: Ethernet with a VLAN tag, a number, and the cycle count at sending.
 
-use crate::aggregation::rig::CHAIN;
+/// Service chain of all packets: a VLAN.
+pub const CHAIN: u16 = 100;
 
 /// EtherType for local experiments (IEEE 802, 9.2.3.4).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];

@@ -7,6 +7,28 @@ use crate::cycles::Elapsed;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// Conditions of a load.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// Bytes of a frame.
+    pub size: u16,
+    /// Part of each frame that is touched.
+    pub touch: TouchLevel,
+    /// Negotiated ring format and features, the same for all ports.
+    pub features: String,
+    /// Kind of pages of the load's memory.
+    pub memory: String,
+}
+
+/// Counters of a load at one moment.
+#[derive(Clone, Debug)]
+pub struct Accounts {
+    /// Frames, for each port.
+    pub counts: Vec<Counts>,
+    /// Rounds and cycles.
+    pub tally: Tally,
+}
+
 /// Results of one load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
@@ -49,11 +71,10 @@ pub struct Report {
 impl Report {
     /// Computes the difference between two moments, `Elapsed` apart.
     pub fn between(
-        (size, touch): (u16, TouchLevel),
-        (features, memory): (String, String),
+        Conditions { size, touch, features, memory }: Conditions,
         Elapsed { seconds, cycles, processor }: Elapsed,
-        (counts_before, before): (&[Counts], Tally),
-        (counts_after, after): (&[Counts], Tally),
+        Accounts { counts: counts_before, tally: before }: &Accounts,
+        Accounts { counts: counts_after, tally: after }: &Accounts,
     ) -> Report {
         let of = |field: fn(&Counts) -> u64| -> Vec<u64> {
             counts_after.iter().zip(counts_before).map(|(a, b)| field(a) - field(b)).collect()

@@ -13,11 +13,13 @@ mod tunnel;
 pub use device::{Broken, Device};
 pub use function::{Function, FunctionError};
 pub use nic::{Nic, Rings};
-pub use options::{Wire, queue_sizes};
+pub use options::{WireOptions, queue_sizes};
 
 use crate::cpu::{self, PinError};
 use crate::cycles;
-use crate::load::{Counts, Header, Nothing, Payload, RUNNING, Report, Tally, Touch, TouchLevel};
+use crate::load::{
+    Accounts, Conditions, Counts, Header, Nothing, Payload, RUNNING, Report, Tally, Touch, TouchLevel,
+};
 use function::Connected;
 use std::time::{Duration, Instant};
 
@@ -47,7 +49,7 @@ pub enum WireError {
 }
 
 /// Connects both ends, runs, and reports.
-pub fn run(wire: &Wire) -> Result<Report, WireError> {
+pub fn run(wire: &WireOptions) -> Result<Report, WireError> {
     let device = Device::serve(&wire.device, wire.size, !wire.unchecked)?;
     let device = if wire.vxlan { device.inside_vxlan() } else { device };
     let connected = Connected::connect(wire)?;
@@ -61,9 +63,14 @@ pub fn run(wire: &Wire) -> Result<Report, WireError> {
     }
 }
 
-fn measure<T: Touch>(wire: &Wire, mut device: Device, mut connected: Connected) -> Result<Report, WireError> {
+fn measure<T: Touch>(wire: &WireOptions, mut device: Device, mut connected: Connected) -> Result<Report, WireError> {
     let hz = cycles::frequency();
-    let about = (connected.describe(), connected.memory().to_owned());
+    let conditions = Conditions {
+        size: wire.size,
+        touch: wire.touch,
+        features: connected.describe(),
+        memory: connected.memory().to_owned(),
+    };
     let function = &mut connected.function;
     let mut tally = Tally::default();
     let began = Instant::now();
@@ -78,14 +85,14 @@ fn measure<T: Touch>(wire: &Wire, mut device: Device, mut connected: Connected) 
     eprintln!("{RUNNING}");
     pump::<T>(wire.window, &mut device, function, (wire.warmup * hz) as u64, &mut tally)?;
     drain::<T>(&mut device, function, hz)?;
-    let before = ([device.counts()], tally);
+    let before = Accounts { counts: vec![device.counts()], tally };
     let mark = cycles::Mark::now();
     pump::<T>(wire.window, &mut device, function, (wire.seconds * hz) as u64, &mut tally)?;
     let elapsed = mark.elapsed();
     let received = device.counts().received;
     drain::<T>(&mut device, function, hz)?;
-    let after = ([Counts { received, ..device.counts() }], tally);
-    let report = Report::between((wire.size, wire.touch), about, elapsed, (&before.0, before.1), (&after.0, after.1));
+    let after = Accounts { counts: vec![Counts { received, ..device.counts() }], tally };
+    let report = Report::between(conditions, elapsed, &before, &after);
     if report.packets == 0 { Err(WireError::Nothing) } else { Ok(report) }
 }
 

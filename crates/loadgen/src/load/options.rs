@@ -30,7 +30,7 @@ impl std::fmt::Display for TouchLevel {
 
 /// One load.
 #[derive(Clone, Debug, Args)]
-pub struct Load {
+pub struct LoadOptions {
     /// The switch's vhost-user sockets; ports 0 and 1 send to each other, as do 2 and 3; a single one to itself
     #[arg(required = true, value_name = "SOCKET")]
     pub sockets: Vec<PathBuf>,
@@ -69,7 +69,7 @@ pub struct Load {
     pub cpu: Option<usize>,
 }
 
-impl Load {
+impl LoadOptions {
     /// Returns the features to request.
     pub fn features(&self) -> u64 {
         let wanted = |on, mask| if on { mask } else { 0 };

@@ -18,9 +18,9 @@ use lab::dpdk::Lcores;
 const A: u8 = 1;
 const B: u8 = 2;
 
-/// Configuration of a chain.
+/// Configuration of the two nodes.
 #[derive(Clone, Debug)]
-pub struct ChainConfig {
+pub struct TwoNodesConfig {
     /// Link between the nodes.
     pub between: Between,
     /// Place where packets are split and joined. The first node joins them unless this is nowhere.
@@ -33,7 +33,7 @@ pub struct ChainConfig {
     pub cpus: Cpus,
 }
 
-impl ChainConfig {
+impl TwoNodesConfig {
     /// Returns the two nodes, with these ports to the link.
     fn nodes(&self, [wan_a, wan_b]: [Port; 2], rig: &Rig) -> [NodeConfig; 2] {
         let placement = self.placement;
@@ -64,19 +64,19 @@ impl ChainConfig {
     }
 }
 
-/// A running chain.
-pub struct Chain {
+/// Two running nodes, with the link and the function.
+pub struct TwoNodes {
     // The sender ends first.
     a: Node,
     function: Option<Function>,
     b: Node,
     link: Link,
-    config: ChainConfig,
+    config: TwoNodesConfig,
 }
 
-impl Chain {
-    /// Starts a chain, and waits until all ports are up.
-    pub fn start(rig: &Rig, config: ChainConfig) -> Result<Chain, RigError> {
+impl TwoNodes {
+    /// Starts them, and waits until all ports are up.
+    pub fn start(rig: &Rig, config: TwoNodesConfig) -> Result<TwoNodes, RigError> {
         // On a processor with nodes of higher priority, it would never read a command.
         let lcores = Lcores { forwarding: config.cpus.link, others: Some(config.cpus.link) };
         let link = Link::make(rig, config.between, "wan", lcores)?;
@@ -86,7 +86,7 @@ impl Chain {
         let mut a = Node::start(rig, a, link.namespace(0))?;
         a.wait_up(|| function.daemon().check("the first node's ports"))?;
         b.wait_up(|| function.daemon().check("the second node's ports"))?;
-        Ok(Chain { a, function: Some(function), b, link, config })
+        Ok(TwoNodes { a, function: Some(function), b, link, config })
     }
 
     /// Returns the sending node.
@@ -123,6 +123,6 @@ impl Chain {
     }
 }
 
-fn start(rig: &Rig, config: &ChainConfig) -> Result<Function, RigError> {
+fn start(rig: &Rig, config: &TwoNodesConfig) -> Result<Function, RigError> {
     Function::start(rig, config.placement, Rules { own: B, next: B + 1 }, config.cpus.function)
 }

@@ -1,15 +1,15 @@
 //! Traffic through a node, from one thread: a NIC that sends at a fixed pace, the node's network function, and the sink. Each
 //! packet has a number and the cycle count at sending, so that losses and times are known one by one, on one clock.
 
-mod histogram;
 mod losses;
 mod pace;
 mod packet;
 mod sink;
 mod source;
 
-pub use histogram::{Class, Histogram};
-pub use sink::Arrivals;
+pub use losses::Losses;
+pub use packet::CHAIN;
+pub use sink::{Arrivals, times};
 
 use crate::cycles;
 use crate::wire::Nic;
@@ -37,7 +37,7 @@ pub enum Exit {
 
 /// Rate and shape of traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
+pub struct OfferedLoad {
     /// Packets per second.
     pub rate: f64,
     /// Packets per train.
@@ -87,14 +87,14 @@ pub struct Traffic {
 
 impl Traffic {
     /// Creates traffic between a NIC and an exit; the aggregates there follow these rules.
-    pub fn new(entry: Nic, exit: Exit, function: Function, load: &Load, rules: Rules) -> Traffic {
+    pub fn new(entry: Nic, exit: Exit, function: Function, load: &OfferedLoad, rules: Rules) -> Traffic {
         let source = Source::new(load.train, load.joined.then_some(&rules));
         let (sink, hz) = (Sink::new(rules), cycles::frequency());
         Traffic { entry, exit, function, burst: Vec::new(), source, sink, hz }
     }
 
     /// Sends packets for `seconds`, and waits for them. Only the rate of `load` may differ from before.
-    pub fn run(&mut self, load: &Load, seconds: f64) -> Result<Passed, Fatal> {
+    pub fn run(&mut self, load: &OfferedLoad, seconds: f64) -> Result<Passed, Fatal> {
         let (offered, refused, turns) = (self.source.offered(), self.source.refused(), self.source.turns());
         self.sink.restart(offered);
         let (mut stalls, mut stalled, mut busy) = (0, 0, 0);
@@ -181,6 +181,10 @@ mod tests {
     /// Returns the rules of a source and sink.
     pub fn rules() -> Rules {
         let directory = tempfile::tempdir().unwrap();
-        crate::aggregation::rig::Rules { own: 2, next: 1 }.load(&directory.path().join("a.toml")).unwrap()
+        let file = directory.path().join("a.toml");
+        let own = "[aggregation]\nmac = \"02:00:00:00:01:02\"\naddresses = [\"192.0.2.2\"]\n";
+        let next = "[[aggregation.next-hop]]\nnfi = 7\nmac = \"02:00:00:00:01:01\"\nip = \"192.0.2.1\"\n";
+        std::fs::write(&file, format!("{own}{next}[[aggregation.flow]]\nsc = {}\nnfi = 7\n", super::CHAIN)).unwrap();
+        Rules::new(&settings::aggregation::load(&file, &[]).unwrap().spec(), std::iter::empty())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::frame::Touch;
 use super::port::Port;
-use super::ring::OutOfOrder;
+use super::fixed_ring::OutOfOrder;
 use super::sequence::Counts;
 use crate::cycles;
 
@@ -22,11 +22,13 @@ pub enum PumpError {
 /// Accounting of the time. A round visits every port once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Rounds that moved a frame, and their cycles.
+    /// Rounds that moved a frame.
     pub busy_rounds: u64,
+    /// Their cycles.
     pub busy_cycles: u64,
-    /// Rounds that found nothing to do, and their cycles.
+    /// Rounds that found nothing to do.
     pub idle_rounds: u64,
+    /// Their cycles.
     pub idle_cycles: u64,
 }
 
@@ -152,7 +154,7 @@ pub fn peer(port: usize, ports: usize) -> usize {
 mod tests {
     use super::super::frame::{Header, Nothing, Payload, Shape};
     use super::super::port::Side;
-    use super::super::ring::Ring;
+    use super::super::fixed_ring::FixedRing;
     use super::*;
     use nf::memory::Buffers;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,7 +172,7 @@ mod tests {
             let config = Queue::layout(&mut arena, 256, Negotiated(features::VERSION_1 | features)).unwrap();
             Queue::new(&arena, &config).unwrap();
             let buffers = Buffers::allocate(&mut arena, 256, 2048).unwrap();
-            let ring = Ring::new(&arena, &config, &buffers, len, writable);
+            let ring = FixedRing::new(&arena, &config, &buffers, len, writable);
             (Side { ring, buffers, kick: vhost_user::Event::create().unwrap() }, config)
         };
         let (receive, to) = side(2048, true);

@@ -33,9 +33,9 @@ impl Rings {
 }
 
 #[derive(Default)]
-struct State(Mutex<Rings>);
+struct NicQueues(Mutex<Rings>);
 
-impl Queues for State {
+impl Queues for NicQueues {
     fn connected(&self) {}
 
     fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError> {
@@ -65,7 +65,7 @@ impl Queues for State {
 
 /// A NIC.
 pub struct Nic {
-    state: Arc<State>,
+    queues: Arc<NicQueues>,
     _service: Option<Service>,
 }
 
@@ -74,19 +74,19 @@ impl Nic {
     pub fn serve(socket: &Path) -> Result<Nic, Error> {
         let mut nic = Nic::of(Rings::default());
         let options = Options::new(socket, Mode::Server, 1);
-        nic._service = Some(Service::spawn(options, nic.state.clone())?);
+        nic._service = Some(Service::spawn(options, nic.queues.clone())?);
         Ok(nic)
     }
 
     /// Creates a NIC whose driver is in this process.
     pub fn of(rings: Rings) -> Nic {
-        Nic { state: Arc::new(State(Mutex::new(rings))), _service: None }
+        Nic { queues: Arc::new(NicQueues(Mutex::new(rings))), _service: None }
     }
 
     /// Returns its rings, for one turn.
     #[inline(always)]
     pub fn rings(&self) -> MutexGuard<'_, Rings> {
-        self.state.0.lock().unwrap()
+        self.queues.0.lock().unwrap()
     }
 
     /// Notifies the driver if it sleeps.

@@ -1,7 +1,7 @@
 //! One port of the load: source and sink in a tight loop over its two queues.
 
 use super::frame::{Shape, Touch};
-use super::ring::{OutOfOrder, Ring};
+use super::fixed_ring::{OutOfOrder, FixedRing};
 use super::sequence::{Counts, Sequence};
 use nf::memory::Buffers;
 use vhost_user::Event;
@@ -22,7 +22,7 @@ const FRAME: usize = NET_HEADER as usize;
 
 /// A queue, the buffers in its slots, and the kick of its device.
 pub struct Side {
-    pub ring: Ring,
+    pub ring: FixedRing,
     pub buffers: Buffers,
     pub kick: Event,
 }

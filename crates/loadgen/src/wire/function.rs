@@ -1,6 +1,6 @@
 //! A network function that sends every frame back in the buffer in which it came.
 
-use super::options::Wire;
+use super::options::WireOptions;
 use crate::load::{Shape, Touch, describe};
 use nf::memory::Buffers;
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ pub struct Connected {
 
 impl Connected {
     /// Connects to the switch and posts all its receive buffers.
-    pub fn connect(wire: &Wire) -> Result<Connected, FunctionError> {
+    pub fn connect(wire: &WireOptions) -> Result<Connected, FunctionError> {
         let packed = if wire.packed { features::RING_PACKED } else { 0 };
         let mut arena = Arena::new(Function::footprint(Negotiated(packed), wire.queue_size, wire.size), true)?;
         let options = FrontendOptions {

@@ -105,12 +105,6 @@ impl Device {
         Ok(received + sent)
     }
 
-    /// Compares returned frames from now on.
-    #[cfg(test)]
-    pub fn check(&mut self) {
-        self.checked = true;
-    }
-
     /// Returns the counters.
     pub fn counts(&self) -> Counts {
         self.sequence.counts()

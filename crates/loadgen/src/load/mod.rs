@@ -1,26 +1,27 @@
 //! The load: a single thread that is source and sink of two or more virtio ports, with a bounded number of frames in flight, so
 //! that it adapts to the switch and loses nothing.
 
+mod fixed_ring;
 mod frame;
 mod options;
 mod port;
 mod pump;
 mod report;
-mod ring;
 mod sequence;
 
 pub use frame::{Header, MAX_SIZE, MIN_SIZE, Nothing, Payload, Shape, Touch};
-pub use options::{Load, TouchLevel, power_of_two};
+pub use options::{LoadOptions, TouchLevel, power_of_two};
+pub use fixed_ring::OutOfOrder;
 pub use pump::{PumpError, Tally};
-pub use report::Report;
+pub use report::{Accounts, Conditions, Report};
 pub use sequence::{Counts, Sequence};
 
 use crate::cpu::{self, PinError};
 use crate::cycles;
+use fixed_ring::FixedRing;
 use nf::memory::Buffers;
 use port::{Port, Side};
 use pump::{Pump, peer};
-use ring::Ring;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -57,7 +58,7 @@ pub enum LoadError {
 }
 
 /// Connects all ports, runs, and reports.
-pub fn run(load: &Load) -> Result<Report, LoadError> {
+pub fn run(load: &LoadOptions) -> Result<Report, LoadError> {
     let count = load.sockets.len();
     if count > 1 && count % 2 == 1 {
         return Err(LoadError::Odd { count });
@@ -73,16 +74,21 @@ pub fn run(load: &Load) -> Result<Report, LoadError> {
         links.push(link);
         ports.push(port);
     }
-    let about = (describe(links[0].negotiated()), memory.to_owned());
+    let conditions = Conditions {
+        size: load.size,
+        touch: load.touch,
+        features: describe(links[0].negotiated()),
+        memory: memory.to_owned(),
+    };
     // Pin only now: threads of the links must not share the processor with the loop.
     if let Some(cpu) = load.cpu {
         cpu::pin(cpu)?;
     }
     let alive = || links.iter().all(Link::is_connected);
     match load.touch {
-        TouchLevel::None => measure::<Nothing>(load, ports, about, &alive),
-        TouchLevel::Header => measure::<Header>(load, ports, about, &alive),
-        TouchLevel::Payload => measure::<Payload>(load, ports, about, &alive),
+        TouchLevel::None => measure::<Nothing>(load, ports, conditions, &alive),
+        TouchLevel::Header => measure::<Header>(load, ports, conditions, &alive),
+        TouchLevel::Payload => measure::<Payload>(load, ports, conditions, &alive),
     }
 }
 
@@ -90,9 +96,9 @@ pub fn run(load: &Load) -> Result<Report, LoadError> {
 pub const RUNNING: &str = "running";
 
 fn measure<T: Touch>(
-    load: &Load,
+    load: &LoadOptions,
     ports: Vec<Port>,
-    about: (String, String),
+    conditions: Conditions,
     alive: &dyn Fn() -> bool,
 ) -> Result<Report, LoadError> {
     let hz = cycles::frequency();
@@ -105,17 +111,17 @@ fn measure<T: Touch>(
     }
     eprintln!("{RUNNING}");
     pump.run::<T>((load.warmup * hz) as u64)?;
-    let before = (pump.counts(), pump.tally());
+    let before = Accounts { counts: pump.counts(), tally: pump.tally() };
     let mark = cycles::Mark::now();
     pump.run::<T>((load.seconds * hz) as u64)?;
     let elapsed = mark.elapsed();
-    let after = (pump.counts(), pump.tally());
-    let report = Report::between((load.size, load.touch), about, elapsed, (&before.0, before.1), (&after.0, after.1));
+    let after = Accounts { counts: pump.counts(), tally: pump.tally() };
+    let report = Report::between(conditions, elapsed, &before, &after);
     if report.packets == 0 { Err(LoadError::Nothing) } else { Ok(report) }
 }
 
 /// Connects one port; returns its link, its queues, and whether it is on huge pages.
-fn open(load: &Load, index: usize) -> Result<(Link, Port, bool), LoadError> {
+fn open(load: &LoadOptions, index: usize) -> Result<(Link, Port, bool), LoadError> {
     let socket = load.sockets[index].clone();
     let no_memory = |source| LoadError::Memory { socket: socket.clone(), source };
     let frame = USUAL_BUFFER.max(NET_HEADER as usize + usize::from(load.size));
@@ -135,7 +141,7 @@ fn open(load: &Load, index: usize) -> Result<(Link, Port, bool), LoadError> {
     let pair = pairs.remove(0);
     let mut side = |end: QueueEnd, len: usize, writable| {
         let buffers = Buffers::allocate(&mut arena, load.queue_size, frame).expect("the arena was made to fit");
-        let ring = Ring::new(&arena, &end.config, &buffers, len as u32, writable);
+        let ring = FixedRing::new(&arena, &end.config, &buffers, len as u32, writable);
         Side { ring, buffers, kick: end.kick }
     };
     let receive = side(pair.receive, frame, true);

@@ -7,7 +7,7 @@ use vhost_user::frontend::QueueSizes;
 
 /// One wire.
 #[derive(Clone, Debug, Args)]
-pub struct Wire {
+pub struct WireOptions {
     /// Socket of the NIC, which is created; the switch connects to it by a virtio-user port
     pub device: PathBuf,
     /// Socket of the switch that the network function connects to; the NIC's own, to measure without a switch
