@@ -101,9 +101,9 @@ mod tests {
         let links = namespace.run("ip", &["-o", "link", "show", "up"]).unwrap();
         assert_eq!(links.lines().count(), 1, "{links}");
         assert!(links.contains("lo:"), "{links}");
-        namespace.run("ip", &["link", "add", "nosuchdev", "type", "dummy"]).unwrap();
+        namespace.run("ip", &["link", "add", "here", "type", "veth", "peer", "name", "there"]).unwrap();
         let sysfs = namespace.run("ls", &["/sys/class/net"]).unwrap();
-        assert_eq!(sysfs.split_ascii_whitespace().collect::<Vec<_>>(), ["lo", "nosuchdev"]);
+        assert_eq!(sysfs.split_ascii_whitespace().collect::<Vec<_>>(), ["here", "lo", "there"]);
         let holder = namespace.path();
         drop(namespace);
         assert!(!Path::new(&holder).exists());
