@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use vhost_user::Mode;
-use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd, QueuePair, QueueSizes};
-use virtqueue::driver::{Buffer, Queue};
+use vhost_user::frontend::{DriverQueue, FrontendError, FrontendOptions, Link, QueuePair, QueueSizes};
+use virtqueue::driver::Buffer;
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{Fatal, NET_HEADER, Negotiated, QueueConfig, features, ordering};
 
@@ -31,31 +31,18 @@ pub enum FunctionError {
     Broken(#[from] Fatal),
 }
 
-/// One direction: the queue, and the buffer of each chain.
-struct Side {
-    queue: Queue,
-    kick: vhost_user::Event,
-    held: Vec<u16>,
-}
-
-impl Side {
-    #[inline(always)]
-    fn add(&mut self, buffer: Buffer, index: u16) {
-        let id = self.queue.add(&[buffer]).expect("there is a free descriptor");
-        self.held[usize::from(id)] = index;
-    }
-
-    fn kick(&mut self) {
-        if self.queue.wants_kick() {
-            self.kick.notify();
-        }
-    }
+/// Adds a buffer to a queue that has a free descriptor.
+#[inline(always)]
+fn add(queue: &mut DriverQueue<u16>, buffer: Buffer, index: u16) {
+    let (_, entry) = queue.add(&[buffer]).expect("there is a free descriptor");
+    *entry = index;
 }
 
 /// The network function.
 pub struct Function {
-    receive: Side,
-    transmit: Side,
+    /// The buffer of each chain.
+    receive: DriverQueue<u16>,
+    transmit: DriverQueue<u16>,
     buffers: Buffers,
     free: Vec<u16>,
     there: Shape,
@@ -113,14 +100,9 @@ impl Function {
     pub fn new(arena: &mut Arena, pair: QueuePair, size: u16) -> Function {
         let count = pair.receive.config.size + pair.transmit.config.size;
         let buffers = Buffers::allocate(arena, count, room(size)).expect("the arena was made to fit");
-        let side = |end: QueueEnd| {
-            let mut queue = end.queue;
-            queue.set_interrupts(false);
-            Side { queue, kick: end.kick, held: vec![0; end.config.size.into()] }
-        };
         let mut function = Function {
-            receive: side(pair.receive),
-            transmit: side(pair.transmit),
+            receive: DriverQueue::new(pair.receive),
+            transmit: DriverQueue::new(pair.transmit),
             buffers,
             free: (0..count).rev().collect(),
             there: Shape::new(0, 1, size),
@@ -134,31 +116,31 @@ impl Function {
     /// Sends back the available frames; returns their number.
     #[inline(always)]
     pub fn turn<T: Touch>(&mut self) -> Result<u64, FunctionError> {
-        while let Some(used) = self.transmit.queue.pop_used()? {
-            self.free.push(self.transmit.held[usize::from(used.id)]);
+        while let Some(returned) = self.transmit.pop()? {
+            self.free.push(*returned.entry);
         }
         let mut moved = 0;
         while moved < BURST
-            && self.transmit.queue.free() > 0
-            && let Some(used) = self.receive.queue.pop_used()?
+            && self.transmit.free() > 0
+            && let Some(returned) = self.receive.pop()?
         {
-            let index = self.receive.held[usize::from(used.id)];
-            if (used.len as usize) < FRAME + usize::from(crate::load::MIN_SIZE) {
+            let (index, len) = (*returned.entry, returned.len);
+            if (len as usize) < FRAME + usize::from(crate::load::MIN_SIZE) {
                 // It came back without a frame.
                 self.free.push(index);
                 continue;
             }
             if T::SEQUENCED {
                 // SAFETY: the buffer came back from the device and no other reference is alive.
-                let bytes = &mut unsafe { self.buffers.bytes_mut(index) }[FRAME..used.len as usize];
+                let bytes = &mut unsafe { self.buffers.bytes_mut(index) }[FRAME..len as usize];
                 let (number, _) = T::read(bytes, &self.there, 0);
                 T::write(bytes, &self.back, number);
             }
-            let buffer = Buffer { addr: self.buffers.addr(index), len: used.len, writable: false };
-            self.transmit.add(buffer, index);
+            let buffer = Buffer { addr: self.buffers.addr(index), len, writable: false };
+            add(&mut self.transmit, buffer, index);
             moved += 1;
         }
-        self.transmit.queue.publish();
+        self.transmit.publish();
         self.refill();
         Ok(moved.into())
     }
@@ -166,19 +148,20 @@ impl Function {
     #[inline(always)]
     fn refill(&mut self) {
         let room = self.buffers.size() as u32;
-        while self.receive.queue.free() > 0
+        while self.receive.free() > 0
             && let Some(index) = self.free.pop()
         {
-            self.receive.add(Buffer { addr: self.buffers.addr(index), len: room, writable: true }, index);
+            let buffer = Buffer { addr: self.buffers.addr(index), len: room, writable: true };
+            add(&mut self.receive, buffer, index);
         }
-        self.receive.queue.publish();
+        self.receive.publish();
     }
 
     /// Kicks the switch if it sleeps.
     pub fn kick(&mut self) {
         ordering::before_asking();
-        self.receive.kick();
-        self.transmit.kick();
+        self.receive.notify();
+        self.transmit.notify();
     }
 }
 
