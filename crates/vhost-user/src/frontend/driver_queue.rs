@@ -163,9 +163,8 @@ mod tests {
     fn queue(features: u64) -> (DriverQueue<&'static str>, Dequeue, Buffer) {
         let mut arena = Arena::new(1 << 20, false).unwrap();
         let config = Queue::layout(&mut arena, 4, Negotiated(features::VERSION_1 | features)).unwrap();
-        let event = || Event::create().unwrap();
         let ring = Queue::new(&arena, &config).unwrap();
-        let queue = DriverQueue::new(QueueEnd { queue: ring, config, kick: event(), call: event() });
+        let queue = DriverQueue::new(QueueEnd::create(ring, config).unwrap());
         let device = Dequeue::new(arena.memory().clone(), &config).unwrap();
         let len = NET_HEADER + 60;
         (queue, device, Buffer { addr: arena.allocate(len.into(), 64).unwrap(), len, writable: false })

@@ -63,3 +63,10 @@ pub struct QueueEnd {
     /// Becomes readable when the device notifies, until cleared.
     pub call: Event,
 }
+
+impl QueueEnd {
+    /// Makes new events for a queue: its device is in this process, or is yet to be told of them.
+    pub fn create(queue: virtqueue::driver::Queue, config: virtqueue::QueueConfig) -> std::io::Result<QueueEnd> {
+        Ok(QueueEnd { queue, config, kick: Event::create()?, call: Event::create()? })
+    }
+}

@@ -57,9 +57,7 @@ impl Guest {
         let mut ends = Vec::new();
         for _ in 0..2 {
             let config = Queue::layout(&mut arena, SIZE, Negotiated(features)).unwrap();
-            let event = || Event::create().unwrap();
-            let queue = Queue::new(&arena, &config).unwrap();
-            ends.push(QueueEnd { queue, config, kick: event(), call: event() });
+            ends.push(QueueEnd::create(Queue::new(&arena, &config).unwrap(), config).unwrap());
             configs.push(config);
         }
         let guest = Guest { said: (features, configs), ..Guest::new(arena, ends, None) };

@@ -4,16 +4,15 @@
 
 use super::super::pattern::Way;
 use super::super::setup::Setup;
-use loadgen::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
 use crate::ring_format::RingFormat;
-use loadgen::wire::{Broken, Device, Function, FunctionError, Rings};
 use engine::port::lend::Mapped;
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::worker::ByHand;
+use loadgen::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
+use loadgen::wire::{Broken, Device, Function, FunctionError, Rings};
 use std::hint::black_box;
 use std::sync::Arc;
-use vhost_user::Event;
 use vhost_user::frontend::{QueueEnd, QueuePair, QueueSizes};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::driver::Queue;
@@ -104,18 +103,17 @@ impl Rig {
         // The NIC side. It gets the guest's buffers by their addresses in this process.
         let mut ends = Vec::new();
         for (config, buffers) in [nic_to, nic_from].into_iter().zip(places) {
-            let QueueEnd { queue, kick, call, config } = driver(&arena, config)?;
-            let (size, arena) = (config.size, arena.clone());
-            ends.push((End { queue, buffers, size, kick, arena, broken: Arc::default() }, call));
+            let queue = driver(&arena, config)?;
+            ends.push(End { queue, buffers, arena: arena.clone(), broken: Arc::default() });
         }
         let memory = Arc::new(memory.also_by_host());
         let device = Rings::of(Enqueue::new(memory.clone(), &nic_to)?, Dequeue::new(memory, &nic_from)?);
         let nic = Device::new(device, setup.size, checked);
-        let (to_nic, _) = ends.pop().expect("there are two");
-        let (from_nic, call) = ends.pop().expect("there are two");
+        let to_nic = ends.pop().expect("there are two");
+        let from_nic = ends.pop().expect("there are two");
         let lent = (receive == Way::Zero).then(|| mapping.clone());
         let mergeable = nic_features.has(features::MRG_RXBUF);
-        let from_nic = VirtioReceive::new(from_nic, call, mergeable, lent, 0);
+        let from_nic = VirtioReceive::new(from_nic, mergeable, lent, 0);
         let to_nic = VirtioTransmit::new(to_nic, mapped.then_some(mapping));
         Ok(Rig {
             nic,
@@ -204,7 +202,7 @@ fn rings(arena: &mut Arena, sizes: QueueSizes, negotiated: Negotiated) -> [Queue
 }
 
 fn driver(arena: &Arena, config: QueueConfig) -> Result<QueueEnd, RigError> {
-    Ok(QueueEnd { queue: Queue::new(arena, &config)?, config, kick: Event::create()?, call: Event::create()? })
+    Ok(QueueEnd::create(Queue::new(arena, &config)?, config)?)
 }
 
 #[cfg(test)]
