@@ -1,6 +1,6 @@
 //! The generator and the checker behind the NIC.
 
-use super::nic::{Nic, Rings};
+use super::nic::{Nic, NicRings};
 use super::tunnel;
 use crate::load::{Counts, Sequence, Shape, Touch};
 use std::path::Path;
@@ -37,7 +37,7 @@ impl Device {
     }
 
     /// Creates a device whose driver is in this process.
-    pub fn new(rings: Rings, size: u16, checked: bool) -> Device {
+    pub fn new(rings: NicRings, size: u16, checked: bool) -> Device {
         Device::behind(Nic::of(rings), size, checked)
     }
 

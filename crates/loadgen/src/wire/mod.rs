@@ -12,14 +12,12 @@ mod tunnel;
 
 pub use device::{Broken, Device};
 pub use function::{Function, FunctionError};
-pub use nic::{Nic, Rings};
+pub use nic::{Nic, NicRings};
 pub use options::{WireOptions, queue_sizes};
 
 use crate::cpu::{self, PinError};
 use crate::cycles;
-use crate::load::{
-    Accounts, Conditions, Counts, Header, Nothing, Payload, RUNNING, Report, Tally, Touch, TouchLevel,
-};
+use crate::load::{Accounts, Conditions, Counts, Header, Nothing, Payload, RUNNING, Report, Tally, Touch, TouchLevel};
 use function::Connected;
 use std::time::{Duration, Instant};
 

@@ -12,17 +12,17 @@ struct Running<Q>(Q, Option<Arc<vhost_user::Event>>);
 
 /// The rings while they run. The session's thread removes them between two turns.
 #[derive(Default)]
-pub struct Rings {
+pub struct NicRings {
     to: Option<Running<Enqueue>>,
     from: Option<Running<Dequeue>>,
 }
 
-impl Rings {
+impl NicRings {
     /// Creates rings whose driver polls and needs no notification.
-    pub fn of(to: Enqueue, from: Dequeue) -> Rings {
+    pub fn of(to: Enqueue, from: Dequeue) -> NicRings {
         to.set_kicks(false);
         from.set_kicks(false);
-        Rings { to: Some(Running(to, None)), from: Some(Running(from, None)) }
+        NicRings { to: Some(Running(to, None)), from: Some(Running(from, None)) }
     }
 
     /// Returns the ring to the driver and the one from it, if both run.
@@ -33,7 +33,7 @@ impl Rings {
 }
 
 #[derive(Default)]
-struct NicQueues(Mutex<Rings>);
+struct NicQueues(Mutex<NicRings>);
 
 impl Queues for NicQueues {
     fn connected(&self) {}
@@ -72,20 +72,20 @@ pub struct Nic {
 impl Nic {
     /// Creates a NIC at `socket`, which is created.
     pub fn serve(socket: &Path) -> Result<Nic, Error> {
-        let mut nic = Nic::of(Rings::default());
+        let mut nic = Nic::of(NicRings::default());
         let options = Options::new(socket, Mode::Server, 1);
         nic._service = Some(Service::spawn(options, nic.queues.clone())?);
         Ok(nic)
     }
 
     /// Creates a NIC whose driver is in this process.
-    pub fn of(rings: Rings) -> Nic {
+    pub fn of(rings: NicRings) -> Nic {
         Nic { queues: Arc::new(NicQueues(Mutex::new(rings))), _service: None }
     }
 
     /// Returns its rings, for one turn.
     #[inline(always)]
-    pub fn rings(&self) -> MutexGuard<'_, Rings> {
+    pub fn rings(&self) -> MutexGuard<'_, NicRings> {
         self.queues.0.lock().unwrap()
     }
 

@@ -2,11 +2,11 @@
 
 use super::setup::{Setup, sizes};
 use crate::compare::Counted;
-use loadgen::load::{RUNNING, Report};
 use crate::ring_format::RingFormat;
 use clap::Args;
 use engine::stats::Snapshot;
 use lab::process::{Daemon, Interrupt, Launch};
+use loadgen::load::{RUNNING, Report};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::Command;

@@ -12,13 +12,13 @@ mod rings;
 mod setup;
 mod switch;
 
-use crate::compare::Rig;
-use loadgen::cpu::PinError;
+use crate::compare::Machine;
 use crate::{latency, transfer};
 use bench::{MeasureError, Measuring};
 use clap::Subcommand;
 use findings::{Findings, Point, Row};
 use lab::process::Interrupt;
+use loadgen::cpu::PinError;
 use setup::Setup;
 use std::path::{Path, PathBuf};
 
@@ -91,7 +91,7 @@ fn measure(findings: &mut Findings, plans: &[Plan], measuring: &Measuring) -> Re
 fn begin(title: &str, measuring: &Measuring, columns: Vec<String>) -> Result<Findings, AnalyseError> {
     let program = std::env::current_exe().unwrap_or_default();
     let transfer = transfer::between(measuring.switch_cpu, measuring.load_cpu)?;
-    Ok(Findings::new(title, measuring, Rig::detect(&program), transfer, columns))
+    Ok(Findings::new(title, measuring, Machine::detect(&program), transfer, columns))
 }
 
 /// Prints the tables, and writes all files: those common to all analyses, and the charts of this one.

@@ -6,10 +6,10 @@ use super::pattern::Pattern;
 use super::setup::Setup;
 use super::{AnalyseError, Plan};
 use crate::draw::{self, Line, Lines};
-use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
 use crate::ring_format::RingFormat;
-use loadgen::wire::queue_sizes;
 use clap::Args;
+use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
+use loadgen::wire::queue_sizes;
 use vhost_user::frontend::QueueSizes;
 
 /// Which patterns, under which conditions.

@@ -6,10 +6,10 @@ use super::heat::{self, Heat, Panel};
 use super::pattern::Pattern;
 use super::setup::Setup;
 use super::{AnalyseError, Plan};
-use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel, power_of_two};
 use crate::ring_format::RingFormat;
-use loadgen::wire::queue_sizes;
 use clap::Args;
+use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel, power_of_two};
+use loadgen::wire::queue_sizes;
 use vhost_user::frontend::QueueSizes;
 
 /// Which rings, under which conditions. The paper's table II has 64 to 8192 descriptors for physical and 64 to 16384 for

@@ -1,8 +1,8 @@
 //! Conditions of one measurement.
 
 use super::pattern::Pattern;
-use loadgen::load::TouchLevel;
 use crate::ring_format::RingFormat;
+use loadgen::load::TouchLevel;
 use serde::{Serialize, Serializer};
 use vhost_user::frontend::QueueSizes;
 

@@ -2,12 +2,12 @@
 //! answers each line of its standard input by a line of JSON with all its counters, and ends with its input.
 
 use super::pattern::{Pattern, Way};
-use loadgen::wire::queue_sizes;
 use clap::Args;
 use engine::Switch;
 use engine::spec::{
     Access, Analysis, Driver, Idle, MappingSpec, Mode, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec,
 };
+use loadgen::wire::queue_sizes;
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 

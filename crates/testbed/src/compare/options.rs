@@ -1,9 +1,9 @@
 //! Command line options of a comparison.
 
 use super::scenario::{Forward, Peer};
-use loadgen::load::TouchLevel;
 use crate::ring_format::RingFormat;
 use clap::{Args, ValueEnum};
+use loadgen::load::TouchLevel;
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -1,11 +1,11 @@
 //! Contestants and conditions of a comparison.
 
 use super::options::{Compare, LoadKind};
-use loadgen::load::TouchLevel;
 use crate::peers::TESTPMD_MEGABYTES;
 use crate::ring_format::RingFormat;
 use clap::ValueEnum;
 use lab::ovs;
+use loadgen::load::TouchLevel;
 use serde::Serialize;
 use std::fmt;
 

@@ -4,7 +4,7 @@ use super::results::{Case, Results, Row, classes};
 use super::{NODE_CPU, Sample, SingleNodeConfig, SingleNodeError, TRAFFIC_CPU, pass};
 use crate::aggregation::AggregationError;
 use crate::aggregation::rig::{Programs, Rig};
-use crate::compare::{Rig as Machine, free_directory};
+use crate::compare::{Machine, free_directory};
 use crate::latency;
 use clap::Args;
 use loadgen::traffic::OfferedLoad;

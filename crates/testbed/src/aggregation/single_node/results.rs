@@ -2,7 +2,7 @@
 
 use super::sample::Sample;
 use crate::aggregation::rig::{Between, Placement};
-use crate::compare::{Rig as Machine, Spread};
+use crate::compare::{Machine, Spread};
 use crate::latency::Latency;
 use hdrhistogram::Histogram;
 use loadgen::traffic;

@@ -12,8 +12,8 @@ pub use options::Throughput;
 pub use results::{Load, Results, Row, Run};
 
 use super::AggregationError;
-use super::rig::{Between, TwoNodesConfig, Cpus, Placement, Port, Rig, RigError, replay};
-use crate::compare::{Rig as Machine, free_directory};
+use super::rig::{Between, Cpus, Placement, Port, Rig, RigError, TwoNodesConfig, replay};
+use crate::compare::{Machine, free_directory};
 use crate::latency;
 use measure::Loaded;
 use std::path::Path;

@@ -10,7 +10,7 @@ use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::worker::ByHand;
 use loadgen::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
-use loadgen::wire::{Broken, Device, Function, FunctionError, Rings};
+use loadgen::wire::{Broken, Device, Function, FunctionError, NicRings};
 use std::hint::black_box;
 use std::sync::Arc;
 use vhost_user::frontend::{QueueEnd, QueuePair, QueueSizes};
@@ -107,7 +107,7 @@ impl Rig {
             ends.push(End { queue, buffers, arena: arena.clone(), broken: Arc::default() });
         }
         let memory = Arc::new(memory.also_by_host());
-        let device = Rings::of(Enqueue::new(memory.clone(), &nic_to)?, Dequeue::new(memory, &nic_from)?);
+        let device = NicRings::of(Enqueue::new(memory.clone(), &nic_to)?, Dequeue::new(memory, &nic_from)?);
         let nic = Device::new(device, setup.size, checked);
         let to_nic = ends.pop().expect("there are two");
         let from_nic = ends.pop().expect("there are two");

@@ -2,10 +2,9 @@
 
 mod guest;
 
+use super::machine::Machine;
 use super::millrace;
-use super::rig::Rig;
 use super::scenario::Forward;
-use loadgen::cpu::{self, PinError};
 use crate::latency::{self, Latency};
 use crate::millrace::{Idle, MillraceError};
 use crate::ring_format::RingFormat;
@@ -14,6 +13,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use guest::{Guest, GuestError};
 use lab::process::Interrupt;
+use loadgen::cpu::{self, PinError};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -120,7 +120,7 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    rig: Rig,
+    rig: Machine,
     ring: RingFormat,
     frames: u64,
     cores: Latency,
@@ -136,7 +136,7 @@ pub fn run(options: &LoneFrames) -> Result<(), LoneError> {
     for &idle in &options.idle {
         rows.extend(measure(options, &program, idle, &interrupt)?);
     }
-    let (rig, ring) = (Rig::detect(&program), options.ring);
+    let (rig, ring) = (Machine::detect(&program), options.ring);
     let report = Report { rig, ring, frames: options.frames, cores, rows };
     if options.json {
         eprint!("{}", text(&report));

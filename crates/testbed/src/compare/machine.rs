@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 /// Machine and software of a measurement.
 #[derive(Clone, Debug, Serialize)]
-pub struct Rig {
+pub struct Machine {
     /// Model of the processor.
     pub cpu: String,
     /// Processors that this program may use.
@@ -26,12 +26,12 @@ pub struct Rig {
     pub date: String,
 }
 
-impl Rig {
+impl Machine {
     /// Detects this machine, now; `millrace` is a program within its sources.
-    pub fn detect(millrace: &Path) -> Rig {
+    pub fn detect(millrace: &Path) -> Machine {
         let cpu = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| model(&text));
         let beside = millrace.parent().unwrap_or(Path::new("."));
-        Rig {
+        Machine {
             cpu: cpu.unwrap_or_else(|| "unknown processor".to_owned()),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -48,7 +48,7 @@ impl Rig {
     }
 }
 
-impl fmt::Display for Rig {
+impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} cores, Linux {}, TSC {:.2} GHz", self.cpu, self.cores, self.kernel, self.tsc_ghz)?;
         if let Some(dpdk) = &self.dpdk {
