@@ -7,11 +7,11 @@ mod support;
 
 use std::time::Duration;
 
-use e2e::dpdk::{self, Testpmd};
-use e2e::process::Daemon;
 use e2e::virtio::{Exchange, Guest, Options};
-use e2e::{Result, cpu};
 use engine::reload::Step;
+use lab::dpdk::{self, Testpmd};
+use lab::process::Daemon;
+use lab::{Result, cpu};
 use support::mapped::{self, BRIDGE, PASS_THROUGH};
 use support::wire::{Cable, af_xdp as wan};
 use support::{Home, Millrace, wait_for};

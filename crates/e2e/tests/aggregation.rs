@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use e2e::virtio::Options;
-use e2e::{Result, cpu};
+use lab::{Result, cpu};
 use rustix::process::Signal;
 use support::stream::{aggregation, cable, exchange, ip, mac, network, packet, patch, uplink, within_mtu};
 use support::{Home, Millrace, wait_for};

@@ -5,10 +5,10 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use e2e::netns::Namespace;
-use e2e::process::Daemon;
 use e2e::virtio::Options;
-use e2e::{Result, cpu};
+use lab::netns::Namespace;
+use lab::process::Daemon;
+use lab::{Result, cpu};
 use support::stream::{aggregation, cable, exchange, lay_cable, network, patch, uplink, within_mtu};
 use support::{Home, SOON};
 

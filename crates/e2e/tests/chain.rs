@@ -3,7 +3,7 @@
 mod support;
 
 use e2e::virtio::{Exchange, Forwarder, Guest, Options};
-use e2e::{Result, cpu};
+use lab::{Result, cpu};
 use support::Home;
 
 const FRAMES: u64 = 3000;

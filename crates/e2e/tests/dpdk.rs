@@ -6,8 +6,8 @@ mod support;
 
 use std::time::Instant;
 
-use e2e::dpdk::{self, Port, PortStats, Testpmd};
-use e2e::{Result, cpu};
+use lab::dpdk::{self, Port, PortStats, Testpmd};
+use lab::{Result, cpu};
 use support::{Home, Millrace, wait_for};
 
 /// Frames that each case must move each way.

@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use e2e::dpdk::{self, Port, Sandbox, SwitchPort, Testpmd, TestpmdSwitch};
 use e2e::guest::{self, Kernel, Nic, Vm};
-use e2e::{Result, cpu};
+use lab::dpdk::{self, Port, Sandbox, SwitchPort, Testpmd};
+use lab::{Result, cpu};
 use tempfile::TempDir;
 
 /// Time limit for anything that should happen at once, however busy the machine is.
@@ -23,7 +23,7 @@ fn sockets() -> (TempDir, PathBuf, PathBuf) {
 fn closed_loop(testpmd: dpdk::Builder, queues: u16) -> Result<()> {
     let (_directory, a, b) = sockets();
     let mut switch =
-        TestpmdSwitch::builder().port(SwitchPort::new(&a)).port(SwitchPort::new(&b)).queues(queues).spawn()?;
+        Testpmd::switch().port(SwitchPort::new(&a)).port(SwitchPort::new(&b)).queues(queues).spawn_ready()?;
     switch.start()?;
     let mut function = testpmd.port(Port::new(&a)).port(Port::new(&b).packed()).queues(queues).spawn()?;
     function.wait_ready(dpdk::READY)?;
@@ -69,8 +69,8 @@ fn a_network_function_may_own_its_sockets() -> Result<()> {
         .port(Port::new(&a).server().in_order())
         .port(Port::new(&b).server().mergeable(false).queue_size(512))
         .spawn()?;
-    let ports = TestpmdSwitch::builder().port(SwitchPort::new(&a).client()).port(SwitchPort::new(&b).client());
-    let mut switch = ports.spawn()?;
+    let ports = Testpmd::switch().port(SwitchPort::new(&a).client()).port(SwitchPort::new(&b).client());
+    let mut switch = ports.spawn_ready()?;
     switch.start()?;
     function.wait_ready(dpdk::READY)?;
     function.start_tx_first(1)?;
@@ -82,7 +82,7 @@ fn a_network_function_may_own_its_sockets() -> Result<()> {
 }
 
 /// Boots two guests on the two ports of the switch and lets them talk.
-fn two_guests(kernel: &Kernel, switch: &mut TestpmdSwitch, nics: [Nic; 2]) -> Result<(Vm, Vm)> {
+fn two_guests(kernel: &Kernel, switch: &mut Testpmd, nics: [Nic; 2]) -> Result<(Vm, Vm)> {
     switch.start()?;
     let booted = Instant::now();
     let [a, b] = nics;
@@ -103,8 +103,8 @@ fn guests_may_own_their_sockets_and_have_many_queues() -> Result<()> {
     let _alone = cpu::alone();
     let kernel = Kernel::prepare()?;
     let (_directory, a, b) = sockets();
-    let ports = TestpmdSwitch::builder().port(SwitchPort::new(&a).client()).port(SwitchPort::new(&b).client());
-    let mut switch = ports.queues(2).spawn()?;
+    let ports = Testpmd::switch().port(SwitchPort::new(&a).client()).port(SwitchPort::new(&b).client());
+    let mut switch = ports.queues(2).spawn_ready()?;
     let nics = [Nic::new(&a).server().queues(2), Nic::new(&b).server().queues(2).packed().queue_size(512)];
     let (a, b) = two_guests(&kernel, &mut switch, nics)?;
     assert_eq!(a.check("ls -d /sys/class/net/eth0/queues/rx-* | wc -l")?, "2");
@@ -119,15 +119,15 @@ fn a_guest_connects_again_to_a_new_switch() -> Result<()> {
     let _alone = cpu::alone();
     let kernel = Kernel::prepare()?;
     let (_directory, a, b) = sockets();
-    let switch = TestpmdSwitch::builder().port(SwitchPort::new(&a)).port(SwitchPort::new(&b));
-    let mut first = switch.clone().spawn()?;
+    let switch = Testpmd::switch().port(SwitchPort::new(&a)).port(SwitchPort::new(&b));
+    let mut first = switch.clone().spawn_ready()?;
     let (left, _right) = two_guests(&kernel, &mut first, [Nic::new(&a).reconnect(), Nic::new(&b).reconnect()])?;
     first.daemon().kill()?;
     // A killed testpmd leaves its sockets behind, and a new one refuses to take them over.
     for socket in [&a, &b] {
         std::fs::remove_file(socket).unwrap();
     }
-    let mut second = switch.spawn()?;
+    let mut second = switch.spawn_ready()?;
     second.start()?;
     let deadline = Instant::now() + SOON;
     while left.ping("192.0.2.2", 1)?.received == 0 {
@@ -153,7 +153,7 @@ fn a_guest_without_network_runs_commands() -> Result<()> {
 
     // A script that hangs blocks neither the test nor the guest.
     let error = vm.finish(vm.start("echo lost; sleep 1000")?, Duration::from_millis(300)).unwrap_err();
-    assert!(matches!(error, e2e::Error::Timeout { .. }), "{error}");
+    assert!(matches!(error, lab::Error::Timeout { .. }), "{error}");
     vm.check("echo the console speaks >/dev/console")?;
     vm.daemon().wait_for_line("the console", SOON, |line| line.contains("the console speaks"))?;
     assert!(vm.usage()?.threads > 1);

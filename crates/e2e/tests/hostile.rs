@@ -9,8 +9,8 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use e2e::cpu;
 use e2e::virtio::{Exchange, Guest, Options};
+use lab::cpu;
 use rustix::fs::ftruncate;
 use support::live::Live;
 use support::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, LENGTH, RX, Rogue, SIZE, START, TX};

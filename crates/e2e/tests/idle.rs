@@ -4,8 +4,8 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use e2e::cpu;
 use e2e::virtio::{Guest, Options, Sink, Source};
+use lab::cpu;
 use support::Home;
 
 /// Length and maximum number of the observations: activity left over from the start is not counted.

@@ -6,10 +6,10 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
 
-use e2e::netns::Namespace;
-use e2e::process::Daemon;
 use e2e::virtio::{Exchange, Options, Pump};
-use e2e::{Result, cpu};
+use lab::netns::Namespace;
+use lab::process::Daemon;
+use lab::{Result, cpu};
 use rustix::process::Signal;
 use support::{Home, Millrace, quiet_namespace, two_namespaces, wait_for};
 

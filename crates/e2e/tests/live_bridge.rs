@@ -6,8 +6,8 @@ mod support;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
-use e2e::cpu;
 use e2e::virtio::{Guest, Options};
+use lab::cpu;
 use support::live::Live;
 use support::{SOON, wait_for};
 

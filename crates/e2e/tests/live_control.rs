@@ -5,7 +5,7 @@ mod support;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
-use e2e::cpu;
+use lab::cpu;
 use rustix::fd::AsRawFd;
 use support::live::Live;
 use support::rogue::{BUFFERS, HEADER, LENGTH, RX, Rogue, SIZE, START, TX, available, descriptors, used};

@@ -2,7 +2,7 @@
 
 mod support;
 
-use e2e::cpu;
+use lab::cpu;
 use support::live::Live;
 use support::rogue::{Rogue, SIZE, TX};
 

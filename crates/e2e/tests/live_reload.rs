@@ -2,9 +2,9 @@
 
 mod support;
 
-use e2e::cpu;
 use e2e::virtio::Options;
 use engine::reload::Step;
+use lab::cpu;
 use support::live::Live;
 use support::{patch, poller, port, wait_for};
 

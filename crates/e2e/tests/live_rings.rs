@@ -2,8 +2,8 @@
 
 mod support;
 
-use e2e::cpu;
 use e2e::virtio::{Guest, Options};
+use lab::cpu;
 use support::live::{Attack, Live};
 use support::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, RX, Rogue, SIZE, TX};
 

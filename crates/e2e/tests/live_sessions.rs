@@ -4,8 +4,8 @@ mod support;
 
 use std::os::unix::net::UnixStream;
 
-use e2e::cpu;
 use e2e::virtio::Options;
+use lab::cpu;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, ftruncate, memfd_create};
 use rustix::io::{Errno, write};

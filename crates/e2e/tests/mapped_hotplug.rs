@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use e2e::virtio::{Guest, Sink, Sizes, Source};
-use e2e::{Result, cpu};
+use lab::{Result, cpu};
 use support::crafted::{Crafted, Ram};
 use support::wait_for;
 use support::wire::{KINDS, Scene};

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use e2e::{Result, cpu};
+use lab::{Result, cpu};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use support::crafted::{Crafted, Ram};
 use support::mapped::PASS_THROUGH;

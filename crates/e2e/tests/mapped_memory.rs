@@ -5,7 +5,7 @@ mod support;
 use std::time::Instant;
 
 use e2e::virtio::Guest;
-use e2e::{Result, cpu};
+use lab::{Result, cpu};
 use support::crafted::{Back, Crafted, Ram};
 use support::wire::{KINDS, Kind, Scene};
 use support::{SOON, wait_for};

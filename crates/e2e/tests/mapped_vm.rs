@@ -3,7 +3,7 @@
 mod support;
 
 use e2e::guest::{self, Kernel, Nic, Vm};
-use e2e::{Result, cpu};
+use lab::{Result, cpu};
 use support::mapped::PASS_THROUGH;
 use support::wire::Cable;
 use support::{Home, files};

@@ -5,11 +5,11 @@
 
 mod support;
 
-use e2e::dpdk::{self, Testpmd};
 use e2e::guest::{self, Kernel, Nic, Vm};
-use e2e::netns::Namespace;
 use e2e::virtio::{Exchange, Forwarder, Options, Pump};
-use e2e::{Result, cpu};
+use lab::dpdk::{self, Testpmd};
+use lab::netns::Namespace;
+use lab::{Result, cpu};
 use support::mapped::{self, BRIDGE, PASS_THROUGH};
 use support::wire::Wire;
 use support::{Home, Millrace, wait_for};

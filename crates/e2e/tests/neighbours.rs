@@ -2,9 +2,9 @@
 
 mod support;
 
-use e2e::netns::Namespace;
 use e2e::virtio::Options;
-use e2e::{Result, cpu};
+use lab::netns::Namespace;
+use lab::{Result, cpu};
 use support::stream::{aggregation, exchange, mac, network, patch, uplink};
 use support::{Home, wait_for};
 

@@ -7,10 +7,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use capture::Reader;
-use e2e::netns::Namespace;
-use e2e::process::Daemon;
 use e2e::virtio::{Exchange, Guest, Options, Pump};
-use e2e::{Result, cpu};
+use lab::netns::Namespace;
+use lab::process::Daemon;
+use lab::{Result, cpu};
 use rustix::process::Signal;
 use support::{Home, two_namespaces, wait_for};
 

@@ -5,11 +5,11 @@ mod support;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use e2e::dpdk::{self, Forward, Testpmd};
 use e2e::guest::{self, Kernel, Nic, Vm};
-use e2e::process::Launch;
 use e2e::virtio::{Exchange, Options, Pump};
-use e2e::{Result, cpu};
+use lab::dpdk::{self, Forward, Testpmd};
+use lab::process::Launch;
+use lab::{Result, cpu};
 use support::{Home, Millrace, wait_for};
 
 const TIMES: usize = 10;
@@ -58,7 +58,7 @@ fn under_load(millrace: &Millrace, frames: u64) {
 }
 
 /// Starts a guest in a separate process, at full speed.
-fn blaster(home: &Home, port: &str, packed: bool, number: u8, peer: u8) -> Result<e2e::process::Daemon> {
+fn blaster(home: &Home, port: &str, packed: bool, number: u8, peer: u8) -> Result<lab::process::Daemon> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-guest"));
     command.arg(home.socket(port)).arg(if packed { "packed" } else { "split" });
     command.args([number.to_string(), peer.to_string()]);

@@ -6,8 +6,8 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use e2e::cpu;
 use e2e::virtio::{Exchange, Options, Sizes};
+use lab::cpu;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use support::{Home, Millrace};
 

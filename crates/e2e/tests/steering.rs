@@ -5,10 +5,10 @@
 
 mod support;
 
-use e2e::netns::Namespace;
 use e2e::virtio::{Exchange, Guest, Options};
-use e2e::{Result, cpu};
 use engine::reload::Step;
+use lab::netns::Namespace;
+use lab::{Result, cpu};
 use support::{Home, Millrace, wait_for};
 
 /// Addresses of the guests.

@@ -5,8 +5,8 @@ mod support;
 use std::time::Instant;
 
 use e2e::guest::{self, Kernel, Nic, Vm};
-use e2e::netns::Namespace;
-use e2e::{Result, cpu};
+use lab::netns::Namespace;
+use lab::{Result, cpu};
 use support::{Home, Millrace, files};
 
 /// Size of the files to move.

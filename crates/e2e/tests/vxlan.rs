@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use e2e::netns::Namespace;
 use e2e::virtio::{Exchange, Guest, Options};
-use e2e::{Result, cpu};
+use lab::netns::Namespace;
+use lab::{Result, cpu};
 use nf::function::Responder;
 use nf::{Idle, Packet, PortOptions, Ports};
 use support::mapped::{BRIDGE, PASS_THROUGH};

@@ -4,7 +4,7 @@
 mod support;
 
 use e2e::virtio::{Exchange, Options};
-use e2e::{Result, cpu};
+use lab::{Result, cpu};
 use rustix::process::Signal;
 use support::{Home, Millrace, wait_for};
 

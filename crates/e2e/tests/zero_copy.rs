@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use e2e::guest::{self, Job, Kernel, Nic, Vm};
 use e2e::virtio::{Sink, Source};
-use e2e::{Error, Result, cpu};
 use engine::stats::MappingStats;
+use lab::{Error, Result, cpu};
 use support::mapped::PASS_THROUGH;
 use support::{Home, SOON, wait_for};
 

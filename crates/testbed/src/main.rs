@@ -3,16 +3,16 @@
 mod aggregation;
 mod analysis;
 mod compare;
-mod cpu;
-mod cycles;
 mod draw;
 mod latency;
-mod load;
-mod programs;
+mod millrace;
+mod peers;
+mod ring_format;
+mod surroundings;
 mod transfer;
-mod wire;
 
 use clap::{Args, Parser, Subcommand};
+use loadgen::{load, wire};
 use std::process::ExitCode;
 
 /// Loads, peers and comparisons for Millrace and other virtual switches.
@@ -47,7 +47,7 @@ enum Command {
 #[derive(Args)]
 struct LoadArguments {
     #[command(flatten)]
-    load: load::Load,
+    load: load::LoadOptions,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -56,7 +56,7 @@ struct LoadArguments {
 #[derive(Args)]
 struct WireArguments {
     #[command(flatten)]
-    wire: wire::Wire,
+    wire: wire::WireOptions,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,

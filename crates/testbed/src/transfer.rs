@@ -1,8 +1,8 @@
 //! Cost of moving many cache lines: a bound for every switch. When a frame of one line goes from one guest to another, a switch
 //! that copies it moves the line twice: to read and to write it.
 
-use crate::cpu::{self, PinError};
-use crate::cycles;
+use loadgen::cpu::{self, PinError};
+use loadgen::cycles;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use virtqueue::copy::{prefetch, prefetch_write};

@@ -6,18 +6,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Time limit for anything that should happen at once.
 const SOON: Duration = Duration::from_secs(120);
-
-/// Reserves processors and huge pages for one measurement at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Returns the directory of `millrace` and `nf-forward`: that of the program named by the environment variable MILLRACE, or the
 /// one in which cargo builds them, beside `testbed`.
@@ -45,7 +39,7 @@ fn throughput(words: &[&str], scratch: &Path, results: &Path) -> Command {
 /// Measures; checks that packets came through with every placement, with the expected number per frame, and that no files are
 /// left.
 fn measured(path: &str, size: u16, placements: &[(&str, f64)]) {
-    let _alone = alone();
+    let _alone = lab::cpu::alone();
     let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let names: Vec<&str> = placements.iter().map(|(name, _)| *name).collect();
     let words = ["--path", path, "--sizes", &size.to_string(), "--placement", &names.join(",")];
@@ -114,7 +108,7 @@ fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
 
 #[test]
 fn nothing_is_left_of_one_that_was_stopped() {
-    let _alone = alone();
+    let _alone = lab::cpu::alone();
     for signal in [Signal::INT, Signal::KILL] {
         let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let mut command = throughput(&["--path", "af_packet", "--sizes", "64"], scratch.path(), results.path());

@@ -5,18 +5,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Time limit for anything that should happen at once.
 const SOON: Duration = Duration::from_secs(120);
-
-/// Reserves processors and huge pages for one comparison at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Returns the program named by the environment variable MILLRACE, or the one that cargo builds beside `testbed`.
 fn millrace() -> PathBuf {
@@ -63,7 +56,7 @@ fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
 
 #[test]
 fn frames_come_through_and_nothing_is_left() {
-    let _alone = alone();
+    let _alone = lab::cpu::alone();
     let had_tap = has_tap();
     for load in ["testbed", "wire"] {
         let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
@@ -86,7 +79,7 @@ fn frames_come_through_and_nothing_is_left() {
 
 #[test]
 fn nothing_is_left_of_one_that_was_stopped() {
-    let _alone = alone();
+    let _alone = lab::cpu::alone();
     let had_tap = has_tap();
     for signal in [Signal::INT, Signal::KILL] {
         let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 /// Returns the directory of `millrace` and `nf-forward`: that of the program named by the environment variable MILLRACE, or the
 /// one in which cargo builds them, beside `testbed`.
@@ -25,8 +25,7 @@ fn programs() -> &'static Path {
 /// Runs `testbed aggregation` with these arguments, checks the charts, and returns results and table.
 fn measured(words: &[&str], pictures: &[&str]) -> (Value, String) {
     // Reserve the processors for one measurement at a time.
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = lab::cpu::alone();
     let out = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
     command.arg("aggregation").args(words).args(["--rounds", "1", "--seconds", "0.1", "--programs"]).arg(programs());

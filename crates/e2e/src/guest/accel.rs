@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::kernel::lock;
 use super::{Kernel, Vm};
-use crate::{Error, Result};
+use lab::{Error, Result};
 
 /// How QEMU runs a guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

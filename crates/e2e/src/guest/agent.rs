@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::{Error, Result};
+use lab::{Error, Result};
 
 /// A command running in a guest.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,21 +29,21 @@ pub struct Outcome {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Answers {
     ready: bool,
     outcomes: HashMap<u32, Outcome>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
+    answers: Mutex<Answers>,
     changed: Condvar,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Answers> {
         // Every update is a single assignment, so a thread that panicked left nothing half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, line: &str) {
@@ -65,15 +65,15 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    fn wait<T>(&self, patience: Duration, mut probe: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
+    fn wait<T>(&self, patience: Duration, mut probe: impl FnMut(&mut Answers) -> Option<T>) -> Option<T> {
         let deadline = Instant::now() + patience;
-        let mut state = self.lock();
+        let mut answers = self.lock();
         loop {
-            if let Some(result) = probe(&mut state) {
+            if let Some(result) = probe(&mut answers) {
                 return Some(result);
             }
             let left = deadline.checked_duration_since(Instant::now())?;
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            answers = self.changed.wait_timeout(answers, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
@@ -116,11 +116,11 @@ impl Agent {
     }
 
     pub(super) fn ready(&self, patience: Duration) -> Option<()> {
-        self.shared.wait(patience, |state| state.ready.then_some(()))
+        self.shared.wait(patience, |answers| answers.ready.then_some(()))
     }
 
     pub(super) fn outcome(&self, job: &Job, patience: Duration) -> Option<Outcome> {
-        self.shared.wait(patience, |state| state.outcomes.remove(&job.id))
+        self.shared.wait(patience, |answers| answers.outcomes.remove(&job.id))
     }
 }
 

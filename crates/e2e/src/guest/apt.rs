@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::output_of;
-use crate::{Error, Result};
+use lab::output_of;
+use lab::{Error, Result};
 
 /// Apt, with separate package lists for a suite that the machine does not use.
 pub(super) struct Apt {

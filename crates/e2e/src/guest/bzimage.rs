@@ -3,7 +3,7 @@
 //! Under emulation the kernel's own decompressor takes a fifth of the boot time; the host does it once, in a moment.
 //! The header is that of Documentation/arch/x86/boot.rst, "The Real-Mode Kernel Header".
 
-use crate::{Error, Result};
+use lab::{Error, Result};
 
 /// `setup_sects`: the size of the real-mode part in sectors, its first sector not counted.
 const SETUP_SECTS: usize = 0x1f1;

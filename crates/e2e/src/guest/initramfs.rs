@@ -7,8 +7,8 @@ use std::process::Command;
 
 use super::Kernel;
 use super::cpio::Archive;
-use crate::error::output_of;
-use crate::{Error, Result};
+use lab::output_of;
+use lab::{Error, Result};
 
 const BUSYBOX: &str = "/bin/busybox";
 const INIT: &str = include_str!("init.sh");

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use super::apt::Apt;
 use super::bzimage;
-use crate::error::output_of;
-use crate::{Error, Result};
+use lab::output_of;
+use lab::{Error, Result};
 
 /// Modules of a virtio-net guest, in loading order.
 const MODULES: [&str; 8] = [

@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use e2e::guest::{Kernel, Nic, Vm, READY};
-//! # fn main() -> e2e::Result<()> {
+//! # fn main() -> lab::Result<()> {
 //! let kernel = Kernel::prepare()?;
 //! let vm = Vm::builder("a").nic(Nic::new("/run/switch/a.sock").packed()).spawn(&kernel)?;
 //! vm.wait_ready(READY)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{PATIENCE, Vm};
-use crate::{Error, Result};
+use lab::{Error, Result};
 
 /// Port that a file is received on.
 const PORT: u16 = 5001;

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use super::agent::{Agent, Job, Outcome};
 use super::nic::escaped;
 use super::{Accel, Kernel, Nic, initramfs};
-use crate::process::{Daemon, Launch, Usage};
-use crate::{Error, Result, cpu};
+use lab::process::{Daemon, Launch, Usage};
+use lab::{Error, Result, cpu};
 
 /// Time limit for booting a guest, even emulated on a busy machine.
 pub const READY: Duration = Duration::from_secs(240);

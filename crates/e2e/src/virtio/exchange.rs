@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Guest, Sink, Sizes, Source};
-use crate::{Error, Result};
+use lab::{Error, Result};
 
 /// Frames sent or received at a time.
 const BURST: usize = 32;

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Guest;
-use crate::{Error, Result};
+use lab::{Error, Result};
 
 /// Frames per burst.
 const BURST: usize = 32;

@@ -4,16 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use vhost_user::frontend::{FrontendOptions, Link, QueueEnd};
-use vhost_user::{Event, Mode};
-use virtqueue::driver::{Buffer, Queue};
+use vhost_user::Mode;
+use vhost_user::frontend::{DriverQueue, FrontendOptions, Link};
+use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
-use virtqueue::ordering::before_asking;
 use virtqueue::{NET_HEADER, Segment, features};
 
-use crate::{Error, Result};
+use lab::{Error, Result};
 
 /// Size of a transmit buffer: the header and the longest frame that any test sends.
 const ROOM: u32 = 9216;
@@ -109,14 +106,14 @@ impl Options {
         };
         let buffers = u64::from(self.queue_size) * u64::from(self.buffer) + SLOTS as u64 * u64::from(ROOM);
         let arena = Arena::new(buffers + (1 << 20), self.huge_pages);
-        let mut arena = arena.map_err(Error::driver("making the guest's memory"))?;
+        let mut arena = arena.map_err(Error::other("making the guest's memory"))?;
         let established = Link::establish(&wanted, &mut arena, Some(PATIENCE), &AtomicBool::new(false));
-        let (link, pairs) = established.map_err(Error::driver(format!("connecting to {}", self.socket.display())))?;
+        let (link, pairs) = established.map_err(Error::other(format!("connecting to {}", self.socket.display())))?;
         let pair = pairs.into_iter().next().ok_or_else(|| Error::malformed("the connection", "it has no queues"))?;
         let mut guest = Guest {
             link,
-            receive: End::new(pair.receive, self.queue_size),
-            transmit: End::new(pair.transmit, self.queue_size),
+            receive: DriverQueue::new(pair.receive),
+            transmit: DriverQueue::new(pair.transmit),
             free: Vec::new(),
             room: self.buffer,
             frame: Vec::new(),
@@ -127,51 +124,13 @@ impl Options {
     }
 }
 
-/// A queue, and the buffer address for each chain id.
-struct End {
-    queue: Queue,
-    kick: Event,
-    call: Event,
-    address: Vec<u64>,
-}
-
-impl End {
-    fn new(end: QueueEnd, size: u16) -> Self {
-        let QueueEnd { mut queue, kick, call, .. } = end;
-        queue.set_interrupts(false);
-        Self { queue, kick, call, address: vec![0; size.into()] }
-    }
-
-    /// Adds a chain whose bytes begin at `address`.
-    fn add(&mut self, address: u64, chain: &[Buffer]) -> bool {
-        let id = self.queue.add(chain);
-        if let Some(id) = id {
-            self.address[usize::from(id)] = address;
-        }
-        id.is_some()
-    }
-
-    fn publish(&mut self) {
-        self.queue.publish();
-        before_asking();
-        if self.queue.wants_kick() {
-            self.kick.notify();
-        }
-    }
-
-    /// Returns the next buffer that came back: its address, and the number of bytes written.
-    fn pop(&mut self) -> Result<Option<(u64, u32)>> {
-        let used = self.queue.pop_used().map_err(Error::driver("reading what the switch used"))?;
-        Ok(used.map(|used| (self.address[usize::from(used.id)], used.len)))
-    }
-}
-
 /// A connected guest with one queue pair that it polls; dropping it disconnects.
 pub struct Guest {
     // First, so that the connection ends before the memory is unmapped.
     link: Link,
-    receive: End,
-    transmit: End,
+    /// The address of each chain's first buffer.
+    receive: DriverQueue<u64>,
+    transmit: DriverQueue<u64>,
     /// Free transmit buffers.
     free: Vec<u64>,
     /// Bytes in a receive buffer.
@@ -186,9 +145,9 @@ impl Guest {
         let full = || Error::malformed("the guest's memory", "it is too small for its buffers");
         for _ in 0..buffers {
             let addr = self.arena.allocate(room.into(), 64).ok_or_else(full)?;
-            self.receive.add(addr, &[Buffer { addr, len: room, writable: true }]);
+            post(&mut self.receive, addr, room);
         }
-        self.receive.publish();
+        self.receive.flush();
         for _ in 0..SLOTS {
             self.free.push(self.arena.allocate(ROOM.into(), 64).ok_or_else(full)?);
         }
@@ -219,7 +178,7 @@ impl Guest {
 
     /// Takes back sent buffers; returns how many the switch still has.
     pub fn reap(&mut self) -> Result<usize> {
-        while let Some((addr, _)) = self.transmit.pop()? {
+        while let Some((addr, _)) = pop(&mut self.transmit)? {
             self.free.push(addr);
         }
         Ok(SLOTS - self.free.len())
@@ -241,16 +200,15 @@ impl Guest {
         };
         let part = |cut: &[u32]| Buffer { addr: addr + u64::from(cut[0]), len: cut[1] - cut[0], writable: false };
         let chain: Vec<Buffer> = cuts.windows(2).map(part).collect();
-        let added = self.transmit.add(addr, &chain);
-        if added {
-            self.free.pop();
-        }
-        Ok(added)
+        let Some((_, entry)) = self.transmit.add(&chain) else { return Ok(false) };
+        *entry = addr;
+        self.free.pop();
+        Ok(true)
     }
 
     /// Publishes the added frames to the switch.
     pub fn flush(&mut self) {
-        self.transmit.publish();
+        self.transmit.flush();
     }
 
     /// Passes received frames to `take`, at most `limit` of them, and posts their buffers again; returns the number of frames.
@@ -261,7 +219,7 @@ impl Guest {
             frames += 1;
         }
         if frames > 0 {
-            self.receive.publish();
+            self.receive.flush();
         }
         Ok(frames)
     }
@@ -272,7 +230,7 @@ impl Guest {
         let mut first = true;
         self.frame.clear();
         while more > 0 {
-            let Some((addr, len)) = self.receive.pop()? else {
+            let Some((addr, len)) = pop(&mut self.receive)? else {
                 // All buffers of a frame must come back at once.
                 let problem = format!("{more} of its buffers are missing");
                 return if first { Ok(false) } else { Err(Error::malformed("a received frame", problem)) };
@@ -291,7 +249,7 @@ impl Guest {
             let at = self.frame.len();
             self.frame.resize(at + payload.len() as usize, 0);
             payload.copy_to(&mut self.frame[at..]);
-            self.receive.add(addr, &[Buffer { addr, len: self.room, writable: true }]);
+            post(&mut self.receive, addr, self.room);
             first = false;
             more = more.saturating_sub(1);
         }
@@ -300,28 +258,24 @@ impl Guest {
 
     /// Sleeps until the switch notifies of frames, at most for `timeout`; reports whether there are any.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
-        let deadline = Instant::now() + timeout;
-        loop {
-            // In this order: a notification after the clearing is seen by the next check.
-            self.receive.call.clear();
-            self.receive.queue.set_interrupts(true);
-            before_asking();
-            let left = deadline.saturating_duration_since(Instant::now());
-            if self.receive.queue.has_used() || left.is_zero() {
-                self.receive.queue.set_interrupts(false);
-                return Ok(self.receive.queue.has_used());
-            }
-            let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-            match poll(&mut [PollFd::new(&self.receive.call, PollFlags::IN)], Some(&limit)) {
-                // A switch may notify spuriously, for instance when it gets the descriptor.
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(e) => return Err(Error::Io { action: "waiting for a frame".into(), source: e.into() }),
-            }
-        }
+        self.receive.wait(Instant::now() + timeout).map_err(Error::io("waiting for a frame"))
     }
 
     /// Enables notifications of frames without waiting for them.
     pub fn arm(&mut self) {
-        self.receive.queue.set_interrupts(true);
+        self.receive.arm();
     }
+}
+
+/// Adds a buffer for the switch to fill.
+fn post(queue: &mut DriverQueue<u64>, addr: u64, len: u32) {
+    if let Some((_, entry)) = queue.add(&[Buffer { addr, len, writable: true }]) {
+        *entry = addr;
+    }
+}
+
+/// Returns the next chain that came back: its address, and the number of bytes written.
+fn pop(queue: &mut DriverQueue<u64>) -> Result<Option<(u64, u32)>> {
+    let returned = queue.pop().map_err(Error::other("reading what the switch used"))?;
+    Ok(returned.map(|returned| (*returned.entry, returned.len)))
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::Guest;
-use crate::{Error, Result};
+use lab::{Error, Result};
 
 /// Ethernet header, sequence number, length.
 const HEAD: usize = 14 + 8 + 4;

@@ -2,9 +2,9 @@
 
 use super::frames::{BROADCAST, Packet, hex};
 use super::*;
-use e2e::netns::Namespace;
-use e2e::process::Daemon;
-use e2e::{Result, cpu};
+use lab::netns::Namespace;
+use lab::process::Daemon;
+use lab::{Result, cpu};
 
 /// Starts `ovs-ofctl monitor`, which prints the switch's asynchronous messages.
 fn monitor(home: &Home) -> Daemon {

@@ -2,7 +2,7 @@
 
 use super::frames::{Addresses, BROADCAST, Packet, mac};
 use super::*;
-use e2e::{Result, cpu};
+use lab::{Result, cpu};
 
 #[test]
 fn frames_go_where_flows_say() -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::frames::{BROADCAST, Packet};
 use super::*;
-use e2e::{Result, cpu};
+use lab::{Result, cpu};
 
 #[test]
 fn what_nobody_changes_is_delivered_in_place() -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::frames::Packet;
 use super::*;
-use e2e::{Result, cpu};
+use lab::{Result, cpu};
 use millrace::control::Aggregation;
 
 /// Builds a FLOW_MOD (OpenFlow 1.3.5, Section 7.3.4.1): in table 1, packets of this VLAN go to this next hop.

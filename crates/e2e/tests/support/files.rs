@@ -1,8 +1,8 @@
 //! Files moved over TCP between a machine and its host.
 
-use e2e::Result;
 use e2e::guest::{self, Vm};
-use e2e::netns::Namespace;
+use lab::Result;
+use lab::netns::Namespace;
 
 use super::Home;
 

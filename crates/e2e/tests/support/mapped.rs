@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use e2e::process::{Daemon, Launch};
 use e2e::virtio::{Guest, Options};
-use e2e::{Result, cpu};
+use lab::process::{Daemon, Launch};
+use lab::{Result, cpu};
 
 use super::{Home, Millrace, SOON, wait_for};
 

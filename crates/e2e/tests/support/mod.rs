@@ -18,9 +18,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use e2e::netns::Namespace;
-use e2e::process::{Daemon, Usage};
 use engine::stats::{MacEntry, MappingStats, PortStats, QueueStats, Snapshot};
+use lab::netns::Namespace;
+use lab::process::{Daemon, Usage};
 use millrace::control::{Client, Drops, ReloadReport};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
@@ -37,7 +37,7 @@ const SLACK: u64 = 1 << 20;
 
 /// A worker on the core reserved for the switch, which leaves the core to others while nothing arrives.
 pub fn poller() -> String {
-    format!("[[worker]]\ncpu = {}\nidle = \"backoff\"\n", e2e::cpu::Plan::detect().switch)
+    format!("[[worker]]\ncpu = {}\nidle = \"backoff\"\n", lab::cpu::Plan::detect().switch)
 }
 
 /// A worker that sleeps when idle, on any core.
@@ -54,7 +54,7 @@ pub fn patch(a: &str, b: &str) -> String {
 }
 
 /// Creates a namespace in which the kernel sends nothing by itself.
-pub fn quiet_namespace() -> e2e::Result<Namespace> {
+pub fn quiet_namespace() -> lab::Result<Namespace> {
     let namespace = Namespace::create()?;
     let off = "for scope in all default; do echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done";
     namespace.run("sh", &["-c", off])?;
@@ -62,12 +62,12 @@ pub fn quiet_namespace() -> e2e::Result<Namespace> {
 }
 
 /// Creates the switch's namespace and another one, joined by a cable: `up0` here, `up1` there.
-pub fn two_namespaces() -> e2e::Result<(Namespace, Namespace)> {
+pub fn two_namespaces() -> lab::Result<(Namespace, Namespace)> {
     two_namespaces_with(1)
 }
 
 /// Does the same with `queues` queues each way.
-pub fn two_namespaces_with(queues: u32) -> e2e::Result<(Namespace, Namespace)> {
+pub fn two_namespaces_with(queues: u32) -> lab::Result<(Namespace, Namespace)> {
     let (here, there) = (quiet_namespace()?, quiet_namespace()?);
     let queues = queues.to_string();
     let queues = ["numrxqueues", &queues, "numtxqueues", &queues];

@@ -1,10 +1,10 @@
 //! Streams of distinct packets through switches and network functions that aggregate.
 
 use super::{Millrace, wait_for};
-use e2e::Result;
-use e2e::netns::Namespace;
 use e2e::virtio::Guest;
 use engine::stats::{AggregationSide, AggregationStats};
+use lab::Result;
+use lab::netns::Namespace;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
 //! The other side of a physical port, the "wire": a second Millrace, which patches it to its port `far`.
 
-use e2e::Result;
-use e2e::netns::Namespace;
 use e2e::virtio::Options;
+use lab::Result;
+use lab::netns::Namespace;
 
 use super::mapped::PASS_THROUGH;
 use super::{Home, Millrace, SLEEPER, patch, poller, port, two_namespaces_with};

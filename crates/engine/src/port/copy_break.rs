@@ -10,6 +10,7 @@ use super::zero_copy::Mapped;
 use super::{Sent, Transmit};
 use crate::clock::Cycles;
 use std::sync::{Arc, OnceLock};
+use vhost_user::frontend::QueueEnd;
 use virtqueue::device::Dequeue;
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;
@@ -84,10 +85,8 @@ impl Rig {
         let mapped = Mapped::new(false, copy_break);
         mapped.set_keeper(from.lender());
         let end = End {
-            queue: Queue::new(&arena, &device).ok()?,
+            queue: QueueEnd::create(Queue::new(&arena, &device).ok()?, device).ok()?,
             buffers: own,
-            size: SIZE,
-            kick: vhost_user::Event::create().ok()?,
             broken: Arc::default(),
             arena: Arc::new(arena),
         };

@@ -133,7 +133,7 @@ impl Join {
         for group in plan.groups() {
             let template = group.next_hop().and_then(|nfi| Some(&rules.hops[rules.hop(nfi)?].template));
             let joined = template.filter(|_| !group.goes_as_it_is());
-            match joined.and_then(|template| join(&plan, group, template, (waiting, &lengths[..]), port.pool())) {
+            match joined.and_then(|template| join(&plan, group, template, waiting, &lengths[..], port.pool())) {
                 Some(packet) => port.send(packet, group.count().into()),
                 // A single packet, or no buffer to join in.
                 None => plan.members(group).filter_map(|index| waiting[index].take()).for_each(|p| port.send(p, 1)),
@@ -149,7 +149,8 @@ fn join(
     plan: &GroupedBurst<'_>,
     group: &Group,
     template: &Template,
-    (waiting, lengths): (&mut [Option<Packet>], &[u16]),
+    waiting: &mut [Option<Packet>],
+    lengths: &[u16],
     pool: &Rc<Pool>,
 ) -> Option<Packet> {
     let (first, size) = (group.first(), group.size() as usize);

@@ -1,6 +1,7 @@
 //! A host that answers: ARP requests and ICMP echo requests for its addresses.
 
 use crate::wire::{MacAddr, arp, ethernet, icmp, ipv4};
+use etherparse::{ArpEthIpv4Packet, ArpOperation};
 use std::net::Ipv4Addr;
 
 /// A host with one Ethernet address and some IPv4 addresses.
@@ -30,11 +31,10 @@ impl Responder {
     }
 
     fn answer_arp(&self, frame: &mut [u8]) -> bool {
-        match arp::Message::read(frame) {
-            Some(request)
-                if request.operation == arp::Operation::Request && self.addresses.contains(&request.target.1) =>
-            {
-                request.reply_in_place(frame, self.mac);
+        let is_ours = |request: &ArpEthIpv4Packet| self.addresses.contains(&request.target_ipv4_addr());
+        match arp::read(frame).filter(is_ours) {
+            Some(request) if request.operation == ArpOperation::REQUEST => {
+                arp::reply_in_place(&request, frame, self.mac);
                 true
             }
             _ => false,

@@ -2,6 +2,7 @@
 
 use super::routes::{Network, Route, Table};
 use crate::wire::{MacAddr, arp, ethernet, icmp, ipv4};
+use etherparse::{ArpEthIpv4Packet, ArpOperation};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::ops::DerefMut;
@@ -110,14 +111,14 @@ impl<P: DerefMut<Target = [u8]>> Router<P> {
     }
 
     fn handle_arp(&mut self, port: usize, mut frame: P, around: &mut impl Surroundings<P>) -> Result<(), Dropped> {
-        let message = arp::Message::read(&frame).ok_or(Dropped::Malformed)?;
+        let message = arp::read(&frame).ok_or(Dropped::Malformed)?;
         let interface = self.interfaces[port];
-        if message.target.1 != interface.network.address {
+        if message.target_ipv4_addr() != interface.network.address {
             return Err(Dropped::NotForUs);
         }
-        self.learn(port, message.sender, around);
-        if message.operation == arp::Operation::Request {
-            message.reply_in_place(&mut frame, interface.mac);
+        self.learn(port, MacAddr(message.sender_mac), message.sender_ipv4_addr(), around);
+        if message.operation == ArpOperation::REQUEST {
+            arp::reply_in_place(&message, &mut frame, interface.mac);
             around.send(port, frame);
         }
         Ok(())
@@ -125,7 +126,7 @@ impl<P: DerefMut<Target = [u8]>> Router<P> {
 
     /// Stores a neighbour's MAC address, and sends the packets held for it. Updates existing entries only, so that neither
     /// requests nor unsolicited replies can fill the table.
-    fn learn(&mut self, port: usize, (mac, ip): (MacAddr, Ipv4Addr), around: &mut impl Surroundings<P>) {
+    fn learn(&mut self, port: usize, mac: MacAddr, ip: Ipv4Addr, around: &mut impl Surroundings<P>) {
         if !self.interfaces[port].network.contains(ip) {
             return;
         }
@@ -175,7 +176,7 @@ impl<P: DerefMut<Target = [u8]>> Router<P> {
         }
         let interface = self.interfaces[port];
         if let Some(mut error) = around.alloc(port, icmp::time_exceeded_len(frame, header)) {
-            icmp::write_time_exceeded(&mut error, frame, header, (interface.mac, interface.network.address));
+            icmp::write_time_exceeded(&mut error, frame, header, interface.mac, interface.network.address);
             around.send(port, error);
         }
     }
@@ -219,9 +220,14 @@ impl<P: DerefMut<Target = [u8]>> Router<P> {
             }
         }
         if let Some(mut request) = around.alloc(port, ethernet::MIN_FRAME) {
-            let sender = (interface.mac, interface.network.address);
-            let target = (MacAddr::default(), hop);
-            arp::Message { operation: arp::Operation::Request, sender, target }.write(&mut request, MacAddr::BROADCAST);
+            let message = ArpEthIpv4Packet {
+                operation: ArpOperation::REQUEST,
+                sender_mac: interface.mac.0,
+                sender_ipv4: interface.network.address.octets(),
+                target_mac: [0; 6],
+                target_ipv4: hop.octets(),
+            };
+            arp::write(&message, &mut request, MacAddr::BROADCAST);
             around.send(port, request);
         }
         Ok(())

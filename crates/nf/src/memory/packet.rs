@@ -187,7 +187,7 @@ impl Packet {
     }
 
     pub(crate) fn segments(&self) -> impl ExactSizeIterator<Item = &Segment> {
-        Chain { head: Some(&self.head), rest: self.rest.iter() }
+        Segments { head: Some(&self.head), rest: self.rest.iter() }
     }
 
     pub(crate) fn head_mut(&mut self) -> &mut Segment {
@@ -270,12 +270,12 @@ impl AsMut<[u8]> for Packet {
 }
 
 /// An iterator over the first segment and the rest.
-struct Chain<'a> {
+struct Segments<'a> {
     head: Option<&'a Segment>,
     rest: std::slice::Iter<'a, Segment>,
 }
 
-impl<'a> Iterator for Chain<'a> {
+impl<'a> Iterator for Segments<'a> {
     type Item = &'a Segment;
 
     #[inline]
@@ -290,7 +290,7 @@ impl<'a> Iterator for Chain<'a> {
     }
 }
 
-impl ExactSizeIterator for Chain<'_> {}
+impl ExactSizeIterator for Segments<'_> {}
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,8 @@
 use crate::memory::{Packet, Pool, Segment};
 use std::rc::Rc;
 use vhost_user::Event;
-use vhost_user::frontend::{QueueEnd, QueuePair};
-use virtqueue::driver::{Buffer, Queue};
+use vhost_user::frontend::{DriverQueue, QueuePair};
+use virtqueue::driver::Buffer;
 use virtqueue::{Fatal, NET_HEADER, Negotiated, features, ordering};
 
 /// Maximum number of frames received at once.
@@ -22,46 +22,26 @@ pub enum Broken {
     Buffers { announced: u16, used: u16 },
 }
 
-/// One queue of a pair.
-struct Side<Held> {
-    queue: Queue,
-    kick: Event,
-    call: Event,
-    /// Packets or buffers that the device owns, by the id of their chain.
-    held: Box<[Option<Held>]>,
+/// A queue, with the packet or buffer of each chain that the device owns.
+type HeldQueue<Held> = DriverQueue<Option<Held>>;
+
+/// Adds a chain for which there are free descriptors.
+#[inline]
+fn add<Held>(queue: &mut HeldQueue<Held>, buffers: &[Buffer], held: Held) {
+    let (_, entry) = queue.add(buffers).expect("the caller looked for free descriptors");
+    *entry = Some(held);
 }
 
-impl<Held> Side<Held> {
-    fn new(end: QueueEnd) -> Side<Held> {
-        let held = (0..end.config.size).map(|_| None).collect();
-        let mut queue = end.queue;
-        queue.set_interrupts(false);
-        Side { queue, kick: end.kick, call: end.call, held }
-    }
-
-    #[inline]
-    fn add(&mut self, buffers: &[Buffer], held: Held) {
-        let id = self.queue.add(buffers).expect("the caller looked for free descriptors");
-        self.held[usize::from(id)] = Some(held);
-    }
-
-    /// Returns the next used packet or buffer, and the number of bytes that the device wrote.
-    #[inline]
-    fn pop(&mut self) -> Result<Option<(Held, u32)>, Fatal> {
-        let used = self.queue.pop_used()?;
-        Ok(used.map(|used| (self.held[usize::from(used.id)].take().expect("the queue knows its chains"), used.len)))
-    }
-
-    fn kick_if_wanted(&mut self) {
-        if self.queue.wants_kick() {
-            self.kick.notify();
-        }
-    }
+/// Returns the next used packet or buffer, and the number of bytes that the device wrote.
+#[inline]
+fn pop<Held>(queue: &mut HeldQueue<Held>) -> Result<Option<(Held, u32)>, Fatal> {
+    let returned = queue.pop()?;
+    Ok(returned.map(|returned| (returned.entry.take().expect("the queue knows its chains"), returned.len)))
 }
 
 pub(crate) struct Pair {
-    receive: Side<Segment>,
-    transmit: Side<Packet>,
+    receive: HeldQueue<Segment>,
+    transmit: HeldQueue<Packet>,
     pool: Rc<Pool>,
     index: u16,
     mergeable: bool,
@@ -72,7 +52,7 @@ pub(crate) struct Pair {
 impl Pair {
     pub(super) fn new(pair: QueuePair, pool: &Rc<Pool>, index: u16, negotiated: Negotiated) -> Pair {
         let mergeable = negotiated.has(features::MRG_RXBUF);
-        let (receive, transmit) = (Side::new(pair.receive), Side::new(pair.transmit));
+        let (receive, transmit) = (DriverQueue::new(pair.receive), DriverQueue::new(pair.transmit));
         let mut pair = Pair { receive, transmit, pool: pool.clone(), index, mergeable, posted: false };
         pair.refill();
         pair
@@ -80,12 +60,12 @@ impl Pair {
 
     /// Posts a buffer for every free descriptor of the receive queue, while there are free buffers.
     fn refill(&mut self) {
-        while self.receive.queue.free() > 0 {
+        while self.receive.free() > 0 {
             let Some(segment) = self.pool.take() else { break };
             let buffer = Buffer { addr: segment.addr(), len: segment.len().into(), writable: true };
-            self.receive.add(&[buffer], segment);
+            add(&mut self.receive, &[buffer], segment);
         }
-        self.receive.queue.publish();
+        self.receive.publish();
         self.posted = true;
     }
 
@@ -95,7 +75,7 @@ impl Pair {
         let mut malformed = 0;
         let mut taken = 0;
         while taken < most {
-            let Some((mut head, len)) = self.receive.pop()? else { break };
+            let Some((mut head, len)) = pop(&mut self.receive)? else { break };
             taken += 1;
             let buffers = self.announced(&head);
             fit(&mut head, 0, len)?;
@@ -107,7 +87,7 @@ impl Pair {
             let mut packet = Packet::new(head, self.index);
             for used in 1..buffers {
                 // All buffers of a frame are used at once (§5.1.6.4).
-                let Some((mut more, len)) = self.receive.pop()? else {
+                let Some((mut more, len)) = pop(&mut self.receive)? else {
                     return Err(Broken::Buffers { announced: buffers, used });
                 };
                 fit(&mut more, 0, len)?;
@@ -122,7 +102,7 @@ impl Pair {
             // and sleeps, we are soon idle, so it is enough to check then.
             self.posted = false;
             ordering::before_asking();
-            self.receive.kick_if_wanted();
+            self.receive.notify();
         }
         Ok(malformed)
     }
@@ -137,9 +117,9 @@ impl Pair {
     #[inline]
     pub(super) fn transmit(&mut self, mut packet: Packet) -> Result<Result<(), Packet>, Broken> {
         let needed = packet.segments().len();
-        if usize::from(self.transmit.queue.free()) < needed {
+        if usize::from(self.transmit.free()) < needed {
             self.reclaim()?;
-            if usize::from(self.transmit.queue.free()) < needed {
+            if usize::from(self.transmit.free()) < needed {
                 return Ok(Err(packet));
             }
         }
@@ -154,10 +134,10 @@ impl Pair {
         let buffer = |s: &Segment| Buffer { addr: s.addr(), len: s.len().into(), writable: false };
         if needed == 1 {
             let buffer = buffer(packet.head_mut());
-            self.transmit.add(&[buffer], packet);
+            add(&mut self.transmit, &[buffer], packet);
         } else {
             let buffers: Vec<Buffer> = packet.segments().map(buffer).collect();
-            self.transmit.add(&buffers, packet);
+            add(&mut self.transmit, &buffers, packet);
         }
         Ok(Ok(()))
     }
@@ -165,31 +145,30 @@ impl Pair {
     /// Publishes added packets to the device, and kicks it if it wants that.
     #[inline]
     pub(super) fn flush(&mut self) {
-        self.transmit.queue.publish();
-        ordering::before_asking();
-        self.transmit.kick_if_wanted();
+        self.transmit.flush();
     }
 
     /// Frees all packets that the device has sent.
     pub(super) fn reclaim(&mut self) -> Result<(), Broken> {
-        while let Some((packet, _)) = self.transmit.pop()? {
+        while let Some((packet, _)) = pop(&mut self.transmit)? {
             drop(packet);
         }
         Ok(())
     }
 
-    /// Turns calls for received frames on or off. There may be frames already: see [`Pair::has_frames`].
-    pub(super) fn set_interrupts(&mut self, wanted: bool) {
-        self.receive.queue.set_interrupts(wanted);
+    /// Turns calls for received frames on. Reports whether there are frames already.
+    pub(super) fn arm(&mut self) -> bool {
+        self.receive.arm()
     }
 
-    pub(super) fn has_frames(&self) -> bool {
-        self.receive.queue.has_used()
+    /// Turns calls for received frames off.
+    pub(super) fn disarm(&mut self) {
+        self.receive.disarm();
     }
 
     /// Returns the call of the receive queue, readable when a frame has arrived.
     pub(super) fn call(&self) -> &Event {
-        &self.receive.call
+        self.receive.call()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ports that are opened together: they share memory, so that a packet moves between them without a copy.
 
-use super::{Counters, Options, Port};
+use super::{Counters, Options, Pair, Port};
 use crate::aggregate::{Aggregation, SPLIT_BUFFERS};
 use crate::memory::Pool;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use vhost_user::Event;
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link};
 use virtqueue::memory::{Arena, MemoryError};
-use virtqueue::{Negotiated, QueueConfig, ordering};
+use virtqueue::{Negotiated, QueueConfig};
 
 /// Minimum interval between two checks of the devices in [`Ports::check`].
 const CHECK: Duration = Duration::from_millis(100);
@@ -101,20 +101,19 @@ impl Ports {
 
     /// Sleeps until a frame arrives, for at most `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> Result<(), WaitError> {
+        let mut any = false;
         for port in &mut self.ports {
             port.reclaim();
-            port.pairs.iter_mut().for_each(|pair| pair.set_interrupts(true));
+            port.pairs.iter_mut().for_each(|pair| any |= pair.arm());
         }
-        ordering::before_asking();
-        let pairs = || self.ports.iter().flat_map(|port| &port.pairs);
-        let outcome = if pairs().any(|pair| pair.has_frames()) {
+        let outcome = if any {
             Ok(())
         } else {
-            let calls: Vec<_> = pairs().map(|pair| pair.call()).collect();
+            let calls: Vec<_> = self.ports.iter().flat_map(|port| &port.pairs).map(|pair| pair.call()).collect();
             sleep(&calls, timeout)
         };
         for port in &mut self.ports {
-            port.pairs.iter_mut().for_each(|pair| pair.set_interrupts(false));
+            port.pairs.iter_mut().for_each(Pair::disarm);
         }
         outcome
     }

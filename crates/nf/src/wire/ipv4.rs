@@ -1,13 +1,12 @@
 //! IPv4 (RFC 791).
 
 use super::ethernet::HEADER as ETHERNET;
-use super::{array, checksum, update_checksum, word};
+use super::{checksum, update_checksum, word};
+use etherparse::{IpNumber, Ipv4Header, Ipv4HeaderSlice};
 use std::net::Ipv4Addr;
 
 /// Bytes of a header without options.
-pub const MIN_HEADER: usize = 20;
-/// Protocol number of ICMP.
-pub const ICMP: u8 = 1;
+pub const MIN_HEADER: usize = Ipv4Header::MIN_LEN;
 /// TTL of sent packets.
 pub const TTL: u8 = 64;
 
@@ -21,7 +20,7 @@ pub struct Header {
     /// Remaining hops.
     pub ttl: u8,
     /// Protocol of the payload.
-    pub protocol: u8,
+    pub protocol: IpNumber,
     /// Whether the packet is a fragment: not the first one, or not the last.
     pub is_fragment: bool,
     /// Whether the packet is a fragment other than the first: it has no header of the protocol.
@@ -35,28 +34,20 @@ pub struct Header {
 impl Header {
     /// Reads the header in a frame of EtherType [`super::ethernet::IPV4`], whose total length is `frame_len`.
     pub fn read(frame: &[u8], frame_len: usize) -> Option<Header> {
-        let packet = frame.get(ETHERNET..)?;
-        if packet.len() < MIN_HEADER || packet[0] >> 4 != 4 {
+        let header = Ipv4HeaderSlice::from_slice(frame.get(ETHERNET..)?).ok()?;
+        let (len, total_len) = (header.slice().len(), usize::from(header.total_len()));
+        if total_len < len || total_len > frame_len - ETHERNET || checksum(header.slice()) != 0 {
             return None;
         }
-        let len = usize::from(packet[0] & 15) * 4;
-        let total_len = usize::from(word(packet, 2));
-        if len < MIN_HEADER || len > packet.len() || total_len < len || total_len > frame_len - ETHERNET {
-            return None;
-        }
-        if checksum(&packet[..len]) != 0 {
-            return None;
-        }
-        let fragment = word(packet, 6);
         Some(Header {
             len,
             total_len,
-            ttl: packet[8],
-            protocol: packet[9],
-            is_fragment: fragment & 0x3fff != 0,
-            is_later_fragment: fragment & 0x1fff != 0,
-            source: Ipv4Addr::from(array::<4>(packet, 12)),
-            destination: Ipv4Addr::from(array::<4>(packet, 16)),
+            ttl: header.ttl(),
+            protocol: header.protocol(),
+            is_fragment: header.is_fragmenting_payload(),
+            is_later_fragment: header.fragments_offset().value() != 0,
+            source: header.source_addr(),
+            destination: header.destination_addr(),
         })
     }
 
@@ -82,15 +73,16 @@ pub fn swap_addresses(frame: &mut [u8]) {
 }
 
 /// Writes a header without options for `payload` bytes.
-pub fn write(frame: &mut [u8], source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, payload: usize) {
-    let header = &mut frame[ETHERNET..ETHERNET + MIN_HEADER];
-    let total = (MIN_HEADER + payload) as u16;
-    header.fill(0);
-    header[0] = 0x45;
-    header[2..4].copy_from_slice(&total.to_be_bytes());
-    header[8..10].copy_from_slice(&[TTL, protocol]);
-    header[12..16].copy_from_slice(&source.octets());
-    header[16..20].copy_from_slice(&destination.octets());
-    let sum = checksum(header);
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
+pub fn write(frame: &mut [u8], source: Ipv4Addr, destination: Ipv4Addr, protocol: IpNumber, payload: usize) {
+    let mut header = Ipv4Header {
+        total_len: (MIN_HEADER + payload) as u16,
+        dont_fragment: false,
+        time_to_live: TTL,
+        protocol,
+        source: source.octets(),
+        destination: destination.octets(),
+        ..Ipv4Header::default()
+    };
+    header.header_checksum = header.calc_header_checksum();
+    frame[ETHERNET..ETHERNET + MIN_HEADER].copy_from_slice(&header.to_bytes());
 }

@@ -21,14 +21,14 @@ struct Pair {
 
 impl Pair {
     /// Sends back received frames, as far as there is room.
-    fn turn(&self, state: &State, storage: &mut BurstStorage) {
+    fn turn(&self, shared: &Shared, storage: &mut BurstStorage) {
         let (Some(Running(to, to_call)), Some(Running(from, from_call))) = (&self.to, &self.from) else { return };
         let mut burst = storage.start();
         if from.receive(&mut burst).unwrap() == 0 {
             return;
         }
         let longest = burst.frames().as_slice().iter().map(|frame| frame.len()).max().unwrap_or(0);
-        state.longest.fetch_max(longest, Ordering::Relaxed);
+        shared.longest.fetch_max(longest, Ordering::Relaxed);
         to.transmit(burst.frames()).unwrap();
         from.recycle();
         ordering::before_asking();
@@ -41,7 +41,7 @@ impl Pair {
 }
 
 #[derive(Default)]
-struct State {
+struct Shared {
     pairs: Mutex<Vec<Pair>>,
     /// Stops sending back while set.
     pause: AtomicBool,
@@ -50,7 +50,7 @@ struct State {
     longest: AtomicU32,
 }
 
-impl Queues for State {
+impl Queues for Shared {
     fn connected(&self) {}
 
     fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError> {
@@ -85,17 +85,17 @@ impl Queues for State {
 
 /// The device; dropping it closes the connection and removes the socket.
 pub struct Echo {
-    state: Arc<State>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     service: Option<Service>,
 }
 
 impl Echo {
     pub fn new(socket: &Path, mode: Mode, queue_pairs: u16) -> Echo {
-        let state = Arc::new(State::default());
+        let shared = Arc::new(Shared::default());
         let options = Options::new(socket, mode, queue_pairs);
-        let service = Service::spawn(options, state.clone()).unwrap();
-        let worker = state.clone();
+        let service = Service::spawn(options, shared.clone()).unwrap();
+        let worker = shared.clone();
         let thread = std::thread::spawn(move || {
             let mut storage = BurstStorage::default();
             while !worker.stop.load(Ordering::Relaxed) {
@@ -107,21 +107,21 @@ impl Echo {
                 std::thread::yield_now();
             }
         });
-        Echo { state, thread: Some(thread), service: Some(service) }
+        Echo { shared, thread: Some(thread), service: Some(service) }
     }
 
     /// Stops or resumes sending back.
     pub fn pause(&self, pause: bool) {
-        self.state.pause.store(pause, Ordering::Relaxed);
+        self.shared.pause.store(pause, Ordering::Relaxed);
         // Wait until the device thread has finished its turn.
-        drop(self.state.pairs.lock().unwrap());
+        drop(self.shared.pairs.lock().unwrap());
     }
 }
 
 impl Echo {
     /// Bytes of the longest frame that was sent back.
     pub fn longest(&self) -> u32 {
-        self.state.longest.load(Ordering::Relaxed)
+        self.shared.longest.load(Ordering::Relaxed)
     }
 
     /// Sends a new frame from the device; returns true if there was room for it.
@@ -129,7 +129,7 @@ impl Echo {
         let mut storage = BurstStorage::default();
         let mut burst = storage.start();
         burst.push(bytes.into());
-        let pairs = self.state.pairs.lock().unwrap();
+        let pairs = self.shared.pairs.lock().unwrap();
         let Some(Running(queue, _)) = pairs.first().and_then(|pair| pair.to.as_ref()) else { return false };
         queue.transmit(burst.frames()).unwrap().frames == 1
     }
@@ -137,7 +137,7 @@ impl Echo {
 
 impl Drop for Echo {
     fn drop(&mut self) {
-        self.state.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let outcome = thread.join();
             assert!(outcome.is_ok() || std::thread::panicking(), "the device panicked");

@@ -4,16 +4,15 @@
 mod break_even;
 mod drops;
 mod latency;
-mod passage;
 mod ratio;
 mod rig;
+mod single_node;
 mod throughput;
-mod traffic;
 
-use crate::cpu::PinError;
+use loadgen::cpu::PinError;
 use clap::Subcommand;
-use passage::PassageError;
 use rig::{Between, Placement, RigError};
+use single_node::SingleNodeError;
 use std::path::PathBuf;
 
 /// What can be measured.
@@ -42,7 +41,7 @@ pub enum AggregationError {
     #[error("{path}, {size} B, {placement}: {source}")]
     Measure { path: Between, size: u16, placement: Placement, source: RigError },
     #[error("{path}, {placement}: {source}")]
-    Traffic { path: Between, placement: Placement, source: PassageError },
+    Traffic { path: Between, placement: Placement, source: SingleNodeError },
     #[error("{} can't be read: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
     #[error("the results can't be written to {}: {source}", path.display())]

@@ -2,8 +2,8 @@
 //! switch joins those that it finds together in the function's ring.
 
 use super::AggregationError;
-use super::passage::{self, Case, Measuring, Results, Row, millions};
 use super::rig::{Between, Placement};
+use super::single_node::{self, Case, Measuring, Results, Row, millions};
 use crate::draw::{self, Line, Lines};
 use clap::Args;
 use std::fmt::Write;
@@ -33,10 +33,10 @@ impl Ratio {
 
 /// Measures, prints, and writes the results to files.
 pub fn run(options: &Ratio) -> Result<(), AggregationError> {
-    let (results, outcome) = passage::measure(&options.measuring, &options.cases(), &options.rate)?;
+    let (results, outcome) = single_node::measure(&options.measuring, &options.cases(), &options.rate)?;
     if !results.rows.is_empty() {
         let pictures = [("ratio.svg", picture(&results, options))];
-        passage::finish(&options.measuring, ("ratio", &results), &table(&results), &pictures)?;
+        single_node::finish(&options.measuring, "ratio", &results, &table(&results), &pictures)?;
     }
     outcome
 }
@@ -52,7 +52,7 @@ fn table(results: &Results) -> String {
                    traffic busy |\n|---|---|---|---|---|---|---|---|\n"
             .to_owned();
     for row in &results.rows {
-        let median = |figure: fn(&passage::Sample) -> f64| row.spread(figure).median;
+        let median = |figure: fn(&single_node::Sample) -> f64| row.spread(figure).median;
         let frames = row.spread(|sample| sample.frames_percent());
         // Writing to a string does not fail.
         let _ = writeln!(
@@ -94,7 +94,7 @@ fn picture(results: &Results, options: &Ratio) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::passage::tests::results;
+    use super::single_node::tests::results;
     use super::*;
     use clap::Parser;
 

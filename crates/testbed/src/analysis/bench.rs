@@ -2,10 +2,11 @@
 
 use super::setup::{Setup, sizes};
 use crate::compare::Counted;
-use crate::load::{RUNNING, Report};
-use crate::programs::{Interrupt, Interrupted, Program, ProgramError, Ring};
+use crate::ring_format::RingFormat;
 use clap::Args;
 use engine::stats::Snapshot;
+use lab::process::{Daemon, Interrupt, Launch};
+use loadgen::load::{RUNNING, Report};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::Command;
@@ -44,9 +45,7 @@ pub struct Measuring {
 #[allow(missing_docs)]
 pub enum MeasureError {
     #[error(transparent)]
-    Program(#[from] ProgramError),
-    #[error(transparent)]
-    Interrupted(#[from] Interrupted),
+    Lab(#[from] lab::Error),
     #[error("a temporary directory can't be made, or this program not be found: {0}")]
     System(std::io::Error),
     #[error("what {who} wrote can't be read: {source}")]
@@ -78,7 +77,7 @@ pub fn measure(setup: &Setup, measuring: &Measuring, interrupt: &Interrupt) -> R
     let command = |words: &[&str], queues: String, cpu: usize| {
         let mut command = Command::new(&program);
         command.args(words).args(&sockets).args(["--queue-size", &queues, "--cpu", &cpu.to_string()]);
-        if setup.ring == Ring::Packed {
+        if setup.ring == RingFormat::Packed {
             command.arg("--packed");
         }
         command
@@ -93,10 +92,9 @@ pub fn measure(setup: &Setup, measuring: &Measuring, interrupt: &Interrupt) -> R
     let mut switch = command(&["analyse", "switch"], sizes(setup.physical), measuring.switch_cpu);
     switch.args(["--pattern", &setup.pattern.letter().to_string()]);
 
-    let mut load = Program::start("the wire", load, interrupt)?;
-    let mut switch = Program::start("the switch", switch, interrupt)?;
-    let running = |load: &Program| load.errors().iter().any(|line| line == RUNNING).then_some(());
-    load.wait_for("its first frames", LIMIT, running)?;
+    let mut load = Launch::measured("the wire", interrupt).spawn(load)?;
+    let mut switch = Launch::measured("the switch", interrupt).spawn(switch)?;
+    load.wait_for_line("its first frames", LIMIT, |line| line == RUNNING)?;
     interrupt.sleep(Duration::from_secs_f64(measuring.warmup) + MARGIN)?;
     let before = snapshot(&mut switch)?;
     interrupt.sleep(Duration::from_secs_f64(measuring.seconds).saturating_sub(2 * MARGIN).max(MARGIN))?;
@@ -118,9 +116,9 @@ pub fn measure(setup: &Setup, measuring: &Measuring, interrupt: &Interrupt) -> R
 }
 
 /// Returns the switch's counters as they are now.
-fn snapshot(switch: &mut Program) -> Result<Snapshot, MeasureError> {
-    let known = switch.output().len();
-    switch.say("")?;
-    let line = switch.wait_for("its counters", LIMIT, |switch| switch.output().get(known).cloned())?;
+fn snapshot(switch: &mut Daemon) -> Result<Snapshot, MeasureError> {
+    let known = switch.log().mark();
+    switch.send_line("")?;
+    let (_, line) = switch.wait_for_line_since(known, "its counters", LIMIT, |line| line.starts_with('{'))?;
     serde_json::from_str(&line).map_err(|source| MeasureError::Report { who: "the switch", source })
 }

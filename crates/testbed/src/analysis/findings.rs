@@ -2,7 +2,7 @@
 
 use super::bench::{Measuring, Sample};
 use super::setup::Setup;
-use crate::compare::{Rig, Spread};
+use crate::compare::{Machine, Spread};
 use crate::latency::Latency;
 use crate::transfer::Transfer;
 use comfy_table::presets::NOTHING;
@@ -15,7 +15,7 @@ pub struct Findings {
     /// Subject of the analysis.
     pub title: String,
     /// Machine of the measurements.
-    pub rig: Rig,
+    pub rig: Machine,
     /// Cost of moving cache lines between the processors, before the first measurement.
     pub transfer: Transfer,
     /// Number of rounds.
@@ -62,7 +62,7 @@ impl Point {
 
 impl Findings {
     /// Creates empty findings.
-    pub fn new(title: &str, measuring: &Measuring, (rig, transfer): (Rig, Transfer), columns: Vec<String>) -> Findings {
+    pub fn new(title: &str, measuring: &Measuring, rig: Machine, transfer: Transfer, columns: Vec<String>) -> Findings {
         let (rounds, seconds) = (measuring.rounds, measuring.seconds);
         Findings { title: title.into(), rig, transfer, rounds, seconds, columns, rows: Vec::new() }
     }

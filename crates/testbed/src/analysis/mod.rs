@@ -12,13 +12,13 @@ mod rings;
 mod setup;
 mod switch;
 
-use crate::compare::Rig;
-use crate::cpu::PinError;
-use crate::programs::Interrupt;
+use crate::compare::Machine;
 use crate::{latency, transfer};
 use bench::{MeasureError, Measuring};
 use clap::Subcommand;
 use findings::{Findings, Point, Row};
+use lab::process::Interrupt;
+use loadgen::cpu::PinError;
 use setup::Setup;
 use std::path::{Path, PathBuf};
 
@@ -41,8 +41,8 @@ pub enum Analyse {
 pub enum AnalyseError {
     #[error(transparent)]
     Pin(#[from] PinError),
-    #[error("signals can't be caught: {0}")]
-    Signals(std::io::Error),
+    #[error(transparent)]
+    Lab(#[from] lab::Error),
     #[error(transparent)]
     Switch(#[from] switch::SwitchError),
     #[error(transparent)]
@@ -68,7 +68,7 @@ type Plan = (String, Vec<Setup>);
 
 /// Measures all rows. After a failure, `findings` holds the rows measured before.
 fn measure(findings: &mut Findings, plans: &[Plan], measuring: &Measuring) -> Result<(), AnalyseError> {
-    let interrupt = Interrupt::install().map_err(AnalyseError::Signals)?;
+    let interrupt = Interrupt::install()?;
     for (number, (label, setups)) in plans.iter().enumerate() {
         let latency = latency::between(measuring.switch_cpu, measuring.load_cpu)?;
         let points = setups.iter().map(|&setup| Point { setup, samples: Vec::new() }).collect();
@@ -91,7 +91,7 @@ fn measure(findings: &mut Findings, plans: &[Plan], measuring: &Measuring) -> Re
 fn begin(title: &str, measuring: &Measuring, columns: Vec<String>) -> Result<Findings, AnalyseError> {
     let program = std::env::current_exe().unwrap_or_default();
     let transfer = transfer::between(measuring.switch_cpu, measuring.load_cpu)?;
-    Ok(Findings::new(title, measuring, (Rig::detect(&program), transfer), columns))
+    Ok(Findings::new(title, measuring, Machine::detect(&program), transfer, columns))
 }
 
 /// Prints the tables, and writes all files: those common to all analyses, and the charts of this one.

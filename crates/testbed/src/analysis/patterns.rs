@@ -6,10 +6,10 @@ use super::pattern::Pattern;
 use super::setup::Setup;
 use super::{AnalyseError, Plan};
 use crate::draw::{self, Line, Lines};
-use crate::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
-use crate::programs::Ring;
-use crate::wire::queue_sizes;
+use crate::ring_format::RingFormat;
 use clap::Args;
+use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
+use loadgen::wire::queue_sizes;
 use vhost_user::frontend::QueueSizes;
 
 /// Which patterns, under which conditions.
@@ -20,7 +20,7 @@ pub struct Patterns {
     pub pattern: Vec<Pattern>,
     /// Ring formats
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["split", "packed"])]
-    pub ring: Vec<Ring>,
+    pub ring: Vec<RingFormat>,
     /// Bytes of a frame, without its checksum
     #[arg(long, value_delimiter = ',', default_values = ["64", "128", "256", "512", "1024", "1280", "1514"],
           value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
@@ -63,7 +63,7 @@ fn plans(patterns: &Patterns) -> Vec<Plan> {
 }
 
 /// Returns the rates of one pattern and format, for every measured size.
-fn line(findings: &Findings, patterns: &Patterns, (pattern, ring): (Pattern, Ring), name: String) -> Line {
+fn line(findings: &Findings, patterns: &Patterns, pattern: Pattern, ring: RingFormat, name: String) -> Line {
     let median = |size: u16| {
         let mut points = findings.rows.iter().flat_map(|row| &row.points);
         let setup = |point: &&super::Point| {
@@ -77,8 +77,8 @@ fn line(findings: &Findings, patterns: &Patterns, (pattern, ring): (Pattern, Rin
 
 /// Draws all patterns, a panel per format.
 fn chart(findings: &Findings, patterns: &Patterns) -> String {
-    let panel = |&ring: &Ring| {
-        let lines = patterns.pattern.iter().map(|p| line(findings, patterns, (*p, ring), p.to_string()));
+    let panel = |&ring: &RingFormat| {
+        let lines = patterns.pattern.iter().map(|p| line(findings, patterns, *p, ring, p.to_string()));
         (format!("{ring} rings"), lines.collect())
     };
     draw::svg(&Lines {
@@ -96,7 +96,7 @@ fn formats(findings: &Findings, patterns: &Patterns) -> String {
     let shown = [(Pattern::A, "copied"), (Pattern::E, "received in place"), (Pattern::G, "and sent in place")];
     let known = shown.into_iter().filter(|(pattern, _)| patterns.pattern.contains(pattern));
     let lines = known.flat_map(|(pattern, name)| {
-        patterns.ring.iter().map(move |&ring| line(findings, patterns, (pattern, ring), format!("{name}, {ring}")))
+        patterns.ring.iter().map(move |&ring| line(findings, patterns, pattern, ring, format!("{name}, {ring}")))
     });
     let limit = |gigabits: f64| {
         let rate = |&size: &u16| Some(gigabits * 1e3 / (8.0 * (f64::from(size.max(MIN_SIZE)) + ON_THE_LINE)));

@@ -6,10 +6,10 @@ use super::heat::{self, Heat, Panel};
 use super::pattern::Pattern;
 use super::setup::Setup;
 use super::{AnalyseError, Plan};
-use crate::load::{MAX_SIZE, MIN_SIZE, TouchLevel, power_of_two};
-use crate::programs::Ring;
-use crate::wire::queue_sizes;
+use crate::ring_format::RingFormat;
 use clap::Args;
+use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel, power_of_two};
+use loadgen::wire::queue_sizes;
 use vhost_user::frontend::QueueSizes;
 
 /// Which rings, under which conditions. The paper's table II has 64 to 8192 descriptors for physical and 64 to 16384 for
@@ -30,8 +30,8 @@ pub struct Rings {
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["a", "e"])]
     pub pattern: Vec<Pattern>,
     /// Ring format
-    #[arg(long, value_enum, default_value_t = Ring::Split)]
-    pub ring: Ring,
+    #[arg(long, value_enum, default_value_t = RingFormat::Split)]
+    pub ring: RingFormat,
     /// Bytes of a frame, without its checksum
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
     pub size: u16,

@@ -1,8 +1,8 @@
 //! Conditions of one measurement.
 
 use super::pattern::Pattern;
-use crate::load::TouchLevel;
-use crate::programs::Ring;
+use crate::ring_format::RingFormat;
+use loadgen::load::TouchLevel;
 use serde::{Serialize, Serializer};
 use vhost_user::frontend::QueueSizes;
 
@@ -12,7 +12,7 @@ pub struct Setup {
     /// Copy pattern.
     pub pattern: Pattern,
     /// Format of all rings.
-    pub ring: Ring,
+    pub ring: RingFormat,
     /// Bytes of a frame.
     pub size: u16,
     /// How much of it the network function touches, and the NIC checks.

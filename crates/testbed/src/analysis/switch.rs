@@ -2,13 +2,13 @@
 //! answers each line of its standard input by a line of JSON with all its counters, and ends with its input.
 
 use super::pattern::{Pattern, Way};
-use crate::wire::queue_sizes;
 use clap::Args;
 use engine::Switch;
 use engine::port::{vhost_user, virtio_user};
 use engine::spec::{
     Access, Analysis, Driver, Idle, MappingSpec, Mode, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec,
 };
+use loadgen::wire::queue_sizes;
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 

@@ -5,11 +5,14 @@ use super::options::{Compare, LoadKind};
 use super::results::{Counted, Run};
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{self, Latency};
-use crate::load::{RUNNING, Report};
-use crate::programs::ovs::Ovs;
-use crate::programs::testpmd::{Lcores, Testpmd};
-use crate::programs::{Idle, Interrupt, Interrupted, Millrace, MillraceError, Pages, Program, ProgramError, Ring};
+use crate::millrace::{Idle, Millrace, MillraceError};
+use crate::peers::{TestpmdSetup, switch_ports, testpmd_load, testpmd_switch};
+use crate::ring_format::RingFormat;
 use engine::stats::Snapshot;
+use lab::dpdk::{Lcores, Pages, Testpmd};
+use lab::ovs::Ovs;
+use lab::process::{Daemon, Interrupt, Launch};
+use loadgen::load::{RUNNING, Report};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -25,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 #[allow(missing_docs)]
 pub enum MeasureError {
     #[error(transparent)]
-    Program(#[from] ProgramError),
+    Lab(#[from] lab::Error),
     #[error(transparent)]
     Millrace(#[from] MillraceError),
     #[error("a temporary directory can't be made: {0}")]
@@ -35,23 +38,13 @@ pub enum MeasureError {
     #[error("no frame came through")]
     Nothing,
     #[error(transparent)]
-    Pin(#[from] crate::cpu::PinError),
-}
-
-impl From<Interrupted> for MeasureError {
-    fn from(interrupted: Interrupted) -> Self {
-        ProgramError::from(interrupted).into()
-    }
+    Pin(#[from] loadgen::cpu::PinError),
 }
 
 impl MeasureError {
     /// Reports whether a signal caused it.
     pub fn is_interrupt(&self) -> bool {
-        matches!(
-            self,
-            MeasureError::Program(ProgramError::Interrupted(_))
-                | MeasureError::Millrace(MillraceError::Program(ProgramError::Interrupted(_)))
-        )
+        matches!(self, MeasureError::Lab(error) | MeasureError::Millrace(MillraceError::Lab(error)) if error.is_interrupt())
     }
 }
 
@@ -97,7 +90,7 @@ impl Bench<'_> {
         let latency = self.latency()?;
         let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(MeasureError::Directory)?;
         let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
-        let start = |wire| self.switch(contestant, (directory.path(), &sockets), wire);
+        let start = |wire| self.switch(contestant, directory.path(), &sockets, wire);
         let (mut switch, found);
         match self.compare.load {
             LoadKind::Testbed => {
@@ -143,42 +136,50 @@ impl Bench<'_> {
     fn switch(
         &self,
         contestant: Contestant,
-        (directory, sockets): (&Path, &[PathBuf; 2]),
-        wire: Option<Ring>,
+        directory: &Path,
+        sockets: &[PathBuf; 2],
+        wire: Option<RingFormat>,
     ) -> Result<Switch, MeasureError> {
         let cpu = self.compare.switch_cpu;
-        let lcores = Lcores { forwarding: cpu, console: self.compare.load_cpu };
+        let lcores = Lcores { forwarding: cpu, others: Some(self.compare.load_cpu) };
         Ok(match contestant {
             Contestant::Millrace(forward) => Switch::Millrace(Box::new(millrace::start(
                 &self.millrace,
-                (directory, sockets),
-                (forward, wire),
-                (cpu, Idle::Poll),
+                directory,
+                sockets,
+                millrace::Setup { forward, wire, cpu, idle: Idle::Poll },
                 self.interrupt,
             )?)),
-            Contestant::Testpmd => Switch::Testpmd(Testpmd::switch(sockets, wire, lcores, self.pages, self.interrupt)?),
-            Contestant::Ovs => Switch::Ovs(Box::new(Ovs::start(directory, sockets, wire, lcores, self.interrupt)?)),
+            Contestant::Testpmd => {
+                Switch::Testpmd(testpmd_switch(switch_ports(sockets, wire), self.testpmd_setup(lcores))?)
+            }
+            Contestant::Ovs => {
+                Switch::Ovs(Box::new(Ovs::start(directory, &switch_ports(sockets, wire), lcores, self.interrupt)?))
+            }
         })
     }
 
+    fn testpmd_setup(&self, lcores: Lcores) -> TestpmdSetup<'_> {
+        TestpmdSetup { lcores, pages: self.pages, interrupt: self.interrupt }
+    }
+
     /// Starts this program again, with `subcommand`.
-    fn program(&self, subcommand: &str, sockets: &[PathBuf; 2], scenario: Scenario) -> Result<Program, MeasureError> {
+    fn program(&self, subcommand: &str, sockets: &[PathBuf; 2], scenario: Scenario) -> Result<Daemon, MeasureError> {
         let program = std::env::current_exe().map_err(MeasureError::Directory)?;
         let mut command = Command::new(program);
         command.args([subcommand, "--json"]).args(sockets);
         command.args(["--cpu", &self.compare.load_cpu.to_string(), "--size", &scenario.size.to_string()]);
         command.args(["--touch", &scenario.touch.to_string(), "--seconds", &self.compare.seconds().to_string()]);
         command.args(["--warmup", &self.compare.warmup().to_string()]);
-        if scenario.ring == Ring::Packed {
+        if scenario.ring == RingFormat::Packed {
             command.arg("--packed");
         }
-        Ok(Program::start(format!("the {subcommand}"), command, self.interrupt)?)
+        Ok(Launch::measured(format!("the {subcommand}"), self.interrupt).spawn(command)?)
     }
 
-    fn own_load(&self, switch: &mut Switch, mut load: Program) -> Result<Found, MeasureError> {
+    fn own_load(&self, switch: &mut Switch, mut load: Daemon) -> Result<Found, MeasureError> {
         switch.wait_up(|| load.check("the switch's ports"))?;
-        let running = |load: &Program| load.errors().iter().any(|line| line == RUNNING).then_some(());
-        load.wait_for("its first frames", LIMIT, running)?;
+        load.wait_for_line("its first frames", LIMIT, |line| line == RUNNING)?;
         let (seconds, warmup) = self.durations();
         self.interrupt.sleep(warmup + MARGIN)?;
         let before = switch.look()?;
@@ -202,16 +203,15 @@ impl Bench<'_> {
         scenario: Scenario,
     ) -> Result<Found, MeasureError> {
         let cpu = self.compare.load_cpu;
-        let lcores = Lcores { forwarding: cpu, console: cpu };
-        let traffic = (scenario.ring, scenario.size);
-        let mut load = Testpmd::load(sockets, traffic, lcores, self.pages, self.interrupt)?;
-        switch.wait_up(|| load.program().check("the switch's ports"))?;
+        let setup = self.testpmd_setup(Lcores { forwarding: cpu, others: Some(cpu) });
+        let mut load = testpmd_load(sockets, scenario.ring, scenario.size, setup)?;
+        switch.wait_up(|| load.daemon().check("the switch's ports"))?;
         let (seconds, warmup) = self.durations();
         self.interrupt.sleep(warmup)?;
         let (before, began) = (load.received()?, Instant::now());
-        let (first, cpu_before) = (switch.look()?, load.program().cpu_time()?);
+        let (first, cpu_before) = (switch.look()?, load.daemon().cpu_time()?);
         self.interrupt.sleep(seconds)?;
-        let (last, cpu_after) = (switch.look()?, load.program().cpu_time()?);
+        let (last, cpu_after) = (switch.look()?, load.daemon().cpu_time()?);
         let (after, ended) = (load.received()?, Instant::now());
         let mpps = (after - before) as f64 / (ended - began).as_secs_f64() / 1e6;
         let load_cpu_share = share(&first, &last, cpu_after.saturating_sub(cpu_before));
@@ -230,7 +230,7 @@ fn share(before: &Moment, after: &Moment, used: Duration) -> f64 {
 
 impl Switch {
     /// Peers do not report when their ports are up; loads wait for a first frame.
-    fn wait_up(&mut self, load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), MillraceError> {
+    fn wait_up(&mut self, load: impl FnMut() -> lab::Result<()>) -> Result<(), MillraceError> {
         match self {
             Switch::Millrace(millrace) => millrace.wait_up(load),
             Switch::Testpmd(_) | Switch::Ovs(_) => Ok(()),
@@ -238,13 +238,13 @@ impl Switch {
     }
 
     fn look(&mut self) -> Result<Moment, MeasureError> {
-        let (snapshot, cycles, program) = match self {
-            Switch::Millrace(millrace) => (Some(millrace.snapshot()?), None, millrace.program()),
-            Switch::Testpmd(testpmd) => (None, testpmd.take_cycles()?, testpmd.program()),
-            Switch::Ovs(ovs) => (None, ovs.take_cycles()?, ovs.program()),
+        let (snapshot, cycles, daemon) = match self {
+            Switch::Millrace(millrace) => (Some(millrace.snapshot()?), None, millrace.daemon()),
+            Switch::Testpmd(testpmd) => (None, testpmd.take_cycles()?, testpmd.daemon()),
+            Switch::Ovs(ovs) => (None, ovs.take_cycles()?, ovs.daemon()),
         };
-        program.check("the end of the measurement")?;
-        Ok(Moment { at: Instant::now(), switch_cpu: program.cpu_time()?, snapshot, cycles })
+        daemon.check("the end of the measurement")?;
+        Ok(Moment { at: Instant::now(), switch_cpu: daemon.cpu_time()?, snapshot, cycles })
     }
 
     fn dpdk(&self) -> Option<String> {

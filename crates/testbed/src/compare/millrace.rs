@@ -1,7 +1,10 @@
 //! Millrace as the switch: two vhost-user ports, or one behind a wire, and one worker.
 
 use super::scenario::Forward;
-use crate::programs::{Idle, Interrupt, LIMIT, Millrace, MillraceError, Ring, beside};
+use crate::millrace::{Files, Idle, LIMIT, Millrace, MillraceError, beside};
+use crate::ring_format::RingFormat;
+use crate::surroundings::Surroundings;
+use lab::process::Interrupt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,21 +18,34 @@ pub fn program(given: Option<&Path>) -> Result<PathBuf, MillraceError> {
     }
 }
 
-/// Starts the program with a port on each socket and one worker on processor `cpu`, and waits until it answers. Its files are
-/// in `directory`. With a wire, the first port is the driver of the NIC there, with rings of this format.
+/// How Millrace forwards, and where.
+#[derive(Clone, Copy)]
+pub struct Setup {
+    /// How it joins its two ports.
+    pub forward: Forward,
+    /// With a wire, the first port is the driver of the NIC there, with rings of this format.
+    pub wire: Option<RingFormat>,
+    /// Processor of its worker.
+    pub cpu: usize,
+    /// Idle behaviour of its worker.
+    pub idle: Idle,
+}
+
+/// Starts the program with a port on each socket and one worker, and waits until it answers. Its files are in `directory`.
 pub fn start(
     path: &Path,
-    (directory, sockets): (&Path, &[PathBuf; 2]),
-    (forward, wire): (Forward, Option<Ring>),
-    (cpu, idle): (usize, Idle),
+    directory: &Path,
+    sockets: &[PathBuf; 2],
+    setup: Setup,
     interrupt: &Interrupt,
 ) -> Result<Millrace, MillraceError> {
-    let text = configuration(sockets, (forward, wire), (cpu, idle));
-    let mut millrace = Millrace::start(path, (directory, "millrace"), &text, (None, None), interrupt)?;
+    let text = configuration(sockets, setup);
+    let files = Files { directory, name: "millrace" };
+    let mut millrace = Millrace::start(path, files, &text, Surroundings::default(), interrupt)?;
     // A wire creates its own socket.
     let there = || sockets.iter().all(|socket| socket.exists()).then_some(());
-    millrace.program().wait_for("its sockets", LIMIT, |_| there())?;
-    if forward == Forward::Openflow {
+    millrace.daemon().wait_for("its sockets", LIMIT, there)?;
+    if setup.forward == Forward::Openflow {
         set_flows(&directory.join(CHANNEL))?;
     }
     Ok(millrace)
@@ -53,16 +69,12 @@ fn set_flows(channel: &Path) -> Result<(), MillraceError> {
     Ok(())
 }
 
-fn configuration(
-    sockets: &[PathBuf; 2],
-    (forward, wire): (Forward, Option<Ring>),
-    (cpu, idle): (usize, Idle),
-) -> String {
+fn configuration(sockets: &[PathBuf; 2], Setup { forward, wire, cpu, idle }: Setup) -> String {
     const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nports = [\"a\", \"b\"]\n\n";
     let mut text = String::new();
     for (name, socket) in ["a", "b"].iter().zip(sockets) {
         let driver = match wire {
-            Some(ring) if *name == "a" => format!("\"virtio-user\"\npacked = {}", ring == Ring::Packed),
+            Some(ring) if *name == "a" => format!("\"virtio-user\"\npacked = {}", ring == RingFormat::Packed),
             _ => "\"vhost-user\"".to_owned(),
         };
         let socket = socket.display().to_string();
@@ -91,13 +103,13 @@ mod tests {
         let file = directory.path().join("m.toml");
         for (forward, idle, wire) in [
             (Forward::Patch, Idle::Poll, None),
-            (Forward::Bridge, Idle::Sleep, Some(Ring::Split)),
-            (Forward::Map, Idle::Backoff, Some(Ring::Packed)),
-            (Forward::BridgeMap, Idle::Poll, Some(Ring::Split)),
+            (Forward::Bridge, Idle::Sleep, Some(RingFormat::Split)),
+            (Forward::Map, Idle::Backoff, Some(RingFormat::Packed)),
+            (Forward::BridgeMap, Idle::Poll, Some(RingFormat::Split)),
             (Forward::Openflow, Idle::Poll, None),
         ] {
             let sockets = ["0.sock", "1.sock"].map(|name| directory.path().join(name));
-            std::fs::write(&file, configuration(&sockets, (forward, wire), (0, idle))).unwrap();
+            std::fs::write(&file, configuration(&sockets, Setup { forward, wire, cpu: 0, idle })).unwrap();
             let read = millrace::config::Config::load(&file);
             assert!(read.is_ok(), "{read:?}");
         }

@@ -5,23 +5,27 @@
 
 mod chart;
 mod lone;
+mod machine;
 mod measure;
 mod millrace;
 mod options;
 mod progress;
 mod results;
-mod rig;
 mod scenario;
 mod table;
 
 pub use lone::{LoneFrames, run as run_lone_frames};
+pub use machine::Machine;
 pub use options::Compare;
 pub use results::{Counted, Spread};
-pub use rig::Rig;
 
-use crate::cpu::PinError;
-use crate::programs::{Interrupt, MillraceError, Pages, ovs, testpmd};
+use crate::millrace::MillraceError;
+use crate::peers::TESTPMD_MEGABYTES;
 use crate::transfer;
+use lab::dpdk::Pages;
+use lab::ovs;
+use lab::process::Interrupt;
+use loadgen::cpu::PinError;
 use measure::{Bench, MeasureError};
 use options::LoadKind;
 use progress::Progress;
@@ -37,8 +41,8 @@ pub enum CompareError {
     Millrace(#[from] MillraceError),
     #[error(transparent)]
     Pin(#[from] PinError),
-    #[error("signals can't be caught: {0}")]
-    Signals(std::io::Error),
+    #[error(transparent)]
+    Lab(#[from] lab::Error),
     #[error(
         "the load by testpmd touches nothing but headers, in its own way: leave --touch out, or use --load testbed"
     )]
@@ -67,14 +71,14 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
         return Err(CompareError::Mapped);
     }
     let program = millrace::program(compare.millrace.as_deref())?;
-    let interrupt = Interrupt::install().map_err(CompareError::Signals)?;
-    let load = if compare.load == LoadKind::Testpmd { testpmd::MEGABYTES } else { 0 };
+    let interrupt = Interrupt::install()?;
+    let load = if compare.load == LoadKind::Testpmd { TESTPMD_MEGABYTES } else { 0 };
     let dpdk = contestants[1].dpdk_megabytes() + load;
     let pages = if dpdk > 0 { Pages::for_dpdk(dpdk) } else { Pages::Normal };
     if contestants[1] == Contestant::Ovs {
         ovs::available(pages)?;
     }
-    let mut results = Results::new(compare, contestants, Rig::detect(&program));
+    let mut results = Results::new(compare, contestants, Machine::detect(&program));
     if dpdk > 0 && pages == Pages::Normal {
         results.notes.push("DPDK ran without huge pages, for want of them, which costs it speed".to_owned());
     }
@@ -126,7 +130,7 @@ fn run_all(bench: &Bench<'_>, results: &mut Results) -> Result<(), CompareError>
 }
 
 /// Returns the default directory for results of this name, which does not exist yet.
-pub fn free_directory(rig: &Rig, label: &str) -> PathBuf {
+pub fn free_directory(rig: &Machine, label: &str) -> PathBuf {
     let name = format!("bench/results/{}-{label}", rig.day());
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let free = std::iter::once(name.clone()).chain(numbered).map(PathBuf::from).find(|path| !path.exists());

@@ -1,9 +1,9 @@
 //! Command line options of a comparison.
 
 use super::scenario::{Forward, Peer};
-use crate::load::TouchLevel;
-use crate::programs::Ring;
+use crate::ring_format::RingFormat;
 use clap::{Args, ValueEnum};
+use loadgen::load::TouchLevel;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub enum LoadKind {
 pub struct Compare {
     /// Ring formats
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["split", "packed"])]
-    pub ring: Vec<Ring>,
+    pub ring: Vec<RingFormat>,
     /// Bytes of a frame, without its checksum [default: 64,512,1518; with --quick: 64,1518]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(60..=9216))]
     pub size: Vec<u16>,

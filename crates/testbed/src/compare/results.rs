@@ -1,12 +1,12 @@
 //! Measured and derived results.
 
+use super::machine::Machine;
 use super::options::{Compare, LoadKind};
-use super::rig::Rig;
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{Distance, Latency};
-use crate::load::Report;
 use crate::transfer::Transfer;
 use engine::stats::{Snapshot, WorkerStats};
+use loadgen::load::Report;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Serialize)]
 pub struct Results {
     /// Machine of the measurements.
-    pub rig: Rig,
+    pub rig: Machine,
     /// Cost of moving cache lines between the processors, before the first measurement.
     pub transfer: Option<Transfer>,
     /// Kind of load.
@@ -33,7 +33,7 @@ pub struct Results {
 
 impl Results {
     /// Creates empty results.
-    pub fn new(compare: &Compare, contestants: [Contestant; 2], rig: Rig) -> Results {
+    pub fn new(compare: &Compare, contestants: [Contestant; 2], rig: Machine) -> Results {
         Results {
             rig,
             transfer: None,
@@ -212,9 +212,9 @@ const BUSY: f64 = 0.95;
 pub mod tests {
     use super::super::scenario::Forward;
     use super::*;
-    use crate::load::TouchLevel;
-    use crate::programs::Ring;
+    use crate::ring_format::RingFormat;
     use engine::stats::PortStats;
+    use loadgen::load::TouchLevel;
 
     pub const PAIR: [Contestant; 2] = [Contestant::Millrace(Forward::Patch), Contestant::Testpmd];
 
@@ -234,7 +234,7 @@ pub mod tests {
             load: None,
         };
         Outcome {
-            scenario: Scenario { ring: Ring::Split, size: 64, touch: TouchLevel::Header },
+            scenario: Scenario { ring: RingFormat::Split, size: 64, touch: TouchLevel::Header },
             runs: rates.iter().enumerate().map(run).collect(),
             latency_after: latency,
         }
@@ -243,7 +243,7 @@ pub mod tests {
     /// Returns results with such an outcome for each of `rates`.
     pub fn results(rates: &[&[f64]]) -> Results {
         Results {
-            rig: Rig::detect(std::path::Path::new("/")),
+            rig: Machine::detect(std::path::Path::new("/")),
             transfer: Some(Transfer { read: 20.0, write: 17.0 }),
             load: LoadKind::Testbed,
             rounds: 1,

@@ -1,9 +1,11 @@
 //! Contestants and conditions of a comparison.
 
 use super::options::{Compare, LoadKind};
-use crate::load::TouchLevel;
-use crate::programs::{Ring, ovs, testpmd};
+use crate::peers::TESTPMD_MEGABYTES;
+use crate::ring_format::RingFormat;
 use clap::ValueEnum;
+use lab::ovs;
+use loadgen::load::TouchLevel;
 use serde::Serialize;
 use std::fmt;
 
@@ -66,7 +68,7 @@ impl Contestant {
     pub fn dpdk_megabytes(self) -> u64 {
         match self {
             Contestant::Millrace(_) => 0,
-            Contestant::Testpmd => testpmd::MEGABYTES,
+            Contestant::Testpmd => TESTPMD_MEGABYTES,
             Contestant::Ovs => ovs::MEGABYTES,
         }
     }
@@ -90,7 +92,7 @@ impl fmt::Display for Contestant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Scenario {
     /// Ring format of both ports.
-    pub ring: Ring,
+    pub ring: RingFormat,
     /// Bytes of a frame.
     pub size: u16,
     /// How much of it the load touches.

@@ -1,6 +1,7 @@
 //! The driver role: shares an arena with a device and gets running queues.
 
 mod by_hand;
+mod driver_queue;
 mod error;
 mod guard;
 mod link;
@@ -9,6 +10,7 @@ mod negotiate;
 use crate::{Event, Mode};
 use std::path::PathBuf;
 
+pub use driver_queue::{DriverQueue, Returned};
 pub use error::FrontendError;
 pub use link::Link;
 
@@ -50,7 +52,7 @@ pub struct QueuePair {
     pub transmit: QueueEnd,
 }
 
-/// One running queue.
+/// One running queue, to be driven by a [`DriverQueue`].
 pub struct QueueEnd {
     /// The driver's side of the ring.
     pub queue: virtqueue::driver::Queue,
@@ -60,4 +62,11 @@ pub struct QueueEnd {
     pub kick: Event,
     /// Becomes readable when the device notifies, until cleared.
     pub call: Event,
+}
+
+impl QueueEnd {
+    /// Makes new events for a queue: its device is in this process, or is yet to be told of them.
+    pub fn create(queue: virtqueue::driver::Queue, config: virtqueue::QueueConfig) -> std::io::Result<QueueEnd> {
+        Ok(QueueEnd { queue, config, kick: Event::create()?, call: Event::create()? })
+    }
 }

@@ -2,47 +2,27 @@
 
 use super::raw::Raw;
 use rustix::fd::AsFd;
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use vhost::vhost_user::message::FrontendReq;
-use vhost_user::frontend::{FrontendOptions, Link};
+use vhost_user::frontend::{DriverQueue, FrontendOptions, Link, QueueEnd};
 use vhost_user::{Event, Mode};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, Region};
-use virtqueue::ordering::before_asking;
 use virtqueue::{NET_HEADER, Negotiated, QueueConfig};
 
 const SIZE: u16 = 64;
 const BUFFER: u32 = 2048;
 
-struct End {
-    queue: Queue,
-    kick: Event,
-    call: Event,
-    /// Buffer addresses by id.
-    buffers: HashMap<u16, u64>,
-}
-
-impl End {
-    fn add(&mut self, addr: u64, len: u32, writable: bool) {
-        let id = self.queue.add(&[Buffer { addr, len, writable }]).expect("there is room");
-        self.buffers.insert(id, addr);
-    }
-
-    fn publish(&mut self) {
-        self.queue.publish();
-        before_asking();
-        if self.queue.wants_kick() {
-            self.kick.notify();
-        }
-    }
+fn add(queue: &mut DriverQueue<u64>, addr: u64, len: u32, writable: bool) {
+    *queue.add(&[Buffer { addr, len, writable }]).expect("there is room").1 = addr;
 }
 
 struct Pair {
-    receive: End,
-    transmit: End,
+    /// The address of each chain's buffer.
+    receive: DriverQueue<u64>,
+    transmit: DriverQueue<u64>,
     free: Vec<u64>,
     sent: u32,
     received: u32,
@@ -66,8 +46,7 @@ impl Guest {
         let stop = AtomicBool::new(false);
         let (link, ends) = Link::establish(&options, &mut arena, Some(Duration::from_secs(120)), &stop).unwrap();
         assert!(link.negotiated().has(features), "everything wanted is offered");
-        let end = |e: vhost_user::frontend::QueueEnd| (e.queue, e.kick, e.call);
-        let ends = ends.into_iter().flat_map(|pair| [end(pair.receive), end(pair.transmit)]).collect();
+        let ends = ends.into_iter().flat_map(|pair| [pair.receive, pair.transmit]).collect();
         Guest::new(arena, ends, Some(link))
     }
 
@@ -78,8 +57,7 @@ impl Guest {
         let mut ends = Vec::new();
         for _ in 0..2 {
             let config = Queue::layout(&mut arena, SIZE, Negotiated(features)).unwrap();
-            let event = || Event::create().unwrap();
-            ends.push((Queue::new(&arena, &config).unwrap(), event(), event()));
+            ends.push(QueueEnd::create(Queue::new(&arena, &config).unwrap(), config).unwrap());
             configs.push(config);
         }
         let guest = Guest { said: (features, configs), ..Guest::new(arena, ends, None) };
@@ -103,8 +81,8 @@ impl Guest {
                 2 => raw.send_state(FrontendReq::SET_VRING_NUM, queue, config.size.into()),
                 3 => raw.send_state(FrontendReq::SET_VRING_BASE, queue, config.base),
                 4 => raw.send_addr(queue, config.descriptors, config.driver, config.device),
-                5 => raw.send_fd(FrontendReq::SET_VRING_KICK, queue.into(), &end.kick),
-                6 => raw.send_fd(FrontendReq::SET_VRING_CALL, queue.into(), &end.call),
+                5 => raw.send_fd(FrontendReq::SET_VRING_KICK, queue.into(), end.kick()),
+                6 => raw.send_fd(FrontendReq::SET_VRING_CALL, queue.into(), &**end.call()),
                 7 => raw.send_state(FrontendReq::SET_VRING_ENABLE, queue, 1),
                 _ => {}
             }
@@ -122,17 +100,17 @@ impl Guest {
 
     pub fn call(&self, queue: usize) -> &Event {
         let pair = &self.pairs[queue / 2];
-        if queue.is_multiple_of(2) { &pair.receive.call } else { &pair.transmit.call }
+        if queue.is_multiple_of(2) { pair.receive.call() } else { pair.transmit.call() }
     }
 
-    fn new(mut arena: Arena, ends: Vec<(Queue, Event, Event)>, link: Option<Link>) -> Guest {
-        let mut ends = ends.into_iter().map(|(queue, kick, call)| End { queue, kick, call, buffers: HashMap::new() });
+    fn new(mut arena: Arena, ends: Vec<QueueEnd>, link: Option<Link>) -> Guest {
+        let mut ends = ends.into_iter().map(DriverQueue::new);
         let mut pairs = Vec::new();
         while let (Some(mut receive), Some(transmit)) = (ends.next(), ends.next()) {
             for _ in 0..SIZE {
-                receive.add(arena.allocate(BUFFER.into(), 64).unwrap(), BUFFER, true);
+                add(&mut receive, arena.allocate(BUFFER.into(), 64).unwrap(), BUFFER, true);
             }
-            receive.publish();
+            receive.flush();
             let free = (0..SIZE).map(|_| arena.allocate(BUFFER.into(), 64).unwrap()).collect();
             pairs.push(Pair { receive, transmit, free, sent: 0, received: 0 });
         }
@@ -156,8 +134,8 @@ impl Guest {
 
     fn send(&mut self, number: usize, goal: u32) {
         let pair = &mut self.pairs[number];
-        while let Some(used) = pair.transmit.queue.pop_used().unwrap() {
-            pair.free.push(pair.transmit.buffers.remove(&used.id).expect("an id that was given"));
+        while let Some(returned) = pair.transmit.pop().unwrap() {
+            pair.free.push(*returned.entry);
         }
         // Never more in flight than there are buffers posted.
         let window = u32::from(SIZE) / 2;
@@ -172,32 +150,32 @@ impl Guest {
                 host.write_bytes(0, NET_HEADER as usize);
                 host.add(NET_HEADER as usize).copy_from_nonoverlapping(frame.as_ptr(), frame.len());
             }
-            pair.transmit.add(addr, len, false);
+            add(&mut pair.transmit, addr, len, false);
             pair.sent += 1;
         }
         if pair.sent != before {
-            pair.transmit.publish();
+            pair.transmit.flush();
         }
     }
 
     fn receive(&mut self, number: usize) {
         let pair = &mut self.pairs[number];
         let mut any = false;
-        while let Some(used) = pair.receive.queue.pop_used().unwrap() {
-            let addr = pair.receive.buffers.remove(&used.id).expect("an id that was given");
+        while let Some(returned) = pair.receive.pop().unwrap() {
+            let (addr, len) = (*returned.entry, returned.len);
             let expected = frame(number, pair.received);
-            assert_eq!(used.len, NET_HEADER + expected.len() as u32);
+            assert_eq!(len, NET_HEADER + expected.len() as u32);
             let mut found = vec![0; expected.len()];
             let host = self.arena.host(addr + u64::from(NET_HEADER), found.len() as u64).unwrap();
             // SAFETY: the buffer is ours again, and as long as that.
             unsafe { host.as_ptr().copy_to_nonoverlapping(found.as_mut_ptr(), found.len()) };
             assert_eq!(found, expected, "frame {} of pair {number}", pair.received);
             pair.received += 1;
-            pair.receive.add(addr, BUFFER, true);
+            add(&mut pair.receive, addr, BUFFER, true);
             any = true;
         }
         if any {
-            pair.receive.publish();
+            pair.receive.flush();
         }
     }
 }

@@ -4,12 +4,10 @@
 mod echo;
 mod guest;
 mod raw;
-mod testpmd;
 
 pub use echo::{Echo, Event};
 pub use guest::Guest;
 pub use raw::{Raw, Witness, words};
-pub use testpmd::Testpmd;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};

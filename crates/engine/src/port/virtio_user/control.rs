@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vhost_user::Event;
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd, QueuePair};
 use virtqueue::memory::{Arena, Memory, Region};
 use virtqueue::{QueueConfig, features};
@@ -142,10 +141,8 @@ impl Session {
         Ok((session, pairs))
     }
 
-    fn end(&self, end: QueueEnd, buffers: u64) -> (End, Event) {
-        let QueueEnd { queue, kick, call, config } = end;
-        let (arena, broken) = (self.arena.clone(), self.broken.clone());
-        (End { queue, buffers, size: config.size, kick, arena, broken }, call)
+    fn end(&self, queue: QueueEnd, buffers: u64) -> End {
+        End { queue, buffers, arena: self.arena.clone(), broken: self.broken.clone() }
     }
 
     fn mapped(&self, queue: usize) -> Option<Arc<Mapped>> {
@@ -154,15 +151,14 @@ impl Session {
 
     fn receive_half(&self, queue: usize, end: QueueEnd) -> ReceiveHalf {
         let mergeable = self.link.negotiated().has(features::MRG_RXBUF);
-        let (end, call) = self.end(end, self.places[2 * queue].1);
+        let end = self.end(end, self.places[2 * queue].1);
         let mapped = self.mapped(queue).filter(|_| !self.site.analysis().copied);
         let outer = self.site.overhead();
-        Box::new(VirtioReceive::new(end, call, mergeable, mapped, outer))
+        Box::new(VirtioReceive::new(end, mergeable, mapped, outer))
     }
 
     fn transmit_half(&self, queue: usize, end: QueueEnd, buffers: u64) -> TransmitHalf {
-        let (end, _) = self.end(end, buffers);
-        Box::new(VirtioTransmit::new(end, self.mapped(queue)))
+        Box::new(VirtioTransmit::new(self.end(end, buffers), self.mapped(queue)))
     }
 
     fn restart(&mut self, index: usize) -> Result<QueueEnd, String> {

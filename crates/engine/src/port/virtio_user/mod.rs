@@ -13,9 +13,8 @@ pub use tx::VirtioTransmit;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vhost_user::Event;
+use vhost_user::frontend::{DriverQueue, QueueEnd};
 use virtqueue::NET_HEADER;
-use virtqueue::driver::Queue;
 use virtqueue::memory::Arena;
 
 /// Bytes of a buffer: the usual size of a DPDK packet buffer, header included.
@@ -32,21 +31,32 @@ const LINE: u32 = 64;
 
 /// One direction of a queue pair, as the session set it up.
 pub struct End {
-    /// The ring.
-    pub queue: Queue,
+    /// The queue.
+    pub queue: QueueEnd,
     /// Guest address of its buffers, [`STRIDE`] bytes per descriptor.
     pub buffers: u64,
-    /// Number of descriptors.
-    pub size: u16,
-    /// Kick descriptor of the device.
-    pub kick: Event,
     /// Memory of the ring and the buffers.
     pub arena: Arc<Arena>,
     /// Whether the device broke the ring.
     pub broken: Arc<AtomicBool>,
 }
 
-impl End {
+/// A queue with buffers of the switch. Its entries tell what each chain that the device has is made of.
+struct BufferedQueue<T> {
+    queue: DriverQueue<T>,
+    buffers: u64,
+    arena: Arc<Arena>,
+    broken: Arc<AtomicBool>,
+}
+
+impl<T: Default> BufferedQueue<T> {
+    fn new(end: End) -> BufferedQueue<T> {
+        let End { queue, buffers, arena, broken } = end;
+        BufferedQueue { queue: DriverQueue::new(queue), buffers, arena, broken }
+    }
+}
+
+impl<T> BufferedQueue<T> {
     fn buffer(&self, index: u16) -> u64 {
         self.buffers + u64::from(index) * u64::from(STRIDE) + u64::from(LEAD)
     }
@@ -54,11 +64,5 @@ impl End {
     #[cold]
     fn give_up(&self) {
         self.broken.store(true, Ordering::Relaxed);
-    }
-
-    fn kick(queue: &mut Queue, kick: &Event) {
-        if queue.wants_kick() {
-            kick.notify();
-        }
     }
 }

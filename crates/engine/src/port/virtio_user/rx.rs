@@ -1,6 +1,6 @@
 //! The receive half of a virtio-user queue.
 
-use super::{End, ROOM};
+use super::{BufferedQueue, End, ROOM};
 use crate::port::zero_copy::{GuestBuffers, LEND_ROOM, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{Receive, Wait};
 use std::cell::{Cell, RefCell};
@@ -13,7 +13,9 @@ use virtqueue::memory::Arena;
 use virtqueue::{Burst, MIN_FRAME, NET_HEADER, ordering};
 
 /// Buffer in a chain that the device has.
+#[derive(Default)]
 enum Held {
+    #[default]
     Nothing,
     /// An own buffer, by index.
     Own(u16),
@@ -23,14 +25,12 @@ enum Held {
 
 /// Receive half: frames from the device.
 pub struct VirtioReceive {
-    end: RefCell<End>,
+    end: RefCell<BufferedQueue<Held>>,
     /// The arena again, to lend frames from it while the ring changes.
     arena: Arc<Arena>,
     mergeable: bool,
     /// Readable when the device notifies.
-    call: Event,
-    /// Contents of each chain that the device has, by id.
-    held: RefCell<Box<[Held]>>,
+    call: Arc<Event>,
     /// Own buffers that hold the present burst's frames, and own buffers that are free.
     taken: RefCell<Vec<u16>>,
     spare: RefCell<Vec<u16>>,
@@ -47,9 +47,9 @@ pub struct VirtioReceive {
 impl VirtioReceive {
     /// Returns a half that offers its buffers and receives frames. Prefers a guest's buffers if they are available,
     /// from the first round on; the first `outer` bytes of frames do not go there.
-    pub fn new(end: End, call: Event, mergeable: bool, mapped: Option<Arc<Mapped>>, outer: u32) -> VirtioReceive {
-        let size = end.size;
-        let arena = end.arena.clone();
+    pub fn new(end: End, mergeable: bool, mapped: Option<Arc<Mapped>>, outer: u32) -> VirtioReceive {
+        let end = BufferedQueue::new(end);
+        let (size, arena, call) = (end.queue.size(), end.arena.clone(), end.queue.call().clone());
         let capacity = usize::from(size);
         let port = VirtioReceive {
             end: RefCell::new(end),
@@ -57,7 +57,6 @@ impl VirtioReceive {
             // A frame in several buffers of a guest would count them in a header that the guest can change.
             mergeable: mergeable && mapped.is_none(),
             call,
-            held: RefCell::new((0..size).map(|_| Held::Nothing).collect()),
             taken: RefCell::new((0..size).collect()),
             spare: RefCell::new(Vec::with_capacity(capacity)),
             parts: RefCell::default(),
@@ -65,7 +64,6 @@ impl VirtioReceive {
             lent: Cell::new(0),
             outer,
         };
-        port.end.borrow_mut().queue.set_interrupts(false);
         match &port.lending {
             Some(lending) if lending.mapped().is_reachable() => {
                 port.spare.swap(&port.taken);
@@ -81,11 +79,9 @@ impl VirtioReceive {
     /// Returns the next used buffer, and how many bytes the device wrote. Its id is valid: the queue reports any other
     /// as an error of the device.
     #[inline(always)]
-    fn pop(&self, end: &mut End) -> Option<(u16, Held, u32)> {
-        match end.queue.pop_used() {
-            Ok(used) => used.map(|u| {
-                (u.id, std::mem::replace(&mut self.held.borrow_mut()[usize::from(u.id)], Held::Nothing), u.len)
-            }),
+    fn pop(end: &mut BufferedQueue<Held>) -> Option<(u16, Held, u32)> {
+        match end.queue.pop() {
+            Ok(returned) => returned.map(|r| (r.id, std::mem::take(r.entry), r.len)),
             Err(_) => {
                 end.give_up();
                 None
@@ -94,9 +90,9 @@ impl VirtioReceive {
     }
 
     /// Like `pop`, for the switch's own buffers only: loans that come back without a guest wait for one.
-    fn pop_own(&self, end: &mut End) -> Option<(u16, u32)> {
+    fn pop_own(&self, end: &mut BufferedQueue<Held>) -> Option<(u16, u32)> {
         loop {
-            match self.pop(end)? {
+            match Self::pop(end)? {
                 (_, Held::Own(index), len) => return Some((index, len.min(ROOM))),
                 (_, Held::Lent(loan, head), _) => {
                     self.lent.set(self.lent.get() - 1);
@@ -111,7 +107,7 @@ impl VirtioReceive {
     }
 
     /// Takes the next frame's buffers, as (index, bytes), if all of them are available.
-    fn next(&self, end: &mut End, buffers: &mut Vec<(u16, u32)>) -> Option<()> {
+    fn next(&self, end: &mut BufferedQueue<Held>, buffers: &mut Vec<(u16, u32)>) -> Option<()> {
         buffers.clear();
         buffers.push(self.pop_own(end)?);
         if self.mergeable {
@@ -131,7 +127,7 @@ impl VirtioReceive {
 
     /// Adds the frame in this own buffer to `burst`, if its length is valid.
     #[inline(always)]
-    fn push_one<'q>(&'q self, end: &End, index: u16, len: u32, burst: &mut Burst<'_, 'q>) {
+    fn push_one<'q>(&'q self, end: &BufferedQueue<Held>, index: u16, len: u32, burst: &mut Burst<'_, 'q>) {
         let at = end.buffer(index) + u64::from(NET_HEADER);
         if len >= NET_HEADER + MIN_FRAME
             && let Some(frame) = self.arena.segment(at, len - NET_HEADER)
@@ -142,7 +138,7 @@ impl VirtioReceive {
 
     /// Adds the frame in these own buffers to `burst`, if its length is valid.
     #[cold]
-    fn push<'q>(&'q self, end: &End, buffers: &[(u16, u32)], burst: &mut Burst<'_, 'q>) {
+    fn push<'q>(&'q self, end: &BufferedQueue<Held>, buffers: &[(u16, u32)], burst: &mut Burst<'_, 'q>) {
         let mut header = NET_HEADER;
         let segments = buffers.iter().filter_map(|&(index, len)| {
             let skip = header.min(len);
@@ -157,19 +153,19 @@ impl VirtioReceive {
     }
 
     /// Returns the number of buffers that the device has. A scattered frame takes two descriptors.
-    fn offered(&self, end: &End) -> u16 {
-        end.size - end.queue.free() - if self.outer > 0 { self.lent.get() } else { 0 }
+    fn offered(&self, end: &BufferedQueue<Held>) -> u16 {
+        end.queue.size() - end.queue.free() - if self.outer > 0 { self.lent.get() } else { 0 }
     }
 
     /// Adds own buffers until `reserve` buffers are offered. Reports whether it added any.
-    fn offer_reserve(&self, end: &mut End, reserve: u16) -> bool {
+    fn offer_reserve(&self, end: &mut BufferedQueue<Held>, reserve: u16) -> bool {
         let mut spare = self.spare.borrow_mut();
         let before = spare.len();
         while self.offered(end) < reserve
             && end.queue.free() > 0
             && let Some(index) = spare.pop()
         {
-            self.offer_own(end, index);
+            Self::offer_own(end, index);
         }
         end.queue.publish();
         spare.len() < before
@@ -179,9 +175,9 @@ impl VirtioReceive {
     /// bytes, and continues behind the header of the guest's buffer (virtio 1.2 §5.1.6.3.1, §2.6.4: in any pieces, in
     /// order). Returns the id of its chain, or the loan if no descriptor or own buffer is free.
     #[inline(always)]
-    fn offer_lent(&self, end: &mut End, held: &mut [Held], spare: &mut Vec<u16>, loan: Loan) -> Result<u16, Loan> {
+    fn offer_lent(&self, end: &mut BufferedQueue<Held>, spare: &mut Vec<u16>, loan: Loan) -> Result<u16, Loan> {
         let whole = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
-        let (head, id) = if self.outer == 0 {
+        let (head, added) = if self.outer == 0 {
             (None, end.queue.add(&[whole]))
         } else {
             let Some(index) = spare.pop() else { return Err(loan) };
@@ -189,18 +185,18 @@ impl VirtioReceive {
             let rest = Buffer { addr: whole.addr + u64::from(NET_HEADER), len: whole.len - NET_HEADER, ..whole };
             (Some(index), end.queue.add(&[first, rest]))
         };
-        let Some(id) = id else {
+        let Some((id, entry)) = added else {
             spare.extend(head);
             return Err(loan);
         };
-        held[usize::from(id)] = Held::Lent(loan, head);
+        *entry = Held::Lent(loan, head);
         self.lent.set(self.lent.get() + 1);
         Ok(id)
     }
 
     /// Returns where a frame lies in a loan with own buffer `head`, of which the device wrote `written` bytes.
     #[inline(always)]
-    fn landing(&self, end: &End, head: Option<u16>, written: u32) -> Landing<'_> {
+    fn landing(&self, end: &BufferedQueue<Held>, head: Option<u16>, written: u32) -> Landing<'_> {
         let len = written.saturating_sub(NET_HEADER);
         let Some(index) = head else { return Landing::whole(len) };
         let in_head = len.min(self.outer);
@@ -208,10 +204,10 @@ impl VirtioReceive {
         Landing { head, at: NET_HEADER, len: len - in_head }
     }
 
-    fn offer_own(&self, end: &mut End, index: u16) {
+    fn offer_own(end: &mut BufferedQueue<Held>, index: u16) {
         let buffer = Buffer { addr: end.buffer(index), len: ROOM, writable: true };
-        if let Some(id) = end.queue.add(&[buffer]) {
-            self.held.borrow_mut()[usize::from(id)] = Held::Own(index);
+        if let Some((_, entry)) = end.queue.add(&[buffer]) {
+            *entry = Held::Own(index);
         }
     }
 }
@@ -223,11 +219,12 @@ impl Receive for VirtioReceive {
             // There is no guest, or this worker cannot borrow from it.
             self.offer_reserve(end, RESERVE);
             ordering::before_asking();
-            End::kick(&mut end.queue, &end.kick);
+            end.queue.notify();
         }
         let mut taken = self.taken.borrow_mut();
         let mut buffers = self.parts.borrow_mut();
-        while burst.room() > 0 && taken.len() < usize::from(end.size) && self.next(end, &mut buffers).is_some() {
+        while burst.room() > 0 && taken.len() < usize::from(end.queue.size()) && self.next(end, &mut buffers).is_some()
+        {
             match buffers[..] {
                 [(index, len)] => self.push_one(end, index, len, burst),
                 _ => self.push(end, &buffers, burst),
@@ -242,19 +239,18 @@ impl Receive for VirtioReceive {
         let (mut taken, mut spare) = (self.taken.borrow_mut(), self.spare.borrow_mut());
         let free = usize::from(end.queue.free());
         if taken.len() + spare.len() <= free {
-            taken.drain(..).chain(spare.drain(..)).for_each(|index| self.offer_own(end, index));
+            taken.drain(..).chain(spare.drain(..)).for_each(|index| Self::offer_own(end, index));
         } else {
             // The device also has loans.
             spare.append(&mut taken);
             let from = spare.len() - free;
-            spare.drain(from..).for_each(|index| self.offer_own(end, index));
+            spare.drain(from..).for_each(|index| Self::offer_own(end, index));
         }
         end.queue.publish();
     }
 
     fn notify(&self) {
-        let end = &mut *self.end.borrow_mut();
-        End::kick(&mut end.queue, &end.kick);
+        self.end.borrow_mut().queue.notify();
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -266,15 +262,13 @@ impl Receive for VirtioReceive {
         if self.lends().is_some() {
             self.offer_reserve(end, RESERVE_ASLEEP);
             ordering::before_asking();
-            End::kick(&mut end.queue, &end.kick);
+            end.queue.notify();
         }
-        end.queue.set_interrupts(true);
-        ordering::before_asking();
-        if end.queue.has_used() { Wait::Ready } else { Wait::Event }
+        if end.queue.arm() { Wait::Ready } else { Wait::Event }
     }
 
     fn disarm(&self) {
-        self.end.borrow_mut().queue.set_interrupts(false);
+        self.end.borrow_mut().queue.disarm();
     }
 
     #[inline]
@@ -290,7 +284,7 @@ impl ZeroCopyRx for VirtioReceive {
         let mut any = false;
         let (mut back, mut in_place, mut copied) = (0, 0, 0);
         while burst.room() > 0
-            && let Some((id, held, len)) = self.pop(end)
+            && let Some((id, held, len)) = Self::pop(end)
         {
             any = true;
             match held {
@@ -321,14 +315,13 @@ impl ZeroCopyRx for VirtioReceive {
     fn relend(&self, guest: &GuestBuffers) -> bool {
         let Some(lending) = &self.lending else { return false };
         let end = &mut *self.end.borrow_mut();
-        let (mut held, mut spare) = (self.held.borrow_mut(), self.spare.borrow_mut());
+        let mut spare = self.spare.borrow_mut();
         spare.append(&mut self.taken.borrow_mut());
         let own_out = self.offered(end) > self.lent.get();
         let most = end.queue.free() / if self.outer > 0 { 2 } else { 1 };
-        let any = lending.relend(guest, (most.into(), 0), own_out, |loan| {
-            self.offer_lent(end, &mut held, &mut spare, loan).map(u64::from)
-        });
-        drop((held, spare));
+        let any = lending
+            .relend(guest, (most.into(), 0), own_out, |loan| self.offer_lent(end, &mut spare, loan).map(u64::from));
+        drop(spare);
         let own = self.offer_reserve(end, lending.mapped().reserve());
         lending.mapped().on_loan.set(self.lent.get().into());
         any || own
@@ -338,14 +331,13 @@ impl ZeroCopyRx for VirtioReceive {
         let Some(lending) = &self.lending else { return 0 };
         let end = &mut *self.end.borrow_mut();
         let mut lost = 0;
-        while let Some((_, held, _)) = self.pop(end) {
+        while let Some((_, held, _)) = Self::pop(end) {
             lost += 1;
             if let Held::Lent(loan, _) = held {
                 lending.strand(loan);
             }
         }
-        let mut held = self.held.borrow_mut();
-        let lent = held.iter_mut().filter_map(|held| match std::mem::replace(held, Held::Nothing) {
+        let lent = end.queue.entries().iter_mut().filter_map(|held| match std::mem::take(held) {
             Held::Lent(loan, _) => Some(loan),
             _ => None,
         });

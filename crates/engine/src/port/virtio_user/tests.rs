@@ -4,6 +4,7 @@ use super::{End, STRIDE, VirtioTransmit};
 use crate::port::zero_copy::Mapped;
 use crate::port::{Sent, Transmit};
 use std::sync::Arc;
+use vhost_user::frontend::QueueEnd;
 use virtqueue::device::Dequeue;
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;
@@ -19,8 +20,8 @@ fn port(mut arena: Arena, size: u16, mapped: Option<Arc<Mapped>>) -> (VirtioTran
     // Kept chains are addressed by their place in this process.
     let device = Dequeue::new(Arc::new(arena.memory().also_by_host()), &ring).unwrap();
     let arena = Arc::new(arena);
-    let kick = vhost_user::Event::create().unwrap();
-    let end = End { queue, buffers, size, kick, arena: arena.clone(), broken: Arc::default() };
+    let queue = QueueEnd::create(queue, ring).unwrap();
+    let end = End { queue, buffers, arena: arena.clone(), broken: Arc::default() };
     (VirtioTransmit::new(end, mapped), device, buffers, arena)
 }
 

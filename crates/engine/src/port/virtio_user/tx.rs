@@ -1,6 +1,6 @@
 //! The transmit half of a virtio-user queue.
 
-use super::{End, ROOM};
+use super::{BufferedQueue, End, ROOM};
 use crate::drops::Reason;
 use crate::port::zero_copy::Mapped;
 use crate::port::{Sent, Transmit};
@@ -21,11 +21,9 @@ const MAX_CHAIN: u32 = 8;
 
 /// Transmit half: frames to the device.
 pub struct VirtioTransmit {
-    end: RefCell<End>,
+    end: RefCell<BufferedQueue<Chain>>,
     /// Buffers that the device does not have, in the order in which it returned them.
     free: RefCell<VecDeque<u16>>,
-    /// Contents of each chain that the device has, by id.
-    chains: RefCell<Box<[Chain]>>,
     mapped: Option<Arc<Mapped>>,
     /// Chains of the guest that the device has returned.
     returned: RefCell<Vec<u16>>,
@@ -44,41 +42,47 @@ enum Chain {
 
 impl Chain {
     const NONE: Chain = Chain::Own { indices: [0; MAX_CHAIN as usize], count: 0 };
+
+    #[inline(always)]
+    fn one(index: u16) -> Chain {
+        Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }
+    }
+}
+
+impl Default for Chain {
+    fn default() -> Chain {
+        Chain::NONE
+    }
 }
 
 impl VirtioTransmit {
     /// Returns a half that copies frames into its own buffers; if it is `mapped`, it sends a guest's frames without a copy.
     pub fn new(end: End, mapped: Option<Arc<Mapped>>) -> VirtioTransmit {
-        let size = end.size;
-        let port = VirtioTransmit {
+        let end = BufferedQueue::new(end);
+        let size = end.queue.size();
+        VirtioTransmit {
             end: RefCell::new(end),
             free: RefCell::new((0..size).collect()),
-            chains: RefCell::new(vec![Chain::NONE; size.into()].into()),
             mapped,
             returned: RefCell::new(Vec::with_capacity(size.into())),
             kept: Cell::new(0),
-        };
-        port.end.borrow_mut().queue.set_interrupts(false);
-        port
+        }
     }
 
     /// Takes back chains that the device has returned. A kept chain is forgotten here: before this descriptor is
     /// reused, the guest may have sent the chain again, and it may be kept again.
     #[inline(always)]
-    fn reclaim(&self, end: &mut End, free: &mut VecDeque<u16>, chains: &mut [Chain]) {
+    fn reclaim(&self, end: &mut BufferedQueue<Chain>, free: &mut VecDeque<u16>) {
         loop {
-            match end.queue.pop_used() {
-                Ok(Some(used)) => {
-                    let chain = &mut chains[usize::from(used.id)];
-                    match *chain {
-                        Chain::Own { ref indices, count } => free.extend(&indices[..usize::from(count)]),
-                        Chain::Kept(id) => {
-                            *chain = Chain::NONE;
-                            self.returned.borrow_mut().push(id);
-                            self.kept.set(self.kept.get() - 1);
-                        }
+            match end.queue.pop() {
+                Ok(Some(returned)) => match *returned.entry {
+                    Chain::Own { ref indices, count } => free.extend(&indices[..usize::from(count)]),
+                    Chain::Kept(id) => {
+                        *returned.entry = Chain::NONE;
+                        self.returned.borrow_mut().push(id);
+                        self.kept.set(self.kept.get() - 1);
                     }
-                }
+                },
                 Ok(None) => return,
                 Err(_) => return end.give_up(),
             }
@@ -88,27 +92,28 @@ impl VirtioTransmit {
     /// Copies a frame of several segments, such as an aggregate, into one buffer, which must be available.
     #[inline(never)]
     fn gather<'b>(
-        end: &mut End,
+        end: &mut BufferedQueue<Chain>,
         free: &mut VecDeque<u16>,
         frames: &Frames<'b>,
         frame: &Frame<'b>,
-    ) -> Option<(u16, Chain)> {
+    ) -> Option<()> {
         let index = free.pop_front()?;
         let addr = end.buffer(index);
         end.arena.gather(addr + u64::from(NET_HEADER), frames.segments(frame));
-        let id = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }])?;
-        Some((id, Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }))
+        let (_, entry) = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }])?;
+        *entry = Chain::one(index);
+        Some(())
     }
 
     /// Copies a frame into as many buffers as it needs, which must be available. Leaves room for a virtio header in
     /// each: no byte of a frame may lie where the buffer's next frame, perhaps another guest's, has its header.
     #[cold]
     fn scatter<'b>(
-        end: &mut End,
+        end: &mut BufferedQueue<Chain>,
         free: &mut VecDeque<u16>,
         frames: &Frames<'b>,
         frame: &Frame<'b>,
-    ) -> Option<(u16, Chain)> {
+    ) -> Option<()> {
         let (mut indices, mut count) = ([0; MAX_CHAIN as usize], 0);
         let mut buffers = [Buffer { addr: 0, len: 0, writable: false }; MAX_CHAIN as usize];
         let mut source = frames.segments(frame);
@@ -132,22 +137,23 @@ impl VirtioTransmit {
             indices[usize::from(count)] = index;
             count += 1;
         }
-        let id = end.queue.add(&buffers[..usize::from(count)])?;
-        Some((id, Chain::Own { indices, count }))
+        let (_, entry) = end.queue.add(&buffers[..usize::from(count)])?;
+        *entry = Chain::Own { indices, count };
+        Some(())
     }
 }
 
 impl Transmit for VirtioTransmit {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let end = &mut *self.end.borrow_mut();
-        let (mut free, mut chains) = (self.free.borrow_mut(), self.chains.borrow_mut());
+        let mut free = self.free.borrow_mut();
         let mut sent = Sent { rest: Some(Reason::NoBuffers), ..Sent::default() };
         let (keeper, copy_break) = self.mapped.as_ref().map_or((0, 0), |mapped| (mapped.keeper(), mapped.copy_break));
         if keeper != 0 || free.len() < 2 * frames.len() {
-            self.reclaim(end, &mut free, &mut chains);
+            self.reclaim(end, &mut free);
         }
         // However slow the device is, the guest keeps some chains for other destinations.
-        let most_kept = end.size - end.size / 4;
+        let most_kept = end.queue.size() - end.queue.size() / 4;
         let mut kept = 0;
         for frame in frames.as_slice() {
             if keeper != 0
@@ -159,8 +165,8 @@ impl Transmit for VirtioTransmit {
                 // The guest's own header precedes it; neither side negotiated offloads.
                 let addr = frame.first().as_ptr().addr() as u64 - u64::from(NET_HEADER);
                 let buffer = Buffer { addr, len: NET_HEADER + frame.len(), writable: false };
-                let id = end.queue.add(&[buffer]).expect("there is a free descriptor");
-                chains[usize::from(id)] = Chain::Kept(chain);
+                let (_, entry) = end.queue.add(&[buffer]).expect("there is a free descriptor");
+                *entry = Chain::Kept(chain);
                 self.kept.set(self.kept.get() + 1);
                 kept += 1;
                 sent.frames += 1;
@@ -168,15 +174,16 @@ impl Transmit for VirtioTransmit {
                 continue;
             }
             let wanted = frame.len().div_ceil(FRAME_ROOM);
-            if wanted > MAX_CHAIN.min(end.size.into()) {
+            if wanted > MAX_CHAIN.min(end.queue.size().into()) {
                 sent.too_long += 1;
                 continue;
             }
-            let lacks =
-                |end: &End, free: &VecDeque<u16>| free.len() < wanted as usize || end.queue.free() < wanted as u16;
+            let lacks = |end: &BufferedQueue<Chain>, free: &VecDeque<u16>| {
+                free.len() < wanted as usize || end.queue.free() < wanted as u16
+            };
             if lacks(end, &free) {
                 // Long frames need several buffers.
-                self.reclaim(end, &mut free, &mut chains);
+                self.reclaim(end, &mut free);
                 if lacks(end, &free) {
                     break;
                 }
@@ -191,15 +198,16 @@ impl Transmit for VirtioTransmit {
                 // ever written there.
                 let written = end.arena.gather(addr + u64::from(NET_HEADER), std::iter::once(frame.first()));
                 debug_assert_eq!(written, Some(frame.len()), "buffers lie in the arena");
-                let id = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }]);
-                id.map(|id| (id, Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }))
+                let added = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }]);
+                added.map(|(_, entry)| *entry = Chain::one(index))
             } else if wanted == 1 {
                 Self::gather(end, &mut free, &frames, frame)
             } else {
                 Self::scatter(end, &mut free, &frames, frame)
             };
-            let Some((id, chain)) = added else { break };
-            chains[usize::from(id)] = chain;
+            if added.is_none() {
+                break;
+            }
             sent.frames += 1;
             sent.bytes += u64::from(frame.len());
         }
@@ -213,8 +221,7 @@ impl Transmit for VirtioTransmit {
 
     fn returned(&self, release: &mut dyn FnMut(u16)) {
         if self.kept.get() > 0 {
-            let (end, free, chains) = (&self.end, &self.free, &self.chains);
-            self.reclaim(&mut end.borrow_mut(), &mut free.borrow_mut(), &mut chains.borrow_mut());
+            self.reclaim(&mut self.end.borrow_mut(), &mut self.free.borrow_mut());
         }
         self.returned.borrow_mut().drain(..).for_each(release);
     }
@@ -225,8 +232,8 @@ impl Transmit for VirtioTransmit {
 
     fn recall(&self, release: &mut dyn FnMut(u16)) {
         self.returned(release);
-        for chain in &mut self.chains.borrow_mut()[..] {
-            if let Chain::Kept(id) = std::mem::replace(chain, Chain::NONE) {
+        for chain in self.end.borrow_mut().queue.entries() {
+            if let Chain::Kept(id) = std::mem::take(chain) {
                 release(id);
             }
         }
@@ -234,7 +241,6 @@ impl Transmit for VirtioTransmit {
     }
 
     fn notify(&self) {
-        let end = &mut *self.end.borrow_mut();
-        End::kick(&mut end.queue, &end.kick);
+        self.end.borrow_mut().queue.notify();
     }
 }

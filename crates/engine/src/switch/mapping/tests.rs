@@ -12,6 +12,7 @@ use crate::spec::{Driver, PortSpec, Tenancy};
 use paflow::Rules;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
+use vhost_user::frontend::QueueEnd;
 use virtqueue::device::Enqueue;
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, Memory};
@@ -28,10 +29,6 @@ fn ring() -> (Arena, Queue, QueueConfig) {
     (arena, queue, config)
 }
 
-fn event() -> vhost_user::Event {
-    vhost_user::Event::create().unwrap()
-}
-
 /// A physical port that only keeps buffers, and may refuse to release them.
 struct Nic {
     holds: Arc<AtomicBool>,
@@ -40,11 +37,12 @@ struct Nic {
 
 impl Nic {
     fn half(&self) -> ReceiveHalf {
-        let (mut arena, queue, _) = ring();
+        let (mut arena, queue, config) = ring();
         let buffers = arena.allocate(u64::from(SIZE) * u64::from(STRIDE), 64).unwrap();
         let (arena, broken) = (Arc::new(arena), Arc::default());
-        let end = End { queue, buffers, size: SIZE, kick: event(), arena, broken };
-        Box::new(VirtioReceive::new(end, event(), false, Some(self.mapped.clone()), 0))
+        let queue = QueueEnd::create(queue, config).unwrap();
+        let end = End { queue, buffers, arena, broken };
+        Box::new(VirtioReceive::new(end, false, Some(self.mapped.clone()), 0))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Charts of the losses by rate, and of the packets lost in a row at the highest rate.
 
 use super::Runs;
-use crate::aggregation::passage::{Results, Row};
 use crate::aggregation::rig::Between;
+use crate::aggregation::single_node::{Results, Row};
 use crate::draw::{self, Line, Lines};
 
 /// Longest run of each class.
@@ -79,8 +79,8 @@ fn panels(results: &Results, line: impl Fn(&[&Row]) -> Vec<Option<f64>>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregation::passage::tests::{case, results};
     use crate::aggregation::rig::Placement;
+    use crate::aggregation::single_node::tests::{case, results};
 
     #[test]
     fn every_path_has_its_panel() {

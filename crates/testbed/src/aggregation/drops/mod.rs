@@ -3,8 +3,8 @@
 mod chart;
 
 use super::AggregationError;
-use super::passage::{self, Case, Measuring, Results, Row, Sample, millions};
 use super::rig::{Between, Placement};
+use super::single_node::{self, Case, Measuring, Results, Row, Sample, millions};
 use clap::Args;
 use std::fmt::Write;
 
@@ -39,10 +39,10 @@ pub fn run(options: &Drops) -> Result<(), AggregationError> {
         }
     };
     let cases: Vec<Case> = options.path.iter().flat_map(|&path| options.placement.iter().map(case(path))).collect();
-    let (results, outcome) = passage::measure(&options.measuring, &cases, &options.rate)?;
+    let (results, outcome) = single_node::measure(&options.measuring, &cases, &options.rate)?;
     if !results.rows.is_empty() {
         let pictures = [("drops.svg", chart::losses(&results)), ("runs.svg", chart::runs(&results))];
-        passage::finish(&options.measuring, ("drops", &results), &table(&results), &pictures)?;
+        single_node::finish(&options.measuring, "drops", &results, &table(&results), &pictures)?;
     }
     outcome
 }
@@ -117,7 +117,7 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
-    use super::passage::tests::{case, results};
+    use super::single_node::tests::{case, results};
     use super::*;
 
     #[test]

@@ -1,8 +1,8 @@
 //! Histograms of times, one panel per rate: shares of packets over time, on a logarithmic axis.
 
-use crate::aggregation::passage::{Results, Row};
-use crate::aggregation::traffic::Histogram;
+use crate::aggregation::single_node::{Results, Row};
 use crate::draw::{Scale, Svg};
+use hdrhistogram::Histogram;
 
 const HEIGHT: f64 = 300.0;
 const WIDTH: f64 = 460.0;
@@ -29,13 +29,14 @@ fn class(microseconds: f64) -> i32 {
 impl Shares {
     /// Computes the shares of times from `from` to `to` microseconds, counted in cycles; `cycles` is their number per
     /// microsecond.
-    fn of(histogram: &Histogram, (from, to): (f64, f64), cycles: f64) -> Shares {
+    fn of(histogram: &Histogram<u64>, (from, to): (f64, f64), cycles: f64) -> Shares {
         let first = class(from);
         let mut percent = vec![0.0; (class(to) - first + 1) as usize];
-        for known in histogram.classes(0) {
-            let at = class((known.from + known.to) / 2.0 / cycles) - first;
+        for recorded in histogram.iter_recorded() {
+            let time = histogram.median_equivalent(recorded.value_iterated_to());
+            let at = class(time as f64 / cycles) - first;
             if let Some(share) = usize::try_from(at).ok().and_then(|at| percent.get_mut(at)) {
-                *share += 100.0 * known.count as f64 / histogram.total() as f64;
+                *share += 100.0 * recorded.count_since_last_iteration() as f64 / histogram.len() as f64;
             }
         }
         Shares { first, percent }
@@ -57,10 +58,10 @@ pub fn svg(results: &Results, rates: &[f64]) -> String {
 
 fn panel(svg: &mut Svg, left: f64, rows: &[&Row], cycles: f64) {
     let Some(first) = rows.first() else { return };
-    let histograms: Vec<Histogram> = rows.iter().map(|row| row.histogram()).collect();
+    let histograms: Vec<Histogram<u64>> = rows.iter().map(|row| row.histogram()).collect();
     // Of a median round: in some the machine stood still for milliseconds.
     let most = |row: &Row| row.spread(|sample| sample.times.p999).median;
-    let from = histograms.iter().map(|histogram| histogram.percentile(0.0005) / cycles);
+    let from = histograms.iter().map(|histogram| histogram.value_at_quantile(0.0005) as f64 / cycles);
     let from = from.fold(f64::INFINITY, f64::min).max(0.01);
     let to = rows.iter().map(|row| most(row)).fold(from, f64::max) * 1.15;
     let shares: Vec<Shares> = histograms.iter().map(|histogram| Shares::of(histogram, (from, to), cycles)).collect();
@@ -111,8 +112,8 @@ mod tests {
 
     #[test]
     fn every_packet_has_its_share() {
-        let mut histogram = Histogram::default();
-        (0..1000).for_each(|n| histogram.add(2_000 + n));
+        let mut histogram = loadgen::traffic::times();
+        (0..1000).for_each(|n| histogram.saturating_record(2_000 + n));
         let shares = Shares::of(&histogram, (1.0, 4.0), 1000.0);
         assert_eq!((shares.first, shares.percent.len()), (0, 33));
         assert!((shares.percent.iter().sum::<f64>() - 100.0).abs() < 1e-6);

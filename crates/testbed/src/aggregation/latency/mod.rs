@@ -4,8 +4,8 @@
 mod chart;
 
 use super::AggregationError;
-use super::passage::{self, Case, Measuring, Results, Row, Sample, millions};
 use super::rig::{Between, Placement};
+use super::single_node::{self, Case, Measuring, Results, Row, Sample, millions};
 use clap::Args;
 use std::fmt::Write;
 
@@ -35,10 +35,10 @@ pub fn run(options: &Latency) -> Result<(), AggregationError> {
         Case { path: Between::Rings, placement, train: options.train, joined }
     };
     let cases: Vec<Case> = options.placement.iter().map(case).collect();
-    let (results, outcome) = passage::measure(&options.measuring, &cases, &options.rate)?;
+    let (results, outcome) = single_node::measure(&options.measuring, &cases, &options.rate)?;
     if !results.rows.is_empty() {
         let pictures = [("latency.svg", chart::svg(&results, &options.rate))];
-        passage::finish(&options.measuring, ("latency", &results), &table(&results, &options.rate), &pictures)?;
+        single_node::finish(&options.measuring, "latency", &results, &table(&results, &options.rate), &pictures)?;
     }
     outcome
 }
@@ -82,7 +82,7 @@ fn line(results: &Results, row: &Row) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::passage::tests::{case, results};
+    use super::single_node::tests::{case, results};
     use super::*;
 
     #[test]

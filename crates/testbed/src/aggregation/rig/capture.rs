@@ -1,8 +1,9 @@
 //! Packets to replay.
 
-use super::node::{CHAIN, Port};
+use super::node::Port;
 use super::{Rig, RigError};
 use capture::Writer;
+use loadgen::traffic::CHAIN;
 use std::time::Duration;
 
 /// Packets in the file: as many as are received in a burst.

@@ -3,8 +3,10 @@
 use super::node::Rules;
 use super::place::Place;
 use super::{Rig, RigError};
-use crate::programs::{Idle, Program, command_before};
+use crate::millrace::Idle;
+use crate::surroundings::Surroundings;
 use clap::ValueEnum;
+use lab::process::{Daemon, Launch};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -70,13 +72,14 @@ pub struct Processed {
 
 /// The running function.
 pub struct Function {
-    program: Program,
+    daemon: Daemon,
 }
 
 impl Function {
     /// Starts it between the ports `left` and `right` of a node ([`super::Port::guest`]), and waits until it is connected.
     pub fn start(rig: &Rig, placement: Placement, rules: Rules, place: Place) -> Result<Function, RigError> {
-        let mut command = command_before(None, place.priority, Path::new("taskset"));
+        let surroundings = Surroundings { namespace: None, priority: place.priority };
+        let mut command = surroundings.command(Path::new("taskset"));
         command.args(["--cpu-list", &place.cpu.to_string()]).arg(&rig.function);
         command.args([rig.file("left.sock"), rig.file("right.sock")]).args(["--queue-size", &QUEUE.to_string()]);
         if place.idle == Idle::Poll {
@@ -91,22 +94,21 @@ impl Function {
         if placement == Placement::Native {
             command.arg("--native");
         }
-        let mut program = Program::start("nf-forward", command, rig.interrupt())?;
+        let mut daemon = Launch::measured("nf-forward", rig.interrupt()).spawn(command)?;
         // This is its last line before it runs.
-        program.wait_for("its ports", LIMIT, |p| p.errors().iter().any(|l| l.starts_with("memory:")).then_some(()))?;
-        Ok(Function { program })
+        daemon.wait_for_line("its ports", LIMIT, |line| line.starts_with("memory:"))?;
+        Ok(Function { daemon })
     }
 
     /// Returns the process.
-    pub fn program(&mut self) -> &mut Program {
-        &mut self.program
+    pub fn daemon(&mut self) -> &mut Daemon {
+        &mut self.daemon
     }
 
     /// Stops it, and returns its counters.
     pub fn stop(self) -> Result<Processed, RigError> {
-        let seconds = self.program.cpu_time()?.as_secs_f64();
-        self.program.terminate()?;
-        let lines = self.program.last_words(LIMIT)?;
+        let seconds = self.daemon.cpu_time()?.as_secs_f64();
+        let lines = self.daemon.last_words(LIMIT)?;
         Ok(Processed { seconds, ..processed(&lines) })
     }
 }

@@ -2,10 +2,11 @@
 
 use super::node::Port;
 use super::{Rig, RigError};
-use crate::programs::ovs::{self, Ovs};
-use crate::programs::testpmd::{self, Lcores, Testpmd};
-use crate::programs::{Namespace, ProgramError, cable};
+use crate::peers::{TESTPMD_MEGABYTES, TestpmdSetup, switch_ports, testpmd_switch};
 use clap::ValueEnum;
+use lab::dpdk::{Lcores, Testpmd};
+use lab::netns::{Namespace, cable};
+use lab::ovs::{self, Ovs};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ impl Between {
     pub fn megabytes(self) -> u64 {
         match self {
             Between::Ovs => ovs::MEGABYTES,
-            Between::Testpmd => testpmd::MEGABYTES,
+            Between::Testpmd => TESTPMD_MEGABYTES,
             Between::AfPacket | Between::AfXdp | Between::Rings => 0,
         }
     }
@@ -70,15 +71,17 @@ impl Forwarder {
     fn start(
         rig: &Rig,
         between: Between,
-        (directory, sockets): (&Path, &[PathBuf; 2]),
+        directory: &Path,
+        sockets: &[PathBuf; 2],
         lcores: Lcores,
     ) -> Result<Forwarder, RigError> {
-        let (pages, interrupt) = (rig.pages, rig.interrupt());
+        let (pages, interrupt, ports) = (rig.pages, rig.interrupt(), switch_ports(sockets, None));
         if between == Between::Testpmd {
-            return Ok(Forwarder::Testpmd(Box::new(Testpmd::switch(sockets, None, lcores, pages, interrupt)?)));
+            let setup = TestpmdSetup { lcores, pages, interrupt };
+            return Ok(Forwarder::Testpmd(Box::new(testpmd_switch(ports, setup)?)));
         }
         ovs::available(pages)?;
-        Ok(Forwarder::Ovs(Box::new(Ovs::start(directory, sockets, None, lcores, interrupt)?)))
+        Ok(Forwarder::Ovs(Box::new(Ovs::start(directory, &ports, lcores, interrupt)?)))
     }
 }
 
@@ -103,7 +106,7 @@ impl Link {
         let ports = match between {
             Between::AfPacket | Between::AfXdp => {
                 let names = ["up0", "up1"];
-                let both = [Namespace::create(rig.interrupt())?, Namespace::create(rig.interrupt())?];
+                let both = [Namespace::create()?, Namespace::create()?];
                 cable([(&both[0], names[0]), (&both[1], names[1])])?;
                 namespaces = Some(both);
                 names.map(|interface| Port::new(name, &between.to_string()).with_text("interface", interface))
@@ -112,7 +115,7 @@ impl Link {
                 [ring("virtio-user", &sockets[0]).with("queue-size", QUEUE), ring("vhost-user", &sockets[0])]
             }
             Between::Ovs | Between::Testpmd => {
-                forwarder = Some(Forwarder::start(rig, between, (directory.path(), &sockets), lcores)?);
+                forwarder = Some(Forwarder::start(rig, between, directory.path(), &sockets, lcores)?);
                 sockets.each_ref().map(|socket| ring("virtio-user", socket).with("queue-size", QUEUE))
             }
         };
@@ -130,7 +133,7 @@ impl Link {
     }
 
     /// Returns the cycles per frame of the program between the nodes since the last call, in rounds that moved frames.
-    pub fn take_cycles(&mut self) -> Result<Option<f64>, ProgramError> {
+    pub fn take_cycles(&mut self) -> lab::Result<Option<f64>> {
         match &mut self.forwarder {
             None => Ok(None),
             Some(Forwarder::Ovs(ovs)) => ovs.take_cycles(),

@@ -2,24 +2,27 @@
 //! one. Everything ends with this program, however it ends.
 //!
 //! A [`Rig`] finds the programs, and has the directory for their files. A measurement starts and owns, on a rig, a [`Link`]
-//! between two nodes, [`Node`]s, and a network function. A [`Chain`] is the usual arrangement of all of them.
+//! between two nodes, [`Node`]s, and a network function. [`TwoNodes`] is the usual arrangement of all of them.
 
 mod capture;
-mod chain;
 mod function;
 mod link;
 mod node;
 mod place;
+mod two_nodes;
 
 pub use capture::replay;
-pub use chain::{Chain, ChainConfig};
 pub use function::{Placement, Processed};
 pub use link::*;
 pub use node::*;
 pub use place::*;
+pub use two_nodes::{TwoNodes, TwoNodesConfig};
 
-use crate::programs::{Interrupt, Interrupted, MillraceError, NamespaceError, Pages, ProgramError, beside, ovs};
+use crate::millrace::{MillraceError, beside};
 use clap::Args;
+use lab::dpdk::Pages;
+use lab::ovs;
+use lab::process::Interrupt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -30,9 +33,7 @@ pub enum RigError {
     #[error(transparent)]
     Millrace(#[from] MillraceError),
     #[error(transparent)]
-    Program(#[from] ProgramError),
-    #[error(transparent)]
-    Namespace(#[from] NamespaceError),
+    Lab(#[from] lab::Error),
     #[error(transparent)]
     Ovs(#[from] ovs::Unavailable),
     #[error(transparent)]
@@ -41,22 +42,10 @@ pub enum RigError {
     System { action: &'static str, source: std::io::Error },
 }
 
-impl From<Interrupted> for RigError {
-    fn from(interrupted: Interrupted) -> Self {
-        ProgramError::from(interrupted).into()
-    }
-}
-
 impl RigError {
     /// Reports whether a signal caused it.
     pub fn is_interrupt(&self) -> bool {
-        let program = match self {
-            RigError::Program(error)
-            | RigError::Millrace(MillraceError::Program(error))
-            | RigError::Namespace(NamespaceError::Program(error)) => error,
-            _ => return false,
-        };
-        matches!(program, ProgramError::Interrupted(_))
+        matches!(self, RigError::Lab(error) | RigError::Millrace(MillraceError::Lab(error)) if error.is_interrupt())
     }
 }
 
@@ -95,7 +84,7 @@ impl Rig {
             millrace: programs.find("millrace", "millrace")?,
             function: programs.find("nf-forward", "millrace-nf")?,
             pages: if megabytes > 0 { Pages::for_dpdk(megabytes) } else { Pages::Normal },
-            interrupt: Interrupt::install().map_err(failed("signals can't be caught"))?,
+            interrupt: Interrupt::install()?,
             directory: tempfile::Builder::new()
                 .prefix("testbed-")
                 .tempdir()

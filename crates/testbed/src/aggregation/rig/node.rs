@@ -2,15 +2,15 @@
 
 use super::place::Place;
 use super::{Rig, RigError};
-use crate::programs::{Millrace, Namespace, ProgramError};
+use crate::millrace::{Files, Millrace};
+use crate::surroundings::Surroundings;
 use engine::stats::Snapshot;
+use lab::netns::Namespace;
+use loadgen::traffic::CHAIN;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::Duration;
-
-/// Service chain whose packets are joined: a VLAN.
-pub const CHAIN: u16 = 100;
 
 /// A port of a node: a table `[[port]]`.
 #[derive(Clone, Debug)]
@@ -140,13 +140,14 @@ pub struct Node {
 impl Node {
     /// Starts a node, in `namespace` if given, and waits until it answers.
     pub fn start(rig: &Rig, config: NodeConfig, namespace: Option<&Namespace>) -> Result<Node, RigError> {
-        let (files, surroundings) = ((rig.directory.path(), config.name), (namespace, config.place.priority));
+        let files = Files { directory: rig.directory.path(), name: config.name };
+        let surroundings = Surroundings { namespace, priority: config.place.priority };
         let millrace = Millrace::start(rig.millrace(), files, &config.text(), surroundings, rig.interrupt())?;
         Ok(Node { config, millrace })
     }
 
     /// Waits until all its ports are up, as long as `others` succeeds.
-    pub fn wait_up(&mut self, others: impl FnMut() -> Result<(), ProgramError>) -> Result<(), RigError> {
+    pub fn wait_up(&mut self, others: impl FnMut() -> lab::Result<()>) -> Result<(), RigError> {
         Ok(self.millrace.wait_up(others)?)
     }
 
@@ -158,40 +159,51 @@ impl Node {
 
     /// Returns the processor time used so far.
     pub fn cpu_time(&mut self) -> Result<Duration, RigError> {
-        Ok(self.millrace.program().cpu_time()?)
+        Ok(self.millrace.daemon().cpu_time()?)
     }
 
     /// Returns all its counters as they are now.
     pub fn look(&mut self) -> Result<Snapshot, RigError> {
-        self.millrace.program().check("the end of the measurement")?;
+        self.millrace.daemon().check("the end of the measurement")?;
         Ok(self.millrace.snapshot()?)
     }
 }
 
-/// Returns the growth of a counter. It restarts at zero when a port was reopened.
-pub fn between(before: &Snapshot, after: &Snapshot, counter: impl Fn(&Snapshot) -> u64) -> u64 {
-    counter(after).saturating_sub(counter(before))
+/// The time between two looks at a node's counters.
+#[derive(Clone, Copy)]
+pub struct Interval<'s> {
+    /// The counters at its beginning.
+    pub before: &'s Snapshot,
+    /// The counters at its end.
+    pub after: &'s Snapshot,
 }
 
-/// Returns a node's drops, by port and reason, with `prefix` in front.
-pub fn drops(prefix: &str, (before, after): (&Snapshot, &Snapshot)) -> BTreeMap<String, u64> {
-    let mut drops = BTreeMap::new();
-    for port in &after.ports {
-        for reason in port.drops.keys() {
-            let count = |s: &Snapshot| s.ports.iter().find(|p| p.name == port.name)?.drops.get(reason).copied();
-            let dropped = between(before, after, |s| count(s).unwrap_or(0));
-            if dropped > 0 {
-                drops.insert(format!("{prefix}{}: {reason}", port.name), dropped);
+impl Interval<'_> {
+    /// Returns the growth of a counter. It restarts at zero when a port was reopened.
+    pub fn growth(&self, counter: impl Fn(&Snapshot) -> u64) -> u64 {
+        counter(self.after).saturating_sub(counter(self.before))
+    }
+
+    /// Returns the node's drops, by port and reason, with `prefix` in front.
+    pub fn drops(&self, prefix: &str) -> BTreeMap<String, u64> {
+        let mut drops = BTreeMap::new();
+        for port in &self.after.ports {
+            for reason in port.drops.keys() {
+                let count = |s: &Snapshot| s.ports.iter().find(|p| p.name == port.name)?.drops.get(reason).copied();
+                let dropped = self.growth(|s| count(s).unwrap_or(0));
+                if dropped > 0 {
+                    drops.insert(format!("{prefix}{}: {reason}", port.name), dropped);
+                }
             }
         }
+        drops
     }
-    drops
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::programs::Idle;
+    use crate::millrace::Idle;
 
     #[test]
     fn millrace_takes_the_configuration() {

@@ -4,7 +4,7 @@
 //! flight advance before new ones arrive. Left to the scheduler, each would run for milliseconds in turn, in which many times
 //! more packets arrive than a ring can hold.
 
-use crate::programs::Idle;
+use crate::millrace::Idle;
 use serde::Serialize;
 
 /// Processor and scheduling of a program.

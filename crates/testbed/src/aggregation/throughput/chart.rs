@@ -32,13 +32,13 @@ fn picture(results: &Results, path: Between) -> String {
 mod tests {
     use super::super::results::tests::row;
     use super::*;
-    use crate::compare::Rig;
+    use crate::compare::Machine;
 
     #[test]
     fn a_picture_has_a_line_for_each_placement() {
         let rows = [(Between::Rings, 64), (Between::Rings, 512), (Between::Ovs, 64)];
         let results = Results {
-            rig: Rig::detect(std::path::Path::new("/")),
+            rig: Machine::detect(std::path::Path::new("/")),
             rounds: 1,
             seconds: 0.1,
             rows: rows.map(|(path, size)| row(path, size, &[[1.0, 4.0]])).into(),

@@ -1,56 +1,59 @@
-//! Measurement of one load on a chain.
+//! Measurement of one load on two nodes.
 
 use super::results::{Load, Spent};
-use crate::aggregation::rig::{Chain, Rig, RigError, between, drops, replay};
-use crate::aggregation::rig::{ChainConfig, Placement};
+use crate::aggregation::rig::{Interval, Node, Placement, Rig, RigError, TwoNodes, TwoNodesConfig, replay};
 use engine::stats::{Snapshot, WorkerStats};
 use std::time::Duration;
 
 /// Time for a new load to fill the rings and wake up sleepers before measuring.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Counters of a node, and its processor time so far.
-type Moment = (Snapshot, Duration);
+/// A look at a node.
+struct Moment {
+    counters: Snapshot,
+    /// Its processor time so far.
+    cpu_time: Duration,
+}
 
-/// A chain that carries packets of one size.
+/// Two nodes that carry packets of one size.
 pub struct Loaded<'r> {
     rig: &'r Rig,
-    chain: Chain,
+    nodes: TwoNodes,
     placement: Placement,
     size: u16,
 }
 
 impl<'r> Loaded<'r> {
-    /// Starts a chain.
-    pub fn start(rig: &'r Rig, config: ChainConfig, size: u16) -> Result<Loaded<'r>, RigError> {
+    /// Starts the nodes.
+    pub fn start(rig: &'r Rig, config: TwoNodesConfig, size: u16) -> Result<Loaded<'r>, RigError> {
         let placement = config.placement;
-        Ok(Loaded { rig, chain: Chain::start(rig, config)?, placement, size })
+        Ok(Loaded { rig, nodes: TwoNodes::start(rig, config)?, placement, size })
     }
 
     /// Returns the version of the program between the nodes, if there is one.
     pub fn version(&mut self) -> Option<String> {
-        self.chain.link().version()
+        self.nodes.link().version()
     }
 
     /// Applies a load of `rate` packets per second, and measures it for `seconds`.
     pub fn load(&mut self, rate: Option<u64>, seconds: f64) -> Result<Load, RigError> {
         // A function that joins reports its counters only at its end, so each load has a new one.
-        if self.chain.function().is_none() {
-            self.chain.start_function(self.rig)?;
+        if self.nodes.function().is_none() {
+            self.nodes.start_function(self.rig)?;
         }
-        self.chain.a().replace(replay(self.rig, "near", self.size, rate)?)?;
+        self.nodes.a().replace(replay(self.rig, "near", self.size, rate)?)?;
         let interrupt = self.rig.interrupt();
         interrupt.sleep(SETTLE)?;
-        self.chain.link().take_cycles()?;
+        self.nodes.link().take_cycles()?;
         let before = self.look()?;
         interrupt.sleep(Duration::from_secs_f64(seconds))?;
         let after = self.look()?;
-        let link_cycles = self.chain.link().take_cycles()?;
-        let function = self.chain.stop_function()?;
+        let link_cycles = self.nodes.link().take_cycles()?;
+        let function = self.nodes.stop_function()?;
 
-        let [a, b] = [0, 1].map(|node| (&before[node].0, &after[node].0));
-        let passed = b.1.uptime_seconds - b.0.uptime_seconds;
-        let out = between(b.0, b.1, |s| packets(s, "out").1);
+        let [a, b] = [0, 1].map(|node| Interval { before: &before[node].counters, after: &after[node].counters });
+        let passed = b.after.uptime_seconds - b.before.uptime_seconds;
+        let out = b.growth(|s| packets(s, "out").1);
         // Aggregates sent by the function are counted as frames.
         let packed = if self.placement.in_function() && function.frames > 0 {
             function.packets as f64 / function.frames as f64
@@ -63,7 +66,7 @@ impl<'r> Loaded<'r> {
         let spent = |node: usize| spent(&before[node], &after[node], through);
         Ok(Load {
             rate,
-            sent: millions(between(a.0, a.1, |s| packets(s, "near").0) as f64),
+            sent: millions(a.growth(|s| packets(s, "near").0) as f64),
             mpps: millions(through),
             packets_a_frame: if frames > 0 { sent as f64 / frames as f64 } else { 1.0 },
             frames: millions(frames as f64),
@@ -71,15 +74,15 @@ impl<'r> Loaded<'r> {
             b: spent(1),
             function,
             link_cycles,
-            drops: drops("a.", a).into_iter().chain(drops("b.", b)).collect(),
+            drops: a.drops("a.").into_iter().chain(b.drops("b.")).collect(),
         })
     }
 
     fn look(&mut self) -> Result<[Moment; 2], RigError> {
-        let a = self.chain.a();
-        let a = (a.look()?, a.cpu_time()?);
-        let b = self.chain.b();
-        Ok([a, (b.look()?, b.cpu_time()?)])
+        let look = |node: &mut Node| -> Result<Moment, RigError> {
+            Ok(Moment { counters: node.look()?, cpu_time: node.cpu_time()? })
+        };
+        Ok([look(self.nodes.a())?, look(self.nodes.b())?])
     }
 }
 
@@ -90,22 +93,23 @@ fn packets(snapshot: &Snapshot, port: &str) -> (u64, u64) {
 }
 
 /// Returns the packets that the first node sent to the second one, and their number of frames.
-fn on_the_link((before, after): (&Snapshot, &Snapshot)) -> (u64, u64) {
+fn on_the_link(node: Interval<'_>) -> (u64, u64) {
     let joined = |s: &Snapshot| {
         let sent = &s.aggregation.as_ref()?.ports.first()?.sent;
         Some((sent.packets, sent.frames))
     };
     let both = |s: &Snapshot| joined(s).unwrap_or_else(|| (packets(s, "wan").1, packets(s, "wan").1));
-    (between(before, after, |s| both(s).0), between(before, after, |s| both(s).1))
+    (node.growth(|s| both(s).0), node.growth(|s| both(s).1))
 }
 
 fn spent(before: &Moment, after: &Moment, packets: f64) -> Spent {
     let each = |amount: f64| if packets > 0.0 { amount / packets } else { 0.0 };
     let busy = |s: &Snapshot| s.workers.iter().map(|w: &WorkerStats| w.busy_cycles).sum();
-    let stages = after.0.workers.first().map(|worker| worker.stage_cycles_per_packet.clone());
+    let node = Interval { before: &before.counters, after: &after.counters };
+    let stages = after.counters.workers.first().map(|worker| worker.stage_cycles_per_packet.clone());
     Spent {
-        cycles: each(between(&before.0, &after.0, busy) as f64),
-        nanoseconds: each(after.1.saturating_sub(before.1).as_nanos() as f64),
+        cycles: each(node.growth(busy) as f64),
+        nanoseconds: each(after.cpu_time.saturating_sub(before.cpu_time).as_nanos() as f64),
         stages: stages.unwrap_or_default(),
     }
 }

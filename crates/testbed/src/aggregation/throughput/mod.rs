@@ -12,8 +12,8 @@ pub use options::Throughput;
 pub use results::{Load, Results, Row, Run};
 
 use super::AggregationError;
-use super::rig::{Between, ChainConfig, Cpus, Placement, Port, Rig, RigError, replay};
-use crate::compare::{Rig as Machine, free_directory};
+use super::rig::{Between, Cpus, Placement, Port, Rig, RigError, TwoNodesConfig, replay};
+use crate::compare::{Machine, free_directory};
 use crate::latency;
 use measure::Loaded;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub fn run(options: &Throughput) -> Result<(), AggregationError> {
         let json = serde_json::to_string_pretty(&results).expect("numbers and strings") + "\n";
         print!("{}", if options.json { &json } else { &text });
         let directory = options.out.clone().unwrap_or_else(|| free_directory(&results.rig, "aggregation-throughput"));
-        write(&directory, &results, (&json, &text))
+        write(&directory, &results, &json, &text)
             .map_err(|source| AggregationError::Write { path: directory.clone(), source })?;
         eprintln!("results in {}", directory.display());
     }
@@ -55,7 +55,7 @@ fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(),
                 for &placement in &options.placement {
                     let failed = |source| AggregationError::Measure { path, size, placement, source };
                     let earlier = row.runs.iter().find(|run| run.placement == placement);
-                    let once = || run_once(rig, options, (path, size, placement), (cpus, earlier));
+                    let once = || run_once(rig, options, Conditions { path, size, placement, cpus }, earlier);
                     let loads = once().or_else(|error| {
                         if error.is_interrupt() {
                             return Err(error);
@@ -79,17 +79,27 @@ fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(),
     Ok(())
 }
 
+/// Conditions of one measurement.
+#[derive(Clone, Copy)]
+struct Conditions {
+    path: Between,
+    size: u16,
+    placement: Placement,
+    cpus: Cpus,
+}
+
 /// Measures one placement in one round. The first round searches for the best load; later rounds try it and its neighbours
 /// again.
 fn run_once(
     rig: &Rig,
     options: &Throughput,
-    (path, size, placement): (Between, u16, Placement),
-    (cpus, earlier): (Cpus, Option<&Run>),
+    conditions: Conditions,
+    earlier: Option<&Run>,
 ) -> Result<(Vec<Load>, Option<String>), RigError> {
+    let Conditions { path, size, placement, cpus } = conditions;
     let near = replay(rig, "near", size, Some(1000))?;
     let out = Port::new("out", "sink");
-    let mut loaded = Loaded::start(rig, ChainConfig { between: path, placement, near, out, cpus }, size)?;
+    let mut loaded = Loaded::start(rig, TwoNodesConfig { between: path, placement, near, out, cpus }, size)?;
     let version = loaded.version();
     let mut load = |rate| loaded.load(rate, options.seconds);
     let loads = match earlier {
@@ -99,7 +109,7 @@ fn run_once(
     Ok((loads, version))
 }
 
-fn write(directory: &Path, results: &Results, (json, table): (&str, &str)) -> std::io::Result<()> {
+fn write(directory: &Path, results: &Results, json: &str, table: &str) -> std::io::Result<()> {
     std::fs::create_dir_all(directory)?;
     std::fs::write(directory.join("results.json"), json)?;
     std::fs::write(directory.join("table.md"), table)?;

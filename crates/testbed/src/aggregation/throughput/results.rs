@@ -2,7 +2,7 @@
 
 use super::search::{Tried, best};
 use crate::aggregation::rig::{Between, Cpus, Placement, Processed};
-use crate::compare::{Rig as Machine, Spread};
+use crate::compare::{Machine, Spread};
 use crate::latency::Latency;
 use serde::Serialize;
 use std::collections::BTreeMap;

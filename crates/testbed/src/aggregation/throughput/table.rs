@@ -64,12 +64,12 @@ mod tests {
     use super::super::results::tests::row;
     use super::*;
     use crate::aggregation::rig::Between;
-    use crate::compare::Rig;
+    use crate::compare::Machine;
 
     #[test]
     fn every_path_has_its_table() {
         let results = Results {
-            rig: Rig::detect(std::path::Path::new("/")),
+            rig: Machine::detect(std::path::Path::new("/")),
             rounds: 1,
             seconds: 0.1,
             rows: [Between::AfXdp, Between::Ovs].map(|path| row(path, 64, &[[1.0, 4.0]])).into(),

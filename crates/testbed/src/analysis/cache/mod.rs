@@ -7,13 +7,13 @@ mod rig;
 use super::pattern::Pattern;
 use super::setup::{Setup, sizes};
 use super::{AnalyseError, write};
-use crate::compare::{Rig, free_directory};
-use crate::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
-use crate::programs::Ring;
-use crate::wire::queue_sizes;
+use crate::compare::{Machine, free_directory};
+use crate::ring_format::RingFormat;
 use clap::Args;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
+use loadgen::wire::queue_sizes;
 use profile::Events;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub struct Cache {
     pub pattern: Vec<Pattern>,
     /// Ring formats
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["split", "packed"])]
-    pub ring: Vec<Ring>,
+    pub ring: Vec<RingFormat>,
     /// Bytes of a frame, without its checksum
     #[arg(long, value_delimiter = ',', default_values = ["64", "1514"],
           value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
@@ -82,7 +82,7 @@ pub enum CacheError {
 /// All results.
 #[derive(Debug, Serialize)]
 struct Found {
-    rig: Rig,
+    rig: Machine,
     valgrind: String,
     /// The modelled caches: L2 in the first run, L3 in the second.
     caches: [&'static str; 3],
@@ -121,7 +121,7 @@ pub fn run(cache: &Cache) -> Result<(), AnalyseError> {
         eprintln!("[{}/{}] {pattern}, {ring}, {size} B, {}", number + 1, all.len(), sizes(guest));
         points.push(point(cache, setup)?);
     }
-    let rig = Rig::detect(&std::env::current_exe().unwrap_or_default());
+    let rig = Machine::detect(&std::env::current_exe().unwrap_or_default());
     let found = Found { rig, valgrind: version(), caches: [D1, L2, L3], frames: cache.frames, points };
     let text = text(cache, &found);
     let json = serde_json::to_string_pretty(&found).expect("numbers and strings") + "\n";

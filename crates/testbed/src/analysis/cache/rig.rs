@@ -4,16 +4,15 @@
 
 use super::super::pattern::Way;
 use super::super::setup::Setup;
-use crate::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
-use crate::programs::Ring;
-use crate::wire::{Broken, Device, Function, FunctionError, Rings};
+use crate::ring_format::RingFormat;
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::port::zero_copy::Mapped;
 use engine::worker::ByHand;
+use loadgen::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
+use loadgen::wire::{Broken, Device, Function, FunctionError, NicRings};
 use std::hint::black_box;
 use std::sync::Arc;
-use vhost_user::Event;
 use vhost_user::frontend::{QueueEnd, QueuePair, QueueSizes};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::driver::Queue;
@@ -56,7 +55,7 @@ pub const MEASURED: &str = "rounds_measured";
 
 /// Sends `frames` through the rig, after as many that do not count.
 pub fn run(setup: &Setup, frames: u64) -> Result<(), RigError> {
-    let mut rig = Rig::new(setup)?;
+    let mut rig = Rig::new(setup, setup.pattern.is_sound())?;
     match setup.touch {
         TouchLevel::None => rig.run::<Nothing>(frames),
         TouchLevel::Header => rig.run::<Header>(frames),
@@ -65,7 +64,8 @@ pub fn run(setup: &Setup, frames: u64) -> Result<(), RigError> {
 }
 
 impl Rig {
-    fn new(setup: &Setup) -> Result<Rig, RigError> {
+    /// Creates a rig whose NIC compares the frames that come back if `checked`.
+    fn new(setup: &Setup, checked: bool) -> Result<Rig, RigError> {
         let Setup { pattern, physical, guest, .. } = *setup;
         let (receive, transmit) = (pattern.receive(), pattern.transmit());
         let mapped = receive == Way::Zero || transmit == Way::Zero;
@@ -103,18 +103,17 @@ impl Rig {
         // The NIC side. It gets the guest's buffers by their addresses in this process.
         let mut ends = Vec::new();
         for (config, buffers) in [nic_to, nic_from].into_iter().zip(places) {
-            let QueueEnd { queue, kick, call, config } = driver(&arena, config)?;
-            let (size, arena) = (config.size, arena.clone());
-            ends.push((End { queue, buffers, size, kick, arena, broken: Arc::default() }, call));
+            let queue = driver(&arena, config)?;
+            ends.push(End { queue, buffers, arena: arena.clone(), broken: Arc::default() });
         }
         let memory = Arc::new(memory.also_by_host());
-        let device = Rings::of(Enqueue::new(memory.clone(), &nic_to)?, Dequeue::new(memory, &nic_from)?);
-        let nic = Device::new(device, setup.size, pattern.is_sound());
-        let (to_nic, _) = ends.pop().expect("there are two");
-        let (from_nic, call) = ends.pop().expect("there are two");
+        let device = NicRings::of(Enqueue::new(memory.clone(), &nic_to)?, Dequeue::new(memory, &nic_from)?);
+        let nic = Device::new(device, setup.size, checked);
+        let to_nic = ends.pop().expect("there are two");
+        let from_nic = ends.pop().expect("there are two");
         let lent = (receive == Way::Zero).then(|| mapping.clone());
         let mergeable = nic_features.has(features::MRG_RXBUF);
-        let from_nic = VirtioReceive::new(from_nic, call, mergeable, lent, 0);
+        let from_nic = VirtioReceive::new(from_nic, mergeable, lent, 0);
         let to_nic = VirtioTransmit::new(to_nic, mapped.then_some(mapping));
         Ok(Rig {
             nic,
@@ -190,8 +189,8 @@ impl Rig {
 }
 
 /// Returns the features that the switch negotiates with the NIC and with the guest.
-fn negotiated(ring: Ring, mapped: bool) -> [Negotiated; 2] {
-    let common = features::VERSION_1 | if ring == Ring::Packed { features::RING_PACKED } else { 0 };
+fn negotiated(ring: RingFormat, mapped: bool) -> [Negotiated; 2] {
+    let common = features::VERSION_1 | if ring == RingFormat::Packed { features::RING_PACKED } else { 0 };
     let nic = features::IN_ORDER | if mapped { 0 } else { features::MRG_RXBUF };
     let guest = features::MRG_RXBUF | if mapped { 0 } else { features::IN_ORDER };
     [Negotiated(common | nic), Negotiated(common | guest)]
@@ -203,7 +202,7 @@ fn rings(arena: &mut Arena, sizes: QueueSizes, negotiated: Negotiated) -> [Queue
 }
 
 fn driver(arena: &Arena, config: QueueConfig) -> Result<QueueEnd, RigError> {
-    Ok(QueueEnd { queue: Queue::new(arena, &config)?, config, kick: Event::create()?, call: Event::create()? })
+    Ok(QueueEnd::create(Queue::new(arena, &config)?, config)?)
 }
 
 #[cfg(test)]
@@ -216,7 +215,7 @@ mod tests {
     #[test]
     fn all_patterns_and_formats_go_round() {
         for &pattern in Pattern::value_variants() {
-            for ring in [Ring::Split, Ring::Packed] {
+            for ring in [RingFormat::Split, RingFormat::Packed] {
                 for (receive, transmit) in [(64, 64), (1024, 256)] {
                     let sizes = QueueSizes { receive, transmit };
                     let setup =
@@ -235,15 +234,13 @@ mod tests {
             let sizes = 64.into();
             let setup = Setup {
                 pattern,
-                ring: Ring::Split,
+                ring: RingFormat::Split,
                 size: 512,
                 touch: TouchLevel::Payload,
                 physical: sizes,
                 guest: sizes,
             };
-            let mut rig = Rig::new(&setup).unwrap();
-            rig.nic.check();
-            // Frames sent before keep its window full.
+            let mut rig = Rig::new(&setup, true).unwrap();
             assert!(matches!(rig.rounds::<Payload>(1000), Err(RigError::Wrong { .. })), "{pattern}");
         }
     }

@@ -2,16 +2,18 @@
 
 mod guest;
 
+use super::machine::Machine;
 use super::millrace;
-use super::rig::Rig;
 use super::scenario::Forward;
-use crate::cpu::{self, PinError};
 use crate::latency::{self, Latency};
-use crate::programs::{Idle, Interrupt, Interrupted, MillraceError, ProgramError, Ring};
+use crate::millrace::{Idle, MillraceError};
+use crate::ring_format::RingFormat;
 use clap::{Args, ValueEnum};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use guest::{Guest, GuestError};
+use lab::process::Interrupt;
+use loadgen::cpu::{self, PinError};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -45,8 +47,8 @@ pub struct LoneFrames {
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["poll", "call"])]
     pub receive: Vec<Waiting>,
     /// Ring format
-    #[arg(long, value_enum, default_value_t = Ring::Split)]
-    pub ring: Ring,
+    #[arg(long, value_enum, default_value_t = RingFormat::Split)]
+    pub ring: RingFormat,
     /// Frames to send there and back
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub frames: u64,
@@ -74,13 +76,11 @@ pub enum LoneError {
     #[error(transparent)]
     Millrace(#[from] MillraceError),
     #[error(transparent)]
-    Program(#[from] ProgramError),
+    Lab(#[from] lab::Error),
     #[error(transparent)]
     Guest(#[from] GuestError),
     #[error(transparent)]
     Pin(#[from] PinError),
-    #[error(transparent)]
-    Interrupted(#[from] Interrupted),
     #[error("{action}: {source}")]
     System { action: &'static str, source: std::io::Error },
     #[error("the report can't be written: {0}")]
@@ -120,8 +120,8 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Report {
-    rig: Rig,
-    ring: Ring,
+    rig: Machine,
+    ring: RingFormat,
     frames: u64,
     cores: Latency,
     rows: Vec<Row>,
@@ -130,13 +130,13 @@ struct Report {
 /// Measures and prints.
 pub fn run(options: &LoneFrames) -> Result<(), LoneError> {
     let program = millrace::program(options.millrace.as_deref())?;
-    let interrupt = Interrupt::install().map_err(|source| LoneError::System { action: "catching signals", source })?;
+    let interrupt = Interrupt::install()?;
     let cores = latency::between(options.switch_cpu, options.guest_cpu)?;
     let mut rows = Vec::new();
     for &idle in &options.idle {
         rows.extend(measure(options, &program, idle, &interrupt)?);
     }
-    let (rig, ring) = (Rig::detect(&program), options.ring);
+    let (rig, ring) = (Machine::detect(&program), options.ring);
     let report = Report { rig, ring, frames: options.frames, cores, rows };
     if options.json {
         eprint!("{}", text(&report));
@@ -151,15 +151,15 @@ fn measure(options: &LoneFrames, program: &Path, idle: Idle, interrupt: &Interru
     let directory = tempfile::Builder::new().prefix("testbed-").tempdir();
     let directory = directory.map_err(|source| LoneError::System { action: "making a temporary directory", source })?;
     let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
-    let (files, worker) = ((directory.path(), &sockets), (options.switch_cpu, idle));
-    let mut switch = millrace::start(program, files, (Forward::Patch, None), worker, interrupt)?;
-    let packed = options.ring == Ring::Packed;
+    let setup = millrace::Setup { forward: Forward::Patch, wire: None, cpu: options.switch_cpu, idle };
+    let mut switch = millrace::start(program, directory.path(), &sockets, setup, interrupt)?;
+    let packed = options.ring == RingFormat::Packed;
     let mut guests = [Guest::connect(&sockets[0], packed)?, Guest::connect(&sockets[1], packed)?];
     switch.wait_up(|| Ok(()))?;
     interrupt.sleep(SETTLE)?;
-    let (before, began) = (switch.program().cpu_time()?, Instant::now());
+    let (before, began) = (switch.daemon().cpu_time()?, Instant::now());
     interrupt.sleep(Duration::from_secs_f64(options.idle_seconds))?;
-    let idle_cpu_share = (switch.program().cpu_time()? - before).as_secs_f64() / began.elapsed().as_secs_f64();
+    let idle_cpu_share = (switch.daemon().cpu_time()? - before).as_secs_f64() / began.elapsed().as_secs_f64();
     let mut rows = Vec::new();
     for &receive in &options.receive {
         // On a separate thread: this one starts programs, which inherit its processors.

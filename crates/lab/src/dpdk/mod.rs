@@ -1,0 +1,17 @@
+//! `dpdk-testpmd` as a network function in a sandbox, as a load, and as a vhost-user switch ([`Testpmd`]).
+
+mod console;
+mod lcores;
+mod pages;
+mod port;
+mod sandbox;
+mod stats;
+mod testpmd;
+
+pub use console::{Console, READY};
+pub use lcores::Lcores;
+pub use pages::Pages;
+pub use port::{AnyPort, Port, SwitchPort};
+pub use sandbox::Sandbox;
+pub use stats::PortStats;
+pub use testpmd::{Builder, Forward, Testpmd};

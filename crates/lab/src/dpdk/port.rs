@@ -1,0 +1,165 @@
+//! Ports of DPDK programs, and the devices that they are made of.
+
+use std::path::{Path, PathBuf};
+
+/// A virtio_user port: the driver of a vhost-user device.
+#[derive(Debug, Clone)]
+pub struct Port {
+    pub(super) socket: PathBuf,
+    mac: Option<String>,
+    server: bool,
+    packed: bool,
+    mergeable: bool,
+    in_order: bool,
+    pub(super) queue_size: u16,
+}
+
+impl Port {
+    /// Creates a port that connects to the backend's socket, with split rings of 256 and mergeable buffers.
+    pub fn new(socket: impl AsRef<Path>) -> Self {
+        Self {
+            socket: socket.as_ref().to_owned(),
+            mac: None,
+            server: false,
+            packed: false,
+            mergeable: true,
+            in_order: false,
+            queue_size: 256,
+        }
+    }
+
+    /// Sets its MAC address; the default is random.
+    pub fn mac(mut self, mac: impl Into<String>) -> Self {
+        self.mac = Some(mac.into());
+        self
+    }
+
+    /// Makes the port create the socket and wait for the backend.
+    pub fn server(mut self) -> Self {
+        self.server = true;
+        self
+    }
+
+    /// Requests packed rings.
+    pub fn packed(mut self) -> Self {
+        self.packed = true;
+        self
+    }
+
+    /// Requests mergeable receive buffers, or not.
+    pub fn mergeable(mut self, mergeable: bool) -> Self {
+        self.mergeable = mergeable;
+        self
+    }
+
+    /// Requests in-order use of descriptors.
+    pub fn in_order(mut self) -> Self {
+        self.in_order = true;
+        self
+    }
+
+    /// Sets the size of its rings.
+    pub fn queue_size(mut self, size: u16) -> Self {
+        self.queue_size = size;
+        self
+    }
+
+    /// Returns DPDK's arguments for the device.
+    pub(crate) fn device(&self, number: usize, queues: u16) -> String {
+        let flag = u8::from;
+        let mut device = format!(
+            "net_virtio_user{number},path={},queues={queues},queue_size={},packed_vq={},mrg_rxbuf={},in_order={}",
+            self.socket.display(),
+            self.queue_size,
+            flag(self.packed),
+            flag(self.mergeable),
+            flag(self.in_order)
+        );
+        if self.server {
+            device.push_str(",server=1");
+        }
+        if let Some(mac) = &self.mac {
+            device.push_str(&format!(",mac={mac}"));
+        }
+        device
+    }
+}
+
+/// A vhost-user port of a switch.
+#[derive(Debug, Clone)]
+pub struct SwitchPort {
+    pub(crate) socket: PathBuf,
+    client: bool,
+}
+
+impl SwitchPort {
+    /// Creates a port that creates the socket.
+    pub fn new(socket: impl AsRef<Path>) -> Self {
+        Self { socket: socket.as_ref().to_owned(), client: false }
+    }
+
+    /// Makes the port connect to a socket created by the guest, retrying until it succeeds.
+    pub fn client(mut self) -> Self {
+        self.client = true;
+        self
+    }
+
+    fn device(&self, number: usize, queues: u16) -> String {
+        let client = u8::from(self.client);
+        format!("net_vhost{number},iface={},queues={queues},client={client}", self.socket.display())
+    }
+}
+
+/// A port of either kind.
+#[derive(Debug, Clone)]
+pub enum AnyPort {
+    /// The driver of a device.
+    Driver(Port),
+    /// The device.
+    Switch(SwitchPort),
+}
+
+impl From<Port> for AnyPort {
+    fn from(port: Port) -> Self {
+        AnyPort::Driver(port)
+    }
+}
+
+impl From<SwitchPort> for AnyPort {
+    fn from(port: SwitchPort) -> Self {
+        AnyPort::Switch(port)
+    }
+}
+
+impl AnyPort {
+    pub(super) fn device(&self, number: usize, queues: u16) -> String {
+        match self {
+            AnyPort::Driver(port) => port.device(number, queues),
+            AnyPort::Switch(port) => port.device(number, queues),
+        }
+    }
+
+    /// Returns the path of its socket.
+    pub(crate) fn socket(&self) -> &Path {
+        match self {
+            AnyPort::Driver(port) => &port.socket,
+            AnyPort::Switch(port) => &port.socket,
+        }
+    }
+
+    /// Sets the path of its socket.
+    pub(super) fn set_socket(&mut self, socket: PathBuf) {
+        match self {
+            AnyPort::Driver(port) => port.socket = socket,
+            AnyPort::Switch(port) => port.socket = socket,
+        }
+    }
+
+    /// Returns the size of its rings, if the port decides that.
+    pub(super) fn queue_size(&self) -> Option<u16> {
+        match self {
+            AnyPort::Driver(port) => Some(port.queue_size),
+            AnyPort::Switch(_) => None,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! testpmd as a network function, as a load, or as a vhost-user switch.
+
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::{AnyPort, Console, Lcores, Pages, READY, Sandbox};
+use crate::process::{self, Interrupt, Launch, Usage};
+use crate::{Error, Result, cpu};
+
+/// Memory in MiB that it uses without huge pages of its own.
+const SMALL: u64 = 128;
+
+/// Forwarding mode of testpmd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forward {
+    /// Passes packets between paired ports (0 and 1, 2 and 3) unchanged.
+    Io,
+    /// The same, with source and destination MAC address exchanged.
+    MacSwap,
+    /// Sends only.
+    TxOnly,
+    /// Receives only.
+    RxOnly,
+    /// Sends packets of many flows and drops what it receives.
+    FlowGen,
+}
+
+impl Forward {
+    /// Returns testpmd's name for it, as used by its option and by the command `set fwd`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Forward::Io => "io",
+            Forward::MacSwap => "macswap",
+            Forward::TxOnly => "txonly",
+            Forward::RxOnly => "rxonly",
+            Forward::FlowGen => "flowgen",
+        }
+    }
+}
+
+/// A testpmd to start.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    name: String,
+    ports: Vec<AnyPort>,
+    queues: u16,
+    forward: Forward,
+    lcores: Lcores,
+    pages: Pages,
+    megabytes: u64,
+    sandbox: Option<Sandbox>,
+    interrupt: Option<Interrupt>,
+    arguments: Vec<String>,
+}
+
+impl Builder {
+    /// Adds a port. Ports 0 and 1 are each other's output, as are 2 and 3.
+    pub fn port(mut self, port: impl Into<AnyPort>) -> Self {
+        self.ports.push(port.into());
+        self
+    }
+
+    /// Sets the number of queue pairs of every port; the default is one. testpmd forwards nothing on queues that the other side
+    /// does not have.
+    pub fn queues(mut self, pairs: u16) -> Self {
+        self.queues = pairs;
+        self
+    }
+
+    /// Sets what it does with packets; the default is [`Forward::Io`].
+    pub fn forward(mut self, forward: Forward) -> Self {
+        self.forward = forward;
+        self
+    }
+
+    /// Sets the cores of its threads; the default is that of the guests in [`cpu::Plan`], or for a switch the switch's.
+    pub fn lcores(mut self, lcores: Lcores) -> Self {
+        self.lcores = lcores;
+        self
+    }
+
+    /// Sets its memory; the default is 128 MiB of normal pages.
+    pub fn memory(mut self, pages: Pages, megabytes: u64) -> Self {
+        (self.pages, self.megabytes) = (pages, megabytes);
+        self
+    }
+
+    /// Sets the sandbox; the default is the best that the host permits, or for a switch none.
+    pub fn sandbox(mut self, sandbox: Sandbox) -> Self {
+        self.sandbox = Some(sandbox);
+        self
+    }
+
+    /// Makes it a part of a measurement; see [`Launch::measured`].
+    pub fn measured(mut self, interrupt: &Interrupt) -> Self {
+        self.interrupt = Some(interrupt.clone());
+        self
+    }
+
+    /// Adds an argument for testpmd itself, such as `--eth-peer=0,02:00:00:00:00:01` or `--txpkts=1500`.
+    pub fn argument(mut self, argument: impl Into<String>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Starts it and returns at once; see [`Console::wait_ready`]. A port that is a server waits for its backend first.
+    pub fn spawn(self) -> Result<Testpmd> {
+        let sandbox = self.sandbox.unwrap_or_else(Sandbox::detect);
+        let directory = tempfile::Builder::new().prefix("lab-dpdk-").tempdir();
+        let directory = directory.map_err(Error::io("creating a temporary directory"))?;
+        let command = self.command(sandbox, directory.path())?;
+        let name = format!("testpmd {}", self.name);
+        let launch = match &self.interrupt {
+            Some(interrupt) => Launch::measured(name, interrupt),
+            None => Launch::new(name).interactive(),
+        };
+        Ok(Testpmd { console: Console::new(launch.spawn(command)?), sandbox, _directory: directory })
+    }
+
+    /// Starts it and waits until it accepts commands. It forwards nothing before [`Console::start`].
+    pub fn spawn_ready(self) -> Result<Testpmd> {
+        let mut testpmd = self.spawn()?;
+        testpmd.wait_ready(READY)?;
+        Ok(testpmd)
+    }
+
+    /// Returns its command line: options of the environment, the devices, options of the application. Its files are in
+    /// `directory`, so that none of them stay on the host.
+    fn command(&self, sandbox: Sandbox, directory: &Path) -> Result<Command> {
+        let sockets: Vec<&Path> = self.ports.iter().map(AnyPort::socket).collect();
+        let (mut command, sockets) = sandbox.enter(&sockets)?;
+        command
+            // Its output is a pipe; without stdbuf it would arrive in blocks of 4 KiB.
+            .args(["stdbuf", "-oL", "dpdk-testpmd", "--lcores", &self.lcores.option()])
+            .args(["--no-pci", "--no-telemetry", "-v"])
+            .args(self.pages.arguments())
+            .args(["-m", &self.megabytes.to_string()])
+            .env("RUNTIME_DIRECTORY", sandbox.scratch(directory));
+        for (number, (port, socket)) in self.ports.iter().zip(sockets).enumerate() {
+            let mut port = port.clone();
+            port.set_socket(socket);
+            command.args(["--vdev", &port.device(number, self.queues)]);
+        }
+        let (queues, ring) = (self.queues, self.ports.iter().filter_map(AnyPort::queue_size).max().unwrap_or(256));
+        command
+            .args(["--", "-i", "--no-mlockall", "--total-num-mbufs=16384", "--nb-cores=1", "--burst=32"])
+            .arg(format!("--forward-mode={}", self.forward.name()))
+            .args([format!("--rxq={queues}"), format!("--txq={queues}")])
+            .args([format!("--rxd={ring}"), format!("--txd={ring}")])
+            .args(&self.arguments);
+        Ok(command)
+    }
+}
+
+/// A running testpmd; dropping it kills it. [`Console`] has its commands.
+#[derive(Debug)]
+pub struct Testpmd {
+    console: Console,
+    sandbox: Sandbox,
+    _directory: TempDir,
+}
+
+impl Testpmd {
+    /// Creates a builder of a network function called `name` in messages.
+    pub fn builder(name: impl Into<String>) -> Builder {
+        Builder {
+            name: name.into(),
+            ports: Vec::new(),
+            queues: 1,
+            forward: Forward::Io,
+            lcores: Lcores::polling_on(cpu::Plan::detect().guest()),
+            pages: Pages::Normal,
+            megabytes: SMALL,
+            sandbox: None,
+            interrupt: None,
+            arguments: Vec::new(),
+        }
+    }
+
+    /// Creates a builder of a switch: the peer that Millrace is compared with, and the backend for tests without Millrace.
+    pub fn switch() -> Builder {
+        let lcores = Lcores::polling_on(cpu::Plan::detect().switch);
+        Testpmd::builder("switch").lcores(lcores).sandbox(Sandbox::None)
+    }
+
+    /// Returns its isolation from the host.
+    pub fn sandbox(&self) -> Sandbox {
+        self.sandbox
+    }
+
+    /// Returns the process id of testpmd itself, which runs inside the sandbox, as seen by the host.
+    pub fn inner_pid(&mut self) -> Result<u32> {
+        let outer = self.daemon().pid();
+        let mut all = process::descendants(outer);
+        all.push(outer);
+        let found = all.into_iter().find(|&pid| process::program(pid).as_deref() == Some("dpdk-testpmd"));
+        found.ok_or_else(|| Error::malformed(format!("the sandbox {outer}"), "no dpdk-testpmd runs in it"))
+    }
+
+    /// Returns the resource usage of testpmd itself.
+    pub fn usage(&mut self) -> Result<Usage> {
+        Usage::of(self.inner_pid()?)
+    }
+}
+
+impl Deref for Testpmd {
+    type Target = Console;
+
+    fn deref(&self) -> &Console {
+        &self.console
+    }
+}
+
+impl DerefMut for Testpmd {
+    fn deref_mut(&mut self) -> &mut Console {
+        &mut self.console
+    }
+}

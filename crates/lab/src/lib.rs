@@ -1,0 +1,19 @@
+//! What tests and measurements start around a switch.
+//!
+//! - [`process`]: any daemon, with its output captured and its resources read from `/proc`;
+//! - [`netns`]: network namespaces that end with their guard;
+//! - [`dpdk`]: `dpdk-testpmd` as a sandboxed network function, as a load, and as a peer vhost-user switch;
+//! - [`ovs`]: Open vSwitch with DPDK, as a peer;
+//! - [`cpu`]: which core is whose.
+//!
+//! Everything that a guard starts ends with it, by process id, even when its owner panics or is killed. A missing tool or
+//! permission is an [`Error`] that says so: a test must fail with it, never pass silently.
+
+pub mod cpu;
+pub mod dpdk;
+mod error;
+pub mod netns;
+pub mod ovs;
+pub mod process;
+
+pub use error::{Error, Result, output_of};

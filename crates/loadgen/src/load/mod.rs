@@ -1,0 +1,167 @@
+//! The load: a single thread that is source and sink of two or more virtio ports, with a bounded number of frames in flight, so
+//! that it adapts to the switch and loses nothing.
+
+mod fixed_ring;
+mod frame;
+mod options;
+mod port;
+mod pump;
+mod report;
+mod sequence;
+
+pub use frame::{Header, MAX_SIZE, MIN_SIZE, Nothing, Payload, Shape, Touch};
+pub use options::{LoadOptions, TouchLevel, power_of_two};
+pub use fixed_ring::OutOfOrder;
+pub use pump::{PumpError, Tally};
+pub use report::{Accounts, Conditions, Report};
+pub use sequence::{Counts, Sequence};
+
+use crate::cpu::{self, PinError};
+use crate::cycles;
+use fixed_ring::FixedRing;
+use nf::memory::Buffers;
+use port::{Port, Side};
+use pump::{Pump, peer};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use vhost_user::Mode;
+use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd};
+use virtqueue::memory::{Arena, MemoryError};
+use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
+
+/// Time limit for a switch to accept a port.
+const CONNECT: Duration = Duration::from_secs(15);
+/// Time limit after that until every port has received a frame.
+const FIRST: Duration = Duration::from_secs(20);
+/// Seconds without any frame after which those in flight are given up.
+const PATIENCE: f64 = 0.2;
+/// Usual size of a receive buffer, for a guest that does not know the frame sizes; more only for longer frames.
+const USUAL_BUFFER: usize = 2048;
+
+/// Error that keeps a load from running.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum LoadError {
+    #[error("{count} ports do not pair up: give an even number of sockets, or one")]
+    Odd { count: usize },
+    #[error("no memory for the port at {}: {source}", socket.display())]
+    Memory { socket: PathBuf, source: MemoryError },
+    #[error("the port at {}: {source}", socket.display())]
+    Link { socket: PathBuf, source: FrontendError },
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    #[error(transparent)]
+    Pump(#[from] PumpError),
+    #[error("no frame came through, one way or both: is the switch forwarding between its ports?")]
+    Nothing,
+}
+
+/// Connects all ports, runs, and reports.
+pub fn run(load: &LoadOptions) -> Result<Report, LoadError> {
+    let count = load.sockets.len();
+    if count > 1 && count % 2 == 1 {
+        return Err(LoadError::Odd { count });
+    }
+    let mut links = Vec::new();
+    let mut ports = Vec::new();
+    let mut memory = "normal pages";
+    for index in 0..count {
+        let (link, port, huge) = open(load, index)?;
+        if huge {
+            memory = "huge pages";
+        }
+        links.push(link);
+        ports.push(port);
+    }
+    let conditions = Conditions {
+        size: load.size,
+        touch: load.touch,
+        features: describe(links[0].negotiated()),
+        memory: memory.to_owned(),
+    };
+    // Pin only now: threads of the links must not share the processor with the loop.
+    if let Some(cpu) = load.cpu {
+        cpu::pin(cpu)?;
+    }
+    let alive = || links.iter().all(Link::is_connected);
+    match load.touch {
+        TouchLevel::None => measure::<Nothing>(load, ports, conditions, &alive),
+        TouchLevel::Header => measure::<Header>(load, ports, conditions, &alive),
+        TouchLevel::Payload => measure::<Payload>(load, ports, conditions, &alive),
+    }
+}
+
+/// Line printed when the warm-up begins.
+pub const RUNNING: &str = "running";
+
+fn measure<T: Touch>(
+    load: &LoadOptions,
+    ports: Vec<Port>,
+    conditions: Conditions,
+    alive: &dyn Fn() -> bool,
+) -> Result<Report, LoadError> {
+    let hz = cycles::frequency();
+    let mut pump = Pump::new(ports, load.window, (PATIENCE * hz) as u64, alive);
+    let began = Instant::now();
+    while !pump.begin::<T>((0.05 * hz) as u64)? {
+        if began.elapsed() > FIRST {
+            return Err(LoadError::Nothing);
+        }
+    }
+    eprintln!("{RUNNING}");
+    pump.run::<T>((load.warmup * hz) as u64)?;
+    let before = Accounts { counts: pump.counts(), tally: pump.tally() };
+    let mark = cycles::Mark::now();
+    pump.run::<T>((load.seconds * hz) as u64)?;
+    let elapsed = mark.elapsed();
+    let after = Accounts { counts: pump.counts(), tally: pump.tally() };
+    let report = Report::between(conditions, elapsed, &before, &after);
+    if report.packets == 0 { Err(LoadError::Nothing) } else { Ok(report) }
+}
+
+/// Connects one port; returns its link, its queues, and whether it is on huge pages.
+fn open(load: &LoadOptions, index: usize) -> Result<(Link, Port, bool), LoadError> {
+    let socket = load.sockets[index].clone();
+    let no_memory = |source| LoadError::Memory { socket: socket.clone(), source };
+    let frame = USUAL_BUFFER.max(NET_HEADER as usize + usize::from(load.size));
+    let (descriptors, driver, device) = QueueConfig::area_sizes(Negotiated(load.features()).format(), load.queue_size);
+    let rings = descriptors + driver + device + 3 * 4096;
+    let len = 2 * (Buffers::footprint(load.queue_size, frame) + rings);
+    let mut arena = Arena::new(len, true).map_err(no_memory)?;
+    let options = FrontendOptions {
+        socket: socket.clone(),
+        mode: if load.server { Mode::Server } else { Mode::Client },
+        queue_pairs: 1,
+        queue_sizes: load.queue_size.into(),
+        features: load.features(),
+    };
+    let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))
+        .map_err(|source| LoadError::Link { socket: socket.clone(), source })?;
+    let pair = pairs.remove(0);
+    let mut side = |end: QueueEnd, len: usize, writable| {
+        let buffers = Buffers::allocate(&mut arena, load.queue_size, frame).expect("the arena was made to fit");
+        let ring = FixedRing::new(&arena, &end.config, &buffers, len as u32, writable);
+        Side { ring, buffers, kick: end.kick }
+    };
+    let receive = side(pair.receive, frame, true);
+    let transmit = side(pair.transmit, NET_HEADER as usize + usize::from(load.size), false);
+    let other = peer(index, load.sockets.len());
+    let outgoing = Shape::new(index, other, load.size);
+    let incoming = Shape::new(other, index, load.size);
+    Ok((link, Port::new(receive, transmit, outgoing, incoming), arena.is_huge()))
+}
+
+/// Describes the negotiated features.
+pub fn describe(negotiated: Negotiated) -> String {
+    let mut words = negotiated.format().to_string();
+    for (mask, word) in
+        [(features::MRG_RXBUF, "mergeable"), (features::IN_ORDER, "in order"), (features::EVENT_IDX, "event index")]
+    {
+        if negotiated.has(mask) {
+            words.push_str(", ");
+            words.push_str(word);
+        }
+    }
+    words
+}

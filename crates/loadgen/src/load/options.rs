@@ -1,0 +1,88 @@
+//! Command line options of a load.
+
+use super::frame::{MAX_SIZE, MIN_SIZE};
+use clap::{Args, ValueEnum, builder::BoolishValueParser};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use virtqueue::{MAX_QUEUE_SIZE, features};
+
+/// How much of every frame the load touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum TouchLevel {
+    /// Nothing: frames are made once.
+    None,
+    /// The first cache line: written when a frame is sent, compared when it comes back.
+    Header,
+    /// Every byte: written when a frame is sent, compared when it comes back.
+    Payload,
+}
+
+impl std::fmt::Display for TouchLevel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            TouchLevel::None => "none",
+            TouchLevel::Header => "header",
+            TouchLevel::Payload => "payload",
+        })
+    }
+}
+
+/// One load.
+#[derive(Clone, Debug, Args)]
+pub struct LoadOptions {
+    /// The switch's vhost-user sockets; ports 0 and 1 send to each other, as do 2 and 3; a single one to itself
+    #[arg(required = true, value_name = "SOCKET")]
+    pub sockets: Vec<PathBuf>,
+    /// Create the sockets and wait for the switch to connect, instead of connecting to the switch
+    #[arg(long)]
+    pub server: bool,
+    /// Bytes of a frame, without its checksum
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
+    pub size: u16,
+    /// How much of every frame is touched
+    #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
+    pub touch: TouchLevel,
+    /// Ask for packed rings
+    #[arg(long)]
+    pub packed: bool,
+    /// Descriptors of each queue, a power of two
+    #[arg(long, default_value_t = 256, value_parser = power_of_two)]
+    pub queue_size: u16,
+    /// Ask for mergeable receive buffers
+    #[arg(long, value_name = "on|off", default_value = "on", action = clap::ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub mergeable: bool,
+    /// Ask for buffers to be used in order
+    #[arg(long, value_name = "on|off", default_value = "on", action = clap::ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub in_order: bool,
+    /// Frames under way in each direction at most
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
+    pub window: u64,
+    /// Seconds to measure
+    #[arg(long, default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Seconds to run before that
+    #[arg(long, default_value_t = 0.5)]
+    pub warmup: f64,
+    /// Processor to run on
+    #[arg(long)]
+    pub cpu: Option<usize>,
+}
+
+impl LoadOptions {
+    /// Returns the features to request.
+    pub fn features(&self) -> u64 {
+        let wanted = |on, mask| if on { mask } else { 0 };
+        wanted(self.packed, features::RING_PACKED)
+            | wanted(self.mergeable, features::MRG_RXBUF)
+            | wanted(self.in_order, features::IN_ORDER)
+    }
+}
+
+/// Parses the size of a queue.
+pub fn power_of_two(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(size) if u16::is_power_of_two(size) && size <= MAX_QUEUE_SIZE => Ok(size),
+        _ => Err(format!("not a power of two up to {MAX_QUEUE_SIZE}")),
+    }
+}

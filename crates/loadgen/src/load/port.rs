@@ -1,0 +1,140 @@
+//! One port of the load: source and sink in a tight loop over its two queues.
+
+use super::frame::{Shape, Touch};
+use super::fixed_ring::{OutOfOrder, FixedRing};
+use super::sequence::{Counts, Sequence};
+use nf::memory::Buffers;
+use vhost_user::Event;
+use virtqueue::NET_HEADER;
+use virtqueue::copy::{prefetch, prefetch_write};
+
+/// Maximum number of frames received or sent before the other direction has its turn.
+const BURST: u64 = 64;
+
+/// Number of cache lines to prefetch.
+const AHEAD: u16 = 32;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Offset of the frame in a buffer.
+const FRAME: usize = NET_HEADER as usize;
+
+/// A queue, the buffers in its slots, and the kick of its device.
+pub struct Side {
+    pub ring: FixedRing,
+    pub buffers: Buffers,
+    pub kick: Event,
+}
+
+impl Side {
+    /// Kicks the device if it requested that.
+    fn kick(&mut self) {
+        if self.ring.wants_kick() {
+            self.kick.notify();
+        }
+    }
+}
+
+/// Returns the prefetch distance, in buffers.
+const fn ahead_of<T: Touch>() -> u16 {
+    AHEAD / T::LINES as u16
+}
+
+/// Prefetches the part of the frame in `buffer` that is worth it.
+#[inline(always)]
+fn fetch<T: Touch>(buffer: *mut u8, ask: fn(*const u8)) {
+    (0..T::LINES).for_each(|line| ask(buffer.wrapping_add(FRAME + LINE * line)));
+}
+
+/// One port.
+pub struct Port {
+    receive: Side,
+    transmit: Side,
+    outgoing: Shape,
+    incoming: Shape,
+    sent: u64,
+    sequence: Sequence,
+}
+
+impl Port {
+    /// Creates a port that sends frames like `outgoing` and expects frames like `incoming`, over fresh queues.
+    pub fn new(mut receive: Side, transmit: Side, outgoing: Shape, incoming: Shape) -> Port {
+        for slot in 0..transmit.buffers.count() {
+            // SAFETY: nothing was given to the device yet, and this is the only reference.
+            outgoing.prepare(&mut unsafe { transmit.buffers.bytes_mut(slot) }[FRAME..]);
+        }
+        receive.ring.give(receive.ring.free());
+        Port { receive, transmit, outgoing, incoming, sent: 0, sequence: Sequence::default() }
+    }
+
+    /// Takes received frames and posts their buffers again; returns the number of frames.
+    #[inline(always)]
+    pub fn receive<T: Touch>(&mut self) -> Result<u64, OutOfOrder> {
+        self.receive.ring.reap(BURST)?;
+        let count = self.receive.ring.free();
+        if T::SEQUENCED {
+            let mut ahead = self.receive.ring.slots(count);
+            for slot in ahead.by_ref().take(ahead_of::<T>().into()) {
+                fetch::<T>(self.receive.buffers.ptr(slot), prefetch);
+            }
+            for slot in self.receive.ring.slots(count) {
+                if let Some(later) = ahead.next() {
+                    fetch::<T>(self.receive.buffers.ptr(later), prefetch);
+                }
+                // SAFETY: the slot is ours until `give` below, and no other reference is alive.
+                let bytes = &unsafe { self.receive.buffers.bytes(slot) }[FRAME..];
+                let (number, intact) = T::read(bytes, &self.incoming, self.sequence.next());
+                self.sequence.note(number, intact);
+            }
+        } else {
+            self.sequence.skip(count);
+        }
+        self.receive.ring.give(count);
+        Ok(count)
+    }
+
+    /// Sends up to `room` frames; returns how many. Takes back slots only when it needs them.
+    #[inline(always)]
+    pub fn send<T: Touch>(&mut self, room: u64) -> Result<u64, OutOfOrder> {
+        let wanted = room.min(BURST);
+        if self.transmit.ring.free() < wanted {
+            self.transmit.ring.reap(wanted)?;
+        }
+        let count = self.transmit.ring.free().min(wanted);
+        if T::SEQUENCED {
+            for slot in self.transmit.ring.slots(count) {
+                let ahead = (slot + ahead_of::<T>()) % self.transmit.buffers.count();
+                fetch::<T>(self.transmit.buffers.ptr(ahead), prefetch_write);
+                // SAFETY: the slot is ours until `give` below, and no other reference is alive.
+                T::write(&mut unsafe { self.transmit.buffers.bytes_mut(slot) }[FRAME..], &self.outgoing, self.sent);
+                self.sent += 1;
+            }
+        } else {
+            self.sent += count;
+        }
+        self.transmit.ring.give(count);
+        Ok(count)
+    }
+
+    /// Returns the number of frames sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Returns the sequence of received frames.
+    pub fn sequence(&mut self) -> &mut Sequence {
+        &mut self.sequence
+    }
+
+    /// Kicks the device if it sleeps and has work.
+    pub fn kick(&mut self) {
+        self.receive.kick();
+        self.transmit.kick();
+    }
+
+    /// Returns the counters.
+    pub fn counts(&self) -> Counts {
+        self.sequence.counts()
+    }
+}

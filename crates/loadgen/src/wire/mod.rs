@@ -1,0 +1,132 @@
+//! The wire: a virtio NIC with a generator and a checker behind it, and a network function behind the switch, both in one
+//! thread. Frames go from the wire through the switch to the function, and back.
+//!
+//! The NIC is the device side of a vhost-user socket and writes straight into the buffers that it gets, as the DMA engine of a
+//! real one does.
+
+mod device;
+mod function;
+mod nic;
+mod options;
+mod tunnel;
+
+pub use device::{Broken, Device};
+pub use function::{Function, FunctionError};
+pub use nic::{Nic, NicRings};
+pub use options::{WireOptions, queue_sizes};
+
+use crate::cpu::{self, PinError};
+use crate::cycles;
+use crate::load::{Accounts, Conditions, Counts, Header, Nothing, Payload, RUNNING, Report, Tally, Touch, TouchLevel};
+use function::Connected;
+use std::time::{Duration, Instant};
+
+/// Rounds without a frame after which sleeping peers are notified.
+const KICK_ROUNDS: u64 = 64;
+/// Seconds of draining: if the switch keeps its processor, all frames in flight arrive.
+const DRAIN: f64 = 0.005;
+/// Maximum number of drains, after which the rest is given up.
+const DRAINS: usize = 40;
+/// Time limit for the first frame to come back.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Error that prevents a measurement.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum WireError {
+    #[error(transparent)]
+    Device(#[from] vhost_user::backend::Error),
+    #[error(transparent)]
+    Function(#[from] FunctionError),
+    #[error("the wire: {0}")]
+    Broken(#[from] Broken),
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    #[error("no frame came back: is the switch forwarding between the wire and the function?")]
+    Nothing,
+}
+
+/// Connects both ends, runs, and reports.
+pub fn run(wire: &WireOptions) -> Result<Report, WireError> {
+    let device = Device::serve(&wire.device, wire.size, !wire.unchecked)?;
+    let device = if wire.vxlan { device.inside_vxlan() } else { device };
+    let connected = Connected::connect(wire)?;
+    if let Some(cpu) = wire.cpu {
+        cpu::pin(cpu)?;
+    }
+    match wire.touch {
+        TouchLevel::None => measure::<Nothing>(wire, device, connected),
+        TouchLevel::Header => measure::<Header>(wire, device, connected),
+        TouchLevel::Payload => measure::<Payload>(wire, device, connected),
+    }
+}
+
+fn measure<T: Touch>(wire: &WireOptions, mut device: Device, mut connected: Connected) -> Result<Report, WireError> {
+    let hz = cycles::frequency();
+    let conditions = Conditions {
+        size: wire.size,
+        touch: wire.touch,
+        features: connected.describe(),
+        memory: connected.memory().to_owned(),
+    };
+    let function = &mut connected.function;
+    let mut tally = Tally::default();
+    let began = Instant::now();
+    // Ports come up one after the other; frames that the switch drops until all are up are not losses.
+    while device.counts().received == 0 {
+        pump::<T>(wire.window, &mut device, function, (0.05 * hz) as u64, &mut tally)?;
+        drain::<T>(&mut device, function, hz)?;
+        if began.elapsed() > PATIENCE {
+            return Err(WireError::Nothing);
+        }
+    }
+    eprintln!("{RUNNING}");
+    pump::<T>(wire.window, &mut device, function, (wire.warmup * hz) as u64, &mut tally)?;
+    drain::<T>(&mut device, function, hz)?;
+    let before = Accounts { counts: vec![device.counts()], tally };
+    let mark = cycles::Mark::now();
+    pump::<T>(wire.window, &mut device, function, (wire.seconds * hz) as u64, &mut tally)?;
+    let elapsed = mark.elapsed();
+    let received = device.counts().received;
+    drain::<T>(&mut device, function, hz)?;
+    let after = Accounts { counts: vec![Counts { received, ..device.counts() }], tally };
+    let report = Report::between(conditions, elapsed, &before, &after);
+    if report.packets == 0 { Err(WireError::Nothing) } else { Ok(report) }
+}
+
+/// Takes the frames in flight, and gives up on the missing ones: without comparison nothing else detects them.
+fn drain<T: Touch>(device: &mut Device, function: &mut Function, hz: f64) -> Result<(), WireError> {
+    for _ in 0..DRAINS {
+        pump::<T>(0, device, function, (DRAIN * hz) as u64, &mut Tally::default())?;
+        if device.under_way() == 0 {
+            break;
+        }
+    }
+    device.give_up();
+    Ok(())
+}
+
+/// Runs both ends for about `duration` cycles, with at most `window` frames in flight.
+fn pump<T: Touch>(
+    window: u64,
+    device: &mut Device,
+    function: &mut Function,
+    duration: u64,
+    tally: &mut Tally,
+) -> Result<(), WireError> {
+    let start = cycles::now();
+    let mut last = start;
+    let mut idle = 0;
+    while last.wrapping_sub(start) < duration {
+        let moved = device.turn::<T>(window)? + function.turn::<T>()?;
+        let now = cycles::now();
+        tally.count(moved > 0, now.wrapping_sub(last));
+        idle = if moved > 0 { 0 } else { idle + 1 };
+        if idle % KICK_ROUNDS == KICK_ROUNDS - 1 {
+            device.notify();
+            function.kick();
+        }
+        last = now;
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! A sending node, a receiving node, the link between them, and a network function behind the second node.
+//!
+//! ```text
+//!   node a                          node b          function
+//!   near ── wan ══════ link ══════ wan ── left ────► ┐
+//!                                  out ◄── right ◄── ┘ nf-forward
+//! ```
+
+use super::function::{Function, Placement, Processed};
+use super::link::{Between, Link};
+use super::node::{Node, NodeConfig, Port, Rules};
+use super::place::Cpus;
+use super::{Rig, RigError};
+use lab::dpdk::Lcores;
+
+/// Numbers of the two nodes; the next hop after them has the next number. If the network function joins and splits, the second
+/// node's address is the function's.
+const A: u8 = 1;
+const B: u8 = 2;
+
+/// Configuration of the two nodes.
+#[derive(Clone, Debug)]
+pub struct TwoNodesConfig {
+    /// Link between the nodes.
+    pub between: Between,
+    /// Place where packets are split and joined. The first node joins them unless this is nowhere.
+    pub placement: Placement,
+    /// Source of packets: a port `near` of the first node.
+    pub near: Port,
+    /// Destination of packets behind the function: a port `out` of the second node.
+    pub out: Port,
+    /// Processors.
+    pub cpus: Cpus,
+}
+
+impl TwoNodesConfig {
+    /// Returns the two nodes, with these ports to the link.
+    fn nodes(&self, [wan_a, wan_b]: [Port; 2], rig: &Rig) -> [NodeConfig; 2] {
+        let placement = self.placement;
+        let joins = placement != Placement::None;
+        let ports = vec![self.near.clone(), wan_a.aggregating(joins)];
+        let a = NodeConfig {
+            name: "a",
+            ports,
+            patches: vec![["near", "wan"]],
+            place: self.cpus.a,
+            rules: joins.then_some(Rules { own: A, next: B }),
+        };
+        let splits = placement.in_switch();
+        let ports = vec![
+            wan_b.aggregating(splits),
+            Port::guest("left", rig),
+            Port::guest("right", rig),
+            self.out.clone().aggregating(splits),
+        ];
+        let b = NodeConfig {
+            name: "b",
+            ports,
+            patches: vec![["wan", "left"], ["right", "out"]],
+            place: self.cpus.b,
+            rules: splits.then_some(Rules { own: B, next: B + 1 }),
+        };
+        [a, b]
+    }
+}
+
+/// Two running nodes, with the link and the function.
+pub struct TwoNodes {
+    // The sender ends first.
+    a: Node,
+    function: Option<Function>,
+    b: Node,
+    link: Link,
+    config: TwoNodesConfig,
+}
+
+impl TwoNodes {
+    /// Starts them, and waits until all ports are up.
+    pub fn start(rig: &Rig, config: TwoNodesConfig) -> Result<TwoNodes, RigError> {
+        // On a processor with nodes of higher priority, it would never read a command.
+        let lcores = Lcores { forwarding: config.cpus.link, others: Some(config.cpus.link) };
+        let link = Link::make(rig, config.between, "wan", lcores)?;
+        let [a, b] = config.nodes([link.port(0), link.port(1)], rig);
+        let mut b = Node::start(rig, b, link.namespace(1))?;
+        let mut function = start(rig, &config)?;
+        let mut a = Node::start(rig, a, link.namespace(0))?;
+        a.wait_up(|| function.daemon().check("the first node's ports"))?;
+        b.wait_up(|| function.daemon().check("the second node's ports"))?;
+        Ok(TwoNodes { a, function: Some(function), b, link, config })
+    }
+
+    /// Returns the sending node.
+    pub fn a(&mut self) -> &mut Node {
+        &mut self.a
+    }
+
+    /// Returns the receiving node.
+    pub fn b(&mut self) -> &mut Node {
+        &mut self.b
+    }
+
+    /// Returns the link between them.
+    pub fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    /// Returns the network function, unless it was stopped.
+    pub fn function(&mut self) -> Option<&mut Function> {
+        self.function.as_mut()
+    }
+
+    /// Stops the function, and returns its counters.
+    pub fn stop_function(&mut self) -> Result<Processed, RigError> {
+        self.function.take().map_or(Ok(Processed::default()), Function::stop)
+    }
+
+    /// Starts the function again, and waits until it is connected.
+    pub fn start_function(&mut self, rig: &Rig) -> Result<(), RigError> {
+        let mut function = start(rig, &self.config)?;
+        self.b.wait_up(|| function.daemon().check("the second node's ports"))?;
+        self.function = Some(function);
+        Ok(())
+    }
+}
+
+fn start(rig: &Rig, config: &TwoNodesConfig) -> Result<Function, RigError> {
+    Function::start(rig, config.placement, Rules { own: B, next: B + 1 }, config.cpus.function)
+}

@@ -1,0 +1,66 @@
+//! The peers that Millrace is measured with, and how they are set up.
+
+use crate::ring_format::RingFormat;
+use lab::dpdk::{AnyPort, Lcores, Pages, Port, SwitchPort, Testpmd};
+use lab::process::Interrupt;
+use std::path::{Path, PathBuf};
+
+/// Memory that testpmd uses, in MiB.
+pub const TESTPMD_MEGABYTES: u64 = 512;
+
+/// Bursts of 32 frames that each port of a load sends at the start; they circulate forever.
+const BURSTS: u32 = 8;
+
+/// Surroundings of testpmd in a measurement.
+#[derive(Clone, Copy)]
+pub struct TestpmdSetup<'i> {
+    /// Processors of its threads.
+    pub lcores: Lcores,
+    /// Kind of pages of its memory.
+    pub pages: Pages,
+    /// Flag that ends the measurement.
+    pub interrupt: &'i Interrupt,
+}
+
+/// Returns the ports of a switch on two sockets: vhost-user ports. With a wire, the first one is the driver of the NIC there,
+/// with rings of this format.
+pub fn switch_ports(sockets: &[PathBuf; 2], wire: Option<RingFormat>) -> [AnyPort; 2] {
+    let first = match wire {
+        Some(ring) => driver(&sockets[0], ring).into(),
+        None => SwitchPort::new(&sockets[0]).into(),
+    };
+    [first, SwitchPort::new(&sockets[1]).into()]
+}
+
+/// Starts testpmd as a switch with these ports, and waits until it forwards.
+pub fn testpmd_switch(ports: [AnyPort; 2], setup: TestpmdSetup<'_>) -> lab::Result<Testpmd> {
+    let mut testpmd = start(ports, setup)?;
+    testpmd.start()?;
+    Ok(testpmd)
+}
+
+/// Starts testpmd as a load with a port on each of the switch's sockets, between which frames of `size` bytes circulate.
+pub fn testpmd_load(
+    sockets: &[PathBuf; 2],
+    ring: RingFormat,
+    size: u16,
+    setup: TestpmdSetup<'_>,
+) -> lab::Result<Testpmd> {
+    let mut testpmd = start(sockets.each_ref().map(|socket| driver(socket, ring).into()), setup)?;
+    testpmd.command(&format!("set txpkts {size}"))?;
+    testpmd.start_tx_first(BURSTS)?;
+    Ok(testpmd)
+}
+
+fn start(ports: [AnyPort; 2], setup: TestpmdSetup<'_>) -> lab::Result<Testpmd> {
+    let TestpmdSetup { lcores, pages, interrupt } = setup;
+    let builder = ports.into_iter().fold(Testpmd::switch(), |builder, port| builder.port(port));
+    let builder = builder.lcores(lcores).memory(pages, TESTPMD_MEGABYTES).argument("--record-core-cycles");
+    builder.measured(interrupt).spawn_ready()
+}
+
+/// Returns the driver of a virtio device.
+fn driver(socket: &Path, ring: RingFormat) -> Port {
+    let port = Port::new(socket).in_order();
+    if ring == RingFormat::Packed { port.packed() } else { port }
+}
