@@ -178,10 +178,19 @@ impl Home {
     }
 }
 
-/// A running Millrace; dropping it kills it.
+/// A running Millrace; dropping it kills it. If the test fails, it shows its counters and its log first.
 pub struct Millrace {
     pub daemon: Daemon,
     control: PathBuf,
+}
+
+impl Drop for Millrace {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let stats = Client::connect(&self.control).and_then(|mut client| client.call_as::<Snapshot>("stats"));
+            eprintln!("{stats:#?}\nMillrace said:\n{}", self.daemon.log().tail(40));
+        }
+    }
 }
 
 impl Millrace {

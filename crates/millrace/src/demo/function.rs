@@ -1,6 +1,8 @@
-//! The two network functions: one sends frames and checks those that return, the other sends every frame back.
+//! The processes on the other side of the switch: two network functions, of which one sends frames and checks those that the
+//! other sends back; and a load.
 
 use clap::{Args, ValueEnum};
+use loadgen::load::{self, LoadOptions, TouchLevel};
 use nf::wire::ethernet::{self, MacAddr};
 use nf::{Options, Packet, Port, PortOptions, Ports};
 use serde::{Deserialize, Serialize};
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant};
 const WINDOW: u64 = 256;
 /// Time without a frame after which the last ones are lost: far longer than any takes, however busy the machine is.
 const SILENCE: Duration = Duration::from_secs(10);
+/// Seconds that a load runs before it measures.
+const WARM_UP: f64 = 0.1;
 /// Shortest frame: addresses, EtherType and a number.
 const SHORTEST: usize = ethernet::HEADER + 8;
 /// Experimental EtherType (IEEE 802).
@@ -26,6 +30,8 @@ pub enum Role {
     Echo,
     /// Sends frames and checks what comes back.
     Source,
+    /// Is source and sink of two ports, and checks the first line of each frame: faster than any network function.
+    Load,
 }
 
 /// How a network function of the demonstration is started.
@@ -34,15 +40,18 @@ pub struct FunctionOptions {
     /// What it does
     #[arg(long)]
     pub role: Role,
-    /// Where its port is
-    #[arg(long)]
-    pub socket: PathBuf,
+    /// Where its port is; a load has two
+    #[arg(long, required = true)]
+    pub socket: Vec<PathBuf>,
     /// Bytes of a frame
     #[arg(long)]
     pub size: usize,
     /// Processor to run on
     #[arg(long)]
     pub cpu: Option<usize>,
+    /// Seconds to measure, if it is a load
+    #[arg(long, default_value_t = 0.0)]
+    pub seconds: f64,
 }
 
 /// Result of the source.
@@ -67,6 +76,11 @@ struct Orders {
 
 /// Runs a network function from the first line of its standard input to the end of input.
 pub fn run(options: &FunctionOptions) -> Result<(), Box<dyn std::error::Error>> {
+    if options.role == Role::Load {
+        let report = load::run(&load_options(options))?;
+        writeln!(std::io::stdout(), "{}", serde_json::to_string(&report)?)?;
+        return Ok(());
+    }
     if let Some(cpu) = options.cpu {
         let mut set = rustix::thread::CpuSet::new();
         set.set(cpu);
@@ -83,7 +97,7 @@ pub fn run(options: &FunctionOptions) -> Result<(), Box<dyn std::error::Error>> 
         let _ = stdin.read_line(&mut String::new());
         given.stop.store(true, Ordering::Relaxed);
     });
-    let mut ports = Ports::open(Options::new(vec![PortOptions::new(&options.socket)]), &orders.stop)?;
+    let mut ports = Ports::open(Options::new(options.socket.iter().map(PortOptions::new).collect()), &orders.stop)?;
     let huge = ports.memory().contains("huge");
     println!("ready");
     while !orders.go.load(Ordering::Relaxed) {
@@ -97,8 +111,26 @@ pub fn run(options: &FunctionOptions) -> Result<(), Box<dyn std::error::Error>> 
             let tally = Tally { huge, ..source(port, options.size.max(SHORTEST), stop) };
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&tally)?)?;
         }
+        Role::Load => {}
     }
     Ok(())
+}
+
+fn load_options(options: &FunctionOptions) -> LoadOptions {
+    LoadOptions {
+        sockets: options.socket.clone(),
+        server: false,
+        size: options.size as u16,
+        touch: TouchLevel::Header,
+        packed: false,
+        queue_size: WINDOW as u16,
+        mergeable: true,
+        in_order: true,
+        window: WINDOW,
+        seconds: options.seconds,
+        warmup: WARM_UP,
+        cpu: options.cpu,
+    }
 }
 
 fn echo(port: &mut Port, stop: &AtomicBool) {

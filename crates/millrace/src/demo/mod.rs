@@ -11,7 +11,8 @@ use engine::port::vhost_user;
 use engine::spec::{Access, Analysis, Driver, Idle, Mode, PortSpec, Spec, WorkerSpec};
 use engine::stats::Snapshot;
 use function::{Role, Tally};
-use report::{Measured, Report};
+use loadgen::load;
+use report::{Checked, Measured, Report};
 use sandbox::{Function, Sandbox};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -22,8 +23,10 @@ use std::time::{Duration, Instant};
 const SIZES: [usize; 3] = [64, 512, 1514];
 /// Measurements per size and mode, alternating.
 const ROUNDS: usize = 2;
-/// Share of the time spent on live rates; the rest is for the comparison.
-const LIVE: f64 = 0.3;
+/// Share of the time in which every payload is checked; the rest is for the comparison.
+const CHECKED: f64 = 0.3;
+/// Size of the frames whose payload is checked.
+const CHECKED_SIZE: usize = 512;
 /// Time for the queues to fill before measuring.
 const WARM_UP: Duration = Duration::from_millis(150);
 
@@ -68,23 +71,22 @@ pub fn run(seconds: f64, json: bool) -> Result<(), DemoError> {
         }
     };
     say(&report.introduction());
-    let live = Duration::from_secs_f64(seconds * LIVE);
-    let slice = seconds * (1.0 - LIVE) / (SIZES.len() * 2 * ROUNDS) as f64;
-    let slice = Duration::from_secs_f64(slice.max(0.05));
+    let slice = seconds * (1.0 - CHECKED) / (SIZES.len() * 2 * ROUNDS) as f64;
     let rig = Rig { sandbox: &sandbox, cpus };
-    report.live = Some(rig.measure(512, false, live, |from, to| say(&report::rates(from, to)))?);
     for size in SIZES {
         for round in 0..ROUNDS {
             progress(json, size, round);
             for staged in [true, false] {
-                let measured = rig.measure(size, staged, slice, |_, _| {})?;
-                report.add(size, staged, measured);
+                report.add(size, staged, rig.compare(size, staged, slice)?);
             }
         }
     }
     progress_done(json);
-    say("");
-    println!("{}", if json { report.json() } else { report.table() });
+    say(&report.table());
+    say(&report.functions());
+    let checked = Duration::from_secs_f64(seconds * CHECKED);
+    report.checked = Some(rig.check(CHECKED_SIZE, checked, |from, to| say(&report::rates(from, to)))?);
+    println!("{}", if json { report.json() } else { report.outcome() });
     match report.wrong() {
         0 => Ok(()),
         wrong => Err(DemoError::Payload(wrong)),
@@ -110,24 +112,37 @@ struct Rig<'s> {
 }
 
 impl Rig<'_> {
-    /// Starts a switch and two network functions, and runs them for `time` with frames of `size` bytes. Passes the counters to
-    /// `watch` every second.
-    fn measure(
-        &self,
-        size: usize,
-        staged: bool,
-        time: Duration,
-        mut watch: impl FnMut(&Snapshot, &Snapshot),
-    ) -> Result<Measured, DemoError> {
+    /// Measures the switch under a load that is faster than it, for `seconds`.
+    fn compare(&self, size: usize, staged: bool, seconds: f64) -> Result<Measured, DemoError> {
         let system = |action| move |source| DemoError::System { action, source };
         let directory = tempfile::tempdir().map_err(system("make a temporary directory"))?;
         let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
         let switch = Switch::start(self.spec(&sockets, staged))?;
+        let cpu = (self.cpus > 1).then_some(1);
+        let options = FunctionOptions { role: Role::Load, socket: sockets.to_vec(), size, cpu, seconds };
+        let mut load = Function::start(self.sandbox, &options).map_err(system("start a load"))?;
+        let before = switch.snapshot();
+        let done: load::Report = load.result().map_err(|problem| DemoError::Function { name: "load", problem })?;
+        Ok(Measured::under(&done, &before, &switch.snapshot()))
+    }
+
+    /// Starts a switch and two network functions that check every byte, and runs them for `time` with frames of `size` bytes.
+    /// Passes the counters to `watch` every second.
+    fn check(
+        &self,
+        size: usize,
+        time: Duration,
+        mut watch: impl FnMut(&Snapshot, &Snapshot),
+    ) -> Result<Checked, DemoError> {
+        let system = |action| move |source| DemoError::System { action, source };
+        let directory = tempfile::tempdir().map_err(system("make a temporary directory"))?;
+        let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
+        let switch = Switch::start(self.spec(&sockets, false))?;
         let mut functions = Vec::new();
         // Both run on the CPUs left by the switch: with two processors, on the same one.
         for (role, socket) in [Role::Echo, Role::Source].into_iter().zip(&sockets) {
             let cpu = (self.cpus > 1).then(|| if self.cpus > 2 { 1 + role as usize } else { 1 });
-            let options = FunctionOptions { role, socket: socket.clone(), size, cpu };
+            let options = FunctionOptions { role, socket: vec![socket.clone()], size, cpu, seconds: 0.0 };
             functions.push(Function::start(self.sandbox, &options).map_err(system("start a network function"))?);
         }
         let [mut echo, mut source] =
@@ -145,9 +160,8 @@ impl Rig<'_> {
         }
         echo.go().and_then(|()| source.go()).map_err(system("tell a network function to begin"))?;
         sleep(WARM_UP);
-        let begin = (Instant::now(), switch.snapshot());
-        let mut last = begin.1.clone();
-        while let Some(left) = time.checked_sub(begin.0.elapsed()).filter(|left| !left.is_zero()) {
+        let (began, mut last) = (Instant::now(), switch.snapshot());
+        while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
             sleep(left.min(Duration::from_secs(1)));
             let now = switch.snapshot();
             watch(&last, &now);
@@ -155,7 +169,7 @@ impl Rig<'_> {
         }
         let tally: Tally = source.finish().map_err(failed("source"))?;
         drop(echo);
-        Ok(Measured::between(&begin.1, &last, tally))
+        Ok(Checked::from(tally))
     }
 
     fn spec(&self, sockets: &[impl AsRef<Path>; 2], staged: bool) -> Spec {

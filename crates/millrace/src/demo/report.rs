@@ -4,27 +4,47 @@ use super::function::Tally;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use engine::stats::{Snapshot, WorkerStats};
+use loadgen::load;
 use serde::Serialize;
 
-/// One measurement.
+/// Rate and cost of the switch under a load.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Measured {
     /// Millions of frames per second forwarded by the switch, both directions together.
-    pub(super) mpps: f64,
+    mpps: f64,
     /// Cycles that the switch spent per frame, without idle polling.
-    pub(super) cycles_per_frame: f64,
-    /// Frames that came back correct.
-    pub(super) right: u64,
-    /// Frames that came back wrong, or not at all.
-    pub(super) wrong: u64,
-    huge_pages: bool,
+    cycles_per_frame: f64,
+    /// Share of the load's rounds that found nothing to do: near zero, the load would be the limit.
+    load_idle_rounds: f64,
+    /// Frames that came back changed or not at all.
+    wrong: u64,
 }
 
 impl Measured {
-    pub(super) fn between(before: &Snapshot, after: &Snapshot, tally: Tally) -> Measured {
-        let (mpps, cycles_per_frame) = rate(before, after);
-        let wrong = tally.sent - tally.right;
-        Measured { mpps, cycles_per_frame, right: tally.right, wrong, huge_pages: tally.huge }
+    /// Returns the measurement by this load, with the switch's counters from before and after it.
+    pub(super) fn under(load: &load::Report, before: &Snapshot, after: &Snapshot) -> Measured {
+        Measured {
+            mpps: load.mpps,
+            cycles_per_frame: rate(before, after).1,
+            load_idle_rounds: load.idle_rounds,
+            wrong: load.corrupt + load.lost + load.late,
+        }
+    }
+}
+
+/// Outcome of the run in which every payload is checked.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Checked {
+    /// Frames that came back correct.
+    right: u64,
+    /// Frames that came back wrong, or not at all.
+    wrong: u64,
+    huge_pages: bool,
+}
+
+impl From<Tally> for Checked {
+    fn from(tally: Tally) -> Checked {
+        Checked { right: tally.right, wrong: tally.sent - tally.right, huge_pages: tally.huge }
     }
 }
 
@@ -52,8 +72,8 @@ pub(super) fn rates(before: &Snapshot, after: &Snapshot) -> String {
 pub(super) struct Report {
     sandbox: String,
     cpus: usize,
-    pub(super) live: Option<Measured>,
     rows: Vec<Row>,
+    pub(super) checked: Option<Checked>,
 }
 
 /// Results of a frame size, measured in both modes.
@@ -66,19 +86,28 @@ struct Row {
 
 impl Report {
     pub(super) fn new(sandbox: String, cpus: usize) -> Report {
-        Report { sandbox, cpus, live: None, rows: Vec::new() }
+        Report { sandbox, cpus, rows: Vec::new(), checked: None }
     }
 
     pub(super) fn introduction(&self) -> String {
         let cpus = match self.cpus {
-            1 => "all on the one processor there is, so rates are low".to_owned(),
-            2 => "the switch on processor 0, both network functions on processor 1".to_owned(),
-            _ => "the switch on processor 0, the network functions on 1 and 2".to_owned(),
+            1 => "All on the one processor there is, so rates are low",
+            _ => "The switch on processor 0, the load on processor 1",
         };
         format!(
-            "A switch and two network functions, {};\n{cpus}.\n\
-             One sends frames through the switch, the other sends them back, and every byte is checked.\n\n\
-             Frames of 512 bytes:",
+            "A switch between two ports, under a load that fills both and checks the first line of every frame.\n{cpus}.\n"
+        )
+    }
+
+    /// Introduces the run with network functions.
+    pub(super) fn functions(&self) -> String {
+        let cpus = match self.cpus {
+            1 | 2 => "both on one processor, so that they limit the rate",
+            _ => "each on a processor of its own",
+        };
+        format!(
+            "\nTwo network functions, {}, {cpus}.\n\
+             One sends frames of 512 bytes through the switch, the other sends them back, and every byte is checked:\n",
             self.sandbox
         )
     }
@@ -93,12 +122,12 @@ impl Report {
     }
 
     fn all(&self) -> impl Iterator<Item = &Measured> {
-        self.live.iter().chain(self.rows.iter().flat_map(|row| row.staged.iter().chain(&row.direct)))
+        self.rows.iter().flat_map(|row| row.staged.iter().chain(&row.direct))
     }
 
-    /// Counts the wrong or lost payloads.
+    /// Counts the wrong or lost frames.
     pub(super) fn wrong(&self) -> u64 {
-        self.all().map(|m| m.wrong).sum()
+        self.all().map(|measured| measured.wrong).chain(self.checked.iter().map(|checked| checked.wrong)).sum()
     }
 
     pub(super) fn json(&self) -> String {
@@ -108,32 +137,41 @@ impl Report {
     pub(super) fn table(&self) -> String {
         let mut table = Table::new();
         table.load_style(NOTHING);
-        table.set_header(["FRAME", "COPIED TWICE", "", "MILLRACE", "", "GAIN"]);
-        table.add_row(["bytes", "Mpps", "cycles", "Mpps", "cycles", "in cycles"]);
+        table.set_header(["FRAME", "COPIED TWICE", "", "MILLRACE", "", "RATE", "CYCLES"]);
+        table.add_row(["bytes", "Mpps", "cycles", "Mpps", "cycles", "", "saved"]);
         for row in &self.rows {
-            let [(mpps_a, cycles_a), (mpps_b, cycles_b)] = [&row.staged, &row.direct].map(|runs| {
-                let mean = |of: fn(&Measured) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
-                (mean(|m| m.mpps), mean(|m| m.cycles_per_frame))
-            });
+            let mean = |runs: &[Measured], of: fn(&Measured) -> f64| {
+                runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64
+            };
+            let [mpps_before, mpps] = [&row.staged, &row.direct].map(|runs| mean(runs, |m| m.mpps));
+            let [cycles_before, cycles] = [&row.staged, &row.direct].map(|runs| mean(runs, |m| m.cycles_per_frame));
             table.add_row([
                 row.size.to_string(),
-                format!("{mpps_a:.2}"),
-                format!("{cycles_a:.0}"),
-                format!("{mpps_b:.2}"),
-                format!("{cycles_b:.0}"),
-                format!("{:.2} x", cycles_a / cycles_b.max(1e-9)),
+                format!("{mpps_before:.2}"),
+                format!("{cycles_before:.0}"),
+                format!("{mpps:.2}"),
+                format!("{cycles:.0}"),
+                format!("{:.2} x", mpps / mpps_before.max(1e-9)),
+                format!("{:.0} %", 100.0 * (1.0 - cycles / cycles_before.max(1e-9))),
             ]);
         }
         table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-        let right: u64 = self.all().map(|m| m.right).sum();
-        let pages = if self.all().any(|m| m.huge_pages) { "huge pages" } else { "normal pages: no huge ones are free" };
+        let idle = self.all().map(|measured| measured.load_idle_rounds).fold(1.0, f64::min);
         format!(
             "{table}\n\n\
              Copied twice: into a private buffer of the switch, then to the receiver, as switches with packet pools do.\n\
-             Cycles are those of the switch for a frame; the network functions limit the rates.\n\
-             Memory of the network functions: {pages}.\n\
-             {right} frames came back with every byte right, {} did not.",
-            self.wrong()
+             Both directions together; cycles are the switch's for a frame. The load waited for the switch in {:.0} % of its\n\
+             rounds or more.",
+            100.0 * idle
+        )
+    }
+
+    /// Describes the outcome of the run with network functions.
+    pub(super) fn outcome(&self) -> String {
+        let Some(Checked { right, wrong, huge_pages }) = &self.checked else { return String::new() };
+        let pages = if *huge_pages { "huge pages" } else { "normal pages: no huge ones are free" };
+        format!(
+            "\n{right} frames came back with every byte right, {wrong} did not. Memory of the network functions: {pages}."
         )
     }
 }

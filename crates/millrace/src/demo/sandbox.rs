@@ -1,7 +1,8 @@
 //! Network functions as separate processes, in separate namespaces where that is permitted.
 
-use super::function::{FunctionOptions, Tally};
+use super::function::FunctionOptions;
 use clap::ValueEnum;
+use serde::de::DeserializeOwned;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -55,7 +56,8 @@ impl Function {
         };
         let role = options.role.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default();
         command.arg("demo-function").args(["--role", &role]);
-        command.arg("--socket").arg(&options.socket).args(["--size", &options.size.to_string()]);
+        command.args(options.socket.iter().flat_map(|socket| ["--socket".as_ref(), socket.as_os_str()]));
+        command.args(["--size", &options.size.to_string(), "--seconds", &options.seconds.to_string()]);
         if let Some(cpu) = options.cpu {
             command.args(["--cpu", &cpu.to_string()]);
         }
@@ -75,8 +77,13 @@ impl Function {
     }
 
     /// Stops it and returns its result.
-    pub(super) fn finish(&mut self) -> Result<Tally, String> {
+    pub(super) fn finish<T: DeserializeOwned>(&mut self) -> Result<T, String> {
         drop(self.child.stdin.take());
+        self.result()
+    }
+
+    /// Waits for its result.
+    pub(super) fn result<T: DeserializeOwned>(&mut self) -> Result<T, String> {
         serde_json::from_str(&self.line()?).map_err(|error| error.to_string())
     }
 
