@@ -2,7 +2,7 @@
 
 use crate::config::{Format, MAX_QUEUE_SIZE, QueueConfig, features};
 use crate::error::SetupError;
-use crate::layout::{DESC, Tail};
+use crate::layout::{DESC, Descriptor, Tail};
 use crate::memory::Memory;
 use crate::ordering::get;
 use std::sync::Arc;
@@ -49,11 +49,11 @@ impl Areas {
         Ok(Areas { desc, driver, device, size, format, memory })
     }
 
-    /// Returns the descriptor at `index`: its address, then the rest. Reads each word once.
+    /// Returns the descriptor at `index`. Reads each word once.
     #[inline(always)]
-    pub(crate) fn descriptor(&self, index: u16) -> (u64, Tail) {
+    pub(crate) fn descriptor(&self, index: u16) -> Descriptor {
         let tail = Tail(get(self.tail(index)));
-        (get(self.addr(index)), tail)
+        Descriptor { addr: get(self.addr(index)), tail }
     }
 
     #[inline(always)]

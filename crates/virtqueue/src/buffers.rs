@@ -43,13 +43,15 @@ impl Buffers {
         segment.inspect(|&s| burst.push(s)).is_some()
     }
 
-    /// Adds a frame of three segments to `burst`; `fill` writes the middle one.
-    pub fn push_between<'q>(
+    /// Adds `frame` to `burst`, with bytes inserted at offset `at` that `fill` writes; returns as [`Buffers::push`].
+    pub fn push_inserting<'q>(
         &'q self,
         burst: &mut Burst<'_, 'q>,
-        (before, after): (Segment<'q>, Segment<'q>),
+        frame: Segment<'q>,
+        at: u32,
         fill: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> bool {
+        let (before, after) = frame.split_at(at);
         self.fill(fill).is_some_and(|middle| burst.push_segments([before, middle, after]))
     }
 

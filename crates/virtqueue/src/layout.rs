@@ -31,6 +31,14 @@ pub(crate) mod event {
     pub(crate) const DESC: u16 = 2;
 }
 
+/// A descriptor, split or packed, as read from the ring.
+#[derive(Clone, Copy)]
+pub(crate) struct Descriptor {
+    /// Guest address of the buffer.
+    pub(crate) addr: u64,
+    pub(crate) tail: Tail,
+}
+
 /// Second half of a descriptor as one little-endian word. Split: length, flags, next. Packed: length, id, flags.
 #[derive(Clone, Copy)]
 pub(crate) struct Tail(pub(crate) u64);

@@ -23,6 +23,17 @@ pub fn put<W: Word>(word: &W, value: W::Value) {
     word.store(value, Ordering::Relaxed);
 }
 
+/// Writes a word of a ring, as [`put`], unless it has this value already: an unchanged line stays in the cache of the other
+/// side. Returns whether it wrote.
+#[inline(always)]
+pub fn put_changed<W: Word<Value: PartialEq>>(word: &W, value: W::Value) -> bool {
+    let changed = get(word) != value;
+    if changed {
+        put(word, value);
+    }
+    changed
+}
+
 /// Reads a word of a ring that an earlier [`consume`] made visible, or that needs no order.
 #[inline(always)]
 pub fn get<W: Word>(word: &W) -> W::Value {

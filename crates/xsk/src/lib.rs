@@ -62,5 +62,5 @@ pub use error::{Error, Result};
 pub use interface::Interface;
 pub use queue::{Bound, Completion, Fill, Mode, Monitor, Queue, QueueConfig, Rx, Sending, Statistics, Tx};
 pub use redirect::{Attach, Attached, Groups, Redirect, RedirectConfig, Steering};
-pub use ring::{Burst, Descriptor};
+pub use ring::{Descriptor, RingBurst};
 pub use umem::{Area, Chunks, Umem};

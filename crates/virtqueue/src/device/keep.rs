@@ -2,21 +2,22 @@
 //! returns to the guest when the sender is done.
 
 use super::lend;
+use super::ring::TakenChain;
 use crate::frame::MAX_BURST;
 use std::cell::Cell;
 
 /// A transmit queue's record of the chains that it has taken.
 pub(super) struct Kept {
     lender: u64,
-    /// Id and slots of every chain of the present burst.
-    taken: [Cell<(u16, u16)>; MAX_BURST],
+    /// Every chain of the present burst.
+    taken: [Cell<TakenChain>; MAX_BURST],
     count: Cell<usize>,
     /// Slots of the chain with this id while it is kept, else zero.
     slots: Box<[Cell<u16>]>,
     out: Cell<u16>,
-    /// Released chains that are not yet returned to the guest, with their slots. They never exceed the ring's slots, as
-    /// the guest cannot offer a chain again before it is returned.
-    back: Box<[Cell<(u16, u16)>]>,
+    /// Released chains that are not yet returned to the guest. They never exceed the ring's slots, as the guest cannot
+    /// offer a chain again before it is returned.
+    back: Box<[Cell<TakenChain>]>,
     back_count: Cell<usize>,
 }
 
@@ -25,11 +26,11 @@ impl Kept {
     pub(super) fn new(size: u16) -> Kept {
         Kept {
             lender: lend::lender(),
-            taken: [const { Cell::new((0, 0)) }; MAX_BURST],
+            taken: [const { Cell::new(TakenChain::NONE) }; MAX_BURST],
             count: Cell::new(0),
             slots: (0..size).map(|_| Cell::new(0)).collect(),
             out: Cell::new(0),
-            back: (0..size).map(|_| Cell::new((0, 0))).collect(),
+            back: (0..size).map(|_| Cell::new(TakenChain::NONE)).collect(),
             back_count: Cell::new(0),
         }
     }
@@ -42,8 +43,8 @@ impl Kept {
 
     /// Records the chain at `place` of the burst.
     #[inline(always)]
-    pub(super) fn take(&self, place: usize, id: u16, slots: u16) {
-        self.taken[place].set((id, slots));
+    pub(super) fn take(&self, place: usize, chain: TakenChain) {
+        self.taken[place].set(chain);
         self.count.set(place + 1);
     }
 
@@ -60,11 +61,11 @@ impl Kept {
         while places != 0 {
             let place = places.trailing_zeros() as usize;
             places &= places - 1;
-            let (id, slots) = self.taken[place].get();
-            if let Some(kept) = self.slots.get(usize::from(id)).filter(|kept| kept.get() == 0) {
-                kept.set(slots);
+            let chain = self.taken[place].get();
+            if let Some(kept) = self.slots.get(usize::from(chain.id)).filter(|kept| kept.get() == 0) {
+                kept.set(chain.slots);
                 self.out.set(self.out.get() + 1);
-                self.taken[place].set((id, 0));
+                self.taken[place].set(TakenChain { slots: 0, ..chain });
             }
         }
     }
@@ -75,24 +76,23 @@ impl Kept {
         let Some(kept) = self.slots.get(usize::from(id)).filter(|kept| kept.get() != 0) else { return };
         let count = self.back_count.get();
         if let Some(back) = self.back.get(count) {
-            back.set((id, kept.take()));
+            back.set(TakenChain { id, slots: kept.take() });
             self.back_count.set(count + 1);
         }
     }
 
-    /// Passes every chain that is not kept to `put`, with its slots.
+    /// Passes every chain that is not kept to `put`.
     #[inline(always)]
-    pub(super) fn give_back(&self, mut put: impl FnMut(u16, u16)) {
+    pub(super) fn give_back(&self, mut put: impl FnMut(TakenChain)) {
         let back = &self.back[..self.back_count.take()];
         for chain in back {
-            let (id, slots) = chain.get();
-            put(id, slots);
+            put(chain.get());
         }
         self.out.set(self.out.get() - back.len() as u16);
         for chain in &self.taken[..self.count.take()] {
-            let (id, slots) = chain.get();
-            if slots != 0 {
-                put(id, slots);
+            let chain = chain.get();
+            if chain.slots != 0 {
+                put(chain);
             }
         }
     }
@@ -137,22 +137,22 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Burst(ids, places) => {
-                        kept.give_back(|id, slots| seen.push((id, slots)));
+                        kept.give_back(|chain| seen.push((chain.id, chain.slots)));
                         let room = usize::from(SIZE) - held.len();
                         for (place, &id) in ids.iter().take(room).enumerate() {
                             number += 1;
-                            kept.take(place, id, number);
+                            kept.take(place, TakenChain { id, slots: number });
                             let keeps = places >> place & 1 == 1 && id < SIZE && !held.contains_key(&id);
                             if keeps { held.insert(id, number); } else { due.push((id, number)) };
                         }
                         kept.keep(places & ((1u32 << ids.len().min(room)) - 1));
-                        kept.give_back(|id, slots| seen.push((id, slots)));
+                        kept.give_back(|chain| seen.push((chain.id, chain.slots)));
                     }
                     Step::Release(ids) => ids.into_iter().for_each(|id| {
                         kept.release(id);
                         due.extend(held.remove(&id).map(|number| (id, number)));
                     }),
-                    Step::GiveBack => kept.give_back(|id, slots| seen.push((id, slots))),
+                    Step::GiveBack => kept.give_back(|chain| seen.push((chain.id, chain.slots))),
                 }
                 let waiting = kept.back_count.get();
                 prop_assert_eq!(usize::from(kept.out()), held.len() + waiting);
@@ -161,7 +161,7 @@ mod tests {
                 kept.release(id);
                 due.extend(held.remove(&id).map(|number| (id, number)));
             }
-            kept.give_back(|id, slots| seen.push((id, slots)));
+            kept.give_back(|chain| seen.push((chain.id, chain.slots)));
             seen.sort_unstable();
             due.sort_unstable();
             prop_assert_eq!((seen, kept.out()), (due, 0));

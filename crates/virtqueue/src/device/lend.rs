@@ -3,10 +3,11 @@
 //! A [`Loan`] leaves the queue, is filled, and comes back as a frame of a burst. If that frame is then sent to the same
 //! guest, it already lies in the right buffer, and delivery takes only a header and a used entry.
 
-use super::place::{self, Placements};
+use super::fixup::{self, Fixups};
 use super::posted::Posted;
 use crate::frame::{Frame, Frames, MAX_BURST, Segment};
 use crate::layout::NET_HEADER;
+use crate::memory::{DirtyLog, Writer};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,9 +17,6 @@ pub struct Loan {
     pub(super) buffer: Posted,
     pub(super) lender: u64,
 }
-
-// SAFETY: a `Loan` only names memory; the filler has its own mapping, and only the lender follows the pointer.
-unsafe impl Send for Loan {}
 
 impl Loan {
     /// Returns the address of the virtio header in our address space.
@@ -63,7 +61,7 @@ pub(super) struct Filled {
     count: Cell<usize>,
     /// Index at which the next frame is expected: bursts keep their order.
     next: Cell<usize>,
-    placements: Placements,
+    fixups: Fixups,
 }
 
 /// A filled buffer that holds a given frame.
@@ -79,7 +77,7 @@ impl Filled {
             entries: [const { Cell::new(None) }; MAX_BURST],
             count: Cell::new(0),
             next: Cell::new(0),
-            placements: Placements::new(),
+            fixups: Fixups::new(),
         }
     }
 
@@ -100,18 +98,18 @@ impl Filled {
     /// Takes the buffer that `frame` lies in, if it is one of these and has room for the whole frame.
     #[inline(always)]
     pub(super) fn claim(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Option<Claimed> {
-        let body = place::body(frames, frame)?;
+        let body = fixup::body(frames, frame)?;
         let (start, count) = (self.next.get(), self.count.get());
         for step in 0..count {
             let at = if start + step < count { start + step } else { start + step - count };
             if let Some(buffer) = self.entries[at].get()
-                && let Some(from) = place::offset(&buffer, &body, frame.len)
+                && let Some(from) = fixup::offset(&buffer, &body, frame.len)
             {
                 self.entries[at].set(None);
                 self.next.set(at + 1);
                 let in_place = from == NET_HEADER && frame.is_contiguous();
                 if !in_place {
-                    self.placements.add(&buffer, frames, frame, (body, from));
+                    self.fixups.add(&buffer, frames, frame, &body, from);
                 }
                 return Some(Claimed { buffer, in_place });
             }
@@ -119,10 +117,10 @@ impl Filled {
         None
     }
 
-    /// Moves claimed frames to their final offset, and calls `finish` for each buffer whose frame was moved.
+    /// Moves claimed frames to their final offset.
     #[inline(always)]
-    pub(super) fn place(&self, finish: impl FnMut(*mut u8)) {
-        self.placements.settle(finish);
+    pub(super) fn fix_up<L: DirtyLog>(&self, writer: &Writer<L>) {
+        self.fixups.apply(writer);
     }
 
     /// Takes an unclaimed buffer. When it returns `None`, no entries are left.

@@ -6,25 +6,34 @@
 
 mod budget;
 mod chain;
-mod deliver;
+mod fixup;
+mod header;
 mod keep;
 mod lend;
 mod packed;
-mod place;
 mod posted;
+mod receiveq;
+mod ring;
 #[cfg(all(test, not(loom)))]
 mod rogue;
 mod split;
+mod transmitq;
 
 use crate::config::{Format, QueueConfig};
 use crate::error::{Dropped, Fatal, SetupError};
 use crate::frame::{Burst, Frames};
-use crate::memory::Memory;
+use crate::memory::{DirtyLog, Memory, Unlogged};
 use std::cell::Cell;
 use std::sync::Arc;
 
-pub use deliver::Delivered;
 pub use lend::{Landing, Loan};
+pub use receiveq::Delivered;
+
+use packed::{PackedRing, PackedTransmit};
+use receiveq::Receiveq;
+use ring::DeviceRing;
+use split::{SplitRing, SplitTransmit};
+use transmitq::Transmitq;
 
 /// Chains returned without a frame, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,12 +58,12 @@ impl DropCounts {
     }
 }
 
-/// The device side of a guest's transmit queue: takes frames without copying them.
-pub enum Dequeue {
+/// The device side of a guest's transmit queue: takes frames without copying them. It tells a [`DirtyLog`] what it writes.
+pub enum Dequeue<L: DirtyLog = Unlogged> {
     /// A split ring.
-    Split(split::Transmitq),
+    Split(Transmitq<SplitTransmit<L>>),
     /// A packed ring.
-    Packed(packed::Transmitq),
+    Packed(Transmitq<PackedTransmit<L>>),
 }
 
 macro_rules! each {
@@ -67,11 +76,18 @@ macro_rules! each {
 }
 
 impl Dequeue {
-    /// Opens the queue that `config` describes, in `memory`.
+    /// Opens the queue that `config` describes, in `memory`, without a log.
     pub fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Self, SetupError> {
+        Self::with_log(memory, config, Unlogged)
+    }
+}
+
+impl<L: DirtyLog> Dequeue<L> {
+    /// Opens the queue that `config` describes, in `memory`; `log` records what changes there.
+    pub fn with_log(memory: Arc<Memory>, config: &QueueConfig, log: L) -> Result<Self, SetupError> {
         Ok(match config.negotiated.format() {
-            Format::Split => Self::Split(split::Transmitq::new(memory, config)?),
-            Format::Packed => Self::Packed(packed::Transmitq::new(memory, config)?),
+            Format::Split => Self::Split(Transmitq::new(SplitTransmit::new(memory, config, log)?)),
+            Format::Packed => Self::Packed(Transmitq::new(PackedTransmit::new(memory, config, log)?)),
         })
     }
 
@@ -125,14 +141,14 @@ impl Dequeue {
     /// Enables or disables kicks from the guest. After enabling them, call [`crate::ordering::before_asking`] and
     /// [`Dequeue::has_work`] before sleeping.
     pub fn set_kicks(&self, wanted: bool) {
-        each!(self, q => q.used.set_kicks(wanted))
+        each!(self, q => q.ring().set_kicks(wanted))
     }
 
     /// Reports whether the guest wants to be notified of the chains recycled since the previous query. Call
     /// [`crate::ordering::before_asking`] between recycling and this.
     #[inline]
     pub fn wants_notification(&self) -> bool {
-        each!(self, q => q.used.wants_notification())
+        each!(self, q => q.ring().wants_notification())
     }
 
     /// Returns the number of chains dropped since the queue was created.
@@ -148,29 +164,37 @@ impl Dequeue {
 
     /// Returns the position from which a later device resumes, as in [`QueueConfig::base`]. Everything taken must be recycled.
     pub fn base(&self) -> u32 {
-        each!(self, q => q.used.base())
+        each!(self, q => q.ring().base())
     }
 
     /// Returns the memory that its frames lie in.
     pub fn memory(&self) -> &Memory {
-        each!(self, q => &q.used.areas.memory)
+        each!(self, q => &q.ring().areas().memory)
     }
 }
 
-/// The device side of a guest's receive queue: copies frames into posted buffers.
-pub enum Enqueue {
+/// The device side of a guest's receive queue: copies frames into posted buffers. It tells a [`DirtyLog`] what it writes,
+/// and which buffers come back from a loan.
+pub enum Enqueue<L: DirtyLog = Unlogged> {
     /// A split ring.
-    Split(deliver::Receiveq<split::Available>),
+    Split(Receiveq<SplitRing<L>>),
     /// A packed ring.
-    Packed(deliver::Receiveq<packed::Available>),
+    Packed(Receiveq<PackedRing<L>>),
 }
 
 impl Enqueue {
-    /// Opens the queue that `config` describes, in `memory`.
+    /// Opens the queue that `config` describes, in `memory`, without a log.
     pub fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Self, SetupError> {
+        Self::with_log(memory, config, Unlogged)
+    }
+}
+
+impl<L: DirtyLog> Enqueue<L> {
+    /// Opens the queue that `config` describes, in `memory`; `log` records what changes there.
+    pub fn with_log(memory: Arc<Memory>, config: &QueueConfig, log: L) -> Result<Self, SetupError> {
         Ok(match config.negotiated.format() {
-            Format::Split => Self::Split(deliver::Receiveq::new(split::Available::new(memory, config)?, config)),
-            Format::Packed => Self::Packed(deliver::Receiveq::new(packed::Available::new(memory, config)?, config)),
+            Format::Split => Self::Split(Receiveq::new(SplitRing::new(memory, config, log)?, config)),
+            Format::Packed => Self::Packed(Receiveq::new(PackedRing::new(memory, config, log)?, config)),
         })
     }
 
@@ -231,13 +255,13 @@ impl Enqueue {
 
     /// Enables or disables kicks, as [`Dequeue::set_kicks`]; a switch needs none for posted buffers.
     pub fn set_kicks(&self, wanted: bool) {
-        each!(self, q => q.used().set_kicks(wanted))
+        each!(self, q => q.ring().set_kicks(wanted))
     }
 
     /// Reports whether the guest wants a notification, as [`Dequeue::wants_notification`].
     #[inline]
     pub fn wants_notification(&self) -> bool {
-        each!(self, q => q.used().wants_notification())
+        each!(self, q => q.ring().wants_notification())
     }
 
     /// Returns the number of chains returned without a frame since the queue was created.
@@ -247,11 +271,11 @@ impl Enqueue {
 
     /// Returns the position from which a later device resumes, as in [`QueueConfig::base`].
     pub fn base(&self) -> u32 {
-        each!(self, q => q.used().base())
+        each!(self, q => q.ring().base())
     }
 
     /// Returns the memory that its buffers lie in.
     pub fn memory(&self) -> &Memory {
-        each!(self, q => &q.used().areas.memory)
+        each!(self, q => &q.ring().areas().memory)
     }
 }

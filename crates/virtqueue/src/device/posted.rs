@@ -1,6 +1,7 @@
 //! Posted receive buffers, read and checked ahead of the frames that will fill them.
 
-use super::chain::Buffer;
+use super::chain::WalkedChain;
+use super::ring::TakenChain;
 use crate::config::MAX_CHAIN;
 use std::cell::Cell;
 
@@ -14,6 +15,9 @@ pub(super) struct Posted {
     /// Ring slots of the chain in its last buffer; zero in all others.
     pub(super) slots: u16,
 }
+
+// SAFETY: it only names guest memory, which any thread may access; who follows the pointer keeps the memory mapped.
+unsafe impl Send for Posted {}
 
 impl Posted {
     #[inline(always)]
@@ -123,12 +127,13 @@ impl PostedQueue {
     }
 
     /// Adds a chain. One without any usable byte still takes its turn, as a buffer of length zero.
-    pub(super) fn push_chain(&self, buffers: &[Buffer], good: bool, id: u16, slots: u16) {
-        if buffers.len() > 1 {
+    pub(super) fn push_chain(&self, walked: &WalkedChain) {
+        let TakenChain { id, slots } = walked.chain;
+        if walked.buffers.len() > 1 {
             self.grow();
         }
-        match buffers.split_last() {
-            Some((last, before)) if good => {
+        match walked.buffers.split_last() {
+            Some((last, before)) if walked.good => {
                 for b in before {
                     self.push(Posted { ptr: b.ptr, len: b.len, id: 0, slots: 0 });
                 }
@@ -157,6 +162,7 @@ impl PostedQueue {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::chain::MappedBuffer;
     use super::*;
     use proptest::prelude::*;
     use std::collections::VecDeque;
@@ -188,6 +194,13 @@ mod tests {
         ]
     }
 
+    /// Returns a chain of buffers of one byte, the first of which has this number as its address.
+    fn walked(buffers: usize, number: usize, good: bool) -> WalkedChain {
+        let buffer = |i| MappedBuffer { ptr: std::ptr::without_provenance_mut(number + i), len: 1 };
+        let buffers: Vec<_> = (0..buffers).map(buffer).collect();
+        WalkedChain { chain: TakenChain { id: 0, slots: 1 }, descriptors: buffers.len() as u32, buffers, good }
+    }
+
     /// Returns the identity of a buffer, and whether it ends its chain.
     fn known(posted: Posted) -> (usize, u16) {
         (posted.ptr.addr(), posted.slots)
@@ -208,12 +221,10 @@ mod tests {
                 return false;
             }
             self.free -= 1;
-            let chain: Vec<Buffer> = (0..usize::from(buffers))
-                .map(|i| Buffer { ptr: std::ptr::without_provenance_mut(self.number + i + 1), len: 1 })
-                .collect();
-            self.number += chain.len();
-            self.queue.push_chain(&chain, good, 0, 1);
-            match &chain[..] {
+            let chain = walked(usize::from(buffers), self.number + 1, good);
+            self.number += chain.buffers.len();
+            self.queue.push_chain(&chain);
+            match &chain.buffers[..] {
                 [before @ .., last] if good => {
                     self.model.extend(before.iter().map(|b| (b.ptr.addr(), 0)));
                     self.model.push_back((last.ptr.addr(), 1));
@@ -291,14 +302,13 @@ mod tests {
     fn the_fullest_has_room() {
         for size in [1, 256, 1024, crate::MAX_QUEUE_SIZE] {
             let queue = PostedQueue::new(size);
-            let one = Buffer { ptr: std::ptr::without_provenance_mut(1), len: 1 };
-            queue.push_chain(&[one; 2], true, 0, 1);
+            queue.push_chain(&walked(2, 1, true));
             while queue.has_room() {
                 let left = queue.most.get() - queue.len();
                 let next = if left == 0 { MAX_CHAIN.into() } else { left.min(MAX_CHAIN.into()) };
-                queue.push_chain(&vec![one; next as usize], true, 0, 1);
+                queue.push_chain(&walked(next as usize, 1, true));
             }
-            let loan = Posted { ptr: one.ptr, len: 1, id: 0, slots: 1 };
+            let loan = Posted { ptr: std::ptr::without_provenance_mut(1), len: 1, id: 0, slots: 1 };
             (0..size).for_each(|_| queue.push_front(loan));
             assert!(queue.len() as usize <= queue.entries.len());
         }

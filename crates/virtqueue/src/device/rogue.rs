@@ -1,16 +1,18 @@
 //! A guest that offers a chain again as soon as it is written as used, before it is published: as fast as possible, in
 //! the middle of a call.
 
-use super::deliver::{Receiveq, Ring};
+use super::budget::Budget;
+use super::packed::PackedRing;
 use super::posted::{Posted, PostedQueue};
-use super::{budget::Budget, packed, split};
+use super::receiveq::{ReceiveRing, Receiveq};
+use super::split::SplitRing;
 use crate::areas::Areas;
 use crate::config::{Format, Negotiated, QueueConfig, features};
 use crate::driver::{Buffer, Queue};
 use crate::error::Fatal;
 use crate::frame::{BurstStorage, Segment};
 use crate::layout::{F_WRITE, NET_HEADER, Tail, packed_available_bits};
-use crate::memory::Arena;
+use crate::memory::{Arena, Unlogged};
 use crate::ordering::{get, publish, put};
 use crate::position::Position;
 use std::cell::Cell;
@@ -35,11 +37,11 @@ impl<R> Rogue<R> {
     }
 }
 
-impl<R: Ring> Ring for Rogue<R> {
-    type Used = R::Used;
+impl<R: ReceiveRing> ReceiveRing for Rogue<R> {
+    type Ring = R::Ring;
 
-    fn used(&self) -> &R::Used {
-        self.ring.used()
+    fn ring(&self) -> &R::Ring {
+        self.ring.ring()
     }
 
     fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
@@ -70,7 +72,7 @@ impl<R: Ring> Ring for Rogue<R> {
 }
 
 /// Fills a ring with chains too short for a header, and makes calls that could go on for ever.
-fn hold<R: Ring>(format: Format, ring: impl FnOnce(&Arena, &QueueConfig) -> R) -> Result<(), Fatal> {
+fn hold<R: ReceiveRing>(format: Format, ring: impl FnOnce(&Arena, &QueueConfig) -> R) -> Result<(), Fatal> {
     let packed = if format == Format::Packed { features::RING_PACKED } else { 0 };
     let negotiated = Negotiated(features::VERSION_1 | features::MRG_RXBUF | packed);
     let mut arena = Arena::new(1 << 16, false).unwrap();
@@ -98,12 +100,14 @@ fn hold<R: Ring>(format: Format, ring: impl FnOnce(&Arena, &QueueConfig) -> R) -
 
 #[test]
 fn a_split_ring_that_is_offered_again_in_a_call_ends_the_queue() {
-    let held = hold(Format::Split, |arena, config| split::Available::new(arena.memory().clone(), config).unwrap());
+    let ring = |arena: &Arena, config: &_| SplitRing::new(arena.memory().clone(), config, Unlogged).unwrap();
+    let held = hold(Format::Split, ring);
     assert!(matches!(held, Err(Fatal::IndexJump { size: SIZE, .. })), "{held:?}");
 }
 
 #[test]
 fn a_packed_ring_that_is_offered_again_in_a_call_has_to_wait_for_the_next() {
-    let held = hold(Format::Packed, |arena, config| packed::Available::new(arena.memory().clone(), config).unwrap());
+    let ring = |arena: &Arena, config: &_| PackedRing::new(arena.memory().clone(), config, Unlogged).unwrap();
+    let held = hold(Format::Packed, ring);
     assert_eq!(held, Ok(()));
 }

@@ -1,6 +1,6 @@
 //! Bookkeeping of free descriptors or buffer ids, and of the chains that the device holds.
 
-use super::Buffer;
+use super::{Buffer, UsedBuffer};
 
 /// A FIFO of numbers below its capacity. Ids are reused in the order in which they came back, so a device that works in
 /// order sees them in sequence.
@@ -57,14 +57,14 @@ pub(super) struct Outstanding {
     in_order: bool,
     order: Fifo,
     /// Size of the chain with this id.
-    chains: Box<[Chain]>,
-    /// Id and length that end the batch announced by the device, if one is in progress.
-    batch: Option<(u16, u32)>,
+    chains: Box<[OutstandingChain]>,
+    /// The chain that ends the batch announced by the device, if one is in progress.
+    batch: Option<UsedBuffer>,
 }
 
 /// A chain that the device holds, or none.
 #[derive(Clone, Copy, Default)]
-struct Chain {
+struct OutstandingChain {
     /// Number of descriptors; zero while the device does not hold the chain.
     descriptors: u16,
     /// Bytes that the device may write.
@@ -83,7 +83,7 @@ impl Outstanding {
         Outstanding {
             in_order,
             order: Fifo::empty(size),
-            chains: vec![Chain::default(); size.into()].into(),
+            chains: vec![OutstandingChain::default(); size.into()].into(),
             batch: None,
         }
     }
@@ -104,18 +104,18 @@ impl Outstanding {
     /// the device named a chain that it does not hold.
     #[inline(always)]
     pub(super) fn next(&mut self, entry: impl FnOnce() -> (u32, u32)) -> Option<Done> {
-        let (id, len) = match self.batch {
-            Some(batch) => batch,
+        let UsedBuffer { id, len } = match self.batch {
+            Some(last) => last,
             None => {
                 let (id, len) = entry();
-                (u16::try_from(id).ok()?, len)
+                UsedBuffer { id: u16::try_from(id).ok()?, len }
             }
         };
         if self.chains.get(usize::from(id))?.descriptors == 0 {
             return None;
         }
         let done = if self.in_order { self.order.pop()? } else { id };
-        self.batch = (done != id).then_some((id, len));
+        self.batch = (done != id).then_some(UsedBuffer { id, len });
         let chain = std::mem::take(&mut self.chains[usize::from(done)]);
         let len = if done == id { len } else { chain.writable };
         Some(Done { id: done, len, descriptors: chain.descriptors })

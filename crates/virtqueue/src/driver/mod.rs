@@ -8,6 +8,8 @@ mod split;
 use crate::config::{Format, QueueConfig};
 use crate::error::{Fatal, SetupError};
 use crate::memory::Arena;
+use packed::PackedDriver;
+use split::SplitDriver;
 
 /// A run of the driver's memory that a descriptor points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +34,9 @@ pub struct UsedBuffer {
 /// One queue, driver side.
 pub enum Queue {
     /// A split ring.
-    Split(split::Ring),
+    Split(SplitDriver),
     /// A packed ring.
-    Packed(packed::Ring),
+    Packed(PackedDriver),
 }
 
 macro_rules! each {
@@ -66,8 +68,8 @@ impl Queue {
     pub fn new(arena: &Arena, config: &QueueConfig) -> Result<Queue, SetupError> {
         let memory = arena.memory().clone();
         Ok(match config.negotiated.format() {
-            Format::Split => Queue::Split(split::Ring::new(memory, config)?),
-            Format::Packed => Queue::Packed(packed::Ring::new(memory, config)?),
+            Format::Split => Queue::Split(SplitDriver::new(memory, config)?),
+            Format::Packed => Queue::Packed(PackedDriver::new(memory, config)?),
         })
     }
 

@@ -11,8 +11,8 @@ use crate::ordering::{consume, crosses, get, publish, put};
 use crate::position::Position;
 use std::sync::Arc;
 
-/// A packed ring.
-pub struct Ring {
+/// The driver side of a packed ring.
+pub struct PackedDriver {
     areas: Areas,
     /// Free buffer ids, and the number of free slots.
     ids: Fifo,
@@ -21,20 +21,26 @@ pub struct Ring {
     avail: Position,
     used: Position,
     /// First descriptor added since the last publish. It is written last: until then the device sees none of them.
-    first: Option<(u16, u64)>,
+    first: Option<FirstAdded>,
     /// Position at the last query whether the device wants a kick.
     kicked: Position,
 }
 
-impl Ring {
-    pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Ring, SetupError> {
+/// A descriptor that is not yet written.
+struct FirstAdded {
+    slot: u16,
+    tail: Tail,
+}
+
+impl PackedDriver {
+    pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<PackedDriver, SetupError> {
         let areas = Areas::new(memory, config)?;
         let size = config.size;
         // A zero descriptor is neither available nor used in the first lap.
         (0..size).for_each(|slot| put(areas.tail(slot), 0));
         put(areas.driver_event(), u32::from(event::ENABLE) << 16);
         let start = Position { slot: 0, wrap: true };
-        Ok(Ring {
+        Ok(PackedDriver {
             areas,
             ids: Fifo::full(size),
             free: size,
@@ -60,11 +66,11 @@ impl Ring {
             let next = if i + 1 < buffers.len() { F_NEXT } else { 0 };
             let write = if buffer.writable { F_WRITE } else { 0 };
             put(self.areas.addr(at.slot), buffer.addr);
-            let tail = Tail::packed(buffer.len, id, next | write | packed_available_bits(at.wrap)).0;
+            let tail = Tail::packed(buffer.len, id, next | write | packed_available_bits(at.wrap));
             if self.first.is_none() {
-                self.first = Some((at.slot, tail));
+                self.first = Some(FirstAdded { slot: at.slot, tail });
             } else {
-                put(self.areas.tail(at.slot), tail);
+                put(self.areas.tail(at.slot), tail.0);
             }
             self.avail = at.advance(1, size);
         }
@@ -75,8 +81,8 @@ impl Ring {
 
     #[inline(always)]
     pub(super) fn publish(&mut self) {
-        if let Some((slot, tail)) = self.first.take() {
-            publish(self.areas.tail(slot), tail);
+        if let Some(first) = self.first.take() {
+            publish(self.areas.tail(first.slot), first.tail.0);
         }
     }
 

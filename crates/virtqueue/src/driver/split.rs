@@ -7,12 +7,11 @@ use crate::config::{QueueConfig, features};
 use crate::error::{Fatal, SetupError};
 use crate::layout::{AVAIL_NO_INTERRUPT, F_NEXT, F_WRITE, Tail, USED_NO_NOTIFY};
 use crate::memory::Memory;
-use crate::ordering::{consume, crosses, get, publish, put};
-use crate::sync::Word;
+use crate::ordering::{consume, crosses, get, publish, put, put_changed};
 use std::sync::Arc;
 
-/// A split ring.
-pub struct Ring {
+/// The driver side of a split ring.
+pub struct SplitDriver {
     areas: Areas,
     mask: u16,
     event_idx: bool,
@@ -31,15 +30,15 @@ pub struct Ring {
     seen: u16,
 }
 
-impl Ring {
-    pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<Ring, SetupError> {
+impl SplitDriver {
+    pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig) -> Result<SplitDriver, SetupError> {
         let areas = Areas::new(memory, config)?;
         let size = config.size;
         put(areas.avail_flags(), 0);
         put(areas.avail_idx(), 0);
         put(areas.used_flags(), 0);
         put(areas.used_idx(), 0);
-        Ok(Ring {
+        Ok(SplitDriver {
             areas,
             mask: size - 1,
             event_idx: config.negotiated.has(features::EVENT_IDX),
@@ -72,11 +71,11 @@ impl Ring {
             } else {
                 (write, 0)
             };
-            write_changed(self.areas.addr(at), buffer.addr);
-            write_changed(self.areas.tail(at), Tail::split(buffer.len, flags, next).0);
+            put_changed(self.areas.addr(at), buffer.addr);
+            put_changed(self.areas.tail(at), Tail::split(buffer.len, flags, next).0);
             at = next;
         }
-        write_changed(self.areas.avail_entry(self.avail & self.mask), head);
+        put_changed(self.areas.avail_entry(self.avail & self.mask), head);
         self.outstanding.add(head, buffers);
         self.avail = self.avail.wrapping_add(1);
         head
@@ -142,16 +141,5 @@ impl Ring {
 
     pub(super) fn has_used(&self) -> bool {
         self.outstanding.in_batch() || consume(self.areas.used_idx()) != self.used
-    }
-}
-
-/// Writes a word only if it changes: an unchanged word keeps its cache line shared with the device.
-#[inline(always)]
-fn write_changed<W: Word>(word: &W, value: W::Value)
-where
-    W::Value: PartialEq,
-{
-    if get(word) != value {
-        put(word, value);
     }
 }

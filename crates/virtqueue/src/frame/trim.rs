@@ -1,6 +1,6 @@
 //! Removal of headers: a frame becomes a shorter borrow of the same bytes.
 
-use super::{Burst, Chain, Frame, Frames};
+use super::{Burst, Frame, Frames, Keepable};
 
 impl Burst<'_, '_> {
     /// Cuts each frame to the range of offsets that `part` returns, and drops frames for which it returns `None`. The
@@ -18,11 +18,11 @@ impl Burst<'_, '_> {
             let mut frame = unsafe { self.storage.frames[index].assume_init() };
             assert!(from < to && to <= frame.len);
             if (from, to) != (0, frame.len) {
-                frame.chain = Chain::NONE;
+                frame.keepable = Keepable::NONE;
                 if frame.is_contiguous() {
                     frame.first = frame.first.split_at(to).0.split_at(from).1;
                 } else {
-                    self.trim_segments(&mut frame, (from, to));
+                    self.trim_segments(&mut frame, from, to);
                 }
                 frame.len = to - from;
             }
@@ -33,25 +33,25 @@ impl Burst<'_, '_> {
         self.bytes = self.frames().as_slice().iter().map(|frame| u64::from(frame.len)).sum();
     }
 
-    /// Cuts a frame of several segments: leaves out the segments outside the range, and cuts the first and the last
-    /// that remain.
-    fn trim_segments(&mut self, frame: &mut Frame<'static>, (mut skip, to): (u32, u32)) {
+    /// Cuts a frame of several segments to the range of offsets from `skip` to `to`: leaves out the segments outside it, and
+    /// cuts the first and the last that remain.
+    fn trim_segments(&mut self, frame: &mut Frame<'static>, mut skip: u32, to: u32) {
         let mut left = to - skip;
         let mut at = usize::from(frame.more_start);
-        while skip >= frame.first.len {
-            skip -= frame.first.len;
+        while skip >= frame.first.len() {
+            skip -= frame.first.len();
             // SAFETY: the segments of a frame were written by `push_segments`; `skip` is less than all of them together.
             frame.first = unsafe { self.storage.segments[at].assume_init() };
             at += 1;
         }
         frame.first = frame.first.split_at(skip).1.split_at(left).0;
-        left -= frame.first.len;
+        left -= frame.first.len();
         frame.more_start = at as u16;
         while left > 0 {
             // SAFETY: as above.
             let segment = unsafe { self.storage.segments[at].assume_init() }.split_at(left).0;
             self.storage.segments[at].write(segment);
-            left -= segment.len;
+            left -= segment.len();
             at += 1;
         }
         frame.more_len = at as u16 - frame.more_start;
@@ -60,7 +60,7 @@ impl Burst<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::frame::{BurstStorage, Segment};
+    use crate::frame::{BurstStorage, Keepable, Segment};
     use proptest::prelude::*;
 
     proptest! {
@@ -109,7 +109,7 @@ mod tests {
         let bytes = [7; 64];
         let mut storage = Box::<BurstStorage>::default();
         let mut burst = storage.start();
-        (0..2).for_each(|place| burst.push_chain(Segment::from(&bytes[..]), place, 4));
+        (0..2).for_each(|place| burst.push_keepable(Segment::from(&bytes[..]), Keepable { place, id: 4 }));
         burst.set_lender(9);
         let mut cut = [(0, 64), (10, 64)].into_iter();
         burst.trim(|_, _| cut.next());

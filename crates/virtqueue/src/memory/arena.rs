@@ -1,7 +1,7 @@
 //! Memory owned by this process and shared with a device: a driver's rings and buffers.
 
 use super::region::{MemoryError, Region};
-use super::{Memory, map::Mapping};
+use super::{Memory, map::WindowMapping};
 use crate::copy::Copier;
 use crate::frame::Segment;
 use rustix::fd::OwnedFd;
@@ -139,5 +139,5 @@ pub(super) fn memory_file(len: u64) -> rustix::io::Result<OwnedFd> {
 // A device may share the arena while our queues use it: both hold the same mapping.
 const _: fn() = || {
     fn shared<T: Send + Sync>() {}
-    shared::<Mapping>();
+    shared::<WindowMapping>();
 };

@@ -14,7 +14,7 @@ const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::READ.union(ProtFlags::WRITE),
 
 /// The regions of one window, mapped back to back; unmapped when dropped.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(super) struct WindowMapping {
     regions: Vec<Region>,
     reserved: *mut u8,
     reserved_len: usize,
@@ -26,11 +26,11 @@ pub(super) struct Mapping {
 }
 
 // SAFETY: the mapping is shared memory that is only ever touched through raw pointers and atomics.
-unsafe impl Send for Mapping {}
+unsafe impl Send for WindowMapping {}
 // SAFETY: as above, and nothing in it changes after it was created.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for WindowMapping {}
 
-impl Mapping {
+impl WindowMapping {
     /// Maps a run as cut by [`super::region::runs`]. Checked regions are so short that no sum or rounding wraps around.
     pub(super) fn new(run: &[Region]) -> Result<Self, MemoryError> {
         let first = &run[0];
@@ -56,7 +56,7 @@ impl Mapping {
         // SAFETY: pad bytes lie before `host` in the reservation.
         let (mapped, mapped_len) =
             (unsafe { reserved.add(pad as usize) }, (lead + len).next_multiple_of(page) as usize);
-        let mut mapping = Mapping {
+        let mut mapping = WindowMapping {
             regions: run.to_vec(),
             reserved,
             reserved_len: reserved_len as usize,
@@ -119,7 +119,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for WindowMapping {
     fn drop(&mut self) {
         self.watch = None;
         // SAFETY: the reservation is ours, and every holder of a pointer into it holds the `Memory` that holds us.

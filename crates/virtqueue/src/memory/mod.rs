@@ -10,12 +10,15 @@ mod fault;
 mod map;
 mod region;
 mod span;
+mod writer;
 
 pub use arena::Arena;
 pub use region::{MemoryError, Region};
 pub use span::{Part, Span};
+pub(crate) use writer::Writer;
+pub use writer::{DirtyLog, Unlogged};
 
-use map::Mapping;
+use map::WindowMapping;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -49,6 +52,14 @@ impl Window {
     }
 }
 
+/// A region by its address in the frontend's address space.
+#[derive(Clone, Copy, Debug)]
+struct UserRange {
+    start: u64,
+    len: u64,
+    guest_addr: u64,
+}
+
 /// The memory that a guest shares with us; immutable, so that a running queue can hold it.
 ///
 /// Adding or removing a region makes a new `Memory`, which shares the mappings that did not change.
@@ -58,10 +69,9 @@ pub struct Memory {
     first: Window,
     /// Sorted by start, padded with empty windows to a power of two, so that every look-up takes the same number of steps.
     windows: Box<[Window]>,
-    /// The frontend's user-address ranges: (start, length, guest address).
-    users: Box<[(u64, u64, u64)]>,
+    users: Box<[UserRange]>,
     regions: Vec<Region>,
-    mappings: Vec<Arc<Mapping>>,
+    mappings: Vec<Arc<WindowMapping>>,
 }
 
 // SAFETY: the pointers are to shared mappings that live as long as `mappings`; every access to them is by raw pointer
@@ -104,7 +114,7 @@ impl Memory {
         Memory { first: self.first, windows: Self::searchable(windows), users, regions, mappings }
     }
 
-    /// Sorts and pads the windows for [`Memory::find`].
+    /// Sorts and pads the windows for [`Memory::translate_elsewhere`].
     fn searchable(mut windows: Vec<Window>) -> Box<[Window]> {
         windows.sort_by_key(|window| window.start);
         let padding = Window { start: u64::MAX, ..Window::NONE };
@@ -112,14 +122,15 @@ impl Memory {
         windows.into()
     }
 
-    fn build(mut regions: Vec<Region>, known: &[Arc<Mapping>]) -> Result<Self, MemoryError> {
+    fn build(mut regions: Vec<Region>, known: &[Arc<WindowMapping>]) -> Result<Self, MemoryError> {
         region::check(&mut regions)?;
-        let users = regions.iter().map(|r| (r.user_addr, r.len, r.guest_addr)).collect();
+        let user = |r: &Region| UserRange { start: r.user_addr, len: r.len, guest_addr: r.guest_addr };
+        let users = regions.iter().map(user).collect();
         let mut mappings = Vec::new();
         for run in region::runs(&regions) {
             let mapping = match known.iter().find(|m| m.holds(run)) {
                 Some(mapping) => mapping.clone(),
-                None => Arc::new(Mapping::new(run)?),
+                None => Arc::new(WindowMapping::new(run)?),
             };
             mappings.push(mapping);
         }
@@ -132,26 +143,37 @@ impl Memory {
     /// Returns the host address of the guest buffer `[addr, addr + len)`, or `None` unless one window maps all of it.
     #[inline(always)]
     pub fn translate(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
-        self.first.translate(addr, len).or_else(|| self.find(addr).translate(addr, len))
+        match self.first.translate(addr, len) {
+            None => self.translate_elsewhere(addr, len),
+            found => found,
+        }
     }
 
-    /// Returns the last window that starts at or before `addr`, in the same number of steps for every address.
+    /// Translates by the last window that starts at or before `addr`, in the same number of steps for every address.
     #[cold]
-    fn find(&self, addr: u64) -> &Window {
+    fn translate_elsewhere(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
         let mut at = 0;
         let mut step = self.windows.len() / 2;
         while step > 0 {
             at += if self.windows[at + step].start <= addr { step } else { 0 };
             step /= 2;
         }
-        &self.windows[at]
+        self.windows[at].translate(addr, len)
+    }
+
+    /// Returns the guest address of the byte at `host`, if that is in this memory.
+    pub(crate) fn guest_addr_of_host(&self, host: *const u8) -> Option<u64> {
+        self.mappings.iter().find_map(|mapping| {
+            let offset = (host.addr() as u64).wrapping_sub(mapping.host().addr() as u64);
+            (offset < mapping.len()).then(|| mapping.guest_addr() + offset)
+        })
     }
 
     /// Translates an address in the frontend's address space, by which vhost-user names rings, into a guest address.
     pub fn guest_addr(&self, user_addr: u64) -> Option<u64> {
-        self.users.iter().find_map(|&(start, len, guest)| {
-            let offset = user_addr.wrapping_sub(start);
-            (offset < len).then(|| guest + offset)
+        self.users.iter().find_map(|range| {
+            let offset = user_addr.wrapping_sub(range.start);
+            (offset < range.len).then(|| range.guest_addr + offset)
         })
     }
 
@@ -230,6 +252,7 @@ mod tests {
             let host = m.translate(guest, 1).unwrap();
             let own = host.as_ptr().addr() as u64;
             assert_eq!((both.translate(guest, 1), both.translate(own, 1)), (Some(host), Some(host)));
+            assert_eq!(both.guest_addr_of_host(host.as_ptr()), Some(guest), "the guest's address, not our own");
             assert!(m.translate(own, 1).is_none());
         }
     }

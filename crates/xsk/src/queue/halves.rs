@@ -15,7 +15,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use super::config::Bound;
 use super::socket::{Monitor, Socket};
 use crate::Umem;
-use crate::ring::{Burst, Consumer, Descriptor, Producer};
+use crate::ring::{Consumer, Descriptor, Producer, RingBurst};
 
 /// The half that lends chunks of memory, in which the kernel puts received frames.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub struct Rx {
 impl Rx {
     /// Returns up to `max` received frames, or parts of frames. The caller owns their chunks again.
     #[inline]
-    pub fn burst(&mut self, max: u32) -> Burst<'_, Descriptor> {
+    pub fn burst(&mut self, max: u32) -> RingBurst<'_, Descriptor> {
         self.ring.burst(max)
     }
 

@@ -2,12 +2,12 @@
 
 use std::iter::FusedIterator;
 
-use super::{Ring, ordering};
+use super::{RingParts, ordering};
 
 /// The consuming side of a ring.
 #[derive(Debug)]
 pub(crate) struct Consumer<T> {
-    ring: Ring<T>,
+    ring: RingParts<T>,
     /// Index of the next entry to read.
     next: u32,
     /// The producer's index at the last read.
@@ -16,7 +16,7 @@ pub(crate) struct Consumer<T> {
 
 impl<T: Copy> Consumer<T> {
     /// Takes over this side at its present index.
-    pub(crate) fn new(ring: Ring<T>) -> Self {
+    pub(crate) fn new(ring: RingParts<T>) -> Self {
         let next = ordering::own(ring.consumer());
         let produced = ordering::observe(ring.producer());
         Self { ring, next, produced }
@@ -38,9 +38,9 @@ impl<T: Copy> Consumer<T> {
 
     /// Returns up to `max` entries.
     #[inline]
-    pub(crate) fn burst(&mut self, max: u32) -> Burst<'_, T> {
+    pub(crate) fn burst(&mut self, max: u32) -> RingBurst<'_, T> {
         let len = self.waiting(max).min(max);
-        Burst { end: self.next.wrapping_add(len), consumer: self }
+        RingBurst { end: self.next.wrapping_add(len), consumer: self }
     }
 }
 
@@ -49,12 +49,12 @@ impl<T: Copy> Consumer<T> {
 /// When it is dropped, the entries read are taken, and the kernel may reuse their slots. The memory that they describe
 /// is not affected. The other entries stay for the next burst.
 #[derive(Debug)]
-pub struct Burst<'a, T: Copy> {
+pub struct RingBurst<'a, T: Copy> {
     consumer: &'a mut Consumer<T>,
     end: u32,
 }
 
-impl<T: Copy> Iterator for Burst<'_, T> {
+impl<T: Copy> Iterator for RingBurst<'_, T> {
     type Item = T;
 
     #[inline]
@@ -77,10 +77,10 @@ impl<T: Copy> Iterator for Burst<'_, T> {
     }
 }
 
-impl<T: Copy> ExactSizeIterator for Burst<'_, T> {}
-impl<T: Copy> FusedIterator for Burst<'_, T> {}
+impl<T: Copy> ExactSizeIterator for RingBurst<'_, T> {}
+impl<T: Copy> FusedIterator for RingBurst<'_, T> {}
 
-impl<T: Copy> Drop for Burst<'_, T> {
+impl<T: Copy> Drop for RingBurst<'_, T> {
     #[inline]
     fn drop(&mut self) {
         ordering::publish(self.consumer.ring.consumer(), self.consumer.next);
@@ -89,7 +89,7 @@ impl<T: Copy> Drop for Burst<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Descriptor, Producer, fake::Memory};
+    use super::super::{Descriptor, Producer, fake::FakeRing};
     use super::*;
     use proptest::prelude::*;
     use std::collections::VecDeque;
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_was_not_looked_at_stays() {
-        let memory = Memory::<u64>::new(4, 7);
+        let memory = FakeRing::<u64>::new(4, 7);
         let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
         producer.push(0..4, 4);
         let mut burst = consumer.burst(4);
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn entries_cross_threads_whole() {
         let (count, size) = if cfg!(miri) { (200, 8) } else { (200_000, 64) };
-        let memory = Memory::<Descriptor>::new(size, u32::MAX - 20);
+        let memory = FakeRing::<Descriptor>::new(size, u32::MAX - 20);
         let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
         thread::scope(|scope| {
             scope.spawn(move || {
@@ -149,7 +149,7 @@ mod tests {
             start in prop_oneof![Just(0), u32::MAX - 50..=u32::MAX],
             steps in prop::collection::vec((0..40usize, 0..40u32, 0..40usize), 0..30),
         ) {
-            let memory = Memory::<u64>::new(size, start);
+            let memory = FakeRing::<u64>::new(size, start);
             let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
             let (mut model, mut count) = (VecDeque::new(), 0u64);
             for (push, burst, take) in steps {

@@ -8,34 +8,39 @@ use std::{ffi, io};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::net::xdp::XdpRingOffset;
 
-use super::Ring;
+use super::RingParts;
 
 /// A mapping of one of a socket's rings, unmapped on drop. It keeps the socket open: until all rings are unmapped,
 /// closing the socket releases nothing.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(super) struct RingMapping {
     base: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and this value is its only owner.
-unsafe impl Send for Mapping {}
+unsafe impl Send for RingMapping {}
 // SAFETY: a shared reference to a mapping gives no access to it.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for RingMapping {}
 
 /// Maps the ring of `size` entries, a power of two, that was set up on `socket`, and locates its parts.
-pub(crate) fn map<T: Copy>(socket: BorrowedFd<'_>, at: u64, offsets: &XdpRingOffset, size: u32) -> io::Result<Ring<T>> {
-    let mapping = Mapping::new(socket, at, offsets.desc as usize + size as usize * size_of::<T>())?;
+pub(crate) fn map<T: Copy>(
+    socket: BorrowedFd<'_>,
+    at: u64,
+    offsets: &XdpRingOffset,
+    size: u32,
+) -> io::Result<RingParts<T>> {
+    let mapping = RingMapping::new(socket, at, offsets.desc as usize + size as usize * size_of::<T>())?;
     let word = |offset: u64| mapping.at::<AtomicU32>(offset, 1);
     let (producer, consumer) = (word(offsets.producer)?, word(offsets.consumer)?);
     let flags = offsets.flags.map(word).transpose()?;
     let entries = mapping.at(offsets.desc, size as usize)?;
     // SAFETY: all of these were checked to be aligned and to lie inside the mapping, and do not overlap, as the kernel
     // lays them out (`struct xdp_ring`). It is mapped once, and this process uses it as one of the sides.
-    Ok(unsafe { Ring::new(producer, consumer, flags, entries, size, Some(mapping)) })
+    Ok(unsafe { RingParts::new(producer, consumer, flags, entries, size, Some(mapping)) })
 }
 
-impl Mapping {
+impl RingMapping {
     fn new(socket: BorrowedFd<'_>, at: u64, bytes: usize) -> io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: without MAP_FIXED a new mapping overlaps nothing that exists.
@@ -58,7 +63,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for RingMapping {
     fn drop(&mut self) {
         let base: *mut ffi::c_void = self.base.as_ptr().cast();
         // SAFETY: this value owns the mapping, and the ring in it owns this value.

@@ -9,8 +9,8 @@ mod producer;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-pub use consumer::Burst;
 pub(crate) use consumer::Consumer;
+pub use consumer::RingBurst;
 pub(crate) use mapping::map;
 pub(crate) use producer::Producer;
 
@@ -49,7 +49,7 @@ impl Descriptor {
 
 /// Addresses of the parts of a ring.
 #[derive(Debug)]
-pub(crate) struct Ring<T> {
+pub(crate) struct RingParts<T> {
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
     /// Absent in kernels before 5.4.
@@ -58,14 +58,14 @@ pub(crate) struct Ring<T> {
     /// A power of two.
     size: u32,
     /// The mapping of all parts, unless a test owns them.
-    _mapping: Option<mapping::Mapping>,
+    _mapping: Option<mapping::RingMapping>,
 }
 
 // SAFETY: a ring is a set of pointers to memory that belongs to the process, not to a thread; one value at a time uses
 // them for its side of the ring.
-unsafe impl<T: Send> Send for Ring<T> {}
+unsafe impl<T: Send> Send for RingParts<T> {}
 
-impl<T: Copy> Ring<T> {
+impl<T: Copy> RingParts<T> {
     /// # Safety
     /// While the ring, which keeps `mapping`, lives, all pointers must be valid and aligned, `entries` for `size`
     /// entries, a power of two. Only one value may use each side, and only the two sides may use the memory.
@@ -75,7 +75,7 @@ impl<T: Copy> Ring<T> {
         flags: Option<NonNull<AtomicU32>>,
         entries: NonNull<T>,
         size: u32,
-        mapping: Option<mapping::Mapping>,
+        mapping: Option<mapping::RingMapping>,
     ) -> Self {
         debug_assert!(size.is_power_of_two());
         Self { producer, consumer, flags, entries, size, _mapping: mapping }
@@ -110,7 +110,7 @@ mod fake {
     use super::*;
     use std::cell::UnsafeCell;
 
-    pub(super) struct Memory<T> {
+    pub(super) struct FakeRing<T> {
         producer: AtomicU32,
         consumer: AtomicU32,
         pub(super) flags: AtomicU32,
@@ -118,9 +118,9 @@ mod fake {
     }
 
     // SAFETY: only rings use the entries, and those order their accesses.
-    unsafe impl<T: Send> Sync for Memory<T> {}
+    unsafe impl<T: Send> Sync for FakeRing<T> {}
 
-    impl<T: Copy + Default> Memory<T> {
+    impl<T: Copy + Default> FakeRing<T> {
         /// Creates a ring of `size` entries whose indices start at `start`.
         pub(super) fn new(size: u32, start: u32) -> Self {
             Self {
@@ -132,12 +132,12 @@ mod fake {
         }
 
         /// Returns one side. The memory must outlive it, and each side may be used only once.
-        pub(super) fn side(&self) -> Ring<T> {
+        pub(super) fn side(&self) -> RingParts<T> {
             let entries = NonNull::from(&*self.entries).cast();
             let flags = Some(NonNull::from(&self.flags));
             // SAFETY: all of it is alive and aligned, and the tests use a side at most once.
             unsafe {
-                Ring::new(
+                RingParts::new(
                     NonNull::from(&self.producer),
                     NonNull::from(&self.consumer),
                     flags,

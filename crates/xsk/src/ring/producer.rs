@@ -1,11 +1,11 @@
 //! The producing side of a ring: of the fill and the transmit ring.
 
-use super::{Ring, ordering};
+use super::{RingParts, ordering};
 
 /// The producing side of a ring.
 #[derive(Debug)]
 pub(crate) struct Producer<T> {
-    ring: Ring<T>,
+    ring: RingParts<T>,
     /// Index of the next entry to write; equal to the published index between calls.
     next: u32,
     /// The consumer's index at the last read.
@@ -14,7 +14,7 @@ pub(crate) struct Producer<T> {
 
 impl<T: Copy> Producer<T> {
     /// Takes over this side at its present index.
-    pub(crate) fn new(ring: Ring<T>) -> Self {
+    pub(crate) fn new(ring: RingParts<T>) -> Self {
         let next = ordering::own(ring.producer());
         let consumed = ordering::observe(ring.consumer());
         Self { ring, next, consumed }
@@ -69,13 +69,13 @@ impl<T: Copy> Producer<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Consumer, fake::Memory};
+    use super::super::{Consumer, fake::FakeRing};
     use super::*;
     use std::sync::atomic::Ordering;
 
     #[test]
     fn fills_up_and_goes_on_across_the_end_of_the_indices() {
-        let memory = Memory::<u64>::new(8, u32::MAX - 3);
+        let memory = FakeRing::<u64>::new(8, u32::MAX - 3);
         let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
         assert_eq!(producer.room(1), 8);
         assert_eq!(producer.push(0..20, 20), 8);
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_kernel_asks_to_be_woken() {
-        let memory = Memory::<u64>::new(2, 0);
+        let memory = FakeRing::<u64>::new(2, 0);
         let producer = Producer::new(memory.side());
         assert!(!producer.needs_wakeup());
         memory.flags.store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);

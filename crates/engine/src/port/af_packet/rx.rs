@@ -40,8 +40,7 @@ impl Receive for PacketReceive {
             match frame.vlan() {
                 // The kernel took the tag out of the frame; this puts it back.
                 Some(vlan) => {
-                    let around = bytes.split_at(12);
-                    self.tags.push_between(burst, around, |tag| {
+                    self.tags.push_inserting(burst, bytes, 12, |tag| {
                         tag.copy_from_slice(&vlan.to_bytes());
                         Some(tag.len())
                     });

@@ -4,9 +4,11 @@
 //! the rest lies at the wrong offset. The frame is moved within the buffer only when the burst ends: until then other
 //! ports may still copy the original.
 
+use super::header::write_header;
 use super::posted::Posted;
 use crate::frame::{Frame, Frames, MAX_BURST, Segment};
 use crate::layout::NET_HEADER;
+use crate::memory::{DirtyLog, Writer};
 use std::cell::Cell;
 
 /// Most bytes of a frame in front of the piece in the buffer: two addresses and a tag.
@@ -14,8 +16,8 @@ const HEAD: usize = 16;
 
 /// A pending move within a buffer.
 #[derive(Clone, Copy)]
-struct Placement {
-    start: *mut u8,
+struct Fixup {
+    buffer: Posted,
     /// Offset of the piece in the buffer, and its length.
     from: u32,
     len: u32,
@@ -43,58 +45,52 @@ pub(super) fn offset(buffer: &Posted, body: &Segment<'_>, len: u32) -> Option<u3
 }
 
 /// Pending moves of a burst.
-pub(super) struct Placements {
-    entries: [Cell<Option<Placement>>; MAX_BURST],
+pub(super) struct Fixups {
+    entries: [Cell<Option<Fixup>>; MAX_BURST],
     count: Cell<usize>,
 }
 
-impl Placements {
-    pub(super) fn new() -> Placements {
-        Placements { entries: [const { Cell::new(None) }; MAX_BURST], count: Cell::new(0) }
+impl Fixups {
+    pub(super) fn new() -> Fixups {
+        Fixups { entries: [const { Cell::new(None) }; MAX_BURST], count: Cell::new(0) }
     }
 
     /// Records that `frame` must end up behind the header of `buffer`, which holds its `body` at `from`. At most once
     /// per filled buffer.
-    pub(super) fn add(
-        &self,
-        buffer: &Posted,
-        frames: &Frames<'_>,
-        frame: &Frame<'_>,
-        (body, from): (Segment<'_>, u32),
-    ) {
+    pub(super) fn add(&self, buffer: &Posted, frames: &Frames<'_>, frame: &Frame<'_>, body: &Segment<'_>, from: u32) {
         let mut head = [0; HEAD];
         let head_len = frame.len - body.len();
         frames.copy_to(frame, &mut head[..head_len as usize]);
         let count = self.count.get();
-        self.entries[count].set(Some(Placement { start: buffer.ptr, from, len: body.len(), head, head_len }));
+        self.entries[count].set(Some(Fixup { buffer: *buffer, from, len: body.len(), head, head_len }));
         self.count.set(count + 1);
     }
 
-    /// Makes all pending moves, and calls `finish` for each buffer.
+    /// Makes all pending moves, and writes the headers in front.
     #[inline(always)]
-    pub(super) fn settle(&self, mut finish: impl FnMut(*mut u8)) {
+    pub(super) fn apply<L: DirtyLog>(&self, writer: &Writer<L>) {
         for entry in &self.entries[..self.count.take()] {
-            if let Some(placement) = entry.take() {
-                placement.settle();
-                finish(placement.start);
+            if let Some(fixup) = entry.take() {
+                fixup.apply(writer);
             }
         }
     }
 }
 
-impl Placement {
+impl Fixup {
     #[inline(always)]
-    fn settle(&self) {
+    fn apply<L: DirtyLog>(&self, writer: &Writer<L>) {
         let (from, len, head) = (self.from as usize, self.len as usize, self.head_len as usize);
-        let start = NET_HEADER as usize;
+        let (start, to) = (self.buffer.ptr, NET_HEADER as usize);
         // SAFETY: `offset` checked that the piece lies in the buffer at its old place, and fits behind the header and the head.
         // The buffer was checked to be mapped, by a memory that the queue holds. The guest, or the filler of a buffer that the
         // guest posted twice, may write to it meanwhile: its content is then undefined, but only that guest sees it.
         unsafe {
-            if from != start + head {
-                self.start.add(from).copy_to(self.start.add(start + head), len);
+            if from != to + head {
+                writer.shift(start.add(to + head), start.add(from), len);
             }
-            self.head.as_ptr().copy_to(self.start.add(start), head);
+            writer.shift(start.add(to), self.head.as_ptr(), head);
+            write_header(writer, start);
         }
     }
 }

@@ -1,0 +1,177 @@
+//! Packed rings, device side (virtio 1.2 §2.8).
+
+mod receive;
+mod transmit;
+
+pub(super) use transmit::PackedTransmit;
+
+use super::chain::{Access, WalkedChain};
+use super::ring::{DeviceRing, Head, TakenChain};
+use crate::areas::Areas;
+use crate::config::{Format, QueueConfig, features};
+use crate::error::{Fatal, SetupError};
+use crate::layout::{Descriptor, Tail, event, packed_is_available, packed_used_bits};
+use crate::memory::{DirtyLog, Memory, Writer};
+use crate::ordering::{consume, crosses, get};
+use crate::position::Position;
+use std::cell::{Cell, RefCell, RefMut};
+use std::sync::Arc;
+
+/// The device side of a packed ring, of either direction.
+pub struct PackedRing<L> {
+    areas: Areas,
+    writer: Writer<L>,
+    in_order: bool,
+    /// Next descriptor that the guest will make available.
+    next_avail: Cell<Position>,
+    /// Next descriptor to be written as used; those before `published` are published.
+    next_used: Cell<Position>,
+    published: Cell<Position>,
+    /// First descriptor written since the last publish. It is written last: until then the guest sees none of them.
+    first: Cell<Option<FirstUsed>>,
+    /// Used position at the last query whether the guest wants a notification.
+    notified: Cell<Position>,
+    walked: RefCell<WalkedChain>,
+}
+
+/// A used descriptor that is not yet written.
+#[derive(Clone, Copy)]
+struct FirstUsed {
+    slot: u16,
+    tail: Tail,
+}
+
+/// How far a call has read the ring, and how far it may go: not beyond the slots that were free to be offered when it
+/// began. A guest that writes flags while we read could otherwise send us round the ring again.
+struct Scan {
+    at: Position,
+    slots_left: u16,
+}
+
+impl Scan {
+    /// Passes a chain that takes this many slots, at most those left.
+    #[inline(always)]
+    fn pass(&mut self, slots: u16, size: u16) {
+        self.slots_left -= slots;
+        self.at = self.at.advance(slots, size);
+    }
+}
+
+impl<L: DirtyLog> PackedRing<L> {
+    pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig, log: L) -> Result<Self, SetupError> {
+        let areas = Areas::new(memory.clone(), config)?;
+        // Everything taken is returned before a queue stops, so both sides resume at the same position. If we were
+        // killed in between, the used side is behind, and chains taken but not returned are taken again.
+        let avail = Position::from_bits(config.base as u16);
+        let used = Position::from_bits((config.base >> 16) as u16);
+        // A frontend that only knows split rings sends no used half.
+        let start = if config.base >> 16 == 0 { avail } else { used };
+        if start.slot >= config.size {
+            return Err(SetupError::Base { base: config.base, format: Format::Packed, size: config.size });
+        }
+        Ok(PackedRing {
+            areas,
+            writer: Writer::new(memory, log),
+            in_order: config.negotiated.has(features::IN_ORDER),
+            next_avail: Cell::new(start),
+            next_used: Cell::new(start),
+            published: Cell::new(start),
+            first: Cell::new(None),
+            notified: Cell::new(start),
+            walked: RefCell::new(WalkedChain::new()),
+        })
+    }
+
+    /// Returns the descriptor at `at` if the guest made it available.
+    #[inline(always)]
+    fn available(&self, at: Position) -> Option<Head> {
+        let tail = Tail(consume(self.areas.tail(at.slot)));
+        packed_is_available(tail.packed_flags(), at.wrap)
+            .then(|| Head { index: at.slot, descriptor: Descriptor { addr: get(self.areas.addr(at.slot)), tail } })
+    }
+
+    /// Starts to read chains. The guest may have made the whole ring available except slots taken and not yet published
+    /// as used. A slot offered again before it was published is left for a later call.
+    #[inline(always)]
+    fn scan(&self) -> Scan {
+        let at = self.next_avail.get();
+        Scan { at, slots_left: self.areas.size - self.published.get().distance(at, self.areas.size) }
+    }
+
+    /// Writes a used descriptor for a chain, with these further flags.
+    #[inline(always)]
+    fn put_used_chain(&self, chain: TakenChain, len: u32, flags: u16) {
+        let at = self.next_used.get();
+        let tail = Tail::packed(len, chain.id, flags | packed_used_bits(at.wrap));
+        if self.first.get().is_none() {
+            self.first.set(Some(FirstUsed { slot: at.slot, tail }));
+        } else {
+            self.writer.put(self.areas.tail(at.slot), tail.0);
+        }
+        self.next_used.set(at.advance(chain.slots, self.areas.size));
+    }
+
+    #[inline(always)]
+    fn publish_used(&self) {
+        if let Some(first) = self.first.take() {
+            self.writer.publish(self.areas.tail(first.slot), first.tail.0);
+            self.published.set(self.next_used.get());
+        }
+    }
+}
+
+impl<L: DirtyLog> DeviceRing for PackedRing<L> {
+    type Log = L;
+
+    fn areas(&self) -> &Areas {
+        &self.areas
+    }
+
+    fn writer(&self) -> &Writer<L> {
+        &self.writer
+    }
+
+    fn in_order(&self) -> bool {
+        self.in_order
+    }
+
+    #[inline(always)]
+    fn single(head: Head, access: Access) -> Option<TakenChain> {
+        let tail = head.descriptor.tail;
+        access.is_single(tail.packed_flags()).then_some(TakenChain { id: tail.packed_id(), slots: 1 })
+    }
+
+    fn walk(&self, index: u16, first: Descriptor, access: Access) -> Result<RefMut<'_, WalkedChain>, Fatal> {
+        let mut walked = self.walked.borrow_mut();
+        walked.packed(&self.areas, access, index, first)?;
+        Ok(walked)
+    }
+
+    fn set_kicks(&self, wanted: bool) {
+        let flags = if wanted { event::ENABLE } else { event::DISABLE };
+        self.writer.put(self.areas.device_event(), u32::from(flags) << 16);
+    }
+
+    #[inline(always)]
+    fn wants_notification(&self) -> bool {
+        let (new, old) = (self.next_used.get(), self.notified.get());
+        if new == old {
+            return false;
+        }
+        self.notified.set(new);
+        let asked = get(self.areas.driver_event());
+        match (asked >> 16) as u16 & 3 {
+            event::DISABLE => false,
+            event::DESC => {
+                let (size, event) = (self.areas.size, Position::from_bits(asked as u16));
+                crosses(event.in_lap_of(new, size), new.slot, old.in_lap_of(new, size))
+            }
+            _ => true,
+        }
+    }
+
+    fn base(&self) -> u32 {
+        let bits = u32::from(self.next_used.get().bits());
+        bits | bits << 16
+    }
+}

@@ -1,0 +1,78 @@
+//! A guest's receive queue in the packed format: posted buffers in, used descriptors out.
+
+use super::PackedRing;
+use crate::copy::prefetch_write;
+use crate::device::budget::Budget;
+use crate::device::chain::Access;
+use crate::device::posted::{Posted, PostedQueue};
+use crate::device::receiveq::ReceiveRing;
+use crate::device::ring::{DeviceRing, TakenChain};
+use crate::error::Fatal;
+use crate::layout::{Descriptor, F_WRITE, NET_HEADER};
+use crate::memory::DirtyLog;
+
+impl<L: DirtyLog> PackedRing<L> {
+    /// Adds a chain of several buffers, or one that nothing fits into; returns the slots that it takes.
+    #[cold]
+    fn post_chain(&self, posted: &PostedQueue, budget: &Budget, index: u16, first: Descriptor) -> Result<u16, Fatal> {
+        let walked = self.walk(index, first, Access::Write)?;
+        budget.spend(walked.descriptors);
+        posted.push_chain(&walked);
+        Ok(walked.chain.slots)
+    }
+}
+
+impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
+    type Ring = Self;
+
+    fn ring(&self) -> &Self {
+        self
+    }
+
+    #[inline(always)]
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
+        if posted.len() >= wanted || budget.is_spent() {
+            return Ok(());
+        }
+        let size = self.areas.size;
+        let memory = &*self.areas.memory;
+        let (mut scan, mut most) = (self.scan(), wanted);
+        while posted.len() < most && posted.has_room() && scan.slots_left > 0 {
+            let Some(head) = self.available(scan.at) else { break };
+            let len = head.descriptor.tail.len();
+            if let Some(chain) = Self::single(head, Access::Write)
+                && let Some(ptr) = memory.translate(head.descriptor.addr, len.into())
+            {
+                if fetch {
+                    // The frame's first line. The header, if on another line, hardly ever changes.
+                    prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
+                }
+                posted.push(Posted { ptr: ptr.as_ptr(), len, id: chain.id, slots: chain.slots });
+                scan.pass(chain.slots, size);
+            } else {
+                let slots = self.post_chain(posted, budget, head.index, head.descriptor)?;
+                if budget.is_spent() {
+                    most = 0;
+                }
+                if slots > scan.slots_left {
+                    return Err(Fatal::LongChain { size });
+                }
+                scan.pass(slots, size);
+            }
+        }
+        self.next_avail.set(scan.at);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn put_used(&self, last: Posted, written: u32) {
+        // WRITE tells that something was written (§2.8.4).
+        let flags = if written > 0 { F_WRITE } else { 0 };
+        self.put_used_chain(TakenChain { id: last.id, slots: last.slots }, written, flags);
+    }
+
+    #[inline(always)]
+    fn publish(&self) {
+        self.publish_used();
+    }
+}

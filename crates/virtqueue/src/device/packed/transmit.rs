@@ -1,0 +1,114 @@
+//! A guest's transmit queue in the packed format: chains in, used descriptors out.
+
+use super::{PackedRing, Scan};
+use crate::config::QueueConfig;
+use crate::device::budget::Budget;
+use crate::device::keep::Kept;
+use crate::device::ring::TakenChain;
+use crate::device::transmitq::{Intake, TransmitRing, is_enough, push_usual};
+use crate::error::{Fatal, SetupError};
+use crate::frame::{Burst, MAX_BURST};
+use crate::memory::{DirtyLog, Memory};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// The packed ring of a transmit queue.
+pub struct PackedTransmit<L> {
+    ring: PackedRing<L>,
+    /// Every chain taken; with IN_ORDER the last one stands for all of them when they are returned.
+    taken: [Cell<TakenChain>; MAX_BURST],
+    count: Cell<usize>,
+}
+
+impl<L: DirtyLog> PackedTransmit<L> {
+    pub(in crate::device) fn new(memory: Arc<Memory>, config: &QueueConfig, log: L) -> Result<Self, SetupError> {
+        Ok(PackedTransmit {
+            ring: PackedRing::new(memory, config, log)?,
+            taken: [const { Cell::new(TakenChain::NONE) }; MAX_BURST],
+            count: Cell::new(0),
+        })
+    }
+
+    /// Records a chain that was taken, and passes it.
+    #[inline(always)]
+    fn record(&self, scan: &mut Scan, taken: &mut usize, chain: TakenChain, kept: Option<&Kept>) {
+        match kept {
+            None => self.taken[*taken].set(chain),
+            Some(kept) => kept.take(*taken, chain),
+        }
+        *taken += 1;
+        scan.pass(chain.slots, self.ring.areas.size);
+    }
+
+    /// Ends the call after a chain of this many slots, and counts if others wait.
+    fn cut_short_after(&self, scan: &mut Scan, slots: u16, intake: &Intake) {
+        let next = scan.at.advance(slots, self.ring.areas.size);
+        if slots < scan.slots_left && self.ring.available(next).is_some() {
+            intake.count_cut_short();
+        }
+        scan.slots_left = scan.slots_left.min(slots);
+    }
+}
+
+impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
+    type Ring = PackedRing<L>;
+
+    fn ring(&self) -> &PackedRing<L> {
+        &self.ring
+    }
+
+    fn has_work(&self) -> bool {
+        self.ring.available(self.ring.next_avail.get()).is_some()
+    }
+
+    #[inline(always)]
+    fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&Kept>, intake: &Intake) -> Result<usize, Fatal> {
+        let ring = &self.ring;
+        let budget = Budget::new();
+        let (mut scan, mut taken) = (ring.scan(), 0);
+        while taken < MAX_BURST && burst.room() > 0 && scan.slots_left > 0 {
+            let Some(head) = ring.available(scan.at) else { break };
+            let place = kept.map(|_| taken);
+            if let Some(chain) = push_usual(ring, burst, head, place) {
+                self.record(&mut scan, &mut taken, chain, kept);
+                continue;
+            }
+            let unusual = intake.push_unusual(ring, burst, head.index, head.descriptor, place, &budget)?;
+            let Some(chain) = unusual else { break };
+            let goes_on = taken + 1 < MAX_BURST && burst.room() > 0;
+            if goes_on && is_enough(burst, &budget) {
+                self.cut_short_after(&mut scan, chain.slots, intake);
+            }
+            if chain.slots > scan.slots_left {
+                return Err(Fatal::LongChain { size: ring.areas.size });
+            }
+            self.record(&mut scan, &mut taken, chain, kept);
+        }
+        ring.next_avail.set(scan.at);
+        match kept {
+            None => self.count.set(taken),
+            Some(kept) => burst.set_lender(kept.lender()),
+        }
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    fn recycle(&self, kept: Option<&Kept>) {
+        let ring = &self.ring;
+        if let Some(kept) = kept {
+            kept.give_back(|chain| ring.put_used_chain(chain, 0, 0));
+            return ring.publish_used();
+        }
+        let taken = &self.taken[..self.count.take()];
+        if ring.in_order {
+            // One descriptor, where the batch starts, stands for the whole batch (virtio 1.2 §2.8.9).
+            if let Some(last) = taken.last() {
+                let slots = taken.iter().map(|chain| chain.get().slots).sum();
+                ring.put_used_chain(TakenChain { id: last.get().id, slots }, 0, 0);
+            }
+        } else {
+            taken.iter().for_each(|chain| ring.put_used_chain(chain.get(), 0, 0));
+        }
+        ring.publish_used();
+    }
+}

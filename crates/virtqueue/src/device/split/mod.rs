@@ -1,0 +1,166 @@
+//! Split rings, device side (virtio 1.2 §2.7).
+
+mod receive;
+mod transmit;
+
+pub(super) use transmit::SplitTransmit;
+
+use super::chain::{Access, WalkedChain};
+use super::ring::{DeviceRing, Head, TakenChain};
+use crate::areas::Areas;
+use crate::config::{Format, QueueConfig, features};
+use crate::error::{Fatal, SetupError};
+use crate::layout::{AVAIL_NO_INTERRUPT, Descriptor, USED_NO_NOTIFY};
+use crate::memory::{DirtyLog, Memory, Writer};
+use crate::ordering::{consume, crosses, get};
+use std::cell::{Cell, RefCell, RefMut};
+use std::sync::Arc;
+
+/// The device side of a split ring, of either direction.
+pub struct SplitRing<L> {
+    areas: Areas,
+    writer: Writer<L>,
+    mask: u16,
+    event_idx: bool,
+    in_order: bool,
+    /// Next index of the available ring.
+    next_avail: Cell<u16>,
+    /// The guest's available index at the last read. Its cache line belongs to the guest; it is read no more than needed.
+    seen: Cell<u16>,
+    /// Next index of the used ring; those before `published` are published.
+    next_used: Cell<u16>,
+    published: Cell<u16>,
+    /// Used index at the last query whether the guest wants a notification.
+    notified: Cell<u16>,
+    walked: RefCell<WalkedChain>,
+}
+
+impl<L: DirtyLog> SplitRing<L> {
+    pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig, log: L) -> Result<Self, SetupError> {
+        let areas = Areas::new(memory.clone(), config)?;
+        let (format, size) = (Format::Split, config.size);
+        u16::try_from(config.base).map_err(|_| SetupError::Base { base: config.base, format, size })?;
+        // Trust the ring rather than the frontend's base: we may have been killed between taking and returning buffers,
+        // and DPDK's server mode sends a base of zero for a running ring. Chains taken but not returned are taken
+        // again.
+        let next = get(areas.used_idx());
+        Ok(SplitRing {
+            areas,
+            writer: Writer::new(memory, log),
+            mask: config.size - 1,
+            event_idx: config.negotiated.has(features::EVENT_IDX),
+            in_order: config.negotiated.has(features::IN_ORDER),
+            next_avail: Cell::new(next),
+            seen: Cell::new(next),
+            next_used: Cell::new(next),
+            published: Cell::new(next),
+            notified: Cell::new(next),
+            walked: RefCell::new(WalkedChain::new()),
+        })
+    }
+
+    /// Returns the number of available chains, reading the guest's index only if fewer than `wanted` are known.
+    /// Together with the chains taken and not yet published as used, they never exceed the ring: a chain offered again
+    /// before it was published is an error.
+    #[inline(always)]
+    fn available(&self, wanted: u16) -> Result<u16, Fatal> {
+        let next = self.next_avail.get();
+        let known = self.seen.get().wrapping_sub(next);
+        if known >= wanted {
+            return Ok(known);
+        }
+        let seen = consume(self.areas.avail_idx());
+        let moved = seen.wrapping_sub(self.published.get());
+        let taken = next.wrapping_sub(self.published.get());
+        if moved > self.areas.size || moved < taken {
+            return Err(Fatal::IndexJump { moved, size: self.areas.size });
+        }
+        self.seen.set(seen);
+        Ok(moved - taken)
+    }
+
+    /// Returns the head of the chain at available index `at`.
+    #[inline(always)]
+    fn head(&self, at: u16) -> Result<Head, Fatal> {
+        let head = get(self.areas.avail_entry(at & self.mask));
+        if head >= self.areas.size {
+            return Err(Fatal::BadHead { head, size: self.areas.size });
+        }
+        Ok(Head { index: head, descriptor: self.areas.descriptor(head) })
+    }
+
+    /// Writes the used element at used index `at`. It mostly equals the previous lap's.
+    #[inline(always)]
+    fn put_used_at(&self, at: u16, head: u16, len: u32) {
+        let (id_at, len_at) = self.areas.used_element(at & self.mask);
+        self.writer.put_changed(id_at, head.into());
+        self.writer.put_changed(len_at, len);
+    }
+
+    /// Publishes the used ring up to `next_used`, if that has moved.
+    #[inline(always)]
+    fn publish_used(&self) {
+        let next = self.next_used.get();
+        if next != self.published.get() {
+            self.writer.publish(self.areas.used_idx(), next);
+            self.published.set(next);
+        }
+    }
+}
+
+impl<L: DirtyLog> DeviceRing for SplitRing<L> {
+    type Log = L;
+
+    fn areas(&self) -> &Areas {
+        &self.areas
+    }
+
+    fn writer(&self) -> &Writer<L> {
+        &self.writer
+    }
+
+    fn in_order(&self) -> bool {
+        self.in_order
+    }
+
+    #[inline(always)]
+    fn single(head: Head, access: Access) -> Option<TakenChain> {
+        let is_single = access.is_single(head.descriptor.tail.split_flags());
+        is_single.then_some(TakenChain { id: head.index, slots: 1 })
+    }
+
+    fn walk(&self, index: u16, first: Descriptor, access: Access) -> Result<RefMut<'_, WalkedChain>, Fatal> {
+        let mut walked = self.walked.borrow_mut();
+        walked.split(&self.areas, access, index, first)?;
+        Ok(walked)
+    }
+
+    fn set_kicks(&self, wanted: bool) {
+        if self.event_idx {
+            // To disable kicks, leave the event index as it is: the guest passes it once in 65536 buffers.
+            if wanted {
+                self.writer.put(self.areas.avail_event(), self.next_avail.get());
+            }
+        } else {
+            self.writer.put(self.areas.used_flags(), if wanted { 0 } else { USED_NO_NOTIFY });
+        }
+    }
+
+    #[inline(always)]
+    fn wants_notification(&self) -> bool {
+        let (new, old) = (self.published.get(), self.notified.get());
+        if new == old {
+            return false;
+        }
+        self.notified.set(new);
+        if self.event_idx {
+            crosses(get(self.areas.used_event()), new, old)
+        } else {
+            get(self.areas.avail_flags()) & AVAIL_NO_INTERRUPT == 0
+        }
+    }
+
+    fn base(&self) -> u32 {
+        self.published.get().into()
+    }
+}

@@ -1,0 +1,75 @@
+//! A guest's receive queue in the split format: posted buffers in, used elements out.
+
+use super::SplitRing;
+use crate::copy::prefetch_write;
+use crate::device::budget::Budget;
+use crate::device::chain::Access;
+use crate::device::posted::{Posted, PostedQueue};
+use crate::device::receiveq::ReceiveRing;
+use crate::device::ring::DeviceRing;
+use crate::error::Fatal;
+use crate::layout::{Descriptor, NET_HEADER};
+use crate::memory::DirtyLog;
+
+impl<L: DirtyLog> SplitRing<L> {
+    #[cold]
+    fn post_chain(&self, posted: &PostedQueue, budget: &Budget, index: u16, first: Descriptor) -> Result<(), Fatal> {
+        let walked = self.walk(index, first, Access::Write)?;
+        budget.spend(walked.descriptors);
+        posted.push_chain(&walked);
+        Ok(())
+    }
+}
+
+impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
+    type Ring = Self;
+
+    fn ring(&self) -> &Self {
+        self
+    }
+
+    #[inline(always)]
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
+        let memory = &*self.areas.memory;
+        let missing = wanted.saturating_sub(posted.len()).min(self.areas.size.into()) as u16;
+        if missing == 0 || budget.is_spent() {
+            return Ok(());
+        }
+        let mut count = self.available(missing)?.min(missing);
+        let start = self.next_avail.get();
+        let mut taken = 0;
+        while taken < count && posted.has_room() {
+            let head = self.head(start.wrapping_add(taken))?;
+            let len = head.descriptor.tail.len();
+            if let Some(chain) = Self::single(head, Access::Write)
+                && let Some(ptr) = memory.translate(head.descriptor.addr, len.into())
+            {
+                if fetch {
+                    // The frame's first line. The header, if on another line, hardly ever changes.
+                    prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
+                }
+                posted.push(Posted { ptr: ptr.as_ptr(), len, id: chain.id, slots: chain.slots });
+            } else {
+                self.post_chain(posted, budget, head.index, head.descriptor)?;
+                if budget.is_spent() {
+                    count = taken + 1;
+                }
+            }
+            taken += 1;
+        }
+        self.next_avail.set(start.wrapping_add(taken));
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn put_used(&self, last: Posted, written: u32) {
+        let next = self.next_used.get();
+        self.put_used_at(next, last.id, written);
+        self.next_used.set(next.wrapping_add(1));
+    }
+
+    #[inline(always)]
+    fn publish(&self) {
+        self.publish_used();
+    }
+}

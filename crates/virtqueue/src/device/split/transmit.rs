@@ -1,0 +1,93 @@
+//! A guest's transmit queue in the split format: chains in, used elements out.
+
+use super::SplitRing;
+use crate::config::QueueConfig;
+use crate::device::budget::Budget;
+use crate::device::keep::Kept;
+use crate::device::ring::TakenChain;
+use crate::device::transmitq::{Intake, TransmitRing, is_enough, push_usual};
+use crate::error::{Fatal, SetupError};
+use crate::frame::Burst;
+use crate::memory::{DirtyLog, Memory};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// The split ring of a transmit queue.
+pub struct SplitTransmit<L> {
+    ring: SplitRing<L>,
+    /// Head of the last chain taken; with IN_ORDER it stands for all before it.
+    last: Cell<u16>,
+}
+
+impl<L: DirtyLog> SplitTransmit<L> {
+    pub(in crate::device) fn new(memory: Arc<Memory>, config: &QueueConfig, log: L) -> Result<Self, SetupError> {
+        Ok(SplitTransmit { ring: SplitRing::new(memory, config, log)?, last: Cell::new(0) })
+    }
+}
+
+impl<L: DirtyLog> TransmitRing for SplitTransmit<L> {
+    type Ring = SplitRing<L>;
+
+    fn ring(&self) -> &SplitRing<L> {
+        &self.ring
+    }
+
+    fn has_work(&self) -> bool {
+        // An index that jumped is work too: receiving reports it.
+        !matches!(self.ring.available(1), Ok(0))
+    }
+
+    #[inline(always)]
+    fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&Kept>, intake: &Intake) -> Result<usize, Fatal> {
+        let ring = &self.ring;
+        let wanted = (burst.room() as u16).min(ring.areas.size);
+        let mut count = ring.available(wanted)?.min(wanted);
+        let budget = Budget::new();
+        let (avail, used) = (ring.next_avail.get(), ring.next_used.get());
+        let mut taken = 0;
+        while taken < count {
+            let head = ring.head(avail.wrapping_add(taken))?;
+            let place = kept.map(|_| taken.into());
+            if push_usual(ring, burst, head, place).is_none() {
+                if intake.push_unusual(ring, burst, head.index, head.descriptor, place, &budget)?.is_none() {
+                    break;
+                }
+                if is_enough(burst, &budget) && taken + 1 < count {
+                    intake.count_cut_short();
+                    count = taken + 1;
+                }
+            }
+            if let Some(kept) = kept {
+                kept.take(taken.into(), TakenChain { id: head.index, slots: 1 });
+            } else if !ring.in_order {
+                ring.put_used_at(used.wrapping_add(taken), head.index, 0);
+            }
+            self.last.set(head.index);
+            taken += 1;
+        }
+        ring.next_avail.set(avail.wrapping_add(taken));
+        if let Some(kept) = kept {
+            burst.set_lender(kept.lender());
+        } else {
+            ring.next_used.set(used.wrapping_add(taken));
+        }
+        Ok(taken.into())
+    }
+
+    #[inline(always)]
+    fn recycle(&self, kept: Option<&Kept>) {
+        let ring = &self.ring;
+        if let Some(kept) = kept {
+            let mut next = ring.next_used.get();
+            kept.give_back(|chain| {
+                ring.put_used_at(next, chain.id, 0);
+                next = next.wrapping_add(1);
+            });
+            ring.next_used.set(next);
+        } else if ring.in_order && ring.next_used.get() != ring.published.get() {
+            // One element, where the batch starts, stands for the whole batch (virtio 1.2 §2.7.9).
+            ring.put_used_at(ring.published.get(), self.last.get(), 0);
+        }
+        ring.publish_used();
+    }
+}

@@ -1,0 +1,279 @@
+//! Frames taken together from one queue.
+
+use super::{Frame, Frames, Keepable, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, Segment};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+/// Storage for one burst, which a worker reuses.
+pub struct BurstStorage {
+    pub(super) frames: [MaybeUninit<Frame<'static>>; MAX_BURST],
+    pub(super) segments: [MaybeUninit<Segment<'static>>; MAX_SEGMENTS],
+}
+
+// SAFETY: entries stored for an earlier burst are never read again; the pointers in them are dead.
+unsafe impl Send for BurstStorage {}
+
+impl Default for BurstStorage {
+    fn default() -> Self {
+        BurstStorage { frames: [MaybeUninit::uninit(); MAX_BURST], segments: [MaybeUninit::uninit(); MAX_SEGMENTS] }
+    }
+}
+
+impl BurstStorage {
+    /// Starts an empty burst of frames that live for `'q`, the borrow of the queue that they come from.
+    #[inline(always)]
+    pub fn start<'s, 'q>(&'s mut self) -> Burst<'s, 'q> {
+        Burst {
+            storage: self,
+            most: MAX_BURST,
+            frames: 0,
+            segments: 0,
+            bytes: 0,
+            lender: 0,
+            kept: Cell::new(0),
+            lent: PhantomData,
+        }
+    }
+}
+
+/// Frames taken from one queue, until they are returned to it.
+pub struct Burst<'s, 'q> {
+    pub(super) storage: &'s mut BurstStorage,
+    /// Maximum number of frames, at most [`MAX_BURST`].
+    most: usize,
+    pub(super) frames: usize,
+    segments: usize,
+    pub(super) bytes: u64,
+    /// The queue of the frames, if their chains can be kept, and a bit for each kept chain.
+    lender: u64,
+    kept: Cell<u32>,
+    lent: PhantomData<&'q [u8]>,
+}
+
+impl<'q> Burst<'_, 'q> {
+    /// Returns the number of frames.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.frames
+    }
+
+    /// Reports whether there are no frames.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// Returns how many more frames fit.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        self.most - self.frames
+    }
+
+    /// Limits the burst to `most` further frames, within [`MAX_BURST`].
+    #[inline(always)]
+    pub fn limit(&mut self, most: usize) {
+        self.most = (self.frames + most).min(MAX_BURST);
+    }
+
+    /// Returns the length of all frames together, in bytes.
+    #[inline(always)]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds a frame of one segment.
+    ///
+    /// # Panics
+    /// If there is no [`Burst::room`].
+    #[inline(always)]
+    pub fn push(&mut self, segment: Segment<'q>) {
+        self.push_keepable(segment, Keepable::NONE);
+    }
+
+    /// Adds a frame of one segment whose chain may be kept: [`crate::NET_HEADER`] bytes of the same buffer precede it.
+    #[inline(always)]
+    pub(crate) fn push_keepable(&mut self, segment: Segment<'q>, keepable: Keepable) {
+        self.put(Frame { first: segment, len: segment.len(), more_start: 0, more_len: 0, keepable });
+    }
+
+    /// Sets the queue that the chains belong to.
+    #[inline(always)]
+    pub(crate) fn set_lender(&mut self, lender: u64) {
+        self.lender = lender;
+    }
+
+    /// Returns the kept chains, as a bit for each place in the burst.
+    #[inline(always)]
+    pub fn kept(&self) -> u32 {
+        self.kept.get()
+    }
+
+    /// Adds a frame of several segments, at least one. Returns false, and adds nothing, if the segments do not fit or
+    /// their total exceeds [`MAX_FRAME`].
+    ///
+    /// # Panics
+    /// If there is no [`Burst::room`].
+    #[must_use]
+    pub fn push_segments(&mut self, segments: impl IntoIterator<Item = Segment<'q>>) -> bool {
+        let mut segments = segments.into_iter();
+        let Some(first) = segments.next() else { return false };
+        let start = self.segments;
+        let mut at = start;
+        let mut len = u64::from(first.len());
+        for segment in segments {
+            let Some(slot) = self.storage.segments.get_mut(at) else { return false };
+            slot.write(segment.forget());
+            at += 1;
+            len += u64::from(segment.len());
+        }
+        if len > u64::from(MAX_FRAME) {
+            return false;
+        }
+        self.segments = at;
+        let (more_start, more_len) = (start as u16, (at - start) as u16);
+        self.put(Frame { first, len: len as u32, more_start, more_len, keepable: Keepable::NONE });
+        true
+    }
+
+    /// Adds a frame of another burst unchanged, so that its chain can still be kept: the caller must pass the chains
+    /// kept of this burst on to the other one ([`Frames::keep_places`]). Returns false, and adds nothing, if the
+    /// segments do not fit.
+    ///
+    /// # Panics
+    /// If there is no [`Burst::room`].
+    #[must_use]
+    #[inline(always)]
+    pub fn push_frame(&mut self, frames: &Frames<'q>, frame: &Frame<'q>) -> bool {
+        if !frame.is_contiguous() {
+            return self.push_segments(frames.segments(frame));
+        }
+        self.lender = frames.lender;
+        // The segment indices refer to the other burst, which may hold more segments.
+        self.put(Frame { more_start: 0, ..*frame });
+        true
+    }
+
+    #[inline(always)]
+    fn put(&mut self, frame: Frame<'q>) {
+        self.storage.frames[self.frames].write(frame.forget());
+        self.frames += 1;
+        self.bytes += u64::from(frame.len);
+    }
+
+    /// Keeps only the frames for which `keep` returns true.
+    pub fn retain(&mut self, mut keep: impl FnMut(Frames<'_>, &Frame<'_>) -> bool) {
+        let mut kept = 0;
+        for i in 0..self.frames {
+            let frames = self.frames();
+            let frame = frames.as_slice()[i];
+            if keep(frames, &frame) {
+                self.storage.frames[kept] = self.storage.frames[i];
+                kept += 1;
+            } else {
+                self.bytes -= u64::from(frame.len);
+            }
+        }
+        self.frames = kept;
+    }
+
+    /// Returns all frames of the burst, borrowed until they are returned to their queue.
+    #[inline(always)]
+    pub fn frames(&self) -> Frames<'_> {
+        // SAFETY: the first `frames` and `segments` entries were written by `put` and `push_segments`, with lifetimes
+        // that contain the borrow of `self`.
+        unsafe {
+            Frames {
+                frames: std::slice::from_raw_parts(self.storage.frames.as_ptr().cast(), self.frames),
+                segments: std::slice::from_raw_parts(self.storage.segments.as_ptr().cast(), self.segments),
+                lender: self.lender,
+                kept: &self.kept,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_keeps_its_frames_in_order() {
+        let mut storage = Box::<BurstStorage>::default();
+        let bytes: Vec<u8> = (0..100).collect();
+        let mut burst = storage.start();
+        burst.push(Segment::from(&bytes[..20]));
+        let (a, b) = Segment::from(&bytes[20..60]).split_at(3);
+        assert!(burst.push_segments([a, b, Segment::from(&bytes[60..61])]));
+        assert_eq!((burst.len(), burst.bytes(), burst.room()), (2, 61, MAX_BURST - 2));
+        burst.limit(3);
+        assert_eq!(burst.room(), 3);
+        burst.limit(MAX_BURST);
+        assert_eq!(burst.room(), MAX_BURST - 2);
+        let frames = burst.frames();
+        let [one, two] = frames.as_slice() else { panic!() };
+        assert!(one.is_contiguous() && !two.is_contiguous());
+        assert_eq!(frames.ethernet(one).destination(), 0x05_04_03_02_01_00);
+        assert_eq!(frames.ethernet(two).destination(), 0x19_18_17_16_15_14);
+        assert_eq!(frames.ethernet(two).source(), 0x1f_1e_1d_1c_1b_1a);
+        assert_eq!(frames.peek::<4>(one), Some([0, 1, 2, 3]));
+        assert_eq!(frames.peek::<5>(two), Some([20, 21, 22, 23, 24]));
+        assert_eq!(frames.peek::<42>(two), None);
+        assert_eq!(frames.segments(two).map(|s| s.len()).collect::<Vec<_>>(), [3, 37, 1]);
+    }
+
+    #[test]
+    fn what_grows_beyond_the_longest_frame_is_not_added() {
+        let mut storage = Box::<BurstStorage>::default();
+        let bytes = vec![0; MAX_FRAME as usize];
+        let mut burst = storage.start();
+        assert!(burst.push_segments([Segment::from(&bytes[..])]));
+        assert!(!burst.push_segments([Segment::from(&bytes[..]), Segment::from(&bytes[..4])]));
+        assert_eq!(burst.len(), 1);
+    }
+
+    #[test]
+    fn a_frame_can_be_kept_by_way_of_another_burst() {
+        let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
+        let bytes = [7; 64];
+        let mut burst = storage.start();
+        (0..3).for_each(|place| {
+            burst.push_keepable(Segment::from(&bytes[..]), Keepable { place, id: 40 + u16::from(place) })
+        });
+        burst.set_lender(9);
+        let frames = burst.frames();
+        let mut moved = other.start();
+        moved.push(Segment::from(&bytes[..20]));
+        assert!(moved.push_frame(&frames, &frames.as_slice()[2]));
+        let later = moved.frames();
+        assert_eq!((later.keep(&later.as_slice()[0], 9), later.keep(&later.as_slice()[1], 9)), (None, Some(42)));
+        frames.keep_places(moved.kept());
+        assert_eq!((moved.kept(), burst.kept()), (0b100, 0b100));
+    }
+
+    #[test]
+    fn a_frame_of_one_segment_forgets_those_of_others() {
+        let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
+        let bytes = [7; 64];
+        let (a, b) = Segment::from(&bytes[..]).split_at(20);
+        let mut burst = storage.start();
+        assert!(burst.push_segments([a, b]) && burst.push_segments([a]));
+        let frames = burst.frames();
+        let mut copied = other.start();
+        assert!(copied.push_frame(&frames, &frames.as_slice()[1]));
+        let copied = copied.frames();
+        assert_eq!(copied.segments(&copied.as_slice()[0]).count(), 1);
+    }
+
+    #[test]
+    fn storage_is_used_again() {
+        let mut storage = Box::<BurstStorage>::default();
+        for round in 0..3u8 {
+            let bytes = [round; 64];
+            let mut burst = storage.start();
+            (0..MAX_BURST).for_each(|_| burst.push(Segment::from(&bytes[..])));
+            assert_eq!(burst.room(), 0);
+            assert!(burst.frames().as_slice().iter().all(|f| f.first().read::<1>() == Some([round])));
+        }
+    }
+}

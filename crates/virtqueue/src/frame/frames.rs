@@ -1,0 +1,106 @@
+//! A selection of a burst's frames, read and sent.
+
+use super::{Ethernet, Frame, Keepable, MIN_FRAME, Segment};
+use std::cell::Cell;
+
+/// Some frames of a burst, in order, on their way to a queue.
+#[derive(Clone, Copy)]
+pub struct Frames<'b> {
+    pub(super) frames: &'b [Frame<'b>],
+    pub(super) segments: &'b [Segment<'b>],
+    pub(super) lender: u64,
+    pub(super) kept: &'b Cell<u32>,
+}
+
+impl<'b> Frames<'b> {
+    /// Returns the frames.
+    #[inline(always)]
+    pub fn as_slice(&self) -> &'b [Frame<'b>] {
+        self.frames
+    }
+
+    /// Returns the number of frames.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Reports whether there are no frames.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Returns all segments of `frame`, which must be one of these frames.
+    #[inline(always)]
+    pub fn segments(&self, frame: &Frame<'b>) -> impl Iterator<Item = Segment<'b>> + Clone + use<'b> {
+        let start = frame.more_start as usize;
+        let more = &self.segments[start..start + frame.more_len as usize];
+        std::iter::once(frame.first).chain(more.iter().copied())
+    }
+
+    /// Keeps the chain of `frame`: its queue does not return it to the guest until it is released by the returned id.
+    /// Returns `None` if the frame has no chain that can be kept, or its queue is not `lender`. [`crate::NET_HEADER`]
+    /// bytes before the frame belong to the same buffer.
+    #[inline(always)]
+    pub fn keep(&self, frame: &Frame<'b>, lender: u64) -> Option<u16> {
+        if self.lender != lender || lender == 0 || frame.keepable.place == Keepable::NONE.place {
+            return None;
+        }
+        self.kept.set(self.kept.get() | 1 << frame.keepable.place);
+        Some(frame.keepable.id)
+    }
+
+    /// Keeps the chains at these places, as [`Frames::keep`] does one by one.
+    #[inline(always)]
+    pub fn keep_places(&self, places: u32) {
+        self.kept.set(self.kept.get() | places);
+    }
+
+    /// Returns other frames with the same segments: a selection in an order of the caller's choice.
+    #[inline(always)]
+    pub fn select(&self, frames: &'b [Frame<'b>]) -> Frames<'b> {
+        Frames { frames, ..*self }
+    }
+
+    /// Returns the Ethernet header of `frame`, which every frame has.
+    #[inline(always)]
+    pub fn ethernet(&self, frame: &Frame<'b>) -> Ethernet {
+        if frame.first.len() >= MIN_FRAME {
+            // SAFETY: bytes 0 to 13 are readable. The fence keeps the compiler from reading them again later.
+            let words = unsafe {
+                let start = frame.first.as_ptr().cast::<u64>();
+                (start.read_unaligned(), start.byte_add(6).read_unaligned())
+            };
+            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::AcqRel);
+            Ethernet { start: words.0, end: words.1 }
+        } else {
+            self.ethernet_across(frame)
+        }
+    }
+
+    #[cold]
+    fn ethernet_across(&self, frame: &Frame<'b>) -> Ethernet {
+        let mut bytes = [0; MIN_FRAME as usize];
+        self.copy_to(frame, &mut bytes);
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Ethernet { start: word(0), end: word(6) }
+    }
+
+    /// Returns the first `N` bytes of `frame` across its segments, or `None` if it is shorter.
+    #[inline(always)]
+    pub fn peek<const N: usize>(&self, frame: &Frame<'b>) -> Option<[u8; N]> {
+        frame.first.read().or_else(|| self.peek_across(frame))
+    }
+
+    #[cold]
+    fn peek_across<const N: usize>(&self, frame: &Frame<'b>) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        (self.copy_to(frame, &mut bytes) == N).then_some(bytes)
+    }
+
+    /// Copies as much of `frame` as fits into `out`; returns the number of bytes.
+    pub fn copy_to(&self, frame: &Frame<'b>, out: &mut [u8]) -> usize {
+        self.segments(frame).fold(0, |filled, segment| filled + segment.copy_to(&mut out[filled..]))
+    }
+}

@@ -1,0 +1,79 @@
+//! Frames: bytes borrowed from one queue on their way to another.
+
+mod burst;
+mod ethernet;
+mod frames;
+mod segment;
+mod trim;
+
+pub use burst::{Burst, BurstStorage};
+pub use ethernet::Ethernet;
+pub use frames::Frames;
+pub use segment::Segment;
+
+/// Maximum number of frames in a burst.
+pub const MAX_BURST: usize = 32;
+
+/// Maximum number of further segments in a burst. Any accepted chain fits into an empty burst.
+pub const MAX_SEGMENTS: usize = crate::MAX_CHAIN as usize;
+
+/// Shortest accepted frame in bytes: an Ethernet header.
+pub const MIN_FRAME: u32 = 14;
+
+/// Longest accepted frame in bytes.
+pub const MAX_FRAME: u32 = 65_535;
+
+/// One Ethernet frame: a first segment here, further ones (rare) in its burst.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    pub(crate) first: Segment<'a>,
+    pub(crate) len: u32,
+    more_start: u16,
+    more_len: u16,
+    keepable: Keepable,
+}
+
+/// The chain of a frame that can be kept ([`Frames::keep`]): its place in the burst, and its id.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keepable {
+    pub(crate) place: u8,
+    pub(crate) id: u16,
+}
+
+impl Keepable {
+    /// Marks a frame whose chain cannot be kept.
+    pub(crate) const NONE: Keepable = Keepable { place: u8::MAX, id: 0 };
+}
+
+impl<'a> Frame<'a> {
+    /// Returns the length of all segments together, in bytes.
+    #[inline(always)]
+    #[allow(clippy::len_without_is_empty)] // A frame is never empty.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Returns the first segment; most frames have no other.
+    #[inline(always)]
+    pub fn first(&self) -> Segment<'a> {
+        self.first
+    }
+
+    /// Reports whether the frame lies in one run of bytes.
+    #[inline(always)]
+    pub fn is_contiguous(&self) -> bool {
+        self.more_len == 0
+    }
+
+    /// Drops the lifetime, as [`Segment::forget`] does.
+    #[inline(always)]
+    fn forget(&self) -> Frame<'static> {
+        Frame {
+            first: self.first.forget(),
+            len: self.len,
+            more_start: self.more_start,
+            more_len: self.more_len,
+            keepable: self.keepable,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A borrowed run of bytes: the piece that frames are made of.
+
+use std::marker::PhantomData;
+
+/// A borrowed run of bytes, perhaps a guest's: others may write to it while we read.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    ptr: *const u8,
+    len: u32,
+    lent: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Segment<'a> {
+    /// # Safety
+    /// `[ptr, ptr + len)` must stay mapped and readable for `'a`. Others may write to it.
+    #[inline(always)]
+    pub unsafe fn new(ptr: *const u8, len: u32) -> Self {
+        Segment { ptr, len, lent: PhantomData }
+    }
+
+    /// Returns the address of the first byte.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.ptr
+    }
+
+    /// Returns the length in bytes.
+    #[inline(always)]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Reports whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Prefetches the first cache line for reading.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        crate::copy::prefetch(self.ptr);
+    }
+
+    /// Splits it into the first `at` bytes and the rest; `at` is limited to the length.
+    pub fn split_at(self, at: u32) -> (Self, Self) {
+        let at = at.min(self.len);
+        // SAFETY: both parts lie in what this segment borrows.
+        unsafe { (Segment::new(self.ptr, at), Segment::new(self.ptr.add(at as usize), self.len - at)) }
+    }
+
+    /// Copies as many bytes into `out` as fit; returns their number.
+    pub fn copy_to(&self, out: &mut [u8]) -> usize {
+        let len = out.len().min(self.len as usize);
+        // SAFETY: `len` bytes are readable here and writable there; `out` is borrowed exclusively, so it is not part of
+        // the lent bytes.
+        unsafe { std::ptr::copy_nonoverlapping(self.ptr, out.as_mut_ptr(), len) };
+        len
+    }
+
+    /// Returns a copy of the first `N` bytes, or `None` if there are fewer.
+    #[inline(always)]
+    pub fn read<const N: usize>(&self) -> Option<[u8; N]> {
+        if (self.len as usize) < N {
+            return None;
+        }
+        let mut bytes = [0; N];
+        // SAFETY: N bytes are readable; a torn value is as valid as any other that a guest may write.
+        unsafe { std::ptr::copy_nonoverlapping(self.ptr, bytes.as_mut_ptr(), N) };
+        // Keeps the compiler from replacing uses of `bytes` by a second read of guest memory.
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::AcqRel);
+        Some(bytes)
+    }
+
+    /// Returns the same bytes without their lifetime: only to be stored in a burst, which restores it.
+    #[inline(always)]
+    pub(super) fn forget(&self) -> Segment<'static> {
+        Segment { ptr: self.ptr, len: self.len, lent: PhantomData }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Segment<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        debug_assert!(bytes.len() <= u32::MAX as usize);
+        Segment { ptr: bytes.as_ptr(), len: bytes.len() as u32, lent: PhantomData }
+    }
+}
