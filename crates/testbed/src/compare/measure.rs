@@ -1,7 +1,8 @@
 //! A single measurement: a switch and a load, from start to end.
 
+use super::choices::LoadKind;
 use super::millrace;
-use super::options::{Compare, LoadKind};
+use super::options::Compare;
 use super::results::{Counted, Run};
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{self, Latency};

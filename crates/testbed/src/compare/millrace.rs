@@ -1,6 +1,6 @@
 //! Millrace as the switch: two vhost-user ports, or one behind a wire, and one worker.
 
-use super::scenario::Forward;
+use super::choices::Forward;
 use crate::millrace::{Files, Idle, LIMIT, Millrace, MillraceError, beside};
 use crate::ring_format::RingFormat;
 use crate::surroundings::Surroundings;

@@ -4,6 +4,7 @@
 //! alone on the machine, and the ratio within a round counts.
 
 mod chart;
+mod choices;
 mod lone;
 mod machine;
 mod measure;
@@ -22,12 +23,12 @@ pub use results::{Counted, Spread};
 use crate::millrace::MillraceError;
 use crate::peers::TESTPMD_MEGABYTES;
 use crate::transfer;
+use choices::LoadKind;
 use lab::dpdk::Pages;
 use lab::ovs;
 use lab::process::Interrupt;
 use loadgen::cpu::PinError;
 use measure::{Bench, MeasureError};
-use options::LoadKind;
 use progress::Progress;
 use results::{Outcome, Results, Run};
 use scenario::{Contestant, Scenario};

@@ -1,23 +1,10 @@
 //! Command line options of a comparison.
 
-use super::scenario::{Forward, Peer};
+use super::choices::{Forward, LoadKind, Peer};
 use crate::ring_format::RingFormat;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use loadgen::load::TouchLevel;
-use serde::Serialize;
 use std::path::PathBuf;
-
-/// Who sends the frames and takes them back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum LoadKind {
-    /// `testbed load`, which checks every frame
-    Testbed,
-    /// dpdk-testpmd, which passes on what it gets
-    Testpmd,
-    /// `testbed wire`: a NIC before the switch, which is its driver, and a network function behind it
-    Wire,
-}
 
 /// A comparison.
 #[derive(Clone, Debug, Args)]

@@ -1,7 +1,8 @@
 //! Measured and derived results.
 
+use super::choices::LoadKind;
 use super::machine::Machine;
-use super::options::{Compare, LoadKind};
+use super::options::Compare;
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{Distance, Latency};
 use crate::transfer::Transfer;
@@ -210,7 +211,7 @@ const BUSY: f64 = 0.95;
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::scenario::Forward;
+    use super::super::choices::Forward;
     use super::*;
     use crate::ring_format::RingFormat;
     use engine::stats::PortStats;

@@ -1,45 +1,13 @@
 //! Contestants and conditions of a comparison.
 
-use super::options::{Compare, LoadKind};
+use super::choices::{Forward, LoadKind, Peer};
+use super::options::Compare;
 use crate::peers::TESTPMD_MEGABYTES;
 use crate::ring_format::RingFormat;
-use clap::ValueEnum;
 use lab::ovs;
 use loadgen::load::TouchLevel;
 use serde::Serialize;
 use std::fmt;
-
-/// How Millrace joins its two ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Forward {
-    /// Back to back.
-    Patch,
-    /// By destination address.
-    Bridge,
-    /// Back to back, and the wire's NIC fills the network function's own buffers.
-    Map,
-    /// The same by destination address.
-    BridgeMap,
-    /// By OpenFlow: one flow for each direction.
-    Openflow,
-}
-
-impl Forward {
-    /// Reports whether it receives into the network function's buffers.
-    pub fn is_mapped(self) -> bool {
-        matches!(self, Forward::Map | Forward::BridgeMap)
-    }
-}
-
-/// Who Millrace is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Peer {
-    /// DPDK's testpmd, which passes frames on as they are
-    Testpmd,
-    /// Open vSwitch with DPDK: one thread that forwards, a flow each way
-    Ovs,
-}
 
 /// One of the two compared switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -1,6 +1,7 @@
 //! Memory owned by this process and shared with a device: a driver's rings and buffers.
 
-use super::region::{MemoryError, Region};
+use super::error::MemoryError;
+use super::region::Region;
 use super::{Memory, map::WindowMapping};
 use crate::copy::Copier;
 use crate::frame::Segment;

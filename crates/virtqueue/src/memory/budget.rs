@@ -3,11 +3,8 @@
 //! A sparse region costs its guest nothing, but takes as much of our address space as any other. Without a limit a few
 //! regions exhaust it, and the next guest, thread or allocation fails.
 
-use super::region::MemoryError;
+use super::error::{MAX_ALL, MemoryError};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Most bytes of address space for all guests: half of what x86-64 gives a process.
-pub(super) const MAX_ALL: u64 = 1 << 46;
 
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 

@@ -4,16 +4,12 @@
 //! by anonymous zero pages, marks it broken and returns, so that the access is repeated and succeeds; its queue finds
 //! the mark after the burst and stops. Any other SIGBUS goes to the previous handler.
 
-use super::region::MemoryError;
+use super::error::{MemoryError, SLOTS};
 use crate::ordering::{alter, get, put, whole};
 use rustix::io::Errno;
 #[cfg(not(miri))]
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
-/// Maximum number of watched mappings. More are refused, since a shrinking file would kill the process. Each takes two
-/// or three of the process's memory areas, which the kernel limits to 65530 (vm.max_map_count).
-pub(super) const SLOTS: usize = 16384;
 
 struct Slot {
     taken: AtomicBool,

@@ -1,8 +1,9 @@
 //! Mapping of a run of regions at one run of host addresses.
 
 use super::budget::Share;
+use super::error::MemoryError;
 use super::fault::Watch;
-use super::region::{MemoryError, Region};
+use super::region::Region;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr;
 

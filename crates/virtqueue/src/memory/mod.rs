@@ -6,6 +6,7 @@
 
 mod arena;
 mod budget;
+mod error;
 mod fault;
 mod map;
 mod region;
@@ -13,7 +14,8 @@ mod span;
 mod writer;
 
 pub use arena::Arena;
-pub use region::{MemoryError, Region};
+pub use error::{MAX_GUEST, MAX_REGIONS, MemoryError};
+pub use region::Region;
 pub use span::{Part, Span};
 pub(crate) use writer::Writer;
 pub use writer::{DirtyLog, Unlogged};
@@ -21,12 +23,6 @@ pub use writer::{DirtyLog, Unlogged};
 use map::WindowMapping;
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// Most regions that one guest may share. QEMU asks for at most 509 slots, DPDK for 8.
-pub const MAX_REGIONS: usize = 64;
-
-/// Most bytes in all regions of one guest: they take address space, whether memory backs them or not.
-pub const MAX_GUEST: u64 = 1 << 40;
 
 /// One run of guest addresses, readable and writable at one run of host addresses.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! A peer's description of a piece of its memory, and its validation before anything is mapped.
 
-use super::{MAX_GUEST, MAX_REGIONS, budget, fault};
+use super::error::{MAX_GUEST, MAX_REGIONS, MemoryError};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -59,46 +59,6 @@ impl Region {
             _ => rustix::param::page_size() as u64,
         }
     }
-}
-
-/// Reason why a set of regions cannot be mapped. `NoAddresses` and those after it are not the frontend's fault alone.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages explain the fields.
-pub enum MemoryError {
-    #[error("{0} memory regions; at most {MAX_REGIONS} are taken")]
-    TooMany(usize),
-    #[error("memory region at guest address {guest_addr:#x} is empty or its end wraps around (length {len:#x})")]
-    BadLength { guest_addr: u64, len: u64 },
-    #[error("memory regions at guest addresses {first:#x} and {second:#x} overlap")]
-    Overlap { first: u64, second: u64 },
-    #[error(
-        "memory region at guest address {guest_addr:#x} ends at offset {end:#x} of its file, which is {size:#x} long"
-    )]
-    BeyondFile { guest_addr: u64, end: u64, size: u64 },
-    #[error("no memory region of length {len:#x} at guest address {guest_addr:#x} to remove")]
-    NoSuchRegion { guest_addr: u64, len: u64 },
-    #[error(
-        "memory region at guest address {guest_addr:#x} is not memory: its file is neither on a tmpfs or hugetlbfs nor from \
-         memfd_create; reading other files may take for ever (memory = \"any\" of the port takes them nevertheless)"
-    )]
-    NotMemory { guest_addr: u64 },
-    #[error("the memory regions have {len:#x} bytes in all; at most {MAX_GUEST:#x} of one guest are mapped")]
-    TooLarge { len: u64 },
-    #[error(
-        "{len:#x} bytes of addresses wanted, but those of all guests have {taken:#x} already; at most {max:#x} are given to \
-         them together",
-        max = budget::MAX_ALL
-    )]
-    NoAddresses { len: u64, taken: u64 },
-    #[error(
-        "no more memory can be watched for files that shrink: {max} mappings of all guests are; share it in fewer regions",
-        max = fault::SLOTS
-    )]
-    Unwatched,
-    #[error("cannot watch memory for files that shrink: {0}")]
-    Handler(rustix::io::Errno),
-    #[error("cannot map memory region at guest address {guest_addr:#x}, length {len:#x}: {source}")]
-    Map { guest_addr: u64, len: u64, source: rustix::io::Errno },
 }
 
 /// Sorts the regions by guest address and checks that each lies in its file and none overlaps another.

@@ -3,9 +3,10 @@
 //! The run is mapped in addition to the windows that the rings use. It starts and ends with an unused guard page, so
 //! that a chunk that reaches slightly over the edge of a memory is still in the run.
 
+use super::Memory;
 use super::budget::Share;
-use super::region::{MemoryError, Region};
-use super::{Memory, budget};
+use super::error::{MAX_ALL, MemoryError};
+use super::region::Region;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::cmp::Reverse;
 use std::ptr::{self, NonNull};
@@ -65,7 +66,7 @@ impl Span {
             let lead = region.offset % page;
             let len = (lead + region.len).next_multiple_of(page);
             parts.push(Part { start: end, len, page, lead, window: (window, region.len) });
-            end = end.checked_add(len).filter(|&end| end <= budget::MAX_ALL).ok_or(too_long(region))?;
+            end = end.checked_add(len).filter(|&end| end <= MAX_ALL).ok_or(too_long(region))?;
         }
         let len = end + GUARD;
         let reserved_len = (len + largest) as usize;

@@ -2,9 +2,9 @@
 
 mod guest;
 
+use super::choices::Forward;
 use super::machine::Machine;
 use super::millrace;
-use super::scenario::Forward;
 use crate::latency::{self, Latency};
 use crate::millrace::{Idle, MillraceError};
 use crate::ring_format::RingFormat;

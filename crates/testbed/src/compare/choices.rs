@@ -1,0 +1,48 @@
+//! What a comparison may be of: ways to forward, peers and loads.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// How Millrace joins its two ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Forward {
+    /// Back to back.
+    Patch,
+    /// By destination address.
+    Bridge,
+    /// Back to back, and the wire's NIC fills the network function's own buffers.
+    Map,
+    /// The same by destination address.
+    BridgeMap,
+    /// By OpenFlow: one flow for each direction.
+    Openflow,
+}
+
+impl Forward {
+    /// Reports whether it receives into the network function's buffers.
+    pub fn is_mapped(self) -> bool {
+        matches!(self, Forward::Map | Forward::BridgeMap)
+    }
+}
+
+/// Who Millrace is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Peer {
+    /// DPDK's testpmd, which passes frames on as they are
+    Testpmd,
+    /// Open vSwitch with DPDK: one thread that forwards, a flow each way
+    Ovs,
+}
+
+/// Who sends the frames and takes them back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LoadKind {
+    /// `testbed load`, which checks every frame
+    Testbed,
+    /// dpdk-testpmd, which passes on what it gets
+    Testpmd,
+    /// `testbed wire`: a NIC before the switch, which is its driver, and a network function behind it
+    Wire,
+}
