@@ -56,7 +56,7 @@ impl Answer {
             body.extend(entry);
         }
         let more = self.held.is_some();
-        wire::message(out, message::MULTIPART_REPLY, self.xid, |out| {
+        wire::put_message(out, message::MULTIPART_REPLY, self.xid, |out| {
             out.u16(self.kind);
             out.u16(if more { multipart::MORE } else { 0 });
             out.zeros(4);

@@ -10,7 +10,7 @@ use crate::wire::Message;
 
 impl Switch {
     /// Applies a FLOW_MOD that another switch relayed ([`crate::aggregation::relayed`]).
-    pub fn relayed(&mut self, message: &[u8], now: Millis) -> Result<(), Error> {
+    pub fn apply_relayed(&mut self, message: &[u8], now: Millis) -> Result<(), Error> {
         let message = Message::parse(message).ok_or(Error::BadLen)?;
         let change = FlowMod::read(message.body())?;
         if change.table != aggregation::TABLE {

@@ -57,7 +57,7 @@ impl Connection {
     pub fn new() -> Connection {
         let mut output = Vec::new();
         // An element of type 1: the bitmap of versions, here only bit 4.
-        wire::message(&mut output, message::HELLO, 0, |body| body.put(&[0, 1, 0, 8, 0, 0, 0, 1 << VERSION]));
+        wire::put_message(&mut output, message::HELLO, 0, |body| body.put(&[0, 1, 0, 8, 0, 0, 0, 1 << VERSION]));
         Connection {
             input: Vec::new(),
             output,
@@ -104,12 +104,12 @@ impl Connection {
     /// Answers a request with an error.
     pub fn fail(&mut self, request: &Message, error: Error) {
         let data = &request.bytes[..request.bytes.len().min(ERROR_DATA)];
-        self.error(request.xid, error, data);
+        self.send_error(request.xid, error, data);
     }
 
     /// Sends an error with some data.
-    pub fn error(&mut self, xid: u32, error: Error, data: &[u8]) {
-        wire::message(&mut self.output, message::ERROR, xid, |body| {
+    pub fn send_error(&mut self, xid: u32, error: Error, data: &[u8]) {
+        wire::put_message(&mut self.output, message::ERROR, xid, |body| {
             let (kind, code) = error.numbers();
             body.u16(kind);
             body.u16(code);
@@ -124,7 +124,7 @@ impl Connection {
             return Ok(());
         }
         let text = Error::HelloIncompatible.to_string();
-        self.error(hello.xid, Error::HelloIncompatible, text.as_bytes());
+        self.send_error(hello.xid, Error::HelloIncompatible, text.as_bytes());
         Err(Error::HelloIncompatible)
     }
 }

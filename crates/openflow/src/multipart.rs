@@ -46,7 +46,7 @@ impl Switch {
     }
 
     /// Handles MULTIPART_REQUEST. The answer is built when the controller's output is taken.
-    pub(crate) fn multipart(&mut self, id: ConnectionId, request: &Message, now: Millis) -> Result<(), Error> {
+    pub(crate) fn handle_multipart(&mut self, id: ConnectionId, request: &Message, now: Millis) -> Result<(), Error> {
         let mut body = request.body();
         let kind = body.u16().ok_or(Error::BadLen)?;
         let flags = body.u16().ok_or(Error::BadLen)?;

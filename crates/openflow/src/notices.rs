@@ -85,7 +85,7 @@ impl Switch {
     ) {
         for connection in self.connections.values_mut().filter(|connection| connection.wants(notice, reason)) {
             if room(connection) {
-                wire::message(&mut connection.output, kind, 0, &body);
+                wire::put_message(&mut connection.output, kind, 0, &body);
             } else {
                 connection.lost += 1;
             }

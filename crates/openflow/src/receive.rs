@@ -26,7 +26,7 @@ impl Switch {
             let len = match first_len(rest) {
                 Ok(len) => len.filter(|len| *len <= rest.len()),
                 Err(()) => {
-                    connection.error(0, Error::BadLen, &rest[..rest.len().min(HEADER_LEN)]);
+                    connection.send_error(0, Error::BadLen, &rest[..rest.len().min(HEADER_LEN)]);
                     return Err(Closed::Framing);
                 }
             };
@@ -34,7 +34,7 @@ impl Switch {
             done += request.bytes.len();
             if !connection.negotiated {
                 connection.negotiate(&request).map_err(|_| Closed::Version)?;
-            } else if let Err(error) = self.request(id, &request, now)
+            } else if let Err(error) = self.handle(id, &request, now)
                 && let Some(connection) = self.connections.get_mut(&id)
             {
                 connection.fail(&request, error);

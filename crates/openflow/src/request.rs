@@ -24,7 +24,7 @@ fn exactly<T>(mut body: Reader, read: impl FnOnce(&mut Reader) -> Option<T>) -> 
 
 impl Switch {
     /// Handles a request; the caller sends the error.
-    pub(crate) fn request(&mut self, id: ConnectionId, request: &Message, now: Millis) -> Result<(), Error> {
+    pub(crate) fn handle(&mut self, id: ConnectionId, request: &Message, now: Millis) -> Result<(), Error> {
         if request.version != VERSION {
             return Err(Error::BadVersion);
         }
@@ -37,11 +37,11 @@ impl Switch {
         let out = &mut connection.output;
         match request.kind {
             message::HELLO | message::ERROR | message::ECHO_REPLY => {}
-            message::ECHO_REQUEST => wire::message(out, message::ECHO_REPLY, xid, |out| out.put(body.0)),
+            message::ECHO_REQUEST => wire::put_message(out, message::ECHO_REPLY, xid, |out| out.put(body.0)),
             message::EXPERIMENTER => return Err(Error::BadExperimenter),
             message::FEATURES_REQUEST => {
                 exactly(body, |_| Some(()))?;
-                wire::message(out, message::FEATURES_REPLY, xid, |out| {
+                wire::put_message(out, message::FEATURES_REPLY, xid, |out| {
                     out.u64(self.identity.datapath_id);
                     // No buffers, two tables, the main connection.
                     out.u32(0);
@@ -53,7 +53,7 @@ impl Switch {
             message::GET_CONFIG_REQUEST => {
                 exactly(body, |_| Some(()))?;
                 let miss_send_len = connection.miss_send_len;
-                wire::message(out, message::GET_CONFIG_REPLY, xid, |out| {
+                wire::put_message(out, message::GET_CONFIG_REPLY, xid, |out| {
                     out.u16(0);
                     out.u16(miss_send_len);
                 });
@@ -67,7 +67,7 @@ impl Switch {
             }
             message::BARRIER_REQUEST => {
                 exactly(body, |_| Some(()))?;
-                wire::message(out, message::BARRIER_REPLY, xid, |_| {});
+                wire::put_message(out, message::BARRIER_REPLY, xid, |_| {});
             }
             message::PACKET_OUT => self.events.push_back(packet_out(body)?),
             message::FLOW_MOD => self.change(&FlowMod::read(body)?, now)?,
@@ -86,7 +86,7 @@ impl Switch {
                     return Err(Error::TableModTable);
                 }
             }
-            message::MULTIPART_REQUEST => return self.multipart(id, request, now),
+            message::MULTIPART_REQUEST => return self.handle_multipart(id, request, now),
             message::QUEUE_GET_CONFIG_REQUEST => {
                 let number = exactly(body, |body| {
                     let number = body.u32()?;
@@ -96,16 +96,16 @@ impl Switch {
                 if number != port::ANY && !self.ports.contains_key(&number) {
                     return Err(Error::BadPort);
                 }
-                wire::message(out, message::QUEUE_GET_CONFIG_REPLY, xid, |out| {
+                wire::put_message(out, message::QUEUE_GET_CONFIG_REPLY, xid, |out| {
                     out.u32(number);
                     out.zeros(4);
                 });
             }
-            message::ROLE_REQUEST => return self.role(id, request),
+            message::ROLE_REQUEST => return self.set_role(id, request),
             message::GET_ASYNC_REQUEST => {
                 exactly(body, |_| Some(()))?;
                 let wanted = connection.wanted;
-                wire::message(out, message::GET_ASYNC_REPLY, xid, |out| {
+                wire::put_message(out, message::GET_ASYNC_REPLY, xid, |out| {
                     wanted.as_flattened().iter().for_each(|mask| out.u32(*mask));
                 });
             }
@@ -125,7 +125,7 @@ impl Switch {
     }
 
     /// Handles ROLE_REQUEST (Section 7.3.9).
-    fn role(&mut self, id: ConnectionId, request: &Message) -> Result<(), Error> {
+    fn set_role(&mut self, id: ConnectionId, request: &Message) -> Result<(), Error> {
         let (role, generation) = exactly(request.body(), |body| {
             let role = body.u32()?;
             body.take(4)?;
@@ -152,7 +152,7 @@ impl Switch {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         connection.role = role.unwrap_or(connection.role);
         let (role, generation) = (connection.role as u32, self.generation.unwrap_or(u64::MAX));
-        wire::message(&mut connection.output, message::ROLE_REPLY, request.xid, |out| {
+        wire::put_message(&mut connection.output, message::ROLE_REPLY, request.xid, |out| {
             out.u32(role);
             out.zeros(4);
             out.u64(generation);

@@ -132,7 +132,7 @@ impl Switch {
     /// Sends an ECHO_REQUEST. Any bytes from the controller show that it is alive.
     pub fn ping(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.negotiated) {
-            wire::message(&mut connection.output, message::ECHO_REQUEST, 0, |_| {});
+            wire::put_message(&mut connection.output, message::ECHO_REQUEST, 0, |_| {});
         }
     }
 

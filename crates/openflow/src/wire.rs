@@ -77,7 +77,7 @@ impl Put for Vec<u8> {
 }
 
 /// Appends a message whose body `body` writes. The message must stay below 64 KiB.
-pub(crate) fn message(out: &mut Vec<u8>, kind: u8, xid: u32, body: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn put_message(out: &mut Vec<u8>, kind: u8, xid: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.put(&[VERSION, kind, 0, 0]);
     out.u32(xid);

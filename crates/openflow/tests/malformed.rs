@@ -67,7 +67,7 @@ proptest! {
         rig.take(id);
         let _ = rig.send(id, &bytes);
         rig.take(id);
-        let _ = rig.switch.relayed(&bytes, 0);
+        let _ = rig.switch.apply_relayed(&bytes, 0);
         let _ = openflow::aggregation::relayed(&bytes);
     }
 

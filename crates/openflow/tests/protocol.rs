@@ -315,11 +315,11 @@ fn next_hops_are_set_by_action_and_by_relay() {
     let relay = |change: &[u8]| [&[2; 6][..], &[4; 6], &[0x88, 0xb6], change, &[0; 9]].concat();
     let frame = relay(&chain(0, &[vid(200)], 9).bytes());
     let wrapped = openflow::aggregation::relayed(&frame).unwrap();
-    rig.switch.relayed(wrapped, 0).unwrap();
+    rig.switch.apply_relayed(wrapped, 0).unwrap();
     assert_eq!(rig.switch.next_hops()[&ServiceChain::Vid(200)], 9);
     let frame = relay(&flow_mod(0, 1, &[], 1).bytes());
     let wrapped = openflow::aggregation::relayed(&frame).unwrap();
-    let refused = rig.switch.relayed(wrapped, 0).unwrap_err();
+    let refused = rig.switch.apply_relayed(wrapped, 0).unwrap_err();
     assert_eq!(refused, openflow::Error::FlowNotAllowed, "forwarding can't be changed this way");
     for cut in 0..frame.len() - 9 {
         assert_eq!(openflow::aggregation::relayed(&frame[..cut]), None);

@@ -167,11 +167,11 @@ impl Outer {
         };
         match vlan {
             Some(vid) => {
-                outer.ethernet(destination, source, ethertype::VLAN);
+                outer.put_ethernet(destination, source, ethertype::VLAN);
                 outer.put(&vid.to_be_bytes());
                 outer.put(&inner.to_be_bytes());
             }
-            None => outer.ethernet(destination, source, inner),
+            None => outer.put_ethernet(destination, source, inner),
         }
         outer.link = outer.headers.len;
         if let Some(tunnel) = tunnel {
@@ -179,13 +179,13 @@ impl Outer {
                 return Err(RouteError::Port);
             }
             outer.checksum = tunnel.checksum;
-            outer.tunnel(tunnel);
+            outer.put_tunnel(tunnel);
         }
         Ok(outer)
     }
 
     /// Adds a VXLAN header (RFC 7348, Section 5).
-    pub(crate) fn vxlan(&mut self, vni: u32) -> Result<(), RouteError> {
+    pub(crate) fn put_vxlan(&mut self, vni: u32) -> Result<(), RouteError> {
         if vni >= 1 << 24 {
             return Err(RouteError::Vni(vni));
         }
@@ -200,14 +200,14 @@ impl Outer {
         self.headers.len += bytes.len() as u8;
     }
 
-    fn ethernet(&mut self, destination: MacAddr, source: MacAddr, ethertype: u16) {
+    fn put_ethernet(&mut self, destination: MacAddr, source: MacAddr, ethertype: u16) {
         self.put(&destination.0);
         self.put(&source.0);
         self.put(&ethertype.to_be_bytes());
     }
 
     /// Adds IP and UDP headers, and stores the known part of their sums.
-    fn tunnel(&mut self, tunnel: &Tunnel) {
+    fn put_tunnel(&mut self, tunnel: &Tunnel) {
         let mut pseudo = Sum::new();
         pseudo.add_word(u16::from(ip_protocol::UDP));
         let at = self.len();
@@ -314,8 +314,8 @@ impl Template {
         };
         let mut outer = Outer::new(route.source, route.destination, route.vlan, tunnel)?;
         if let Carrier::Vxlan { vni, source, destination, .. } = route.carrier {
-            outer.vxlan(vni)?;
-            outer.ethernet(destination, source, ETHERTYPE);
+            outer.put_vxlan(vni)?;
+            outer.put_ethernet(destination, source, ETHERTYPE);
         }
         outer.put(&Header { number: 0 }.to_bytes());
         let taken = (outer.len() - outer.link()) as u32;

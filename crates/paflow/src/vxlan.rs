@@ -73,7 +73,7 @@ impl TunnelEnd {
         let &Endpoints { source, destination, addresses, port, vni, hop_limit, checksum } = endpoints;
         let tunnel = Tunnel { addresses, source_port: DYNAMIC_PORTS, destination_port: port, hop_limit, checksum };
         let mut outer = Outer::new(source, destination, None, Some(&tunnel))?;
-        outer.vxlan(vni)?;
+        outer.put_vxlan(vni)?;
         let (from, to) = match addresses {
             Addresses::V4 { source, destination } => (destination.into(), source.into()),
             Addresses::V6 { source, destination } => (destination.into(), source.into()),

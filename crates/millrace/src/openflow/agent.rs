@@ -160,7 +160,7 @@ impl<'d> Agent<'d> {
         }
         self.act(|switch, now| {
             for frame in &frames {
-                match relayed(frame).map(|message| switch.relayed(message, now)) {
+                match relayed(frame).map(|message| switch.apply_relayed(message, now)) {
                     Some(Ok(())) => {}
                     Some(Err(error)) => tracing::debug!(%error, "a relayed flow is refused"),
                     None => tracing::debug!("a frame that should relay a flow holds none"),

@@ -103,7 +103,7 @@ impl PacketRx {
             // All before the bind, so that no frame arrives that an option or the ring would have kept out.
             socket.set(libc::PACKET_IGNORE_OUTGOING, 1, "leave out the frames it sends")?;
             socket.set(libc::PACKET_VNET_HDR, 1, "ask for what is left to do in a frame")?;
-            let ring = socket.ring(
+            let ring = socket.map_ring(
                 libc::tpacket_versions::TPACKET_V3,
                 libc::PACKET_RX_RING,
                 layout.request(),

@@ -42,7 +42,7 @@ impl<'a> Socket<'a> {
     }
 
     /// Requests a ring in format `version` and maps its `bytes` bytes.
-    pub(super) fn ring<T: Copy>(
+    pub(super) fn map_ring<T: Copy>(
         &self,
         version: libc::tpacket_versions,
         option: libc::c_int,

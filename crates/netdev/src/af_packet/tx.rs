@@ -113,8 +113,12 @@ impl PacketTx {
         if config.bypass_qdisc {
             socket.set(libc::PACKET_QDISC_BYPASS, 1, "bypass its queueing discipline")?;
         }
-        let ring =
-            socket.ring(libc::tpacket_versions::TPACKET_V2, libc::PACKET_TX_RING, layout.request(), layout.bytes())?;
+        let ring = socket.map_ring(
+            libc::tpacket_versions::TPACKET_V2,
+            libc::PACKET_TX_RING,
+            layout.request(),
+            layout.bytes(),
+        )?;
         // The ring should be the limit, not the socket's default of about 200 KiB.
         socket.set_send_buffer(layout.send_buffer())?;
         socket.bind(NO_PROTOCOL)?;

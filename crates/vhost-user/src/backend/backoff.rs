@@ -30,7 +30,7 @@ pub(super) struct Backoff {
 impl Backoff {
     /// Records how a session ended. Returns the line to log, if any: of a repeated reason, only the first, second,
     /// fourth, eighth and so on occurrence is logged.
-    pub(super) fn ended(&mut self, lasted: Duration, ending: &Ending) -> Option<String> {
+    pub(super) fn record_end(&mut self, lasted: Duration, ending: &Ending) -> Option<String> {
         if lasted >= CALM {
             *self = Backoff::default();
         } else {
@@ -83,12 +83,12 @@ mod tests {
         let mut waited = Duration::ZERO;
         let mut lines = 0;
         for _ in 0..20 {
-            lines += usize::from(backoff.ended(SHORTEST, &ending(false)).is_some());
+            lines += usize::from(backoff.record_end(SHORTEST, &ending(false)).is_some());
             assert!(backoff.pause() > waited || backoff.pause() == LONGEST);
             waited = backoff.pause();
         }
         assert_eq!((waited, lines), (LONGEST, 5));
-        assert!(backoff.ended(SHORTEST, &ending(true)).is_some(), "another reason");
+        assert!(backoff.record_end(SHORTEST, &ending(true)).is_some(), "another reason");
     }
 
     #[test]
@@ -96,11 +96,11 @@ mod tests {
         let mut backoff = Backoff::default();
         assert_eq!(backoff.pause(), Duration::ZERO);
         for _ in 0..20 {
-            backoff.ended(SHORTEST, &ending(true));
+            backoff.record_end(SHORTEST, &ending(true));
         }
         assert_eq!(backoff.pause(), LONGEST_LEFT);
-        backoff.ended(SHORTEST, &ending(false));
-        backoff.ended(CALM, &ending(false));
+        backoff.record_end(SHORTEST, &ending(false));
+        backoff.record_end(CALM, &ending(false));
         assert_eq!(backoff.pause(), Duration::ZERO);
     }
 }

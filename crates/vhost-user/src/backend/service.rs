@@ -100,7 +100,7 @@ impl Thread {
             }
             let began = Instant::now();
             let ending = self.serve(stream, &mut pace);
-            if let Some(line) = backoff.ended(began.elapsed(), &ending) {
+            if let Some(line) = backoff.record_end(began.elapsed(), &ending) {
                 self.log.info(format_args!("{line}"));
             }
             self.queues.disconnected(&ending.reason);
