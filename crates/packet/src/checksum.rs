@@ -51,6 +51,14 @@ impl Sum {
     }
 }
 
+/// Returns the checksum over `bytes`.
+#[inline]
+pub fn of(bytes: &[u8]) -> u16 {
+    let mut sum = Sum::new();
+    sum.add(bytes);
+    sum.finish()
+}
+
 /// The change of a checksum when bytes that it covers change (RFC 1624, equation 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change(u64);

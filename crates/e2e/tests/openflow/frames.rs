@@ -1,5 +1,6 @@
 //! Hand-made frames with all their checksums.
 
+use packet::checksum;
 use std::fmt::Write as _;
 
 /// Formats bytes for `ovs-ofctl`.
@@ -62,8 +63,8 @@ impl Packet {
                 frame.extend([8, 0]);
                 let mut ip = [&[0x45, 0, 0, 0, 0, 1, 0, 0, 64, self.protocol, 0, 0], &from[..], &to].concat();
                 ip[2..4].copy_from_slice(&(len + 20).to_be_bytes());
-                let sum = checksum(&ip);
-                ip[10..12].copy_from_slice(&sum);
+                let sum = checksum::of(&ip);
+                ip[10..12].copy_from_slice(&sum.to_be_bytes());
                 frame.extend(ip);
             }
             Addresses::V6(from, to) => {
@@ -93,18 +94,8 @@ impl Packet {
             Addresses::V6(from, to) => [from, to].concat(),
         };
         let pseudo = [&addresses[..], &[0, self.protocol], &(segment.len() as u16).to_be_bytes(), &segment].concat();
-        let sum = checksum(&pseudo);
-        segment[at..at + 2].copy_from_slice(&sum);
+        let sum = checksum::of(&pseudo);
+        segment[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         segment
     }
-}
-
-/// Computes the internet checksum (RFC 1071), padding an odd number of bytes with a zero.
-fn checksum(bytes: &[u8]) -> [u8; 2] {
-    let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    (!(sum as u16)).to_be_bytes()
 }

@@ -3,7 +3,7 @@
 
 use clap::{Args, ValueEnum};
 use loadgen::load::{self, LoadOptions, TouchLevel};
-use nf::wire::ethernet::{self, MacAddr};
+use nf::wire::{MacAddr, ethernet};
 use nf::{Options, Packet, Port, PortOptions, Ports};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};

@@ -1,7 +1,8 @@
 //! ARP for IPv4 over Ethernet (RFC 826).
 
-use super::ethernet::{self, HEADER, MIN_FRAME, MacAddr};
+use super::ethernet::{self, HEADER, MIN_FRAME};
 use etherparse::{ArpEthIpv4Packet, ArpOperation, ArpPacketSlice};
+use packet::MacAddr;
 
 /// Bytes of a frame with an ARP message, without padding.
 const LEN: usize = HEADER + ArpEthIpv4Packet::LEN;

@@ -1,10 +1,12 @@
 //! ICMP (RFC 792).
 
-use super::ethernet::{self, HEADER as ETHERNET, MacAddr};
+use super::array;
+use super::ethernet::{self, HEADER as ETHERNET};
 use super::ipv4::{self, Header, MIN_HEADER};
-use super::{update_checksum, word};
 use etherparse::icmpv4::{self, TYPE_ECHO_REPLY, TYPE_ECHO_REQUEST, TimeExceededCode};
 use etherparse::{Icmpv4Header, Icmpv4Type, IpNumber};
+use packet::MacAddr;
+use packet::checksum::Change;
 use std::net::Ipv4Addr;
 
 /// Bytes of a header.
@@ -37,9 +39,9 @@ pub fn echo_in_place(frame: &mut [u8], header: &Header) -> bool {
     ethernet::swap_addresses(frame);
     ipv4::swap_addresses(frame);
     ipv4::set_ttl(frame, ipv4::TTL);
-    let old = word(frame, at);
+    let old: [u8; 2] = array(frame, at);
     frame[at] = TYPE_ECHO_REPLY;
-    let sum = update_checksum(word(frame, at + 2), old, word(frame, at));
+    let sum = Change::between(&old, &frame[at..at + 2]).apply(u16::from_be_bytes(array(frame, at + 2)));
     frame[at + 2..at + 4].copy_from_slice(&sum.to_be_bytes());
     true
 }

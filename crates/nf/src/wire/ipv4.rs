@@ -1,8 +1,9 @@
 //! IPv4 (RFC 791).
 
+use super::array;
 use super::ethernet::HEADER as ETHERNET;
-use super::{checksum, update_checksum, word};
 use etherparse::{IpNumber, Ipv4Header, Ipv4HeaderSlice};
+use packet::checksum::{self, Change};
 use std::net::Ipv4Addr;
 
 /// Bytes of a header without options.
@@ -36,7 +37,7 @@ impl Header {
     pub fn read(frame: &[u8], frame_len: usize) -> Option<Header> {
         let header = Ipv4HeaderSlice::from_slice(frame.get(ETHERNET..)?).ok()?;
         let (len, total_len) = (header.slice().len(), usize::from(header.total_len()));
-        if total_len < len || total_len > frame_len - ETHERNET || checksum(header.slice()) != 0 {
+        if total_len < len || total_len > frame_len - ETHERNET || checksum::of(header.slice()) != 0 {
             return None;
         }
         Some(Header {
@@ -60,9 +61,9 @@ impl Header {
 /// Sets the TTL of a frame with a checked header, and updates its checksum.
 pub fn set_ttl(frame: &mut [u8], ttl: u8) {
     let packet = &mut frame[ETHERNET..];
-    let old = word(packet, 8);
+    let old: [u8; 2] = array(packet, 8);
     packet[8] = ttl;
-    let sum = update_checksum(word(packet, 10), old, word(packet, 8));
+    let sum = Change::between(&old, &packet[8..10]).apply(u16::from_be_bytes(array(packet, 10)));
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 

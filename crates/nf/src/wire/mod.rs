@@ -1,13 +1,11 @@
 //! Protocol headers, read and written in place. Reading checks a header first, and returns `None` if it is invalid.
 
 pub mod arp;
-mod checksum;
 pub mod ethernet;
 pub mod icmp;
 pub mod ipv4;
 
-pub use checksum::{checksum, update_checksum};
-pub use ethernet::MacAddr;
+pub use packet::MacAddr;
 
 /// Returns the big-endian word at `at`; panics if it is out of bounds.
 pub(crate) fn word(bytes: &[u8], at: usize) -> u16 {
