@@ -82,7 +82,6 @@ fn serve(options: &FrontendOptions, shared: &Arc<PortShared>, fabric: &Fabric, s
     let (link, broken, count) = (session.link.clone(), session.broken.clone(), pairs.len());
     let pages = if session.arena.is_huge() { "huge pages" } else { "4 KiB pages" };
     for (queue, (receive, transmit)) in pairs.into_iter().enumerate() {
-        let (receive, transmit) = (shared.wrap_receive(queue, receive), shared.wrap_transmit(queue, transmit));
         if let Err(why) = fabric.attach((shared.id, queue), receive, transmit) {
             fabric.clear(shared.id, 0..count);
             return why.to_string();
@@ -226,11 +225,11 @@ impl Physical for Session {
 
     fn start_receive(&mut self, queue: usize) -> Result<Box<dyn Receive>, String> {
         let end = self.restart(2 * queue)?;
-        Ok(self.shared.wrap_receive(queue, self.receive_half(queue, end)))
+        Ok(self.receive_half(queue, end))
     }
 
     fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String> {
         let end = self.restart(2 * queue + 1)?;
-        Ok(self.shared.wrap_transmit(queue, self.transmit_half(queue, end, self.places[2 * queue + 1].1)))
+        Ok(self.transmit_half(queue, end, self.places[2 * queue + 1].1))
     }
 }

@@ -101,7 +101,6 @@ fn attempt(
     fabric: &Arc<Fabric>,
 ) -> Result<(Connection, Option<String>), String> {
     let attach = |queue: usize, receive: Box<dyn Receive>, transmit: Box<dyn Transmit>| {
-        let (receive, transmit) = (shared.wrap_receive(queue, receive), shared.wrap_transmit(queue, transmit));
         let attached = fabric.attach((shared.id, queue), receive, transmit);
         attached.map_err(|why| why.to_string())
     };

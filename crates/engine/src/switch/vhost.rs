@@ -61,7 +61,7 @@ impl Queues for VhostPort {
                 ring.omit_copies();
             }
             let half = VhostTransmit::new(ring, call, fault, drops);
-            let attached = self.fabric.attach_transmit(key, self.shared.wrap_transmit(index / 2, Box::new(half)));
+            let attached = self.fabric.attach_transmit(key, Box::new(half));
             self.end_if(attached);
             if let Some(mapping) = self.shared.mapping() {
                 mapping.guest_up(index, Guest::new(key, memory, 0, self.shared.fault.clone()));
@@ -73,7 +73,7 @@ impl Queues for VhostPort {
             }
             let keeper = ring.lender();
             let half = VhostReceive::new(ring, kick, call, fault, drops);
-            let attached = self.fabric.attach_receive(key, self.shared.wrap_receive(index / 2, Box::new(half)));
+            let attached = self.fabric.attach_receive(key, Box::new(half));
             self.end_if(attached);
             if let Some(mapping) = self.shared.mapping() {
                 mapping.guest_up(index, Guest::new(key, memory, keeper, self.shared.fault.clone()));

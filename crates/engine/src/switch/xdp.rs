@@ -372,7 +372,7 @@ impl Physical for Session {
         let counts = (self.stuck[queue].clone(), self.shared.drops.clone());
         let half = XdpReceive::new(rings, self.reach.clone(), self.pool(2 * queue)?, mapped, counts);
         let half = half.map_err(|e| e.to_string())?;
-        Ok(self.shared.wrap_receive(queue, self.with_passed(queue, half)?))
+        self.with_passed(queue, half)
     }
 
     fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String> {
@@ -380,6 +380,6 @@ impl Physical for Session {
         let limit = (self.watched.link.mtu + OVERHEAD) as u32;
         let (pool, mapped) = (self.pool(2 * queue + 1)?, self.mapped(queue));
         let half = XdpTransmit::new(rings, self.reach.clone(), pool, limit, mapped, self.stuck[queue].clone());
-        Ok(self.shared.wrap_transmit(queue, Box::new(half)))
+        Ok(Box::new(half))
     }
 }

@@ -52,8 +52,7 @@ impl Session for Open {
     fn halves(&mut self, queue: usize) -> Result<(ReceiveHalf, TransmitHalf), String> {
         let (receive, transmit) = self.queues.get_mut(queue).and_then(Option::take).ok_or("it has too few rings")?;
         let receive = PacketReceive::new(receive, self.shared.drops.clone());
-        let receive = self.shared.wrap_receive(queue, Box::new(receive));
-        Ok((receive, self.shared.wrap_transmit(queue, Box::new(PacketTransmit::new(transmit)))))
+        Ok((Box::new(receive), Box::new(PacketTransmit::new(transmit))))
     }
 
     fn changed(&mut self, link: &Link) -> Result<(), String> {

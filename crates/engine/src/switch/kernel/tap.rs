@@ -26,7 +26,7 @@ impl Kind for Taps {
         false
     }
 
-    fn open(&self, links: &Links, shared: &Arc<PortShared>) -> Result<Box<dyn Session>, String> {
+    fn open(&self, links: &Links, _: &Arc<PortShared>) -> Result<Box<dyn Session>, String> {
         let text = |error: netdev::Error| error.to_string();
         let name = self.interface.as_deref().unwrap_or(TEMPLATE);
         let queues = Tap::open(name, self.queues.into()).map_err(text)?;
@@ -35,17 +35,12 @@ impl Kind for Taps {
             link = links.set_mtu(&link, mtu as usize).map_err(text)?;
         }
         let link = links.bring_up(&link).map_err(text)?;
-        Ok(Box::new(Open {
-            shared: shared.clone(),
-            link,
-            queues: queues.into_iter().map(Arc::new).map(Some).collect(),
-        }))
+        Ok(Box::new(Open { link, queues: queues.into_iter().map(Arc::new).map(Some).collect() }))
     }
 }
 
 /// An open tap.
 struct Open {
-    shared: Arc<PortShared>,
     link: Link,
     /// `None` once workers have them.
     queues: Vec<Option<Arc<TapQueue>>>,
@@ -58,8 +53,7 @@ impl Session for Open {
 
     fn halves(&mut self, queue: usize) -> Result<(ReceiveHalf, TransmitHalf), String> {
         let tap = self.queues.get_mut(queue).and_then(Option::take).ok_or("the tap has too few queues")?;
-        let receive = self.shared.wrap_receive(queue, Box::new(TapReceive::new(tap.clone())));
-        Ok((receive, self.shared.wrap_transmit(queue, Box::new(TapTransmit::new(tap)))))
+        Ok((Box::new(TapReceive::new(tap.clone())), Box::new(TapTransmit::new(tap))))
     }
 
     fn describe(&self, link: &Link) -> String {
