@@ -5,11 +5,12 @@
 //!
 //! Modules; arrows point down:
 //! - `switch`: the control side; owns the ports, builds plans, and hands them to workers;
-//! - `aggregate`: joins and splits packets at uplink ports;
-//! - `tunnel`: decapsulates and encapsulates VXLAN at such ports;
-//! - `neighbour`: answers ARP and neighbour discovery for the switch's addresses there;
 //! - [`worker`]: pinned threads that run a plan to completion, round after round;
 //! - [`forward`]: decides where a frame goes: patch, bridge, or a controller's flows;
+//! - `stage`: what happens to frames between a port and forwarding, in which order;
+//! - `aggregate`: stages that join and split packets at uplink ports;
+//! - `tunnel`: stages that decapsulate and encapsulate VXLAN at such ports;
+//! - `neighbour`: answers ARP and neighbour discovery for the switch's addresses there;
 //! - [`port`]: where frames come from and go to.
 #![deny(unsafe_code)]
 
@@ -25,6 +26,7 @@ pub mod port;
 mod punt;
 pub mod reload;
 pub mod spec;
+mod stage;
 pub mod stats;
 mod switch;
 mod tunnel;

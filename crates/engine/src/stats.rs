@@ -253,7 +253,8 @@ pub struct WorkerStats {
     pub sleeps: u64,
     /// Frames received by this worker.
     pub packets: u64,
-    /// Cycles per frame of each stage (`receive`, `forward` with transmission, `recycle`), sampled.
+    /// Cycles per received frame, sampled: of the steps `receive`, `forward` (with transmission) and `recycle`, and of
+    /// each stage that ran.
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
     /// Queues it polls, as `port.queue`.
     pub queues: Vec<String>,

@@ -13,8 +13,8 @@ use super::held::Held;
 use super::{Member, Reader};
 use crate::drops::{Drops, Reason};
 use crate::octets::Bytes;
-use crate::port::around::AroundTransmit;
-use crate::port::{Sent, Transmit};
+use crate::port::Sent;
+use crate::stage::egress::{EgressStage, Next};
 use packet::checksum::Sum;
 use paflow::header::entry_size;
 use paflow::outer::MAX_HEADERS;
@@ -30,9 +30,8 @@ const ARENA: usize = MAX_BURST * MAX_HEADERS + MAX_BURST * 4 + MAX_BURST * 4;
 /// Maximum number of segments that joining adds: headers, held packets and the last padding of each frame, and lengths.
 const ADDED: usize = 3 * MAX_BURST + 2 * MAX_BURST;
 
-/// Transmit half of a port that aggregates.
+/// Joining of packets to a queue of a port that aggregates.
 pub(crate) struct Join {
-    inner: Box<dyn Transmit>,
     member: Member,
     queue: usize,
     drops: Arc<Drops>,
@@ -54,8 +53,8 @@ struct State {
 }
 
 impl Join {
-    /// Wraps `inner`, which is the port's queue `queue`.
-    pub(crate) fn new(inner: Box<dyn Transmit>, member: Member, queue: usize, drops: Arc<Drops>) -> Join {
+    /// Joins what goes to queue `queue` of a port.
+    pub(crate) fn new(member: Member, queue: usize, drops: Arc<Drops>) -> Join {
         let state = State {
             rules: Reader::new(member.rules.clone()),
             hops: Vec::new(),
@@ -65,13 +64,13 @@ impl Join {
             arena: Box::new([0; ARENA]),
             held: Held::new(),
         };
-        Join { inner, member, queue, drops, state: RefCell::new(state) }
+        Join { member, queue, drops, state: RefCell::new(state) }
     }
 
     /// Adopts new rules: sends what was held under the old ones, and looks up the room and counters of each next hop.
     #[cold]
-    fn take_rules(&self, state: &mut State) -> Sent {
-        let sent = self.flush_held(state);
+    fn take_rules(&self, state: &mut State, next: Next<'_>) -> Sent {
+        let sent = self.flush_held(state, next);
         state.rules.refresh();
         let rules = state.rules.value();
         let traffic = &self.member.traffic[self.queue];
@@ -82,27 +81,27 @@ impl Join {
     }
 
     #[inline(always)]
-    fn transmit_with(&self, frames: Frames<'_>, more: bool, state: &mut State) -> Sent {
+    fn transmit_with(&self, frames: Frames<'_>, state: &mut State, next: Next<'_>) -> Sent {
         let rules = &**state.rules.value();
         let lengths = lengths(&frames);
         let lengths = &lengths[..frames.len()];
-        if !rules.drop_unknown && state.held.is_empty() && are_too_long(lengths, state.most, more) {
-            return self.transmit_single(frames, lengths, state);
+        if !rules.drop_unknown && state.held.is_empty() && are_too_long(lengths, state.most, next.more) {
+            return self.transmit_single(frames, lengths, state, next);
         }
         let mut next_hops = [None; MAX_BURST];
         look_up(rules, &frames, &mut next_hops);
         let next_hops = &next_hops[..frames.len()];
         if rules.drop_unknown && next_hops.contains(&None) {
-            return self.transmit_known(frames, next_hops, more, state);
+            return self.transmit_known(frames, next_hops, state, next);
         }
-        self.transmit_planned(frames, (lengths, next_hops), more, state)
+        self.transmit_planned(frames, (lengths, next_hops), state, next)
     }
 
     /// Sends a burst that cannot be joined. Next hops only matter for counters, and are cheaper to look up when the
     /// bytes have just been copied.
     #[inline(always)]
-    fn transmit_single(&self, frames: Frames<'_>, lengths: &[u16], state: &State) -> Sent {
-        let sent = self.inner.transmit(frames);
+    fn transmit_single(&self, frames: Frames<'_>, lengths: &[u16], state: &State, next: Next<'_>) -> Sent {
+        let sent = next.transmit(frames);
         let rules = &**state.rules.value();
         let mut next_hops = [None; MAX_BURST];
         look_up(rules, &frames, &mut next_hops);
@@ -112,7 +111,7 @@ impl Join {
 
     /// Sends packets of known chains, and drops the rest.
     #[cold]
-    fn transmit_known(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], more: bool, state: &mut State) -> Sent {
+    fn transmit_known(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], state: &mut State, next: Next<'_>) -> Sent {
         let all = frames.as_slice();
         let Some(&first) = all.first() else { return Sent::default() };
         let (mut known, mut hops, mut count) = ([first; MAX_BURST], [None; MAX_BURST], 0);
@@ -123,7 +122,7 @@ impl Join {
         let unknown = (all.len() - count) as u32;
         self.drops.add(Reason::UnknownChain, unknown.into());
         let frames = frames.select(&known[..count]);
-        let sent = self.transmit_planned(frames, (&lengths(&frames)[..count], &hops[..count]), more, state);
+        let sent = self.transmit_planned(frames, (&lengths(&frames)[..count], &hops[..count]), state, next);
         Sent { counted: sent.counted + unknown, ..sent }
     }
 
@@ -133,8 +132,8 @@ impl Join {
         &self,
         frames: Frames<'_>,
         of: (&[u16], &[Option<Nfi>]),
-        more: bool,
         state: &mut State,
+        next: Next<'_>,
     ) -> Sent {
         let State { rules, hops, planner, storage, arena, held, .. } = state;
         let (rules, (lengths, next_hops)) = (&**rules.value(), of);
@@ -146,13 +145,13 @@ impl Join {
         let plan = planner.plan(lengths, next_hops, room);
         if plan.groups().len() > MAX_BURST || has_many_segments(&frames) {
             if held.is_empty() {
-                return count.single(lengths, next_hops, self.inner.transmit(frames));
+                return count.single(lengths, next_hops, next.transmit(frames));
             }
-            return self.transmit_after(frames, of, more, state);
+            return self.transmit_after(frames, of, state, next);
         }
-        let holds = if more { groups_to_hold(&plan, held) } else { 0 };
+        let holds = if next.more { groups_to_hold(&plan, held) } else { 0 };
         if holds == 0 && held.is_empty() && plan.groups().len() == frames.len() {
-            return count.single(lengths, next_hops, self.inner.transmit(frames));
+            return count.single(lengths, next_hops, next.transmit(frames));
         }
         let leaving = Leaving { plan: &plan, holds, held, lengths };
         let mut burst = storage.start();
@@ -175,7 +174,7 @@ impl Join {
             };
             debug_assert!(added, "segments were counted");
         }
-        let sent = if burst.is_empty() { Sent::default() } else { self.inner.transmit(burst.frames()) };
+        let sent = if burst.is_empty() { Sent::default() } else { next.transmit(burst.frames()) };
         frames.keep_places(burst.kept());
         let sent = count.joined(&leaving, &burst, sent);
         if holds == 0 && held.is_empty() { sent } else { hold(held, &plan, holds, &frames, sent) }
@@ -183,13 +182,19 @@ impl Join {
 
     /// The same, after sending all held packets.
     #[cold]
-    fn transmit_after(&self, frames: Frames<'_>, of: (&[u16], &[Option<Nfi>]), more: bool, state: &mut State) -> Sent {
-        let before = self.flush_held(state);
-        before.and(self.transmit_planned(frames, of, more, state))
+    fn transmit_after(
+        &self,
+        frames: Frames<'_>,
+        of: (&[u16], &[Option<Nfi>]),
+        state: &mut State,
+        next: Next<'_>,
+    ) -> Sent {
+        let before = self.flush_held(state, next);
+        before.and(self.transmit_planned(frames, of, state, next))
     }
 
     /// Sends all held packets.
-    fn flush_held(&self, state: &mut State) -> Sent {
+    fn flush_held(&self, state: &mut State, next: Next<'_>) -> Sent {
         let State { rules, hops, storage, arena, held, .. } = state;
         if held.is_empty() {
             return Sent::default();
@@ -213,7 +218,7 @@ impl Join {
             };
             debug_assert!(added, "held under these rules");
         }
-        let sent = self.inner.transmit(burst.frames());
+        let sent = next.transmit(burst.frames());
         let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
         let told = held.iter().map(|(next_hop, slab)| (Some(next_hop), slab.count, slab.bytes.into()));
         let sent = count.those(told, &burst, sent);
@@ -221,28 +226,16 @@ impl Join {
     }
 }
 
-impl AroundTransmit for Join {
-    fn inner(&self) -> &dyn Transmit {
-        &*self.inner
-    }
-
-    fn inner_mut(&mut self) -> &mut Box<dyn Transmit> {
-        &mut self.inner
-    }
-
-    fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent {
+impl EgressStage for Join {
+    fn transmit(&self, frames: Frames<'_>, next: Next<'_>) -> Sent {
         let state = &mut *self.state.borrow_mut();
-        let before = state.rules.is_outdated().then(|| self.take_rules(state));
-        let sent = self.transmit_with(frames, more, state);
+        let before = state.rules.is_outdated().then(|| self.take_rules(state, next));
+        let sent = self.transmit_with(frames, state, next);
         before.map_or(sent, |before| before.and(sent))
     }
 
-    fn flush_through(&self) -> Sent {
-        self.flush_held(&mut self.state.borrow_mut())
-    }
-
-    fn transmit_bare_through(&self, frames: Frames<'_>) -> Sent {
-        self.inner.transmit(frames)
+    fn flush(&self, next: Next<'_>) -> Sent {
+        self.flush_held(&mut self.state.borrow_mut(), next)
     }
 }
 

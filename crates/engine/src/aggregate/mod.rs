@@ -1,8 +1,8 @@
 //! Packet aggregation: packets to one next hop leave as one frame, and frames that hold several packets are split on
 //! arrival. paflow defines the wire format (`docs/aggregation-format.md`); this module applies it to bursts.
 //!
-//! - [`Join`] wraps the transmit half of a port that aggregates;
-//! - [`Split`] splits a burst of such a port between receive and look-up;
+//! - [`Split`] is a stage of the ingress of a port that aggregates;
+//! - [`Join`] is a stage of its egress;
 //! - [`Rules`] control both, and [`Live`] changes them while workers run.
 
 mod count;
@@ -20,7 +20,7 @@ pub(crate) use counters::Traffic;
 pub(crate) use join::Join;
 pub(crate) use live::{Live, Reader};
 pub(crate) use relay::Relay;
-pub(crate) use split::{Split, SplitScratch};
+pub(crate) use split::Split;
 
 use crate::neighbour::Neighbours;
 use crate::spec::AggregationSpec;

@@ -3,37 +3,36 @@
 use super::{Member, Reader, Relay};
 use crate::drops::{Drops, Reason};
 use crate::octets::Bytes;
+use crate::stage::ingress::{IngressStage, Next};
 use paflow::Rules;
 use paflow::decode::{MOST, Piece, locate};
 use paflow::receive::Found;
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use virtqueue::{Burst, BurstStorage, Frame, Frames, MAX_BURST};
 
 /// Bursts of packets taken at once. More than one, as one wake-up of the receiver serves all; and few enough to fit a
 /// guest's usual ring of 256 buffers.
 const TURN: usize = 4;
 
-/// A worker's scratch space for splitting, shared by its ports.
-pub(crate) struct SplitScratch {
-    storage: Box<BurstStorage>,
-    pieces: Box<[Piece; MOST]>,
-}
-
-impl Default for SplitScratch {
-    fn default() -> Self {
-        SplitScratch { storage: Box::default(), pieces: Box::new([Piece::default(); MOST]) }
-    }
-}
-
 /// Splitting of frames that a queue of a port that aggregates receives.
 pub(crate) struct Split {
     member: Member,
     queue: usize,
-    rules: RefCell<Reader<Rules>>,
+    drops: Arc<Drops>,
+    state: RefCell<State>,
     /// Maximum number of frames in the next receive burst.
     at_once: Cell<usize>,
     /// Rounds to skip in favour of other queues.
     sits_out: Cell<usize>,
+}
+
+/// State kept from burst to burst.
+struct State {
+    rules: Reader<Rules>,
+    storage: Box<BurstStorage>,
+    /// Places of the packets of one aggregate.
+    pieces: Box<[Piece; MOST]>,
 }
 
 /// Kind of a received frame.
@@ -54,48 +53,51 @@ enum Kind {
 }
 
 impl Split {
-    pub(crate) fn new(member: Member, queue: usize) -> Split {
-        let rules = RefCell::new(Reader::new(member.rules.clone()));
-        Split { member, queue, rules, at_once: Cell::new(MAX_BURST), sits_out: Cell::new(0) }
-    }
-
-    /// Returns how many frames to take in this round, so that they hold about [`TURN`] bursts of packets, judging by
-    /// previous ones; `None` if it is the others' turn. All packets of a burst are forwarded before another queue has
-    /// its turn: with a burst of full aggregates, the queue that packets return by would be served once every few
-    /// hundred packets, and a network function would lose most of what it got.
-    #[inline(always)]
-    pub(crate) fn turn(&self) -> Option<usize> {
-        let left = self.sits_out.get();
-        if left > 0 {
-            self.sits_out.set(left - 1);
-            return None;
+    /// Splits what queue `queue` of a port receives.
+    pub(crate) fn new(member: Member, queue: usize, drops: Arc<Drops>) -> Split {
+        let state = State {
+            rules: Reader::new(member.rules.clone()),
+            storage: Box::default(),
+            pieces: Box::new([Piece::default(); MOST]),
+        };
+        Split {
+            member,
+            queue,
+            drops,
+            state: RefCell::new(state),
+            at_once: Cell::new(MAX_BURST),
+            sits_out: Cell::new(0),
         }
-        Some(self.at_once.get())
     }
 
-    /// Passes the packets of `burst` to `forward`, one burst at a time and in order. Drops invalid aggregates.
-    #[inline(never)]
-    pub(crate) fn split(
-        &self,
-        burst: &Burst<'_, '_>,
-        drops: &Drops,
-        scratch: &mut SplitScratch,
-        mut forward: impl FnMut(&Burst<'_, '_>),
-    ) {
-        let mut reader = self.rules.borrow_mut();
-        reader.refresh();
-        let rules = &**reader.value();
+    /// Answers a request, or classifies it as an ordinary packet if it is not for the switch.
+    #[cold]
+    fn answer(&self, rules: &Rules, frame: &Bytes<'_, '_>) -> Kind {
+        match self.member.neighbours.answer(&rules.station, self.queue, frame) {
+            None => Kind::Packet,
+            Some(Ok(())) => Kind::Answered,
+            Some(Err(reason)) => Kind::Wrong(reason),
+        }
+    }
+}
+
+impl IngressStage for Split {
+    /// Passes on the packets of `burst`, one burst at a time and in order. Drops invalid aggregates.
+    fn process(&self, burst: &mut Burst<'_, '_>, next: &mut Next<'_>) {
+        let State { rules, storage, pieces } = &mut *self.state.borrow_mut();
+        rules.refresh();
+        let (rules, drops) = (&**rules.value(), &*self.drops);
         let counters = &self.member.traffic[self.queue].received;
         let frames = burst.frames();
         // Most bursts have no aggregate, or begin with one.
         if frames.as_slice().iter().all(|frame| matches!(look(rules, &frames, frame), Kind::Packet)) {
-            // Unchanged, so that frames can still be sent without a copy.
-            forward(burst);
+            // The burst itself goes on, so that frames can still be sent without a copy.
             counters.count(frames.as_slice().iter().map(|frame| (frame.len(), 1, false)));
+            next.pass(burst);
             return self.at_once.set(MAX_BURST);
         }
         let mut packets = 0;
-        let mut out = scratch.storage.start();
+        let mut out = storage.start();
         for frame in frames.as_slice() {
             let kind = match look(rules, &frames, frame) {
                 Kind::Question => self.answer(rules, &Bytes::new(&frames, frame)),
@@ -113,7 +115,7 @@ impl Split {
                 Kind::Relayed => drops.add(Reason::ControllerBusy, 1),
                 Kind::Aggregate(found) => {
                     let bytes = Bytes::new(&frames, frame);
-                    let number = match locate(&bytes, found.range, found.tail, &mut scratch.pieces[..]) {
+                    let number = match locate(&bytes, found.range, found.tail, &mut pieces[..]) {
                         Ok(number) => number,
                         Err(reject) => {
                             drops.add(reject.into(), 1);
@@ -122,22 +124,22 @@ impl Split {
                     };
                     counters.count(std::iter::once((frame.len(), number, true)));
                     packets += number;
-                    for piece in &scratch.pieces[..number] {
+                    for piece in &pieces[..number] {
                         if out.room() == 0 {
-                            forward(&out);
-                            out = scratch.storage.start();
+                            next.pass(&mut out);
+                            out = storage.start();
                         }
                         add(&mut out, &frames, frame, piece.start, piece.len.into(), drops);
                     }
                 }
             }
             if out.room() == 0 {
-                forward(&out);
-                out = scratch.storage.start();
+                next.pass(&mut out);
+                out = storage.start();
             }
         }
         if !out.is_empty() {
-            forward(&out);
+            next.pass(&mut out);
         }
         let frames = frames.len();
         self.at_once.set((TURN * MAX_BURST * frames).div_ceil(packets.max(frames)).min(MAX_BURST));
@@ -145,14 +147,20 @@ impl Split {
         self.sits_out.set(packets.div_ceil(MAX_BURST).saturating_sub(1));
     }
 
-    /// Answers a request, or classifies it as an ordinary packet if it is not for the switch.
-    #[cold]
-    fn answer(&self, rules: &Rules, frame: &Bytes<'_, '_>) -> Kind {
-        match self.member.neighbours.answer(&rules.station, self.queue, frame) {
-            None => Kind::Packet,
-            Some(Ok(())) => Kind::Answered,
-            Some(Err(reason)) => Kind::Wrong(reason),
+    /// Takes so many frames that they hold about [`TURN`] bursts of packets, judging by previous ones. All packets of a burst
+    /// are forwarded before another queue has its turn: with a burst of full aggregates, the queue that packets return by would
+    /// be served once every few hundred packets, and a network function would lose most of what it got.
+    fn turn(&self) -> Option<usize> {
+        let left = self.sits_out.get();
+        if left > 0 {
+            self.sits_out.set(left - 1);
+            return None;
         }
+        Some(self.at_once.get())
+    }
+
+    fn multiplies(&self) -> bool {
+        true
     }
 }
 

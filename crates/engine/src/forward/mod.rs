@@ -5,30 +5,30 @@ mod bridge_plan;
 pub(crate) mod flows;
 mod learning;
 pub mod mac_table;
-mod running;
-mod shared;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod vlan;
 
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
+use crate::port::Sent;
 use crate::port::zero_copy::GuestBuffers;
-use crate::port::{Sent, Transmit};
-use crate::worker::{Place, Stage, WorkerCounters};
+use crate::stage::egress::Egress;
+use crate::stage::running::{Marks, Running};
+use crate::stage::shared::{Shared, Stuck};
+use crate::stage::stopwatch::Stopwatch;
+use crate::worker::counters::WorkerCounters;
+use crate::worker::place::{Activity, Place};
 use std::sync::Arc;
 use virtqueue::Frames;
 
 pub(crate) use bridge_plan::BridgePlan;
 pub(crate) use learning::{Arrival, Scratch};
-use running::Marks;
-pub(crate) use running::Running;
-pub(crate) use shared::{Shared, Stuck};
 
-/// A transmit half as a worker reaches it.
+/// A queue that frames go to, as a worker reaches it.
 pub(crate) enum Half {
     /// Only this worker sends there.
-    Own(Option<Box<dyn Transmit>>),
+    Own(Option<Egress>),
     /// Several workers send there, one at a time.
     Shared(Arc<Shared>),
 }
@@ -42,13 +42,12 @@ pub(crate) struct TransmitQueue {
 impl TransmitQueue {
     /// Sends `frames` if the queue is up. There may be `more` in this round.
     #[inline(always)]
-    fn transmit(&self, frames: Frames<'_>, more: bool) -> Sent {
-        let send =
-            |half: &dyn Transmit| self.count(if more { half.transmit_more(frames) } else { half.transmit(frames) });
+    fn transmit(&self, frames: Frames<'_>, more: bool, watch: &Stopwatch) -> Sent {
+        let send = |egress: &Egress| self.count(egress.transmit(frames, more, watch));
         match &self.half {
-            Half::Own(half) => half.as_deref().map(send),
-            Half::Shared(half) => match half.lock() {
-                Ok(half) => half.as_deref().map(send),
+            Half::Own(egress) => egress.as_ref().map(send),
+            Half::Shared(shared) => match shared.lock() {
+                Ok(egress) => egress.as_ref().map(send),
                 Err(Stuck) => Some(Sent::none(Reason::Stuck)),
             },
         }
@@ -57,11 +56,11 @@ impl TransmitQueue {
 
     /// Sends held frames.
     #[inline(always)]
-    fn flush(&self) -> Result<Sent, Stuck> {
-        let flush = |half: &dyn Transmit| self.count(half.flush());
+    fn flush(&self, watch: &Stopwatch) -> Result<Sent, Stuck> {
+        let flush = |egress: &Egress| self.count(egress.flush(watch));
         let sent = match &self.half {
-            Half::Own(half) => half.as_deref().map(flush),
-            Half::Shared(half) => half.lock()?.as_deref().map(flush),
+            Half::Own(egress) => egress.as_ref().map(flush),
+            Half::Shared(shared) => shared.lock()?.as_ref().map(flush),
         };
         Ok(sent.unwrap_or_default())
     }
@@ -79,8 +78,8 @@ impl TransmitQueue {
     #[inline(always)]
     fn notify(&self) -> Result<(), Stuck> {
         match &self.half {
-            Half::Own(half) => half.iter().for_each(|h| h.notify()),
-            Half::Shared(half) => half.lock()?.iter().for_each(|h| h.notify()),
+            Half::Own(egress) => egress.iter().for_each(|egress| egress.half.notify()),
+            Half::Shared(shared) => shared.lock()?.iter().for_each(|egress| egress.half.notify()),
         }
         Ok(())
     }
@@ -130,8 +129,8 @@ impl Output {
     #[inline(always)]
     pub(crate) fn transmit(&self, number: usize, frames: Frames<'_>) {
         let queue = if self.queues.len() == 1 { 0 } else { self.running.pick(self.one.unwrap_or(number)) };
-        self.worker.place.set(Place::of(self.port, queue).at(Stage::Transmit));
-        let sent = self.queues[queue].transmit(frames, self.joins);
+        self.worker.place.set(Place::of(self.port, queue).at(Activity::Transmit));
+        let sent = self.queues[queue].transmit(frames, self.joins, &self.worker.watch);
         self.mark(queue, sent).count_drops(frames.len(), &self.drops);
     }
 
@@ -150,8 +149,8 @@ impl Output {
     #[inline(always)]
     pub(crate) fn flush(&self) {
         self.holding.take_each(|queue| {
-            self.worker.place.set(Place::of(self.port, queue).at(Stage::Transmit));
-            match self.queues[queue].flush() {
+            self.worker.place.set(Place::of(self.port, queue).at(Activity::Transmit));
+            match self.queues[queue].flush(&self.worker.watch) {
                 Ok(sent) => self.mark(queue, sent).count_drops(0, &self.drops),
                 // Tried again when the queue is available.
                 Err(Stuck) => self.holding.set(queue),
@@ -163,9 +162,9 @@ impl Output {
     #[inline(always)]
     pub(crate) fn returned(&self, queue: usize, release: &mut dyn FnMut(u16)) {
         match self.queues.get(queue).map(|queue| &queue.half) {
-            Some(Half::Own(Some(half))) => half.returned(release),
-            Some(Half::Shared(half)) => {
-                half.lock().iter().for_each(|half| half.iter().for_each(|half| half.returned(release)))
+            Some(Half::Own(Some(egress))) => egress.half.returned(release),
+            Some(Half::Shared(shared)) => {
+                shared.lock().iter().flat_map(|egress| egress.iter()).for_each(|egress| egress.half.returned(release))
             }
             _ => {}
         }
@@ -174,8 +173,10 @@ impl Output {
     /// Reports whether `queue` keeps chains.
     pub(crate) fn keeps(&self, queue: usize) -> bool {
         match self.queues.get(queue).map(|queue| &queue.half) {
-            Some(Half::Own(Some(half))) => half.keeps(),
-            Some(Half::Shared(half)) => half.lock().is_ok_and(|half| half.as_ref().is_some_and(|half| half.keeps())),
+            Some(Half::Own(Some(egress))) => egress.half.keeps(),
+            Some(Half::Shared(shared)) => {
+                shared.lock().is_ok_and(|egress| egress.as_ref().is_some_and(|egress| egress.half.keeps()))
+            }
             _ => false,
         }
     }
@@ -184,7 +185,7 @@ impl Output {
     #[inline(always)]
     pub(crate) fn guest(&self, queue: usize) -> Option<&GuestBuffers> {
         match &self.queues.get(queue)?.half {
-            Half::Own(half) => half.as_deref()?.guest(),
+            Half::Own(egress) => egress.as_ref()?.guest(),
             Half::Shared(_) => None,
         }
     }
@@ -192,7 +193,7 @@ impl Output {
     #[inline(always)]
     pub(crate) fn notify(&self) {
         self.touched.take_each(|queue| {
-            self.worker.place.set(Place::of(self.port, queue).at(Stage::Notify));
+            self.worker.place.set(Place::of(self.port, queue).at(Activity::Notify));
             if self.queues[queue].notify().is_err() {
                 self.touched.set(queue);
             }

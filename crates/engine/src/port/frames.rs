@@ -3,7 +3,7 @@
 use virtqueue::{Frame, Frames};
 
 /// Returns a copy of `frame`.
-pub(super) fn to_vec(frames: &Frames<'_>, frame: &Frame<'_>) -> Vec<u8> {
+pub(crate) fn to_vec(frames: &Frames<'_>, frame: &Frame<'_>) -> Vec<u8> {
     let mut bytes = vec![0; frame.len() as usize];
     frames.copy_to(frame, &mut bytes);
     bytes

@@ -1,8 +1,8 @@
 //! Ports: sources and destinations of frames.
 //!
 //! A port has queues, and a queue has two halves that different workers may drive: frames are received from one
-//! ([`Receive`]) and transmitted to the other ([`Transmit`]). Wrappers ([`record`], [`fault`], [`staged`], `aggregate`,
-//! `tunnel`) contain any half and are halves themselves.
+//! ([`Receive`]) and transmitted to the other ([`Transmit`]). What happens to frames between a half and forwarding are
+//! stages (`stage`), of which a half knows nothing.
 //!
 //! Each kind of port is a folder: `spec` (its settings), `control` (opening it, and what happens until it closes), `rx`
 //! and `tx` (the halves of its queues). [`kinds`] registers it.
@@ -10,10 +10,8 @@
 pub mod af_packet;
 pub mod af_xdp;
 mod analysis;
-pub(crate) mod around;
 pub(crate) mod copy_break;
-pub mod fault;
-mod frames;
+pub(crate) mod frames;
 pub mod generator;
 mod interface;
 pub mod keys;
@@ -26,7 +24,6 @@ pub mod record;
 mod session_fault;
 pub mod sink;
 mod site;
-pub mod staged;
 pub mod tap;
 pub mod vhost_user;
 pub mod virtio_user;
@@ -105,11 +102,6 @@ pub trait Receive: Send {
         0
     }
 
-    /// Takes the half out of this one, if this one only records. This one is unusable afterwards.
-    fn unrecorded(&mut self) -> Option<Box<dyn Receive>> {
-        None
-    }
-
     /// Returns this half, if it can receive into a guest's buffers now.
     fn lends(&self) -> Option<&dyn ZeroCopyRx> {
         None
@@ -120,22 +112,6 @@ pub trait Receive: Send {
 pub trait Transmit: Send {
     /// Sends as many of `frames` as possible, in order. The caller counts the rest as dropped.
     fn transmit(&self, frames: Frames<'_>) -> Sent;
-
-    /// Like [`Transmit::transmit`], when more frames may follow in the round: the queue may hold some of them until
-    /// [`Transmit::flush`], which ends the round.
-    fn transmit_more(&self, frames: Frames<'_>) -> Sent {
-        self.transmit(frames)
-    }
-
-    /// Sends held frames.
-    fn flush(&self) -> Sent {
-        Sent::default()
-    }
-
-    /// Like [`Transmit::transmit`], for frames that are neither joined nor encapsulated.
-    fn transmit_bare(&self, frames: Frames<'_>) -> Sent {
-        self.transmit(frames)
-    }
 
     /// See [`Receive::notify`].
     fn notify(&self) {}
@@ -158,16 +134,6 @@ pub trait Transmit: Send {
 
     /// Stops the sender. See [`Receive::stop`].
     fn stop(&mut self) {}
-
-    /// Returns the half inside this wrapper.
-    fn inside(&mut self) -> Option<&mut Box<dyn Transmit>> {
-        None
-    }
-
-    /// See [`Receive::unrecorded`].
-    fn unrecorded(&mut self) -> Option<Box<dyn Transmit>> {
-        None
-    }
 
     /// Returns this half if a guest's buffers can be borrowed from it now.
     fn guest(&self) -> Option<&GuestBuffers> {

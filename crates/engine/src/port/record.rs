@@ -1,19 +1,15 @@
-//! A wrapper that records every frame to a pcap file. It is added and removed only while no worker has the half.
+//! Files that frames are recorded to.
 
-use super::around::{AroundReceive, AroundTransmit};
-use super::sink::{Nothing, Sink};
-use super::zero_copy::GuestBuffers;
-use super::{Receive, Sent, Transmit};
-use crate::port::frames::to_vec;
+use super::frames::to_vec;
 use capture::Writer;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
-use virtqueue::{Burst, Frames};
+use virtqueue::Frames;
 
-/// A pcap file that several halves write to.
+/// A pcap file that several queues write to.
 #[derive(Clone)]
 pub struct Recorder(Arc<Recording>);
 
@@ -44,7 +40,7 @@ impl Recorder {
     }
 
     /// Writes frames. Returns how many were written.
-    pub(super) fn write(&self, frames: Frames<'_>) -> usize {
+    pub(crate) fn write(&self, frames: Frames<'_>) -> usize {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let capture = &mut *self.0.capture.lock().unwrap();
         let written = frames.as_slice().iter().take_while(|frame| {
@@ -67,85 +63,5 @@ impl Recorder {
             tracing::error!("{}: no more frames are recorded: {why}", self.path().display());
             capture.told = true;
         }
-    }
-}
-
-/// Makes `recorder`, and no other, record `half`. No worker may have the half.
-pub(crate) fn record_received(half: &mut Box<dyn Receive>, recorder: Option<&Recorder>) {
-    if let Some(bare) = half.unrecorded() {
-        *half = bare;
-    }
-    if let Some(recorder) = recorder {
-        let bare = std::mem::replace(half, Box::new(Nothing));
-        *half = Box::new(RecordReceive { inner: bare, recorder: recorder.clone() });
-    }
-}
-
-/// The same for a transmit half: records frames as they leave, joined and encapsulated.
-pub(crate) fn record_sent(half: &mut Box<dyn Transmit>, recorder: Option<&Recorder>) {
-    if let Some(bare) = half.unrecorded() {
-        *half = bare;
-    } else if let Some(inside) = half.inside() {
-        return record_sent(inside, recorder);
-    }
-    if let Some(recorder) = recorder {
-        let bare = std::mem::replace(half, Box::new(Sink));
-        *half = Box::new(RecordTransmit { inner: bare, recorder: recorder.clone() });
-    }
-}
-
-/// Receive half that records the frames of a queue.
-struct RecordReceive {
-    inner: Box<dyn Receive>,
-    recorder: Recorder,
-}
-
-impl AroundReceive for RecordReceive {
-    fn inner(&self) -> &dyn Receive {
-        &*self.inner
-    }
-
-    fn inner_mut(&mut self) -> &mut dyn Receive {
-        &mut *self.inner
-    }
-
-    fn receive_through<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
-        let any = self.inner.receive(burst);
-        self.recorder.write(burst.frames());
-        any
-    }
-
-    fn unrecorded_through(&mut self) -> Option<Box<dyn Receive>> {
-        Some(std::mem::replace(&mut self.inner, Box::new(Nothing)))
-    }
-}
-
-/// Transmit half that records frames for a queue, even if there is no room for them.
-struct RecordTransmit {
-    inner: Box<dyn Transmit>,
-    recorder: Recorder,
-}
-
-impl AroundTransmit for RecordTransmit {
-    fn inner(&self) -> &dyn Transmit {
-        &*self.inner
-    }
-
-    fn inner_mut(&mut self) -> &mut Box<dyn Transmit> {
-        &mut self.inner
-    }
-
-    fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent {
-        self.recorder.write(frames);
-        self.pass(frames, more)
-    }
-
-    fn unrecorded_through(&mut self) -> Option<Box<dyn Transmit>> {
-        Some(std::mem::replace(&mut self.inner, Box::new(Sink)))
-    }
-
-    /// A recording must include frames that would go into buffers lent by the guest, so they are copied.
-    fn guest_through(&self) -> Option<&GuestBuffers> {
-        None
     }
 }

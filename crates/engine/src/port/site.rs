@@ -54,12 +54,6 @@ pub(crate) trait Site: Send + Sync {
     /// Sets the file that frames to the port go into.
     fn write_to(&self, file: Recorder);
 
-    /// Puts the stages of the port around a new half, which is then ready to attach.
-    fn wrap_receive(&self, queue: usize, half: ReceiveHalf) -> ReceiveHalf;
-
-    /// See [`Site::wrap_receive`].
-    fn wrap_transmit(&self, queue: usize, half: TransmitHalf) -> TransmitHalf;
-
     /// Gives a queue that is up to the worker that polls it, and waits until it has it. A worker that does not respond
     /// drops the half later.
     fn attach_receive(&self, queue: usize, half: ReceiveHalf) -> Result<(), Kept>;
@@ -82,10 +76,10 @@ pub(crate) trait Site: Send + Sync {
 }
 
 impl dyn Site + '_ {
-    /// Puts the port's stages around both halves of a queue that is up, and gives them to workers.
+    /// Gives both halves of a queue that is up to workers.
     pub(crate) fn attach(&self, queue: usize, receive: ReceiveHalf, transmit: TransmitHalf) -> Result<(), Kept> {
-        self.attach_receive(queue, self.wrap_receive(queue, receive))?;
-        self.attach_transmit(queue, self.wrap_transmit(queue, transmit))
+        self.attach_receive(queue, receive)?;
+        self.attach_transmit(queue, transmit)
     }
 
     /// Counts the frames that the kernel lost since the last call because a ring was full.

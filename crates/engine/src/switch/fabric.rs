@@ -4,14 +4,21 @@
 //! two bursts. Only [`Fabric::arrange`] holds the lock while it waits for a worker. A worker that does not respond
 //! keeps what it has, which is neither taken from it nor freed.
 
+mod stages;
+
 use super::layout::{Domain, Layout};
 use super::shared::PortShared;
 use crate::drops::{Drops, Reason};
 use crate::forward::flows::Emission;
-use crate::forward::{BridgePlan, Half, Output, Running, Shared, Stuck, Target, TransmitQueue};
-use crate::port::record::{Recorder, record_received, record_sent};
-use crate::port::{Kept, ReceiveHalf, Transmit, TransmitHalf};
+use crate::forward::{BridgePlan, Half, Output, Target, TransmitQueue};
+use crate::port::{Kept, ReceiveHalf, TransmitHalf};
 use crate::spec::WorkerSpec;
+use crate::stage::egress::Egress;
+use crate::stage::ingress::Ingress;
+use crate::stage::running::Running;
+use crate::stage::setup::Setup;
+use crate::stage::shared::{Shared, Stuck};
+use crate::stage::stopwatch::Stopwatch;
 use crate::worker::{Answer, Input, Pieces, Pulse, Unresponsive, Worker};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -37,15 +44,15 @@ struct State {
     senders: HashMap<QueueKey, usize>,
     /// The first worker of the bridge that forwards by flows.
     emitter: Option<usize>,
-    /// Halves to which several workers send.
+    /// Queues to which several workers send.
     shared: HashMap<QueueKey, Arc<Shared>>,
     /// Transmit queues that are up, by port.
     running: HashMap<u64, Arc<Running>>,
-    /// Halves that no worker uses at present.
-    parked_receive: HashMap<QueueKey, ReceiveHalf>,
-    parked_transmit: HashMap<QueueKey, TransmitHalf>,
-    /// Recorders of ports, by id.
-    recorders: HashMap<u64, Recorder>,
+    /// Queues that are up and that no worker uses at present.
+    parked_receive: HashMap<QueueKey, Ingress>,
+    parked_transmit: HashMap<QueueKey, Egress>,
+    /// What the stages of ports are made from, by id.
+    setups: HashMap<u64, Arc<Setup>>,
 }
 
 impl From<Unresponsive> for Kept {
@@ -72,14 +79,14 @@ impl Fabric {
 
     /// Gives a queue that is up to the worker that polls it, and waits until it has it. A worker that does not respond
     /// drops the half later.
-    pub(super) fn attach_receive(&self, key: QueueKey, mut half: ReceiveHalf) -> Result<(), Kept> {
+    pub(super) fn attach_receive(&self, key: QueueKey, half: ReceiveHalf) -> Result<(), Kept> {
         let attached = {
             let mut state = self.state();
-            record_received(&mut half, state.recorders.get(&key.0));
+            let ingress = state.ingress(key, half);
             match state.poller(key) {
-                Some(worker) => worker.offer(move |plan| plan.attach_receive(key, half))?,
+                Some(worker) => worker.offer(move |plan| plan.attach_receive(key, ingress))?,
                 None => {
-                    state.parked_receive.insert(key, half);
+                    state.parked_receive.insert(key, ingress);
                     return Ok(());
                 }
             }
@@ -94,10 +101,10 @@ impl Fabric {
             let mut state = self.state();
             match (state.parked_receive.remove(&key), state.poller(key)) {
                 (None, Some(worker)) => worker.ask(move |plan| plan.detach_receive(key)),
-                (parked, _) => return Ok(parked),
+                (parked, _) => return Ok(parked.map(|ingress| ingress.half)),
             }
         };
-        Ok(taken.wait()?)
+        Ok(taken.wait()?.map(|ingress| ingress.half))
     }
 
     /// Replaces the kick descriptor of a queue that is polled.
@@ -106,8 +113,8 @@ impl Fabric {
         match state.poller(key) {
             Some(worker) => drop(worker.offer(move |plan| plan.rewire(key, kick))?),
             None => {
-                if let Some(half) = state.parked_receive.get_mut(&key) {
-                    half.rewire(kick);
+                if let Some(ingress) = state.parked_receive.get_mut(&key) {
+                    ingress.half.rewire(kick);
                 }
             }
         }
@@ -115,13 +122,13 @@ impl Fabric {
     }
 
     /// Like [`Fabric::attach_receive`], for the transmit half.
-    pub(super) fn attach_transmit(&self, key: QueueKey, mut half: TransmitHalf) -> Result<(), Kept> {
+    pub(super) fn attach_transmit(&self, key: QueueKey, half: TransmitHalf) -> Result<(), Kept> {
         let attached = {
             let mut state = self.state();
-            record_sent(&mut half, state.recorders.get(&key.0));
+            let egress = state.egress(key, half);
             let running = state.running(key.0);
             if let Some(shared) = state.shared.get(&key) {
-                *shared.lock()? = Some(half);
+                *shared.lock()? = Some(egress);
                 running.set(key.1, true);
                 return Ok(());
             }
@@ -129,12 +136,12 @@ impl Fabric {
                 Some(worker) => worker.offer(move |plan| {
                     // The queue exists: only the whole plan can remove it.
                     if let Some(slot) = plan.own_transmit(key) {
-                        *slot = Some(half);
+                        *slot = Some(egress);
                         running.set(key.1, true);
                     }
                 })?,
                 None => {
-                    state.parked_transmit.insert(key, half);
+                    state.parked_transmit.insert(key, egress);
                     running.set(key.1, true);
                     return Ok(());
                 }
@@ -150,7 +157,7 @@ impl Fabric {
             let running = state.running(key.0);
             running.set(key.1, false);
             if let Some(shared) = state.shared.get(&key) {
-                return Ok(shared.lock()?.take());
+                return Ok(shared.lock()?.take().map(|egress| egress.half));
             }
             match (state.parked_transmit.remove(&key), state.sender(key)) {
                 (None, Some(worker)) => worker.ask(move |plan| {
@@ -158,10 +165,10 @@ impl Fabric {
                     running.set(key.1, false);
                     plan.own_transmit(key)?.take()
                 }),
-                (parked, _) => return Ok(parked),
+                (parked, _) => return Ok(parked.map(|egress| egress.half)),
             }
         };
-        Ok(taken.wait()?)
+        Ok(taken.wait()?.map(|egress| egress.half))
     }
 
     /// Takes queues of a port from their workers, for good; a worker that does not respond drops them later.
@@ -176,37 +183,6 @@ impl Fabric {
     pub(super) fn respond(&self) -> Result<(), Unresponsive> {
         let asked: Vec<_> = self.state().workers.iter().map(|(_, worker)| worker.ask(|_| ())).collect();
         asked.into_iter().try_for_each(Answer::wait)
-    }
-
-    /// Starts or stops recording a port. Returns the previous recorder, which gets no more frames. Queues continue
-    /// meanwhile. A worker that does not respond keeps recording until it does.
-    pub(super) fn record(&self, port: u64, recorder: Option<Recorder>) -> Option<Recorder> {
-        let mut state = self.state();
-        let ended = match recorder.clone() {
-            Some(recorder) => state.recorders.insert(port, recorder),
-            None => state.recorders.remove(&port),
-        };
-        state.parked_record(port, recorder.as_ref());
-        let record = |worker: &Worker| {
-            let recorder = recorder.clone();
-            worker.ask(move |plan| plan.record(port, recorder.as_ref()))
-        };
-        let asked: Vec<_> = state.workers.iter().map(|(_, worker)| record(worker)).collect();
-        drop(state);
-        for unresponsive in asked.into_iter().filter_map(|answer| answer.wait().err()) {
-            tracing::error!("a recording is not what it should be: {unresponsive}");
-        }
-        ended
-    }
-
-    /// Returns the present recorder of a port.
-    pub(super) fn recorder(&self, port: u64) -> Option<Recorder> {
-        self.state().recorders.get(&port).cloned()
-    }
-
-    /// Returns all present recorders.
-    pub(super) fn recorders(&self) -> Vec<Recorder> {
-        self.state().recorders.values().cloned().collect()
     }
 
     /// Starts those of the `wanted` workers that do not run yet. They have nothing to do until [`Fabric::arrange`] gets them.
@@ -232,6 +208,7 @@ impl Fabric {
         halves.keep(|id| layout.ports.iter().any(|p| p.id == id));
         (state.pollers, state.senders) = Default::default();
         state.running.retain(|id, _| layout.ports.iter().any(|p| p.id == *id));
+        state.setups.retain(|id, _| layout.ports.iter().any(|p| p.id == *id));
         let plans: Vec<_> =
             (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves)).collect();
         state.emitter = plans.iter().position(|(_, _, bridges)| bridges.iter().any(BridgePlan::goes_by_flows));
@@ -260,32 +237,32 @@ impl Fabric {
     pub(super) fn send(&self, port: &PortShared, queue: usize, frames: Vec<Vec<u8>>) {
         let key = (port.id, queue);
         let (counters, drops) = (port.queues[queue].clone(), port.drops.clone());
-        let send = move |half: Option<&dyn Transmit>| {
-            let Some(half) = half else { return drops.add(Reason::Down, frames.len() as u64) };
-            let mut storage = Box::<BurstStorage>::default();
+        let send = move |egress: Option<&Egress>| {
+            let Some(egress) = egress else { return drops.add(Reason::Down, frames.len() as u64) };
+            let (mut storage, watch) = (Box::<BurstStorage>::default(), Stopwatch::default());
             for some in frames.chunks(MAX_BURST) {
                 let mut burst = storage.start();
                 some.iter().for_each(|frame| burst.push(Segment::from(&frame[..])));
-                let sent = half.transmit_bare(burst.frames());
+                let sent = egress.transmit_bare(burst.frames(), &watch);
                 counters.sent.packets.add(sent.frames.into());
                 counters.sent.bytes.add(sent.bytes);
                 sent.count_drops(some.len(), &drops);
             }
             ordering::before_asking();
-            half.notify();
+            egress.half.notify();
         };
         let state = self.state();
         if let Some(shared) = state.shared.get(&key) {
             return match shared.lock() {
-                Ok(half) => send(half.as_deref()),
+                Ok(egress) => send(egress.as_ref()),
                 Err(_) => send(None),
             };
         }
         match state.sender(key).filter(|worker| !worker.pulse.is_given_up()) {
             Some(worker) => {
-                drop(worker.ask(move |plan| send(plan.own_transmit(key).and_then(|half| half.as_deref()))));
+                drop(worker.ask(move |plan| send(plan.own_transmit(key).and_then(|egress| egress.as_ref()))));
             }
-            None => send(state.parked_transmit.get(&key).map(|half| &**half)),
+            None => send(state.parked_transmit.get(&key)),
         }
     }
 
@@ -301,10 +278,10 @@ impl Fabric {
     }
 }
 
-/// Halves that move from old plans to new ones.
+/// Queues that move from old plans to new ones.
 struct Halves {
-    receive: HashMap<QueueKey, ReceiveHalf>,
-    transmit: HashMap<QueueKey, TransmitHalf>,
+    receive: HashMap<QueueKey, Ingress>,
+    transmit: HashMap<QueueKey, Egress>,
 }
 
 impl Halves {
@@ -345,19 +322,19 @@ impl State {
                 nothing()
             });
             for input in inputs {
-                halves.receive.extend(input.half.map(|half| ((input.port, input.queue), half)));
+                halves.receive.extend(input.ingress.map(|ingress| ((input.port, input.queue), ingress)));
             }
             for output in outputs {
                 for (queue, transmit) in output.queues.into_iter().enumerate() {
-                    if let Half::Own(Some(half)) = transmit.half {
-                        halves.transmit.insert((output.port, queue), half);
+                    if let Half::Own(Some(egress)) = transmit.half {
+                        halves.transmit.insert((output.port, queue), egress);
                     }
                 }
             }
         }
         for (key, shared) in self.shared.drain() {
             match shared.lock() {
-                Ok(mut half) => halves.transmit.extend(half.take().map(|half| (key, half))),
+                Ok(mut egress) => halves.transmit.extend(egress.take().map(|egress| (key, egress))),
                 Err(stuck) => drop(lost.insert(key.0, stuck.to_string())),
             };
         }
@@ -365,19 +342,6 @@ impl State {
             port.fault.withhold(why.clone());
         }
         (halves, lost.into_keys().collect())
-    }
-
-    /// Starts or stops recording a port at halves that no single worker has.
-    fn parked_record(&mut self, port: u64, recorder: Option<&Recorder>) {
-        for (_, half) in self.parked_receive.iter_mut().filter(|(key, _)| key.0 == port) {
-            record_received(half, recorder);
-        }
-        for (_, half) in self.parked_transmit.iter_mut().filter(|(key, _)| key.0 == port) {
-            record_sent(half, recorder);
-        }
-        for mut half in self.shared.iter().filter(|(key, _)| key.0 == port).filter_map(|(_, half)| half.lock().ok()) {
-            half.iter_mut().for_each(|half| record_sent(half, recorder));
-        }
     }
 
     /// Ends workers that are no longer wanted, and adds those in `hired`.
@@ -417,10 +381,8 @@ impl State {
             pieces.0.push(Input {
                 port: shared.id,
                 queue,
-                half: halves.receive.remove(&key),
+                ingress: halves.receive.remove(&key),
                 target,
-                tunnel: shared.decapsulate(queue).map(Box::new),
-                split: shared.split(queue).map(Box::new),
                 lender: layout
                     .lender(port)
                     .map(|guest| (self.output((layout, worker), guest, &mut pieces.1, halves), queue)),
@@ -432,6 +394,12 @@ impl State {
             });
         }
         pieces
+    }
+
+    /// Returns a queue that several workers send to.
+    fn share(&mut self, key: QueueKey, halves: &mut Halves) -> Arc<Shared> {
+        let egress = || Arc::new(Shared::new(halves.transmit.remove(&key)));
+        self.shared.entry(key).or_insert_with(egress).clone()
     }
 
     /// Returns the index in `outputs` of the output to `port`, which is created if it is missing.
@@ -450,9 +418,7 @@ impl State {
         let queues = shared.queues.iter().enumerate().map(|(queue, counters)| {
             let key = (shared.id, queue);
             let half = if several {
-                let half =
-                    self.shared.entry(key).or_insert_with(|| Arc::new(Shared::new(halves.transmit.remove(&key))));
-                Half::Shared(half.clone())
+                Half::Shared(self.share(key, halves))
             } else {
                 self.senders.insert(key, worker);
                 Half::Own(halves.transmit.remove(&key))

@@ -24,8 +24,9 @@ use crate::forward::mac_table::{Learning, TooManyStatics};
 use crate::punt::Bell;
 use crate::reload::Action;
 use crate::spec::{AggregationSpec, BridgeSpec, PortSpec, Spec, WorkerSpec};
+use crate::stage::order;
 use crate::stats::{AggregationFlow, LearningStats, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
-use crate::worker::{Pulse, STAGES, Unresponsive};
+use crate::worker::{Pulse, Unresponsive};
 use fabric::Fabric;
 use layout::{Domain, Layout};
 use open::Connection;
@@ -179,7 +180,7 @@ impl Switch {
         let worker = |(pulse, spec): (&Arc<Pulse>, &WorkerSpec)| {
             let (index, counters) = (pulse.index, &pulse.counters);
             let sampled = counters.sampled.get().max(1) as f64;
-            let stages = STAGES.iter().zip(&counters.stages);
+            let stages = order::cycles(&counters.watch).into_iter();
             let polled = layout.polled_by(index).filter(|&(port, queue)| queue < layout.ports[port].reported());
             WorkerStats {
                 index,
@@ -190,7 +191,7 @@ impl Switch {
                 busy_rounds: counters.rounds.get(),
                 sleeps: counters.sleeps.get(),
                 packets: counters.packets.get(),
-                stage_cycles_per_packet: stages.map(|(n, c)| ((*n).into(), c.get() as f64 / sampled)).collect(),
+                stage_cycles_per_packet: stages.map(|(name, cycles)| (name.into(), cycles as f64 / sampled)).collect(),
                 queues: polled.map(|(port, queue)| format!("{}.{queue}", layout.ports[port].name)).collect(),
                 place: topology.place(pulse),
                 hung_seconds: watchdog::hung(pulse),

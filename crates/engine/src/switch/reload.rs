@@ -127,7 +127,9 @@ impl Inner {
             *next_id += 1;
             let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
             let bells = [&self.bell, &self.asked];
-            Arc::new(PortShared::new(*next_id, port, mapping.cloned(), (&self.rules, bells)))
+            let shared = PortShared::new(*next_id, port, mapping.cloned(), (&self.rules, bells));
+            self.fabric.register(shared.id, shared.stages().clone());
+            Arc::new(shared)
         };
         spec.ports.iter().map(&mut share).collect()
     }

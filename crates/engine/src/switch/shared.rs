@@ -1,17 +1,15 @@
-//! State that the parts of one port share: counters, state, and the wrappers around its halves.
+//! State that the parts of one port share: its counters, its state, and what its stages are made from.
 
 use super::mapping::Mapping;
-use crate::aggregate::{Join, Live, Member, Relay, Split};
+use crate::aggregate::{Live, Member, Relay};
 use crate::counters::QueueCounters;
 use crate::drops::Drops;
 use crate::neighbour::Neighbours;
-use crate::port::fault::FaultReceive;
+use crate::port::SessionFault;
 use crate::port::record::Recorder;
-use crate::port::staged::Staged;
-use crate::port::{ReceiveHalf, SessionFault, TransmitHalf};
 use crate::punt::Bell;
-use crate::spec::{Analysis, Faults, PortSpec};
-use crate::tunnel::{Decapsulate, Encapsulate};
+use crate::spec::{Analysis, PortSpec};
+use crate::stage::setup::Setup;
 use paflow::Rules;
 use paflow::vxlan::TunnelEnd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,24 +21,17 @@ pub(super) struct PortShared {
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) queues: Vec<Arc<QueueCounters>>,
-    /// Number of queues to report: up to the last one that ever was up, if the guest chooses their number.
-    reported: AtomicUsize,
     pub(super) drops: Arc<Drops>,
     pub(super) fault: Arc<SessionFault>,
     state: Mutex<State>,
     /// Ends the present session of a port that serves guests.
     hang_up: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
-    faults: Option<Faults>,
     analysis: Analysis,
     /// File that the port writes to, if it is a recording port.
     file: OnceLock<Recorder>,
     mapping: Option<Arc<Mapping>>,
-    /// State for aggregation, if the port aggregates.
-    member: Option<Member>,
-    /// The tunnel that ends here, if there is one.
-    tunnel: Option<Arc<TunnelEnd>>,
-    /// Answers to requests for the switch's addresses; unused if the port has none.
-    neighbours: Arc<Neighbours>,
+    /// What its stages are made from when it opens. The fabric adds what changes while the port is open.
+    stages: Arc<Setup>,
 }
 
 /// Reported state of a port.
@@ -66,22 +57,31 @@ impl PortShared {
             relay: Arc::new(Relay::new(queues, relayed.clone())),
             neighbours: neighbours.clone(),
         });
+        let drops = Arc::<Drops>::default();
+        // Of queues whose number the guest chooses, only those are reported that ever were up.
+        let reported = if spec.driver.is_asked() { 1 } else { queues };
+        let stages = Setup {
+            drops: drops.clone(),
+            reported: Arc::new(AtomicUsize::new(reported)),
+            staged: spec.analysis.staged,
+            faults: spec.fault.clone(),
+            recorder: None,
+            tunnel: spec.vxlan.clone().map(Arc::new),
+            member,
+            neighbours,
+        };
         PortShared {
             id,
             name: spec.name.clone(),
             queues: (0..queues).map(|_| Arc::default()).collect(),
-            reported: AtomicUsize::new(if spec.driver.is_asked() { 1 } else { queues }),
-            drops: Arc::default(),
+            drops,
             fault: Arc::default(),
             state: Mutex::default(),
             hang_up: Mutex::default(),
-            faults: spec.fault.clone(),
             analysis: spec.analysis,
             file: OnceLock::new(),
             mapping,
-            member,
-            tunnel: spec.vxlan.clone().map(Arc::new),
-            neighbours,
+            stages: Arc::new(stages),
         }
     }
 
@@ -97,27 +97,22 @@ impl PortShared {
 
     /// Returns the state for aggregation, if the port aggregates.
     pub(super) fn member(&self) -> Option<&Member> {
-        self.member.as_ref()
+        self.stages.member.as_ref()
     }
 
     /// Returns the tunnel that ends here, if there is one.
     pub(super) fn tunnel(&self) -> Option<&Arc<TunnelEnd>> {
-        self.tunnel.as_ref()
-    }
-
-    /// Returns the decapsulation for a queue, if a tunnel ends here.
-    pub(super) fn decapsulate(&self, queue: usize) -> Option<Decapsulate> {
-        self.tunnel.clone().map(|end| Decapsulate::new(end, self.neighbours.clone(), queue))
+        self.stages.tunnel.as_ref()
     }
 
     /// Returns the answers to requests for the switch's addresses here.
     pub(super) fn neighbours(&self) -> &Neighbours {
-        &self.neighbours
+        &self.stages.neighbours
     }
 
-    /// Returns the splitting of aggregates for a queue, if the port aggregates.
-    pub(super) fn split(&self, queue: usize) -> Option<Split> {
-        self.member.clone().map(|member| Split::new(member, queue))
+    /// Returns what the port's stages are made from when it opens.
+    pub(super) fn stages(&self) -> &Arc<Setup> {
+        &self.stages
     }
 
     pub(super) fn state(&self) -> State {
@@ -151,37 +146,6 @@ impl PortShared {
 
     /// Returns how many of the queues to report.
     pub(super) fn reported(&self) -> usize {
-        self.reported.load(Ordering::Relaxed)
-    }
-
-    /// Creates the rings of this queue, which is about to be up, perhaps for the first time.
-    fn prepare(&self, queue: usize) {
-        self.reported.fetch_max(queue + 1, Ordering::Relaxed);
-        self.neighbours.prepare(queue);
-        self.member.iter().for_each(|member| member.relay.prepare(queue));
-    }
-
-    /// Wraps the receive half of this queue as the port requires.
-    pub(super) fn wrap_receive(&self, queue: usize, mut half: ReceiveHalf) -> ReceiveHalf {
-        self.prepare(queue);
-        if self.analysis.staged {
-            half = Box::new(Staged::new(half));
-        }
-        if let Some(faults) = &self.faults {
-            half = Box::new(FaultReceive::new(half, faults.clone(), self.drops.clone()));
-        }
-        half
-    }
-
-    /// Wraps the transmit half of this queue as the port requires.
-    pub(super) fn wrap_transmit(&self, queue: usize, mut half: TransmitHalf) -> TransmitHalf {
-        self.reported.fetch_max(queue + 1, Ordering::Relaxed);
-        if let Some(member) = self.member.clone() {
-            half = Box::new(Join::new(half, member, queue, self.drops.clone()));
-        }
-        if let Some(end) = self.tunnel.clone() {
-            half = Box::new(Encapsulate::new(half, end));
-        }
-        half
+        self.stages.reported.load(Ordering::Relaxed)
     }
 }

@@ -71,14 +71,6 @@ impl Site for PortSite {
         self.shared.write_to(file);
     }
 
-    fn wrap_receive(&self, queue: usize, half: ReceiveHalf) -> ReceiveHalf {
-        self.shared.wrap_receive(queue, half)
-    }
-
-    fn wrap_transmit(&self, queue: usize, half: TransmitHalf) -> TransmitHalf {
-        self.shared.wrap_transmit(queue, half)
-    }
-
     fn attach_receive(&self, queue: usize, half: ReceiveHalf) -> Result<(), Kept> {
         self.fabric.attach_receive(self.key(queue), half)
     }

@@ -38,11 +38,11 @@ impl Topology {
     /// Describes the place of a worker for display.
     pub(super) fn place(&self, pulse: &Pulse) -> String {
         let place = pulse.counters.place.get();
-        let stage = place.stage().name();
-        let Some((id, queue)) = place.queue() else { return stage.into() };
+        let activity = place.activity().name();
+        let Some((id, queue)) = place.queue() else { return activity.into() };
         match self.layout.ports.iter().find(|port| port.id == id) {
-            Some(port) => format!("port \"{}\" queue {queue} ({stage})", port.name),
-            None => format!("a port that has gone ({stage})"),
+            Some(port) => format!("port \"{}\" queue {queue} ({activity})", port.name),
+            None => format!("a port that has gone ({activity})"),
         }
     }
 }

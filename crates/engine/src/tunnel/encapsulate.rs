@@ -2,17 +2,16 @@
 //! one copy.
 
 use crate::octets::Bytes;
-use crate::port::around::AroundTransmit;
-use crate::port::{Sent, Transmit};
+use crate::port::Sent;
+use crate::stage::egress::{EgressStage, Next};
 use paflow::outer::Headers;
 use paflow::vxlan::TunnelEnd;
 use std::cell::RefCell;
 use std::sync::Arc;
 use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
 
-/// Transmit half at the end of a tunnel.
+/// Encapsulation of frames sent by the end of a tunnel.
 pub(crate) struct Encapsulate {
-    inner: Box<dyn Transmit>,
     end: Arc<TunnelEnd>,
     state: RefCell<State>,
 }
@@ -25,28 +24,15 @@ struct State {
 }
 
 impl Encapsulate {
-    /// Wraps `inner`.
-    pub(crate) fn new(inner: Box<dyn Transmit>, end: Arc<TunnelEnd>) -> Encapsulate {
+    /// Encapsulates frames that this `end` sends.
+    pub(crate) fn new(end: Arc<TunnelEnd>) -> Encapsulate {
         let state = State { storage: Box::default(), headers: Box::new([end.headers(); MAX_BURST]) };
-        Encapsulate { inner, end, state: RefCell::new(state) }
-    }
-
-    /// Returns the outcome with bytes of inner frames only.
-    fn unwrapped(&self, sent: Sent) -> Sent {
-        Sent { bytes: sent.bytes - u64::from(sent.frames) * u64::from(self.end.overhead()), ..sent }
+        Encapsulate { end, state: RefCell::new(state) }
     }
 }
 
-impl AroundTransmit for Encapsulate {
-    fn inner(&self) -> &dyn Transmit {
-        &*self.inner
-    }
-
-    fn inner_mut(&mut self) -> &mut Box<dyn Transmit> {
-        &mut self.inner
-    }
-
-    fn transmit_through(&self, frames: Frames<'_>, more: bool) -> Sent {
+impl EgressStage for Encapsulate {
+    fn transmit(&self, frames: Frames<'_>, next: Next<'_>) -> Sent {
         let State { storage, headers } = &mut *self.state.borrow_mut();
         let fits = |len: u32| len <= self.end.room();
         // All at once: waiting for one line after the other would cost more than everything else here.
@@ -61,15 +47,9 @@ impl AroundTransmit for Encapsulate {
             let _ = burst.push_segments(std::iter::once(headers).chain(frames.segments(frame)));
         }
         let too_long = (frames.len() - burst.len()) as u32;
-        let sent = self.unwrapped(self.pass(burst.frames(), more));
-        Sent { too_long: sent.too_long + too_long, ..sent }
-    }
-
-    fn flush_through(&self) -> Sent {
-        self.unwrapped(self.inner.flush())
-    }
-
-    fn transmit_bare_through(&self, frames: Frames<'_>) -> Sent {
-        self.inner.transmit(frames)
+        let sent = next.transmit(burst.frames());
+        // The port counts the bytes of inner frames.
+        let bytes = sent.bytes - u64::from(sent.frames) * u64::from(self.end.overhead());
+        Sent { bytes, too_long: sent.too_long + too_long, ..sent }
     }
 }

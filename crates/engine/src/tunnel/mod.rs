@@ -1,8 +1,8 @@
 //! VXLAN tunnels that end at a port: all frames outside the port are VXLAN, and the switch sees the inner frames.
 //! paflow builds and parses the headers; this module applies them to bursts.
 //!
-//! - [`Encapsulate`] wraps the transmit half of such a port;
-//! - [`Decapsulate`] is the first step for a burst received by such a port.
+//! - [`Decapsulate`] is a stage of such a port's ingress;
+//! - [`Encapsulate`] is a stage of its egress.
 
 mod decapsulate;
 mod encapsulate;

@@ -3,8 +3,13 @@
 use super::{Decapsulate, Encapsulate};
 use crate::drops::Drops;
 use crate::neighbour::Neighbours;
+use crate::port::frames::to_vec;
+use crate::port::sink::Nothing;
 use crate::port::{Sent, Transmit};
 use crate::punt::Bell;
+use crate::stage::egress::Egress;
+use crate::stage::ingress::Ingress;
+use crate::stage::stopwatch::Stopwatch;
 use packet::MacAddr;
 use paflow::outer::{Addresses, Checksum};
 use paflow::vxlan::{Endpoints, TunnelEnd};
@@ -41,38 +46,40 @@ fn end(from: u8, to: u8, mtu: u16, checksum: Checksum) -> TunnelEnd {
 /// Sends a burst of frames that are cut into pieces of `cut` bytes.
 fn send(mtu: u16, checksum: Checksum, most: usize, frames: &[Vec<u8>], cut: usize) -> (Vec<Vec<u8>>, Sent) {
     let wire = Wire::default();
-    let port = Encapsulate::new(Box::new(Link(wire.clone(), most)), Arc::new(end(1, 2, mtu, checksum)));
+    let encapsulate = Encapsulate::new(Arc::new(end(1, 2, mtu, checksum)));
+    let port = Egress::of(Box::new(Link(wire.clone(), most)), [Box::new(encapsulate) as Box<_>]);
     let mut storage = Box::<BurstStorage>::default();
     let mut burst = storage.start();
     for frame in frames {
         assert!(burst.push_segments(frame.chunks(cut).map(Segment::from)));
     }
-    let sent = port.transmit(burst.frames());
+    let sent = port.transmit(burst.frames(), false, &Stopwatch::default());
     let wire = std::mem::take(&mut *wire.lock().unwrap());
     (wire, sent)
 }
 
 /// Returns the frames inside these, which are cut likewise.
-fn receive(frames: &[Vec<u8>], cut: usize, drops: &Drops) -> Vec<Vec<u8>> {
+fn receive(frames: &[Vec<u8>], cut: usize, drops: &Arc<Drops>) -> Vec<Vec<u8>> {
     let neighbours = Arc::new(Neighbours::new(1, Arc::new(Bell::new().unwrap())));
     neighbours.prepare(0);
     receive_by(&neighbours, frames, cut, drops)
 }
 
-fn receive_by(neighbours: &Arc<Neighbours>, frames: &[Vec<u8>], cut: usize, drops: &Drops) -> Vec<Vec<u8>> {
+fn receive_by(neighbours: &Arc<Neighbours>, frames: &[Vec<u8>], cut: usize, drops: &Arc<Drops>) -> Vec<Vec<u8>> {
     let mut storage = Box::<BurstStorage>::default();
     let mut burst = storage.start();
     for frame in frames {
         assert!(burst.push_segments(frame.chunks(cut).map(Segment::from)));
     }
-    Decapsulate::new(Arc::new(end(2, 1, 1500, Checksum::Zero)), neighbours.clone(), 0).decapsulate(&mut burst, drops);
-    let frames = burst.frames();
-    let copy = |frame: &virtqueue::Frame<'_>| {
-        let mut bytes = vec![0; frame.len() as usize];
-        frames.copy_to(frame, &mut bytes);
-        bytes
-    };
-    frames.as_slice().iter().map(copy).collect()
+    let end = Arc::new(end(2, 1, 1500, Checksum::Zero));
+    let decapsulate = Decapsulate::new(end, neighbours.clone(), drops.clone(), 0);
+    let port = Ingress::of(Box::new(Nothing), [Box::new(decapsulate) as Box<_>]);
+    let mut inside = Vec::new();
+    port.process(&mut burst, &Stopwatch::default(), &mut |burst| {
+        let frames = burst.frames();
+        inside.extend(frames.as_slice().iter().map(|frame| to_vec(&frames, frame)));
+    });
+    inside
 }
 
 proptest! {
@@ -85,7 +92,7 @@ proptest! {
         let (wire, sent) = send(1500, checksum, MAX_BURST, &frames, cuts.0);
         prop_assert_eq!((sent.frames as usize, sent.too_long), (frames.len(), 0));
         prop_assert_eq!(sent.bytes as usize, frames.iter().map(Vec::len).sum::<usize>(), "bytes of what is inside");
-        let drops = Drops::default();
+        let drops = Arc::new(Drops::default());
         prop_assert_eq!(receive(&wire, cuts.1, &drops), frames);
         prop_assert!(drops.named().is_empty());
     }
@@ -98,7 +105,7 @@ fn what_does_not_fit_the_mtu_is_too_long() {
     assert_eq!((sent.frames, sent.too_long, sent.bytes), (2, 2, 524));
     assert_eq!(wire.iter().map(Vec::len).collect::<Vec<_>>(), [514, 110]);
     assert!(wire.iter().all(|frame| frame[20] == 0x40), "don't fragment");
-    let drops = Drops::default();
+    let drops = Arc::new(Drops::default());
     sent.count_drops(frames.len(), &drops);
     assert_eq!(drops.named(), [("too-long".to_owned(), 2)].into());
 }
@@ -131,7 +138,7 @@ fn what_is_not_of_the_tunnel_is_dropped_with_its_reason() {
     wire[2][24] ^= 1;
     wire[3].pop();
     wire[4].push(0);
-    let drops = Drops::default();
+    let drops = Arc::new(Drops::default());
     assert_eq!(receive(&wire, 5000, &drops), [vec![7; 60]]);
     let reasons = ["not-tunnel", "other-vni", "bad-ip-checksum", "truncated"];
     assert_eq!(drops.named(), reasons.map(|reason| (reason.to_owned(), 1)).into());
@@ -143,7 +150,8 @@ fn who_asks_for_this_end_is_answered() {
         let (asker, request) = ([2, 0, 0, 0, 0, 9], [8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
         [&[0xff; 6][..], &asker, &request, &asker, &[192, 0, 2, 9], &[0; 6], &[192, 0, 2, target]].concat()
     };
-    let (neighbours, drops) = (Arc::new(Neighbours::new(1, Arc::new(Bell::new().unwrap()))), Drops::default());
+    let (neighbours, drops) =
+        (Arc::new(Neighbours::new(1, Arc::new(Bell::new().unwrap()))), Arc::new(Drops::default()));
     neighbours.prepare(0);
     // This end has address 2; 1 is the other end.
     assert!(receive_by(&neighbours, &[asks(2), asks(1)], 5000, &drops).is_empty());

@@ -1,10 +1,13 @@
 //! A worker without a thread: its owner runs its rounds. For analysis under a model of a processor, which has one at a time.
 
-use super::{Input, Plan, WorkerCounters};
+use super::counters::WorkerCounters;
+use super::{Input, Plan};
 use crate::clock::{self, Cycles};
 use crate::forward::{Half, Output, Target, TransmitQueue};
 use crate::port::{Receive, Transmit};
 use crate::spec::MAX_QUEUES;
+use crate::stage::egress::Egress;
+use crate::stage::ingress::Ingress;
 use std::sync::Arc;
 
 /// A worker that moves frames from one queue to another.
@@ -24,17 +27,15 @@ impl ByHand {
         plan.inputs.push(Input {
             port: 0,
             queue: 0,
-            half: Some(input),
+            ingress: Some(Ingress::new(input)),
             target: Target::Patch(0),
-            split: None,
-            tunnel: None,
             lender: lends.then_some((0, 0)),
             keeper: keeps.then_some((0, 0)),
             counters: Arc::default(),
             drops: Arc::default(),
         });
         // As many queues as a guest's port has, of which one is up.
-        let halves = std::iter::once(Some(output)).chain((1..MAX_QUEUES).map(|_| None));
+        let halves = std::iter::once(Some(Egress::new(output))).chain((1..MAX_QUEUES).map(|_| None));
         let queues = halves.map(|half| TransmitQueue { half: Half::Own(half), counters: Arc::default() });
         let output = Output::new(1, queues.collect(), counters);
         output.running.set(0, true);

@@ -6,8 +6,10 @@ use crate::clock;
 use crate::drops::Drops;
 use crate::forward::flows::{Emission, Injection};
 use crate::forward::{BridgePlan, Half, Output, Target};
-use crate::port::record::{Recorder, record_received, record_sent};
-use crate::port::{Receive, Transmit};
+use crate::port::Receive;
+use crate::stage::egress::Egress;
+use crate::stage::ingress::Ingress;
+use crate::stage::setup::Setup;
 use vhost_user::Event;
 use virtqueue::ordering;
 
@@ -16,59 +18,59 @@ pub(crate) type Pieces = (Vec<Input>, Vec<Output>, Vec<BridgePlan>);
 
 impl Plan {
     /// Starts polling a queue.
-    pub(crate) fn attach_receive(&mut self, key: (u64, usize), half: Box<dyn Receive>) {
+    pub(crate) fn attach_receive(&mut self, key: (u64, usize), ingress: Ingress) {
         drop(self.detach_receive(key));
         let Some(at) = position(&self.resting, key) else { return };
-        self.watch(&*half);
+        self.watch(&*ingress.half);
         let input = self.resting.swap_remove(at);
-        self.inputs.push(Input { half: Some(half), ..input });
+        self.inputs.push(Input { ingress: Some(ingress), ..input });
         self.settle();
     }
 
     /// Stops polling a queue.
-    pub(crate) fn detach_receive(&mut self, key: (u64, usize)) -> Option<Box<dyn Receive>> {
+    pub(crate) fn detach_receive(&mut self, key: (u64, usize)) -> Option<Ingress> {
         let mut input = self.inputs.remove(position(&self.inputs, key)?);
-        let half = input.half.take();
+        let ingress = input.ingress.take();
         self.resting.push(input);
         self.settle();
-        half.inspect(|half| self.ignore(&**half))
+        ingress.inspect(|ingress| self.ignore(&*ingress.half))
     }
 
     /// Replaces the kick descriptor of a queue that is polled.
     pub(crate) fn rewire(&mut self, key: (u64, usize), kick: Option<Event>) {
-        if let Some(mut half) = self.detach_receive(key) {
-            half.rewire(kick);
-            self.attach_receive(key, half);
+        if let Some(mut ingress) = self.detach_receive(key) {
+            ingress.half.rewire(kick);
+            self.attach_receive(key, ingress);
         }
     }
 
-    /// Returns the transmit half, which may be down, of a queue that only this worker sends to.
-    pub(crate) fn own_transmit(&mut self, (port, queue): (u64, usize)) -> Option<&mut Option<Box<dyn Transmit>>> {
+    /// Returns a queue that only this worker sends to, and which may be down.
+    pub(crate) fn own_transmit(&mut self, (port, queue): (u64, usize)) -> Option<&mut Option<Egress>> {
         let output = self.outputs.iter_mut().find(|output| output.port == port)?;
         match &mut output.queues.get_mut(queue)?.half {
-            Half::Own(half) => Some(half),
+            Half::Own(egress) => Some(egress),
             Half::Shared(_) => None,
         }
     }
 
-    /// Starts or stops recording a port, at queues that only this worker drives.
-    pub(crate) fn record(&mut self, port: u64, recorder: Option<&Recorder>) {
+    /// Makes those stages of a port anew that may change while its queues run, at queues that only this worker drives.
+    pub(crate) fn refresh(&mut self, port: u64, setup: &Setup) {
         for input in self.inputs.iter_mut().filter(|input| input.port == port) {
-            input.half.iter_mut().for_each(|half| record_received(half, recorder));
+            input.ingress.iter_mut().for_each(|ingress| ingress.refresh(setup, input.queue));
         }
-        for queue in self.outputs.iter_mut().filter(|output| output.port == port).flat_map(|output| &mut output.queues)
-        {
-            if let Half::Own(Some(half)) = &mut queue.half {
-                record_sent(half, recorder);
+        let queues = self.outputs.iter_mut().filter(|output| output.port == port).flat_map(|output| &mut output.queues);
+        for (queue, transmit) in queues.enumerate() {
+            if let Half::Own(Some(egress)) = &mut transmit.half {
+                egress.refresh(setup, queue);
             }
         }
     }
 
     /// Replaces the parts of the plan, and returns the old ones.
     pub(crate) fn replace(&mut self, (inputs, outputs, bridges): Pieces) -> Pieces {
-        self.inputs.iter().filter_map(|input| input.half.as_deref()).for_each(|half| self.ignore(half));
-        inputs.iter().filter_map(|input| input.half.as_deref()).for_each(|half| self.watch(half));
-        let (running, resting) = inputs.into_iter().partition(|input| input.half.is_some());
+        self.inputs.iter().filter_map(|input| input.ingress.as_ref()).for_each(|ingress| self.ignore(&*ingress.half));
+        inputs.iter().filter_map(|input| input.ingress.as_ref()).for_each(|ingress| self.watch(&*ingress.half));
+        let (running, resting) = inputs.into_iter().partition(|input| input.ingress.is_some());
         let mut had = std::mem::replace(&mut self.inputs, running);
         had.append(&mut std::mem::replace(&mut self.resting, resting));
         let outputs = std::mem::replace(&mut self.outputs, outputs);
@@ -85,8 +87,8 @@ impl Plan {
                 Target::Bridge { bridge, .. } => input.port != output.port && self.bridges[bridge].has_output(index),
                 Target::Nowhere => false,
             };
-            // Splitting makes several bursts.
-            let bursts = |input: &Input| if input.split.is_some() { 2 } else { 1 };
+            let multiplies = |input: &Input| input.ingress.as_ref().is_some_and(Ingress::multiplies);
+            let bursts = |input: &Input| if multiplies(input) { 2 } else { 1 };
             output.joins = output.aggregates && self.inputs.iter().filter(sends).map(bursts).sum::<usize>() > 1;
         }
     }

@@ -1,7 +1,7 @@
 //! Idle policies: how a worker rests when no frames arrive.
 
 use super::Plan;
-use super::place::{Place, Stage};
+use super::place::{Activity, Place};
 use crate::clock::Cycles;
 use crate::port::Wait;
 use crate::spec::Idle;
@@ -91,11 +91,11 @@ impl Plan {
     /// whether it slept.
     pub(super) fn sleep(&self, called: impl Fn() -> bool) -> bool {
         let Some(sleeper) = &self.sleeper else { return false };
-        let halves = || self.inputs.iter().filter_map(|i| i.half.as_deref());
+        let queues = || self.inputs.iter().filter_map(|input| input.ingress.as_ref());
         let mut longest = self.keeps().then_some(HOLD);
         let mut ready = called();
-        for half in halves() {
-            match half.arm() {
+        for ingress in queues() {
+            match ingress.arm() {
                 Wait::Ready => ready = true,
                 Wait::Event => {}
                 Wait::Time(t) => longest = Some(longest.map_or(t, |l: Duration| l.min(t))),
@@ -105,12 +105,12 @@ impl Plan {
             let timeout = longest
                 .map(|t| rustix::event::Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
             let mut events = [const { std::mem::MaybeUninit::uninit() }; 8];
-            self.counters.place.set(Place::nowhere(Stage::Asleep));
+            self.counters.place.set(Place::nowhere(Activity::Asleep));
             // Interrupted or not, the queues are polled next.
             let _ = epoll::wait(&sleeper.epoll, &mut events[..], timeout.as_ref());
-            self.counters.place.set(Place::nowhere(Stage::Between));
+            self.counters.place.set(Place::nowhere(Activity::Between));
         }
-        halves().for_each(|h| h.disarm());
+        queues().for_each(|ingress| ingress.half.disarm());
         !ready
     }
 }

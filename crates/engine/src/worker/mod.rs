@@ -2,25 +2,25 @@
 
 mod by_hand;
 mod change;
+pub(crate) mod counters;
 mod idle;
-mod place;
+pub(crate) mod place;
 mod plan;
 mod pulse;
 
 pub use by_hand::ByHand;
 pub(crate) use change::Pieces;
-pub(crate) use place::{Place, Stage};
+pub use counters::WorkerCounters;
 pub(crate) use plan::{Input, Plan};
 pub(crate) use pulse::{Answer, Change, Pulse, STILL, Unresponsive};
 
 use crate::clock::Cycles;
-use crate::counters::Counter;
 use crate::drops::{Drops, Reason};
 use crate::forward::flows::Emission;
 use crate::handover::Mailbox;
 use crate::spec::{Idle, WorkerSpec};
 use idle::{Rest, Sleeper};
-use place::Whereabouts;
+use place::{Activity, Place};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -28,31 +28,6 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use virtqueue::MAX_BURST;
-
-/// Stages of a burst whose cycles are sampled.
-pub const STAGES: [&str; 3] = ["receive", "forward", "recycle"];
-
-/// Counters of a worker.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct WorkerCounters {
-    /// Cycles of rounds that moved frames.
-    pub busy: Counter,
-    /// Cycles of rounds that moved none.
-    pub idle: Counter,
-    /// Rounds that moved frames.
-    pub rounds: Counter,
-    /// Times it went to sleep.
-    pub sleeps: Counter,
-    /// Frames received.
-    pub packets: Counter,
-    /// Cycles of each of [`STAGES`] in sampled bursts.
-    pub stages: [Counter; STAGES.len()],
-    /// Frames in sampled bursts.
-    pub sampled: Counter,
-    /// Current place.
-    pub(crate) place: Whereabouts,
-}
 
 type Job = Box<dyn FnOnce(&mut Plan) + Send>;
 
@@ -213,7 +188,7 @@ impl Run {
     /// queues have had their turn.
     #[cold]
     fn serve(&self, plan: &mut Plan) {
-        self.counters.place.set(Place::nowhere(Stage::Jobs));
+        self.counters.place.set(Place::nowhere(Activity::Jobs));
         for job in self.jobs.take(usize::MAX) {
             job(plan);
         }

@@ -2,10 +2,10 @@
 
 use crate::counters::Counter;
 
-/// Stage of a worker's round.
+/// What a worker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum Stage {
+pub(crate) enum Activity {
     /// Between two rounds.
     Between,
     Receive,
@@ -19,29 +19,29 @@ pub(crate) enum Stage {
     Asleep,
 }
 
-impl Stage {
-    const ALL: [Stage; 8] = [
-        Stage::Between,
-        Stage::Receive,
-        Stage::Forward,
-        Stage::Transmit,
-        Stage::Recycle,
-        Stage::Notify,
-        Stage::Jobs,
-        Stage::Asleep,
+impl Activity {
+    const ALL: [Activity; 8] = [
+        Activity::Between,
+        Activity::Receive,
+        Activity::Forward,
+        Activity::Transmit,
+        Activity::Recycle,
+        Activity::Notify,
+        Activity::Jobs,
+        Activity::Asleep,
     ];
 
     /// Returns its name for display.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Stage::Between => "between two rounds",
-            Stage::Receive => "receive",
-            Stage::Forward => "forward",
-            Stage::Transmit => "transmit",
-            Stage::Recycle => "recycle",
-            Stage::Notify => "notify",
-            Stage::Jobs => "jobs of the control side",
-            Stage::Asleep => "asleep",
+            Activity::Between => "between two rounds",
+            Activity::Receive => "receive",
+            Activity::Forward => "forward",
+            Activity::Transmit => "transmit",
+            Activity::Recycle => "recycle",
+            Activity::Notify => "notify",
+            Activity::Jobs => "jobs of the control side",
+            Activity::Asleep => "asleep",
         }
     }
 }
@@ -49,7 +49,7 @@ impl Stage {
 const QUEUE: u32 = 4;
 const PORT: u32 = 16;
 
-/// A queue of a port and a stage, in one word. Ports go by their ids, none of which is zero.
+/// A queue of a port and an activity, in one word. Ports go by their ids, none of which is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place(u64);
 
@@ -60,14 +60,14 @@ impl Place {
     }
 
     /// Returns a place at no queue.
-    pub(crate) const fn nowhere(stage: Stage) -> Place {
-        Place(stage as u64)
+    pub(crate) const fn nowhere(activity: Activity) -> Place {
+        Place(activity as u64)
     }
 
-    /// Returns the same queue at another stage.
+    /// Returns the same queue with another activity.
     #[inline(always)]
-    pub(crate) fn at(self, stage: Stage) -> Place {
-        Place(self.0 & !((1 << QUEUE) - 1) | stage as u64)
+    pub(crate) fn at(self, activity: Activity) -> Place {
+        Place(self.0 & !((1 << QUEUE) - 1) | activity as u64)
     }
 
     /// Returns the port and the queue, if it is at one.
@@ -76,8 +76,8 @@ impl Place {
         (self.0 >> PORT != 0).then_some((self.0 >> PORT, queue as usize))
     }
 
-    pub(crate) fn stage(self) -> Stage {
-        Stage::ALL[self.0 as usize % Stage::ALL.len()]
+    pub(crate) fn activity(self) -> Activity {
+        Activity::ALL[self.0 as usize % Activity::ALL.len()]
     }
 }
 
@@ -102,13 +102,13 @@ mod tests {
 
     #[test]
     fn a_place_is_read_as_it_was_written() {
-        for stage in Stage::ALL {
-            let place = Place::of(70_000, 255).at(Stage::Transmit).at(stage);
-            assert_eq!((place.queue(), place.stage()), (Some((70_000, 255)), stage));
-            assert_eq!((Place::nowhere(stage).queue(), Place::nowhere(stage).stage()), (None, stage));
+        for activity in Activity::ALL {
+            let place = Place::of(70_000, 255).at(Activity::Transmit).at(activity);
+            assert_eq!((place.queue(), place.activity()), (Some((70_000, 255)), activity));
+            assert_eq!((Place::nowhere(activity).queue(), Place::nowhere(activity).activity()), (None, activity));
         }
         let place = Whereabouts::default();
-        place.set(Place::of(2, 1).at(Stage::Notify));
-        assert_eq!(place.get(), Place::of(2, 1).at(Stage::Notify));
+        place.set(Place::of(2, 1).at(Activity::Notify));
+        assert_eq!(place.get(), Place::of(2, 1).at(Activity::Notify));
     }
 }

@@ -1,16 +1,16 @@
 //! A worker's plan for a round: every queue it polls, where the queue's frames go, and all state needed on the way.
 
+use super::counters::WorkerCounters;
 use super::idle::Sleeper;
-use super::place::{Place, Stage};
-use super::{STAGES, WorkerCounters};
-use crate::aggregate::{Split, SplitScratch};
+use super::place::{Activity, Place};
 use crate::clock::{self, Cycles};
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use crate::forward::{Arrival, BridgePlan, Output, Scratch, Target};
 use crate::port::Receive;
 use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
-use crate::tunnel::Decapsulate;
+use crate::stage::ingress::Ingress;
+use crate::stage::stopwatch::{FORWARD, RECEIVE, RECYCLE};
 use std::sync::Arc;
 use virtqueue::{Burst, BurstStorage, ordering};
 
@@ -22,12 +22,8 @@ pub(crate) struct Input {
     pub(crate) port: u64,
     pub(crate) queue: usize,
     /// `None` while the queue is down.
-    pub(crate) half: Option<Box<dyn Receive>>,
+    pub(crate) ingress: Option<Ingress>,
     pub(crate) target: Target,
-    /// Decapsulation, if a tunnel ends at the port.
-    pub(crate) tunnel: Option<Box<Decapsulate>>,
-    /// Splitting of aggregates, if the port aggregates.
-    pub(crate) split: Option<Box<Split>>,
     /// Output, and queue there, whose guest lends its buffers to this queue, if it is mapped.
     pub(crate) lender: Option<(usize, usize)>,
     /// Output, and queue there, that may keep chains of this queue while it sends them, if it is mapped.
@@ -39,9 +35,9 @@ pub(crate) struct Input {
 impl Input {
     /// Returns the half and the guest whose buffers it receives into, if both are available now.
     #[inline(always)]
-    fn lent<'p>(&self, half: &'p dyn Receive, outputs: &'p [Output]) -> Option<(&'p dyn ZeroCopyRx, &'p GuestBuffers)> {
+    fn lent<'p>(&self, ingress: &'p Ingress, outputs: &'p [Output]) -> Option<(&'p dyn ZeroCopyRx, &'p GuestBuffers)> {
         let (output, queue) = self.lender?;
-        Some((half.lends()?, outputs[output].guest(queue)?))
+        Some((ingress.lends()?, outputs[output].guest(queue)?))
     }
 
     /// Takes back chains that an output kept. Reports whether there were any.
@@ -59,7 +55,7 @@ impl Input {
 
 /// A worker's plan. Only the worker accesses it; the control side changes it by jobs between two bursts.
 pub(crate) struct Plan {
-    /// Queues that are up, each with its half.
+    /// Queues that are up.
     pub(super) inputs: Vec<Input>,
     /// Queues that are down: a guest may have many more queues than it uses.
     pub(super) resting: Vec<Input>,
@@ -76,7 +72,6 @@ pub(crate) struct Plan {
     bursts: u32,
     storage: Box<BurstStorage>,
     pub(super) scratch: Scratch,
-    split: SplitScratch,
 }
 
 impl Plan {
@@ -95,7 +90,6 @@ impl Plan {
             bursts: 0,
             storage: Box::default(),
             scratch: Scratch::default(),
-            split: SplitScratch::default(),
         }
     }
 
@@ -109,18 +103,23 @@ impl Plan {
             self.next_second(cycles_now);
         }
         let mut moved = false;
+        let watch = &self.counters.watch;
         for input in &self.inputs {
-            let Some(half) = input.half.as_deref() else { continue };
+            let Some(ingress) = &input.ingress else { continue };
+            let half = &*ingress.half;
             let here = Place::of(input.port, input.queue);
-            self.counters.place.set(here.at(Stage::Receive));
+            self.counters.place.set(here.at(Activity::Receive));
             let sample = self.bursts.is_multiple_of(SAMPLE);
-            let mut timer = Timer::start(sample, &self.cycles);
+            let began = if sample { self.cycles.now() } else { 0 };
+            let has_stages = ingress.has_stages();
             let mut burst = self.storage.start();
-            if let Some(split) = &input.split {
-                let Some(frames) = split.turn() else { continue };
+            if has_stages {
+                let Some(frames) = ingress.turn() else { continue };
                 burst.limit(frames);
             }
-            let lent = input.lent(half, &self.outputs);
+            let work =
+                Work { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
+            let lent = input.lent(ingress, &self.outputs);
             let returned = input.take_returned(half, &self.outputs);
             let any = match lent {
                 Some((lend, guest)) => lend.receive_into(guest, &mut burst),
@@ -138,23 +137,28 @@ impl Plan {
                     half.recycle();
                     moved = true;
                 }
+                if ingress.is_due() {
+                    work.process(input, ingress, &mut burst, &mut self.scratch);
+                    moved = true;
+                }
                 continue;
             }
             moved = true;
             self.bursts = self.bursts.wrapping_add(1);
-            timer.lap();
-            self.counters.place.set(here.at(Stage::Forward));
-            if let Some(tunnel) = &input.tunnel {
-                tunnel.decapsulate(&mut burst, &input.drops);
+            if sample {
+                watch.start(RECEIVE, began);
+                watch.enter(FORWARD);
             }
-            let work =
-                Work { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
-            let frames = match &input.split {
-                None => work.forward(input, &burst, &mut self.scratch),
-                Some(split) => work.split(input, split, &burst, (&mut self.scratch, &mut self.split)),
+            self.counters.place.set(here.at(Activity::Forward));
+            let frames = if has_stages {
+                work.process(input, ingress, &mut burst, &mut self.scratch)
+            } else {
+                work.forward(input, &burst, &mut self.scratch)
             };
-            timer.lap();
-            self.counters.place.set(here.at(Stage::Recycle));
+            if sample {
+                watch.enter(RECYCLE);
+            }
+            self.counters.place.set(here.at(Activity::Recycle));
             match lent {
                 Some((lend, guest)) => drop(lend.relend(guest)),
                 None => {
@@ -164,9 +168,8 @@ impl Plan {
                     half.recycle();
                 }
             }
-            timer.lap();
             if sample {
-                self.counters.stages.iter().zip(timer.laps()).for_each(|(c, n)| c.add(n));
+                watch.stop();
                 self.counters.sampled.add(frames as u64);
             }
         }
@@ -175,9 +178,9 @@ impl Plan {
             // One fence for all rings of the round, as it costs about as much as a frame.
             ordering::before_asking();
             for input in &self.inputs {
-                if let Some(half) = input.half.as_deref() {
-                    self.counters.place.set(Place::of(input.port, input.queue).at(Stage::Notify));
-                    half.notify();
+                if let Some(ingress) = &input.ingress {
+                    self.counters.place.set(Place::of(input.port, input.queue).at(Activity::Notify));
+                    ingress.half.notify();
                 }
             }
             self.outputs.iter().for_each(Output::notify);
@@ -206,17 +209,11 @@ struct Work<'p> {
 }
 
 impl Work<'_> {
-    /// Splits the aggregates of a burst and forwards the packets. Returns their number.
+    /// Passes a burst through the stages of its queue, and forwards what comes out of them. Returns the number of frames.
     #[inline(never)]
-    fn split(
-        &self,
-        input: &Input,
-        split: &Split,
-        burst: &Burst<'_, '_>,
-        (scratch, pieces): (&mut Scratch, &mut SplitScratch),
-    ) -> usize {
+    fn process(&self, input: &Input, ingress: &Ingress, burst: &mut Burst<'_, '_>, scratch: &mut Scratch) -> usize {
         let mut count = 0;
-        split.split(burst, &input.drops, pieces, |packets| count += self.forward(input, packets, scratch));
+        ingress.process(burst, &self.counters.watch, &mut |burst| count += self.forward(input, burst, scratch));
         count
     }
 
@@ -239,33 +236,5 @@ impl Work<'_> {
             Target::Nowhere => input.drops.add(Reason::Unconnected, count as u64),
         }
         count
-    }
-}
-
-/// Timer for the stages of a burst, if the burst is sampled.
-struct Timer<'c> {
-    cycles: Option<&'c Cycles>,
-    marks: [u64; STAGES.len() + 1],
-    at: usize,
-}
-
-impl<'c> Timer<'c> {
-    #[inline(always)]
-    fn start(sample: bool, cycles: &'c Cycles) -> Self {
-        let mut timer = Timer { cycles: sample.then_some(cycles), marks: [0; STAGES.len() + 1], at: 0 };
-        timer.lap();
-        timer
-    }
-
-    #[inline(always)]
-    fn lap(&mut self) {
-        if let Some(cycles) = self.cycles {
-            self.marks[self.at] = cycles.now();
-            self.at += 1;
-        }
-    }
-
-    fn laps(&self) -> [u64; STAGES.len()] {
-        std::array::from_fn(|i| self.marks[i + 1] - self.marks[i])
     }
 }

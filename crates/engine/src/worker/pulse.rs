@@ -1,7 +1,7 @@
 //! Heartbeats: tell a worker that hangs from one that works or sleeps, without asking it.
 
-use super::WorkerCounters;
-use super::place::Stage;
+use super::counters::WorkerCounters;
+use super::place::Activity;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
@@ -87,7 +87,7 @@ impl Pulse {
     pub(crate) fn look(&self, now: Instant) -> Option<Change> {
         let mut watched = self.watched.lock().unwrap();
         let (beat, still) = (self.beat(), now.saturating_duration_since(watched.since));
-        if beat != watched.beat || self.counters.place.get().stage() == Stage::Asleep {
+        if beat != watched.beat || self.counters.place.get().activity() == Activity::Asleep {
             let told = watched.told;
             *watched = Watched { beat, since: now, told: false };
             return told.then_some(Change::GoesOn(still));
@@ -137,7 +137,7 @@ mod tests {
         counters.busy.add(10);
         assert_eq!(pulse.look(at(6000)), Some(Change::GoesOn(Duration::from_secs(6))));
         assert_eq!((pulse.look(at(6100)), pulse.hung()), (None, None));
-        counters.place.set(Place::nowhere(Stage::Asleep));
+        counters.place.set(Place::nowhere(Activity::Asleep));
         assert_eq!(pulse.look(at(60_000)), None, "it may sleep as long as it likes");
     }
 

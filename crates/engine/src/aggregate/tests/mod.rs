@@ -2,12 +2,17 @@
 
 mod round;
 
-use super::{Join, Live, Member, Relay, Split, SplitScratch, rules};
+use super::{Join, Live, Member, Relay, Split, rules};
 use crate::drops::Drops;
 use crate::neighbour::Neighbours;
+use crate::port::frames::to_vec;
+use crate::port::sink::Nothing;
 use crate::port::{Sent, Transmit};
 use crate::punt::Bell;
 use crate::spec::{AggregationSpec, Chains, NextHopSpec};
+use crate::stage::egress::Egress;
+use crate::stage::ingress::Ingress;
+use crate::stage::stopwatch::Stopwatch;
 use crate::stats::{AggregationFlow, AggregationSide};
 use paflow::Receiver;
 use paflow::Rules;
@@ -81,8 +86,9 @@ fn spec(vxlan: bool, checksum: Checksum) -> AggregationSpec {
 
 struct Rig {
     wire: Wire,
-    join: Join,
-    split: Split,
+    join: Egress,
+    split: Ingress,
+    watch: Stopwatch,
     rules: Arc<Live<Rules>>,
     member: Member,
     /// Drops on sending and on receiving.
@@ -106,21 +112,35 @@ impl Rig {
         };
         let (wire, drops) = (Wire::default(), <[Arc<Drops>; 2]>::default());
         let link = Box::new(Link { wire: wire.clone(), longest, most });
-        let join = Join::new(link, member.clone(), 0, drops[0].clone());
-        Rig { wire, join, split: Split::new(member.clone(), 0), rules, member, drops }
+        let join = Join::new(member.clone(), 0, drops[0].clone());
+        let split = Split::new(member.clone(), 0, drops[1].clone());
+        Rig {
+            wire,
+            join: Egress::of(link, [Box::new(join) as Box<_>]),
+            split: Ingress::of(Box::new(Nothing), [Box::new(split) as Box<_>]),
+            watch: Stopwatch::default(),
+            rules,
+            member,
+            drops,
+        }
     }
 
     /// Sends a burst of frames, each cut into pieces of `cut` bytes.
     fn send(&self, frames: &[Vec<u8>], cut: usize) -> Sent {
-        self.burst(frames, cut, |frames| self.join.transmit(frames))
+        self.burst(frames, cut, |frames| self.join.transmit(frames, false, &self.watch))
     }
 
     /// The same, with more to come in the round. Overwrites the frames' memory afterwards.
     fn send_more(&self, frames: &[Vec<u8>], cut: usize) -> Sent {
         let mut frames = frames.to_vec();
-        let sent = self.burst(&frames, cut, |frames| self.join.transmit_more(frames));
+        let sent = self.burst(&frames, cut, |frames| self.join.transmit(frames, true, &self.watch));
         frames.iter_mut().for_each(|frame| frame.fill(0xee));
         sent
+    }
+
+    /// Ends the round.
+    fn flush(&self) -> Sent {
+        self.join.flush(&self.watch)
     }
 
     fn burst(&self, frames: &[Vec<u8>], cut: usize, send: impl FnOnce(Frames<'_>) -> Sent) -> Sent {
@@ -134,7 +154,7 @@ impl Rig {
 
     /// Receives these frames, cut likewise. Returns the packets in them, and the sizes of the bursts that they came in.
     fn receive(&self, frames: &[Vec<u8>], cut: usize) -> (Vec<Vec<u8>>, Vec<usize>) {
-        let (mut storage, mut scratch) = (Box::<BurstStorage>::default(), SplitScratch::default());
+        let mut storage = Box::<BurstStorage>::default();
         let (mut packets, mut bursts) = (Vec::new(), Vec::new());
         for some in frames.chunks(MAX_BURST) {
             let mut burst = storage.start();
@@ -142,14 +162,10 @@ impl Rig {
             for frame in some {
                 assert!(burst.push_segments(frame.chunks(cut).map(Segment::from)));
             }
-            self.split.split(&burst, &self.drops[1], &mut scratch, |burst| {
+            self.split.process(&mut burst, &self.watch, &mut |burst| {
                 let frames = burst.frames();
                 bursts.push(frames.len());
-                packets.extend(frames.as_slice().iter().map(|frame| {
-                    let mut bytes = vec![0; frame.len() as usize];
-                    frames.copy_to(frame, &mut bytes);
-                    bytes
-                }));
+                packets.extend(frames.as_slice().iter().map(|frame| to_vec(&frames, frame)));
             });
         }
         (packets, bursts)
@@ -422,7 +438,7 @@ fn answers_are_not_joined() {
     let mut storage = Box::<BurstStorage>::default();
     let mut burst = storage.start();
     packets.iter().for_each(|bytes| burst.push(Segment::from(&bytes[..])));
-    assert_eq!(rig.join.transmit_bare(burst.frames()).frames, 2);
+    assert_eq!(rig.join.transmit_bare(burst.frames(), &rig.watch).frames, 2);
     assert_eq!(rig.taken(), packets);
 }
 

@@ -23,7 +23,7 @@ proptest! {
                 one_by_one += alone.taken().len();
                 all.extend(packets);
             }
-            total = total.and(rig.join.flush());
+            total = total.and(rig.flush());
             prop_assert_eq!(total.held, 0, "nothing waits beyond the round");
         }
         let wire = rig.taken();
@@ -52,7 +52,7 @@ fn what_is_left_of_one_burst_goes_with_the_next() {
         let sent = rig.send_more(some, usize::MAX);
         told.push((sent.frames, sent.held));
     }
-    let sent = rig.join.flush();
+    let sent = rig.flush();
     told.push((sent.frames, sent.held));
     // Half of a frame is 11 packets: eight are held, and sixteen leave.
     assert_eq!(told, [(0, 8), (16, -8), (0, 8), (16, -8), (0, 0)]);
@@ -61,7 +61,7 @@ fn what_is_left_of_one_burst_goes_with_the_next() {
     assert_eq!(rig.receive(&wire, usize::MAX).0, packets);
     // A packet that is alone at the end of a round leaves unchanged.
     rig.send_more(&packets[..1], usize::MAX);
-    rig.join.flush();
+    rig.flush();
     assert_eq!(rig.taken(), packets[..1]);
 }
 
@@ -93,7 +93,7 @@ fn no_more_is_held_than_there_is_room_for() {
     let sent = rig.send_more(&long, 2000);
     assert_eq!((sent.frames, sent.held), (46, -16));
     assert_eq!(rig.taken().len(), 60);
-    assert_eq!(rig.join.flush(), Sent::default());
+    assert_eq!(rig.flush(), Sent::default());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::{Arrival, BridgePlan, Half, Output, Scratch, TransmitQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::{Sent, Transmit};
 use crate::spec::Vlan;
+use crate::stage::egress::Egress;
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
@@ -31,7 +32,7 @@ impl Transmit for Remember {
 pub(super) fn remembering(count: usize) -> (Vec<Output>, Vec<Delivered>) {
     let delivered: Vec<Delivered> = (0..count).map(|_| Arc::default()).collect();
     let output = |(port, delivered): (usize, &Delivered)| {
-        let half = Half::Own(Some(Box::new(Remember(delivered.clone()))));
+        let half = Half::Own(Some(Egress::new(Box::new(Remember(delivered.clone())))));
         Output::new(port as u64, vec![TransmitQueue { half, counters: Arc::default() }], Arc::default())
     };
     (delivered.iter().enumerate().map(output).collect(), delivered)

@@ -85,7 +85,7 @@ impl Queues for VhostPort {
                 ring.omit_copies();
             }
             let half = VhostTransmit::new(ring, call, fault, drops);
-            let attached = self.site.attach_transmit(queue, self.site.wrap_transmit(queue, Box::new(half)));
+            let attached = self.site.attach_transmit(queue, Box::new(half));
             self.site.end_session_if(attached);
             if let Some(mapping) = self.site.mapping() {
                 mapping.guest_up(index, Guest { site: self.site.clone(), queue, memory, keeper: 0 });
@@ -97,7 +97,7 @@ impl Queues for VhostPort {
             }
             let keeper = ring.lender();
             let half = VhostReceive::new(ring, kick, call, fault, drops);
-            let attached = self.site.attach_receive(queue, self.site.wrap_receive(queue, Box::new(half)));
+            let attached = self.site.attach_receive(queue, Box::new(half));
             self.site.end_session_if(attached);
             if let Some(mapping) = self.site.mapping() {
                 mapping.guest_up(index, Guest { site: self.site.clone(), queue, memory, keeper });

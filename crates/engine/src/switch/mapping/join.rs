@@ -190,10 +190,10 @@ fn start(site: &dyn Site, port: &mut dyn ZeroCopyPort, index: usize) {
     let attached = |attached: Result<(), Kept>| attached.map_err(|why| why.to_string());
     let started = if receives {
         let half = port.start_receive(queue);
-        half.and_then(|half| attached(site.attach_receive(queue, site.wrap_receive(queue, half))))
+        half.and_then(|half| attached(site.attach_receive(queue, half)))
     } else {
         let half = port.start_transmit(queue);
-        half.and_then(|half| attached(site.attach_transmit(queue, site.wrap_transmit(queue, half))))
+        half.and_then(|half| attached(site.attach_transmit(queue, half)))
     };
     if let Err(why) = started {
         let does = if receives { "receive" } else { "send" };

@@ -1,22 +1,20 @@
-//! A wrapper that treats frames from a queue as bad networks do: it drops, corrupts and delays them.
+//! Treats frames from a queue as bad networks do: drops, corrupts and delays them.
 
-use super::around::AroundReceive;
-use super::{Receive, Wait};
+use super::ingress::{IngressStage, Next};
 use crate::drops::{Drops, Reason};
 use crate::port::frames::to_vec;
 use crate::spec::Faults;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
-use virtqueue::{Buffers, Burst, BurstStorage, MAX_BURST, MAX_FRAME};
+use std::time::{Duration, Instant};
+use virtqueue::{Buffers, Burst, BurstStorage, Frames, MAX_BURST, MAX_FRAME};
 
 /// Maximum number of frames held back at once; more are dropped.
 const HELD: usize = 4096;
 
-/// Receive half with faults. Copies every frame, so that it can be changed or held; this is a tool for tests.
-pub struct FaultReceive {
-    inner: Box<dyn Receive>,
+/// Faults of a queue. Copies every frame, so that it can be changed or held; this is a tool for tests.
+pub(crate) struct FaultInjector {
     faults: Faults,
     random: Cell<u64>,
     storage: RefCell<Box<BurstStorage>>,
@@ -25,11 +23,10 @@ pub struct FaultReceive {
     drops: Arc<Drops>,
 }
 
-impl FaultReceive {
-    /// Wraps `inner`.
-    pub fn new(inner: Box<dyn Receive>, faults: Faults, drops: Arc<Drops>) -> FaultReceive {
-        FaultReceive {
-            inner,
+impl FaultInjector {
+    /// Injects these faults, and counts the frames that they drop.
+    pub(crate) fn new(faults: Faults, drops: Arc<Drops>) -> FaultInjector {
+        FaultInjector {
             // Any odd constant: xorshift must not start at zero.
             random: Cell::new(faults.seed ^ 0x9e37_79b9_7f4a_7c15),
             faults,
@@ -54,15 +51,9 @@ impl FaultReceive {
         probability > 0.0 && ((self.next_random() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 
-    /// Receives a burst, and holds what the faults leave of it.
-    fn take(&self) {
-        let mut storage = self.storage.borrow_mut();
-        let mut burst = storage.start();
-        if !self.inner.receive(&mut burst) {
-            return;
-        }
+    /// Holds what the faults leave of these frames.
+    fn hold(&self, frames: Frames<'_>) {
         let due = Instant::now() + self.faults.delay;
-        let frames = burst.frames();
         let mut held = self.held.borrow_mut();
         for frame in frames.as_slice() {
             if held.len() == HELD || self.happens(self.faults.drop) {
@@ -76,21 +67,10 @@ impl FaultReceive {
             }
             held.push_back((due, bytes));
         }
-        self.inner.recycle();
-    }
-}
-
-impl AroundReceive for FaultReceive {
-    fn inner(&self) -> &dyn Receive {
-        &*self.inner
     }
 
-    fn inner_mut(&mut self) -> &mut dyn Receive {
-        &mut *self.inner
-    }
-
-    fn receive_through<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
-        self.take();
+    /// Moves the held frames that are due to `burst`, as far as it has room.
+    fn release<'q>(&'q self, burst: &mut Burst<'_, 'q>) {
         let mut held = self.held.borrow_mut();
         let now = Instant::now();
         while burst.room() > 0 && held.front().is_some_and(|(due, _)| *due <= now) {
@@ -100,19 +80,37 @@ impl AroundReceive for FaultReceive {
                 Some(frame.len())
             });
         }
-        !burst.is_empty()
     }
+}
 
-    fn recycle_through(&self) {
+impl IngressStage for FaultInjector {
+    fn process(&self, burst: &mut Burst<'_, '_>, next: &mut Next<'_>) {
+        self.hold(burst.frames());
+        let mut storage = self.storage.borrow_mut();
+        let mut released = storage.start();
+        released.limit(burst.len() + burst.room());
+        self.release(&mut released);
+        if !released.is_empty() {
+            next.pass(&mut released);
+        }
         self.buffers.release();
     }
 
-    fn arm_through(&self) -> Wait {
-        let first = self.held.borrow().front().map(|(due, _)| due.saturating_duration_since(Instant::now()));
-        match (self.inner.arm(), first) {
-            (Wait::Event, Some(time)) => Wait::Time(time),
-            (Wait::Time(a), Some(b)) => Wait::Time(a.min(b)),
-            (wait, _) => wait,
+    fn due(&self) -> Option<Duration> {
+        self.held.borrow().front().map(|(due, _)| due.saturating_duration_since(Instant::now()))
+    }
+
+    fn needs_private_frames(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for FaultInjector {
+    /// Counts held frames as dropped: the queue went down.
+    fn drop(&mut self) {
+        let held = self.held.get_mut().len();
+        if held > 0 {
+            self.drops.add(Reason::Down, held as u64);
         }
     }
 }
@@ -120,14 +118,18 @@ impl AroundReceive for FaultReceive {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::Wait;
     use crate::port::generator::Generator;
     use crate::spec::Pace;
-    use std::time::Duration;
+    use crate::stage::ingress::Ingress;
+    use crate::stage::stopwatch::Stopwatch;
 
+    /// Passes a thousand frames. Returns how many came out at once, all that came out, and how many were dropped.
     fn run(faults: Faults) -> (usize, Vec<Vec<u8>>, u64) {
         let drops = Arc::new(Drops::default());
-        let port = FaultReceive::new(Box::new(Generator::new(64, Pace::default(), 1000, None)), faults, drops.clone());
-        let mut storage = Box::<BurstStorage>::default();
+        let generator = Box::new(Generator::new(64, Pace::default(), 1000, None));
+        let port = Ingress::of(generator, [Box::new(FaultInjector::new(faults, drops.clone())) as Box<_>]);
+        let (mut storage, watch) = (Box::<BurstStorage>::default(), Stopwatch::default());
         let mut out = Vec::new();
         let mut first = 0;
         let injected = || drops.named().get("injected").copied().unwrap_or(0);
@@ -135,13 +137,16 @@ mod tests {
         for round in 0.. {
             assert!(began.elapsed() < Duration::from_secs(120), "frames are missing: {}", out.len());
             let mut burst = storage.start();
-            port.receive(&mut burst);
-            let frames = burst.frames();
-            out.extend(frames.as_slice().iter().map(|f| to_vec(&frames, f)));
+            if port.half.receive(&mut burst) || port.is_due() {
+                port.process(&mut burst, &watch, &mut |burst| {
+                    let frames = burst.frames();
+                    out.extend(frames.as_slice().iter().map(|f| to_vec(&frames, f)));
+                });
+            }
             if round == 0 {
                 first = out.len();
             }
-            port.recycle();
+            port.half.recycle();
             if out.len() as u64 + injected() >= 1000 {
                 break;
             }

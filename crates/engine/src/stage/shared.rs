@@ -1,36 +1,37 @@
-//! A transmit half that several workers send to, one at a time.
+//! A queue that several workers send to, one at a time.
 //!
 //! A worker locks it for a burst, and the others wait that long. A worker that hangs there would block them for ever,
 //! so they wait for [`PATIENCE`], once, and then go on without it until the lock is free.
 
-use crate::port::Transmit;
+use super::egress::Egress;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A worker that holds the half may be preempted. This is longer than a machine keeps a thread from its CPU.
+/// A worker that holds the queue may be preempted. This is longer than a machine keeps a thread from its CPU.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-type Slot = Option<Box<dyn Transmit>>;
+/// The queue, if it is up.
+type Slot = Option<Egress>;
 
-/// A transmit half behind a lock.
+/// A queue behind a lock.
 pub(crate) struct Shared {
     slot: Mutex<Slot>,
     /// Whether a worker waited in vain.
     stuck: AtomicBool,
 }
 
-/// Another worker holds the half, and does not release it.
+/// Another worker holds the queue, and does not release it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a worker that does not respond is about to send there")]
 pub(crate) struct Stuck;
 
 impl Shared {
-    pub(crate) fn new(half: Slot) -> Shared {
-        Shared { slot: Mutex::new(half), stuck: AtomicBool::new(false) }
+    pub(crate) fn new(egress: Slot) -> Shared {
+        Shared { slot: Mutex::new(egress), stuck: AtomicBool::new(false) }
     }
 
-    /// Locks the half, if there is one, for a burst.
+    /// Locks the queue, if it is up, for a burst.
     #[inline(always)]
     pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Slot>, Stuck> {
         match self.slot.try_lock() {

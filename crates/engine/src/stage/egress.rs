@@ -1,0 +1,113 @@
+//! Egress: from forwarding to a port's queue.
+
+use super::list::{List, Placed};
+use super::stopwatch::{FORWARD, Stopwatch};
+use crate::port::zero_copy::GuestBuffers;
+use crate::port::{Sent, Transmit};
+use virtqueue::Frames;
+
+/// A stage that frames pass on their way to a queue. One worker at a time drives it.
+pub(crate) trait EgressStage: Send {
+    /// Sends frames on, perhaps changed, or holds them until [`EgressStage::flush`] if [`Next::more`] says so. Returns what
+    /// became of these frames.
+    fn transmit(&self, frames: Frames<'_>, next: Next<'_>) -> Sent;
+
+    /// Sends held frames.
+    fn flush(&self, _next: Next<'_>) -> Sent {
+        Sent::default()
+    }
+
+    /// Reports whether it sees frames as they are on the wire. Only such stages see the switch's own frames.
+    fn is_on_wire(&self) -> bool {
+        false
+    }
+
+    /// Reports whether frames must not lie in the buffers of the guest that they are for.
+    fn needs_private_frames(&self) -> bool {
+        false
+    }
+}
+
+/// A queue that frames go to: the port's half, and the stages before it.
+pub(crate) struct Egress {
+    pub(crate) half: Box<dyn Transmit>,
+    pub(super) stages: List<dyn EgressStage>,
+}
+
+impl Egress {
+    /// Returns a queue without stages.
+    pub(crate) fn new(half: Box<dyn Transmit>) -> Egress {
+        Egress { half, stages: List::new() }
+    }
+
+    /// Returns a queue with these stages.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn of(half: Box<dyn Transmit>, stages: impl IntoIterator<Item = Box<dyn EgressStage>>) -> Egress {
+        Egress { half, stages: stages.into_iter().collect() }
+    }
+
+    /// Sends frames through all stages. There may be `more` in this round. See [`Transmit::transmit`].
+    #[inline(always)]
+    pub(crate) fn transmit(&self, frames: Frames<'_>, more: bool, watch: &Stopwatch) -> Sent {
+        match self.stages.as_slice() {
+            [] => self.half.transmit(frames),
+            stages => self.next(stages, more, watch).transmit(frames),
+        }
+    }
+
+    /// Sends frames of the switch's own, as they are on the wire.
+    pub(crate) fn transmit_bare(&self, frames: Frames<'_>, watch: &Stopwatch) -> Sent {
+        let stages = self.stages.as_slice();
+        let first = stages.iter().position(|placed| placed.stage.is_on_wire()).unwrap_or(stages.len());
+        self.next(&stages[first..], false, watch).transmit(frames)
+    }
+
+    /// Sends the frames that stages hold.
+    pub(crate) fn flush(&self, watch: &Stopwatch) -> Sent {
+        let stages = self.stages.as_slice();
+        let flush = |(index, placed): (usize, &Placed<dyn EgressStage>)| {
+            placed.stage.flush(self.next(&stages[index + 1..], false, watch))
+        };
+        stages.iter().enumerate().map(flush).fold(Sent::default(), Sent::and)
+    }
+
+    /// Returns the guest behind the queue, if frames may lie in its buffers now.
+    #[inline(always)]
+    pub(crate) fn guest(&self) -> Option<&GuestBuffers> {
+        if self.stages.iter().any(|stage| stage.needs_private_frames()) { None } else { self.half.guest() }
+    }
+
+    fn next<'n>(&'n self, stages: &'n [Placed<dyn EgressStage>], more: bool, watch: &'n Stopwatch) -> Next<'n> {
+        Next { stages, half: &*self.half, watch, more }
+    }
+}
+
+/// The stages behind a stage, and the port's half behind the last.
+#[derive(Clone, Copy)]
+pub(crate) struct Next<'n> {
+    stages: &'n [Placed<dyn EgressStage>],
+    half: &'n dyn Transmit,
+    watch: &'n Stopwatch,
+    /// Whether more frames may follow in this round.
+    pub(crate) more: bool,
+}
+
+impl Next<'_> {
+    /// Sends frames on.
+    pub(crate) fn transmit(&self, frames: Frames<'_>) -> Sent {
+        match self.stages.split_first() {
+            Some((first, stages)) => {
+                let before = self.watch.enter(first.slot);
+                let sent = first.stage.transmit(frames, Next { stages, ..*self });
+                self.watch.enter(before);
+                sent
+            }
+            None => {
+                let before = self.watch.enter(FORWARD);
+                let sent = self.half.transmit(frames);
+                self.watch.enter(before);
+                sent
+            }
+        }
+    }
+}

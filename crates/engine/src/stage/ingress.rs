@@ -1,0 +1,129 @@
+//! Ingress: from a port's queue to forwarding.
+
+use super::list::{List, Placed};
+use super::stopwatch::{FORWARD, Stopwatch};
+use crate::port::zero_copy::ZeroCopyRx;
+use crate::port::{Receive, Wait};
+use std::time::Duration;
+use virtqueue::{Burst, MAX_BURST};
+
+/// A stage that frames pass before they are forwarded. One worker at a time drives it.
+pub(crate) trait IngressStage: Send {
+    /// Takes a burst, and passes on what it leaves of it: the same burst with fewer or shorter frames, or bursts of its own.
+    /// It counts the frames that it drops. A burst may be empty.
+    fn process(&self, burst: &mut Burst<'_, '_>, next: &mut Next<'_>);
+
+    /// Returns how many frames to take in this round at most, or `None` if it is the turn of other queues.
+    fn turn(&self) -> Option<usize> {
+        Some(MAX_BURST)
+    }
+
+    /// Returns the time until it has frames to pass on although none arrives, if it holds any.
+    fn due(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Reports whether it may pass on several bursts for one.
+    fn multiplies(&self) -> bool {
+        false
+    }
+
+    /// Reports whether frames must not lie in the buffers of the guest that they are for.
+    fn needs_private_frames(&self) -> bool {
+        false
+    }
+}
+
+/// A queue that frames come from: the port's half, and the stages behind it.
+pub(crate) struct Ingress {
+    pub(crate) half: Box<dyn Receive>,
+    pub(super) stages: List<dyn IngressStage>,
+}
+
+impl Ingress {
+    /// Returns a queue without stages.
+    pub(crate) fn new(half: Box<dyn Receive>) -> Ingress {
+        Ingress { half, stages: List::new() }
+    }
+
+    /// Returns a queue with these stages.
+    #[cfg(test)]
+    pub(crate) fn of(half: Box<dyn Receive>, stages: impl IntoIterator<Item = Box<dyn IngressStage>>) -> Ingress {
+        Ingress { half, stages: stages.into_iter().collect() }
+    }
+
+    /// Reports whether it has stages.
+    #[inline(always)]
+    pub(crate) fn has_stages(&self) -> bool {
+        !self.stages.as_slice().is_empty()
+    }
+
+    /// Passes a burst through all stages, and then to `forward`.
+    pub(crate) fn process(
+        &self,
+        burst: &mut Burst<'_, '_>,
+        watch: &Stopwatch,
+        forward: &mut dyn FnMut(&Burst<'_, '_>),
+    ) {
+        Next { stages: self.stages.as_slice(), watch, forward }.pass(burst);
+    }
+
+    /// See [`IngressStage::turn`].
+    pub(crate) fn turn(&self) -> Option<usize> {
+        self.stages.iter().try_fold(MAX_BURST, |frames, stage| Some(frames.min(stage.turn()?)))
+    }
+
+    /// Reports whether a stage has frames to pass on although none arrived.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due() == Some(Duration::ZERO)
+    }
+
+    fn due(&self) -> Option<Duration> {
+        self.stages.iter().filter_map(|stage| stage.due()).min()
+    }
+
+    /// See [`IngressStage::multiplies`].
+    pub(crate) fn multiplies(&self) -> bool {
+        self.stages.iter().any(|stage| stage.multiplies())
+    }
+
+    /// Returns the half, if it can receive into a guest's buffers now.
+    #[inline(always)]
+    pub(crate) fn lends(&self) -> Option<&dyn ZeroCopyRx> {
+        if self.stages.iter().any(|stage| stage.needs_private_frames()) { None } else { self.half.lends() }
+    }
+
+    /// See [`Receive::arm`].
+    pub(crate) fn arm(&self) -> Wait {
+        match (self.half.arm(), self.due()) {
+            (Wait::Event, Some(due)) => Wait::Time(due),
+            (Wait::Time(time), Some(due)) => Wait::Time(time.min(due)),
+            (wait, _) => wait,
+        }
+    }
+}
+
+/// The stages behind a stage, and forwarding behind the last.
+pub(crate) struct Next<'n> {
+    stages: &'n [Placed<dyn IngressStage>],
+    watch: &'n Stopwatch,
+    forward: &'n mut dyn FnMut(&Burst<'_, '_>),
+}
+
+impl Next<'_> {
+    /// Passes a burst on.
+    pub(crate) fn pass(&mut self, burst: &mut Burst<'_, '_>) {
+        match self.stages.split_first() {
+            Some((first, stages)) => {
+                let before = self.watch.enter(first.slot);
+                first.stage.process(burst, &mut Next { stages, watch: self.watch, forward: self.forward });
+                self.watch.enter(before);
+            }
+            None => {
+                let before = self.watch.enter(FORWARD);
+                (self.forward)(burst);
+                self.watch.enter(before);
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The order of all stages. A new stage is a line here.
+
+use super::egress::{Egress, EgressStage};
+use super::fault::FaultInjector;
+use super::ingress::{Ingress, IngressStage};
+use super::list::List;
+use super::record::Record;
+use super::setup::Setup;
+use super::staged::Staged;
+use super::stopwatch::{SLOTS, STEPS, Stopwatch};
+use crate::aggregate::{Join, Split};
+use crate::port::{Receive, Transmit};
+use crate::tunnel::{Decapsulate, Encapsulate};
+use std::collections::BTreeMap;
+
+/// A place in the order: what stands there, if the port needs it.
+struct Row<S: ?Sized> {
+    /// Name of the stage, in statistics and documents.
+    name: &'static str,
+    /// Makes the stage for a queue of a port, if the port needs it.
+    make: fn(&Setup, usize) -> Option<Box<S>>,
+    /// Whether the stage comes, changes and goes while the queue runs. Then it keeps nothing from burst to burst.
+    is_live: bool,
+}
+
+/// Stages between a queue and forwarding.
+const INGRESS: &[Row<dyn IngressStage>] = &[
+    Row::fixed("staged", |on, _| if on.staged { Some(Box::new(Staged::new())) } else { None }),
+    Row::fixed("fault", |on, _| Some(Box::new(FaultInjector::new(on.faults.clone()?, on.drops.clone())))),
+    Row::live("record", |on, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
+    Row::fixed("decapsulate", |on, queue| {
+        Some(Box::new(Decapsulate::new(on.tunnel.clone()?, on.neighbours.clone(), on.drops.clone(), queue)))
+    }),
+    Row::fixed("split", |on, queue| Some(Box::new(Split::new(on.member.clone()?, queue, on.drops.clone())))),
+];
+
+/// Stages between forwarding and a queue.
+const EGRESS: &[Row<dyn EgressStage>] = &[
+    Row::fixed("join", |on, queue| Some(Box::new(Join::new(on.member.clone()?, queue, on.drops.clone())))),
+    Row::fixed("encapsulate", |on, _| Some(Box::new(Encapsulate::new(on.tunnel.clone()?)))),
+    Row::live("record", |on, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
+];
+
+/// Slots of the first stage of either order in a worker's stopwatch.
+const INGRESS_SLOT: usize = STEPS.len();
+const EGRESS_SLOT: usize = INGRESS_SLOT + INGRESS.len();
+
+const _: () = assert!(EGRESS_SLOT + EGRESS.len() <= SLOTS, "the stopwatch has a slot for each stage");
+
+impl<S: ?Sized> Row<S> {
+    /// A stage that stays as long as its queue is up.
+    const fn fixed(name: &'static str, make: fn(&Setup, usize) -> Option<Box<S>>) -> Row<S> {
+        Row { name, make, is_live: false }
+    }
+
+    /// A stage that comes, changes and goes while its queue runs.
+    const fn live(name: &'static str, make: fn(&Setup, usize) -> Option<Box<S>>) -> Row<S> {
+        Row { name, make, is_live: true }
+    }
+}
+
+impl Ingress {
+    /// Returns a queue of a port, with the stages that the port needs.
+    pub(crate) fn with_stages(half: Box<dyn Receive>, setup: &Setup, queue: usize) -> Ingress {
+        let mut ingress = Ingress::new(half);
+        fill(INGRESS, INGRESS_SLOT, &mut ingress.stages, |row| Some((row.make)(setup, queue)));
+        ingress
+    }
+
+    /// Makes the stages anew that may change while the queue runs.
+    pub(crate) fn refresh(&mut self, setup: &Setup, queue: usize) {
+        fill(INGRESS, INGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| (row.make)(setup, queue)));
+    }
+}
+
+impl Egress {
+    /// See [`Ingress::with_stages`].
+    pub(crate) fn with_stages(half: Box<dyn Transmit>, setup: &Setup, queue: usize) -> Egress {
+        let mut egress = Egress::new(half);
+        fill(EGRESS, EGRESS_SLOT, &mut egress.stages, |row| Some((row.make)(setup, queue)));
+        egress
+    }
+
+    /// See [`Ingress::refresh`].
+    pub(crate) fn refresh(&mut self, setup: &Setup, queue: usize) {
+        fill(EGRESS, EGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| (row.make)(setup, queue)));
+    }
+}
+
+/// Puts what `make` returns for each of the `rows` in its place; leaves alone those for which it returns nothing.
+fn fill<S: ?Sized>(
+    rows: &[Row<S>],
+    first_slot: usize,
+    stages: &mut List<S>,
+    make: impl Fn(&Row<S>) -> Option<Option<Box<S>>>,
+) {
+    for (place, row) in rows.iter().enumerate() {
+        if let Some(stage) = make(row) {
+            stages.put(place, first_slot + place, stage);
+        }
+    }
+}
+
+/// Returns the cycles of a worker's steps and of the stages that ran, by name.
+pub(crate) fn cycles(watch: &Stopwatch) -> BTreeMap<&'static str, u64> {
+    let stages = INGRESS.iter().map(|row| row.name).chain(EGRESS.iter().map(|row| row.name));
+    let mut cycles = BTreeMap::from(STEPS.map(|step| (step, 0)));
+    for (slot, name) in STEPS.into_iter().chain(stages).enumerate().filter(|(slot, _)| watch.spent(*slot) > 0) {
+        *cycles.entry(name).or_default() += watch.spent(slot);
+    }
+    cycles
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

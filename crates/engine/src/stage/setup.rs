@@ -1,0 +1,40 @@
+//! What the stages of a port are made from.
+
+use crate::aggregate::Member;
+use crate::drops::Drops;
+use crate::neighbour::Neighbours;
+use crate::port::record::Recorder;
+use crate::spec::Faults;
+use paflow::vxlan::TunnelEnd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What the stages of one port are made from: its settings, and what its queues share.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    /// Counters of dropped frames.
+    pub(crate) drops: Arc<Drops>,
+    /// Number of queues up to the last one that ever was up.
+    pub(crate) reported: Arc<AtomicUsize>,
+    /// Whether received frames are copied first, for analysis.
+    pub(crate) staged: bool,
+    /// Faults to inject.
+    pub(crate) faults: Option<Faults>,
+    /// File that frames are recorded to.
+    pub(crate) recorder: Option<Recorder>,
+    /// The tunnel that ends here.
+    pub(crate) tunnel: Option<Arc<TunnelEnd>>,
+    /// State for aggregation, if the port aggregates.
+    pub(crate) member: Option<Member>,
+    /// Answers to requests for the switch's addresses; unused if the port has none.
+    pub(crate) neighbours: Arc<Neighbours>,
+}
+
+impl Setup {
+    /// Makes room for what the stages of `queue` leave to others. The queue is about to be up, perhaps for the first time.
+    pub(crate) fn prepare(&self, queue: usize) {
+        self.reported.fetch_max(queue + 1, Ordering::Relaxed);
+        self.neighbours.prepare(queue);
+        self.member.iter().for_each(|member| member.relay.prepare(queue));
+    }
+}
