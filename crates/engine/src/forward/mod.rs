@@ -162,10 +162,15 @@ impl Output {
     #[inline(always)]
     pub(crate) fn returned(&self, queue: usize, release: &mut dyn FnMut(u16)) {
         match self.queues.get(queue).map(|queue| &queue.half) {
-            Some(Half::Own(Some(egress))) => egress.half.returned(release),
-            Some(Half::Shared(shared)) => {
-                shared.lock().iter().flat_map(|egress| egress.iter()).for_each(|egress| egress.half.returned(release))
+            Some(Half::Own(Some(egress))) => {
+                egress.half.zero_copy().into_iter().for_each(|half| half.returned(release))
             }
+            Some(Half::Shared(shared)) => shared
+                .lock()
+                .iter()
+                .flat_map(|egress| egress.iter())
+                .filter_map(|egress| egress.half.zero_copy())
+                .for_each(|half| half.returned(release)),
             _ => {}
         }
     }
@@ -173,10 +178,10 @@ impl Output {
     /// Reports whether `queue` keeps chains.
     pub(crate) fn keeps(&self, queue: usize) -> bool {
         match self.queues.get(queue).map(|queue| &queue.half) {
-            Some(Half::Own(Some(egress))) => egress.half.keeps(),
-            Some(Half::Shared(shared)) => {
-                shared.lock().is_ok_and(|egress| egress.as_ref().is_some_and(|egress| egress.half.keeps()))
-            }
+            Some(Half::Own(Some(egress))) => egress.half.zero_copy().is_some_and(|half| half.keeps()),
+            Some(Half::Shared(shared)) => shared.lock().is_ok_and(|egress| {
+                egress.as_ref().is_some_and(|egress| egress.half.zero_copy().is_some_and(|half| half.keeps()))
+            }),
             _ => false,
         }
     }

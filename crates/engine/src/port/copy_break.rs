@@ -6,7 +6,7 @@
 //! exceed a second-level cache, so that frames come from memory, like those that another processor wrote.
 
 use super::virtio_user::{End, STRIDE, VirtioTransmit};
-use super::zero_copy::Mapped;
+use super::zero_copy::{Mapped, ZeroCopyTx};
 use super::{Sent, Transmit};
 use crate::clock::Cycles;
 use std::sync::{Arc, OnceLock};

@@ -39,7 +39,7 @@ use crate::drops::{Drops, Reason};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use virtqueue::{Burst, Frames};
-use zero_copy::{GuestBuffers, ZeroCopyRx};
+use zero_copy::{GuestBuffers, KeepChains, ZeroCopyRx, ZeroCopyTx};
 
 /// Maximum number of queue pairs of a port.
 pub const MAX_QUEUES: u16 = 64;
@@ -81,29 +81,18 @@ pub trait Receive: Send {
     /// Stops asking for notifications.
     fn disarm(&self) {}
 
-    /// Replaces the descriptor of [`Receive::wake_fd`]. No worker may be polling this half.
-    fn rewire(&mut self, _kick: Option<::vhost_user::Event>) {}
-
-    /// Returns the position at which a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.
-    fn base(&self) -> Option<u32> {
+    /// Returns this half, if it can receive into a guest's buffers now.
+    fn zero_copy(&self) -> Option<&dyn ZeroCopyRx> {
         None
     }
 
-    /// Marks the chains at these places of the burst ([`Burst::kept`]) as kept by an output: they are not recycled
-    /// until they are released. Called before [`Receive::recycle`].
-    fn keep(&self, _places: u32) {}
-
-    /// Releases a kept chain, which the next [`Receive::recycle`] returns.
-    fn release(&self, _id: u16) {}
-
-    /// Stops what fills its buffers, if this half owns that. Called once, when no worker has the half any more; loans
-    /// stay known. Returns how many frames are lost, which were received but not yet looked at.
-    fn stop(&mut self) -> u64 {
-        0
+    /// Returns this half, if outputs may keep its chains.
+    fn chains(&self) -> Option<&dyn KeepChains> {
+        None
     }
 
-    /// Returns this half, if it can receive into a guest's buffers now.
-    fn lends(&self) -> Option<&dyn ZeroCopyRx> {
+    /// Returns this half, if there is more to its life than to be dropped.
+    fn life_cycle(&mut self) -> Option<&mut dyn LifeCycle> {
         None
     }
 }
@@ -116,28 +105,36 @@ pub trait Transmit: Send {
     /// See [`Receive::notify`].
     fn notify(&self) {}
 
-    /// See [`Receive::base`].
-    fn base(&self) -> Option<u32> {
+    /// Returns this half, if it can send from a guest's memory.
+    fn zero_copy(&self) -> Option<&dyn ZeroCopyTx> {
         None
     }
 
-    /// Passes every chain that was kept here and is no longer needed to `release`.
-    fn returned(&self, _release: &mut dyn FnMut(u16)) {}
-
-    /// Reports whether chains are kept here, which the caller must then ask for.
-    fn keeps(&self) -> bool {
-        false
+    /// See [`Receive::life_cycle`].
+    fn life_cycle(&mut self) -> Option<&mut dyn LifeCycle> {
+        None
     }
-
-    /// Like [`Transmit::returned`], for all chains kept; the sender has stopped.
-    fn recall(&self, _release: &mut dyn FnMut(u16)) {}
-
-    /// Stops the sender. See [`Receive::stop`].
-    fn stop(&mut self) {}
 
     /// Returns this half if a guest's buffers can be borrowed from it now.
     fn guest(&self) -> Option<&GuestBuffers> {
         None
+    }
+}
+
+/// Changes of a half, made while no worker has it.
+pub trait LifeCycle {
+    /// Replaces the descriptor of [`Receive::wake_fd`].
+    fn rewire(&mut self, _kick: Option<::vhost_user::Event>) {}
+
+    /// Returns the position at which a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.
+    fn base(&self) -> Option<u32> {
+        None
+    }
+
+    /// Stops what fills or reads its buffers, if this half owns that. Called once; loans stay known. Returns how many
+    /// frames are lost, which were received but not yet looked at.
+    fn stop(&mut self) -> u64 {
+        0
     }
 }
 

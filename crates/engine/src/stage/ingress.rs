@@ -90,7 +90,7 @@ impl Ingress {
     /// Returns the half, if it can receive into a guest's buffers now.
     #[inline(always)]
     pub(crate) fn lends(&self) -> Option<&dyn ZeroCopyRx> {
-        if self.stages.iter().any(|stage| stage.needs_private_frames()) { None } else { self.half.lends() }
+        if self.stages.iter().any(|stage| stage.needs_private_frames()) { None } else { self.half.zero_copy() }
     }
 
     /// See [`Receive::arm`].

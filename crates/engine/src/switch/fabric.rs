@@ -114,7 +114,9 @@ impl Fabric {
             Some(worker) => drop(worker.offer(move |plan| plan.rewire(key, kick))?),
             None => {
                 if let Some(ingress) = state.parked_receive.get_mut(&key) {
-                    ingress.half.rewire(kick);
+                    if let Some(half) = ingress.half.life_cycle() {
+                        half.rewire(kick);
+                    }
                 }
             }
         }

@@ -39,7 +39,9 @@ impl Plan {
     /// Replaces the kick descriptor of a queue that is polled.
     pub(crate) fn rewire(&mut self, key: (u64, usize), kick: Option<Event>) {
         if let Some(mut ingress) = self.detach_receive(key) {
-            ingress.half.rewire(kick);
+            if let Some(half) = ingress.half.life_cycle() {
+                half.rewire(kick);
+            }
             self.attach_receive(key, ingress);
         }
     }

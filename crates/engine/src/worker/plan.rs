@@ -44,9 +44,10 @@ impl Input {
     #[inline(always)]
     fn take_returned(&self, half: &dyn Receive, outputs: &[Output]) -> bool {
         let Some((output, queue)) = self.keeper else { return false };
+        let Some(chains) = half.chains() else { return false };
         let mut any = false;
         outputs[output].returned(queue, &mut |id| {
-            half.release(id);
+            chains.release(id);
             any = true;
         });
         any
@@ -162,8 +163,10 @@ impl Plan {
             match lent {
                 Some((lend, guest)) => drop(lend.relend(guest)),
                 None => {
-                    if burst.kept() != 0 {
-                        half.keep(burst.kept());
+                    if burst.kept() != 0
+                        && let Some(chains) = half.chains()
+                    {
+                        chains.keep(burst.kept());
                     }
                     half.recycle();
                 }

@@ -4,7 +4,7 @@ use super::in_flight::InFlight;
 use super::{Pool, Stuck, UmemView};
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::{GuestBuffers, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
-use crate::port::{Receive, Wait};
+use crate::port::{LifeCycle, Receive, Wait};
 use rustix::net::{SendFlags, send};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -227,7 +227,7 @@ impl Receive for XdpReceive {
     }
 
     fn arm(&self) -> Wait {
-        if self.lends().is_some() {
+        if self.zero_copy().is_some() {
             self.fill_reserve(RESERVE_ASLEEP);
         }
         let Some(socket) = &self.socket else { return Wait::Event };
@@ -240,14 +240,20 @@ impl Receive for XdpReceive {
         if waits { Wait::Time(LATER) } else { Wait::Event }
     }
 
-    fn stop(&mut self) -> u64 {
-        let waiting = |socket: Socket| u64::from(socket.rings.borrow_mut().0.waiting());
-        self.socket.take().map_or(0, waiting)
+    fn life_cycle(&mut self) -> Option<&mut dyn LifeCycle> {
+        Some(self)
     }
 
     #[inline]
-    fn lends(&self) -> Option<&dyn ZeroCopyRx> {
+    fn zero_copy(&self) -> Option<&dyn ZeroCopyRx> {
         self.lending.as_ref().filter(|lending| lending.mapped().is_reachable()).map(|_| self as &dyn ZeroCopyRx)
+    }
+}
+
+impl LifeCycle for XdpReceive {
+    fn stop(&mut self) -> u64 {
+        let waiting = |socket: Socket| u64::from(socket.rings.borrow_mut().0.waiting());
+        self.socket.take().map_or(0, waiting)
     }
 }
 

@@ -7,7 +7,7 @@
 use super::XdpReceive;
 use crate::port::af_packet::PacketReceive;
 use crate::port::zero_copy::{GuestBuffers, Mapped, ZeroCopyRx};
-use crate::port::{Receive, Wait};
+use crate::port::{LifeCycle, Receive, Wait};
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -78,13 +78,13 @@ impl Receive for Steered {
         }
     }
 
-    fn stop(&mut self) -> u64 {
-        self.own.stop()
+    fn life_cycle(&mut self) -> Option<&mut dyn LifeCycle> {
+        self.own.life_cycle()
     }
 
     #[inline]
-    fn lends(&self) -> Option<&dyn ZeroCopyRx> {
-        self.own.lends().map(|_| self as &dyn ZeroCopyRx)
+    fn zero_copy(&self) -> Option<&dyn ZeroCopyRx> {
+        self.own.zero_copy().map(|_| self as &dyn ZeroCopyRx)
     }
 }
 

@@ -3,8 +3,8 @@
 use super::in_flight::InFlight;
 use super::{Pool, Stuck, UmemView};
 use crate::drops::Reason;
-use crate::port::zero_copy::Mapped;
-use crate::port::{Sent, Transmit};
+use crate::port::zero_copy::{Mapped, ZeroCopyTx};
+use crate::port::{LifeCycle, Sent, Transmit};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use virtqueue::{Frame, Frames};
@@ -199,6 +199,17 @@ impl Transmit for XdpTransmit {
         }
     }
 
+    #[inline]
+    fn zero_copy(&self) -> Option<&dyn ZeroCopyTx> {
+        Some(self)
+    }
+
+    fn life_cycle(&mut self) -> Option<&mut dyn LifeCycle> {
+        Some(self)
+    }
+}
+
+impl ZeroCopyTx for XdpTransmit {
     fn returned(&self, release: &mut dyn FnMut(u16)) {
         if let Some(socket) = &self.socket
             && !self.kept.borrow().is_empty()
@@ -217,8 +228,11 @@ impl Transmit for XdpTransmit {
         self.returned.borrow_mut().drain(..).for_each(&mut *release);
         self.kept.borrow_mut().drain().for_each(release);
     }
+}
 
-    fn stop(&mut self) {
+impl LifeCycle for XdpTransmit {
+    fn stop(&mut self) -> u64 {
         self.socket = None;
+        0
     }
 }

@@ -115,10 +115,14 @@ impl Queues for VhostPort {
         let (site, mapping) = (&*self.site, self.site.mapping());
         let base = if index.is_multiple_of(2) {
             let down = |mapping: &dyn MappingEnd| mapping.guest_receive_down(site, queue);
-            mapping.map_or_else(|| site.detach_transmit(queue), down).map(|half| half.and_then(|half| half.base()))
+            mapping
+                .map_or_else(|| site.detach_transmit(queue), down)
+                .map(|half| half.and_then(|mut half| half.life_cycle()?.base()))
         } else {
             let down = |mapping: &dyn MappingEnd| mapping.guest_transmit_down(site, queue);
-            mapping.map_or_else(|| site.detach_receive(queue), down).map(|half| half.and_then(|half| half.base()))
+            mapping
+                .map_or_else(|| site.detach_receive(queue), down)
+                .map(|half| half.and_then(|mut half| half.life_cycle()?.base()))
         };
         base.map_err(|why| why.to_string())
     }

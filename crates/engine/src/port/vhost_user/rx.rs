@@ -2,7 +2,8 @@
 
 use super::common::{Call, Common};
 use crate::drops::Drops;
-use crate::port::{Receive, SessionFault, Wait};
+use crate::port::zero_copy::KeepChains;
+use crate::port::{LifeCycle, Receive, SessionFault, Wait};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,16 +56,6 @@ impl Receive for VhostReceive {
     }
 
     #[inline]
-    fn keep(&self, places: u32) {
-        self.ring.keep(places);
-    }
-
-    #[inline]
-    fn release(&self, id: u16) {
-        self.ring.release(id);
-    }
-
-    #[inline]
     fn notify(&self) {
         if self.ring.wants_notification() {
             self.common.notify();
@@ -73,10 +64,6 @@ impl Receive for VhostReceive {
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         self.kick.as_ref().map(AsFd::as_fd)
-    }
-
-    fn rewire(&mut self, kick: Option<Event>) {
-        self.kick = kick;
     }
 
     fn arm(&self) -> Wait {
@@ -94,6 +81,33 @@ impl Receive for VhostReceive {
 
     fn disarm(&self) {
         self.ring.set_kicks(false);
+    }
+
+    #[inline]
+    fn chains(&self) -> Option<&dyn KeepChains> {
+        Some(self)
+    }
+
+    fn life_cycle(&mut self) -> Option<&mut dyn LifeCycle> {
+        Some(self)
+    }
+}
+
+impl KeepChains for VhostReceive {
+    #[inline]
+    fn keep(&self, places: u32) {
+        self.ring.keep(places);
+    }
+
+    #[inline]
+    fn release(&self, id: u16) {
+        self.ring.release(id);
+    }
+}
+
+impl LifeCycle for VhostReceive {
+    fn rewire(&mut self, kick: Option<Event>) {
+        self.kick = kick;
     }
 
     fn base(&self) -> Option<u32> {

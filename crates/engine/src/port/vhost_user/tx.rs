@@ -3,7 +3,7 @@
 use super::common::{Call, Common};
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::GuestBuffers;
-use crate::port::{Sent, SessionFault, Transmit};
+use crate::port::{LifeCycle, Sent, SessionFault, Transmit};
 use std::sync::Arc;
 use virtqueue::Frames;
 use virtqueue::device::Enqueue;
@@ -64,6 +64,12 @@ impl Transmit for VhostTransmit {
         }
     }
 
+    fn life_cycle(&mut self) -> Option<&mut dyn LifeCycle> {
+        Some(self)
+    }
+}
+
+impl LifeCycle for VhostTransmit {
     fn base(&self) -> Option<u32> {
         Some(self.guest.ring().base())
     }

@@ -259,7 +259,7 @@ impl Receive for VirtioReceive {
 
     fn arm(&self) -> Wait {
         let end = &mut *self.end.borrow_mut();
-        if self.lends().is_some() {
+        if self.zero_copy().is_some() {
             self.offer_reserve(end, RESERVE_ASLEEP);
             ordering::before_asking();
             end.queue.notify();
@@ -272,7 +272,7 @@ impl Receive for VirtioReceive {
     }
 
     #[inline]
-    fn lends(&self) -> Option<&dyn ZeroCopyRx> {
+    fn zero_copy(&self) -> Option<&dyn ZeroCopyRx> {
         self.lending.as_ref().filter(|lending| lending.mapped().is_reachable()).map(|_| self as &dyn ZeroCopyRx)
     }
 }

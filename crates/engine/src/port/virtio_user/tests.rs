@@ -1,7 +1,7 @@
 //! Tests of what a backend finds in the switch's buffers, and of what returns to a guest when the backend ends.
 
 use super::{End, STRIDE, VirtioTransmit};
-use crate::port::zero_copy::Mapped;
+use crate::port::zero_copy::{Mapped, ZeroCopyTx};
 use crate::port::{Sent, Transmit};
 use std::sync::Arc;
 use vhost_user::frontend::QueueEnd;

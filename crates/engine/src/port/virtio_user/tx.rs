@@ -2,7 +2,7 @@
 
 use super::{BufferedQueue, End, ROOM};
 use crate::drops::Reason;
-use crate::port::zero_copy::Mapped;
+use crate::port::zero_copy::{Mapped, ZeroCopyTx};
 use crate::port::{Sent, Transmit};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -219,6 +219,17 @@ impl Transmit for VirtioTransmit {
         sent
     }
 
+    fn notify(&self) {
+        self.end.borrow_mut().queue.notify();
+    }
+
+    #[inline]
+    fn zero_copy(&self) -> Option<&dyn ZeroCopyTx> {
+        Some(self)
+    }
+}
+
+impl ZeroCopyTx for VirtioTransmit {
     fn returned(&self, release: &mut dyn FnMut(u16)) {
         if self.kept.get() > 0 {
             self.reclaim(&mut self.end.borrow_mut(), &mut self.free.borrow_mut());
@@ -238,9 +249,5 @@ impl Transmit for VirtioTransmit {
             }
         }
         self.kept.set(0);
-    }
-
-    fn notify(&self) {
-        self.end.borrow_mut().queue.notify();
     }
 }

@@ -35,6 +35,28 @@ pub trait ZeroCopyRx {
     fn recall(&self, guest: &GuestBuffers) -> u64;
 }
 
+/// Transmit half of a physical queue that can send from a guest's memory: it keeps the chains of these frames.
+pub trait ZeroCopyTx {
+    /// Passes every chain that was kept here and is no longer needed to `release`.
+    fn returned(&self, release: &mut dyn FnMut(u16));
+
+    /// Reports whether chains are kept here, which the caller must then ask for.
+    fn keeps(&self) -> bool;
+
+    /// Like [`ZeroCopyTx::returned`], for all chains kept; the sender has stopped.
+    fn recall(&self, release: &mut dyn FnMut(u16));
+}
+
+/// Receive half of a guest whose chains outputs may keep.
+pub trait KeepChains {
+    /// Marks the chains at these places of the burst ([`Burst::kept`]) as kept by an output: they are not recycled
+    /// until they are released. Called before [`Receive::recycle`].
+    fn keep(&self, places: u32);
+
+    /// Releases a kept chain, which the next [`Receive::recycle`] returns.
+    fn release(&self, id: u16);
+}
+
 /// Control side of a physical port that can receive into buffers of others. Queues go by vhost-user's index: the even
 /// one of a pair receives.
 pub(crate) trait ZeroCopyPort: Send {

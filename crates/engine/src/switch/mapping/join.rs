@@ -4,7 +4,7 @@ use super::Mapping;
 use super::state::{Physical, State, is_among};
 use crate::drops::Reason;
 use crate::port::zero_copy::{Guest, ZeroCopyPort};
-use crate::port::{Kept, Receive, ReceiveHalf, Site, TransmitHalf};
+use crate::port::{Kept, LifeCycle, Receive, ReceiveHalf, Site, TransmitHalf};
 use crate::switch::tenancy::Verdict;
 use std::sync::Arc;
 use virtqueue::BurstStorage;
@@ -67,14 +67,14 @@ impl Mapping {
     /// Takes the half of a physical queue from its worker.
     fn halt(&self, site: &dyn Site, index: usize) -> Result<Stopped, Kept> {
         let queue = index / 2;
+        let stop = |half: Option<&mut dyn LifeCycle>| lose(site, half.map_or(0, LifeCycle::stop));
         Ok(if index.is_multiple_of(2) {
             let mut half = site.detach_receive(queue)?;
-            let lost = half.as_mut().map_or(0, |half| half.stop());
-            lose(site, lost);
+            stop(half.as_mut().and_then(|half| half.life_cycle()));
             Stopped::Receive(half)
         } else {
             let mut half = site.detach_transmit(queue)?;
-            half.iter_mut().for_each(|half| half.stop());
+            stop(half.as_mut().and_then(|half| half.life_cycle()));
             Stopped::Transmit(half)
         })
     }
@@ -85,7 +85,8 @@ impl Mapping {
             Some(guest) => {
                 let recall = || -> Result<(), Kept> {
                     let Some(lender) = guest.site.detach_transmit(guest.queue)? else { return Ok(()) };
-                    if let (Some(lend), Some(guest)) = (half.as_ref().and_then(|half| half.lends()), lender.guest()) {
+                    if let (Some(lend), Some(guest)) = (half.as_ref().and_then(|half| half.zero_copy()), lender.guest())
+                    {
                         lose(site, lend.recall(guest));
                     }
                     guest.site.attach_transmit(guest.queue, lender)
@@ -102,7 +103,10 @@ impl Mapping {
         if let Some(guest) = guest {
             let release = || -> Result<(), Kept> {
                 let Some(owner) = guest.site.detach_receive(guest.queue)? else { return Ok(()) };
-                half.iter().for_each(|half| half.recall(&mut |id| owner.release(id)));
+                if let (Some(keeper), Some(chains)) = (half.as_ref().and_then(|half| half.zero_copy()), owner.chains())
+                {
+                    keeper.recall(&mut |id| chains.release(id));
+                }
                 owner.recycle();
                 guest.site.attach_receive(guest.queue, owner)
             };

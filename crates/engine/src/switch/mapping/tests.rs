@@ -126,7 +126,7 @@ impl Bench {
     fn lend(&self) {
         let half = self.wan.detach_receive(0).unwrap().expect("it runs");
         let lender = self.fw.detach_transmit(0).unwrap().expect("it runs");
-        half.lends().expect("it is mapped").relend(lender.guest().expect("it is a guest's"));
+        half.zero_copy().expect("it is mapped").relend(lender.guest().expect("it is a guest's"));
         self.wan.attach_receive(0, half).unwrap();
         self.fw.attach_transmit(0, lender).unwrap();
         assert_eq!(self.mapping.queue(0).unwrap().on_loan.get(), u64::from(SIZE));
