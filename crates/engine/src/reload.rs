@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Action {
     /// Kind of part.
     pub subject: Subject,
-    /// Name of the part: patches and mappings are named after their two ports, workers by number.
+    /// Name of the part: patches, mappings and mirrors are named after their ports, workers by number.
     pub name: String,
     /// Step taken.
     pub step: Step,
@@ -31,6 +31,8 @@ pub enum Subject {
     Bridge,
     /// A mapping of a physical port to a guest.
     Mapping,
+    /// A mirror of ports' frames.
+    Mirror,
     /// Packet aggregation.
     Aggregation,
     /// A worker.
@@ -71,6 +73,7 @@ impl fmt::Display for Subject {
             Subject::Patch => "patch",
             Subject::Bridge => "bridge",
             Subject::Mapping => "mapping",
+            Subject::Mirror => "mirror",
             Subject::Aggregation => "aggregation",
             Subject::Worker => "worker",
         })

@@ -22,6 +22,8 @@ pub struct Spec {
     pub bridges: Vec<BridgeSpec>,
     /// Physical ports that receive into guests' buffers.
     pub mappings: Vec<MappingSpec>,
+    /// Mirrors of ports' frames.
+    pub mirrors: Vec<MirrorSpec>,
     /// Packet aggregation, if any port uses it.
     pub aggregation: Option<AggregationSpec>,
     /// Workers; at least one.
@@ -79,6 +81,42 @@ impl MappingSpec {
     pub fn mode(&self) -> &'static str {
         if self.pass_through { "pass-through" } else { "bridge" }
     }
+}
+
+/// A mirror: copies of what ports receive and send go to another port, which is in no patch, bridge or mapping, and is not
+/// mirrored itself. No two mirrors copy a port's frames to the same port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorSpec {
+    /// Names of the mirrored ports.
+    pub from: Vec<String>,
+    /// Name of the port that gets the copies.
+    pub to: String,
+    /// Which frames are copied.
+    pub direction: MirrorDirection,
+    /// Where they are copied.
+    pub at: MirrorPoint,
+}
+
+/// Which frames of a port a mirror copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MirrorDirection {
+    /// Those that the port receives and those that it sends.
+    #[default]
+    Both,
+    /// Those that the port receives: they enter the switch.
+    In,
+    /// Those that the port sends: they leave the switch.
+    Out,
+}
+
+/// The point at which a mirror copies a port's frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MirrorPoint {
+    /// As they are outside the port: encapsulated, and with packets joined.
+    #[default]
+    Wire,
+    /// As the switch forwards them.
+    Forward,
 }
 
 /// One port.

@@ -175,7 +175,7 @@ pub struct PortStats {
     pub up: bool,
     /// One line for display: negotiated ring format and features, or why the port is down.
     pub detail: String,
-    /// Where the port's frames go, e.g. `patch b` or `bridge br0`.
+    /// Where the port's frames go, e.g. `patch b` or `bridge br0`; `mirror of a` for a port that gets copies.
     pub forwarding: String,
     /// One entry per queue pair.
     pub queues: Vec<QueueStats>,

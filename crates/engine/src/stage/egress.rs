@@ -93,6 +93,11 @@ pub(crate) struct Next<'n> {
 }
 
 impl Next<'_> {
+    /// Returns the worker's stopwatch.
+    pub(super) fn watch(&self) -> &Stopwatch {
+        self.watch
+    }
+
     /// Sends frames on.
     pub(crate) fn transmit(&self, frames: Frames<'_>) -> Sent {
         match self.stages.split_first() {

@@ -111,6 +111,11 @@ pub(crate) struct Next<'n> {
 }
 
 impl Next<'_> {
+    /// Returns the worker's stopwatch.
+    pub(super) fn watch(&self) -> &Stopwatch {
+        self.watch
+    }
+
     /// Passes a burst on.
     pub(crate) fn pass(&mut self, burst: &mut Burst<'_, '_>) {
         match self.stages.split_first() {

@@ -9,6 +9,7 @@ pub(crate) mod egress;
 pub(crate) mod fault;
 pub(crate) mod ingress;
 pub(crate) mod list;
+pub(crate) mod mirror;
 pub(crate) mod order;
 pub(crate) mod record;
 pub(crate) mod running;

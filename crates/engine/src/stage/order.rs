@@ -4,12 +4,15 @@ use super::egress::{Egress, EgressStage};
 use super::fault::FaultInjector;
 use super::ingress::{Ingress, IngressStage};
 use super::list::List;
+use super::mirror::Mirror;
 use super::record::Record;
 use super::setup::Setup;
 use super::staged::Staged;
 use super::stopwatch::{SLOTS, STEPS, Stopwatch};
 use crate::aggregate::{Join, Split};
 use crate::port::{Receive, Transmit};
+use crate::spec::MirrorDirection::{In, Out};
+use crate::spec::MirrorPoint::{Forward, Wire};
 use crate::tunnel::{Decapsulate, Encapsulate};
 use std::collections::BTreeMap;
 
@@ -28,17 +31,21 @@ const INGRESS: &[Row<dyn IngressStage>] = &[
     Row::fixed("staged", |on, _| if on.staged { Some(Box::new(Staged::new())) } else { None }),
     Row::fixed("fault", |on, _| Some(Box::new(FaultInjector::new(on.faults.clone()?, on.drops.clone())))),
     Row::live("record", |on, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
+    Row::live("mirror", |on, queue| Some(Mirror::of(&on.taps, In, Wire, queue)?)),
     Row::fixed("decapsulate", |on, queue| {
         Some(Box::new(Decapsulate::new(on.tunnel.clone()?, on.neighbours.clone(), on.drops.clone(), queue)))
     }),
     Row::fixed("split", |on, queue| Some(Box::new(Split::new(on.member.clone()?, queue, on.drops.clone())))),
+    Row::live("mirror", |on, queue| Some(Mirror::of(&on.taps, In, Forward, queue)?)),
 ];
 
 /// Stages between forwarding and a queue.
 const EGRESS: &[Row<dyn EgressStage>] = &[
+    Row::live("mirror", |on, queue| Some(Mirror::of(&on.taps, Out, Forward, queue)?)),
     Row::fixed("join", |on, queue| Some(Box::new(Join::new(on.member.clone()?, queue, on.drops.clone())))),
     Row::fixed("encapsulate", |on, _| Some(Box::new(Encapsulate::new(on.tunnel.clone()?)))),
     Row::live("record", |on, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
+    Row::live("mirror", |on, queue| Some(Mirror::of(&on.taps, Out, Wire, queue)?)),
 ];
 
 /// Slots of the first stage of either order in a worker's stopwatch.

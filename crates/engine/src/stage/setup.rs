@@ -1,5 +1,6 @@
 //! What the stages of a port are made from.
 
+use super::mirror::Tap;
 use crate::aggregate::Member;
 use crate::drops::Drops;
 use crate::neighbour::Neighbours;
@@ -22,6 +23,8 @@ pub(crate) struct Setup {
     pub(crate) faults: Option<Faults>,
     /// File that frames are recorded to.
     pub(crate) recorder: Option<Recorder>,
+    /// Mirrors of the port's frames.
+    pub(crate) taps: Vec<Tap>,
     /// The tunnel that ends here.
     pub(crate) tunnel: Option<Arc<TunnelEnd>>,
     /// State for aggregation, if the port aggregates.

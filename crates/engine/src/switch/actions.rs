@@ -2,7 +2,7 @@
 
 use super::layout::assignment;
 use crate::reload::{Action, Step, Subject};
-use crate::spec::{AggregationSpec, BridgeSpec, Driver, MappingSpec, PortSpec, Spec, WorkerSpec};
+use crate::spec::{AggregationSpec, BridgeSpec, Driver, MappingSpec, MirrorSpec, PortSpec, Spec, WorkerSpec};
 
 /// Returns the actions that turn `old` into `new`: every part of either is in one action.
 pub(super) fn actions(old: &Spec, new: &Spec) -> Vec<Action> {
@@ -11,6 +11,7 @@ pub(super) fn actions(old: &Spec, new: &Spec) -> Vec<Action> {
     actions.extend(reload.patches());
     actions.extend(reload.bridges());
     actions.extend(reload.mappings());
+    actions.extend(reload.mirrors());
     actions.extend(reload.aggregation());
     actions.extend(reload.workers());
     actions
@@ -24,6 +25,11 @@ pub(super) fn step(actions: &[Action], subject: Subject, name: &str) -> Option<S
 /// Returns the name of a mapping.
 pub(super) fn mapping_name(mapping: &MappingSpec) -> String {
     format!("{} -> {}", mapping.from, mapping.to)
+}
+
+/// Returns the name of a mirror.
+pub(super) fn mirror_name(mirror: &MirrorSpec) -> String {
+    format!("{} -> {}", mirror.from.join(", "), mirror.to)
 }
 
 struct Reload<'s> {
@@ -129,6 +135,20 @@ impl Reload<'_> {
         let gone = self.old.mappings.iter().filter(|had| !self.new.mappings.iter().any(|mapping| same(had, mapping)));
         let gone = gone.map(|had| Action::new(Subject::Mapping, mapping_name(had), Step::Removed, vec![]));
         self.new.mappings.iter().map(action).chain(gone).collect()
+    }
+
+    fn mirrors(&self) -> Vec<Action> {
+        let same = |a: &MirrorSpec, b: &MirrorSpec| (&a.from, &a.to) == (&b.from, &b.to);
+        let action = |mirror: &MirrorSpec| match self.old.mirrors.iter().find(|had| same(had, mirror)) {
+            None => Action::new(Subject::Mirror, mirror_name(mirror), Step::Added, vec![]),
+            Some(had) => {
+                let why = named(&[("direction", mirror.direction != had.direction), ("point", mirror.at != had.at)]);
+                Action::of_known(Subject::Mirror, mirror_name(mirror), why)
+            }
+        };
+        let gone = self.old.mirrors.iter().filter(|had| !self.new.mirrors.iter().any(|mirror| same(had, mirror)));
+        let gone = gone.map(|had| Action::new(Subject::Mirror, mirror_name(had), Step::Removed, vec![]));
+        self.new.mirrors.iter().map(action).chain(gone).collect()
     }
 
     fn aggregation(&self) -> Option<Action> {

@@ -211,6 +211,7 @@ impl Fabric {
         (state.pollers, state.senders) = Default::default();
         state.running.retain(|id, _| layout.ports.iter().any(|p| p.id == *id));
         state.setups.retain(|id, _| layout.ports.iter().any(|p| p.id == *id));
+        state.mirror(layout, &mut halves);
         let plans: Vec<_> =
             (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves)).collect();
         state.emitter = plans.iter().position(|(_, _, bridges)| bridges.iter().any(BridgePlan::goes_by_flows));

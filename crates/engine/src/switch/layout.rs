@@ -3,7 +3,7 @@
 
 use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
-use crate::spec::{PortSpec, Spec, WorkerSpec};
+use crate::spec::{MirrorSpec, PortSpec, Spec, WorkerSpec};
 use std::sync::Arc;
 
 /// Connection between ports.
@@ -27,6 +27,8 @@ impl Domain {
 pub(super) struct Layout {
     pub(super) ports: Vec<Arc<PortShared>>,
     pub(super) domains: Vec<Domain>,
+    /// Mirrors, each with the port that gets the copies.
+    pub(super) mirrors: Vec<(MirrorSpec, usize)>,
     pub(super) workers: Vec<WorkerSpec>,
     /// Worker that polls each queue of each port.
     assignment: Vec<Vec<usize>>,
@@ -42,8 +44,9 @@ impl Layout {
             Domain::Bridge { bridge, members }
         });
         let domains = patches.chain(bridges).collect();
+        let mirrors = spec.mirrors.iter().map(|mirror| (mirror.clone(), index(&mirror.to))).collect();
         let workers = spec.staff();
-        Layout { assignment: assignment(spec), ports, domains, workers }
+        Layout { assignment: assignment(spec), ports, domains, mirrors, workers }
     }
 
     /// Returns the queues that `worker` polls, as (port, queue).

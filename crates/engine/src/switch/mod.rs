@@ -287,8 +287,17 @@ impl Topology {
                 format!("patch {}", self.layout.ports[if *a == port { *b } else { *a }].name)
             }
             (_, Some((spec, ..))) => format!("bridge {}", spec.name),
-            _ => "nowhere".into(),
+            _ => self.mirrored(port).unwrap_or_else(|| "nowhere".into()),
         }
+    }
+}
+
+impl Topology {
+    /// Describes the mirrors that copy to `port`, if there are any.
+    fn mirrored(&self, port: usize) -> Option<String> {
+        let here = self.layout.mirrors.iter().filter(|(_, to)| *to == port);
+        let from: Vec<_> = here.flat_map(|(mirror, _)| &mirror.from).map(String::as_str).collect();
+        (!from.is_empty()).then(|| format!("mirror of {}", from.join(", ")))
     }
 }
 

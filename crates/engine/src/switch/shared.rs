@@ -66,6 +66,7 @@ impl PortShared {
             staged: spec.analysis.staged,
             faults: spec.fault.clone(),
             recorder: None,
+            taps: Vec::new(),
             tunnel: spec.vxlan.clone().map(Arc::new),
             member,
             neighbours,

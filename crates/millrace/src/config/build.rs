@@ -38,7 +38,7 @@ fn config(check: &mut Check, file: &RawFile) -> Config {
     let openflow = openflow::build(check, file, &control);
     let ports = ports.into_specs();
     Config {
-        spec: Spec { ports, patches, bridges, mappings, aggregation, workers },
+        spec: Spec { ports, patches, bridges, mappings, mirrors: Vec::new(), aggregation, workers },
         control,
         metrics: metrics(check, file),
         openflow,

@@ -48,6 +48,7 @@ impl ReloadReport {
             (Subject::Patch, "patches"),
             (Subject::Bridge, "bridges"),
             (Subject::Mapping, "mappings"),
+            (Subject::Mirror, "mirrors"),
             (Subject::Worker, "workers"),
         ];
         let counts = parts.map(|(subject, plural)| {

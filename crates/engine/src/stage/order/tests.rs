@@ -1,19 +1,38 @@
-//! Tests of the order of stages.
+//! Tests of the order of stages, and of what each position sees.
 
 use super::*;
 use crate::aggregate::{Live, Member, Relay};
+use crate::drops::Drops;
 use crate::neighbour::Neighbours;
+use crate::port::Sent;
 use crate::port::frames::to_vec;
 use crate::port::record::Recorder;
 use crate::port::sink::{Nothing, Sink};
 use crate::punt::Bell;
-use crate::spec::Faults;
+use crate::spec::{Faults, MirrorDirection, MirrorPoint};
+use crate::stage::mirror::{Probe, Tap};
+use crate::stage::running::Running;
+use crate::stage::shared::Shared;
 use crate::stage::stopwatch::RECEIVE;
 use paflow::Rules;
 use paflow::outer::{Addresses, Checksum};
 use paflow::vxlan::{Endpoints, TunnelEnd};
-use std::sync::Arc;
-use virtqueue::{Burst, BurstStorage, Segment};
+use std::sync::{Arc, Mutex};
+use virtqueue::{Burst, BurstStorage, Frames, Segment};
+
+/// Takes at most this many frames of each burst, and remembers them.
+struct Link(Taken, usize);
+
+type Taken = Arc<Mutex<Vec<Vec<u8>>>>;
+
+impl Transmit for Link {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        let some = &frames.as_slice()[..frames.len().min(self.1)];
+        self.0.lock().unwrap().extend(some.iter().map(|frame| to_vec(&frames, frame)));
+        let bytes = some.iter().map(|frame| u64::from(frame.len())).sum();
+        Sent { frames: some.len() as u32, bytes, rest: Some(crate::drops::Reason::NoBuffers), ..Sent::default() }
+    }
+}
 
 fn bell() -> Arc<Bell> {
     Arc::new(Bell::new().unwrap())
@@ -28,6 +47,7 @@ fn plain() -> Setup {
         staged: false,
         faults: None,
         recorder: None,
+        taps: Vec::new(),
         tunnel: None,
         member: None,
         neighbours,
@@ -60,6 +80,20 @@ fn end(from: u8, to: u8) -> TunnelEnd {
     TunnelEnd::new(&endpoints, 1500).unwrap()
 }
 
+/// Returns a port for copies, of which one queue is up if `most` frames of a burst have room there.
+fn probe(most: Option<usize>) -> (Arc<Probe>, Taken, Arc<Drops>) {
+    let (taken, drops, running) = (Taken::default(), Arc::<Drops>::default(), Arc::<Running>::default());
+    let egress = most.map(|most| Egress::new(Box::new(Link(taken.clone(), most))));
+    running.set(0, egress.is_some());
+    let queues = vec![(Arc::new(Shared::new(egress)), Arc::default())];
+    (Arc::new(Probe::new(queues, running, drops.clone())), taken, drops)
+}
+
+/// Returns a tap of both directions at this point.
+fn tap(at: MirrorPoint, to: &Arc<Probe>) -> Tap {
+    Tap { direction: MirrorDirection::Both, at, to: to.clone() }
+}
+
 fn names(stages: impl Iterator<Item = usize>) -> Vec<&'static str> {
     let all: Vec<_> = INGRESS.iter().map(|row| row.name).chain(EGRESS.iter().map(|row| row.name)).collect();
     stages.map(|slot| all[slot - INGRESS_SLOT]).collect()
@@ -85,6 +119,17 @@ fn receive(ingress: &Ingress, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     forwarded
 }
 
+fn send(frames: &[Vec<u8>], send: impl FnOnce(Frames<'_>) -> Sent) -> Sent {
+    let mut storage = Box::<BurstStorage>::default();
+    let mut burst = storage.start();
+    frames.iter().for_each(|frame| burst.push(Segment::from(&frame[..])));
+    send(burst.frames())
+}
+
+fn take(taken: &Taken) -> Vec<Vec<u8>> {
+    std::mem::take(&mut *taken.lock().unwrap())
+}
+
 #[test]
 fn a_queue_has_the_stages_that_its_port_needs_in_their_order() {
     let home = tempfile::tempdir().unwrap();
@@ -92,16 +137,18 @@ fn a_queue_has_the_stages_that_its_port_needs_in_their_order() {
     let (ingress, egress) =
         (Ingress::with_stages(Box::new(Nothing), &setup, 0), Egress::with_stages(Box::new(Sink), &setup, 0));
     assert!(!ingress.has_stages() && egress_names(&egress).is_empty());
+    let (probe, ..) = probe(None);
+    setup.taps = vec![tap(Wire, &probe), tap(Forward, &probe)];
     setup.staged = true;
     setup.faults = Some(Faults::default());
     setup.recorder = Some(Recorder::create(&home.path().join("a.pcap")).unwrap());
     setup.tunnel = Some(Arc::new(end(1, 2)));
     setup.member = Some(member(&setup));
     let ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
-    let all = ["staged", "fault", "record", "decapsulate", "split"];
+    let all = ["staged", "fault", "record", "mirror", "decapsulate", "split", "mirror"];
     assert_eq!(ingress_names(&ingress), all);
     let egress = Egress::with_stages(Box::new(Sink), &setup, 0);
-    assert_eq!(egress_names(&egress), ["join", "encapsulate", "record"]);
+    assert_eq!(egress_names(&egress), ["mirror", "join", "encapsulate", "record", "mirror"]);
 }
 
 #[test]
@@ -140,6 +187,57 @@ fn frames_that_are_recorded_or_changed_do_not_lie_in_a_guests_buffers() {
     assert_eq!(needs(&Setup { staged: true, ..plain() }), (true, false));
     assert_eq!(needs(&Setup { faults: Some(Faults::default()), ..plain() }), (true, false));
     assert_eq!(needs(&Setup { tunnel: Some(Arc::new(end(1, 2))), ..plain() }), (false, false));
+    let (probe, ..) = probe(None);
+    assert_eq!(needs(&Setup { taps: vec![tap(Wire, &probe)], ..plain() }), (false, false));
+}
+
+#[test]
+fn each_point_sees_frames_as_they_are_there() {
+    let ((wire, outside, _), (forward, inside, _)) = (probe(Some(32)), probe(Some(32)));
+    let taps = vec![tap(Wire, &wire), tap(Forward, &forward)];
+    let setup = Setup { taps, tunnel: Some(Arc::new(end(1, 2))), ..plain() };
+    let sent = Taken::default();
+    let egress = Egress::with_stages(Box::new(Link(sent.clone(), 32)), &setup, 0);
+    let ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
+    let frames = [vec![1; 60], vec![2; 200]];
+    let watch = Stopwatch::default();
+    let outcome = send(&frames, |frames| egress.transmit(frames, false, &watch));
+    assert_eq!((outcome.frames, outcome.bytes), (2, 260), "bytes of what is inside");
+    let on_wire = take(&sent);
+    assert_eq!(on_wire.iter().map(Vec::len).collect::<Vec<_>>(), [110, 250]);
+    assert_eq!((take(&outside), take(&inside)), (on_wire, frames.to_vec()));
+    // Frames of the switch's own are not encapsulated, and leave by the wire.
+    let own = [vec![3; 60]];
+    assert_eq!(send(&own, |frames| egress.transmit_bare(frames, &watch)).frames, 1);
+    assert_eq!((take(&sent), take(&outside), take(&inside)), (own.to_vec(), own.to_vec(), vec![]));
+    // What arrives is of the tunnel, or dropped.
+    let other = Egress::with_stages(
+        Box::new(Link(sent.clone(), 32)),
+        &Setup { tunnel: Some(Arc::new(end(2, 1))), ..plain() },
+        0,
+    );
+    send(&frames, |frames| other.transmit(frames, false, &watch));
+    let arriving = [take(&sent), vec![vec![4; 60]]].concat();
+    assert_eq!(receive(&ingress, &arriving), frames);
+    assert_eq!((take(&outside), take(&inside)), (arriving, frames.to_vec()));
+    assert_eq!(setup.drops.named(), [("not-tunnel".to_owned(), 1)].into());
+}
+
+#[test]
+fn copies_that_find_no_room_are_dropped_at_their_destination_only() {
+    let ((some, taken, full), (none, _, down)) = (probe(Some(1)), probe(None));
+    let setup = Setup { taps: vec![tap(Wire, &some), tap(Wire, &none)], ..plain() };
+    let frames = vec![vec![5; 60]; 3];
+    let ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
+    assert_eq!(receive(&ingress, &frames), frames);
+    let sent = Taken::default();
+    let egress = Egress::with_stages(Box::new(Link(sent.clone(), 32)), &setup, 0);
+    let outcome = send(&frames, |frames| egress.transmit(frames, false, &Stopwatch::default()));
+    assert_eq!((outcome.frames, take(&sent).len()), (3, 3));
+    assert_eq!(take(&taken).len(), 2, "one of each burst");
+    assert_eq!(full.named(), [("no-buffers".to_owned(), 4)].into());
+    assert_eq!(down.named(), [("down".to_owned(), 6)].into());
+    assert!(setup.drops.named().is_empty());
 }
 
 #[test]

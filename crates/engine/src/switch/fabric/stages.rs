@@ -1,10 +1,13 @@
 //! The stages of the fabric's queues: put around halves as these come, and changed while queues run.
 
-use super::{Fabric, QueueKey, ReceiveHalf, State, TransmitHalf};
+use super::{Fabric, Halves, Layout, QueueKey, ReceiveHalf, State, TransmitHalf};
 use crate::port::record::Recorder;
+use crate::spec::MirrorSpec;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
+use crate::stage::mirror::{Probe, Tap};
 use crate::stage::setup::Setup;
+use crate::switch::shared::PortShared;
 use crate::worker::Worker;
 use std::sync::Arc;
 
@@ -73,5 +76,35 @@ impl State {
             let mut egress = shared.lock();
             egress.iter_mut().flat_map(|egress| egress.iter_mut()).for_each(|egress| egress.refresh(setup, key.1));
         }
+    }
+
+    /// Makes the stages of all queues anew that may change while queues run, with the mirrors of `layout`. Queues that
+    /// mirrors copy to are shared by all workers.
+    pub(super) fn mirror(&mut self, layout: &Layout, halves: &mut Halves) {
+        let probes: Vec<_> =
+            layout.mirrors.iter().map(|(spec, to)| (spec, Arc::new(self.probe(&layout.ports[*to], halves)))).collect();
+        for port in &layout.ports {
+            let mirrors = probes.iter().filter(|(spec, _)| spec.from.contains(&port.name));
+            let tap =
+                |(spec, to): &(&MirrorSpec, Arc<Probe>)| Tap { direction: spec.direction, at: spec.at, to: to.clone() };
+            let taps = mirrors.map(tap).collect();
+            if let Some(setup) = self.setups.get_mut(&port.id) {
+                Arc::make_mut(setup).taps = taps;
+                // Queues that mirrors copy to are no longer among the halves.
+                self.refresh(port.id);
+            }
+        }
+        for (key, ingress) in &mut halves.receive {
+            self.setups.get(&key.0).iter().for_each(|setup| ingress.refresh(setup, key.1));
+        }
+        for (key, egress) in halves.transmit.iter_mut() {
+            self.setups.get(&key.0).iter().for_each(|setup| egress.refresh(setup, key.1));
+        }
+    }
+
+    fn probe(&mut self, port: &PortShared, halves: &mut Halves) -> Probe {
+        let queue = |(queue, counters): (usize, &Arc<_>)| (self.share((port.id, queue), halves), Arc::clone(counters));
+        let queues = port.queues.iter().enumerate().map(queue).collect();
+        Probe::new(queues, self.running(port.id), port.drops.clone())
     }
 }

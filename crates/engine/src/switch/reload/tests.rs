@@ -2,6 +2,7 @@
 
 mod world;
 
+use super::super::actions::mirror_name;
 use super::*;
 use crate::Switch;
 use crate::port::{generator, pcap, tap};
@@ -113,6 +114,14 @@ impl Parts {
             let spec = |parts: &Parts| parts.spec.mappings.iter().find(|m| mapping_name(m) == *name).cloned();
             let (before, after) = (address(self.mappings.get(name)), address(now.mappings.get(name)));
             compare(Subject::Mapping, name, before, after, spec(self) == spec(now));
+        }
+        let mirrors = |parts: &Parts| -> HashMap<_, _> {
+            parts.spec.mirrors.iter().map(|mirror| (mirror_name(mirror), mirror.clone())).collect()
+        };
+        let (had, has) = (mirrors(self), mirrors(now));
+        for name in names(&had, &has) {
+            let (before, after) = (had.get(name), has.get(name));
+            compare(Subject::Mirror, name, before.map(|_| 0), after.map(|_| 0), before == after);
         }
         for index in 0..self.workers.len().max(now.workers.len()) {
             let (before, after) = (address(self.workers.get(index)), address(now.workers.get(index)));

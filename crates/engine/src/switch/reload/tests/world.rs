@@ -2,8 +2,8 @@
 
 use crate::port::{generator, pcap, sink, vhost_user, virtio_user};
 use crate::spec::{
-    AggregationSpec, BridgeSpec, Chains, Driver, Faults, Idle, MappingSpec, Mode, NextHopSpec, Pace, PortSpec, Spec,
-    Tenancy, Vlan, WorkerSpec,
+    AggregationSpec, BridgeSpec, Chains, Driver, Faults, Idle, MappingSpec, MirrorDirection, MirrorPoint, MirrorSpec,
+    Mode, NextHopSpec, Pace, PortSpec, Spec, Tenancy, Vlan, WorkerSpec,
 };
 use ::vhost_user::frontend::QueueSizes;
 use paflow::Receiver;
@@ -48,6 +48,8 @@ pub(super) struct Outsiders {
     ageing: u8,
     aggregation: u8,
     mapping: u8,
+    /// Mirror of the honest ports to one that has no other use.
+    mirror: u8,
     /// Idle policies of workers; the first polls the honest ports.
     workers: Vec<u8>,
 }
@@ -65,13 +67,14 @@ pub(super) fn outsiders() -> impl Strategy<Value = Outsiders> {
     });
     let ports = prop::collection::vec(prop::option::weighted(0.7, port), OTHERS);
     let workers = prop::collection::vec(0..4u8, 0..4);
-    (ports, any::<bool>(), 0..2u8, 0..3u8, 0..3u8, workers).prop_map(
-        |(ports, first, ageing, aggregation, mapping, workers)| Outsiders {
+    (ports, any::<bool>(), 0..2u8, 0..3u8, 0..3u8, 0..4u8, workers).prop_map(
+        |(ports, first, ageing, aggregation, mapping, mirror, workers)| Outsiders {
             ports,
             first,
             ageing,
             aggregation,
             mapping,
+            mirror,
             workers,
         },
     )
@@ -209,6 +212,9 @@ impl World {
             let tenancy = if outsiders.mapping == 1 { Tenancy::TrustAll } else { Tenancy::Trust(vec![]) };
             mappings.push(MappingSpec { from, to, pass_through: false, tenancy, copy_break: Some(64) });
         }
+        let is_mapped = |name: &String| mappings.iter().any(|mapping| mapping.from == *name || mapping.to == *name);
+        let free = others.iter().find(|(port, place)| *place == 0 && !is_mapped(&port.name));
+        let mirrors = free.and_then(|(to, _)| mirror(outsiders.mirror, &to.name)).into_iter().collect();
         let others = others.into_iter().map(|(port, _)| port);
         let ports = match outsiders.first {
             true => others.chain(self.honest()).collect(),
@@ -243,8 +249,20 @@ impl World {
             // One worker's rounds drain the ring as fast as they fill it, however slow the machine is.
             first.queues = HONEST.iter().map(|name| ((*name).to_owned(), None)).collect();
         }
-        Spec { ports, patches, bridges, mappings, aggregation: aggregation(outsiders.aggregation), workers }
+        let aggregation = aggregation(outsiders.aggregation);
+        Spec { ports, patches, bridges, mappings, mirrors, aggregation, workers }
     }
+}
+
+/// Returns one of some mirrors of the honest ports.
+fn mirror(which: u8, to: &str) -> Option<MirrorSpec> {
+    let (direction, at) = match which {
+        0 => return None,
+        1 => (MirrorDirection::Both, MirrorPoint::Wire),
+        2 => (MirrorDirection::In, MirrorPoint::Forward),
+        _ => (MirrorDirection::Out, MirrorPoint::Wire),
+    };
+    Some(MirrorSpec { from: HONEST.map(String::from).into(), to: to.to_owned(), direction, at })
 }
 
 fn aggregation(which: u8) -> Option<AggregationSpec> {

@@ -1,0 +1,103 @@
+//! Mirrors: copies of a port's frames for another port.
+//!
+//! The frames themselves wait for nothing: a copy that the other port does not take at once is dropped, and counted there.
+
+use super::running::Running;
+use super::shared::{Shared, Stuck};
+use super::stopwatch::Stopwatch;
+use super::{egress, ingress};
+use crate::counters::QueueCounters;
+use crate::drops::{Drops, Reason};
+use crate::port::Sent;
+use crate::spec::{MirrorDirection, MirrorPoint};
+use egress::EgressStage;
+use ingress::IngressStage;
+use std::sync::Arc;
+use virtqueue::{Burst, Frames, ordering};
+
+/// A port that copies go to. Several workers may send there.
+pub(crate) struct Probe {
+    queues: Vec<(Arc<Shared>, Arc<QueueCounters>)>,
+    running: Arc<Running>,
+    drops: Arc<Drops>,
+}
+
+impl Probe {
+    /// Returns a port with these queues, of which `running` are up.
+    pub(crate) fn new(
+        queues: Vec<(Arc<Shared>, Arc<QueueCounters>)>,
+        running: Arc<Running>,
+        drops: Arc<Drops>,
+    ) -> Probe {
+        Probe { queues, running, drops }
+    }
+
+    /// Sends copies of frames that pass queue `number` of a mirrored port.
+    fn copy(&self, number: usize, frames: Frames<'_>, watch: &Stopwatch) {
+        let (shared, counters) = &self.queues[self.running.pick(number)];
+        let sent = match shared.lock() {
+            Ok(egress) => egress.as_ref().map_or(Sent::none(Reason::Down), |egress| {
+                let sent = egress.transmit(frames, false, watch);
+                if sent.frames > 0 {
+                    counters.sent.packets.add(sent.frames.into());
+                    counters.sent.bytes.add(sent.bytes);
+                    // The queue is not one of the worker's outputs, which the end of its round notifies.
+                    ordering::before_asking();
+                    egress.half.notify();
+                }
+                sent
+            }),
+            Err(Stuck) => Sent::none(Reason::Stuck),
+        };
+        sent.count_drops(frames.len(), &self.drops);
+    }
+}
+
+/// A mirror of a port: which frames are copied, where, and to which port.
+#[derive(Clone)]
+pub(crate) struct Tap {
+    pub(crate) direction: MirrorDirection,
+    pub(crate) at: MirrorPoint,
+    pub(crate) to: Arc<Probe>,
+}
+
+/// Mirror of a queue, in one direction.
+pub(crate) struct Mirror {
+    queue: usize,
+    at: MirrorPoint,
+    to: Vec<Arc<Probe>>,
+}
+
+impl Mirror {
+    /// Returns the mirror of `queue` by those `taps` that copy frames of this direction at this point.
+    pub(crate) fn of(taps: &[Tap], direction: MirrorDirection, at: MirrorPoint, queue: usize) -> Option<Box<Mirror>> {
+        let copies = |tap: &&Tap| tap.direction == MirrorDirection::Both || tap.direction == direction;
+        let here = taps.iter().filter(|tap| tap.at == at).filter(copies);
+        let to: Vec<_> = here.map(|tap| tap.to.clone()).collect();
+        (!to.is_empty()).then(|| Box::new(Mirror { queue, at, to }))
+    }
+
+    fn copy(&self, frames: Frames<'_>, watch: &Stopwatch) {
+        if !frames.is_empty() {
+            self.to.iter().for_each(|probe| probe.copy(self.queue, frames, watch));
+        }
+    }
+}
+
+impl IngressStage for Mirror {
+    fn process(&self, burst: &mut Burst<'_, '_>, next: &mut ingress::Next<'_>) {
+        self.copy(burst.frames(), next.watch());
+        next.pass(burst);
+    }
+}
+
+impl EgressStage for Mirror {
+    fn transmit(&self, frames: Frames<'_>, next: egress::Next<'_>) -> Sent {
+        self.copy(frames, next.watch());
+        next.transmit(frames)
+    }
+
+    fn is_on_wire(&self) -> bool {
+        self.at == MirrorPoint::Wire
+    }
+}
