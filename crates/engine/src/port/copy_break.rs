@@ -7,7 +7,7 @@
 
 use super::virtio_user::{End, STRIDE, VirtioTransmit};
 use super::zero_copy::{Mapped, ZeroCopyTx};
-use super::{Sent, Transmit};
+use super::{Sent, TxQueue};
 use crate::clock::Cycles;
 use std::sync::{Arc, OnceLock};
 use vhost_user::frontend::QueueEnd;

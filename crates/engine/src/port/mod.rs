@@ -1,11 +1,78 @@
 //! Ports: sources and destinations of frames.
 //!
 //! A port has queues, and a queue has two halves that different workers may drive: frames are received from one
-//! ([`Receive`]) and transmitted to the other ([`Transmit`]). What happens to frames between a half and forwarding are
+//! ([`RxQueue`]) and transmitted to the other ([`TxQueue`]). What happens to frames between a half and forwarding are
 //! stages (`stage`), of which a half knows nothing.
 //!
 //! Each kind of port is a folder: `spec` (its settings), `control` (opening it, and what happens until it closes), `rx`
-//! and `tx` (the halves of its queues). [`kinds`] registers it.
+//! and `tx` (the halves of its queues). [`kinds`] registers it. The life of an open port:
+//!
+//! ```text
+//!            open                 attach: workers have its queues
+//!  settings ──────► opened, down ────────────────────────────────► up
+//!                     ▲   ▲  a peer connects, an interface appears │ │
+//!                     │   └────────────────────────────────────────┘ │ a mapping changes:
+//!                     │      it goes, or a queue is lost: detach     │ stop, share, start
+//!   closed ◄──────────┴── dropped, by a reload or at the end    ◄────┘ of single queues
+//! ```
+//!
+//! # Write a port
+//!
+//! A queue's halves are two small traits. This port answers every frame that it is sent, with its addresses swapped:
+//!
+//! ```
+//! use engine::port::{RxQueue, Sent, TxQueue, Wait};
+//! use std::sync::{Arc, Mutex};
+//! use virtqueue::{Buffers, Burst, Frames, MAX_BURST};
+//!
+//! type Answers = Arc<Mutex<Vec<Vec<u8>>>>;
+//!
+//! struct Rx(Answers, Buffers);
+//! struct Tx(Answers);
+//!
+//! impl TxQueue for Tx {
+//!     fn transmit(&self, frames: Frames<'_>) -> Sent {
+//!         let mut sent = Sent::default();
+//!         for frame in frames.as_slice() {
+//!             let mut bytes = vec![0; frame.len() as usize];
+//!             frames.copy_to(frame, &mut bytes);
+//!             bytes[..12].rotate_left(6);
+//!             self.0.lock().unwrap().push(bytes);
+//!             sent.frames += 1;
+//!             sent.bytes += u64::from(frame.len());
+//!         }
+//!         sent
+//!     }
+//! }
+//!
+//! impl RxQueue for Rx {
+//!     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
+//!         let mut answers = self.0.lock().unwrap();
+//!         while burst.room() > 0
+//!             && let Some(answer) = answers.pop()
+//!         {
+//!             self.1.push(burst, |buffer| {
+//!                 buffer[..answer.len()].copy_from_slice(&answer);
+//!                 Some(answer.len())
+//!             });
+//!         }
+//!         !burst.is_empty()
+//!     }
+//!
+//!     fn recycle(&self) {
+//!         self.1.release();
+//!     }
+//!
+//!     fn arm(&self) -> Wait {
+//!         if self.0.lock().unwrap().is_empty() { Wait::Event } else { Wait::Ready }
+//!     }
+//! }
+//!
+//! let answers = Answers::default();
+//! let (_rx, _tx) = (Rx(answers.clone(), Buffers::new(MAX_BURST, 2048)), Tx(answers));
+//! ```
+//!
+//! A real port neither locks nor allocates on the path of a frame: see [`loopback`].
 
 pub mod af_packet;
 pub mod af_xdp;
@@ -49,7 +116,7 @@ pub const MAX_QUEUES: u16 = 64;
 pub enum Wait {
     /// Nothing: there is work.
     Ready,
-    /// The queue's descriptor, see [`Receive::wake_fd`].
+    /// The queue's descriptor, see [`RxQueue::wake_fd`].
     Event,
     /// Some time, or the queue's descriptor if it has one.
     Time(Duration),
@@ -58,8 +125,8 @@ pub enum Wait {
 /// Half of a queue that frames come from. Driven by one worker at a time.
 ///
 /// Frames stay in place and are borrowed from the queue, hence `&self`: a queue cannot change while a burst borrows from it.
-/// After every [`Receive::receive`] the worker calls [`Receive::recycle`] once, when all frames have been sent or dropped.
-pub trait Receive: Send {
+/// After every [`RxQueue::receive`] the worker calls [`RxQueue::recycle`] once, when all frames have been sent or dropped.
+pub trait RxQueue: Send {
     /// Adds waiting frames to `burst`, in order. Reports whether there is anything to recycle, possibly without any
     /// frame: a dropped chain must be returned too.
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool;
@@ -98,11 +165,11 @@ pub trait Receive: Send {
 }
 
 /// Half of a queue that frames go to. Driven by one worker at a time.
-pub trait Transmit: Send {
+pub trait TxQueue: Send {
     /// Sends as many of `frames` as possible, in order. The caller counts the rest as dropped.
     fn transmit(&self, frames: Frames<'_>) -> Sent;
 
-    /// See [`Receive::notify`].
+    /// See [`RxQueue::notify`].
     fn notify(&self) {}
 
     /// Returns this half, if it can send from a guest's memory.
@@ -110,7 +177,7 @@ pub trait Transmit: Send {
         None
     }
 
-    /// See [`Receive::life_cycle`].
+    /// See [`RxQueue::life_cycle`].
     fn life_cycle(&mut self) -> Option<&mut dyn LifeCycle> {
         None
     }
@@ -123,7 +190,7 @@ pub trait Transmit: Send {
 
 /// Changes of a half, made while no worker has it.
 pub trait LifeCycle {
-    /// Replaces the descriptor of [`Receive::wake_fd`].
+    /// Replaces the descriptor of [`RxQueue::wake_fd`].
     fn rewire(&mut self, _kick: Option<::vhost_user::Event>) {}
 
     /// Returns the position at which a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.

@@ -1,7 +1,7 @@
 //! The switch, as an open port sees it: takes its queues, and is told its state.
 
 use super::zero_copy::MappingEnd;
-use super::{Analysis, Receive, SessionFault, Transmit};
+use super::{Analysis, RxQueue, SessionFault, TxQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::record::Recorder;
 use netdev::RxMonitor;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use vhost_user::Event;
 
 /// A queue's receive half, as it moves between a port and its workers.
-pub(crate) type ReceiveHalf = Box<dyn Receive>;
+pub(crate) type ReceiveHalf = Box<dyn RxQueue>;
 
 /// A queue's transmit half, as it moves between a port and its workers.
-pub(crate) type TransmitHalf = Box<dyn Transmit>;
+pub(crate) type TransmitHalf = Box<dyn TxQueue>;
 
 /// Reason why a half cannot be taken from a worker, or given to one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,7 @@
 use super::list::{List, Placed};
 use super::stopwatch::{FORWARD, Stopwatch};
 use crate::port::zero_copy::GuestBuffers;
-use crate::port::{Sent, Transmit};
+use crate::port::{Sent, TxQueue};
 use virtqueue::Frames;
 
 /// A stage that frames pass on their way to a queue. One worker at a time drives it.
@@ -30,23 +30,23 @@ pub(crate) trait EgressStage: Send {
 
 /// A queue that frames go to: the port's half, and the stages before it.
 pub(crate) struct Egress {
-    pub(crate) half: Box<dyn Transmit>,
+    pub(crate) half: Box<dyn TxQueue>,
     pub(super) stages: List<dyn EgressStage>,
 }
 
 impl Egress {
     /// Returns a queue without stages.
-    pub(crate) fn new(half: Box<dyn Transmit>) -> Egress {
+    pub(crate) fn new(half: Box<dyn TxQueue>) -> Egress {
         Egress { half, stages: List::new() }
     }
 
     /// Returns a queue with these stages.
     #[cfg(all(test, not(loom)))]
-    pub(crate) fn of(half: Box<dyn Transmit>, stages: impl IntoIterator<Item = Box<dyn EgressStage>>) -> Egress {
+    pub(crate) fn of(half: Box<dyn TxQueue>, stages: impl IntoIterator<Item = Box<dyn EgressStage>>) -> Egress {
         Egress { half, stages: stages.into_iter().collect() }
     }
 
-    /// Sends frames through all stages. There may be `more` in this round. See [`Transmit::transmit`].
+    /// Sends frames through all stages. There may be `more` in this round. See [`TxQueue::transmit`].
     #[inline(always)]
     pub(crate) fn transmit(&self, frames: Frames<'_>, more: bool, watch: &Stopwatch) -> Sent {
         match self.stages.as_slice() {
@@ -86,7 +86,7 @@ impl Egress {
 #[derive(Clone, Copy)]
 pub(crate) struct Next<'n> {
     stages: &'n [Placed<dyn EgressStage>],
-    half: &'n dyn Transmit,
+    half: &'n dyn TxQueue,
     watch: &'n Stopwatch,
     /// Whether more frames may follow in this round.
     pub(crate) more: bool,

@@ -3,7 +3,7 @@
 use super::list::{List, Placed};
 use super::stopwatch::{FORWARD, Stopwatch};
 use crate::port::zero_copy::ZeroCopyRx;
-use crate::port::{Receive, Wait};
+use crate::port::{RxQueue, Wait};
 use std::time::Duration;
 use virtqueue::{Burst, MAX_BURST};
 
@@ -36,19 +36,19 @@ pub(crate) trait IngressStage: Send {
 
 /// A queue that frames come from: the port's half, and the stages behind it.
 pub(crate) struct Ingress {
-    pub(crate) half: Box<dyn Receive>,
+    pub(crate) half: Box<dyn RxQueue>,
     pub(super) stages: List<dyn IngressStage>,
 }
 
 impl Ingress {
     /// Returns a queue without stages.
-    pub(crate) fn new(half: Box<dyn Receive>) -> Ingress {
+    pub(crate) fn new(half: Box<dyn RxQueue>) -> Ingress {
         Ingress { half, stages: List::new() }
     }
 
     /// Returns a queue with these stages.
     #[cfg(test)]
-    pub(crate) fn of(half: Box<dyn Receive>, stages: impl IntoIterator<Item = Box<dyn IngressStage>>) -> Ingress {
+    pub(crate) fn of(half: Box<dyn RxQueue>, stages: impl IntoIterator<Item = Box<dyn IngressStage>>) -> Ingress {
         Ingress { half, stages: stages.into_iter().collect() }
     }
 
@@ -93,7 +93,7 @@ impl Ingress {
         if self.stages.iter().any(|stage| stage.needs_private_frames()) { None } else { self.half.zero_copy() }
     }
 
-    /// See [`Receive::arm`].
+    /// See [`RxQueue::arm`].
     pub(crate) fn arm(&self) -> Wait {
         match (self.half.arm(), self.due()) {
             (Wait::Event, Some(due)) => Wait::Time(due),

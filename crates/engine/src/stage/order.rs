@@ -10,7 +10,7 @@ use super::setup::Setup;
 use super::staged::Staged;
 use super::stopwatch::{SLOTS, STEPS, Stopwatch};
 use crate::aggregate::{Join, Split};
-use crate::port::{Receive, Transmit};
+use crate::port::{RxQueue, TxQueue};
 use crate::spec::MirrorDirection::{In, Out};
 use crate::spec::MirrorPoint::{Forward, Wire};
 use crate::tunnel::{Decapsulate, Encapsulate};
@@ -68,7 +68,7 @@ impl<S: ?Sized> Row<S> {
 
 impl Ingress {
     /// Returns a queue of a port, with the stages that the port needs.
-    pub(crate) fn with_stages(half: Box<dyn Receive>, setup: &Setup, queue: usize) -> Ingress {
+    pub(crate) fn with_stages(half: Box<dyn RxQueue>, setup: &Setup, queue: usize) -> Ingress {
         let mut ingress = Ingress::new(half);
         fill(INGRESS, INGRESS_SLOT, &mut ingress.stages, |row| Some((row.make)(setup, queue)));
         ingress
@@ -82,7 +82,7 @@ impl Ingress {
 
 impl Egress {
     /// See [`Ingress::with_stages`].
-    pub(crate) fn with_stages(half: Box<dyn Transmit>, setup: &Setup, queue: usize) -> Egress {
+    pub(crate) fn with_stages(half: Box<dyn TxQueue>, setup: &Setup, queue: usize) -> Egress {
         let mut egress = Egress::new(half);
         fill(EGRESS, EGRESS_SLOT, &mut egress.stages, |row| Some((row.make)(setup, queue)));
         egress

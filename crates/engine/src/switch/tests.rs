@@ -1,7 +1,7 @@
 //! Tests that a worker that hangs holds up nobody else.
 
 use super::*;
-use crate::port::{Receive, Sent, Transmit, Wait, generator, sink, vhost_user, virtio_user};
+use crate::port::{RxQueue, Sent, TxQueue, Wait, generator, sink, vhost_user, virtio_user};
 use crate::spec::{Driver, FailMode, Idle, Mode, Pace, QueueSizes};
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
@@ -71,7 +71,7 @@ impl Drop for Bad {
     }
 }
 
-impl Receive for Bad {
+impl RxQueue for Bad {
     fn receive<'q>(&'q self, _: &mut Burst<'_, 'q>) -> bool {
         self.trap.enter();
         false
@@ -84,7 +84,7 @@ impl Receive for Bad {
     }
 }
 
-impl Transmit for Bad {
+impl TxQueue for Bad {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         self.trap.enter();
         Sent { frames: frames.len() as u32, ..Sent::default() }

@@ -5,7 +5,7 @@ use crate::drops::Drops;
 use crate::neighbour::Neighbours;
 use crate::port::frames::to_vec;
 use crate::port::sink::Nothing;
-use crate::port::{Sent, Transmit};
+use crate::port::{Sent, TxQueue};
 use crate::punt::Bell;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
@@ -22,7 +22,7 @@ type Wire = Arc<Mutex<Vec<Vec<u8>>>>;
 /// Accepts this many frames of each burst.
 struct Link(Wire, usize);
 
-impl Transmit for Link {
+impl TxQueue for Link {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let mut sent = Sent::default();
         for frame in frames.as_slice().iter().take(self.1) {

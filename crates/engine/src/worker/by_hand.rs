@@ -4,7 +4,7 @@ use super::counters::WorkerCounters;
 use super::{Input, Plan};
 use crate::clock::{self, Cycles};
 use crate::forward::{Half, Output, Target, TransmitQueue};
-use crate::port::{Receive, Transmit};
+use crate::port::{RxQueue, TxQueue};
 use crate::spec::MAX_QUEUES;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
@@ -19,7 +19,7 @@ pub struct ByHand {
 impl ByHand {
     /// Returns a worker that moves frames from `input` to `output`. If they are the ends of a mapping, `lends` says
     /// that the output's guest lends its buffers, `keeps` that the output may keep the input's chains.
-    pub fn new(input: Box<dyn Receive>, output: Box<dyn Transmit>, lends: bool, keeps: bool) -> ByHand {
+    pub fn new(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, lends: bool, keeps: bool) -> ByHand {
         clock::start();
         let cycles = Cycles::new();
         let counters = Arc::<WorkerCounters>::default();

@@ -6,7 +6,7 @@ use crate::clock;
 use crate::drops::Drops;
 use crate::forward::flows::{Emission, Injection};
 use crate::forward::{BridgePlan, Half, Output, Target};
-use crate::port::Receive;
+use crate::port::RxQueue;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use crate::stage::setup::Setup;
@@ -109,14 +109,14 @@ impl Plan {
     }
 
     /// Watches this queue while asleep.
-    fn watch(&self, half: &dyn Receive) {
+    fn watch(&self, half: &dyn RxQueue) {
         if let (Some(sleeper), Some(fd)) = (&self.sleeper, half.wake_fd()) {
             sleeper.watch(fd);
         }
     }
 
     /// Stops watching this queue.
-    fn ignore(&self, half: &dyn Receive) {
+    fn ignore(&self, half: &dyn RxQueue) {
         if let (Some(sleeper), Some(fd)) = (&self.sleeper, half.wake_fd()) {
             sleeper.ignore(fd);
         }

@@ -7,7 +7,7 @@ use crate::clock::{self, Cycles};
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use crate::forward::{Arrival, BridgePlan, Output, Scratch, Target};
-use crate::port::Receive;
+use crate::port::RxQueue;
 use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
 use crate::stage::ingress::Ingress;
 use crate::stage::stopwatch::{FORWARD, RECEIVE, RECYCLE};
@@ -42,7 +42,7 @@ impl Input {
 
     /// Takes back chains that an output kept. Reports whether there were any.
     #[inline(always)]
-    fn take_returned(&self, half: &dyn Receive, outputs: &[Output]) -> bool {
+    fn take_returned(&self, half: &dyn RxQueue, outputs: &[Output]) -> bool {
         let Some((output, queue)) = self.keeper else { return false };
         let Some(chains) = half.chains() else { return false };
         let mut any = false;

@@ -7,7 +7,7 @@ use crate::drops::Drops;
 use crate::neighbour::Neighbours;
 use crate::port::frames::to_vec;
 use crate::port::sink::Nothing;
-use crate::port::{Sent, Transmit};
+use crate::port::{Sent, TxQueue};
 use crate::punt::Bell;
 use crate::spec::{AggregationSpec, Chains, NextHopSpec};
 use crate::stage::egress::Egress;
@@ -35,7 +35,7 @@ struct Link {
     most: usize,
 }
 
-impl Transmit for Link {
+impl TxQueue for Link {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let mut sent = Sent::default();
         for frame in frames.as_slice() {

@@ -6,7 +6,7 @@ use super::bridge::Bridge;
 use super::mac_table::Key;
 use super::{Arrival, BridgePlan, Half, Output, Scratch, TransmitQueue};
 use crate::drops::{Drops, Reason};
-use crate::port::{Sent, Transmit};
+use crate::port::{Sent, TxQueue};
 use crate::spec::Vlan;
 use crate::stage::egress::Egress;
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ pub(super) type Delivered = Arc<Mutex<Vec<Vec<u8>>>>;
 
 struct Remember(Delivered);
 
-impl Transmit for Remember {
+impl TxQueue for Remember {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         for frame in frames.as_slice() {
             let mut bytes = vec![0; frame.len() as usize];

@@ -6,7 +6,7 @@
 
 use crate::drops::{Drops, Reason};
 use crate::port::interface::readable;
-use crate::port::{Receive, Wait};
+use crate::port::{RxQueue, Wait};
 use netdev::PacketRx;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl PacketReceive {
     }
 }
 
-impl Receive for PacketReceive {
+impl RxQueue for PacketReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let mut any = false;
         for frame in self.ring.burst(burst.room()) {

@@ -6,7 +6,7 @@
 
 use crate::drops::Reason;
 use crate::port::interface::raw;
-use crate::port::{Sent, Transmit};
+use crate::port::{Sent, TxQueue};
 use netdev::{PacketTx, PushError, RawSegment};
 use std::cell::Cell;
 use virtqueue::Frames;
@@ -24,7 +24,7 @@ impl PacketTransmit {
     }
 }
 
-impl Transmit for PacketTransmit {
+impl TxQueue for PacketTransmit {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let mut sent = Sent::default();
         let mut segments = self.segments.take();

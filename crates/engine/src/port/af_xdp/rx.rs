@@ -4,7 +4,7 @@ use super::in_flight::InFlight;
 use super::{Pool, Stuck, UmemView};
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::{GuestBuffers, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
-use crate::port::{LifeCycle, Receive, Wait};
+use crate::port::{LifeCycle, RxQueue, Wait};
 use rustix::net::{SendFlags, send};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -177,7 +177,7 @@ fn push(addresses: &mut Vec<u64>, ring: impl FnOnce(&[u64]) -> usize) {
     }
 }
 
-impl Receive for XdpReceive {
+impl RxQueue for XdpReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let Some(socket) = &self.socket else { return false };
         self.unstick(socket);

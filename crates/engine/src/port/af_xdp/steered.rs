@@ -7,7 +7,7 @@
 use super::XdpReceive;
 use crate::port::af_packet::PacketReceive;
 use crate::port::zero_copy::{GuestBuffers, Mapped, ZeroCopyRx};
-use crate::port::{LifeCycle, Receive, Wait};
+use crate::port::{LifeCycle, RxQueue, Wait};
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Steered {
     }
 }
 
-impl Receive for Steered {
+impl RxQueue for Steered {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         self.both(burst, |burst| self.own.receive(burst))
     }

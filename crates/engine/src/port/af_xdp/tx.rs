@@ -4,7 +4,7 @@ use super::in_flight::InFlight;
 use super::{Pool, Stuck, UmemView};
 use crate::drops::Reason;
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
-use crate::port::{LifeCycle, Sent, Transmit};
+use crate::port::{LifeCycle, Sent, TxQueue};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use virtqueue::{Frame, Frames};
@@ -141,7 +141,7 @@ impl XdpTransmit {
     }
 }
 
-impl Transmit for XdpTransmit {
+impl TxQueue for XdpTransmit {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let Some(socket) = &self.socket else { return Sent::none(Reason::Down) };
         let (tx, completion) = &mut *socket.borrow_mut();

@@ -1,7 +1,7 @@
 //! Generation of UDP frames.
 
 use crate::port::pace::{Pace, Pacer};
-use crate::port::{Receive, Wait};
+use crate::port::{RxQueue, Wait};
 use packet::checksum;
 use std::cell::Cell;
 use virtqueue::{Burst, Segment};
@@ -30,7 +30,7 @@ impl Generator {
     }
 }
 
-impl Receive for Generator {
+impl RxQueue for Generator {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let count = (burst.room() as u64).min(self.pacer.due()).min(self.left.get()) as usize;
         for _ in 0..count {

@@ -31,7 +31,7 @@ impl Loop {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::port::{Receive, Transmit, Wait};
+    use crate::port::{RxQueue, TxQueue, Wait};
     use std::sync::Arc;
     use virtqueue::{BurstStorage, MAX_FRAME, Segment};
 

@@ -1,7 +1,7 @@
 //! Reception of the frames that were sent to the port.
 
 use super::Loop;
-use crate::port::{Receive, Wait};
+use crate::port::{RxQueue, Wait};
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl LoopbackReceive {
     }
 }
 
-impl Receive for LoopbackReceive {
+impl RxQueue for LoopbackReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let frame = &mut *self.frame.borrow_mut();
         let mut take = |bytes: &mut [u8]| {

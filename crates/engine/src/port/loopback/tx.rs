@@ -2,7 +2,7 @@
 
 use super::Loop;
 use crate::drops::Reason;
-use crate::port::{Sent, Transmit};
+use crate::port::{Sent, TxQueue};
 use crate::punt::Punt;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl LoopbackTransmit {
     }
 }
 
-impl Transmit for LoopbackTransmit {
+impl TxQueue for LoopbackTransmit {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let bytes = &mut *self.frame.borrow_mut();
         let mut sent = Sent { rest: Some(Reason::Busy), ..Sent::default() };

@@ -1,7 +1,7 @@
 //! Replay of a capture file.
 
 use crate::port::pace::{Pace, Pacer};
-use crate::port::{Receive, Wait};
+use crate::port::{RxQueue, Wait};
 use capture::{Captured, Reader};
 use std::cell::Cell;
 use std::path::Path;
@@ -30,7 +30,7 @@ impl Replay {
     }
 }
 
-impl Receive for Replay {
+impl RxQueue for Replay {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let due = self.pacer.due();
         let mut made = 0;

@@ -7,7 +7,7 @@ use crate::port::kind::{Capabilities, Kind, Opened, PathUse, Registration};
 use crate::port::pace::Pace;
 use crate::port::record::Recorder;
 use crate::port::sink::{Nothing, Sink};
-use crate::port::{Receive, Site, Transmit};
+use crate::port::{RxQueue, Site, TxQueue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use settings::written::Field;
@@ -89,13 +89,13 @@ impl Kind for Settings {
     }
 
     fn open(&self, site: &Arc<dyn Site>) -> Result<Opened, String> {
-        let receive: Box<dyn Receive> = match &self.replay {
+        let receive: Box<dyn RxQueue> = match &self.replay {
             Some(path) => {
                 Box::new(Replay::open(path, self.repeat, self.pace).map_err(|e| format!("{}: {e}", path.display()))?)
             }
             None => Box::new(Nothing),
         };
-        let transmit: Box<dyn Transmit> = match &self.record {
+        let transmit: Box<dyn TxQueue> = match &self.record {
             Some(path) => {
                 let file = Recorder::create(path).map_err(|e| format!("{}: {e}", path.display()))?;
                 site.write_to(file.clone());

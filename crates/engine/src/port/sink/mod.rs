@@ -4,13 +4,13 @@ mod spec;
 
 pub use spec::{KIND, Keys, Settings};
 
-use super::{Receive, Sent, Transmit, Wait};
+use super::{RxQueue, Sent, TxQueue, Wait};
 use virtqueue::{Burst, Frames};
 
 /// Transmit half that drops everything.
 pub struct Sink;
 
-impl Transmit for Sink {
+impl TxQueue for Sink {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let bytes = frames.as_slice().iter().map(|f| u64::from(f.len())).sum();
         Sent { frames: frames.len() as u32, bytes, ..Sent::default() }
@@ -20,7 +20,7 @@ impl Transmit for Sink {
 /// Receive half that never receives: for ports that only transmit.
 pub struct Nothing;
 
-impl Receive for Nothing {
+impl RxQueue for Nothing {
     fn receive<'q>(&'q self, _: &mut Burst<'_, 'q>) -> bool {
         false
     }

@@ -1,7 +1,7 @@
 //! Reception from a tap.
 
 use crate::port::interface::readable;
-use crate::port::{Receive, Wait};
+use crate::port::{RxQueue, Wait};
 use netdev::TapQueue;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl TapReceive {
     }
 }
 
-impl Receive for TapReceive {
+impl RxQueue for TapReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         while burst.room() > 0 && self.buffers.push(burst, |bytes| self.queue.read(bytes).ok().flatten()) {}
         burst.retain(|_, frame| frame.len() >= MIN_FRAME);

@@ -6,7 +6,7 @@
 
 use crate::drops::Reason;
 use crate::port::interface::raw;
-use crate::port::{Sent, Transmit};
+use crate::port::{Sent, TxQueue};
 use netdev::{RawSegment, TapQueue, TapWrite};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl TapTransmit {
     }
 }
 
-impl Transmit for TapTransmit {
+impl TxQueue for TapTransmit {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let mut sent = Sent::default();
         let mut segments = self.segments.take();

@@ -3,7 +3,7 @@
 use super::common::{Call, Common};
 use crate::drops::Drops;
 use crate::port::zero_copy::KeepChains;
-use crate::port::{LifeCycle, Receive, SessionFault, Wait};
+use crate::port::{LifeCycle, RxQueue, SessionFault, Wait};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl VhostReceive {
     }
 }
 
-impl Receive for VhostReceive {
+impl RxQueue for VhostReceive {
     #[inline]
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         if self.common.fault.is_raised() {

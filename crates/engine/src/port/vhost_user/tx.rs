@@ -3,7 +3,7 @@
 use super::common::{Call, Common};
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::GuestBuffers;
-use crate::port::{LifeCycle, Sent, SessionFault, Transmit};
+use crate::port::{LifeCycle, Sent, SessionFault, TxQueue};
 use std::sync::Arc;
 use virtqueue::Frames;
 use virtqueue::device::Enqueue;
@@ -22,7 +22,7 @@ impl VhostTransmit {
     }
 }
 
-impl Transmit for VhostTransmit {
+impl TxQueue for VhostTransmit {
     #[inline]
     fn guest(&self) -> Option<&GuestBuffers> {
         (!self.common.fault.is_raised()).then_some(&self.guest)

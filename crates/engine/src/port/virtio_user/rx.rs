@@ -2,7 +2,7 @@
 
 use super::{BufferedQueue, End, ROOM};
 use crate::port::zero_copy::{GuestBuffers, LEND_ROOM, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
-use crate::port::{Receive, Wait};
+use crate::port::{RxQueue, Wait};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -212,7 +212,7 @@ impl VirtioReceive {
     }
 }
 
-impl Receive for VirtioReceive {
+impl RxQueue for VirtioReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let end = &mut *self.end.borrow_mut();
         if self.lending.is_some() && end.queue.free() > 0 && self.offered(end) < RESERVE {

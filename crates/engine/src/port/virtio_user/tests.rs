@@ -2,7 +2,7 @@
 
 use super::{End, STRIDE, VirtioTransmit};
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
-use crate::port::{Sent, Transmit};
+use crate::port::{Sent, TxQueue};
 use std::sync::Arc;
 use vhost_user::frontend::QueueEnd;
 use virtqueue::device::Dequeue;

@@ -3,7 +3,7 @@
 use super::{BufferedQueue, End, ROOM};
 use crate::drops::Reason;
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
-use crate::port::{Sent, Transmit};
+use crate::port::{Sent, TxQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl VirtioTransmit {
     }
 }
 
-impl Transmit for VirtioTransmit {
+impl TxQueue for VirtioTransmit {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let end = &mut *self.end.borrow_mut();
         let mut free = self.free.borrow_mut();

@@ -15,17 +15,17 @@ pub use mapped::{LEND_ROOM, Mapped};
 pub(super) use mapped::{RESERVE, RESERVE_ASLEEP};
 pub(crate) use mapping::{Guest, MappingEnd};
 
-use super::{Receive, Transmit};
+use super::{RxQueue, TxQueue};
 use std::sync::Arc;
 use virtqueue::Burst;
 use virtqueue::memory::Memory;
 
 /// Receive half of a physical queue that can fill a guest's buffers.
 pub trait ZeroCopyRx {
-    /// Like [`Receive::receive`]; frames may lie in buffers of `guest`.
+    /// Like [`RxQueue::receive`]; frames may lie in buffers of `guest`.
     fn receive_into<'q>(&'q self, guest: &'q GuestBuffers, burst: &mut Burst<'_, 'q>) -> bool;
 
-    /// Like [`Receive::recycle`]; also offers as many of the guest's buffers as there is room for. Called once
+    /// Like [`RxQueue::recycle`]; also offers as many of the guest's buffers as there is room for. Called once
     /// per round, even without frames. Reports whether any buffer was offered, the switch's own included, so that the
     /// filler must be notified.
     fn relend(&self, guest: &GuestBuffers) -> bool;
@@ -50,10 +50,10 @@ pub trait ZeroCopyTx {
 /// Receive half of a guest whose chains outputs may keep.
 pub trait KeepChains {
     /// Marks the chains at these places of the burst ([`Burst::kept`]) as kept by an output: they are not recycled
-    /// until they are released. Called before [`Receive::recycle`].
+    /// until they are released. Called before [`RxQueue::recycle`].
     fn keep(&self, places: u32);
 
-    /// Releases a kept chain, which the next [`Receive::recycle`] returns.
+    /// Releases a kept chain, which the next [`RxQueue::recycle`] returns.
     fn release(&self, id: u16);
 }
 
@@ -77,7 +77,7 @@ pub(crate) trait ZeroCopyPort: Send {
     /// Has the port reopened, because a worker does not return a queue.
     fn fail(&mut self);
     /// Restarts a stopped receive queue, with buffers of the switch.
-    fn start_receive(&mut self, queue: usize) -> Result<Box<dyn Receive>, String>;
+    fn start_receive(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, String>;
     /// See [`ZeroCopyPort::start_receive`].
-    fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn Transmit>, String>;
+    fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn TxQueue>, String>;
 }

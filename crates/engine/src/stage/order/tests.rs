@@ -25,7 +25,7 @@ struct Link(Taken, usize);
 
 type Taken = Arc<Mutex<Vec<Vec<u8>>>>;
 
-impl Transmit for Link {
+impl TxQueue for Link {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let some = &frames.as_slice()[..frames.len().min(self.1)];
         self.0.lock().unwrap().extend(some.iter().map(|frame| to_vec(&frames, frame)));

@@ -4,7 +4,7 @@ use super::Mapping;
 use super::state::{Physical, State, is_among};
 use crate::drops::Reason;
 use crate::port::zero_copy::{Guest, ZeroCopyPort};
-use crate::port::{Kept, LifeCycle, Receive, ReceiveHalf, Site, TransmitHalf};
+use crate::port::{Kept, LifeCycle, ReceiveHalf, RxQueue, Site, TransmitHalf};
 use crate::switch::tenancy::Verdict;
 use std::sync::Arc;
 use virtqueue::BurstStorage;
@@ -208,7 +208,7 @@ fn start(site: &dyn Site, port: &mut dyn ZeroCopyPort, index: usize) {
 
 /// Drains a stopped queue and returns its number of frames: at most as many as a ring holds, as a device that claims to
 /// have stopped may continue.
-fn waiting(half: &dyn Receive) -> u64 {
+fn waiting(half: &dyn RxQueue) -> u64 {
     let mut storage = Box::<BurstStorage>::default();
     let mut frames = 0;
     for _ in 0..virtqueue::MAX_QUEUE_SIZE {
