@@ -12,6 +12,7 @@ mod check;
 mod confinement;
 mod forwarding;
 mod mappings;
+mod mirrors;
 mod openflow;
 mod options;
 mod ports;
