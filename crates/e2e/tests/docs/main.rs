@@ -141,6 +141,7 @@ pages! {
     configuration: "docs/configuration.md",
     guests: "docs/guests.md",
     mapping: "docs/mapping.md",
+    mirror: "docs/mirror.md",
     openflow: "docs/openflow.md",
     performance: "docs/performance.md",
     reload: "docs/reload.md",

@@ -1,4 +1,4 @@
-//! What the stages of a port are made from.
+//! Settings and shared state that the stages of a port are made from.
 
 use super::mirror::Tap;
 use crate::aggregate::Member;
@@ -10,7 +10,7 @@ use paflow::vxlan::TunnelEnd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What the stages of one port are made from: its settings, and what its queues share.
+/// Settings of one port, and state that its queues share: its stages are made from them.
 #[derive(Clone)]
 pub(crate) struct Setup {
     /// Counters of dropped frames.

@@ -51,7 +51,7 @@ struct State {
     /// Queues that are up and that no worker uses at present.
     parked_receive: HashMap<QueueKey, Ingress>,
     parked_transmit: HashMap<QueueKey, Egress>,
-    /// What the stages of ports are made from, by id.
+    /// Setups of the stages of ports, by id.
     setups: HashMap<u64, Arc<Setup>>,
 }
 

@@ -1,4 +1,4 @@
-//! State that the parts of one port share: its counters, its state, and what its stages are made from.
+//! State that the parts of one port share: its counters, its state, and the setup of its stages.
 
 use super::mapping::Mapping;
 use crate::aggregate::{Live, Member, Relay};
@@ -30,7 +30,7 @@ pub(super) struct PortShared {
     /// File that the port writes to, if it is a recording port.
     file: OnceLock<Recorder>,
     mapping: Option<Arc<Mapping>>,
-    /// What its stages are made from when it opens. The fabric adds what changes while the port is open.
+    /// Setup of its stages when it opens. The fabric adds to its own copy what changes while the port is open.
     stages: Arc<Setup>,
 }
 
@@ -111,7 +111,7 @@ impl PortShared {
         &self.stages.neighbours
     }
 
-    /// Returns what the port's stages are made from when it opens.
+    /// Returns the setup of the port's stages when it opens.
     pub(super) fn stages(&self) -> &Arc<Setup> {
         &self.stages
     }

@@ -2,7 +2,7 @@
 
 use crate::counters::Counter;
 
-/// What a worker does.
+/// Activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Activity {

@@ -5,8 +5,8 @@ use super::ports::BuiltPorts;
 use super::raw::{self, RawFile};
 use super::reach::Reach;
 use super::{
-    Config, ListenAddress, aggregation, confinement, default_control_socket, forwarding, mappings, openflow, ports,
-    workers,
+    Config, ListenAddress, aggregation, confinement, default_control_socket, forwarding, mappings, mirrors, openflow,
+    ports, workers,
 };
 use engine::spec::{AggregationSpec, FailMode, Spec};
 use settings::{Judge, Report};
@@ -29,6 +29,7 @@ fn config(check: &mut Check, file: &RawFile) -> Config {
     let ports = ports::build(check, &file.ports);
     let (mut patches, bridges) = forwarding::build(check, file, &ports, fail_mode(file));
     let mappings = mappings::build(check, file, &ports, (&mut patches, &bridges));
+    let mirrors = mirrors::build(check, file, &ports, (&patches, &bridges));
     let aggregation = aggregation(check, file, &ports);
     let workers = workers::build(check, &file.workers, &ports);
     if file.ports.is_empty() && !check.is_unread(&(0..0), "port") {
@@ -38,7 +39,7 @@ fn config(check: &mut Check, file: &RawFile) -> Config {
     let openflow = openflow::build(check, file, &control);
     let ports = ports.into_specs();
     Config {
-        spec: Spec { ports, patches, bridges, mappings, mirrors: Vec::new(), aggregation, workers },
+        spec: Spec { ports, patches, bridges, mappings, mirrors, aggregation, workers },
         control,
         metrics: metrics(check, file),
         openflow,

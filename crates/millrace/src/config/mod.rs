@@ -11,6 +11,7 @@ mod check;
 mod confinement;
 mod forwarding;
 mod mappings;
+mod mirrors;
 mod openflow;
 mod ports;
 mod raw;

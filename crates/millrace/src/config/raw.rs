@@ -3,10 +3,12 @@
 //! The doc comments here are the reference documentation: `millrace schema --markdown` prints them. Ranges and
 //! defaults are named constants, because the validation reads them too.
 
+mod mirror;
 mod port;
 mod several;
 mod vxlan;
 
+pub use mirror::{MirrorDirection, MirrorPoint, RawMirror};
 pub use port::{DriverName, tagged};
 pub use settings::aggregation::raw::{
     AGGREGATE_MTUS, ChecksumMode, DEFAULT_AGGREGATE_MTU, RawAggregation, UDP_PORTS, VIDS, VNIS,
@@ -48,6 +50,9 @@ pub struct RawFile {
     /// frames for that guest are not copied. `millrace ctl mappings` tells whether it does, or why not.
     #[serde(rename = "mapping")]
     pub mappings: Vec<Section<RawMapping>>,
+    /// A mirror: copies of what ports receive and send go to another port, for a monitor. docs/mirror.md explains it.
+    #[serde(rename = "mirror")]
+    pub mirrors: Vec<Section<RawMirror>>,
     /// Packet aggregation: short packets to one next hop leave as one frame by ports with `aggregate`, and come back out of
     /// such frames there. docs/aggregation.md explains it.
     pub aggregation: Field<Table<RawAggregation>>,

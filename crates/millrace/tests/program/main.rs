@@ -2,6 +2,7 @@
 
 mod capabilities;
 mod confinement;
+mod mirror;
 
 use engine::reload::Step;
 use millrace::control::{Client, ReloadReport};
