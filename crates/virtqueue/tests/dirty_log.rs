@@ -269,30 +269,33 @@ proptest! {
                     let lent = std::iter::from_fn(|| enqueue.lend(ROOM, 0).unwrap());
                     loans.extend(lent.take(count.into()));
                 }),
-                Receive::Fill(fillings) => guest.device(|| {
+                // Each call is a step: a range that an earlier one marked has to be marked again when it changes again.
+                Receive::Fill(fillings) => {
                     let head = frame(number, 64);
                     let mut burst = storage.start();
                     let mut parts = Vec::new();
-                    for filling in &fillings {
-                        let Some(loan) = loans.pop() else { break };
-                        let (at, len) = (NET_HEADER + filling.gap, u32::from(filling.len));
-                        // The filler may leave anything in front of the frame and behind it.
-                        guest.fill(&loan, 0, &[number as u8; 40]);
-                        guest.fill(&loan, at, &frame(number, filling.len.into()));
-                        guest.fill(&loan, at + len, &[!number as u8; 40]);
-                        let elsewhere = (filling.head > 0).then(|| Segment::from(&head[..filling.head]));
-                        let landing = Landing { head: elsewhere, at, len };
-                        assert!(enqueue.take_filled(loan, landing, &mut burst).is_none());
-                        parts.push((filling.cut, len + filling.head as u32));
-                    }
+                    guest.device(|| {
+                        for filling in &fillings {
+                            let Some(loan) = loans.pop() else { break };
+                            let (at, len) = (NET_HEADER + filling.gap, u32::from(filling.len));
+                            // The filler may leave anything in front of the frame and behind it.
+                            guest.fill(&loan, 0, &[number as u8; 40]);
+                            guest.fill(&loan, at, &frame(number, filling.len.into()));
+                            guest.fill(&loan, at + len, &[!number as u8; 40]);
+                            let elsewhere = (filling.head > 0).then(|| Segment::from(&head[..filling.head]));
+                            let landing = Landing { head: elsewhere, at, len };
+                            assert!(enqueue.take_filled(loan, landing, &mut burst).is_none());
+                            parts.push((filling.cut, len + filling.head as u32));
+                        }
+                    });
                     let mut parts = parts.into_iter();
                     burst.trim(|_, _| parts.next());
                     let frames = burst.frames();
                     let delivered = frames.as_slice().iter().zip(&fillings).filter(|(_, filling)| filling.delivered);
-                    let selection: Vec<_> = delivered.map(|(frame, _)| *frame).collect();
-                    enqueue.transmit(frames.select(&selection)).unwrap();
-                    enqueue.settle(|loan| loans.push(loan));
-                }),
+                    let delivered: Vec<_> = delivered.map(|(frame, _)| *frame).collect();
+                    guest.device(|| enqueue.transmit(frames.select(&delivered)).unwrap());
+                    guest.device(|| enqueue.settle(|loan| loans.push(loan)));
+                }
                 Receive::GiveBack(written) => guest.device(|| {
                     let Some(loan) = loans.pop() else { return };
                     guest.fill(&loan, 0, &vec![number as u8; written.into()]);
