@@ -1,8 +1,8 @@
 //! Distance between two processors: virtual ones may be on one die or on two, and move while a test runs. Figures are
 //! comparable only between runs at the same distance.
 
-use loadgen::cpu::{self, PinError};
 use clap::Args;
+use loadgen::cpu::{self, PinError};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

@@ -9,9 +9,9 @@ mod pump;
 mod report;
 mod sequence;
 
+pub use fixed_ring::OutOfOrder;
 pub use frame::{Header, MAX_SIZE, MIN_SIZE, Nothing, Payload, Shape, Touch};
 pub use options::{LoadOptions, TouchLevel, power_of_two};
-pub use fixed_ring::OutOfOrder;
 pub use pump::{PumpError, Tally};
 pub use report::{Accounts, Conditions, Report};
 pub use sequence::{Counts, Sequence};

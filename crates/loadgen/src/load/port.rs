@@ -1,7 +1,7 @@
 //! One port of the load: source and sink in a tight loop over its two queues.
 
+use super::fixed_ring::{FixedRing, OutOfOrder};
 use super::frame::{Shape, Touch};
-use super::fixed_ring::{OutOfOrder, FixedRing};
 use super::sequence::{Counts, Sequence};
 use nf::memory::Buffers;
 use vhost_user::Event;

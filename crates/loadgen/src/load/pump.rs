@@ -1,8 +1,8 @@
 //! The loop over all ports, with its accounting.
 
+use super::fixed_ring::OutOfOrder;
 use super::frame::Touch;
 use super::port::Port;
-use super::fixed_ring::OutOfOrder;
 use super::sequence::Counts;
 use crate::cycles;
 
@@ -152,9 +152,9 @@ pub fn peer(port: usize, ports: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fixed_ring::FixedRing;
     use super::super::frame::{Header, Nothing, Payload, Shape};
     use super::super::port::Side;
-    use super::super::fixed_ring::FixedRing;
     use super::*;
     use nf::memory::Buffers;
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,8 +9,8 @@ mod rig;
 mod single_node;
 mod throughput;
 
-use loadgen::cpu::PinError;
 use clap::Subcommand;
+use loadgen::cpu::PinError;
 use rig::{Between, Placement, RigError};
 use single_node::SingleNodeError;
 use std::path::PathBuf;

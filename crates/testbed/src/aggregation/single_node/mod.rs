@@ -22,12 +22,12 @@ pub use sample::Sample;
 pub use results::tests;
 
 use super::rig::{Between, Interval, Link, Node, NodeConfig, Place, Placement, Port, Rig, RigError, Rules};
-use loadgen::cpu::{self, PinError};
 use crate::millrace::Idle;
-use loadgen::wire::Nic;
 use engine::stats::Snapshot;
 use lab::dpdk::Lcores;
+use loadgen::cpu::{self, PinError};
 use loadgen::traffic::{Exit, Function, OfferedLoad, Traffic};
+use loadgen::wire::Nic;
 use netdev::{PacketRx, RxConfig};
 use nf::{Aggregation, OpenError, Options, PortOptions, Ports};
 use std::sync::Arc;
