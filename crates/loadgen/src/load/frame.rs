@@ -39,6 +39,7 @@ impl Shape {
     }
 
     /// Returns the length of a frame, in bytes.
+    #[inline]
     #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> usize {
         self.end

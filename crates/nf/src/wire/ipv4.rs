@@ -2,7 +2,8 @@
 
 use super::array;
 use super::ethernet::HEADER as ETHERNET;
-use etherparse::{IpNumber, Ipv4Header, Ipv4HeaderSlice};
+use super::word;
+use etherparse::{IpNumber, Ipv4Header};
 use packet::checksum::{self, Change};
 use std::net::Ipv4Addr;
 
@@ -33,22 +34,31 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header in a frame of EtherType [`super::ethernet::IPV4`], whose total length is `frame_len`.
+    /// Reads the header in a frame of EtherType [`super::ethernet::IPV4`], whose total length is `frame_len`. A router does this
+    /// for every packet, and etherparse takes 5 % more of its instructions.
     pub fn read(frame: &[u8], frame_len: usize) -> Option<Header> {
-        let header = Ipv4HeaderSlice::from_slice(frame.get(ETHERNET..)?).ok()?;
-        let (len, total_len) = (header.slice().len(), usize::from(header.total_len()));
-        if total_len < len || total_len > frame_len - ETHERNET || checksum::of(header.slice()) != 0 {
+        let packet = frame.get(ETHERNET..)?;
+        if packet.len() < MIN_HEADER || packet[0] >> 4 != 4 {
             return None;
         }
+        let len = usize::from(packet[0] & 15) * 4;
+        let total_len = usize::from(word(packet, 2));
+        if len < MIN_HEADER || len > packet.len() || total_len < len || total_len > frame_len - ETHERNET {
+            return None;
+        }
+        if checksum::of(&packet[..len]) != 0 {
+            return None;
+        }
+        let fragment = word(packet, 6);
         Some(Header {
             len,
             total_len,
-            ttl: header.ttl(),
-            protocol: header.protocol(),
-            is_fragment: header.is_fragmenting_payload(),
-            is_later_fragment: header.fragments_offset().value() != 0,
-            source: header.source_addr(),
-            destination: header.destination_addr(),
+            ttl: packet[8],
+            protocol: IpNumber(packet[9]),
+            is_fragment: fragment & 0x3fff != 0,
+            is_later_fragment: fragment & 0x1fff != 0,
+            source: Ipv4Addr::from(array::<4>(packet, 12)),
+            destination: Ipv4Addr::from(array::<4>(packet, 16)),
         })
     }
 
