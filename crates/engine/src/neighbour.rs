@@ -4,7 +4,7 @@
 
 use crate::drops::Reason;
 use crate::octets::Bytes;
-use crate::punt::{Bell, Punt, Ring};
+use crate::punt::{EventNotifier, Punt, Ring};
 use paflow::neighbour::Station;
 use std::sync::{Arc, OnceLock};
 
@@ -16,12 +16,12 @@ const RING: usize = 1 << 9;
 pub(crate) struct Neighbours {
     /// By queue, for queues that have ever been up.
     rings: Box<[OnceLock<Ring>]>,
-    bell: Arc<Bell>,
+    notifier: Arc<EventNotifier>,
 }
 
 impl Neighbours {
-    pub(crate) fn new(queues: usize, bell: Arc<Bell>) -> Neighbours {
-        Neighbours { rings: (0..queues).map(|_| OnceLock::new()).collect(), bell }
+    pub(crate) fn new(queues: usize, notifier: Arc<EventNotifier>) -> Neighbours {
+        Neighbours { rings: (0..queues).map(|_| OnceLock::new()).collect(), notifier }
     }
 
     /// Creates the ring of a queue if it does not exist.
@@ -36,11 +36,11 @@ impl Neighbours {
         let answer = station.answer(frame)?;
         let punt = Punt { total: answer.len() as u32, ..Punt::default() };
         let taken = self.rings[queue].get().is_some_and(|ring| ring.push(&punt, &answer));
-        self.bell.ring();
+        self.notifier.notify();
         Some(if taken { Ok(()) } else { Err(Reason::NeighbourFlood) })
     }
 
-    /// Returns the waiting answers, by queue. Only one thread may call this at a time, after answering the bell.
+    /// Returns the waiting answers, by queue. Only one thread may call this at a time, after clearing the notifier.
     pub(crate) fn drain(&self) -> impl Iterator<Item = (usize, Vec<Vec<u8>>)> {
         self.rings.iter().enumerate().filter_map(|(queue, ring)| {
             let ring = ring.get()?;

@@ -1,4 +1,4 @@
-//! How a worker hands packets to a control thread: a bounded ring of words, on which neither waits for the other, and a bell.
+//! How a worker hands packets to a control thread: a bounded ring of words, on which neither waits for the other, and a notifier.
 //!
 //! Ports that use one ring have a share of it each ([`Shares`]): a port that floods it leaves room for the others.
 //!
@@ -167,32 +167,32 @@ impl Ring {
 }
 
 /// Wake-up of the control side, once for all packets pushed before it answers.
-pub(crate) struct Bell {
-    rung: AtomicBool,
+pub(crate) struct EventNotifier {
+    signalled: AtomicBool,
     fd: OwnedFd,
 }
 
-impl Bell {
-    pub(crate) fn new() -> std::io::Result<Bell> {
+impl EventNotifier {
+    pub(crate) fn new() -> std::io::Result<EventNotifier> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Bell { rung: AtomicBool::new(false), fd })
+        Ok(EventNotifier { signalled: AtomicBool::new(false), fd })
     }
 
-    /// Announces a packet: makes a system call only if the bell is not already ringing.
-    pub(crate) fn ring(&self) {
+    /// Announces a packet: makes a system call only if it is not signalled already.
+    pub(crate) fn notify(&self) {
         // Both sides exchange the flag, so the later one sees what the other did before.
-        if !self.rung.swap(true, Ordering::AcqRel) {
+        if !self.signalled.swap(true, Ordering::AcqRel) {
             let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
         }
     }
 
-    /// Silences the bell. Call this before reading the rings.
-    pub(crate) fn answer(&self) {
+    /// Clears the notifier. Call this before reading the rings.
+    pub(crate) fn clear(&self) {
         let _ = rustix::io::read(&self.fd, &mut [0; 8]);
-        self.rung.swap(false, Ordering::AcqRel);
+        self.signalled.swap(false, Ordering::AcqRel);
     }
 
-    /// Returns a descriptor that is readable from [`Bell::ring`] to [`Bell::answer`].
+    /// Returns a descriptor that is readable from [`EventNotifier::notify`] to [`EventNotifier::clear`].
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd
     }
@@ -297,18 +297,18 @@ mod model {
         });
     }
 
-    /// No packet waits in a ring while the bell is silent.
+    /// No packet waits in a ring while the notifier is clear.
     #[test]
     fn nobody_sleeps_while_something_waits() {
         loom::model(|| {
-            let (ring, rung) = (Arc::new(Ring::new(8)), Arc::new(AtomicBool::new(false)));
-            let (there, bell) = (ring.clone(), rung.clone());
+            let (ring, signalled) = (Arc::new(Ring::new(8)), Arc::new(AtomicBool::new(false)));
+            let (there, notifier) = (ring.clone(), signalled.clone());
             // Models the eventfd by the exchange: it is written if the flag was clear.
             let worker = thread::spawn(move || {
                 there.push(&Punt::default(), &[]);
-                !bell.swap(true, Ordering::AcqRel)
+                !notifier.swap(true, Ordering::AcqRel)
             });
-            rung.swap(false, Ordering::AcqRel);
+            signalled.swap(false, Ordering::AcqRel);
             let taken = ring.pop(&mut Vec::new()).is_some();
             let woke = worker.join().unwrap();
             assert!(taken || woke);

@@ -199,11 +199,11 @@ impl Datapath for Daemon {
         self.switch.relayed_flows(take);
     }
 
-    fn bell(&self) -> BorrowedFd<'_> {
-        self.switch.bell()
+    fn notifier(&self) -> BorrowedFd<'_> {
+        self.switch.notifier()
     }
 
-    fn clear_bell(&self) {
+    fn clear_notifier(&self) {
         self.switch.answer();
     }
 }

@@ -175,7 +175,7 @@ fn miri(context: &Context) -> Result<(), Failure> {
         run.env("MIRIFLAGS", flags).env("CARGO_TARGET_DIR", context.target("miri")).run()
     };
     // Batches of variations of the same case go the same ways through memory.
-    miri(&["--lib", "--test", "hostile", "--", "--skip", "batch_of"], FLAGS)?;
+    miri(&["--lib", "--test", "hostile", "--test", "dirty_log", "--", "--skip", "batch_of"], FLAGS)?;
     // Rust references into a ring point only to its atomics, and these tests create so many that tracking them takes
     // four times as long as the rest.
     miri(&["--test", "rings"], &format!("{FLAGS} -Zmiri-disable-stacked-borrows"))

@@ -2,7 +2,7 @@
 //! address, from the network. A control thread decodes them (`openflow::aggregation`).
 
 use crate::octets::Bytes;
-use crate::punt::{Bell, Punt, Ring};
+use crate::punt::{EventNotifier, Punt, Ring};
 use openflow::aggregation::RELAY_ETHERTYPE;
 use packet::MacAddr;
 use paflow::Octets;
@@ -19,12 +19,12 @@ const LONGEST: usize = 2048;
 pub(crate) struct Relay {
     /// By queue, for queues that have ever been up.
     rings: Box<[OnceLock<Ring>]>,
-    bell: Arc<Bell>,
+    notifier: Arc<EventNotifier>,
 }
 
 impl Relay {
-    pub(crate) fn new(queues: usize, bell: Arc<Bell>) -> Relay {
-        Relay { rings: (0..queues).map(|_| OnceLock::new()).collect(), bell }
+    pub(crate) fn new(queues: usize, notifier: Arc<EventNotifier>) -> Relay {
+        Relay { rings: (0..queues).map(|_| OnceLock::new()).collect(), notifier }
     }
 
     /// Creates the ring of a queue if it does not exist.
@@ -45,11 +45,11 @@ impl Relay {
         let len = frames.copy_to(frame, &mut bytes);
         let punt = Punt { total: frame.len(), ..Punt::default() };
         let taken = self.rings[queue].get().is_some_and(|ring| ring.push(&punt, &bytes[..len]));
-        self.bell.ring();
+        self.notifier.notify();
         taken
     }
 
-    /// Passes the frames to `read`. Only one thread may call this at a time, after answering the bell.
+    /// Passes the frames to `read`. Only one thread may call this at a time, after clearing the notifier.
     pub(crate) fn drain(&self, mut read: impl FnMut(&[u8])) {
         let mut bytes = Vec::new();
         for ring in self.rings.iter().filter_map(OnceLock::get) {

@@ -31,13 +31,13 @@ impl Switch {
     }
 
     /// Returns a descriptor that is readable when workers have packets or relayed flows, until [`Self::answer`].
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.inner.bell.fd().as_fd()
+    pub fn notifier(&self) -> BorrowedFd<'_> {
+        self.inner.notifier.fd().as_fd()
     }
 
-    /// Silences the bell. Call this before [`Self::packet_ins`] and [`Self::relayed_flows`].
+    /// Clears the notifier. Call this before [`Self::packet_ins`] and [`Self::relayed_flows`].
     pub fn answer(&self) {
-        self.inner.bell.answer();
+        self.inner.notifier.clear();
     }
 
     /// Passes frames to `take` in which other switches relay flows for the aggregation table.

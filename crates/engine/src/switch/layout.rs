@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::aggregate::Live;
     use crate::port::{tap, vhost_user};
-    use crate::punt::Bell;
+    use crate::punt::EventNotifier;
     use crate::spec::{Driver, PortSpec};
     use paflow::Rules;
 
@@ -148,8 +148,8 @@ mod tests {
             ..Spec::default()
         };
         let rules = Arc::new(Live::new(Rules::none()));
-        let bell = Arc::new(Bell::new().unwrap());
-        let shared = |(id, spec)| Arc::new(PortShared::new(id, spec, None, (&rules, [&bell, &bell])));
+        let notifier = Arc::new(EventNotifier::new().unwrap());
+        let shared = |(id, spec)| Arc::new(PortShared::new(id, spec, None, (&rules, [&notifier, &notifier])));
         let layout = Layout::new(&spec, (1..).zip(&spec.ports).map(shared).collect(), vec![]);
         assert_eq!(layout.poller(1, 1), 0);
         assert_eq!(layout.polled_by(0).count(), 2);

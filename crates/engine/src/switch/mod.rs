@@ -21,7 +21,7 @@ use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
 use crate::forward::mac_table::{Learning, TooManyStatics};
-use crate::punt::Bell;
+use crate::punt::EventNotifier;
 use crate::reload::Action;
 use crate::spec::{AggregationSpec, BridgeSpec, PortSpec, Spec, WorkerSpec};
 use crate::stage::order;
@@ -90,10 +90,10 @@ struct Inner {
     laid: Mutex<Laid>,
     /// Flows of the bridge that forwards by them.
     datapath: Arc<Datapath>,
-    /// Rings when workers have packets for controllers, or flows relayed by other switches.
-    bell: Arc<Bell>,
-    /// Rings when neighbours have asked for the switch's addresses.
-    asked: Arc<Bell>,
+    /// Signalled when workers have packets for controllers, or flows relayed by other switches.
+    notifier: Arc<EventNotifier>,
+    /// Signalled when neighbours have asked for the switch's addresses.
+    asked: Arc<EventNotifier>,
     started: Instant,
     stop: AtomicBool,
     /// Whether everything has stopped, so that the watchdog can end.
@@ -138,8 +138,9 @@ impl Switch {
         let nothing =
             Topology { spec: Spec::default(), layout: Layout::new(&Spec::default(), vec![], vec![]), workers: vec![] };
         clock::start();
-        let [bell, asked] = [Bell::new().map_err(Error::Worker)?, Bell::new().map_err(Error::Worker)?].map(Arc::new);
-        let datapath = Arc::new(Datapath::new(bell.clone()));
+        let [notifier, asked] =
+            [EventNotifier::new().map_err(Error::Worker)?, EventNotifier::new().map_err(Error::Worker)?].map(Arc::new);
+        let datapath = Arc::new(Datapath::new(notifier.clone()));
         let inner = Arc::new(Inner {
             fabric: Arc::new(Fabric::new(datapath.drops.clone())),
             open: Mutex::new(Open { connections: vec![], next_id: 1 }),
@@ -147,7 +148,7 @@ impl Switch {
             rules: Arc::new(Live::new(Rules::none())),
             laid: Mutex::default(),
             datapath,
-            bell,
+            notifier,
             asked,
             started: Instant::now(),
             stop: AtomicBool::new(false),
@@ -368,7 +369,7 @@ impl Inner {
         let mut fds = [PollFd::new(self.asked.fd(), PollFlags::IN)];
         let longest = Timespec { tv_sec: 0, tv_nsec: HOUSEKEEPING.as_nanos() as i64 };
         if poll(&mut fds, Some(&longest)).is_ok_and(|ready| ready > 0) {
-            self.asked.answer();
+            self.asked.clear();
         }
     }
 }

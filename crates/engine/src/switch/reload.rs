@@ -126,8 +126,8 @@ impl Inner {
             }
             *next_id += 1;
             let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
-            let bells = [&self.bell, &self.asked];
-            let shared = PortShared::new(*next_id, port, mapping.cloned(), (&self.rules, bells));
+            let notifiers = [&self.notifier, &self.asked];
+            let shared = PortShared::new(*next_id, port, mapping.cloned(), (&self.rules, notifiers));
             self.fabric.register(shared.id, shared.stages().clone());
             Arc::new(shared)
         };

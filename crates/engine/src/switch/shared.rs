@@ -7,7 +7,7 @@ use crate::drops::Drops;
 use crate::neighbour::Neighbours;
 use crate::port::SessionFault;
 use crate::port::record::Recorder;
-use crate::punt::Bell;
+use crate::punt::EventNotifier;
 use crate::spec::{Analysis, PortSpec};
 use crate::stage::setup::Setup;
 use paflow::Rules;
@@ -46,7 +46,7 @@ impl PortShared {
         id: u64,
         spec: &PortSpec,
         mapping: Option<Arc<Mapping>>,
-        (rules, [relayed, asked]): (&Arc<Live<Rules>>, [&Arc<Bell>; 2]),
+        (rules, [relayed, asked]): (&Arc<Live<Rules>>, [&Arc<EventNotifier>; 2]),
     ) -> PortShared {
         let queues = spec.driver.queues();
         let neighbours = Arc::new(Neighbours::new(queues, asked.clone()));

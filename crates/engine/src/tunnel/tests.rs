@@ -6,7 +6,7 @@ use crate::neighbour::Neighbours;
 use crate::port::frames::to_vec;
 use crate::port::sink::Nothing;
 use crate::port::{Sent, TxQueue};
-use crate::punt::Bell;
+use crate::punt::EventNotifier;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use crate::stage::stopwatch::Stopwatch;
@@ -60,7 +60,7 @@ fn send(mtu: u16, checksum: Checksum, most: usize, frames: &[Vec<u8>], cut: usiz
 
 /// Returns the frames inside these, which are cut likewise.
 fn receive(frames: &[Vec<u8>], cut: usize, drops: &Arc<Drops>) -> Vec<Vec<u8>> {
-    let neighbours = Arc::new(Neighbours::new(1, Arc::new(Bell::new().unwrap())));
+    let neighbours = Arc::new(Neighbours::new(1, Arc::new(EventNotifier::new().unwrap())));
     neighbours.prepare(0);
     receive_by(&neighbours, frames, cut, drops)
 }
@@ -151,7 +151,7 @@ fn who_asks_for_this_end_is_answered() {
         [&[0xff; 6][..], &asker, &request, &asker, &[192, 0, 2, 9], &[0; 6], &[192, 0, 2, target]].concat()
     };
     let (neighbours, drops) =
-        (Arc::new(Neighbours::new(1, Arc::new(Bell::new().unwrap()))), Arc::new(Drops::default()));
+        (Arc::new(Neighbours::new(1, Arc::new(EventNotifier::new().unwrap()))), Arc::new(Drops::default()));
     neighbours.prepare(0);
     // This end has address 2; 1 is the other end.
     assert!(receive_by(&neighbours, &[asks(2), asks(1)], 5000, &drops).is_empty());

@@ -30,7 +30,7 @@ struct AgentState {
     set: u64,
     laid: u64,
     /// An eventfd for each channel, to wake the thread that waits for its controller.
-    bells: BTreeMap<ConnectionId, Arc<OwnedFd>>,
+    notifiers: BTreeMap<ConnectionId, Arc<OwnedFd>>,
 }
 
 /// Shared read access to the flows: clones show the same ones.
@@ -52,7 +52,7 @@ impl Book {
         };
         let switch = Switch::new(identity, 0, CHAINS);
         let (set, laid) = (switch.table().version(), switch.aggregation().version());
-        let state = AgentState { switch, ports: Ports::default(), set, laid, bells: BTreeMap::new() };
+        let state = AgentState { switch, ports: Ports::default(), set, laid, notifiers: BTreeMap::new() };
         Self { started: Instant::now(), state: Arc::new(Mutex::new(state)) }
     }
 
@@ -131,14 +131,14 @@ impl<'d> Agent<'d> {
                 self.act(|_, _| {});
             }
             let left = Timespec::try_from(next.saturating_duration_since(Instant::now())).ok();
-            let bell = self.datapath.bell();
-            let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+            let notifier = self.datapath.notifier();
+            let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::from_borrowed_fd(notifier, PollFlags::IN)];
             let _ = poll(&mut fds, left.as_ref());
             if !fds[0].revents().is_empty() {
                 return;
             }
             if !fds[1].revents().is_empty() {
-                self.datapath.clear_bell();
+                self.datapath.clear_notifier();
                 self.show_packets();
                 self.take_relayed();
             }
@@ -171,15 +171,15 @@ impl<'d> Agent<'d> {
 
     /// Opens a channel; the eventfd signals that there is output for its controller.
     pub(super) fn connect(&self) -> rustix::io::Result<(ConnectionId, Arc<OwnedFd>)> {
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let notifier = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let id = self.act(|switch, _| switch.connect());
-        self.book.state().bells.insert(id, bell.clone());
-        Ok((id, bell))
+        self.book.state().notifiers.insert(id, notifier.clone());
+        Ok((id, notifier))
     }
 
     /// Closes a channel; reports whether the two sides had agreed on a version.
     pub(super) fn disconnect(&self, id: ConnectionId) -> bool {
-        self.book.state().bells.remove(&id);
+        self.book.state().notifiers.remove(&id);
         self.act(|switch, _| {
             let was_ready = switch.is_ready(id);
             switch.disconnect(id);
@@ -203,9 +203,9 @@ impl<'d> Agent<'d> {
 impl AgentState {
     /// Wakes the threads of all channels that have output.
     fn ring(&mut self) {
-        for (id, bell) in &self.bells {
+        for (id, notifier) in &self.notifiers {
             if self.switch.has_output(*id) {
-                let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+                let _ = rustix::io::write(notifier, &1u64.to_ne_bytes());
             }
         }
     }

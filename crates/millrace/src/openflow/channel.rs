@@ -18,8 +18,8 @@ const WRITE: Duration = Duration::from_secs(5);
 /// Serves one controller until it disconnects or breaks the protocol; reports whether a version was ever agreed on.
 pub(super) fn converse(agent: &Agent<'_>, connection: &Connection) -> bool {
     match agent.connect() {
-        Ok((id, bell)) => {
-            talk(agent, connection, id, &bell);
+        Ok((id, notifier)) => {
+            talk(agent, connection, id, &notifier);
             agent.disconnect(id)
         }
         Err(error) => {
@@ -29,13 +29,13 @@ pub(super) fn converse(agent: &Agent<'_>, connection: &Connection) -> bool {
     }
 }
 
-fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, bell: &OwnedFd) {
+fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, notifier: &OwnedFd) {
     let mut buffer = vec![0; 64 << 10];
     let mut open = true;
     let (mut heard, mut asked) = (Instant::now(), false);
     loop {
-        // Clear the bell before taking the output: later output rings again.
-        let _ = rustix::io::read(bell, &mut [0; 8]);
+        // Clear the notifier before taking the output: later output rings again.
+        let _ = rustix::io::read(notifier, &mut [0; 8]);
         let (output, more) = agent.output(id);
         match connection.write_all(&output, Instant::now() + WRITE) {
             Ok(()) if open => {}
@@ -50,7 +50,7 @@ fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, bell: &Own
             open = receive(agent, id, &[]);
             continue;
         }
-        match connection.read_unless(&mut buffer, Instant::now() + TICK, bell.as_fd()) {
+        match connection.read_unless(&mut buffer, Instant::now() + TICK, notifier.as_fd()) {
             Ok(None) => {}
             Ok(Some(0)) => return,
             Ok(Some(len)) => {

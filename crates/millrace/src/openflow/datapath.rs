@@ -21,8 +21,8 @@ pub trait Datapath: Send + Sync {
     fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>));
     /// Passes to `take` the frames in which other switches relay flows.
     fn relayed_flows(&self, take: &mut dyn FnMut(&[u8]));
-    /// Returns a descriptor that is readable when there is something for the last two, until [`Self::clear_bell`].
-    fn bell(&self) -> BorrowedFd<'_>;
-    /// Clears the bell. Call it before those two.
-    fn clear_bell(&self);
+    /// Returns a descriptor that is readable when there is something for the last two, until [`Self::clear_notifier`].
+    fn notifier(&self) -> BorrowedFd<'_>;
+    /// Clears the notifier. Call it before those two.
+    fn clear_notifier(&self);
 }

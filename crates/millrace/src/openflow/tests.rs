@@ -48,11 +48,11 @@ impl Datapath for Recorder {
 
     fn relayed_flows(&self, _: &mut dyn FnMut(&[u8])) {}
 
-    fn bell(&self) -> BorrowedFd<'_> {
+    fn notifier(&self) -> BorrowedFd<'_> {
         self.silence.as_fd()
     }
 
-    fn clear_bell(&self) {}
+    fn clear_notifier(&self) {}
 }
 
 fn config(listen: Vec<ListenAddress>) -> Openflow {

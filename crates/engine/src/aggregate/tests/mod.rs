@@ -8,7 +8,7 @@ use crate::neighbour::Neighbours;
 use crate::port::frames::to_vec;
 use crate::port::sink::Nothing;
 use crate::port::{Sent, TxQueue};
-use crate::punt::Bell;
+use crate::punt::EventNotifier;
 use crate::spec::{AggregationSpec, Chains, NextHopSpec};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
@@ -98,9 +98,9 @@ struct Rig {
 impl Rig {
     fn new(spec: &AggregationSpec, longest: u32, most: usize) -> Rig {
         let rules = Arc::new(Live::new(rules(Some(spec), &[])));
-        let bell = Arc::new(Bell::new().unwrap());
-        let relay = Arc::new(Relay::new(1, bell.clone()));
-        let neighbours = Arc::new(Neighbours::new(1, bell));
+        let notifier = Arc::new(EventNotifier::new().unwrap());
+        let relay = Arc::new(Relay::new(1, notifier.clone()));
+        let neighbours = Arc::new(Neighbours::new(1, notifier));
         relay.prepare(0);
         neighbours.prepare(0);
         let member = Member {

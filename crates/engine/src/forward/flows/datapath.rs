@@ -4,7 +4,7 @@ use super::ledger::Ledger;
 use super::table::Flows;
 use crate::aggregate::Live;
 use crate::drops::Drops;
-use crate::punt::{Bell, Punt, Ring};
+use crate::punt::{EventNotifier, Punt, Ring};
 use crate::stats::{DatapathPort, DatapathStats};
 use openflow::{Classifier, FlowId, Rule};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub(crate) struct Datapath {
     pub(super) ledger: Mutex<Ledger>,
     /// One per worker.
     rings: Mutex<Vec<Arc<Ring>>>,
-    pub(super) bell: Arc<Bell>,
+    pub(super) notifier: Arc<EventNotifier>,
     /// Numbers of ports. They stay the same while the switch runs, even if a port is removed and added again.
     numbers: Mutex<HashMap<String, u32>>,
     /// Drops of packets that controllers sent.
@@ -35,8 +35,8 @@ pub(crate) struct Numbered {
 }
 
 impl Datapath {
-    /// Returns a datapath that rings `bell` for packets to controllers.
-    pub(crate) fn new(bell: Arc<Bell>) -> Datapath {
+    /// Returns a datapath that signals `notifier` for packets to controllers.
+    pub(crate) fn new(notifier: Arc<EventNotifier>) -> Datapath {
         let mut ledger = Ledger::default();
         let live = Arc::new(Live::new(ledger.draw()));
         ledger.keep(live.get());
@@ -44,7 +44,7 @@ impl Datapath {
             live,
             ledger: Mutex::new(ledger),
             rings: Mutex::default(),
-            bell,
+            notifier,
             numbers: Mutex::default(),
             drops: Arc::default(),
         }
@@ -85,7 +85,7 @@ impl Datapath {
         self.ledger.lock().unwrap().harvest(account)
     }
 
-    /// Passes packets for controllers to `take`. Call this after answering the bell.
+    /// Passes packets for controllers to `take`. Call this after clearing the notifier.
     pub(crate) fn punted(&self, mut take: impl FnMut(&Punt, &[u8])) {
         let rings = self.rings.lock().unwrap();
         let mut bytes = Vec::new();

@@ -10,7 +10,7 @@ use crate::drops::{Drops, Reason};
 use crate::forward::Output;
 use crate::forward::learning::{Arrival, LearningPlan, Scratch};
 use crate::forward::vlan::part;
-use crate::punt::{Bell, Punt, Ring, Shares};
+use crate::punt::{EventNotifier, Punt, Ring, Shares};
 use openflow::rewrite::Headers;
 use openflow::{Cache, Key};
 use std::cell::RefCell;
@@ -32,7 +32,7 @@ pub(crate) struct FlowPlan {
     ports: Box<[u16]>,
     lane: usize,
     ring: Arc<Ring>,
-    bell: Arc<Bell>,
+    notifier: Arc<EventNotifier>,
     lookups: RefCell<Lookups>,
     /// Storage for a packet of a controller.
     injected: RefCell<Box<BurstStorage>>,
@@ -100,7 +100,7 @@ impl FlowPlan {
             ports,
             lane,
             ring,
-            bell: datapath.bell.clone(),
+            notifier: datapath.notifier.clone(),
             lookups: RefCell::new(Lookups {
                 flows: Reader::new(datapath.live.clone()),
                 cache: Cache::new(REMEMBERED, RandomState::new().hash_one(lane)),
@@ -277,7 +277,7 @@ impl FlowPlan {
             }
         }
         if punted {
-            self.bell.ring();
+            self.notifier.notify();
         }
     }
 

@@ -5,7 +5,7 @@ use crate::drops::{Drops, Reason};
 use crate::forward::bridge::Bridge;
 use crate::forward::tests::{Delivered, remembering};
 use crate::forward::{Arrival, BridgePlan, Output, Scratch};
-use crate::punt::{Bell, Punt};
+use crate::punt::{EventNotifier, Punt};
 use crate::spec::Vlan;
 use ::openflow::ofp::port;
 use ::openflow::{Action, Classifier, Field, FlowId, Match, Rule};
@@ -26,7 +26,7 @@ struct Rig {
 impl Rig {
     /// Returns a bridge of four ports, numbered from 1 on.
     fn new(standalone: bool) -> Rig {
-        let datapath = Arc::new(Datapath::new(Arc::new(Bell::new().unwrap())));
+        let datapath = Arc::new(Datapath::new(Arc::new(EventNotifier::new().unwrap())));
         datapath.prepare(1, standalone);
         let mut bridge = Bridge::new(&[const { Vlan::Ignore }; 4], 4096, 300, &[]).unwrap();
         let numbered = datapath.number(&["a", "b", "c", "d"].map(String::from));

@@ -4,7 +4,7 @@
 //! interface is missing, or not as it should be, is down with a reason until that changes.
 
 use crate::port::{Opened, PortControl, ReceiveHalf, Site, TransmitHalf};
-use crate::punt::Bell;
+use crate::punt::EventNotifier;
 use netdev::{Link, Links, Monitor};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
@@ -56,7 +56,7 @@ pub(in crate::port) trait Session: Send {
 
 /// Keeper of an open port, until it is dropped.
 pub(in crate::port) struct Keeper {
-    stop: Arc<Bell>,
+    stop: Arc<EventNotifier>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -64,7 +64,7 @@ impl Keeper {
     /// Opens the port now if possible, and again whenever it is possible. Fails if no thread can be started to keep it open.
     pub(in crate::port) fn spawn(interface: impl Interface + 'static, site: Arc<dyn Site>) -> Result<Opened, String> {
         let text = |error: netdev::Error| error.to_string();
-        let stop = Arc::new(Bell::new().map_err(|error| format!("cannot create an eventfd: {error}"))?);
+        let stop = Arc::new(EventNotifier::new().map_err(|error| format!("cannot create an eventfd: {error}"))?);
         // Opened before the first look, so that no change is missed.
         let (monitor, links) = (Monitor::open().map_err(text)?, Links::open().map_err(text)?);
         let mut upkeep = Upkeep {
@@ -89,7 +89,7 @@ impl PortControl for Keeper {}
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.stop.ring();
+        self.stop.notify();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -113,7 +113,7 @@ struct Upkeep {
     site: Arc<dyn Site>,
     monitor: Monitor,
     links: Links,
-    stop: Arc<Bell>,
+    stop: Arc<EventNotifier>,
     /// Pause before the next attempt.
     pause: Duration,
     /// Last logged reason why the port is down, if it is.

@@ -10,7 +10,7 @@ pub use rx::LoopbackReceive;
 pub use spec::{KIND, Keys, Settings};
 pub use tx::LoopbackTransmit;
 
-use crate::punt::{Bell, Ring};
+use crate::punt::{EventNotifier, Ring};
 
 /// Words of the ring: half a mebibyte, a few hundred frames of the usual maximum length.
 const WORDS: usize = 1 << 16;
@@ -18,13 +18,13 @@ const WORDS: usize = 1 << 16;
 /// The frames on their way back.
 struct Loop {
     ring: Ring,
-    /// Rings when a receive half that sleeps has frames.
-    bell: Bell,
+    /// Signalled when a receive half that sleeps has frames.
+    notifier: EventNotifier,
 }
 
 impl Loop {
     fn new() -> std::io::Result<Loop> {
-        Ok(Loop { ring: Ring::new(WORDS), bell: Bell::new()? })
+        Ok(Loop { ring: Ring::new(WORDS), notifier: EventNotifier::new()? })
     }
 }
 

@@ -39,11 +39,11 @@ impl RxQueue for LoopbackReceive {
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.frames.bell.fd().as_fd())
+        Some(self.frames.notifier.fd().as_fd())
     }
 
     fn arm(&self) -> Wait {
-        self.frames.bell.answer();
+        self.frames.notifier.clear();
         if self.frames.ring.waiting() > 0 { Wait::Ready } else { Wait::Event }
     }
 }

@@ -37,6 +37,6 @@ impl TxQueue for LoopbackTransmit {
     }
 
     fn notify(&self) {
-        self.frames.bell.ring();
+        self.frames.notifier.notify();
     }
 }

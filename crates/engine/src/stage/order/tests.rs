@@ -8,7 +8,7 @@ use crate::port::Sent;
 use crate::port::frames::to_vec;
 use crate::port::record::Recorder;
 use crate::port::sink::{Nothing, Sink};
-use crate::punt::Bell;
+use crate::punt::EventNotifier;
 use crate::spec::{Faults, MirrorDirection, MirrorPoint};
 use crate::stage::mirror::{Probe, Tap};
 use crate::stage::running::Running;
@@ -34,13 +34,13 @@ impl TxQueue for Link {
     }
 }
 
-fn bell() -> Arc<Bell> {
-    Arc::new(Bell::new().unwrap())
+fn notifier() -> Arc<EventNotifier> {
+    Arc::new(EventNotifier::new().unwrap())
 }
 
 /// Returns a setup that asks for no stage.
 fn plain() -> Setup {
-    let neighbours = Arc::new(Neighbours::new(1, bell()));
+    let neighbours = Arc::new(Neighbours::new(1, notifier()));
     Setup {
         drops: Arc::default(),
         reported: Arc::default(),
@@ -59,7 +59,7 @@ fn member(setup: &Setup) -> Member {
         port: "wan".into(),
         rules: Arc::new(Live::new(Rules::none())),
         traffic: Arc::new([Default::default()]),
-        relay: Arc::new(Relay::new(1, bell())),
+        relay: Arc::new(Relay::new(1, notifier())),
         neighbours: setup.neighbours.clone(),
     }
 }

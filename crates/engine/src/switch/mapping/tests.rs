@@ -81,11 +81,11 @@ impl Bench {
     /// Returns a bench whose guest has posted buffers, all of which are on loan.
     fn new() -> Bench {
         let rules = Arc::new(Live::new(Rules::none()));
-        let bell = Arc::new(crate::punt::Bell::new().unwrap());
+        let notifier = Arc::new(crate::punt::EventNotifier::new().unwrap());
         let fabric = Arc::<Fabric>::default();
         let [wan, fw] = [(1, "wan"), (2, "fw")].map(|(id, name)| {
             let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
-            PortSite::of(&Arc::new(PortShared::new(id, &spec, None, (&rules, [&bell, &bell]))), &fabric)
+            PortSite::of(&Arc::new(PortShared::new(id, &spec, None, (&rules, [&notifier, &notifier]))), &fabric)
         });
         let tenancy = Tenancy::Trust(Vec::new());
         let spec =
