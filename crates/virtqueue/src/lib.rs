@@ -26,5 +26,7 @@ mod sync;
 pub use buffers::Buffers;
 pub use config::{Format, MAX_CHAIN, MAX_QUEUE_SIZE, Negotiated, QueueConfig, features};
 pub use error::{Dropped, Fatal, SetupError};
-pub use frame::{Burst, BurstStorage, Ethernet, Frame, Frames, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, Segment};
+pub use frame::{
+    Burst, BurstStorage, Ethernet, Frame, Frames, Lease, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, Segment,
+};
 pub use layout::NET_HEADER;

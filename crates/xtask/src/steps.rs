@@ -164,6 +164,7 @@ fn loom(context: &Context) -> Result<(), Failure> {
         run.env("CARGO_TARGET_DIR", context.target("loom")).run()
     };
     loom(&["--package", "millrace-virtqueue", "--test", "loom"])?;
+    loom(&["--package", "millrace-virtqueue", "--lib", "model"])?;
     loom(&["--package", "millrace-engine", "--lib", "model"])
 }
 

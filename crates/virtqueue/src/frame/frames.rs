@@ -44,11 +44,22 @@ impl<'b> Frames<'b> {
     /// bytes before the frame belong to the same buffer.
     #[inline(always)]
     pub fn keep(&self, frame: &Frame<'b>, lender: u64) -> Option<u16> {
-        if self.lender != lender || lender == 0 || frame.keepable.place == Keepable::NONE.place {
-            return None;
-        }
-        self.kept.set(self.kept.get() | 1 << frame.keepable.place);
-        Some(frame.keepable.id)
+        let chain = self.keepable(frame, lender)?;
+        self.kept.set(self.kept.get() | 1 << chain.place);
+        Some(chain.id)
+    }
+
+    /// Returns the chain of `frame` if it can be kept, and its queue is `lender`.
+    #[inline(always)]
+    pub(crate) fn keepable(&self, frame: &Frame<'b>, lender: u64) -> Option<Keepable> {
+        let can_be = self.lender == lender && lender != 0 && frame.keepable.place != Keepable::NONE.place;
+        can_be.then_some(frame.keepable)
+    }
+
+    /// Reports whether the chain at this place was kept ([`Frames::keep`]).
+    #[inline(always)]
+    pub(crate) fn is_kept(&self, chain: Keepable) -> bool {
+        self.kept.get() >> chain.place & 1 == 1
     }
 
     /// Keeps the chains at these places, as [`Frames::keep`] does one by one.

@@ -3,12 +3,14 @@
 mod burst;
 mod ethernet;
 mod frames;
+mod lease;
 mod segment;
 mod trim;
 
 pub use burst::{Burst, BurstStorage};
 pub use ethernet::Ethernet;
 pub use frames::Frames;
+pub use lease::Lease;
 pub use segment::Segment;
 
 /// Maximum number of frames in a burst.
