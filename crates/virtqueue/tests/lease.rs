@@ -2,13 +2,14 @@
 
 mod support;
 
+use packet::{BurstStorage, Lease, Segment};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::mpsc::{TrySendError, sync_channel};
 use support::guest::{Guest, SIZE, both};
 use support::{Case, Driver, frame};
+use virtqueue::NET_HEADER;
 use virtqueue::device::{Dequeue, Lessor};
-use virtqueue::{BurstStorage, Lease, NET_HEADER, Segment};
 
 /// Length of every frame here.
 const LEN: usize = 64;

@@ -16,8 +16,8 @@ use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::GuestBuffers;
 use crate::port::{Sent, Transmit};
 use crate::worker::{Place, Stage, WorkerCounters};
+use packet::Frames;
 use std::sync::Arc;
-use virtqueue::Frames;
 
 pub(crate) use bridge_plan::BridgePlan;
 pub(crate) use learning::{Arrival, Scratch};

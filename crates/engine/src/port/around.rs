@@ -2,9 +2,9 @@
 
 use super::zero_copy::{GuestBuffers, ZeroCopyRx};
 use super::{Receive, Sent, Transmit, Wait};
+use packet::{Burst, Frames};
 use std::os::fd::BorrowedFd;
 use vhost_user::Event;
-use virtqueue::{Burst, Frames};
 
 /// A wrapper of a receive half.
 pub(crate) trait AroundReceive: Send {

@@ -5,11 +5,11 @@ use super::{Receive, Wait};
 use crate::drops::{Drops, Reason};
 use crate::port::frames::to_vec;
 use crate::spec::Faults;
+use packet::{Buffers, Burst, BurstStorage, MAX_BURST, MAX_FRAME};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
-use virtqueue::{Buffers, Burst, BurstStorage, MAX_BURST, MAX_FRAME};
 
 /// Maximum number of frames held back at once; more are dropped.
 const HELD: usize = 4096;

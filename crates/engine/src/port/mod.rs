@@ -39,9 +39,9 @@ pub use session_fault::{Ending, SessionFault};
 pub(crate) use site::{Kept, ReceiveHalf, Site, TransmitHalf};
 
 use crate::drops::{Drops, Reason};
+use packet::{Burst, Frames};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
-use virtqueue::{Burst, Frames};
 use zero_copy::{GuestBuffers, ZeroCopyRx};
 
 /// Maximum number of queue pairs of a port.

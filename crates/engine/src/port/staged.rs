@@ -3,7 +3,7 @@
 
 use super::Receive;
 use super::around::AroundReceive;
-use virtqueue::{Buffers, Burst, BurstStorage, MAX_BURST};
+use packet::{Buffers, Burst, BurstStorage, MAX_BURST};
 
 /// Maximum length of a staged frame; longer ones are dropped.
 const ROOM: usize = 9216;

@@ -3,10 +3,10 @@
 use crate::drops::{Drops, Reason};
 use crate::neighbour::Neighbours;
 use crate::octets::Bytes;
+use packet::Burst;
 use paflow::neighbour::Station;
 use paflow::vxlan::{Stray, TunnelEnd};
 use std::sync::Arc;
-use virtqueue::Burst;
 
 /// Decapsulation of frames received at the end of a tunnel.
 pub(crate) struct Decapsulate {

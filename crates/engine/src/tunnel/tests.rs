@@ -5,12 +5,11 @@ use crate::drops::Drops;
 use crate::neighbour::Neighbours;
 use crate::port::{Sent, Transmit};
 use crate::punt::Bell;
-use packet::MacAddr;
+use packet::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, MacAddr, Segment};
 use paflow::outer::{Addresses, Checksum};
 use paflow::vxlan::{Endpoints, TunnelEnd};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-use virtqueue::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 
 type Wire = Arc<Mutex<Vec<Vec<u8>>>>;
 
@@ -67,7 +66,7 @@ fn receive_by(neighbours: &Arc<Neighbours>, frames: &[Vec<u8>], cut: usize, drop
     }
     Decapsulate::new(Arc::new(end(2, 1, 1500, Checksum::Zero)), neighbours.clone(), 0).decapsulate(&mut burst, drops);
     let frames = burst.frames();
-    let copy = |frame: &virtqueue::Frame<'_>| {
+    let copy = |frame: &packet::Frame<'_>| {
         let mut bytes = vec![0; frame.len() as usize];
         frames.copy_to(frame, &mut bytes);
         bytes

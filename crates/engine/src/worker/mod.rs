@@ -20,6 +20,7 @@ use crate::forward::flows::Emission;
 use crate::handover::Mailbox;
 use crate::spec::{Idle, WorkerSpec};
 use idle::{Rest, Sleeper};
+use packet::MAX_BURST;
 use place::Whereabouts;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
@@ -27,7 +28,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use virtqueue::MAX_BURST;
 
 /// Stages of a burst whose cycles are sampled.
 pub const STAGES: [&str; 3] = ["receive", "forward", "recycle"];

@@ -3,7 +3,7 @@
 
 use super::lend;
 use super::ring::TakenChain;
-use crate::frame::{Keepable, MAX_BURST};
+use packet::{Keepable, MAX_BURST};
 use std::cell::Cell;
 
 /// A transmit queue's record of the chains that it has taken.

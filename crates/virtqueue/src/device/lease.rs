@@ -12,10 +12,10 @@
 
 use super::{Dequeue, lend};
 use crate::areas::Areas;
-use crate::frame::{Frame, Frames, Lease};
 use crate::memory::{DirtyLog, Memory};
 use crate::ordering::{consume, get, publish, put};
 use crate::sync::{AtomicU16, AtomicU64};
+use packet::{Frame, Frames, Lease};
 use std::cell::Cell;
 use std::sync::Arc;
 

@@ -22,8 +22,8 @@ mod transmitq;
 
 use crate::config::{Format, QueueConfig};
 use crate::error::{Dropped, Fatal, SetupError};
-use crate::frame::{Burst, Frames, Keepable};
 use crate::memory::{DirtyLog, Memory, Unlogged};
+use packet::{Burst, Frames, Keepable};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -245,7 +245,7 @@ impl<L: DirtyLog> Enqueue<L> {
     /// hold the frame: it belongs to another queue or is too short.
     ///
     /// # Panics
-    /// If there is no [`Burst::room`], or the frame is longer than [`crate::MAX_FRAME`].
+    /// If there is no [`Burst::room`], or the frame is longer than [`packet::MAX_FRAME`].
     #[inline]
     pub fn take_filled<'q>(&'q self, loan: Loan, landing: Landing<'q>, burst: &mut Burst<'_, 'q>) -> Option<Loan> {
         each!(self, q => q.take_filled(loan, landing, burst))

@@ -8,9 +8,9 @@ use super::{Arrival, BridgePlan, Half, Output, Scratch, TransmitQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::{Sent, Transmit};
 use crate::spec::Vlan;
+use packet::{BurstStorage, Frames, MAX_BURST, Segment};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
 
 pub(super) type Delivered = Arc<Mutex<Vec<Vec<u8>>>>;
 

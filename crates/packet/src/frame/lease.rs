@@ -1,4 +1,5 @@
 //! A frame that may leave the worker of its queue.
+#![allow(unsafe_code)]
 
 use super::Segment;
 
@@ -28,8 +29,7 @@ impl Lease {
         Lease { ptr: bytes.as_ptr(), len: bytes.len(), chain, home }
     }
 
-    /// Returns the bytes of the frame, to be read or added to a [`super::Burst`]. [`crate::NET_HEADER`] bytes before them
-    /// belong to the same buffer.
+    /// Returns the bytes of the frame, to be read or added to a [`super::Burst`].
     #[inline(always)]
     pub fn bytes(&self) -> Segment<'_> {
         // SAFETY: the creator of the lease keeps the bytes mapped as long as it exists, thus while it is borrowed.

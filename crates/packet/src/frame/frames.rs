@@ -1,4 +1,5 @@
 //! A selection of a burst's frames, read and sent.
+#![allow(unsafe_code)]
 
 use super::{Ethernet, Frame, Keepable, MIN_FRAME, Segment};
 use std::cell::Cell;
@@ -40,8 +41,8 @@ impl<'b> Frames<'b> {
     }
 
     /// Keeps the chain of `frame`: its queue does not return it to the guest until it is released by the returned id.
-    /// Returns `None` if the frame has no chain that can be kept, or its queue is not `lender`. [`crate::NET_HEADER`]
-    /// bytes before the frame belong to the same buffer.
+    /// Returns `None` if the frame has no chain that can be kept, or its queue is not `lender`. A virtio
+    /// header before the frame belongs to the same buffer.
     #[inline(always)]
     pub fn keep(&self, frame: &Frame<'b>, lender: u64) -> Option<u16> {
         let chain = self.keepable(frame, lender)?;
@@ -51,14 +52,14 @@ impl<'b> Frames<'b> {
 
     /// Returns the chain of `frame` if it can be kept, and its queue is `lender`.
     #[inline(always)]
-    pub(crate) fn keepable(&self, frame: &Frame<'b>, lender: u64) -> Option<Keepable> {
+    pub fn keepable(&self, frame: &Frame<'b>, lender: u64) -> Option<Keepable> {
         let can_be = self.lender == lender && lender != 0 && frame.keepable.place != Keepable::NONE.place;
         can_be.then_some(frame.keepable)
     }
 
     /// Reports whether the chain at this place was kept ([`Frames::keep`]).
     #[inline(always)]
-    pub(crate) fn is_kept(&self, chain: Keepable) -> bool {
+    pub fn is_kept(&self, chain: Keepable) -> bool {
         self.kept.get() >> chain.place & 1 == 1
     }
 
