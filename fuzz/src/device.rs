@@ -2,13 +2,11 @@
 
 use crate::guest::{LOW, Length, Place, assert_shared, memory, read, write};
 use arbitrary::Arbitrary;
+use packet::{Burst, BurstStorage, Frames, MAX_BURST, MAX_FRAME, MIN_FRAME, Segment};
 use std::sync::Arc;
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::memory::Memory;
-use virtqueue::{
-    Burst, BurstStorage, Fatal, Frames, MAX_BURST, MAX_FRAME, MIN_FRAME, Negotiated, QueueConfig, Segment, features,
-    ordering,
-};
+use virtqueue::{Fatal, Negotiated, QueueConfig, features, ordering};
 
 /// Distance of the two queues' rings in bytes.
 const APART: u64 = 0x8000;

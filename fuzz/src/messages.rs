@@ -2,6 +2,7 @@
 //! soon as they start.
 
 use arbitrary::Arbitrary;
+use packet::BurstStorage;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -14,8 +15,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use vhost_user::Mode;
 use vhost_user::backend::{Options, QueueSetup, Queues, Service};
+use virtqueue::SetupError;
 use virtqueue::device::{Dequeue, Enqueue};
-use virtqueue::{BurstStorage, SetupError};
 
 /// Frontend requests of a session, by number (vhost-user, "Front-end message types").
 const SET_FEATURES: u32 = 2;

@@ -5,15 +5,16 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use lab::{Result, cpu};
+use packet::{BurstStorage, Segment};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use support::crafted::{Crafted, Ram};
 use support::mapped::PASS_THROUGH;
 use support::{Home, SOON, wait_for};
 use vhost_user::backend::{self, QueueSetup, Queues, Service};
 use vhost_user::{Event, Mode};
+use virtqueue::SetupError;
 use virtqueue::device::Enqueue;
 use virtqueue::ordering::before_asking;
-use virtqueue::{BurstStorage, Segment, SetupError};
 
 const FRAME: [u8; 1000] = [0x5a; 1000];
 

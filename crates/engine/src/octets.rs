@@ -1,7 +1,7 @@
 //! A frame as paflow reads it: by offset, each byte at most once.
 
+use packet::{Frame, Frames};
 use paflow::Octets;
-use virtqueue::{Frame, Frames};
 
 /// Bytes of a frame across its segments.
 pub(crate) struct Bytes<'f, 'b> {

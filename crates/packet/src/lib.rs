@@ -1,16 +1,30 @@
-//! Shared by every crate that looks into a frame.
+//! Frames, which every crate that moves or looks into packets speaks.
 //!
+//! - [`Burst`], [`Frames`], [`Frame`] and [`Segment`]: bytes borrowed from one queue on their way to another;
+//! - [`Lease`]: a frame that leaves the worker of its queue, and comes home;
+//! - [`copy`]: the only copy of a frame;
+//! - [`Buffers`]: memory of this process for frames that do not come from a ring;
 //! - [`MacAddr`]: a MAC address;
 //! - [`checksum`]: the Internet checksum, computed over parts or updated after a change;
 //! - [`ethertype`], [`ip_protocol`] and [`header_len`]: numbers of the standards.
 //!
-//! The bottom of the house: no dependencies, no I/O, no allocation.
-#![forbid(unsafe_code)]
+//! The bottom of the house: no dependencies, no I/O, and no allocation but for storage that is made once. Frames lie in
+//! memory that others write to; the few files that follow their pointers say so at the top.
+#![deny(unsafe_code)]
+#![warn(unreachable_pub)]
 
+mod buffers;
 pub mod checksum;
+pub mod copy;
 pub mod ethertype;
+mod frame;
 pub mod header_len;
 pub mod ip_protocol;
 mod mac_addr;
 
+pub use buffers::Buffers;
+pub use frame::{
+    Burst, BurstStorage, Ethernet, Frame, Frames, Keepable, Lease, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME,
+    Segment,
+};
 pub use mac_addr::{MacAddr, ParseMacAddrError};

@@ -3,9 +3,9 @@
 
 use loadgen::cpu::{self, PinError};
 use loadgen::cycles;
+use packet::copy::{prefetch, prefetch_write};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use virtqueue::copy::{prefetch, prefetch_write};
 
 /// Number of lines moved at once, and their distance, as with packet buffers: no processor foresees the next one.
 const LINES: usize = 64;

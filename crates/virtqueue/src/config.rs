@@ -8,6 +8,8 @@ pub const MAX_QUEUE_SIZE: u16 = 1 << 15;
 /// Longest accepted descriptor chain. Virtio allows the queue size; no driver exceeds what QEMU accepts.
 pub const MAX_CHAIN: u16 = 1024;
 
+const _: () = assert!(MAX_CHAIN as usize <= packet::MAX_SEGMENTS, "any accepted chain fits into an empty burst");
+
 /// virtio feature bits that this crate knows, as masks (virtio 1.2 §5.1.3 and §6).
 pub mod features {
     /// Driver can merge receive buffers (§5.1.6.4).

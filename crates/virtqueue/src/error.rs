@@ -27,7 +27,7 @@ pub enum Dropped {
     BadBuffer,
     /// The chain is too short for the virtio header and a frame, or for the header alone on receive.
     Short,
-    /// The frame is longer than [`crate::MAX_FRAME`].
+    /// The frame is longer than [`packet::MAX_FRAME`].
     TooLong,
 }
 

@@ -2,9 +2,10 @@
 
 mod support;
 
+use packet::MAX_BURST;
 use support::ROOM;
 use support::guest::{Guest, INDIRECT, NEXT, WRITE, receive, transmit};
-use virtqueue::{Fatal, MAX_BURST, MAX_CHAIN, NET_HEADER};
+use virtqueue::{Fatal, MAX_CHAIN, NET_HEADER};
 
 const RING: u16 = 256;
 

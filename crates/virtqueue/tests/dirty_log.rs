@@ -3,15 +3,16 @@
 
 mod support;
 
+use packet::{BurstStorage, MIN_FRAME, Segment};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 use support::{Case, Driver, frame};
+use virtqueue::NET_HEADER;
 use virtqueue::device::{Dequeue, Enqueue, Landing, Loan};
 use virtqueue::memory::{Arena, DirtyLog};
-use virtqueue::{BurstStorage, MIN_FRAME, NET_HEADER, Segment};
 
 const SIZE: u16 = 8;
 

@@ -3,6 +3,7 @@
 
 mod support;
 
+use packet::{BurstStorage, MIN_FRAME};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use support::guest::{Guest, INDIRECT, NEXT, SIZE, WRITE, both, receive, transmit};
@@ -10,7 +11,7 @@ use support::{Case, Driver, ROOM, frame};
 use virtqueue::device::{Dequeue, DropCounts, Enqueue};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, Memory, MemoryError, Region};
-use virtqueue::{BurstStorage, Fatal, MAX_CHAIN, MIN_FRAME, NET_HEADER, QueueConfig, SetupError};
+use virtqueue::{Fatal, MAX_CHAIN, NET_HEADER, QueueConfig, SetupError};
 
 fn still_sends(guest: &mut Guest, dequeue: &Dequeue) {
     let addr = guest.area(3, 100);

@@ -2,11 +2,12 @@
 
 mod support;
 
+use packet::{Burst, BurstStorage, MIN_FRAME, Segment};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use support::{Case, Driver, frame};
+use virtqueue::NET_HEADER;
 use virtqueue::device::{Enqueue, Landing, Loan};
-use virtqueue::{Burst, BurstStorage, MIN_FRAME, NET_HEADER, Segment};
 
 const ROOM: u32 = 2048;
 

@@ -2,10 +2,11 @@
 
 mod support;
 
+use packet::{BurstStorage, MIN_FRAME, Segment};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use support::{Case, Driver, ROOM, frame};
-use virtqueue::{BurstStorage, MIN_FRAME, NET_HEADER, Segment, ordering};
+use virtqueue::{NET_HEADER, ordering};
 
 fn case() -> impl Strategy<Value = Case> {
     // Miri inspects every byte of the buffers: few of them, or it takes minutes.

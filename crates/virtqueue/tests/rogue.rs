@@ -3,10 +3,11 @@
 
 mod support;
 
+use packet::BurstStorage;
 use support::ROOM;
 use support::guest::{Guest, SIZE, WRITE, both};
+use virtqueue::Fatal;
 use virtqueue::device::Landing;
-use virtqueue::{BurstStorage, Fatal};
 
 /// All of the ring is on loan, and the guest claims that there is more.
 #[test]

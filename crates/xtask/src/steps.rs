@@ -42,7 +42,7 @@ const STEPS: &[Step] = &[
         needs: &[Need::Packages, Need::HugePages],
         run: binaries::run,
     },
-    Step { name: "miri", about: "ring code under Miri", lane: Lane::Aside(0), needs: &[Need::Miri], run: miri },
+    Step { name: "miri", about: "rings and frames under Miri", lane: Lane::Aside(0), needs: &[Need::Miri], run: miri },
     Step {
         name: "dependencies",
         about: "licences, duplicates, sources and advisories of what is depended on",
@@ -164,21 +164,24 @@ fn loom(context: &Context) -> Result<(), Failure> {
         run.env("CARGO_TARGET_DIR", context.target("loom")).run()
     };
     loom(&["--package", "millrace-virtqueue", "--test", "loom"])?;
+    loom(&["--package", "millrace-virtqueue", "--lib", "model"])?;
     loom(&["--package", "millrace-engine", "--lib", "model"])
 }
 
 fn miri(context: &Context) -> Result<(), Failure> {
     // Guest memory is accessed by addresses that were integers on the way; files stand in for memory files.
     const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance";
-    let miri = |tests: &[&str], flags: &str| {
-        let run = context.cargo(&["+nightly", "miri", "test", "--package", "millrace-virtqueue"]).args(tests);
+    let miri = |package: &str, tests: &[&str], flags: &str| {
+        let run = context.cargo(&["+nightly", "miri", "test", "--package", package]).args(tests);
         run.env("MIRIFLAGS", flags).env("CARGO_TARGET_DIR", context.target("miri")).run()
     };
+    miri("millrace-packet", &["--lib", "--", "frame", "copy"], FLAGS)?;
     // Batches of variations of the same case go the same ways through memory.
-    miri(&["--lib", "--test", "hostile", "--test", "dirty_log", "--", "--skip", "batch_of"], FLAGS)?;
+    let tests = ["--lib", "--test", "hostile", "--test", "dirty_log", "--", "--skip", "batch_of"];
+    miri("millrace-virtqueue", &tests, FLAGS)?;
     // Rust references into a ring point only to its atomics, and these tests create so many that tracking them takes
     // four times as long as the rest.
-    miri(&["--test", "rings"], &format!("{FLAGS} -Zmiri-disable-stacked-borrows"))
+    miri("millrace-virtqueue", &["--test", "rings"], &format!("{FLAGS} -Zmiri-disable-stacked-borrows"))
 }
 
 fn fuzz_shortly(context: &Context) -> Result<(), Failure> {

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use packet::Segment;
 use vhost_user::Mode;
 use vhost_user::frontend::{DriverQueue, FrontendOptions, Link};
 use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
-use virtqueue::{NET_HEADER, Segment, features};
+use virtqueue::{NET_HEADER, features};
 
 use lab::{Error, Result};
 

@@ -4,11 +4,11 @@ use super::Traffic;
 use super::counters::HopCounters;
 use super::held::Held;
 use crate::port::Sent;
+use packet::{Burst, MAX_BURST};
 use paflow::plan::{Group, GroupedBurst};
 use paflow::{Nfi, Rules};
 use std::cmp::Reverse;
 use std::sync::Arc;
-use virtqueue::{Burst, MAX_BURST};
 
 /// Groups of a burst that leave now, each as one frame.
 pub(super) struct Leaving<'x> {

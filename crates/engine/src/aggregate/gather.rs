@@ -2,10 +2,10 @@
 
 use crate::octets::Bytes;
 use packet::checksum::Sum;
+use packet::{Frames, Segment};
 use paflow::Octets;
 use paflow::encode::{Framing, Part, Parts};
 use paflow::plan::{Group, GroupedBurst};
-use virtqueue::{Frames, Segment};
 
 /// Copies `bytes` to the front of the arena, and advances it.
 #[inline]

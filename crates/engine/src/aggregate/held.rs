@@ -1,11 +1,11 @@
 //! Packets held until the end of a round, because others may follow to the same next hop. They are copied, as the buffers that
 //! they came in are recycled before the round ends, and stored as in an aggregate, each with its length and padding.
 
+use packet::{Frame, Frames};
 use paflow::Nfi;
 use paflow::header::{LENGTH_LEN, entry_size};
 use paflow::plan::Group;
 use std::array::from_fn;
-use virtqueue::{Frame, Frames};
 
 /// Maximum number of next hops with held packets.
 const SLABS: usize = 16;

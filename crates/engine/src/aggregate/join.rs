@@ -16,13 +16,13 @@ use crate::octets::Bytes;
 use crate::port::Sent;
 use crate::stage::egress::{EgressStage, Next};
 use packet::checksum::Sum;
+use packet::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 use paflow::header::entry_size;
 use paflow::outer::MAX_HEADERS;
 use paflow::plan::{GroupedBurst, Room};
 use paflow::{Nfi, Planner, Rules};
 use std::cell::RefCell;
 use std::sync::Arc;
-use virtqueue::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 
 /// Bytes for headers and lengths: at most as many headers as frames, and a word for each packet and for the end of each group.
 const ARENA: usize = MAX_BURST * MAX_HEADERS + MAX_BURST * 4 + MAX_BURST * 4;

@@ -4,10 +4,9 @@
 use crate::octets::Bytes;
 use crate::punt::{EventNotifier, Punt, Ring};
 use openflow::aggregation::RELAY_ETHERTYPE;
-use packet::MacAddr;
+use packet::{Frame, Frames, MacAddr};
 use paflow::Octets;
 use std::sync::{Arc, OnceLock};
-use virtqueue::{Frame, Frames};
 
 /// Words of each queue's ring: 64 kibibytes.
 const RING: usize = 1 << 13;

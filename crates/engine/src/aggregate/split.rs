@@ -4,12 +4,12 @@ use super::{Member, Reader, Relay};
 use crate::drops::{Drops, Reason};
 use crate::octets::Bytes;
 use crate::stage::ingress::{IngressStage, Next};
+use packet::{Burst, BurstStorage, Frame, Frames, MAX_BURST};
 use paflow::Rules;
 use paflow::decode::{MOST, Piece, locate};
 use paflow::receive::Found;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use virtqueue::{Burst, BurstStorage, Frame, Frames, MAX_BURST};
 
 /// Bursts of packets taken at once. More than one, as one wake-up of the receiver serves all; and few enough to fit a
 /// guest's usual ring of 256 buffers.

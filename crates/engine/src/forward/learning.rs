@@ -6,9 +6,9 @@ use super::bridge::Bridge;
 use super::mac_table::Key;
 use super::vlan::{ADDRESSES, Edit, TAG, Tag, part};
 use crate::drops::{Drops, Reason};
+use packet::{BurstStorage, Ethernet, Frame, Frames, MAX_BURST, Segment};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use virtqueue::{BurstStorage, Ethernet, Frame, Frames, MAX_BURST, Segment};
 
 /// A bridge, as one worker forwards through it by learned addresses.
 pub(crate) struct LearningPlan {

@@ -19,8 +19,8 @@ use crate::stage::shared::{Shared, Stuck};
 use crate::stage::stopwatch::Stopwatch;
 use crate::worker::counters::WorkerCounters;
 use crate::worker::place::{Activity, Place};
+use packet::Frames;
 use std::sync::Arc;
-use virtqueue::Frames;
 
 pub(crate) use bridge_plan::BridgePlan;
 pub(crate) use learning::{Arrival, Scratch};

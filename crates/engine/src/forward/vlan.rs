@@ -1,8 +1,7 @@
 //! VLAN tags (IEEE 802.1Q) at the edge of a bridge: the VLAN of a frame, and its tag when it leaves.
 
 use crate::spec::Vlan;
-use packet::{ethertype, header_len};
-use virtqueue::{Frame, Frames, Segment};
+use packet::{Frame, Frames, Segment, ethertype, header_len};
 
 /// Bytes of destination and source address, after which a tag goes.
 pub(super) const ADDRESSES: u32 = header_len::MAC_ADDRESSES as u32;

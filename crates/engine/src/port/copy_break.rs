@@ -9,12 +9,13 @@ use super::virtio_user::{End, STRIDE, VirtioTransmit};
 use super::zero_copy::{Mapped, ZeroCopyTx};
 use super::{Sent, TxQueue};
 use crate::clock::Cycles;
+use packet::{BurstStorage, MAX_BURST};
 use std::sync::{Arc, OnceLock};
 use vhost_user::frontend::QueueEnd;
 use virtqueue::device::Dequeue;
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;
-use virtqueue::{BurstStorage, MAX_BURST, NET_HEADER, Negotiated, features};
+use virtqueue::{NET_HEADER, Negotiated, features};
 
 /// Lengths to try. Longer frames are never copied.
 const LENGTHS: [u32; 6] = [64, 96, 128, 192, 256, 512];

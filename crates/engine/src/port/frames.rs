@@ -1,6 +1,6 @@
 //! Copies of frames, for ports that generate or record them.
 
-use virtqueue::{Frame, Frames};
+use packet::{Frame, Frames};
 
 /// Returns a copy of `frame`.
 pub(crate) fn to_vec(frames: &Frames<'_>, frame: &Frame<'_>) -> Vec<u8> {

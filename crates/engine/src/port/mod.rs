@@ -23,7 +23,7 @@
 //! ```
 //! use engine::port::{RxQueue, Sent, TxQueue, Wait};
 //! use std::sync::{Arc, Mutex};
-//! use virtqueue::{Buffers, Burst, Frames, MAX_BURST};
+//! use packet::{Buffers, Burst, Frames, MAX_BURST};
 //!
 //! type Answers = Arc<Mutex<Vec<Vec<u8>>>>;
 //!
@@ -103,9 +103,9 @@ pub use session_fault::{Ending, SessionFault};
 pub(crate) use site::{Kept, ReceiveHalf, Site, TransmitHalf};
 
 use crate::drops::{Drops, Reason};
+use packet::{Burst, Frames};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
-use virtqueue::{Burst, Frames};
 use zero_copy::{GuestBuffers, KeepChains, ZeroCopyRx, ZeroCopyTx};
 
 /// Maximum number of queue pairs of a port.

@@ -2,12 +2,12 @@
 
 use super::frames::to_vec;
 use capture::Writer;
+use packet::Frames;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
-use virtqueue::Frames;
 
 /// A pcap file that several queues write to.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ struct Capture {
 impl Recorder {
     /// Starts a new file at `path`.
     pub fn create(path: &Path) -> std::io::Result<Recorder> {
-        let writer = Writer::new(BufWriter::new(File::create(path)?), virtqueue::MAX_FRAME)?;
+        let writer = Writer::new(BufWriter::new(File::create(path)?), packet::MAX_FRAME)?;
         let capture = Mutex::new(Capture { writer, broken: None, told: false });
         Ok(Recorder(Arc::new(Recording { path: path.to_owned(), capture })))
     }

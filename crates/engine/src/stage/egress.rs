@@ -4,7 +4,7 @@ use super::list::{List, Placed};
 use super::stopwatch::{FORWARD, Stopwatch};
 use crate::port::zero_copy::GuestBuffers;
 use crate::port::{Sent, TxQueue};
-use virtqueue::Frames;
+use packet::Frames;
 
 /// A stage that frames pass on their way to a queue. One worker at a time drives it.
 pub(crate) trait EgressStage: Send {

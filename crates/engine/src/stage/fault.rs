@@ -4,11 +4,11 @@ use super::ingress::{IngressStage, Next};
 use crate::drops::{Drops, Reason};
 use crate::port::frames::to_vec;
 use crate::spec::Faults;
+use packet::{Buffers, Burst, BurstStorage, Frames, MAX_BURST, MAX_FRAME};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use virtqueue::{Buffers, Burst, BurstStorage, Frames, MAX_BURST, MAX_FRAME};
 
 /// Maximum number of frames held back at once; more are dropped.
 const HELD: usize = 4096;

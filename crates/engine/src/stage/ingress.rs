@@ -4,8 +4,8 @@ use super::list::{List, Placed};
 use super::stopwatch::{FORWARD, Stopwatch};
 use crate::port::zero_copy::ZeroCopyRx;
 use crate::port::{RxQueue, Wait};
+use packet::{Burst, MAX_BURST};
 use std::time::Duration;
-use virtqueue::{Burst, MAX_BURST};
 
 /// A stage that frames pass before they are forwarded. One worker at a time drives it.
 pub(crate) trait IngressStage: Send {

@@ -12,8 +12,9 @@ use crate::port::Sent;
 use crate::spec::{MirrorDirection, MirrorPoint};
 use egress::EgressStage;
 use ingress::IngressStage;
+use packet::{Burst, Frames};
 use std::sync::Arc;
-use virtqueue::{Burst, Frames, ordering};
+use virtqueue::ordering;
 
 /// A port that copies go to. Several workers may send there.
 pub(crate) struct Probe {

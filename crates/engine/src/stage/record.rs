@@ -6,7 +6,7 @@ use crate::port::Sent;
 use crate::port::record::Recorder;
 use egress::EgressStage;
 use ingress::IngressStage;
-use virtqueue::{Burst, Frames};
+use packet::{Burst, Frames};
 
 /// Recording of a queue, in one direction.
 pub(crate) struct Record {

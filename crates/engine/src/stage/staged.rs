@@ -2,8 +2,8 @@
 //! the copy. For comparison only.
 
 use super::ingress::{IngressStage, Next};
+use packet::{Buffers, Burst, BurstStorage, MAX_BURST};
 use std::cell::{Cell, RefCell};
-use virtqueue::{Buffers, Burst, BurstStorage, MAX_BURST};
 
 /// Maximum length of a staged frame; longer ones are dropped.
 const ROOM: usize = 9216;

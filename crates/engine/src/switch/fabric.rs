@@ -20,10 +20,11 @@ use crate::stage::setup::Setup;
 use crate::stage::shared::{Shared, Stuck};
 use crate::stage::stopwatch::Stopwatch;
 use crate::worker::{Answer, Input, Pieces, Pulse, Unresponsive, Worker};
+use packet::{BurstStorage, MAX_BURST, Segment};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vhost_user::Event;
-use virtqueue::{BurstStorage, MAX_BURST, Segment, ordering};
+use virtqueue::ordering;
 
 /// A queue pair of a port: the port's id and the queue's index.
 pub(super) type QueueKey = (u64, usize);

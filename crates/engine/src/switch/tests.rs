@@ -3,10 +3,10 @@
 use super::*;
 use crate::port::{RxQueue, Sent, TxQueue, Wait, generator, sink, vhost_user, virtio_user};
 use crate::spec::{Driver, FailMode, Idle, Mode, Pace, QueueSizes};
+use packet::{Burst, Frames};
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Condvar, PoisonError};
-use virtqueue::{Burst, Frames};
 
 /// Time limit of every wait.
 const END: Duration = Duration::from_secs(60);

@@ -4,10 +4,10 @@ use crate::drops::{Drops, Reason};
 use crate::neighbour::Neighbours;
 use crate::octets::Bytes;
 use crate::stage::ingress::{IngressStage, Next};
+use packet::Burst;
 use paflow::neighbour::Station;
 use paflow::vxlan::{Stray, TunnelEnd};
 use std::sync::Arc;
-use virtqueue::Burst;
 
 /// Decapsulation of frames received at the end of a tunnel.
 pub(crate) struct Decapsulate {

@@ -4,11 +4,11 @@
 use crate::octets::Bytes;
 use crate::port::Sent;
 use crate::stage::egress::{EgressStage, Next};
+use packet::{BurstStorage, Frames, MAX_BURST, Segment};
 use paflow::outer::Headers;
 use paflow::vxlan::TunnelEnd;
 use std::cell::RefCell;
 use std::sync::Arc;
-use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
 
 /// Encapsulation of frames sent by the end of a tunnel.
 pub(crate) struct Encapsulate {

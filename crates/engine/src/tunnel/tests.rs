@@ -11,11 +11,11 @@ use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use crate::stage::stopwatch::Stopwatch;
 use packet::MacAddr;
+use packet::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 use paflow::outer::{Addresses, Checksum};
 use paflow::vxlan::{Endpoints, TunnelEnd};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-use virtqueue::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 
 type Wire = Arc<Mutex<Vec<Vec<u8>>>>;
 

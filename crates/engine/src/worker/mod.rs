@@ -20,6 +20,7 @@ use crate::forward::flows::Emission;
 use crate::handover::Mailbox;
 use crate::spec::{Idle, WorkerSpec};
 use idle::{Rest, Sleeper};
+use packet::MAX_BURST;
 use place::{Activity, Place};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
@@ -27,7 +28,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use virtqueue::MAX_BURST;
 
 type Job = Box<dyn FnOnce(&mut Plan) + Send>;
 

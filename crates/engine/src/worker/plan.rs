@@ -11,8 +11,9 @@ use crate::port::RxQueue;
 use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
 use crate::stage::ingress::Ingress;
 use crate::stage::stopwatch::{FORWARD, RECEIVE, RECYCLE};
+use packet::{Burst, BurstStorage};
 use std::sync::Arc;
-use virtqueue::{Burst, BurstStorage, ordering};
+use virtqueue::ordering;
 
 /// One burst in this many has its stages timed. Timing all of them would cost about three cycles per frame.
 const SAMPLE: u32 = 64;

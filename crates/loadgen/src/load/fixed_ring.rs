@@ -256,9 +256,10 @@ impl FixedRing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packet::BurstStorage;
     use virtqueue::device::Dequeue;
     use virtqueue::driver::Queue;
-    use virtqueue::{BurstStorage, Negotiated, features};
+    use virtqueue::{Negotiated, features};
 
     fn ring(features: u64) -> (FixedRing, Buffers, Dequeue) {
         let mut arena = Arena::new(1 << 20, false).unwrap();

@@ -4,9 +4,9 @@ use super::fixed_ring::{FixedRing, OutOfOrder};
 use super::frame::{Shape, Touch};
 use super::sequence::{Counts, Sequence};
 use nf::memory::Buffers;
+use packet::copy::{prefetch, prefetch_write};
 use vhost_user::Event;
 use virtqueue::NET_HEADER;
-use virtqueue::copy::{prefetch, prefetch_write};
 
 /// Maximum number of frames received or sent before the other direction has its turn.
 const BURST: u64 = 64;

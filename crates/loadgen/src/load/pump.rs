@@ -157,12 +157,13 @@ mod tests {
     use super::super::port::Side;
     use super::*;
     use nf::memory::Buffers;
+    use packet::BurstStorage;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
     use virtqueue::device::{Dequeue, Enqueue};
     use virtqueue::driver::Queue;
     use virtqueue::memory::Arena;
-    use virtqueue::{BurstStorage, NET_HEADER, Negotiated, features};
+    use virtqueue::{NET_HEADER, Negotiated, features};
 
     const SIZE: u16 = 300;
 

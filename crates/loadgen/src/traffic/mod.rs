@@ -7,8 +7,8 @@ mod packet;
 mod sink;
 mod source;
 
+pub use self::packet::CHAIN;
 pub use losses::Losses;
-pub use packet::CHAIN;
 pub use sink::{Arrivals, times};
 
 use crate::cycles;

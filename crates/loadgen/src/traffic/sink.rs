@@ -3,12 +3,13 @@
 use super::losses::Losses;
 use super::packet;
 use crate::cycles;
+use ::packet::{BurstStorage, MAX_BURST, MAX_FRAME};
 use hdrhistogram::Histogram;
 use netdev::PacketRx;
 use paflow::Rules;
 use paflow::decode::{MOST, Piece, locate};
+use virtqueue::Fatal;
 use virtqueue::device::Dequeue;
-use virtqueue::{BurstStorage, Fatal, MAX_BURST, MAX_FRAME};
 
 /// Longest time that is told apart from longer ones, in cycles: minutes.
 const LONGEST: u64 = 1 << 40;

@@ -2,10 +2,11 @@
 
 use super::pace::Pace;
 use super::packet::{self, Stamp};
+use ::packet::{BurstStorage, MAX_BURST, Segment};
 use paflow::decode::{MOST, Piece, locate};
 use paflow::{Planner, Receiver, Rules};
+use virtqueue::Fatal;
 use virtqueue::device::Enqueue;
-use virtqueue::{BurstStorage, Fatal, MAX_BURST, Segment};
 
 /// A frame that is sent repeatedly, and the offsets of its packets.
 #[derive(Clone)]

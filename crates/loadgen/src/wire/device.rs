@@ -3,9 +3,10 @@
 use super::nic::{Nic, NicRings};
 use super::tunnel;
 use crate::load::{Counts, Sequence, Shape, Touch};
+use packet::{BurstStorage, MAX_BURST, Segment};
 use std::path::Path;
 use vhost_user::backend::Error;
-use virtqueue::{BurstStorage, Fatal, MAX_BURST, Segment};
+use virtqueue::Fatal;
 
 /// Error: the switch broke a ring.
 #[derive(Debug, thiserror::Error)]

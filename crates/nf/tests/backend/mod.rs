@@ -1,6 +1,7 @@
 //! A vhost-user device that sends back all frames it receives.
 #![allow(dead_code)] // Each test binary uses its part.
 
+use packet::BurstStorage;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +9,7 @@ use std::thread::JoinHandle;
 use vhost_user::Mode;
 use vhost_user::backend::{Options, QueueSetup, Queues, Service};
 use virtqueue::device::{Dequeue, Enqueue};
-use virtqueue::{BurstStorage, SetupError, ordering};
+use virtqueue::{SetupError, ordering};
 
 /// A queue, and its call.
 struct Running<Q>(Q, Option<Arc<vhost_user::Event>>);

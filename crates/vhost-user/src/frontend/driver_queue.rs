@@ -154,10 +154,11 @@ impl<T> DriverQueue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packet::BurstStorage;
     use std::time::Duration;
     use virtqueue::device::Dequeue;
     use virtqueue::memory::Arena;
-    use virtqueue::{BurstStorage, NET_HEADER, Negotiated, features};
+    use virtqueue::{NET_HEADER, Negotiated, features};
 
     /// A queue of four descriptors, its device, and a buffer with a frame.
     fn queue(features: u64) -> (DriverQueue<&'static str>, Dequeue, Buffer) {

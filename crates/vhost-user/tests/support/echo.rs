@@ -1,5 +1,6 @@
 //! A device that sends every frame back on the pair it came from.
 
+use packet::BurstStorage;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use vhost_user::backend::{QueueSetup, Queues, Wire};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::ordering::before_asking;
-use virtqueue::{BurstStorage, QueueConfig, SetupError};
+use virtqueue::{QueueConfig, SetupError};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {

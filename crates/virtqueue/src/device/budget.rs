@@ -3,7 +3,7 @@
 //! A queue that has spent its budget waits for its next turn. The last chain or frame may overdraw the budget, so that
 //! any legal one passes alone, however long: a call costs at most the budget plus [`crate::MAX_CHAIN`].
 
-use crate::frame::MAX_BURST;
+use packet::MAX_BURST;
 use std::cell::Cell;
 
 /// Descriptors per call: eight per frame of a burst. Drivers use one or two, and four for a jumbo frame.

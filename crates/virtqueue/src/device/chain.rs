@@ -5,10 +5,10 @@ use super::ring::TakenChain;
 use crate::MAX_CHAIN;
 use crate::areas::Areas;
 use crate::error::{Dropped, Fatal};
-use crate::frame::{Burst, MAX_FRAME, MIN_FRAME, Segment};
 use crate::layout::{DESC, Descriptor, F_INDIRECT, F_NEXT, F_WRITE, NET_HEADER, Tail};
 use crate::memory::Memory;
 use crate::ordering::get;
+use packet::{Burst, MAX_FRAME, MIN_FRAME, Segment};
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 

@@ -6,9 +6,9 @@
 
 use super::header::write_header;
 use super::posted::Posted;
-use crate::frame::{Frame, Frames, MAX_BURST, Segment};
 use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Writer};
+use packet::{Frame, Frames, MAX_BURST, Segment};
 use std::cell::Cell;
 
 /// Most bytes of a frame in front of the piece in the buffer: two addresses and a tag.
@@ -30,9 +30,9 @@ struct Fixup {
 #[inline(always)]
 pub(super) fn body<'b>(frames: &Frames<'b>, frame: &Frame<'b>) -> Option<Segment<'b>> {
     if frame.is_contiguous() {
-        return Some(frame.first);
+        return Some(frame.first());
     }
-    frames.segments(frame).last().filter(|last| frame.len - last.len() <= HEAD as u32)
+    frames.segments(frame).last().filter(|last| frame.len() - last.len() <= HEAD as u32)
 }
 
 /// Returns the offset of `body` in a buffer that holds all of it and has room for a frame of `len` bytes.
@@ -59,7 +59,7 @@ impl Fixups {
     /// per filled buffer.
     pub(super) fn add(&self, buffer: &Posted, frames: &Frames<'_>, frame: &Frame<'_>, body: &Segment<'_>, from: u32) {
         let mut head = [0; HEAD];
-        let head_len = frame.len - body.len();
+        let head_len = frame.len() - body.len();
         frames.copy_to(frame, &mut head[..head_len as usize]);
         let count = self.count.get();
         self.entries[count].set(Some(Fixup { buffer: *buffer, from, len: body.len(), head, head_len }));

@@ -5,9 +5,9 @@
 
 use super::fixup::{self, Fixups};
 use super::posted::Posted;
-use crate::frame::{Frame, Frames, MAX_BURST, Segment};
 use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Writer};
+use packet::{Frame, Frames, MAX_BURST, Segment};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -103,7 +103,7 @@ impl Filled {
         for step in 0..count {
             let at = if start + step < count { start + step } else { start + step - count };
             if let Some(buffer) = self.entries[at].get()
-                && let Some(from) = fixup::offset(&buffer, &body, frame.len)
+                && let Some(from) = fixup::offset(&buffer, &body, frame.len())
             {
                 self.entries[at].set(None);
                 self.next.set(at + 1);

@@ -9,6 +9,7 @@ mod chain;
 mod fixup;
 mod header;
 mod keep;
+mod lease;
 mod lend;
 mod packed;
 mod posted;
@@ -21,11 +22,12 @@ mod transmitq;
 
 use crate::config::{Format, QueueConfig};
 use crate::error::{Dropped, Fatal, SetupError};
-use crate::frame::{Burst, Frames};
 use crate::memory::{DirtyLog, Memory, Unlogged};
+use packet::{Burst, Frames, Keepable};
 use std::cell::Cell;
 use std::sync::Arc;
 
+pub use lease::{Lessee, Lessor};
 pub use lend::{Landing, Loan};
 pub use receiveq::Delivered;
 
@@ -133,6 +135,18 @@ impl<L: DirtyLog> Dequeue<L> {
         each!(self, q => q.kept().map_or(0, |kept| kept.out()))
     }
 
+    /// Opens a way home for frames that another worker reads: the [`Lessor`] stays with this queue, the [`Lessee`] goes to
+    /// that worker. Returns `None` if chains of this queue cannot be kept. A queue has as many of them as it has workers
+    /// to feed.
+    pub fn open_leases(&self) -> Option<(Lessor, Lessee)> {
+        each!(self, q => q.kept().map(|kept| lease::open(kept.lender(), q.ring().areas())))
+    }
+
+    /// Keeps the chain of one frame of the burst for a lease; returns false if it could not.
+    fn keep_one(&self, chain: Keepable) -> bool {
+        each!(self, q => q.kept().is_some_and(|kept| kept.keep_one(chain)))
+    }
+
     /// Reports whether there is something to receive.
     pub fn has_work(&self) -> bool {
         each!(self, q => q.has_work())
@@ -231,7 +245,7 @@ impl<L: DirtyLog> Enqueue<L> {
     /// hold the frame: it belongs to another queue or is too short.
     ///
     /// # Panics
-    /// If there is no [`Burst::room`], or the frame is longer than [`crate::MAX_FRAME`].
+    /// If there is no [`Burst::room`], or the frame is longer than [`packet::MAX_FRAME`].
     #[inline]
     pub fn take_filled<'q>(&'q self, loan: Loan, landing: Landing<'q>, burst: &mut Burst<'_, 'q>) -> Option<Loan> {
         each!(self, q => q.take_filled(loan, landing, burst))

@@ -10,11 +10,11 @@ use crate::areas::Areas;
 use crate::config::{Format, Negotiated, QueueConfig, features};
 use crate::driver::{Buffer, Queue};
 use crate::error::Fatal;
-use crate::frame::{BurstStorage, Segment};
 use crate::layout::{F_WRITE, NET_HEADER, Tail, packed_available_bits};
 use crate::memory::{Arena, Unlogged};
 use crate::ordering::{get, publish, put};
 use crate::position::Position;
+use packet::{BurstStorage, Segment};
 use std::cell::Cell;
 
 const SIZE: u16 = 64;

@@ -5,11 +5,11 @@ use super::budget::{BYTES, Budget, USUAL_FRAME};
 use super::chain::Access;
 use super::keep::Kept;
 use super::ring::{DeviceRing, Head, TakenChain};
-use crate::copy::prefetch;
 use crate::error::Fatal;
-use crate::frame::{Burst, Keepable, MAX_FRAME, MIN_FRAME, Segment};
 use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::Memory;
+use packet::copy::prefetch;
+use packet::{Burst, Keepable, MAX_FRAME, MIN_FRAME, Segment};
 use std::cell::Cell;
 
 /// Operations on a transmit queue that differ between the ring formats.

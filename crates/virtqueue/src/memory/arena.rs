@@ -3,8 +3,8 @@
 use super::error::MemoryError;
 use super::region::Region;
 use super::{Memory, map::WindowMapping};
-use crate::copy::Copier;
-use crate::frame::Segment;
+use packet::Segment;
+use packet::copy::Copier;
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::ptr::NonNull;
@@ -84,7 +84,7 @@ impl Arena {
     #[inline(always)]
     pub fn prefetch_write(&self, addr: u64) {
         if let Some(ptr) = self.host(addr, 1) {
-            crate::copy::prefetch_write(ptr.as_ptr());
+            packet::copy::prefetch_write(ptr.as_ptr());
         }
     }
 

@@ -165,6 +165,14 @@ impl Memory {
         })
     }
 
+    /// Reports whether all `len` bytes at `host` are in this memory.
+    pub(crate) fn contains_host(&self, host: *const u8, len: u64) -> bool {
+        self.mappings.iter().any(|mapping| {
+            let offset = (host.addr() as u64).wrapping_sub(mapping.host().addr() as u64);
+            offset < mapping.len() && len <= mapping.len() - offset
+        })
+    }
+
     /// Translates an address in the frontend's address space, by which vhost-user names rings, into a guest address.
     pub fn guest_addr(&self, user_addr: u64) -> Option<u64> {
         self.users.iter().find_map(|range| {

@@ -5,9 +5,9 @@
 //! belongs to this process and needs no log.
 
 use super::Memory;
-use crate::copy::Copier;
 use crate::ordering;
 use crate::sync::Word;
+use packet::copy::Copier;
 use std::sync::Arc;
 
 /// Records which bytes of a guest's memory a device has changed.

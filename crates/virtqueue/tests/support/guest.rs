@@ -1,8 +1,9 @@
 //! A guest that writes its rings by hand, and single bursts through the device side.
 
 use super::{Case, Driver, frame};
+use packet::{BurstStorage, Segment};
 use virtqueue::device::{Delivered, Dequeue, Enqueue};
-use virtqueue::{BurstStorage, Fatal, NET_HEADER, Segment};
+use virtqueue::{Fatal, NET_HEADER};
 
 /// Default ring size in descriptors.
 pub const SIZE: u16 = 8;

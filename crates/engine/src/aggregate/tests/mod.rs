@@ -14,13 +14,13 @@ use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use crate::stage::stopwatch::Stopwatch;
 use crate::stats::{AggregationFlow, AggregationSide};
+use packet::{BurstStorage, Frames, MAX_BURST, Segment};
 use paflow::Receiver;
 use paflow::Rules;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
 
 const MTU: u16 = 1500;
 /// The next hop of VLANs 10 to 19 is 1, of 20 to 29 is 2, of 30 is 3, which is behind another port.

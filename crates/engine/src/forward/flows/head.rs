@@ -1,7 +1,7 @@
 //! The first bytes of a frame, copied once: look-up and rewriting see the same bytes even if the guest changes them.
 
 use openflow::HEADER_BYTES;
-use virtqueue::{Frame, Frames};
+use packet::{Frame, Frames};
 
 /// Shortest frame of which a whole block is copied at once.
 const BLOCK: usize = HEADER_BYTES / 2;

@@ -13,10 +13,10 @@ use crate::forward::vlan::part;
 use crate::punt::{EventNotifier, Punt, Ring, Shares};
 use openflow::rewrite::Headers;
 use openflow::{Cache, Key};
+use packet::{BurstStorage, Frames, MAX_BURST, Segment};
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
 
 /// Look-ups that each worker caches.
 const REMEMBERED: usize = 16_384;
@@ -92,7 +92,7 @@ impl FlowPlan {
             headers: std::array::from_fn(|_| Headers::new(&[], 0)),
             masks: vec![0; numbers.len()].into(),
             storage: BurstStorage::default(),
-            packet: Vec::with_capacity(virtqueue::MAX_FRAME as usize + 64),
+            packet: Vec::with_capacity(packet::MAX_FRAME as usize + 64),
             shares: Shares::new(&ring, &numbers),
         };
         FlowPlan {

@@ -9,9 +9,9 @@ use crate::punt::{EventNotifier, Punt};
 use crate::spec::Vlan;
 use ::openflow::ofp::port;
 use ::openflow::{Action, Classifier, Field, FlowId, Match, Rule};
+use packet::{BurstStorage, MAX_BURST, Segment};
 use proptest::prelude::*;
 use std::sync::Arc;
-use virtqueue::{BurstStorage, MAX_BURST, Segment};
 
 struct Rig {
     datapath: Arc<Datapath>,
@@ -239,7 +239,7 @@ fn the_longest_frame_takes_no_tag_and_harms_nobody() {
     let mut rig = Rig::new(false);
     rig.set(&[(1, Match::any(), &[Action::PushVlan(0x8100), output(2)])]);
     let mut longest = udp(1, 200);
-    longest.resize(virtqueue::MAX_FRAME as usize, 0);
+    longest.resize(packet::MAX_FRAME as usize, 0);
     assert_eq!(rig.send(0, &[longest, udp(1, 60)], 60)[1].len(), 1);
     assert_eq!(rig.dropped(), [(crate::drops::REASONS[Reason::TooLong as usize].0.into(), 1)]);
 }

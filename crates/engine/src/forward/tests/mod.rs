@@ -9,9 +9,9 @@ use crate::drops::{Drops, Reason};
 use crate::port::{Sent, TxQueue};
 use crate::spec::Vlan;
 use crate::stage::egress::Egress;
+use packet::{BurstStorage, Frames, MAX_BURST, Segment};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-use virtqueue::{BurstStorage, Frames, MAX_BURST, Segment};
 
 pub(super) type Delivered = Arc<Mutex<Vec<Vec<u8>>>>;
 

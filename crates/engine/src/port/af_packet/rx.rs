@@ -8,10 +8,10 @@ use crate::drops::{Drops, Reason};
 use crate::port::interface::readable;
 use crate::port::{RxQueue, Wait};
 use netdev::PacketRx;
+use packet::{Buffers, Burst, MAX_BURST, MIN_FRAME, Segment};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
-use virtqueue::{Buffers, Burst, MAX_BURST, MIN_FRAME, Segment};
 
 /// Receive half of an interface.
 pub struct PacketReceive {

@@ -8,8 +8,8 @@ use crate::drops::Reason;
 use crate::port::interface::raw;
 use crate::port::{Sent, TxQueue};
 use netdev::{PacketTx, PushError, RawSegment};
+use packet::Frames;
 use std::cell::Cell;
-use virtqueue::Frames;
 
 /// Transmit half of an interface.
 pub struct PacketTransmit {

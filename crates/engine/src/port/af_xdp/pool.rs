@@ -1,8 +1,8 @@
 //! Chunks of the switch's own memory, for one direction of one queue.
 
 use super::UmemView;
+use packet::Segment;
 use std::sync::Arc;
-use virtqueue::Segment;
 use virtqueue::memory::Arena;
 
 /// Consecutive chunks.

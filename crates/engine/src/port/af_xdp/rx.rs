@@ -5,13 +5,14 @@ use super::{Pool, Stuck, UmemView};
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::{GuestBuffers, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{LifeCycle, RxQueue, Wait};
+use packet::{Burst, MAX_FRAME, MIN_FRAME};
 use rustix::net::{SendFlags, send};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
+use virtqueue::NET_HEADER;
 use virtqueue::device::{Landing, Loan};
-use virtqueue::{Burst, MAX_FRAME, MIN_FRAME, NET_HEADER};
 use xsk::{Descriptor, Fill, Rx};
 
 /// Interval at which a sleeping worker retries frames that could not be sent.

@@ -8,10 +8,10 @@ use super::XdpReceive;
 use crate::port::af_packet::PacketReceive;
 use crate::port::zero_copy::{GuestBuffers, Mapped, ZeroCopyRx};
 use crate::port::{LifeCycle, RxQueue, Wait};
+use packet::Burst;
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use virtqueue::Burst;
 
 /// Frames from an interface, by two sockets.
 pub struct Steered {

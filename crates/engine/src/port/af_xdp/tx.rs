@@ -5,9 +5,9 @@ use super::{Pool, Stuck, UmemView};
 use crate::drops::Reason;
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
 use crate::port::{LifeCycle, Sent, TxQueue};
+use packet::{Frame, Frames};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use virtqueue::{Frame, Frames};
 use xsk::{Completion, Descriptor, Sending, Tx};
 
 /// Maximum wake-ups in a row: the kernel may take only a part of the frames at each.

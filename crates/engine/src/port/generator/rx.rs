@@ -3,8 +3,8 @@
 use crate::port::pace::{Pace, Pacer};
 use crate::port::{RxQueue, Wait};
 use packet::checksum;
+use packet::{Burst, Segment};
 use std::cell::Cell;
-use virtqueue::{Burst, Segment};
 
 /// Number of different frames, which are sent in turn.
 const VARIETY: usize = 64;
@@ -78,7 +78,7 @@ fn udp_frame(size: usize, source: [u8; 6], flow: u16) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use virtqueue::BurstStorage;
+    use packet::BurstStorage;
 
     #[test]
     fn it_stops_after_its_count() {

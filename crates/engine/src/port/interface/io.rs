@@ -2,9 +2,9 @@
 
 use crate::port::Wait;
 use netdev::RawSegment;
+use packet::{Frame, Frames};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::BorrowedFd;
-use virtqueue::{Frame, Frames};
 
 /// Maximum number of segments that the kernel takes in one call (IOV_MAX).
 const MAX_IOV: usize = 1024;

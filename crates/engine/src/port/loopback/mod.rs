@@ -32,8 +32,8 @@ impl Loop {
 mod tests {
     use super::*;
     use crate::port::{RxQueue, TxQueue, Wait};
+    use packet::{BurstStorage, MAX_FRAME, Segment};
     use std::sync::Arc;
-    use virtqueue::{BurstStorage, MAX_FRAME, Segment};
 
     fn halves() -> (LoopbackReceive, LoopbackTransmit) {
         let frames = Arc::new(Loop::new().unwrap());
@@ -54,7 +54,7 @@ mod tests {
         let mut burst = storage.start();
         receive.receive(&mut burst);
         let frames = burst.frames();
-        let bytes = |frame: &virtqueue::Frame<'_>| {
+        let bytes = |frame: &packet::Frame<'_>| {
             let mut bytes = vec![0; frame.len() as usize];
             frames.copy_to(frame, &mut bytes);
             bytes

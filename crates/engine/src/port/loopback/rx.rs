@@ -2,10 +2,10 @@
 
 use super::Loop;
 use crate::port::{RxQueue, Wait};
+use packet::{Buffers, Burst, MAX_BURST, MAX_FRAME};
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use virtqueue::{Buffers, Burst, MAX_BURST, MAX_FRAME};
 
 /// Receive half of a loopback port.
 pub struct LoopbackReceive {

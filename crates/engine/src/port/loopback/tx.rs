@@ -4,9 +4,9 @@ use super::Loop;
 use crate::drops::Reason;
 use crate::port::{Sent, TxQueue};
 use crate::punt::Punt;
+use packet::{Frames, MAX_FRAME};
 use std::cell::RefCell;
 use std::sync::Arc;
-use virtqueue::{Frames, MAX_FRAME};
 
 /// Transmit half of a loopback port.
 pub struct LoopbackTransmit {

@@ -3,9 +3,9 @@
 use crate::port::pace::{Pace, Pacer};
 use crate::port::{RxQueue, Wait};
 use capture::{Captured, Reader};
+use packet::{Burst, MAX_FRAME, MIN_FRAME, Segment};
 use std::cell::Cell;
 use std::path::Path;
-use virtqueue::{Burst, MAX_FRAME, MIN_FRAME, Segment};
 
 /// Replay of a file, at a rate or as fast as the switch takes its frames.
 pub struct Replay {

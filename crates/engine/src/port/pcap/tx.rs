@@ -3,7 +3,7 @@
 use crate::drops::Reason;
 use crate::port::record::Recorder;
 use crate::port::{Sent, TxQueue};
-use virtqueue::Frames;
+use packet::Frames;
 
 /// Transmit half that records frames to a file.
 pub struct Record(pub Recorder);

@@ -5,7 +5,7 @@ mod spec;
 pub use spec::{KIND, Keys, Settings};
 
 use super::{RxQueue, Sent, TxQueue, Wait};
-use virtqueue::{Burst, Frames};
+use packet::{Burst, Frames};
 
 /// Transmit half that drops everything.
 pub struct Sink;

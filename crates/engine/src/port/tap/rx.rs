@@ -3,9 +3,9 @@
 use crate::port::interface::readable;
 use crate::port::{RxQueue, Wait};
 use netdev::TapQueue;
+use packet::{Buffers, Burst, MAX_BURST, MIN_FRAME};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use virtqueue::{Buffers, Burst, MAX_BURST, MIN_FRAME};
 
 /// Buffer size for a frame read from a tap: a jumbo frame and its tag.
 const TAP_ROOM: usize = 9216 + 18;

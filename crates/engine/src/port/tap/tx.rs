@@ -8,9 +8,9 @@ use crate::drops::Reason;
 use crate::port::interface::raw;
 use crate::port::{Sent, TxQueue};
 use netdev::{RawSegment, TapQueue, TapWrite};
+use packet::Frames;
 use std::cell::Cell;
 use std::sync::Arc;
-use virtqueue::Frames;
 
 /// Transmit half of a tap.
 pub struct TapTransmit {

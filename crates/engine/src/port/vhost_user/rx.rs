@@ -4,12 +4,13 @@ use super::common::{Call, Common};
 use crate::drops::Drops;
 use crate::port::zero_copy::KeepChains;
 use crate::port::{LifeCycle, RxQueue, SessionFault, Wait};
+use packet::Burst;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use vhost_user::Event;
 use virtqueue::device::Dequeue;
-use virtqueue::{Burst, ordering};
+use virtqueue::ordering;
 
 /// A guest's transmit queue.
 pub struct VhostReceive {

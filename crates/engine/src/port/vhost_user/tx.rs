@@ -4,8 +4,8 @@ use super::common::{Call, Common};
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::GuestBuffers;
 use crate::port::{LifeCycle, Sent, SessionFault, TxQueue};
+use packet::Frames;
 use std::sync::Arc;
-use virtqueue::Frames;
 use virtqueue::device::Enqueue;
 
 /// A guest's receive queue.

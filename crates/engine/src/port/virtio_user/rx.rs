@@ -3,6 +3,7 @@
 use super::{BufferedQueue, End, ROOM};
 use crate::port::zero_copy::{GuestBuffers, LEND_ROOM, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{RxQueue, Wait};
+use packet::{Burst, MIN_FRAME};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use vhost_user::Event;
 use virtqueue::device::{Landing, Loan};
 use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
-use virtqueue::{Burst, MIN_FRAME, NET_HEADER, ordering};
+use virtqueue::{NET_HEADER, ordering};
 
 /// Buffer in a chain that the device has.
 #[derive(Default)]
@@ -147,7 +148,7 @@ impl VirtioReceive {
             self.arena.segment(at, len - skip).filter(|s| !s.is_empty())
         });
         let len: u32 = buffers.iter().map(|b| b.1).sum();
-        if len >= NET_HEADER + MIN_FRAME && len - NET_HEADER <= virtqueue::MAX_FRAME {
+        if len >= NET_HEADER + MIN_FRAME && len - NET_HEADER <= packet::MAX_FRAME {
             let _ = burst.push_segments(segments);
         }
     }

@@ -3,12 +3,13 @@
 use super::{End, STRIDE, VirtioTransmit};
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
 use crate::port::{Sent, TxQueue};
+use packet::{BurstStorage, Segment};
 use std::sync::Arc;
 use vhost_user::frontend::QueueEnd;
 use virtqueue::device::Dequeue;
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;
-use virtqueue::{BurstStorage, NET_HEADER, Negotiated, QueueConfig, Segment, features};
+use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
 
 const NEGOTIATED: Negotiated = Negotiated(features::VERSION_1);
 

@@ -4,11 +4,12 @@ use super::{BufferedQueue, End, ROOM};
 use crate::drops::Reason;
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
 use crate::port::{Sent, TxQueue};
+use packet::{Frame, Frames};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use virtqueue::NET_HEADER;
 use virtqueue::driver::Buffer;
-use virtqueue::{Frame, Frames, NET_HEADER};
 
 /// Number of buffers ahead whose first line is prefetched.
 const AHEAD: usize = 12;

@@ -2,10 +2,10 @@
 
 use super::guest::GuestBuffers;
 use super::mapped::{KEEP, MISPLACED, Mapped};
+use packet::Burst;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
-use virtqueue::Burst;
 use virtqueue::device::{Landing, Loan};
 
 /// Loans that the receive half of a mapped queue has not passed on.

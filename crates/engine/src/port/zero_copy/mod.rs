@@ -16,8 +16,8 @@ pub(super) use mapped::{RESERVE, RESERVE_ASLEEP};
 pub(crate) use mapping::{Guest, MappingEnd};
 
 use super::{RxQueue, TxQueue};
+use packet::Burst;
 use std::sync::Arc;
-use virtqueue::Burst;
 use virtqueue::memory::Memory;
 
 /// Receive half of a physical queue that can fill a guest's buffers.

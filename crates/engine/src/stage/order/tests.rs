@@ -14,11 +14,11 @@ use crate::stage::mirror::{Probe, Tap};
 use crate::stage::running::Running;
 use crate::stage::shared::Shared;
 use crate::stage::stopwatch::RECEIVE;
+use packet::{Burst, BurstStorage, Frames, Segment};
 use paflow::Rules;
 use paflow::outer::{Addresses, Checksum};
 use paflow::vxlan::{Endpoints, TunnelEnd};
 use std::sync::{Arc, Mutex};
-use virtqueue::{Burst, BurstStorage, Frames, Segment};
 
 /// Takes at most this many frames of each burst, and remembers them.
 struct Link(Taken, usize);

@@ -6,8 +6,8 @@ use crate::drops::Reason;
 use crate::port::zero_copy::{Guest, ZeroCopyPort};
 use crate::port::{Kept, LifeCycle, ReceiveHalf, RxQueue, Site, TransmitHalf};
 use crate::switch::tenancy::Verdict;
+use packet::BurstStorage;
 use std::sync::Arc;
-use virtqueue::BurstStorage;
 use virtqueue::memory::Memory;
 
 impl Mapping {

@@ -1,7 +1,6 @@
 //! A guest's receive queue in the packed format: posted buffers in, used descriptors out.
 
 use super::PackedRing;
-use crate::copy::prefetch_write;
 use crate::device::budget::Budget;
 use crate::device::chain::Access;
 use crate::device::posted::{Posted, PostedQueue};
@@ -10,6 +9,7 @@ use crate::device::ring::{DeviceRing, TakenChain};
 use crate::error::Fatal;
 use crate::layout::{Descriptor, F_WRITE, NET_HEADER};
 use crate::memory::DirtyLog;
+use packet::copy::prefetch_write;
 
 impl<L: DirtyLog> PackedRing<L> {
     /// Adds a chain of several buffers, or one that nothing fits into; returns the slots that it takes.

@@ -7,8 +7,8 @@ use crate::device::keep::Kept;
 use crate::device::ring::TakenChain;
 use crate::device::transmitq::{Intake, TransmitRing, is_enough, push_usual};
 use crate::error::{Fatal, SetupError};
-use crate::frame::{Burst, MAX_BURST};
 use crate::memory::{DirtyLog, Memory};
+use packet::{Burst, MAX_BURST};
 use std::cell::Cell;
 use std::sync::Arc;
 

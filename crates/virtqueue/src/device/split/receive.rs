@@ -1,7 +1,6 @@
 //! A guest's receive queue in the split format: posted buffers in, used elements out.
 
 use super::SplitRing;
-use crate::copy::prefetch_write;
 use crate::device::budget::Budget;
 use crate::device::chain::Access;
 use crate::device::posted::{Posted, PostedQueue};
@@ -10,6 +9,7 @@ use crate::device::ring::DeviceRing;
 use crate::error::Fatal;
 use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::DirtyLog;
+use packet::copy::prefetch_write;
 
 impl<L: DirtyLog> SplitRing<L> {
     #[cold]

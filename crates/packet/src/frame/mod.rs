@@ -3,19 +3,21 @@
 mod burst;
 mod ethernet;
 mod frames;
+mod lease;
 mod segment;
 mod trim;
 
 pub use burst::{Burst, BurstStorage};
 pub use ethernet::Ethernet;
 pub use frames::Frames;
+pub use lease::Lease;
 pub use segment::Segment;
 
 /// Maximum number of frames in a burst.
 pub const MAX_BURST: usize = 32;
 
-/// Maximum number of further segments in a burst. Any accepted chain fits into an empty burst.
-pub const MAX_SEGMENTS: usize = crate::MAX_CHAIN as usize;
+/// Maximum number of further segments in a burst. A frame that alone has more is refused where it comes from.
+pub const MAX_SEGMENTS: usize = 1024;
 
 /// Shortest accepted frame in bytes: an Ethernet header.
 pub const MIN_FRAME: u32 = 14;
@@ -26,8 +28,8 @@ pub const MAX_FRAME: u32 = 65_535;
 /// One Ethernet frame: a first segment here, further ones (rare) in its burst.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    pub(crate) first: Segment<'a>,
-    pub(crate) len: u32,
+    first: Segment<'a>,
+    len: u32,
     more_start: u16,
     more_len: u16,
     keepable: Keepable,
@@ -35,14 +37,16 @@ pub struct Frame<'a> {
 
 /// The chain of a frame that can be kept ([`Frames::keep`]): its place in the burst, and its id.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Keepable {
-    pub(crate) place: u8,
-    pub(crate) id: u16,
+pub struct Keepable {
+    /// The chain's place in the burst that its queue filled.
+    pub place: u8,
+    /// The id by which the queue releases it.
+    pub id: u16,
 }
 
 impl Keepable {
     /// Marks a frame whose chain cannot be kept.
-    pub(crate) const NONE: Keepable = Keepable { place: u8::MAX, id: 0 };
+    pub const NONE: Keepable = Keepable { place: u8::MAX, id: 0 };
 }
 
 impl<'a> Frame<'a> {

@@ -1,4 +1,5 @@
 //! A borrowed run of bytes: the piece that frames are made of.
+#![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 
@@ -31,6 +32,7 @@ impl<'a> Segment<'a> {
     }
 
     /// Reports whether it has no bytes.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -42,6 +44,7 @@ impl<'a> Segment<'a> {
     }
 
     /// Splits it into the first `at` bytes and the rest; `at` is limited to the length.
+    #[inline]
     pub fn split_at(self, at: u32) -> (Self, Self) {
         let at = at.min(self.len);
         // SAFETY: both parts lie in what this segment borrows.
@@ -49,6 +52,7 @@ impl<'a> Segment<'a> {
     }
 
     /// Copies as many bytes into `out` as fit; returns their number.
+    #[inline]
     pub fn copy_to(&self, out: &mut [u8]) -> usize {
         let len = out.len().min(self.len as usize);
         // SAFETY: `len` bytes are readable here and writable there; `out` is borrowed exclusively, so it is not part of
@@ -79,6 +83,7 @@ impl<'a> Segment<'a> {
 }
 
 impl<'a> From<&'a [u8]> for Segment<'a> {
+    #[inline]
     fn from(bytes: &'a [u8]) -> Self {
         debug_assert!(bytes.len() <= u32::MAX as usize);
         Segment { ptr: bytes.as_ptr(), len: bytes.len() as u32, lent: PhantomData }

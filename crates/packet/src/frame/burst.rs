@@ -1,4 +1,5 @@
 //! Frames taken together from one queue.
+#![allow(unsafe_code)]
 
 use super::{Frame, Frames, Keepable, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, Segment};
 use std::cell::Cell;
@@ -91,15 +92,15 @@ impl<'q> Burst<'_, 'q> {
         self.push_keepable(segment, Keepable::NONE);
     }
 
-    /// Adds a frame of one segment whose chain may be kept: [`crate::NET_HEADER`] bytes of the same buffer precede it.
+    /// Adds a frame of one segment whose chain may be kept: a virtio header of the same buffer precedes it.
     #[inline(always)]
-    pub(crate) fn push_keepable(&mut self, segment: Segment<'q>, keepable: Keepable) {
+    pub fn push_keepable(&mut self, segment: Segment<'q>, keepable: Keepable) {
         self.put(Frame { first: segment, len: segment.len(), more_start: 0, more_len: 0, keepable });
     }
 
     /// Sets the queue that the chains belong to.
     #[inline(always)]
-    pub(crate) fn set_lender(&mut self, lender: u64) {
+    pub fn set_lender(&mut self, lender: u64) {
         self.lender = lender;
     }
 

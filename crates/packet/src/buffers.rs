@@ -1,4 +1,5 @@
 //! Buffers owned by this process, for frames that do not come from a ring: from a file descriptor, a file, a fault injector.
+#![allow(unsafe_code)]
 
 use crate::frame::{Burst, Segment};
 use std::cell::{Cell, UnsafeCell};

@@ -1,4 +1,5 @@
 //! A selection of a burst's frames, read and sent.
+#![allow(unsafe_code)]
 
 use super::{Ethernet, Frame, Keepable, MIN_FRAME, Segment};
 use std::cell::Cell;
@@ -40,15 +41,26 @@ impl<'b> Frames<'b> {
     }
 
     /// Keeps the chain of `frame`: its queue does not return it to the guest until it is released by the returned id.
-    /// Returns `None` if the frame has no chain that can be kept, or its queue is not `lender`. [`crate::NET_HEADER`]
-    /// bytes before the frame belong to the same buffer.
+    /// Returns `None` if the frame has no chain that can be kept, or its queue is not `lender`. A virtio
+    /// header before the frame belongs to the same buffer.
     #[inline(always)]
     pub fn keep(&self, frame: &Frame<'b>, lender: u64) -> Option<u16> {
-        if self.lender != lender || lender == 0 || frame.keepable.place == Keepable::NONE.place {
-            return None;
-        }
-        self.kept.set(self.kept.get() | 1 << frame.keepable.place);
-        Some(frame.keepable.id)
+        let chain = self.keepable(frame, lender)?;
+        self.kept.set(self.kept.get() | 1 << chain.place);
+        Some(chain.id)
+    }
+
+    /// Returns the chain of `frame` if it can be kept, and its queue is `lender`.
+    #[inline(always)]
+    pub fn keepable(&self, frame: &Frame<'b>, lender: u64) -> Option<Keepable> {
+        let can_be = self.lender == lender && lender != 0 && frame.keepable.place != Keepable::NONE.place;
+        can_be.then_some(frame.keepable)
+    }
+
+    /// Reports whether the chain at this place was kept ([`Frames::keep`]).
+    #[inline(always)]
+    pub fn is_kept(&self, chain: Keepable) -> bool {
+        self.kept.get() >> chain.place & 1 == 1
     }
 
     /// Keeps the chains at these places, as [`Frames::keep`] does one by one.

@@ -2,6 +2,7 @@
 //!
 //! Short runs are copied inline, 16 bytes at a time; the last step overlaps the one before, so there is no loop over
 //! single bytes. Longer runs use the processor's fastest method, chosen once at start: one binary fits every x86-64.
+#![allow(unsafe_code)]
 
 /// Length from which a call to wide vector code pays. Measured: 5 to 10 % of a frame of 512 bytes.
 const WIDE_FROM: usize = 256;

@@ -1,4 +1,5 @@
 //! Removal of headers: a frame becomes a shorter borrow of the same bytes.
+#![allow(unsafe_code)]
 
 use super::{Burst, Frame, Frames, Keepable};
 
