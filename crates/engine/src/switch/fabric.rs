@@ -114,10 +114,8 @@ impl Fabric {
         match state.poller(key) {
             Some(worker) => drop(worker.offer(move |plan| plan.rewire(key, kick))?),
             None => {
-                if let Some(ingress) = state.parked_receive.get_mut(&key) {
-                    if let Some(half) = ingress.half.life_cycle() {
-                        half.rewire(kick);
-                    }
+                if let Some(half) = state.parked_receive.get_mut(&key).and_then(|ingress| ingress.half.life_cycle()) {
+                    half.rewire(kick);
                 }
             }
         }
