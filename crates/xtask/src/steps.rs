@@ -67,7 +67,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "fuzz",
         about: "every fuzzer for a few seconds",
-        lane: Lane::Aside(1),
+        lane: Lane::Aside(0),
         needs: &[Need::Fuzzer],
         run: fuzz_shortly,
     },
@@ -164,8 +164,7 @@ fn loom(context: &Context) -> Result<(), Failure> {
         run.env("CARGO_TARGET_DIR", context.target("loom")).run()
     };
     loom(&["--package", "millrace-virtqueue", "--test", "loom"])?;
-    loom(&["--package", "millrace-virtqueue", "--lib", "model"])?;
-    loom(&["--package", "millrace-engine", "--lib", "model"])
+    loom(&["--package", "millrace-virtqueue", "--package", "millrace-engine", "--lib", "model"])
 }
 
 fn miri(context: &Context) -> Result<(), Failure> {

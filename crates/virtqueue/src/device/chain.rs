@@ -1,7 +1,7 @@
 //! Descriptor chains of several buffers: the uncommon case, walked with every step checked.
 
 use super::DropCounts;
-use super::ring::TakenChain;
+use super::taken::TakenChain;
 use crate::MAX_CHAIN;
 use crate::areas::Areas;
 use crate::error::{Dropped, Fatal};

@@ -2,7 +2,7 @@
 //! worker ([`super::lease`]), and the chain returns to the guest when the sender or that worker is done.
 
 use super::lend;
-use super::ring::TakenChain;
+use super::taken::TakenChain;
 use packet::{Keepable, MAX_BURST};
 use std::cell::Cell;
 

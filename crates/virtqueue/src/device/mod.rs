@@ -18,6 +18,7 @@ mod ring;
 #[cfg(all(test, not(loom)))]
 mod rogue;
 mod split;
+mod taken;
 mod transmitq;
 
 use crate::config::{Format, QueueConfig};

@@ -1,7 +1,7 @@
 //! Posted receive buffers, read and checked ahead of the frames that will fill them.
 
 use super::chain::WalkedChain;
-use super::ring::TakenChain;
+use super::taken::TakenChain;
 use crate::config::MAX_CHAIN;
 use std::cell::Cell;
 

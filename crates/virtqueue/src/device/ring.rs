@@ -1,6 +1,7 @@
 //! The device's view of a ring, as far as it is the same for both formats and both directions.
 
 use super::chain::{Access, WalkedChain};
+use super::taken::TakenChain;
 use crate::areas::Areas;
 use crate::error::Fatal;
 use crate::layout::Descriptor;
@@ -13,19 +14,6 @@ pub(super) struct Head {
     /// Index in the descriptor table (split) or slot of the ring (packed).
     pub(super) index: u16,
     pub(super) descriptor: Descriptor,
-}
-
-/// A chain that the device has taken and must return.
-#[derive(Clone, Copy)]
-pub(super) struct TakenChain {
-    /// Index of its first descriptor (split), or buffer id (packed).
-    pub(super) id: u16,
-    /// Slots of the ring that it takes. On a split ring that is one, whatever its length.
-    pub(super) slots: u16,
-}
-
-impl TakenChain {
-    pub(super) const NONE: TakenChain = TakenChain { id: 0, slots: 0 };
 }
 
 /// A ring of either format.

@@ -6,7 +6,8 @@ mod transmit;
 pub(super) use transmit::PackedTransmit;
 
 use super::chain::{Access, WalkedChain};
-use super::ring::{DeviceRing, Head, TakenChain};
+use super::ring::{DeviceRing, Head};
+use super::taken::TakenChain;
 use crate::areas::Areas;
 use crate::config::{Format, QueueConfig, features};
 use crate::error::{Fatal, SetupError};

@@ -4,7 +4,7 @@ use super::SplitRing;
 use crate::config::QueueConfig;
 use crate::device::budget::Budget;
 use crate::device::keep::Kept;
-use crate::device::ring::TakenChain;
+use crate::device::taken::TakenChain;
 use crate::device::transmitq::{Intake, TransmitRing, is_enough, push_usual};
 use crate::error::{Fatal, SetupError};
 use crate::memory::{DirtyLog, Memory};
