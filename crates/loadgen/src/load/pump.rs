@@ -268,7 +268,8 @@ mod tests {
         let counts = pump::<Header>(features::IN_ORDER, 100, 20_000_000);
         let (received, lost): (u64, u64) =
             (counts.iter().map(|c| c.received).sum(), counts.iter().map(|c| c.lost - c.late).sum());
-        let share = lost as f64 / (received + lost) as f64;
-        assert!((0.008..0.012).contains(&share), "{counts:?}");
+        // On a busy machine frames that are only slow are given up, too; at the end, a window of them each way.
+        let (dropped, slow) = (received / 99, 2 * 256);
+        assert!((dropped.saturating_sub(slow)..=dropped + slow).contains(&lost), "{counts:?}");
     }
 }
