@@ -329,7 +329,8 @@ fn a_switch_that_stops_gives_everything_back() -> Result<()> {
         let guest = Options::new(home.socket("fw")).connect()?;
         let far = wire.far().connect()?;
         millrace.wait_mapped();
-        Exchange::new([guest, far], [1, 2], SIZES, 32).run(2000, support::SOON)?;
+        let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 32);
+        exchange.run(2000, support::SOON)?;
         // With both still connected.
         millrace.stop();
     }

@@ -36,7 +36,8 @@ fn a_mapped_guests_frames_are_mirrored_and_pass_in_place() -> Result<()> {
     let guest = Options::new(home.socket("fw")).connect()?;
     let other = Options::new(outside.socket("far")).connect()?;
     millrace.wait_mapped();
-    Exchange::new([guest, other], [1, 2], 60..=1500, 64).run(FRAMES, support::SOON)?;
+    let mut exchange = Exchange::new([guest, other], [1, 2], 60..=1500, 64);
+    exchange.run(FRAMES, support::SOON)?;
     let mapping = millrace.mapping();
     assert!(mapping.zero_copy && mapping.in_place > FRAMES / 2 && mapping.sent_in_place > 0, "{mapping:?}");
     for port in ["wan", "fw", "probe"] {

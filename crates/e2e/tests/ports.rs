@@ -258,8 +258,7 @@ fn a_reload_disturbs_no_other_port() {
     let tally = pump.stop().unwrap();
     assert!(tally.is_complete(), "{tally:?}");
     for (port, way) in [("a", 0), ("b", 1)] {
-        let port = millrace.port(port);
-        assert_eq!((port.rx(), port.tx()), (tally.sent[way], tally.received[1 - way]), "{:?}", port.0);
+        let port = millrace.counted(port, tally.sent[way], tally.received[1 - way]);
         assert!(port.drops().is_empty(), "{:?}", port.0);
     }
     println!("{} frames during 40 reloads, none lost", tally.total());

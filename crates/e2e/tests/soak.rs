@@ -40,7 +40,7 @@ fn soak(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
     let seconds = began.elapsed().as_secs_f64();
     let all = before + frames / 2;
     assert_eq!((tally.sent, tally.received), ([all; 2], [all; 2]));
-    let ports = ["a", "b"].map(|name| millrace.port(name));
+    let ports = ["a", "b"].map(|name| millrace.counted(name, all, all));
     let bytes: u64 = ports.iter().map(support::Port::rx_bytes).sum();
     println!(
         "{what}: {frames} frames, {:.1} GB, every byte checked, in {seconds:.1} s: {:.2} Mframes/s, {:.1} Gbit/s",
@@ -49,7 +49,6 @@ fn soak(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
         bytes as f64 * 8.0 / seconds / 1e9
     );
     for port in &ports {
-        assert_eq!((port.rx(), port.tx()), (all, all), "{what}: {:?}", port.0);
         assert!(port.drops().is_empty(), "{what}: {:?}", port.0);
     }
 }
@@ -63,11 +62,10 @@ fn overrun(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
         steps += 1;
     }
     let tally = exchange.drain(Duration::from_secs(5)).unwrap();
-    let [a, b] = ["a", "b"].map(|name| millrace.port(name));
+    let a = millrace.counted("a", tally.sent[0], tally.received[1]);
+    let b = millrace.counted("b", tally.sent[1], tally.received[0]);
     println!("{what}, overrun: {tally:?}, dropped {:?} and {:?}", b.drops(), a.drops());
-    for (way, (from, to)) in [(&a, &b), (&b, &a)].into_iter().enumerate() {
-        assert_eq!(from.rx(), tally.sent[way], "{what}: {tally:?}");
-        assert_eq!(to.tx(), tally.received[way], "{what}: {tally:?}");
+    for (way, to) in [&b, &a].into_iter().enumerate() {
         assert_eq!(to.drops()["no-buffers"], to.dropped(), "{what}: {:?}", to.0);
         assert_eq!(tally.sent[way], tally.received[way] + to.dropped(), "{what}: {tally:?}");
     }

@@ -57,7 +57,7 @@ fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
     let mark = millrace.daemon.log().mark();
     millrace.reload();
     millrace.wait_said(mark, "could not be stopped");
-    millrace.wait_said(mark, "the guest is disconnected: port \"wan\" has not let go of its buffers");
+    millrace.wait_said(mark, "the guest is disconnected: port \"wan\" still owns some of the guest's buffers");
     wait_for("the guest to be disconnected", || (!guest.is_connected()).then_some(()));
     assert_eq!(guest.receive(usize::MAX, |_| Ok(()))?, 0, "nothing came back");
     assert!(other.is_connected(), "nobody else notices");
@@ -73,7 +73,7 @@ fn a_guest_that_leaves_meanwhile() -> Result<()> {
     nic.daemon.signal(Signal::STOP)?;
     let mark = millrace.daemon.log().mark();
     drop(guest);
-    millrace.wait_said(mark, "cannot be stopped: \"wan\" has not let go of its buffers");
+    millrace.wait_said(mark, "cannot be stopped: port \"wan\" still owns some of the guest's buffers");
     millrace.wait_down("fw");
     recovers(&nic_home, nic, &home, millrace)
 }

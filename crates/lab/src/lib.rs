@@ -1,4 +1,4 @@
-//! What tests and measurements start around a switch.
+//! Processes, namespaces and peers around a switch, for tests and measurements.
 //!
 //! - [`process`]: any daemon, with its output captured and its resources read from `/proc`;
 //! - [`netns`]: network namespaces that end with their guard;

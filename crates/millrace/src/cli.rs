@@ -17,12 +17,12 @@ Examples:
   millrace demo                        see frames move, without a guest or a configuration"
 )]
 pub struct Cli {
-    /// What to do.
+    /// Its command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start the switch and run it until SIGINT or SIGTERM
@@ -56,7 +56,7 @@ Examples:
   millrace ctl mappings                physical queues that receive into guests' buffers
   millrace ctl aggregation             packets that are joined for the network, and how well that works
   millrace ctl flows                   flows that controllers have set over OpenFlow
-  millrace ctl confinement             what the switch denies itself
+  millrace ctl confinement             privileges, system calls and files that the switch gave up
   millrace ctl --json stats            everything that is counted, for scripts
   millrace ctl reload                  apply the changed configuration, and say what that took; --json for scripts
   millrace ctl --socket /run/b.sock shutdown")]
@@ -103,7 +103,7 @@ pub struct RunOptions {
 /// How much to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// What keeps a part from working
+    /// Causes that keep a part from working
     Error,
     /// And what might
     Warn,
@@ -155,12 +155,12 @@ pub struct CtlOptions {
     /// Print the raw result, one line of JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// What to ask.
+    /// The request.
     #[command(subcommand)]
     pub request: CtlRequest,
 }
 
-/// What to ask a running switch.
+/// A request to a running switch.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CtlRequest {
     /// Ports: whether frames can pass, and where they go

@@ -208,6 +208,13 @@ impl Millrace {
         Port(ports.into_iter().find(|port| port.name == name).unwrap_or_else(|| panic!("there is no port {name}")))
     }
 
+    /// Returns a port once it has received and sent exactly these frames. A worker counts a burst after the guest can see it.
+    pub fn counted(&self, name: &str, rx: u64, tx: u64) -> Port {
+        wait_for(&format!("{rx} frames from {name} and {tx} to it, of {:?}", self.port(name).0), || {
+            Some(self.port(name)).filter(|port| (port.rx(), port.tx()) == (rx, tx))
+        })
+    }
+
     /// Returns the mapping, of the first queue if it has several.
     pub fn mapping(&self) -> MappingStats {
         self.stats().mappings.swap_remove(0)

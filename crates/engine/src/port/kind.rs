@@ -65,7 +65,7 @@ pub enum Queues {
     Asked,
 }
 
-/// What a kind of port can do. The rest of the switch asks for these, never for a kind.
+/// Abilities of a kind of port. The rest of the switch asks for these, never for a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Its queues can receive into a guest's buffers, and send from a guest's memory: the end `from` of a mapping.

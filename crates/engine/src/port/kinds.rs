@@ -20,12 +20,6 @@ macro_rules! kinds {
         /// All kinds, by their names in the configuration.
         pub const KINDS: &[(&str, Registration)] = &[$(($name, $folder::KIND),)*];
 
-        $(impl From<$folder::Settings> for Driver {
-            fn from(settings: $folder::Settings) -> Driver {
-                Driver::$variant(settings)
-            }
-        })*
-
         /// The keys of a port of one kind, under the name of the kind.
         #[derive(Clone, Debug, Deserialize)]
         pub enum DriverKeys {

@@ -265,11 +265,11 @@ mod tests {
 
     #[test]
     fn losses_are_counted_and_do_not_stop_the_load() {
-        let counts = pump::<Header>(features::IN_ORDER, 100, 20_000_000);
+        // On a busy machine frames may be slow for long, and must not be given up.
+        let counts = pump::<Header>(features::IN_ORDER, 100, 20_000_000_000);
         let (received, lost): (u64, u64) =
             (counts.iter().map(|c| c.received).sum(), counts.iter().map(|c| c.lost - c.late).sum());
-        // On a busy machine frames that are only slow are given up, too; at the end, a window of them each way.
-        let (dropped, slow) = (received / 99, 2 * 256);
-        assert!((dropped.saturating_sub(slow)..=dropped + slow).contains(&lost), "{counts:?}");
+        let share = lost as f64 / (received + lost) as f64;
+        assert!((0.008..0.012).contains(&share), "{counts:?}");
     }
 }

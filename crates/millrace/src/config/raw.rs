@@ -25,11 +25,11 @@ use std::ops::Range;
 pub const COPY_BREAKS: Range<i64> = 0..65536;
 /// Ageing times of a bridge, in seconds (IEEE 802.1Q, table 8-6, but from 1 s on).
 pub const AGEINGS: Range<i64> = 1..1_000_001;
-/// What `ageing` is when it is not given: IEEE 802.1Q's recommendation.
+/// Default of `ageing`: IEEE 802.1Q's recommendation.
 pub const DEFAULT_AGEING: i64 = 300;
 /// Addresses behind a port.
 pub const LEARNED_LIMITS: Range<i64> = 0..65_537;
-/// What `learned-limit` is when it is not given: more than a guest has, and enough for most uplinks.
+/// Default of `learned-limit`: more than a guest has, and enough for most uplinks.
 pub const DEFAULT_LEARNED_LIMIT: i64 = 4096;
 /// Configuration of a Millrace switch.
 #[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
@@ -68,7 +68,7 @@ pub struct RawFile {
     /// table. Without this section there is none. A change takes effect when the switch is started again, those of
     /// `fail-mode` and `relay` at once.
     pub openflow: Field<Table<RawOpenflow>>,
-    /// What the switch denies itself before it serves its first guest; docs/security.md explains it, and
+    /// Privileges, system calls and files that the switch gives up before it serves its first guest; docs/security.md explains it, and
     /// `millrace ctl confinement` shows it. A change takes effect when the switch is started again.
     pub confinement: Field<Table<RawConfinement>>,
 }
@@ -139,8 +139,8 @@ pub struct RawPatch {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "mapping", extend("required" = ["from", "to"]))]
 pub struct RawMapping {
-    /// The physical port, of driver `af_xdp` or `virtio-user`. Whoever is behind the socket of the latter can write to the
-    /// guest's memory.
+    /// The physical port, of driver `af_xdp` or `virtio-user`. The backend of the latter can write to the guest's
+    /// memory.
     pub from: Field<String>,
     /// The port of the guest, of driver `vhost-user`. It is not offered VIRTIO_F_IN_ORDER.
     pub to: Field<String>,
@@ -151,7 +151,7 @@ pub struct RawMapping {
     /// long as there are others in the bridge with somebody behind them.
     #[schemars(extend("default" = []))]
     pub trust: Field<Several<String>>,
-    /// In a bridge: what keeps the frames of others out of the guest's buffers. Excludes `trust`.
+    /// In a bridge: who keeps frames for others out of the guest's buffers. Excludes `trust`.
     pub steering: Field<MappingSteering>,
     /// Bytes from which on a frame of the guest is sent from where it lies; shorter ones are copied, which is faster than to
     /// keep a buffer and give it back later.
@@ -174,7 +174,7 @@ pub enum MappingMode {
     PassThrough,
 }
 
-/// What keeps the frames of others out of a mapped guest's buffers.
+/// Who keeps frames for others out of a mapped guest's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -238,7 +238,7 @@ pub struct RawWorker {
     /// CPU to pin the thread to. Without it the kernel chooses.
     #[schemars(range(min = 0, max = 1023))]
     pub cpu: Field<i64>,
-    /// What the worker does when there is nothing to do.
+    /// How the worker rests while there are no frames.
     #[schemars(extend("default" = "backoff"))]
     pub idle: Field<Idle>,
     /// How long the worker polls on after the last frame before it backs off or sleeps, e.g. `"0s"`; at most 10 seconds. To
@@ -256,7 +256,7 @@ pub struct RawWorker {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "control")]
 pub struct RawControl {
-    /// Path of the socket, created with mode 0600. The default is the first that can be had of
+    /// Path of the socket, created with mode 0600. The default is the first that can be created of
     /// `$XDG_RUNTIME_DIR/millrace.sock`, `/run/millrace.sock` and `millrace.sock` beside the configuration file.
     pub socket: Field<String>,
 }
@@ -283,12 +283,12 @@ pub struct RawOpenflow {
     /// Controllers to connect to, and again when a connection ends: IP addresses and ports such as
     /// `"tcp:192.0.2.1:6653"`, or `"unix:controller.sock"`. There is neither authentication nor encryption.
     pub controllers: Field<Vec<At<String>>>,
-    /// What becomes of frames of a bridge with `openflow` while there are no flows at all. As soon as there is one, frames
-    /// that match none are dropped.
+    /// How a bridge with `openflow` treats frames while there are no flows at all. As soon as there is one, frames that match
+    /// none are dropped.
     #[schemars(extend("default" = "standalone"))]
     pub fail_mode: Field<FailMode>,
     /// Take flows for the aggregation table that other switches relay in frames: those that come in at ports with
-    /// `aggregate`, to the `mac` of `[aggregation]`. There is no authentication: whoever can send such frames can set
+    /// `aggregate`, to the `mac` of `[aggregation]`. There is no authentication: every sender of such frames can set
     /// next hops.
     #[schemars(extend("default" = false))]
     pub relay: Field<bool>,
@@ -297,7 +297,7 @@ pub struct RawOpenflow {
     pub datapath_id: Field<i64>,
 }
 
-/// What becomes of frames while there are no flows.
+/// Treatment of frames while there are no flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -318,14 +318,14 @@ pub struct RawConfinement {
     #[schemars(extend("default" = true))]
     pub enabled: Field<bool>,
     /// User to go on as, with its groups; the switch must then be started as root. Directories of sockets and capture
-    /// files that the switch creates must be that user's. The default is whoever starts the switch.
+    /// files that the switch creates must be that user's. The default is the user that starts the switch.
     pub user: Field<String>,
     /// Directories, which must exist, beneath which a configuration that is changed later may name sockets and capture
     /// files. Those that the sockets and files of the configuration are in when the switch starts need not be listed.
     pub directories: Field<Vec<At<String>>>,
 }
 
-/// What a worker does when there is nothing to do.
+/// How a worker rests while there are no frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]

@@ -23,7 +23,7 @@ const SHORTEST: usize = ethernet::HEADER + 8;
 /// Experimental EtherType (IEEE 802).
 const ETHERTYPE: u16 = 0x88b5;
 
-/// What a network function does.
+/// Task of a process of the demonstration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Role {
     /// Sends every frame back with its addresses exchanged.
@@ -37,7 +37,7 @@ pub enum Role {
 /// How a network function of the demonstration is started.
 #[derive(Clone, Debug, Args)]
 pub struct FunctionOptions {
-    /// What it does
+    /// Its task
     #[arg(long)]
     pub role: Role,
     /// Where its port is; a load has two

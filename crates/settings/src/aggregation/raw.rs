@@ -25,10 +25,10 @@ pub struct RawAggregation {
     /// Longest IP packet that an aggregate may be, on every path to a next hop.
     #[schemars(range(min = AGGREGATE_MTUS.start, max = AGGREGATE_MTUS.end - 1), extend("default" = DEFAULT_AGGREGATE_MTU))]
     pub mtu: Field<i64>,
-    /// What carries aggregates.
+    /// Protocol that carries aggregates.
     #[schemars(extend("default" = "udp"))]
     pub transport: Field<Transport>,
-    /// What tells the service chain of a packet.
+    /// Part of a packet that names its service chain.
     #[schemars(extend("default" = "vlan"))]
     pub service_chain_id: Field<ServiceChainId>,
     /// Destination port of aggregates, sent and received.
@@ -42,7 +42,7 @@ pub struct RawAggregation {
     /// UDP checksum of aggregates that are sent. With `zero`, aggregates over IPv6 that have none are taken, too.
     #[schemars(extend("x-default" = "`\"zero\"` over IPv4, `\"computed\"` over IPv6"))]
     pub checksum: Field<ChecksumMode>,
-    /// What becomes of packets of chains that are in no flow, when they are to leave by a port that aggregates.
+    /// Treatment of packets of chains that are in no flow, at a port that aggregates.
     #[schemars(extend("default" = "pass"))]
     pub unknown_chains: Field<UnknownChains>,
     /// A next hop: the switch or network function that takes what is joined for an NFI.
@@ -93,7 +93,7 @@ pub struct RawFlow {
     pub nfi: Field<i64>,
 }
 
-/// What carries aggregates.
+/// Protocol that carries aggregates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -105,7 +105,7 @@ pub enum Transport {
     Vxlan,
 }
 
-/// What tells the service chain of a packet.
+/// Part of a packet that names its service chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -128,7 +128,7 @@ pub enum ChecksumMode {
     Computed,
 }
 
-/// What becomes of packets of unknown chains.
+/// Treatment of packets of unknown chains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]

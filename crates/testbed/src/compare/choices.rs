@@ -1,4 +1,4 @@
-//! What a comparison may be of: ways to forward, peers and loads.
+//! Choices of a comparison: ways to forward, peers and loads.
 
 use clap::ValueEnum;
 use serde::Serialize;

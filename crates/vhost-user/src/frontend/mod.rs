@@ -65,7 +65,7 @@ pub struct QueueEnd {
 }
 
 impl QueueEnd {
-    /// Makes new events for a queue: its device is in this process, or is yet to be told of them.
+    /// Returns the driver end of a queue with new events, which the caller passes to the device.
     pub fn create(queue: virtqueue::driver::Queue, config: virtqueue::QueueConfig) -> std::io::Result<QueueEnd> {
         Ok(QueueEnd { queue, config, kick: Event::create()?, call: Event::create()? })
     }

@@ -1,4 +1,4 @@
-//! What the halves of all ports on interfaces need.
+//! Readiness of a descriptor, and frames in the format of the kernel: for the halves of all ports on interfaces.
 
 use crate::port::Wait;
 use netdev::RawSegment;

@@ -210,7 +210,7 @@ fn each_point_sees_frames_as_they_are_there() {
     let own = [vec![3; 60]];
     assert_eq!(send(&own, |frames| egress.transmit_bare(frames, &watch)).frames, 1);
     assert_eq!((take(&sent), take(&outside), take(&inside)), (own.to_vec(), own.to_vec(), vec![]));
-    // What arrives is of the tunnel, or dropped.
+    // Frames of the tunnel arrive, and others are dropped.
     let other = Egress::with_stages(
         Box::new(Link(sent.clone(), 32)),
         &Setup { tunnel: Some(Arc::new(end(2, 1))), ..plain() },

@@ -41,7 +41,7 @@ impl Mapping {
                 Err(why) => {
                     tracing::error!("port \"{}\": queue {} could not be stopped: {why}", site.name(), index / 2);
                     if let Some(guest) = guest {
-                        let why = format!("port \"{}\" has not let go of its buffers: {why}", site.name());
+                        let why = format!("port \"{}\" still owns some of the guest's buffers: {why}", site.name());
                         guest.site.fault().withhold(why);
                         state.filler.withhold(&guest.memory);
                     }

@@ -84,8 +84,11 @@ impl Mapping {
         let rested = if self.is_joined(index) { self.rest(state, vec![index]) } else { Vec::new() };
         let guest = state.guests.get_mut(index).and_then(Option::take);
         let withheld = guest.is_some_and(|guest| state.filler.withholds(&guest.memory));
-        let whole =
-            if withheld { Err(Kept(format!("\"{}\" has not let go of its buffers", self.spec.from))) } else { Ok(()) };
+        let whole = if withheld {
+            Err(Kept(format!("port \"{}\" still owns some of the guest's buffers", self.spec.from)))
+        } else {
+            Ok(())
+        };
         (rested, whole)
     }
 }

@@ -43,7 +43,7 @@ impl Mapping {
                 return Some(format!("no guest has started queue {queue} of \"{}\"", self.spec.to));
             }
             if shown.is_stuck {
-                return Some(format!("port \"{}\" has not let go of the guest's buffers", self.spec.from));
+                return Some(format!("port \"{}\" still owns some of the guest's buffers", self.spec.from));
             }
             let refused = shown.refused.clone();
             refused.or_else(|| lends(queue).err()).or_else(|| self.queues[queue].why_none())

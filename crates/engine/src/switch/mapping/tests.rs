@@ -171,7 +171,7 @@ fn a_queue_that_does_not_stop_gives_nothing_back() {
     bench.holds.store(true, Ordering::Relaxed);
     let error =
         bench.mapping.guest_receive_down(&*bench.fw, 0).err().expect("the guest must not hear that it has stopped");
-    assert!(error.0.contains("\"wan\" has not let go of its buffers"), "{error}");
+    assert!(error.0.contains("\"wan\" still owns some of the guest's buffers"), "{error}");
     assert!(bench.is_withheld());
     assert_eq!(bench.back(), 0);
     assert!(bench.memory.upgrade().is_some(), "it may still be written to");
@@ -180,7 +180,7 @@ fn a_queue_that_does_not_stop_gives_nothing_back() {
     let before = bench.memory.clone();
     bench.guest_comes();
     assert!(!bench.mapping.queue(0).unwrap().is_reachable() && before.upgrade().is_some());
-    assert!(bench.reason().contains("has not let go"), "{}", bench.reason());
+    assert!(bench.reason().contains("still owns"), "{}", bench.reason());
     bench.holds.store(false, Ordering::Relaxed);
     bench.mapping.physical_down();
     assert!(before.upgrade().is_some(), "that it has gone says nothing");
