@@ -20,6 +20,7 @@ pub mod counters;
 pub mod drops;
 pub mod forward;
 mod handover;
+mod live;
 mod neighbour;
 mod octets;
 pub mod port;

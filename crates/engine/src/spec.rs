@@ -1,8 +1,10 @@
 //! Specification of a switch: plain types, validated by the code that builds them.
 
+#[cfg(feature = "analysis")]
+pub use crate::port::Analysis;
+pub use crate::port::MAX_QUEUES;
 pub use crate::port::kinds::Driver;
 pub use crate::port::pace::Pace;
-pub use crate::port::{Analysis, MAX_QUEUES};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -136,7 +138,11 @@ pub struct PortSpec {
     pub aggregate: bool,
     /// End of a tunnel: all frames outside the port are VXLAN. Excludes `aggregate`.
     pub vxlan: Option<paflow::vxlan::TunnelEnd>,
-    /// Settings for analysis, which no configuration can change.
+    /// Copies every received frame into a private buffer first, as switches with packet pools do, for comparison. No
+    /// configuration can ask for it.
+    pub staged: bool,
+    /// Settings for measurements.
+    #[cfg(feature = "analysis")]
     pub analysis: Analysis,
 }
 
@@ -151,6 +157,8 @@ impl PortSpec {
             fault: None,
             aggregate: false,
             vxlan: None,
+            staged: false,
+            #[cfg(feature = "analysis")]
             analysis: Analysis::default(),
         }
     }

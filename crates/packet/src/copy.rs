@@ -20,6 +20,7 @@ enum Long {
     /// The processor's string copy, where it reports that to be fast (ERMS).
     String,
     /// No copy at all.
+    #[cfg(feature = "analysis")]
     Omitted,
 }
 
@@ -43,7 +44,8 @@ impl Copier {
         Copier { long: Long::Vector, from: STRING_FROM }
     }
 
-    /// Returns a copier that copies nothing, to measure the rest of a data path. For analysis only.
+    /// Returns a copier that copies nothing, to measure the rest of a data path.
+    #[cfg(feature = "analysis")]
     pub fn omitting() -> Copier {
         Copier { long: Long::Omitted, from: 0 }
     }
@@ -66,6 +68,7 @@ impl Copier {
                     Long::Vector => vector(dst, src, len),
                     Long::Wide => wide(dst, src, len),
                     Long::String => string(dst, src, len),
+                    #[cfg(feature = "analysis")]
                     Long::Omitted => {}
                 }
             }

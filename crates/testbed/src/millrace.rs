@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Time limit for its start, and for its ports to come up once a guest is there.
 pub const LIMIT: Duration = Duration::from_secs(15);
 
-/// What its worker does when there is nothing to do.
+/// How its worker rests while there are no frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Idle {

@@ -227,7 +227,7 @@ proptest! {
                     dequeue.receive(&mut burst).unwrap();
                     let frames = burst.frames();
                     let wanted = frames.as_slice().iter().enumerate().filter(|(place, _)| keep >> place & 1 == 1);
-                    kept.extend(wanted.filter_map(|(_, frame)| frames.keep(frame, dequeue.lender())));
+                    kept.extend(wanted.filter_map(|(_, frame)| frames.keep(frame, dequeue.id())));
                     dequeue.keep(burst.kept());
                     dequeue.recycle();
                 }),

@@ -262,7 +262,7 @@ fn a_frame_that_is_kept_is_not_leased() {
         dequeue.receive(&mut burst).unwrap();
         let frames = burst.frames();
         let sent = &frames.as_slice()[0];
-        assert!(frames.keep(sent, dequeue.lender()).is_some());
+        assert!(frames.keep(sent, dequeue.id()).is_some());
         assert!(lessor.lease(&dequeue, &frames, sent).is_none());
     });
 }

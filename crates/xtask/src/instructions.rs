@@ -67,9 +67,10 @@ fn parse(text: &str) -> Result<(String, Counts), Failure> {
 /// Runs the benchmarks, which print one JSON object per line.
 fn measure(context: &Context) -> Result<Counts, Failure> {
     let mut counts = Counts::new();
-    for package in ["millrace-virtqueue", "millrace-openflow", "millrace-engine"] {
-        let bench = ["bench", "--quiet", "--package", package, "--bench", "instructions", "--"];
-        let output = context.cargo(&bench).args(&["--output-format=json"]).output()?;
+    let engine = ["--package", "millrace-engine", "--features", "analysis"];
+    for package in [&["--package", "millrace-virtqueue"], &["--package", "millrace-openflow"], &engine[..]] {
+        let bench = context.cargo(&["bench", "--quiet", "--bench", "instructions"]).args(package);
+        let output = bench.args(&["--", "--output-format=json"]).output()?;
         for line in output.lines().filter(|line| line.starts_with('{')) {
             let (name, count) =
                 count(line).ok_or_else(|| format!("the benchmarks printed what is not theirs: {line}"))?;

@@ -6,12 +6,13 @@
 //! If more bursts may follow in the round, packets that fill at most half a frame are held until then, or until the end
 //! of the round. They are copied, as the buffers that they lie in are recycled before. No packet waits longer.
 
+use super::Member;
 use super::count::{Count, Leaving};
 use super::counters::HopCounters;
 use super::gather::{Gather, put, sum_of};
 use super::held::Held;
-use super::{Member, Reader};
 use crate::drops::{Drops, Reason};
+use crate::live::Reader;
 use crate::octets::Bytes;
 use crate::port::Sent;
 use crate::stage::egress::{EgressStage, Next};

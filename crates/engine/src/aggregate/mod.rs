@@ -3,14 +3,13 @@
 //!
 //! - [`Split`] is a stage of the ingress of a port that aggregates;
 //! - [`Join`] is a stage of its egress;
-//! - [`Rules`] control both, and [`Live`] changes them while workers run.
+//! - [`Rules`] control both; [`Live`] passes a change on to workers.
 
 mod count;
 mod counters;
 mod gather;
 mod held;
 mod join;
-mod live;
 mod relay;
 mod split;
 #[cfg(all(test, not(loom)))]
@@ -18,10 +17,10 @@ mod tests;
 
 pub(crate) use counters::Traffic;
 pub(crate) use join::Join;
-pub(crate) use live::{Live, Reader};
 pub(crate) use relay::Relay;
 pub(crate) use split::Split;
 
+use crate::live::Live;
 use crate::neighbour::Neighbours;
 use crate::spec::AggregationSpec;
 use crate::stats::AggregationFlow;

@@ -1,7 +1,8 @@
 //! Splitting: aggregates of a burst become packets, which borrow from the aggregates.
 
-use super::{Member, Reader, Relay};
+use super::{Member, Relay};
 use crate::drops::{Drops, Reason};
+use crate::live::Reader;
 use crate::octets::Bytes;
 use crate::stage::ingress::{IngressStage, Next};
 use packet::{Burst, BurstStorage, Frame, Frames, MAX_BURST};

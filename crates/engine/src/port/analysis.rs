@@ -1,10 +1,8 @@
-//! Settings for comparison and analysis.
+//! Settings for measurements.
 
-/// Changes to a port for comparison and analysis. They have no other use, and no configuration can ask for them.
+/// Changes to a port that show the cost of a part of the data path. No configuration can ask for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Analysis {
-    /// Copies every received frame into a private buffer first, as switches with packet pools do.
-    pub staged: bool,
     /// Copies frames received here even if the port is mapped: from a physical port to the guest, or from a guest to
     /// the physical port. For vhost-user and virtio-user ports.
     pub copied: bool,

@@ -5,7 +5,7 @@
 //! the guest, the switch and the device behind a virtio-user port, and times only the switch. The guest's buffers
 //! exceed a second-level cache, so that frames come from memory, like those that another processor wrote.
 
-use super::virtio_user::{End, STRIDE, VirtioTransmit};
+use super::virtio_user::{QueueResources, STRIDE, VirtioTransmit};
 use super::zero_copy::{Mapped, ZeroCopyTx};
 use super::{Sent, TxQueue};
 use crate::clock::Cycles;
@@ -84,8 +84,8 @@ impl Rig {
         let mut from = Dequeue::new(memory.clone(), &guest).ok()?;
         from.allow_keeping();
         let mapped = Mapped::new(false, copy_break);
-        mapped.set_keeper(from.lender());
-        let end = End {
+        mapped.set_in_place_from(from.id());
+        let end = QueueResources {
             queue: QueueEnd::create(Queue::new(&arena, &device).ok()?, device).ok()?,
             buffers: own,
             broken: Arc::default(),

@@ -76,6 +76,7 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+#[cfg(feature = "analysis")]
 mod analysis;
 pub(crate) mod copy_break;
 pub(crate) mod frames;
@@ -96,6 +97,7 @@ pub mod vhost_user;
 pub mod virtio_user;
 pub mod zero_copy;
 
+#[cfg(feature = "analysis")]
 pub use analysis::Analysis;
 pub use kind::{Capabilities, PathUse, Queues};
 pub(crate) use kind::{Opened, PortControl};

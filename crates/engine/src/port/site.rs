@@ -1,7 +1,7 @@
 //! The switch, as an open port sees it: takes its queues, and is told its state.
 
 use super::zero_copy::MappingEnd;
-use super::{Analysis, RxQueue, SessionFault, TxQueue};
+use super::{RxQueue, SessionFault, TxQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::record::Recorder;
 use netdev::RxMonitor;
@@ -33,8 +33,9 @@ pub(crate) trait Site: Send + Sync {
     /// Returns the fault that ends the session of the port's peer.
     fn fault(&self) -> &Arc<SessionFault>;
 
-    /// Returns the settings for analysis.
-    fn analysis(&self) -> Analysis;
+    /// Returns the settings for measurements.
+    #[cfg(feature = "analysis")]
+    fn analysis(&self) -> super::Analysis;
 
     /// Returns by how many bytes the frames outside the port are longer, if it is the end of a tunnel; else zero.
     fn overhead(&self) -> u32;

@@ -194,7 +194,18 @@ fn named(which: &[(&str, bool)]) -> Vec<String> {
 /// Returns the differences, apart from its mapping, for which a port has to be reopened.
 fn reopening(had: &PortSpec, port: &PortSpec) -> Vec<String> {
     // All fields are named, so that a new one cannot be forgotten.
-    let PortSpec { name: _, driver, vlan: _, record: _, fault, aggregate, vxlan, analysis } = port;
+    let PortSpec {
+        name: _,
+        driver,
+        vlan: _,
+        record: _,
+        fault,
+        aggregate,
+        vxlan,
+        staged,
+        #[cfg(feature = "analysis")]
+        analysis,
+    } = port;
     let kind = |driver: &Driver| driver.name();
     named(&[
         ("driver", kind(driver) != kind(&had.driver)),
@@ -202,6 +213,8 @@ fn reopening(had: &PortSpec, port: &PortSpec) -> Vec<String> {
         ("fault", *fault != had.fault),
         ("aggregate", *aggregate != had.aggregate),
         ("vxlan", *vxlan != had.vxlan),
+        ("staged", *staged != had.staged),
+        #[cfg(feature = "analysis")]
         ("analysis", *analysis != had.analysis),
     ])
 }

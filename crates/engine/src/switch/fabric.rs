@@ -385,11 +385,11 @@ impl State {
                 queue,
                 ingress: halves.receive.remove(&key),
                 target,
-                lender: layout
-                    .lender(port)
+                rx_buffers_from: layout
+                    .rx_buffers_from(port)
                     .map(|guest| (self.output((layout, worker), guest, &mut pieces.1, halves), queue)),
-                keeper: layout
-                    .keeper(port)
+                tx_in_place_via: layout
+                    .tx_in_place_via(port)
                     .map(|out| (self.output((layout, worker), out, &mut pieces.1, halves), queue)),
                 counters: shared.queues[queue].clone(),
                 drops: shared.drops.clone(),

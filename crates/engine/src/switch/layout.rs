@@ -69,14 +69,14 @@ impl Layout {
     }
 
     /// Returns the port whose guest lends its buffers to `port`.
-    pub(super) fn lender(&self, port: usize) -> Option<usize> {
+    pub(super) fn rx_buffers_from(&self, port: usize) -> Option<usize> {
         let mapping = self.ports[port].mapping()?.spec();
         let guest = self.ports.iter().position(|p| p.name == mapping.to)?;
         (mapping.from == self.ports[port].name).then_some(guest)
     }
 
     /// Returns the physical port that may send frames of the guest at `port` without a copy.
-    pub(super) fn keeper(&self, port: usize) -> Option<usize> {
+    pub(super) fn tx_in_place_via(&self, port: usize) -> Option<usize> {
         let mapping = self.ports[port].mapping()?.spec();
         let physical = self.ports.iter().position(|p| p.name == mapping.from)?;
         (mapping.to == self.ports[port].name).then_some(physical)
@@ -131,7 +131,7 @@ pub(super) fn assignment(spec: &Spec) -> Vec<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::Live;
+    use crate::live::Live;
     use crate::port::{tap, vhost_user};
     use crate::punt::EventNotifier;
     use crate::spec::{Driver, PortSpec};

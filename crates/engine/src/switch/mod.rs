@@ -16,11 +16,11 @@ mod tenancy;
 mod tests;
 mod watchdog;
 
-use crate::aggregate::Live;
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
 use crate::forward::mac_table::{Learning, TooManyStatics};
+use crate::live::Live;
 use crate::punt::EventNotifier;
 use crate::reload::Action;
 use crate::spec::{AggregationSpec, BridgeSpec, PortSpec, Spec, WorkerSpec};
@@ -378,7 +378,7 @@ impl Topology {
     fn mapping_stats(&self) -> Vec<MappingStats> {
         let mut stats = Vec::new();
         for (from, port) in self.layout.ports.iter().enumerate() {
-            let (Some(mapping), Some(to)) = (port.mapping(), self.layout.lender(from)) else { continue };
+            let (Some(mapping), Some(to)) = (port.mapping(), self.layout.rx_buffers_from(from)) else { continue };
             stats.extend(mapping.stats(|queue| self.lends(from, to, queue)));
         }
         stats
@@ -398,7 +398,7 @@ impl Topology {
             return Err(format!("packets of \"{}\" are taken out of aggregates", from_port.name));
         }
         for port in [from_port, to_port] {
-            if port.record.is_some() || port.fault.is_some() || port.analysis.staged {
+            if port.record.is_some() || port.fault.is_some() || port.staged {
                 return Err(format!("frames of \"{}\" are recorded, staged or have faults injected", port.name));
             }
         }

@@ -1,14 +1,15 @@
 //! State that the parts of one port share: its counters, its state, and the setup of its stages.
 
 use super::mapping::Mapping;
-use crate::aggregate::{Live, Member, Relay};
+use crate::aggregate::{Member, Relay};
 use crate::counters::QueueCounters;
 use crate::drops::Drops;
+use crate::live::Live;
 use crate::neighbour::Neighbours;
 use crate::port::SessionFault;
 use crate::port::record::Recorder;
 use crate::punt::EventNotifier;
-use crate::spec::{Analysis, PortSpec};
+use crate::spec::PortSpec;
 use crate::stage::setup::Setup;
 use paflow::Rules;
 use paflow::vxlan::TunnelEnd;
@@ -26,7 +27,8 @@ pub(super) struct PortShared {
     state: Mutex<State>,
     /// Ends the present session of a port that serves guests.
     hang_up: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
-    analysis: Analysis,
+    #[cfg(feature = "analysis")]
+    analysis: crate::port::Analysis,
     /// File that the port writes to, if it is a recording port.
     file: OnceLock<Recorder>,
     mapping: Option<Arc<Mapping>>,
@@ -63,7 +65,7 @@ impl PortShared {
         let stages = Setup {
             drops: drops.clone(),
             reported: Arc::new(AtomicUsize::new(reported)),
-            staged: spec.analysis.staged,
+            staged: spec.staged,
             faults: spec.fault.clone(),
             recorder: None,
             taps: Vec::new(),
@@ -79,6 +81,7 @@ impl PortShared {
             fault: Arc::default(),
             state: Mutex::default(),
             hang_up: Mutex::default(),
+            #[cfg(feature = "analysis")]
             analysis: spec.analysis,
             file: OnceLock::new(),
             mapping,
@@ -86,8 +89,9 @@ impl PortShared {
         }
     }
 
-    /// Returns the settings for analysis.
-    pub(super) fn analysis(&self) -> Analysis {
+    /// Returns the settings for measurements.
+    #[cfg(feature = "analysis")]
+    pub(super) fn analysis(&self) -> crate::port::Analysis {
         self.analysis
     }
 

@@ -5,7 +5,7 @@ use super::shared::PortShared;
 use crate::drops::Drops;
 use crate::port::record::Recorder;
 use crate::port::zero_copy::MappingEnd;
-use crate::port::{Analysis, Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
+use crate::port::{Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
 use std::sync::Arc;
 use vhost_user::Event;
 
@@ -43,7 +43,8 @@ impl Site for PortSite {
         &self.shared.fault
     }
 
-    fn analysis(&self) -> Analysis {
+    #[cfg(feature = "analysis")]
+    fn analysis(&self) -> crate::port::Analysis {
         self.shared.analysis()
     }
 

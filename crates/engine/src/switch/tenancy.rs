@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_not_trusted_is_named() {
+    fn a_port_that_is_not_trusted_is_named() {
         let tap = || PortSpec::new("tap", Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 1 }));
         let others = || vec![guest("other"), guest("third"), tap()];
         let trust = |names: &[&str]| Tenancy::Trust(names.iter().map(|&name| name.into()).collect());

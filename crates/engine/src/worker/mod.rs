@@ -1,5 +1,6 @@
 //! Workers: threads that run a plan to completion, round after round, and accept changes in between.
 
+#[cfg(feature = "analysis")]
 mod by_hand;
 mod change;
 pub(crate) mod counters;
@@ -8,6 +9,7 @@ pub(crate) mod place;
 mod plan;
 mod pulse;
 
+#[cfg(feature = "analysis")]
 pub use by_hand::ByHand;
 pub(crate) use change::Pieces;
 pub use counters::WorkerCounters;

@@ -26,9 +26,9 @@ pub(crate) struct Input {
     pub(crate) ingress: Option<Ingress>,
     pub(crate) target: Target,
     /// Output, and queue there, whose guest lends its buffers to this queue, if it is mapped.
-    pub(crate) lender: Option<(usize, usize)>,
+    pub(crate) rx_buffers_from: Option<(usize, usize)>,
     /// Output, and queue there, that may keep chains of this queue while it sends them, if it is mapped.
-    pub(crate) keeper: Option<(usize, usize)>,
+    pub(crate) tx_in_place_via: Option<(usize, usize)>,
     pub(crate) counters: Arc<QueueCounters>,
     pub(crate) drops: Arc<Drops>,
 }
@@ -37,14 +37,14 @@ impl Input {
     /// Returns the half and the guest whose buffers it receives into, if both are available now.
     #[inline(always)]
     fn lent<'p>(&self, ingress: &'p Ingress, outputs: &'p [Output]) -> Option<(&'p dyn ZeroCopyRx, &'p GuestBuffers)> {
-        let (output, queue) = self.lender?;
+        let (output, queue) = self.rx_buffers_from?;
         Some((ingress.lends()?, outputs[output].guest(queue)?))
     }
 
     /// Takes back chains that an output kept. Reports whether there were any.
     #[inline(always)]
     fn take_returned(&self, half: &dyn RxQueue, outputs: &[Output]) -> bool {
-        let Some((output, queue)) = self.keeper else { return false };
+        let Some((output, queue)) = self.tx_in_place_via else { return false };
         let Some(chains) = half.chains() else { return false };
         let mut any = false;
         outputs[output].returned(queue, &mut |id| {
@@ -194,7 +194,10 @@ impl Plan {
 
     /// Reports whether an output keeps chains of an input. Nothing signals when it is done with them, so it has to be polled.
     pub(super) fn keeps(&self) -> bool {
-        self.inputs.iter().filter_map(|input| input.keeper).any(|(output, queue)| self.outputs[output].keeps(queue))
+        self.inputs
+            .iter()
+            .filter_map(|input| input.tx_in_place_via)
+            .any(|(output, queue)| self.outputs[output].keeps(queue))
     }
 
     #[cold]

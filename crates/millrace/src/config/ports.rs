@@ -6,7 +6,7 @@ use super::value::is_name;
 use super::vxlan;
 use engine::port::keys::{self, Checks};
 use engine::port::sink;
-use engine::spec::{Analysis, Driver, Faults, PortSpec, Vlan};
+use engine::spec::{Driver, Faults, PortSpec, Vlan};
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -96,14 +96,12 @@ pub(super) fn name(check: &mut Check, table: &Range<usize>, field: &Field<String
 
 fn port(check: &mut Check, raw: &Section<RawPort>, name: &str) -> PortSpec {
     PortSpec {
-        name: name.to_owned(),
-        driver: driver(check, raw, name),
         vlan: vlan(check, raw),
         record: raw.record_to.as_ref().map(|at| check.written_file(at)),
         fault: raw.fault.as_ref().map(|raw| faults(check, raw)),
         aggregate: raw.aggregate.as_ref().is_some_and(|at| at.value),
         vxlan: vxlan::build(check, raw),
-        analysis: Analysis::default(),
+        ..PortSpec::new(name, driver(check, raw, name))
     }
 }
 

@@ -8,7 +8,7 @@ pub use function::{FunctionOptions, run as run_function};
 
 use engine::Switch;
 use engine::port::vhost_user;
-use engine::spec::{Access, Analysis, Driver, Idle, Mode, PortSpec, Spec, WorkerSpec};
+use engine::spec::{Access, Driver, Idle, Mode, PortSpec, Spec, WorkerSpec};
 use engine::stats::Snapshot;
 use function::{Role, Tally};
 use loadgen::load;
@@ -181,7 +181,7 @@ impl Rig<'_> {
                 queues: None,
                 any_memory: false,
             });
-            PortSpec { analysis: Analysis { staged, ..Analysis::default() }, ..PortSpec::new(name, driver) }
+            PortSpec { staged, ..PortSpec::new(name, driver) }
         };
         let idle = if self.cpus > 1 { Idle::Poll } else { Idle::Backoff };
         Spec {

@@ -264,7 +264,7 @@ fn code() -> Vec<String> {
     map(RUN, libc::MAP_SHARED, memory);
     map(RUN, libc::MAP_PRIVATE, memory);
     let plain = map(libc::PROT_READ | libc::PROT_WRITE, anonymous, -1);
-    assert!(plain > 0, "memory can be had");
+    assert!(plain > 0, "memory can be mapped");
     call!(libc::SYS_mprotect, plain, LEN, RUN);
     call!(libc::SYS_pkey_mprotect, plain, LEN, RUN, -1i64);
     call!(libc::SYS_remap_file_pages, plain, LEN, 0, 0, 0);

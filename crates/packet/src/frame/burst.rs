@@ -31,7 +31,7 @@ impl BurstStorage {
             frames: 0,
             segments: 0,
             bytes: 0,
-            lender: 0,
+            queue: 0,
             kept: Cell::new(0),
             lent: PhantomData,
         }
@@ -47,7 +47,7 @@ pub struct Burst<'s, 'q> {
     segments: usize,
     pub(super) bytes: u64,
     /// The queue of the frames, if their chains can be kept, and a bit for each kept chain.
-    lender: u64,
+    queue: u64,
     kept: Cell<u32>,
     lent: PhantomData<&'q [u8]>,
 }
@@ -100,8 +100,8 @@ impl<'q> Burst<'_, 'q> {
 
     /// Sets the queue that the chains belong to.
     #[inline(always)]
-    pub fn set_lender(&mut self, lender: u64) {
-        self.lender = lender;
+    pub fn set_queue(&mut self, queue: u64) {
+        self.queue = queue;
     }
 
     /// Returns the kept chains, as a bit for each place in the burst.
@@ -149,7 +149,7 @@ impl<'q> Burst<'_, 'q> {
         if !frame.is_contiguous() {
             return self.push_segments(frames.segments(frame));
         }
-        self.lender = frames.lender;
+        self.queue = frames.queue;
         // The segment indices refer to the other burst, which may hold more segments.
         self.put(Frame { more_start: 0, ..*frame });
         true
@@ -187,7 +187,7 @@ impl<'q> Burst<'_, 'q> {
             Frames {
                 frames: std::slice::from_raw_parts(self.storage.frames.as_ptr().cast(), self.frames),
                 segments: std::slice::from_raw_parts(self.storage.segments.as_ptr().cast(), self.segments),
-                lender: self.lender,
+                queue: self.queue,
                 kept: &self.kept,
             }
         }
@@ -241,7 +241,7 @@ mod tests {
         (0..3).for_each(|place| {
             burst.push_keepable(Segment::from(&bytes[..]), Keepable { place, id: 40 + u16::from(place) })
         });
-        burst.set_lender(9);
+        burst.set_queue(9);
         let frames = burst.frames();
         let mut moved = other.start();
         moved.push(Segment::from(&bytes[..20]));

@@ -9,7 +9,7 @@ use std::cell::Cell;
 pub struct Frames<'b> {
     pub(super) frames: &'b [Frame<'b>],
     pub(super) segments: &'b [Segment<'b>],
-    pub(super) lender: u64,
+    pub(super) queue: u64,
     pub(super) kept: &'b Cell<u32>,
 }
 
@@ -41,19 +41,19 @@ impl<'b> Frames<'b> {
     }
 
     /// Keeps the chain of `frame`: its queue does not return it to the guest until it is released by the returned id.
-    /// Returns `None` if the frame has no chain that can be kept, or its queue is not `lender`. A virtio
+    /// Returns `None` if the frame has no chain that can be kept, or its queue is not `queue`. A virtio
     /// header before the frame belongs to the same buffer.
     #[inline(always)]
-    pub fn keep(&self, frame: &Frame<'b>, lender: u64) -> Option<u16> {
-        let chain = self.keepable(frame, lender)?;
+    pub fn keep(&self, frame: &Frame<'b>, queue: u64) -> Option<u16> {
+        let chain = self.keepable(frame, queue)?;
         self.kept.set(self.kept.get() | 1 << chain.place);
         Some(chain.id)
     }
 
-    /// Returns the chain of `frame` if it can be kept, and its queue is `lender`.
+    /// Returns the chain of `frame` if it can be kept, and its queue is `queue`.
     #[inline(always)]
-    pub fn keepable(&self, frame: &Frame<'b>, lender: u64) -> Option<Keepable> {
-        let can_be = self.lender == lender && lender != 0 && frame.keepable.place != Keepable::NONE.place;
+    pub fn keepable(&self, frame: &Frame<'b>, queue: u64) -> Option<Keepable> {
+        let can_be = self.queue == queue && queue != 0 && frame.keepable.place != Keepable::NONE.place;
         can_be.then_some(frame.keepable)
     }
 

@@ -111,7 +111,7 @@ mod tests {
         let mut storage = Box::<BurstStorage>::default();
         let mut burst = storage.start();
         (0..2).for_each(|place| burst.push_keepable(Segment::from(&bytes[..]), Keepable { place, id: 4 }));
-        burst.set_lender(9);
+        burst.set_queue(9);
         let mut cut = [(0, 64), (10, 64)].into_iter();
         burst.trim(|_, _| cut.next());
         let frames = burst.frames();

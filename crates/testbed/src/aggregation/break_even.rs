@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// From which cost of a hop on aggregation pays.
 #[derive(Clone, Debug, Args)]
 pub struct BreakEven {
-    /// What `cargo bench -p millrace-paflow` printed
+    /// Output of `cargo bench -p millrace-paflow`
     #[arg(value_name = "COST")]
     pub cost: PathBuf,
     /// Results of `testbed aggregation throughput`

@@ -15,7 +15,7 @@ use rig::{Between, Placement, RigError};
 use single_node::SingleNodeError;
 use std::path::PathBuf;
 
-/// What can be measured.
+/// A measurement.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Aggregation {
     /// How much gets through by packet size, with packets joined nowhere, in the switch, or in the network function

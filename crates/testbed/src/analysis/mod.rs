@@ -22,14 +22,14 @@ use loadgen::cpu::PinError;
 use setup::Setup;
 use std::path::{Path, PathBuf};
 
-/// What can be analysed.
+/// An analysis.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Analyse {
-    /// What each copy costs: the data path with its copies, without them, and as if there were none
+    /// The cost of each copy: the data path with its copies, without them, and as if there were none
     Patterns(patterns::Patterns),
-    /// What the sizes of the rings before and behind the switch do
+    /// The effect of the sizes of the rings before and behind the switch
     Rings(rings::Rings),
-    /// What a model of the caches says of each part of the data path
+    /// A model of the caches, for each part of the data path
     Cache(cache::Cache),
     /// Be the switch that the others measure: Millrace's data path with copies that no configuration can leave out
     Switch(switch::AnalysisSwitch),

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use std::fmt;
 
-/// What happens to a frame's bytes between two queues.
+/// Treatment of a frame's bytes between two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {

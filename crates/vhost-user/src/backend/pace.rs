@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_keeps_still_starts_afresh() {
+    fn a_peer_that_keeps_still_starts_afresh() {
         let start = Instant::now();
         let mut pace = Pace::new(start);
         assert!(pace.charge(2 * AT_ONCE as u32, start).unwrap().is_first);

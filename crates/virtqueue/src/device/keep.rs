@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 /// A transmit queue's record of the chains that it has taken.
 pub(super) struct Kept {
-    lender: u64,
+    id: u64,
     /// Every chain of the present burst.
     taken: [Cell<TakenChain>; MAX_BURST],
     count: Cell<usize>,
@@ -25,7 +25,7 @@ impl Kept {
     /// Creates the record of a queue of `size` descriptors.
     pub(super) fn new(size: u16) -> Kept {
         Kept {
-            lender: lend::lender(),
+            id: lend::queue_id(),
             taken: [const { Cell::new(TakenChain::NONE) }; MAX_BURST],
             count: Cell::new(0),
             slots: (0..size).map(|_| Cell::new(0)).collect(),
@@ -37,8 +37,8 @@ impl Kept {
 
     /// Returns the name of the queue on frames whose chains can be kept.
     #[inline(always)]
-    pub(super) fn lender(&self) -> u64 {
-        self.lender
+    pub(super) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Records the chain at `place` of the burst.

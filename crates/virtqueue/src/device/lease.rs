@@ -96,7 +96,7 @@ pub struct Lessee {
 /// Opens a way home for the frames of the queue in `areas`, which have the name `queue`.
 pub(super) fn open(queue: u64, areas: &Areas) -> (Lessor, Lessee) {
     let shared = Arc::new(Shared {
-        name: lend::lender(),
+        name: lend::queue_id(),
         ring: HomeRing::new(areas.size),
         granted: AtomicU64::new(0),
         memory: areas.memory.clone(),
@@ -113,7 +113,7 @@ impl Lessor {
     pub fn lease<L: DirtyLog>(&self, queue: &Dequeue<L>, frames: &Frames<'_>, frame: &Frame<'_>) -> Option<Lease> {
         let chain = frames.keepable(frame, self.queue)?;
         let bytes = frame.first();
-        let is_ours = queue.lender() == self.queue
+        let is_ours = queue.id() == self.queue
             && !frames.is_kept(chain)
             && self.shared.memory.contains_host(bytes.as_ptr(), bytes.len().into());
         let has_room = self.granted.get() - self.taken_back.get() < self.shared.ring.chains.len() as u64;

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Loan {
     pub(super) buffer: Posted,
-    pub(super) lender: u64,
+    /// Number of the queue that lent it.
+    pub(super) queue: u64,
 }
 
 impl Loan {
@@ -49,8 +50,8 @@ impl Landing<'_> {
     }
 }
 
-/// Returns a queue name that is unique in this process.
-pub(super) fn lender() -> u64 {
+/// Returns a number for a queue that is unique in this process; never zero.
+pub(super) fn queue_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -113,9 +113,9 @@ impl<L: DirtyLog> Dequeue<L> {
         each!(self, q => q.allow_keeping())
     }
 
-    /// Returns the name by which frames of this queue are kept ([`Frames::keep`]); zero if they cannot be.
-    pub fn lender(&self) -> u64 {
-        each!(self, q => q.kept().map_or(0, |kept| kept.lender()))
+    /// Returns the number of this queue, by which its frames are kept ([`Frames::keep`]); zero if they cannot be.
+    pub fn id(&self) -> u64 {
+        each!(self, q => q.kept().map_or(0, |kept| kept.id()))
     }
 
     /// Keeps the chains at these places of the burst ([`Burst::kept`]). Must be called before [`Dequeue::recycle`].
@@ -140,7 +140,7 @@ impl<L: DirtyLog> Dequeue<L> {
     /// that worker. Returns `None` if chains of this queue cannot be kept. A queue has as many of them as it has workers
     /// to feed.
     pub fn open_leases(&self) -> Option<(Lessor, Lessee)> {
-        each!(self, q => q.kept().map(|kept| lease::open(kept.lender(), q.ring().areas())))
+        each!(self, q => q.kept().map(|kept| lease::open(kept.id(), q.ring().areas())))
     }
 
     /// Keeps the chain of one frame of the burst for a lease; returns false if it could not.
@@ -213,10 +213,13 @@ impl<L: DirtyLog> Enqueue<L> {
         })
     }
 
-    /// Delivers frames without copying them from now on: the guest finds the old content of its buffers. For analysis
-    /// only.
-    pub fn omit_copies(&mut self) {
-        each!(self, q => q.omit_copies())
+    /// Returns a queue that delivers frames without copying them: the guest finds the old content of its buffers.
+    #[cfg(feature = "analysis")]
+    pub fn without_copies(self) -> Self {
+        match self {
+            Self::Split(queue) => Self::Split(queue.without_copies()),
+            Self::Packed(queue) => Self::Packed(queue.without_copies()),
+        }
     }
 
     /// Copies `frames` into posted buffers, in order, and publishes them at once.

@@ -61,7 +61,7 @@ pub struct Receiveq<R> {
     size: u16,
     dropped: Cell<DropCounts>,
     /// Identifies this queue on its loans.
-    lender: u64,
+    id: u64,
     /// Buffers have left the queue in another order than they were posted.
     has_lent: Cell<bool>,
     filled: Filled,
@@ -91,14 +91,15 @@ impl<R: ReceiveRing> Receiveq<R> {
             mergeable: config.negotiated.has(features::MRG_RXBUF),
             size: config.size,
             dropped: Cell::default(),
-            lender: lend::lender(),
+            id: lend::queue_id(),
             has_lent: Cell::new(false),
             filled: Filled::new(),
         }
     }
 
-    pub(super) fn omit_copies(&mut self) {
-        self.copier = Copier::omitting();
+    #[cfg(feature = "analysis")]
+    pub(super) fn without_copies(self) -> Self {
+        Receiveq { copier: Copier::omitting(), ..self }
     }
 
     pub(super) fn ring(&self) -> &R::Ring {
@@ -195,7 +196,7 @@ impl<R: ReceiveRing> Receiveq<R> {
             return Ok(None);
         }
         self.posted.pop(1);
-        Ok(Some(Loan { buffer, lender: self.lender }))
+        Ok(Some(Loan { buffer, queue: self.id }))
     }
 
     #[inline(always)]
@@ -214,7 +215,7 @@ impl<R: ReceiveRing> Receiveq<R> {
         let Landing { head, at, len } = landing;
         let whole = head.map_or(0, |head| head.len()).saturating_add(len);
         let fits = at.saturating_add(len) <= loan.buffer.len && (MIN_FRAME..=MAX_FRAME).contains(&whole);
-        if loan.lender != self.lender || !fits {
+        if loan.queue != self.id || !fits {
             return Some(loan);
         }
         self.mark_returned(&loan);
@@ -237,13 +238,13 @@ impl<R: ReceiveRing> Receiveq<R> {
     pub(super) fn settle(&self, mut unclaimed: impl FnMut(Loan)) {
         self.filled.fix_up(self.ring().writer());
         while let Some(buffer) = self.filled.pop() {
-            unclaimed(Loan { buffer, lender: self.lender });
+            unclaimed(Loan { buffer, queue: self.id });
         }
         self.ring.publish();
     }
 
     pub(super) fn give_back(&self, loan: Loan) {
-        if loan.lender == self.lender {
+        if loan.queue == self.id {
             self.mark_returned(&loan);
             self.posted.push_front(loan.buffer);
         }

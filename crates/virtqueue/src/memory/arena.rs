@@ -53,7 +53,8 @@ impl Arena {
         Region { guest_addr: Self::BASE, user_addr: Self::BASE, len, offset: 0, file: Arc::new(file) }
     }
 
-    /// Makes [`Arena::gather`] copy nothing but still return the length. For analysis only.
+    /// Makes [`Arena::gather`] copy nothing but still return the length.
+    #[cfg(feature = "analysis")]
     pub fn omit_copies(&mut self) {
         self.copier = Copier::omitting();
     }

@@ -2,8 +2,9 @@
 
 mod round;
 
-use super::{Join, Live, Member, Relay, Split, rules};
+use super::{Join, Member, Relay, Split, rules};
 use crate::drops::Drops;
+use crate::live::Live;
 use crate::neighbour::Neighbours;
 use crate::port::frames::to_vec;
 use crate::port::sink::Nothing;

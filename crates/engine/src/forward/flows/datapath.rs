@@ -2,8 +2,8 @@
 
 use super::ledger::Ledger;
 use super::table::Flows;
-use crate::aggregate::Live;
 use crate::drops::Drops;
+use crate::live::Live;
 use crate::punt::{EventNotifier, Punt, Ring};
 use crate::stats::{DatapathPort, DatapathStats};
 use openflow::{Classifier, FlowId, Rule};

@@ -72,7 +72,7 @@ fn ports_at_their_limits_leave_room_for_each_other() {
 }
 
 #[test]
-fn whoever_makes_addresses_up_fills_its_own_share() {
+fn a_port_that_makes_addresses_up_fills_its_own_share() {
     let table = table(3, 64, 300);
     let victims = 0..64;
     victims.clone().for_each(|n| table.learn(key(n), 0, 100));

@@ -57,7 +57,7 @@ impl Session for Open {
         Some(CHECK)
     }
 
-    fn look_after(&mut self) -> Result<(), String> {
+    fn check(&mut self) -> Result<(), String> {
         self.monitors.iter().for_each(|monitor| self.site.count_losses(monitor));
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Interval at which the keeper checks the interface.
+/// Interval at which the watcher checks the interface.
 const CHECK: Duration = Duration::from_millis(50);
 
 impl interface::Interface for Settings {
@@ -26,7 +26,7 @@ impl interface::Interface for Settings {
     }
 }
 
-/// An open port, as its keeper sees it.
+/// An open port, as its watcher sees it.
 struct XdpSession {
     site: Arc<dyn Site>,
     watched: Arc<Watched>,
@@ -71,7 +71,7 @@ impl interface::Session for XdpSession {
         Some(CHECK)
     }
 
-    fn look_after(&mut self) -> Result<(), String> {
+    fn check(&mut self) -> Result<(), String> {
         self.watched.count(&*self.site);
         if self.watched.failed.load(Ordering::Relaxed) {
             return Err("its sockets could not be opened again".to_owned());

@@ -16,12 +16,12 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Returns `count` chunks from the arena's address `first` on, if `reach` covers them all.
-    pub fn new(arena: Arc<Arena>, reach: &UmemView, first: u64, count: u16) -> Option<Pool> {
-        let size = reach.umem().chunks().size;
+    /// Returns `count` chunks from the arena's address `first` on, if `view` covers them all.
+    pub fn new(arena: Arc<Arena>, view: &UmemView, first: u64, count: u16) -> Option<Pool> {
+        let size = view.umem().chunks().size;
         let len = u64::from(size) * u64::from(count);
         let host = arena.host(first, len)?.addr().get() as u64;
-        let start = reach.address(host, u32::try_from(len).ok()?)?;
+        let start = view.address(host, u32::try_from(len).ok()?)?;
         Some(Pool { arena, first, start, size, count })
     }
 

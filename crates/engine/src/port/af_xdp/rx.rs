@@ -45,7 +45,7 @@ struct Socket {
     rings: RefCell<(Rx, Fill)>,
     /// A duplicate of the socket's descriptor, to wait on without the rings.
     wake: OwnedFd,
-    reach: UmemView,
+    view: UmemView,
     zero_copy: bool,
 }
 
@@ -54,7 +54,7 @@ impl XdpReceive {
     /// the first round on; `mapped` has the mapping and the minimum length of its buffers.
     pub fn new(
         (rx, fill): (Rx, Fill),
-        reach: UmemView,
+        view: UmemView,
         pool: Pool,
         mapped: Option<(Arc<Mapped>, u32)>,
         (stuck, drops): (Arc<Stuck>, Arc<Drops>),
@@ -63,7 +63,7 @@ impl XdpReceive {
         let wake = rx.as_fd().try_clone_to_owned()?;
         let zero_copy = rx.bound().zero_copy;
         let port = XdpReceive {
-            socket: Some(Socket { rings: RefCell::new((rx, fill)), wake, reach, zero_copy }),
+            socket: Some(Socket { rings: RefCell::new((rx, fill)), wake, view, zero_copy }),
             taken: RefCell::new(Vec::with_capacity(size)),
             spare: RefCell::new((0..pool.count()).rev().collect()),
             parts: RefCell::default(),
@@ -190,11 +190,11 @@ impl RxQueue for XdpReceive {
         let mut any = false;
         for part in rings.0.burst(burst.room() as u32) {
             any = true;
-            let at = socket.reach.umem().frame_address(part.address);
+            let at = socket.view.umem().frame_address(part.address);
             match (self.pool.index(at), &self.lending) {
                 (Some(index), _) => self.push_own(index, at, part, burst),
                 (None, Some(lending)) => {
-                    let loan = self.lent.borrow_mut().take(socket.reach.umem().filled_address(part.address));
+                    let loan = self.lent.borrow_mut().take(socket.view.umem().filled_address(part.address));
                     loan.into_iter().for_each(|(loan, _)| lending.strand(loan));
                 }
                 (None, None) => {}
@@ -217,7 +217,7 @@ impl RxQueue for XdpReceive {
         if let Some(socket) = &self.socket {
             let fill = &socket.rings.borrow().1;
             if fill.needs_wakeup() {
-                // The port's keeper notices an interface that is down.
+                // The port's watcher notices an interface that is down.
                 let _ = fill.wake();
             }
         }
@@ -263,7 +263,7 @@ impl ZeroCopyRx for XdpReceive {
         let (Some(socket), Some(lending)) = (&self.socket, &self.lending) else { return false };
         self.unstick(socket);
         let rings = &mut *socket.rings.borrow_mut();
-        let umem = socket.reach.umem();
+        let umem = socket.view.umem();
         let mut lent = self.lent.borrow_mut();
         let (mut any, mut in_place, mut copied) = (false, 0, 0);
         for part in rings.0.burst(burst.room() as u32) {
@@ -296,14 +296,14 @@ impl ZeroCopyRx for XdpReceive {
         let mut addresses = self.addresses.borrow_mut();
         // As in `fill_own`.
         let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
-        let umem = socket.reach.umem();
+        let umem = socket.view.umem();
         // If a tag is removed or inserted behind the addresses, all that follows can stay in place: the frame begins
         // further to the front, in the room for the virtio header, or further to the back, in the room for the frame.
         let growth = lending.mapped().growth();
         let start = NET_HEADER.saturating_add_signed(growth);
         let more = growth.max(0).unsigned_abs();
         let any = lending.relend(guest, (most, more), self.filled.get() > 0, |loan| {
-            let frame = socket.reach.address(loan.addr(), loan.len()).map(|at| at + u64::from(start));
+            let frame = socket.view.address(loan.addr(), loan.len()).map(|at| at + u64::from(start));
             match frame.and_then(|frame| umem.fill_address(frame)).filter(|&at| umem.accepts(at, socket.zero_copy)) {
                 Some(address) => {
                     addresses.push(address);

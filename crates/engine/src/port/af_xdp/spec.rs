@@ -1,7 +1,7 @@
 //! Settings of an AF_XDP port.
 
 use crate::port::Site;
-use crate::port::interface::Keeper;
+use crate::port::interface::Watcher;
 use crate::port::keys::{QUEUE_SIZES, QUEUES, Section};
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Queues, Registration};
@@ -103,6 +103,6 @@ impl Kind for Settings {
     }
 
     fn open(&self, site: &Arc<dyn Site>) -> Result<Opened, String> {
-        Keeper::spawn(self.clone(), site.clone())
+        Watcher::spawn(self.clone(), site.clone())
     }
 }

@@ -17,7 +17,7 @@ const WAKE_UPS: usize = 4;
 pub struct XdpTransmit {
     /// `None` once stopped.
     socket: Option<RefCell<(Tx, Completion)>>,
-    reach: UmemView,
+    view: UmemView,
     zero_copy: bool,
     pool: Pool,
     /// Maximum length of a frame on the interface.
@@ -43,7 +43,7 @@ impl XdpTransmit {
     /// frames without a copy.
     pub fn new(
         (tx, completion): (Tx, Completion),
-        reach: UmemView,
+        view: UmemView,
         pool: Pool,
         limit: u32,
         mapped: Option<Arc<Mapped>>,
@@ -54,7 +54,7 @@ impl XdpTransmit {
             zero_copy: tx.bound().zero_copy,
             multi_buffer: tx.bound().multi_buffer,
             socket: Some(RefCell::new((tx, completion))),
-            reach,
+            view,
             limit,
             free: RefCell::new((0..pool.count()).rev().collect()),
             kept: RefCell::new(InFlight::new(size)),
@@ -80,16 +80,16 @@ impl XdpTransmit {
 
     /// Keeps the chain of a frame that can be sent without a copy. Returns the frame's address and the chain.
     #[inline(always)]
-    fn keep<'b>(&self, frames: &Frames<'b>, frame: &Frame<'b>, keeper: u64) -> Option<(u64, u16)> {
+    fn keep<'b>(&self, frames: &Frames<'b>, frame: &Frame<'b>, from: u64) -> Option<(u64, u16)> {
         let shortest = self.mapped.as_ref().map_or(u32::MAX, |mapped| mapped.copy_break);
-        if keeper == 0 || frame.len() < shortest || !frame.is_contiguous() {
+        if from == 0 || frame.len() < shortest || !frame.is_contiguous() {
             return None;
         }
-        let address = self.reach.address(frame.first().as_ptr().addr() as u64, frame.len())?;
-        if !self.reach.umem().sends(address, frame.len(), self.zero_copy) {
+        let address = self.view.address(frame.first().as_ptr().addr() as u64, frame.len())?;
+        if !self.view.umem().sends(address, frame.len(), self.zero_copy) {
             return None;
         }
-        frames.keep(frame, keeper).map(|chain| (address, chain))
+        frames.keep(frame, from).map(|chain| (address, chain))
     }
 
     /// Copies a frame into as many chunks as it needs, which must be available.
@@ -153,7 +153,7 @@ impl TxQueue for XdpTransmit {
         let mut out = self.descriptors.borrow_mut();
         let mut kept = self.kept.borrow_mut();
         let mut room = tx.room();
-        let keeper = self.mapped.as_ref().map_or(0, |mapped| mapped.keeper());
+        let from = self.mapped.as_ref().map_or(0, |mapped| mapped.in_place_from());
         // However slow the interface is, the guest keeps some chains for other destinations.
         let most_kept = usize::from(self.pool.count() - self.pool.count() / 4);
         let mut sent = Sent { rest: Some(Reason::Busy), ..Sent::default() };
@@ -168,7 +168,7 @@ impl TxQueue for XdpTransmit {
                 break;
             }
             if kept.len() < most_kept
-                && let Some((address, chain)) = self.keep(&frames, frame, keeper)
+                && let Some((address, chain)) = self.keep(&frames, frame, from)
             {
                 out.push(Descriptor::new(address, frame.len()));
                 kept.push(address, chain);

@@ -1,4 +1,4 @@
-//! Memory that the kernel may write frames to: connects the owner of memory with its lender.
+//! Memory that the kernel may write frames to: passes memory of `virtqueue` on to `xsk`.
 //!
 //! `virtqueue` owns all memory that frames lie in, and `xsk` lends memory to the kernel without knowing its owner. This
 //! is the only place where the two meet, and where the safety conditions of `xsk` are argued.

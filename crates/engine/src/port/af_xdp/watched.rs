@@ -1,4 +1,4 @@
-//! State of an open port that its keeper watches while others use it.
+//! State of an open port that its watcher reads while others use the port.
 
 use crate::drops::Reason;
 use crate::port::Site;

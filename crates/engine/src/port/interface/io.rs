@@ -21,7 +21,7 @@ pub(in crate::port) fn raw<'o>(
 }
 
 /// Reports whether `fd` is readable now, since epoll only reports later events. An interface that is down or gone,
-/// which poll reports as well, is nothing to read: the port's keeper handles it.
+/// which poll reports as well, is nothing to read: the port's watcher handles it.
 pub(in crate::port) fn readable(fd: BorrowedFd<'_>) -> Wait {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,7 +1,7 @@
 //! Ports on interfaces of the kernel: what tap, AF_PACKET and AF_XDP ports have in common.
 
 mod io;
-mod keeper;
+mod watcher;
 
 pub(super) use io::{raw, readable};
-pub(super) use keeper::{Interface, Keeper, Session};
+pub(super) use watcher::{Interface, Session, Watcher};

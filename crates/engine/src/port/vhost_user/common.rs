@@ -1,7 +1,7 @@
 //! State that both queues of a guest's queue pair have: how the guest is notified, and how its faults are reported.
 
-use crate::aggregate::{Live, Reader};
 use crate::drops::{Drops, Reason};
+use crate::live::{Live, Reader};
 use crate::port::SessionFault;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;

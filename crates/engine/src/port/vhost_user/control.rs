@@ -80,27 +80,29 @@ impl Queues for VhostPort {
         let (fault, drops) = (self.site.fault().clone(), self.site.drops().clone());
         self.site.fault().watch(&memory);
         if index.is_multiple_of(2) {
-            let mut ring = Enqueue::new(memory.clone(), &config)?;
-            if self.site.analysis().omit_copies {
-                ring.omit_copies();
-            }
+            let ring = Enqueue::new(memory.clone(), &config)?;
+            #[cfg(feature = "analysis")]
+            let ring = if self.site.analysis().omit_copies { ring.without_copies() } else { ring };
             let half = VhostTransmit::new(ring, call, fault, drops);
             let attached = self.site.attach_transmit(queue, Box::new(half));
             self.site.end_session_if(attached);
             if let Some(mapping) = self.site.mapping() {
-                mapping.guest_up(index, Guest { site: self.site.clone(), queue, memory, keeper: 0 });
+                mapping.guest_up(index, Guest { site: self.site.clone(), queue, memory, id: 0 });
             }
         } else {
             let mut ring = Dequeue::new(memory.clone(), &config)?;
-            if self.site.mapping().is_some() && !self.site.analysis().copied {
+            let keeps = self.site.mapping().is_some();
+            #[cfg(feature = "analysis")]
+            let keeps = keeps && !self.site.analysis().copied;
+            if keeps {
                 ring.allow_keeping();
             }
-            let keeper = ring.lender();
+            let id = ring.id();
             let half = VhostReceive::new(ring, kick, call, fault, drops);
             let attached = self.site.attach_receive(queue, Box::new(half));
             self.site.end_session_if(attached);
             if let Some(mapping) = self.site.mapping() {
-                mapping.guest_up(index, Guest { site: self.site.clone(), queue, memory, keeper });
+                mapping.guest_up(index, Guest { site: self.site.clone(), queue, memory, id });
             }
         }
         self.running.lock().unwrap().insert(index, called);

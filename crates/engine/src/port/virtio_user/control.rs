@@ -1,6 +1,6 @@
 //! The thread that keeps a virtio-user port connected to its backend.
 
-use super::{End, STRIDE, Settings, VirtioReceive, VirtioTransmit};
+use super::{QueueResources, STRIDE, Settings, VirtioReceive, VirtioTransmit};
 use crate::port::zero_copy::{Mapped, ZeroCopyPort};
 use crate::port::{PortControl, ReceiveHalf, Site, TransmitHalf};
 use std::sync::Arc;
@@ -114,6 +114,7 @@ impl Session {
         // Rings need less than a tenth of their buffers' memory.
         let len = u64::from(options.queue_pairs) * pair * 2 + (1 << 20);
         let mut arena = Arena::new(len, true).map_err(|e| e.to_string())?;
+        #[cfg(feature = "analysis")]
         if site.analysis().omit_copies {
             arena.omit_copies();
         }
@@ -141,8 +142,8 @@ impl Session {
         Ok((session, pairs))
     }
 
-    fn end(&self, queue: QueueEnd, buffers: u64) -> End {
-        End { queue, buffers, arena: self.arena.clone(), broken: self.broken.clone() }
+    fn end(&self, queue: QueueEnd, buffers: u64) -> QueueResources {
+        QueueResources { queue, buffers, arena: self.arena.clone(), broken: self.broken.clone() }
     }
 
     fn mapped(&self, queue: usize) -> Option<Arc<Mapped>> {
@@ -152,7 +153,9 @@ impl Session {
     fn receive_half(&self, queue: usize, end: QueueEnd) -> ReceiveHalf {
         let mergeable = self.link.negotiated().has(features::MRG_RXBUF);
         let end = self.end(end, self.places[2 * queue].1);
-        let mapped = self.mapped(queue).filter(|_| !self.site.analysis().copied);
+        let mapped = self.mapped(queue);
+        #[cfg(feature = "analysis")]
+        let mapped = mapped.filter(|_| !self.site.analysis().copied);
         let outer = self.site.overhead();
         Box::new(VirtioReceive::new(end, mergeable, mapped, outer))
     }

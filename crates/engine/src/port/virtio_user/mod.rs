@@ -30,7 +30,7 @@ const LEAD: u32 = LINE - NET_HEADER;
 const LINE: u32 = 64;
 
 /// One direction of a queue pair, as the session set it up.
-pub struct End {
+pub struct QueueResources {
     /// The queue.
     pub queue: QueueEnd,
     /// Guest address of its buffers, [`STRIDE`] bytes per descriptor.
@@ -50,8 +50,8 @@ struct BufferedQueue<T> {
 }
 
 impl<T: Default> BufferedQueue<T> {
-    fn new(end: End) -> BufferedQueue<T> {
-        let End { queue, buffers, arena, broken } = end;
+    fn new(end: QueueResources) -> BufferedQueue<T> {
+        let QueueResources { queue, buffers, arena, broken } = end;
         BufferedQueue { queue: DriverQueue::new(queue), buffers, arena, broken }
     }
 }

@@ -1,6 +1,6 @@
 //! The receive half of a virtio-user queue.
 
-use super::{BufferedQueue, End, ROOM};
+use super::{BufferedQueue, QueueResources, ROOM};
 use crate::port::zero_copy::{GuestBuffers, LEND_ROOM, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{RxQueue, Wait};
 use packet::{Burst, MIN_FRAME};
@@ -48,7 +48,7 @@ pub struct VirtioReceive {
 impl VirtioReceive {
     /// Returns a half that offers its buffers and receives frames. Prefers a guest's buffers if they are available,
     /// from the first round on; the first `outer` bytes of frames do not go there.
-    pub fn new(end: End, mergeable: bool, mapped: Option<Arc<Mapped>>, outer: u32) -> VirtioReceive {
+    pub fn new(end: QueueResources, mergeable: bool, mapped: Option<Arc<Mapped>>, outer: u32) -> VirtioReceive {
         let end = BufferedQueue::new(end);
         let (size, arena, call) = (end.queue.size(), end.arena.clone(), end.queue.call().clone());
         let capacity = usize::from(size);

@@ -1,6 +1,6 @@
 //! Tests of what a backend finds in the switch's buffers, and of what returns to a guest when the backend ends.
 
-use super::{End, STRIDE, VirtioTransmit};
+use super::{QueueResources, STRIDE, VirtioTransmit};
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
 use crate::port::{Sent, TxQueue};
 use packet::{BurstStorage, Segment};
@@ -22,7 +22,7 @@ fn port(mut arena: Arena, size: u16, mapped: Option<Arc<Mapped>>) -> (VirtioTran
     let device = Dequeue::new(Arc::new(arena.memory().also_by_host()), &ring).unwrap();
     let arena = Arc::new(arena);
     let queue = QueueEnd::create(queue, ring).unwrap();
-    let end = End { queue, buffers, arena: arena.clone(), broken: Arc::default() };
+    let end = QueueResources { queue, buffers, arena: arena.clone(), broken: Arc::default() };
     (VirtioTransmit::new(end, mapped), device, buffers, arena)
 }
 
@@ -123,7 +123,7 @@ fn every_chain_comes_back_when_the_backend_goes() {
     let mut arena = Arena::new(1 << 20, false).unwrap();
     let mut guest = Guest::new(&mut arena, SIZE);
     let mapped = Mapped::new(false, 0);
-    mapped.set_keeper(guest.dequeue.lender());
+    mapped.set_in_place_from(guest.dequeue.id());
     let (port, device, ..) = port(arena, 64, Some(Arc::new(mapped)));
     for _ in 0..40 {
         guest.send(1, &port);

@@ -1,6 +1,6 @@
 //! The transmit half of a virtio-user queue.
 
-use super::{BufferedQueue, End, ROOM};
+use super::{BufferedQueue, QueueResources, ROOM};
 use crate::drops::Reason;
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
 use crate::port::{Sent, TxQueue};
@@ -22,7 +22,7 @@ const MAX_CHAIN: u32 = 8;
 
 /// Transmit half: frames to the device.
 pub struct VirtioTransmit {
-    end: RefCell<BufferedQueue<Chain>>,
+    end: RefCell<BufferedQueue<FrameMemory>>,
     /// Buffers that the device does not have, in the order in which it returned them.
     free: RefCell<VecDeque<u16>>,
     mapped: Option<Arc<Mapped>>,
@@ -34,31 +34,31 @@ pub struct VirtioTransmit {
 
 /// Memory that a frame lies in.
 #[derive(Clone, Copy)]
-enum Chain {
+enum FrameMemory {
     /// Buffers of the switch.
-    Own { indices: [u16; MAX_CHAIN as usize], count: u16 },
+    Copied { indices: [u16; MAX_CHAIN as usize], count: u16 },
     /// The guest's memory, in its chain with this id.
-    Kept(u16),
+    InPlace(u16),
 }
 
-impl Chain {
-    const NONE: Chain = Chain::Own { indices: [0; MAX_CHAIN as usize], count: 0 };
+impl FrameMemory {
+    const NONE: FrameMemory = FrameMemory::Copied { indices: [0; MAX_CHAIN as usize], count: 0 };
 
     #[inline(always)]
-    fn one(index: u16) -> Chain {
-        Chain::Own { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }
+    fn one(index: u16) -> FrameMemory {
+        FrameMemory::Copied { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }
     }
 }
 
-impl Default for Chain {
-    fn default() -> Chain {
-        Chain::NONE
+impl Default for FrameMemory {
+    fn default() -> FrameMemory {
+        FrameMemory::NONE
     }
 }
 
 impl VirtioTransmit {
     /// Returns a half that copies frames into its own buffers; if it is `mapped`, it sends a guest's frames without a copy.
-    pub fn new(end: End, mapped: Option<Arc<Mapped>>) -> VirtioTransmit {
+    pub fn new(end: QueueResources, mapped: Option<Arc<Mapped>>) -> VirtioTransmit {
         let end = BufferedQueue::new(end);
         let size = end.queue.size();
         VirtioTransmit {
@@ -73,13 +73,13 @@ impl VirtioTransmit {
     /// Takes back chains that the device has returned. A kept chain is forgotten here: before this descriptor is
     /// reused, the guest may have sent the chain again, and it may be kept again.
     #[inline(always)]
-    fn reclaim(&self, end: &mut BufferedQueue<Chain>, free: &mut VecDeque<u16>) {
+    fn reclaim(&self, end: &mut BufferedQueue<FrameMemory>, free: &mut VecDeque<u16>) {
         loop {
             match end.queue.pop() {
                 Ok(Some(returned)) => match *returned.entry {
-                    Chain::Own { ref indices, count } => free.extend(&indices[..usize::from(count)]),
-                    Chain::Kept(id) => {
-                        *returned.entry = Chain::NONE;
+                    FrameMemory::Copied { ref indices, count } => free.extend(&indices[..usize::from(count)]),
+                    FrameMemory::InPlace(id) => {
+                        *returned.entry = FrameMemory::NONE;
                         self.returned.borrow_mut().push(id);
                         self.kept.set(self.kept.get() - 1);
                     }
@@ -93,7 +93,7 @@ impl VirtioTransmit {
     /// Copies a frame of several segments, such as an aggregate, into one buffer, which must be available.
     #[inline(never)]
     fn gather<'b>(
-        end: &mut BufferedQueue<Chain>,
+        end: &mut BufferedQueue<FrameMemory>,
         free: &mut VecDeque<u16>,
         frames: &Frames<'b>,
         frame: &Frame<'b>,
@@ -102,7 +102,7 @@ impl VirtioTransmit {
         let addr = end.buffer(index);
         end.arena.gather(addr + u64::from(NET_HEADER), frames.segments(frame));
         let (_, entry) = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }])?;
-        *entry = Chain::one(index);
+        *entry = FrameMemory::one(index);
         Some(())
     }
 
@@ -110,7 +110,7 @@ impl VirtioTransmit {
     /// each: no byte of a frame may lie where the buffer's next frame, perhaps another guest's, has its header.
     #[cold]
     fn scatter<'b>(
-        end: &mut BufferedQueue<Chain>,
+        end: &mut BufferedQueue<FrameMemory>,
         free: &mut VecDeque<u16>,
         frames: &Frames<'b>,
         frame: &Frame<'b>,
@@ -139,7 +139,7 @@ impl VirtioTransmit {
             count += 1;
         }
         let (_, entry) = end.queue.add(&buffers[..usize::from(count)])?;
-        *entry = Chain::Own { indices, count };
+        *entry = FrameMemory::Copied { indices, count };
         Some(())
     }
 }
@@ -149,25 +149,26 @@ impl TxQueue for VirtioTransmit {
         let end = &mut *self.end.borrow_mut();
         let mut free = self.free.borrow_mut();
         let mut sent = Sent { rest: Some(Reason::NoBuffers), ..Sent::default() };
-        let (keeper, copy_break) = self.mapped.as_ref().map_or((0, 0), |mapped| (mapped.keeper(), mapped.copy_break));
-        if keeper != 0 || free.len() < 2 * frames.len() {
+        let (from, copy_break) =
+            self.mapped.as_ref().map_or((0, 0), |mapped| (mapped.in_place_from(), mapped.copy_break));
+        if from != 0 || free.len() < 2 * frames.len() {
             self.reclaim(end, &mut free);
         }
         // However slow the device is, the guest keeps some chains for other destinations.
         let most_kept = end.queue.size() - end.queue.size() / 4;
         let mut kept = 0;
         for frame in frames.as_slice() {
-            if keeper != 0
+            if from != 0
                 && frame.len() >= copy_break
                 && self.kept.get() < most_kept
                 && end.queue.free() > 0
-                && let Some(chain) = frames.keep(frame, keeper)
+                && let Some(chain) = frames.keep(frame, from)
             {
                 // The guest's own header precedes it; neither side negotiated offloads.
                 let addr = frame.first().as_ptr().addr() as u64 - u64::from(NET_HEADER);
                 let buffer = Buffer { addr, len: NET_HEADER + frame.len(), writable: false };
                 let (_, entry) = end.queue.add(&[buffer]).expect("there is a free descriptor");
-                *entry = Chain::Kept(chain);
+                *entry = FrameMemory::InPlace(chain);
                 self.kept.set(self.kept.get() + 1);
                 kept += 1;
                 sent.frames += 1;
@@ -179,7 +180,7 @@ impl TxQueue for VirtioTransmit {
                 sent.too_long += 1;
                 continue;
             }
-            let lacks = |end: &BufferedQueue<Chain>, free: &VecDeque<u16>| {
+            let lacks = |end: &BufferedQueue<FrameMemory>, free: &VecDeque<u16>| {
                 free.len() < wanted as usize || end.queue.free() < wanted as u16
             };
             if lacks(end, &free) {
@@ -200,7 +201,7 @@ impl TxQueue for VirtioTransmit {
                 let written = end.arena.gather(addr + u64::from(NET_HEADER), std::iter::once(frame.first()));
                 debug_assert_eq!(written, Some(frame.len()), "buffers lie in the arena");
                 let added = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }]);
-                added.map(|(_, entry)| *entry = Chain::one(index))
+                added.map(|(_, entry)| *entry = FrameMemory::one(index))
             } else if wanted == 1 {
                 Self::gather(end, &mut free, &frames, frame)
             } else {
@@ -245,7 +246,7 @@ impl ZeroCopyTx for VirtioTransmit {
     fn recall(&self, release: &mut dyn FnMut(u16)) {
         self.returned(release);
         for chain in self.end.borrow_mut().queue.entries() {
-            if let Chain::Kept(id) = std::mem::take(chain) {
+            if let FrameMemory::InPlace(id) = std::mem::take(chain) {
                 release(id);
             }
         }

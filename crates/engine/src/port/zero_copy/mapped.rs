@@ -23,7 +23,7 @@ pub struct Mapped {
     /// Whether the filler can write to the guest's memory.
     reachable: AtomicBool,
     /// The guest's transmit queue, if its frames may be sent without a copy; else zero.
-    keeper: AtomicU64,
+    in_place_from: AtomicU64,
     /// Whether the guest gets frames from this queue only.
     pub(super) exclusive: bool,
     /// Length in bytes from which a guest's frame is sent without a copy.
@@ -79,15 +79,15 @@ impl Mapped {
         self.growth.load(Ordering::Relaxed)
     }
 
-    /// Sets the queue whose frames may be sent without a copy: [`virtqueue::device::Dequeue::lender`], or zero.
-    pub fn set_keeper(&self, keeper: u64) {
-        self.keeper.store(keeper, Ordering::Release);
+    /// Sets the queue whose frames may be sent without a copy: [`virtqueue::device::Dequeue::id`], or zero.
+    pub fn set_in_place_from(&self, queue: u64) {
+        self.in_place_from.store(queue, Ordering::Release);
     }
 
-    /// Returns the queue set by [`Mapped::set_keeper`].
+    /// Returns the queue set by [`Mapped::set_in_place_from`].
     #[inline(always)]
-    pub fn keeper(&self) -> u64 {
-        self.keeper.load(Ordering::Acquire)
+    pub fn in_place_from(&self) -> u64 {
+        self.in_place_from.load(Ordering::Acquire)
     }
 
     /// Returns the minimum number of buffers to offer, the queue's own included, while its worker polls.

@@ -36,6 +36,6 @@ pub(crate) struct Guest {
     pub(crate) queue: usize,
     /// The guest's memory.
     pub(crate) memory: Arc<Memory>,
-    /// For a transmit queue: [`virtqueue::device::Dequeue::lender`].
-    pub(crate) keeper: u64,
+    /// For a transmit queue: [`virtqueue::device::Dequeue::id`], or zero.
+    pub(crate) id: u64,
 }

@@ -1,8 +1,9 @@
 //! Tests of the order of stages, and of what each position sees.
 
 use super::*;
-use crate::aggregate::{Live, Member, Relay};
+use crate::aggregate::{Member, Relay};
 use crate::drops::Drops;
+use crate::live::Live;
 use crate::neighbour::Neighbours;
 use crate::port::Sent;
 use crate::port::frames::to_vec;

@@ -14,7 +14,7 @@ impl Mapping {
     /// Reports whether buffers of the guest's queue may be on loan.
     pub(super) fn is_joined(&self, index: usize) -> bool {
         let Some(mapped) = self.queues.get(index / 2) else { return false };
-        if index.is_multiple_of(2) { mapped.is_reachable() } else { mapped.keeper() != 0 }
+        if index.is_multiple_of(2) { mapped.is_reachable() } else { mapped.in_place_from() != 0 }
     }
 
     /// Stops physical queues, and returns to the guest what it had lent to them. Returns all queues stopped.
@@ -61,7 +61,7 @@ impl Mapping {
     /// Marks the guest's queue as not lent.
     fn forget(&self, index: usize) {
         let Some(mapped) = self.queues.get(index / 2) else { return };
-        if index.is_multiple_of(2) { mapped.set_reachable(false) } else { mapped.set_keeper(0) }
+        if index.is_multiple_of(2) { mapped.set_reachable(false) } else { mapped.set_in_place_from(0) }
     }
 
     /// Takes the half of a physical queue from its worker.
@@ -84,12 +84,13 @@ impl Mapping {
         match guest {
             Some(guest) => {
                 let recall = || -> Result<(), Kept> {
-                    let Some(lender) = guest.site.detach_transmit(guest.queue)? else { return Ok(()) };
-                    if let (Some(lend), Some(guest)) = (half.as_ref().and_then(|half| half.zero_copy()), lender.guest())
+                    let Some(to_guest) = guest.site.detach_transmit(guest.queue)? else { return Ok(()) };
+                    if let (Some(lend), Some(guest)) =
+                        (half.as_ref().and_then(|half| half.zero_copy()), to_guest.guest())
                     {
                         lose(site, lend.recall(guest));
                     }
-                    guest.site.attach_transmit(guest.queue, lender)
+                    guest.site.attach_transmit(guest.queue, to_guest)
                 };
                 guest.site.end_session_if(recall());
             }
@@ -103,9 +104,9 @@ impl Mapping {
         if let Some(guest) = guest {
             let release = || -> Result<(), Kept> {
                 let Some(owner) = guest.site.detach_receive(guest.queue)? else { return Ok(()) };
-                if let (Some(keeper), Some(chains)) = (half.as_ref().and_then(|half| half.zero_copy()), owner.chains())
+                if let (Some(sender), Some(chains)) = (half.as_ref().and_then(|half| half.zero_copy()), owner.chains())
                 {
-                    keeper.recall(&mut |id| chains.release(id));
+                    sender.recall(&mut |id| chains.release(id));
                 }
                 owner.recycle();
                 guest.site.attach_receive(guest.queue, owner)
@@ -152,11 +153,11 @@ impl Mapping {
         // A queue restarts, so that all frames after that are in buffers of one kind.
         let takes = |state: &State, queue: usize| lends && state.guests[2 * queue].is_some();
         let sends = |state: &State, queue: usize| {
-            state.guests[2 * queue + 1].as_ref().filter(|_| shared.is_ok()).map_or(0, |guest| guest.keeper)
+            state.guests[2 * queue + 1].as_ref().filter(|_| shared.is_ok()).map_or(0, |guest| guest.id)
         };
         for (queue, mapped) in self.queues.iter().enumerate() {
             let changed =
-                [mapped.is_reachable() != takes(state, queue), mapped.keeper() != 0 && sends(state, queue) == 0];
+                [mapped.is_reachable() != takes(state, queue), mapped.in_place_from() != 0 && sends(state, queue) == 0];
             for index in [2 * queue, 2 * queue + 1] {
                 if changed[index % 2] && !rested.contains(&index) {
                     rested.extend(self.rest(state, vec![index]));
@@ -168,7 +169,7 @@ impl Mapping {
         }
         for (queue, mapped) in self.queues.iter().enumerate() {
             mapped.set_reachable(takes(state, queue));
-            mapped.set_keeper(sends(state, queue));
+            mapped.set_in_place_from(sends(state, queue));
         }
         let Some(Physical { site, port, .. }) = state.filler.physical() else { return };
         rested.iter().for_each(|&index| start(&**site, &mut **port, index));

@@ -125,12 +125,12 @@ impl MappingEnd for Mapping {
     fn guest_receive_down(&self, site: &dyn Site, queue: usize) -> Result<Option<TransmitHalf>, Kept> {
         self.change(|state| {
             let (rested, whole) = self.part(state, 2 * queue);
-            let lender = site.detach_transmit(queue);
+            let half = site.detach_transmit(queue);
             if !rested.is_empty() && whole.is_ok() {
-                lender.iter().flatten().filter_map(|lender| lender.guest()).for_each(GuestBuffers::close);
+                half.iter().flatten().filter_map(|half| half.guest()).for_each(GuestBuffers::close);
             }
             self.join(state, rested);
-            whole.and(lender)
+            whole.and(half)
         })
     }
 

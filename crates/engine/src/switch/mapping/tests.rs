@@ -4,9 +4,9 @@ use super::super::fabric::Fabric;
 use super::super::shared::PortShared;
 use super::super::site::PortSite;
 use super::*;
-use crate::aggregate::Live;
+use crate::live::Live;
 use crate::port::vhost_user::{Call, VhostTransmit};
-use crate::port::virtio_user::{End, STRIDE, VirtioReceive};
+use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive};
 use crate::port::{Ending, sink};
 use crate::spec::{Driver, PortSpec, Tenancy};
 use paflow::Rules;
@@ -41,7 +41,7 @@ impl Nic {
         let buffers = arena.allocate(u64::from(SIZE) * u64::from(STRIDE), 64).unwrap();
         let (arena, broken) = (Arc::new(arena), Arc::default());
         let queue = QueueEnd::create(queue, config).unwrap();
-        let end = End { queue, buffers, arena, broken };
+        let end = QueueResources { queue, buffers, arena, broken };
         Box::new(VirtioReceive::new(end, false, Some(self.mapped.clone()), 0))
     }
 }
@@ -118,17 +118,17 @@ impl Bench {
         let half = VhostTransmit::new(ring, Call::new(None), self.fw.fault().clone(), Arc::default());
         self.fw.attach_transmit(0, Box::new(half)).unwrap();
         self.memory = Arc::downgrade(&memory);
-        self.mapping.guest_up(0, Guest { site: self.fw.clone(), queue: 0, memory, keeper: 0 });
+        self.mapping.guest_up(0, Guest { site: self.fw.clone(), queue: 0, memory, id: 0 });
         self.guest = guest;
     }
 
     /// Lends buffers, as a worker does.
     fn lend(&self) {
         let half = self.wan.detach_receive(0).unwrap().expect("it runs");
-        let lender = self.fw.detach_transmit(0).unwrap().expect("it runs");
-        half.zero_copy().expect("it is mapped").relend(lender.guest().expect("it is a guest's"));
+        let to_guest = self.fw.detach_transmit(0).unwrap().expect("it runs");
+        half.zero_copy().expect("it is mapped").relend(to_guest.guest().expect("it is a guest's"));
         self.wan.attach_receive(0, half).unwrap();
-        self.fw.attach_transmit(0, lender).unwrap();
+        self.fw.attach_transmit(0, to_guest).unwrap();
         assert_eq!(self.mapping.queue(0).unwrap().on_loan.get(), u64::from(SIZE));
     }
 

@@ -17,9 +17,9 @@ pub enum Several<T> {
     List(Vec<At<T>>),
 }
 
-/// What there can be several of.
+/// Elements that a key can list.
 pub trait Listed {
-    /// What the configuration file calls them.
+    /// Their name in the configuration file.
     const NAME: &str;
     /// Each of them, and of how many at least.
     fn items() -> (Value, u32);

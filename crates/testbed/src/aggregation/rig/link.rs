@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Size of the queues between the nodes, where it is configurable.
 const QUEUE: u16 = 1024;
 
-/// What a link is made of.
+/// Medium of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]

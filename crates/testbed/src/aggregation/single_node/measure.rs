@@ -10,7 +10,7 @@ use clap::Args;
 use loadgen::traffic::OfferedLoad;
 use std::path::{Path, PathBuf};
 
-/// What all measurements of traffic are told.
+/// Options of all measurements of traffic.
 #[derive(Clone, Debug, Args)]
 pub struct Measuring {
     /// Measurements of each case, in turn with the others

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// How much gets through, by packet size.
 #[derive(Clone, Debug, Args)]
 pub struct Throughput {
-    /// What is between the nodes
+    /// Link between the nodes
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["af_packet", "af_xdp", "rings", "ovs", "testpmd"])]
     pub path: Vec<Between>,
     /// Bytes of a packet, without its checksum

@@ -28,7 +28,7 @@ const D1: &str = "32768,8,64";
 const L2: &str = "1048576,16,64";
 const L3: &str = "16777216,16,64";
 
-/// What is looked at.
+/// Cases to model.
 #[derive(Clone, Debug, Args)]
 pub struct Cache {
     /// Copy patterns

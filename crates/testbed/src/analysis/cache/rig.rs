@@ -6,7 +6,7 @@ use super::super::pattern::Way;
 use super::super::setup::Setup;
 use crate::ring_format::RingFormat;
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
-use engine::port::virtio_user::{End, STRIDE, VirtioReceive, VirtioTransmit};
+use engine::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::port::zero_copy::Mapped;
 use engine::worker::ByHand;
 use loadgen::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
@@ -86,17 +86,15 @@ impl Rig {
 
         // The guest side of the switch.
         let memory = arena.memory().clone();
-        let mut to_guest = Enqueue::new(memory.clone(), &guest_to)?;
-        if receive == Way::Fake {
-            to_guest.omit_copies();
-        }
+        let to_guest = Enqueue::new(memory.clone(), &guest_to)?;
+        let to_guest = if receive == Way::Fake { to_guest.without_copies() } else { to_guest };
         let mut from_guest = Dequeue::new(memory.clone(), &guest_from)?;
         if transmit == Way::Zero {
             from_guest.allow_keeping();
         }
         let mapping = Arc::new(Mapped::new(true, 0));
         mapping.set_reachable(receive == Way::Zero);
-        mapping.set_keeper(from_guest.lender());
+        mapping.set_in_place_from(from_guest.id());
         let to_guest = VhostTransmit::new(to_guest, Call::new(None), Arc::default(), Arc::default());
         let from_guest = VhostReceive::new(from_guest, None, Call::new(None), Arc::default(), Arc::default());
 
@@ -104,7 +102,7 @@ impl Rig {
         let mut ends = Vec::new();
         for (config, buffers) in [nic_to, nic_from].into_iter().zip(places) {
             let queue = driver(&arena, config)?;
-            ends.push(End { queue, buffers, arena: arena.clone(), broken: Arc::default() });
+            ends.push(QueueResources { queue, buffers, arena: arena.clone(), broken: Arc::default() });
         }
         let memory = Arc::new(memory.also_by_host());
         let device = NicRings::of(Enqueue::new(memory.clone(), &nic_to)?, Dequeue::new(memory, &nic_from)?);

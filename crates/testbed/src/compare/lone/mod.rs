@@ -37,10 +37,10 @@ pub enum Waiting {
     Call,
 }
 
-/// What is measured.
+/// Cases to measure.
 #[derive(Clone, Debug, Args)]
 pub struct LoneFrames {
-    /// What the switch does when there is nothing to do
+    /// How the switch rests while there are no frames
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["sleep", "backoff", "poll"])]
     pub idle: Vec<Idle>,
     /// How the guests wait for frames

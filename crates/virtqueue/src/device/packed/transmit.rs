@@ -87,7 +87,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
         ring.next_avail.set(scan.at);
         match kept {
             None => self.count.set(taken),
-            Some(kept) => burst.set_lender(kept.lender()),
+            Some(kept) => burst.set_queue(kept.id()),
         }
         Ok(taken)
     }

@@ -67,7 +67,7 @@ impl<L: DirtyLog> TransmitRing for SplitTransmit<L> {
         }
         ring.next_avail.set(avail.wrapping_add(taken));
         if let Some(kept) = kept {
-            burst.set_lender(kept.lender());
+            burst.set_queue(kept.id());
         } else {
             ring.next_used.set(used.wrapping_add(taken));
         }

@@ -1,4 +1,4 @@
-//! The keeper of a port on an interface of the kernel: opens it, watches it, and opens it again.
+//! The watcher of a port on an interface of the kernel: opens it, watches it, and opens it again.
 //!
 //! Other programs add, change and remove interfaces. Each of these ports has a thread that is notified: a port whose
 //! interface is missing, or not as it should be, is down with a reason until that changes.
@@ -28,7 +28,7 @@ pub(in crate::port) trait Interface: Send {
     fn open(&self, links: &Links, site: &Arc<dyn Site>) -> Result<Box<dyn Session>, String>;
 }
 
-/// An open port, as its keeper sees it.
+/// An open port, as its watcher sees it.
 pub(in crate::port) trait Session: Send {
     /// Returns the interface, as it was when the port was opened.
     fn link(&self) -> &Link;
@@ -47,20 +47,20 @@ pub(in crate::port) trait Session: Send {
         None
     }
     /// Checks the port. An error says why it must be reopened.
-    fn look_after(&mut self) -> Result<(), String> {
+    fn check(&mut self) -> Result<(), String> {
         Ok(())
     }
     /// Describes the port for display while it is up.
     fn describe(&self, link: &Link) -> String;
 }
 
-/// Keeper of an open port, until it is dropped.
-pub(in crate::port) struct Keeper {
+/// Watcher of an open port, until it is dropped.
+pub(in crate::port) struct Watcher {
     stop: Arc<EventNotifier>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl Watcher {
     /// Opens the port now if possible, and again whenever it is possible. Fails if no thread can be started to keep it open.
     pub(in crate::port) fn spawn(interface: impl Interface + 'static, site: Arc<dyn Site>) -> Result<Opened, String> {
         let text = |error: netdev::Error| error.to_string();
@@ -81,13 +81,13 @@ impl Keeper {
         let thread = std::thread::Builder::new().name(format!("netdev-{}", upkeep.site.name()));
         let thread =
             thread.spawn(move || upkeep.run(opened)).map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(Opened { control: Box::new(Keeper { stop, thread: Some(thread) }), trouble })
+        Ok(Opened { control: Box::new(Watcher { stop, thread: Some(thread) }), trouble })
     }
 }
 
-impl PortControl for Keeper {}
+impl PortControl for Watcher {}
 
-impl Drop for Keeper {
+impl Drop for Watcher {
     fn drop(&mut self) {
         self.stop.notify();
         if let Some(thread) = self.thread.take() {
@@ -107,7 +107,7 @@ enum Woken {
     Time,
 }
 
-/// State of a [`Keeper`]'s thread.
+/// State of a [`Watcher`]'s thread.
 struct Upkeep {
     interface: Box<dyn Interface>,
     site: Arc<dyn Site>,
@@ -193,7 +193,7 @@ impl Upkeep {
                 if woken == Woken::Stop {
                     return None;
                 }
-                if let Err(why) = session.look_after() {
+                if let Err(why) = session.check() {
                     return Some(why);
                 }
                 if woken == Woken::Event || again.is_some() {
