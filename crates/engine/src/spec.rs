@@ -5,6 +5,7 @@ pub use crate::port::Analysis;
 pub use crate::port::MAX_QUEUES;
 pub use crate::port::kinds::Driver;
 pub use crate::port::pace::Pace;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,16 +40,52 @@ impl Spec {
     }
 }
 
-/// Receive queue mapping: queue by queue, the physical port receives into buffers that the vhost-user port's guest
-/// posted. A port is in at most one mapping.
+/// A queue of a port, or all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PortQueues {
+    /// Name of the port.
+    pub port: String,
+    /// Index of the queue; all queues if `None`.
+    pub queue: Option<usize>,
+}
+
+impl PortQueues {
+    /// Returns all queues of a port.
+    pub fn all(port: impl Into<String>) -> PortQueues {
+        PortQueues { port: port.into(), queue: None }
+    }
+
+    /// Returns one queue of a port.
+    pub fn one(port: impl Into<String>, queue: usize) -> PortQueues {
+        PortQueues { port: port.into(), queue: Some(queue) }
+    }
+
+    /// Reports whether this covers a queue.
+    pub fn covers(&self, port: &str, queue: usize) -> bool {
+        self.port == port && self.queue.is_none_or(|own| own == queue)
+    }
+}
+
+impl fmt::Display for PortQueues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.queue {
+            Some(queue) => write!(f, "{}.{queue}", self.port),
+            None => f.write_str(&self.port),
+        }
+    }
+}
+
+/// Receive queue mapping: queues of the physical port receive into buffers that the vhost-user port's guest posted. If
+/// both ends are all queues of a port, equal indices go together; an end without an index is queue 0 beside one with an
+/// index. A queue is in at most one mapping.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MappingSpec {
-    /// Name of the physical port.
-    pub from: String,
-    /// Name of the vhost-user port.
-    pub to: String,
-    /// The two ports are also patched together: no look-up is needed, and the guest gets frames from nowhere else.
-    /// Otherwise they are in one bridge.
+    /// Queues of the physical port.
+    pub from: PortQueues,
+    /// Queues of the vhost-user port.
+    pub to: PortQueues,
+    /// The two ends are also patched together: no look-up is needed, and the guest gets frames from nowhere else.
+    /// Otherwise their ports are in one bridge.
     pub pass_through: bool,
     /// Length in bytes from which the guest's frames are sent without a copy; measured if `None`.
     pub copy_break: Option<u32>,
@@ -74,9 +111,18 @@ pub enum Tenancy {
 }
 
 impl MappingSpec {
-    /// Reports whether the two differ in tenancy at most.
-    pub(crate) fn joins_like(&self, other: &MappingSpec) -> bool {
-        *self == MappingSpec { tenancy: self.tenancy.clone(), ..other.clone() }
+    /// Reports whether it maps one queue, not all that two ports have.
+    pub(crate) fn is_of_one(&self) -> bool {
+        self.from.queue.is_some() || self.to.queue.is_some()
+    }
+
+    /// Returns its pairs of queues in `spec`: the physical port's and the guest's.
+    pub(crate) fn pairs(&self, spec: &Spec) -> Vec<[usize; 2]> {
+        if self.is_of_one() {
+            return vec![[self.from.queue.unwrap_or(0), self.to.queue.unwrap_or(0)]];
+        }
+        let queues = |name: &String| spec.ports.iter().find(|p| p.name == *name).map_or(0, |p| p.driver.queues());
+        (0..queues(&self.from.port).min(queues(&self.to.port))).map(|queue| [queue; 2]).collect()
     }
 
     /// Returns the name of its mode in the configuration.
@@ -235,9 +281,8 @@ pub struct WorkerSpec {
     pub idle: Idle,
     /// Time it polls in vain before it rests; the default if `None`.
     pub patience: Option<Duration>,
-    /// Queues it polls: port name and queue, or all queues of the port if `None`. Queues that no worker names are
-    /// spread evenly.
-    pub queues: Vec<(String, Option<usize>)>,
+    /// Queues it polls. Queues that no worker names are spread evenly.
+    pub queues: Vec<PortQueues>,
 }
 
 impl WorkerSpec {

@@ -4,7 +4,7 @@ use engine::Switch;
 use engine::port::{generator, pcap, sink, vhost_user};
 use engine::reload::Step;
 use engine::spec::{
-    Access, Driver, Idle, MirrorDirection, MirrorPoint, MirrorSpec, Mode, Pace, PortSpec, Spec, WorkerSpec,
+    Access, Driver, Idle, MirrorDirection, MirrorPoint, MirrorSpec, Mode, Pace, PortQueues, PortSpec, Spec, WorkerSpec,
 };
 use engine::stats::PortStats;
 use paflow::outer::{Addresses, Checksum};
@@ -191,7 +191,7 @@ fn streams(mirrors: Vec<MirrorSpec>) -> Spec {
     };
     let worker = |ports: [&str; 2]| WorkerSpec {
         idle: Idle::Backoff,
-        queues: ports.iter().map(|port| ((*port).to_owned(), None)).collect(),
+        queues: ports.iter().map(|port| PortQueues::all(*port)).collect(),
         ..WorkerSpec::default()
     };
     Spec {

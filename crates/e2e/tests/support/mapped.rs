@@ -27,6 +27,15 @@ pub fn blaster(socket: PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon
     Ok(daemon)
 }
 
+/// Starts a guest in a separate process, which sends back what it receives.
+pub fn echo(socket: PathBuf, packed: bool) -> Result<Daemon> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_e2e-echo"));
+    command.arg(socket).arg(if packed { "packed" } else { "split" }).arg("256");
+    let mut daemon = Launch::new("echo").pin(&cpu::Plan::detect().guests).spawn(command)?;
+    daemon.wait_for_line("its queues to run", SOON, |line| line == "running")?;
+    Ok(daemon)
+}
+
 /// Deaths after which all one-time allocations have been made.
 const WARM: usize = 10;
 

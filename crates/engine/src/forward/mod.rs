@@ -88,6 +88,8 @@ impl TransmitQueue {
 /// A port as one worker sends to it.
 pub(crate) struct Output {
     pub(crate) port: u64,
+    /// Index of the first of these queues in the port: not zero if the worker sends to one queue only.
+    pub(crate) first: usize,
     pub(crate) queues: Vec<TransmitQueue>,
     /// The queues that are up.
     pub(crate) running: Arc<Running>,
@@ -112,6 +114,7 @@ impl Output {
     pub(crate) fn new(port: u64, queues: Vec<TransmitQueue>, worker: Arc<WorkerCounters>) -> Output {
         Output {
             port,
+            first: 0,
             queues,
             running: Arc::default(),
             drops: Arc::default(),
@@ -129,7 +132,7 @@ impl Output {
     #[inline(always)]
     pub(crate) fn transmit(&self, number: usize, frames: Frames<'_>) {
         let queue = if self.queues.len() == 1 { 0 } else { self.running.pick(self.one.unwrap_or(number)) };
-        self.worker.place.set(Place::of(self.port, queue).at(Activity::Transmit));
+        self.worker.place.set(Place::of(self.port, self.first + queue).at(Activity::Transmit));
         let sent = self.queues[queue].transmit(frames, self.joins, &self.worker.watch);
         self.mark(queue, sent).count_drops(frames.len(), &self.drops);
     }
@@ -149,7 +152,7 @@ impl Output {
     #[inline(always)]
     pub(crate) fn flush(&self) {
         self.holding.take_each(|queue| {
-            self.worker.place.set(Place::of(self.port, queue).at(Activity::Transmit));
+            self.worker.place.set(Place::of(self.port, self.first + queue).at(Activity::Transmit));
             match self.queues[queue].flush(&self.worker.watch) {
                 Ok(sent) => self.mark(queue, sent).count_drops(0, &self.drops),
                 // Tried again when the queue is available.
@@ -158,10 +161,16 @@ impl Output {
         });
     }
 
+    /// Returns a queue by its index in the port.
+    #[inline(always)]
+    fn at(&self, queue: usize) -> Option<&TransmitQueue> {
+        self.queues.get(queue.wrapping_sub(self.first))
+    }
+
     /// Passes chains that `queue` kept and no longer needs to `release`.
     #[inline(always)]
     pub(crate) fn returned(&self, queue: usize, release: &mut dyn FnMut(u16)) {
-        match self.queues.get(queue).map(|queue| &queue.half) {
+        match self.at(queue).map(|queue| &queue.half) {
             Some(Half::Own(Some(egress))) => {
                 egress.half.zero_copy().into_iter().for_each(|half| half.returned(release))
             }
@@ -177,7 +186,7 @@ impl Output {
 
     /// Reports whether `queue` keeps chains.
     pub(crate) fn keeps(&self, queue: usize) -> bool {
-        match self.queues.get(queue).map(|queue| &queue.half) {
+        match self.at(queue).map(|queue| &queue.half) {
             Some(Half::Own(Some(egress))) => egress.half.zero_copy().is_some_and(|half| half.keeps()),
             Some(Half::Shared(shared)) => shared.lock().is_ok_and(|egress| {
                 egress.as_ref().is_some_and(|egress| egress.half.zero_copy().is_some_and(|half| half.keeps()))
@@ -189,7 +198,7 @@ impl Output {
     /// Returns the guest behind `queue`, if only this worker sends to it and its buffers can be borrowed.
     #[inline(always)]
     pub(crate) fn guest(&self, queue: usize) -> Option<&GuestBuffers> {
-        match &self.queues.get(queue)?.half {
+        match &self.at(queue)?.half {
             Half::Own(egress) => egress.as_ref()?.guest(),
             Half::Shared(_) => None,
         }
@@ -198,7 +207,7 @@ impl Output {
     #[inline(always)]
     pub(crate) fn notify(&self) {
         self.touched.take_each(|queue| {
-            self.worker.place.set(Place::of(self.port, queue).at(Activity::Notify));
+            self.worker.place.set(Place::of(self.port, self.first + queue).at(Activity::Notify));
             if self.queues[queue].notify().is_err() {
                 self.touched.set(queue);
             }

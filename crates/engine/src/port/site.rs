@@ -43,8 +43,8 @@ pub(crate) trait Site: Send + Sync {
     /// Reports whether aggregates arrive here.
     fn aggregates(&self) -> bool;
 
-    /// Returns the mapping that the port is an end of.
-    fn mapping(&self) -> Option<&dyn MappingEnd>;
+    /// Returns the mapping that a queue of the port is an end of.
+    fn mapping(&self, queue: usize) -> Option<&dyn MappingEnd>;
 
     /// Sets the state that users see.
     fn set_state(&self, up: bool, detail: String);
@@ -77,6 +77,16 @@ pub(crate) trait Site: Send + Sync {
 }
 
 impl dyn Site + '_ {
+    /// Returns the mappings of all queues, with their indices.
+    pub(crate) fn mappings(&self) -> impl Iterator<Item = (usize, &dyn MappingEnd)> {
+        (0..self.queues()).filter_map(|queue| Some((queue, self.mapping(queue)?)))
+    }
+
+    /// Reports whether any queue of the port is mapped.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mappings().next().is_some()
+    }
+
     /// Gives both halves of a queue that is up to workers.
     pub(crate) fn attach(&self, queue: usize, receive: ReceiveHalf, transmit: TransmitHalf) -> Result<(), Kept> {
         self.attach_receive(queue, receive)?;

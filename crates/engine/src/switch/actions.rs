@@ -51,30 +51,25 @@ impl Reload<'_> {
         self.new.ports.iter().map(action).chain(gone).collect()
     }
 
-    /// Returns why a port cannot stay open. The ends of a mapping are opened and closed together.
+    /// Returns why a port cannot stay open.
     fn why_reopened(&self, had: &PortSpec, port: &PortSpec) -> Vec<String> {
         let mut why = reopening(had, port);
-        let [before, after] = [self.old, self.new].map(|spec| mapping_of(spec, &port.name));
-        match (before, after) {
-            (Some(before), Some(after)) if before.joins_like(after) => {
-                let other = if after.from == port.name { &after.to } else { &after.from };
-                if why.is_empty() && self.ends_differ(other) {
-                    why.push(format!("port \"{other}\", to which it is mapped, is reopened"));
-                }
-            }
-            (None, None) => {}
-            _ => why.push("mapping".into()),
+        let [before, after]: [Vec<_>; 2] = [self.old, self.new].map(|spec| mappings_of(spec, &port.name).collect());
+        let stays = |after: &&MappingSpec| before.iter().any(|before| self.why_new(before, after).is_empty());
+        if before.len() != after.len() || !after.iter().all(stays) {
+            why.push("mapping".into());
         }
         why
     }
 
-    /// Reports whether the port cannot stay open, apart from its mapping.
-    fn ends_differ(&self, port: &str) -> bool {
-        let find = |spec: &'_ Spec| spec.ports.iter().find(|p| p.name == port).cloned();
-        match (find(self.old), find(self.new)) {
-            (Some(had), Some(wanted)) => !reopening(&had, &wanted).is_empty(),
-            _ => true,
-        }
+    /// Returns why a mapping cannot stay as it was.
+    fn why_new(&self, had: &MappingSpec, mapping: &MappingSpec) -> Vec<String> {
+        named(&[
+            ("ends", (&had.from, &had.to) != (&mapping.from, &mapping.to)),
+            ("queues", had.pairs(self.old) != mapping.pairs(self.new)),
+            ("mode", mapping.pass_through != had.pass_through),
+            ("copy-break", mapping.copy_break != had.copy_break),
+        ])
     }
 
     fn patches(&self) -> Vec<Action> {
@@ -121,12 +116,7 @@ impl Reload<'_> {
             let Some(had) = self.old.mappings.iter().find(|had| same(had, mapping)) else {
                 return Action::new(Subject::Mapping, name, Step::Added, vec![]);
             };
-            let ends = [&mapping.from, &mapping.to].into_iter().filter(|port| self.ends_differ(port));
-            let mut why: Vec<_> = ends.map(|port| format!("port \"{port}\" is reopened")).collect();
-            why.extend(named(&[
-                ("mode", mapping.pass_through != had.pass_through),
-                ("copy-break", mapping.copy_break != had.copy_break),
-            ]));
+            let why = self.why_new(had, mapping);
             if why.is_empty() {
                 return Action::of_known(Subject::Mapping, name, named(&[("tenancy", mapping.tenancy != had.tenancy)]));
             }
@@ -191,7 +181,7 @@ fn named(which: &[(&str, bool)]) -> Vec<String> {
     which.iter().filter(|(_, holds)| *holds).map(|(name, _)| (*name).to_owned()).collect()
 }
 
-/// Returns the differences, apart from its mapping, for which a port has to be reopened.
+/// Returns the differences, apart from its mappings, for which a port has to be reopened.
 fn reopening(had: &PortSpec, port: &PortSpec) -> Vec<String> {
     // All fields are named, so that a new one cannot be forgotten.
     let PortSpec {
@@ -241,9 +231,9 @@ fn worker_changes(had: &WorkerSpec, wanted: &WorkerSpec) -> Vec<String> {
     ])
 }
 
-/// Returns the mapping that has this port as an end.
-fn mapping_of<'s>(spec: &'s Spec, port: &str) -> Option<&'s MappingSpec> {
-    spec.mappings.iter().find(|mapping| mapping.from == port || mapping.to == port)
+/// Returns the mappings that have queues of this port as an end.
+pub(super) fn mappings_of<'s>(spec: &'s Spec, port: &str) -> impl Iterator<Item = &'s MappingSpec> {
+    spec.mappings.iter().filter(move |mapping| mapping.from.port == port || mapping.to.port == port)
 }
 
 /// Returns the queues that each worker polls.

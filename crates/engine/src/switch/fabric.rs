@@ -6,7 +6,7 @@
 
 mod stages;
 
-use super::layout::{Domain, Layout};
+use super::layout::{Destination, Domain, Layout};
 use super::shared::PortShared;
 use crate::drops::{Drops, Reason};
 use crate::forward::flows::Emission;
@@ -327,7 +327,7 @@ impl State {
                 halves.receive.extend(input.ingress.map(|ingress| ((input.port, input.queue), ingress)));
             }
             for output in outputs {
-                for (queue, transmit) in output.queues.into_iter().enumerate() {
+                for (queue, transmit) in (output.first..).zip(output.queues) {
                     if let Half::Own(Some(egress)) = transmit.half {
                         halves.transmit.insert((output.port, queue), egress);
                     }
@@ -362,35 +362,41 @@ impl State {
             let shared = &layout.ports[port];
             let key = (shared.id, queue);
             self.pollers.insert(key, worker);
-            let target = match layout.domain_of(port) {
-                Some(Domain::Patch(pair)) => {
-                    let other = if pair[0] == port { pair[1] } else { pair[0] };
-                    Target::Patch(self.output((layout, worker), other, &mut pieces.1, halves))
+            let destination = layout.destination(port, queue);
+            let target = match destination {
+                Destination::Port(other, only) => {
+                    Target::Patch(self.output((layout, worker), (other, only), &mut pieces.1, halves))
                 }
-                Some(Domain::Bridge { bridge, members }) => {
+                Destination::Bridge(domain) => {
+                    let Domain::Bridge { bridge, members } = &layout.domains[domain] else { unreachable!("a bridge") };
                     let known = pieces.2.iter().position(|b: &BridgePlan| b.is_of(bridge));
                     let index = known.unwrap_or_else(|| {
-                        let outputs =
-                            members.iter().map(|&m| self.output((layout, worker), m, &mut pieces.1, halves)).collect();
+                        let output = |&m: &usize| self.output((layout, worker), (m, None), &mut pieces.1, halves);
+                        let outputs = members.iter().map(output).collect();
                         pieces.2.push(BridgePlan::new(bridge.clone(), outputs, worker));
                         pieces.2.len() - 1
                     });
                     let from = members.iter().position(|&m| m == port).unwrap_or_default();
                     Target::Bridge { bridge: index, from }
                 }
-                None => Target::Nowhere,
+                Destination::Nowhere => Target::Nowhere,
             };
+            let ingress = halves.receive.remove(&key);
+            // Its frames go there by the same output.
+            let only = if let Destination::Port(_, only) = destination { only } else { None };
+            let mut mapped = |(other, queue): (usize, usize)| {
+                (self.output((layout, worker), (other, only), &mut pieces.1, halves), queue)
+            };
+            let rx_buffers_from = layout.rx_buffers_from(port, queue);
+            let tx_in_place_via = layout.tx_in_place_via(port, queue);
             pieces.0.push(Input {
                 port: shared.id,
                 queue,
-                ingress: halves.receive.remove(&key),
+                ingress,
                 target,
-                rx_buffers_from: layout
-                    .rx_buffers_from(port)
-                    .map(|guest| (self.output((layout, worker), guest, &mut pieces.1, halves), queue)),
-                tx_in_place_via: layout
-                    .tx_in_place_via(port)
-                    .map(|out| (self.output((layout, worker), out, &mut pieces.1, halves), queue)),
+                number: rx_buffers_from.or(tx_in_place_via).map_or(queue, |(_, mapped)| mapped),
+                rx_buffers_from: rx_buffers_from.map(&mut mapped),
+                tx_in_place_via: tx_in_place_via.map(&mut mapped),
                 counters: shared.queues[queue].clone(),
                 drops: shared.drops.clone(),
             });
@@ -404,22 +410,27 @@ impl State {
         self.shared.entry(key).or_insert_with(egress).clone()
     }
 
-    /// Returns the index in `outputs` of the output to `port`, which is created if it is missing.
+    /// Returns the index in `outputs` of the output to `port`, or to one queue `only` of it, which is created if it is
+    /// missing.
     fn output(
         &mut self,
         (layout, worker): (&Layout, usize),
-        port: usize,
+        (port, only): (usize, Option<usize>),
         outputs: &mut Vec<Output>,
         halves: &mut Halves,
     ) -> usize {
         let shared: &Arc<PortShared> = &layout.ports[port];
-        if let Some(index) = outputs.iter().position(|o| o.port == shared.id) {
+        let queues = only.map_or(0..shared.queues.len(), |queue| queue..queue + 1);
+        let is_it = |output: &Output| {
+            output.port == shared.id && (output.first, output.queues.len()) == (queues.start, queues.len())
+        };
+        if let Some(index) = outputs.iter().position(is_it) {
             return index;
         }
-        let several = layout.senders_to(port) > 1;
-        let queues = shared.queues.iter().enumerate().map(|(queue, counters)| {
-            let key = (shared.id, queue);
-            let half = if several {
+        let first = queues.start;
+        let queues = queues.map(|queue| {
+            let (key, counters) = ((shared.id, queue), &shared.queues[queue]);
+            let half = if layout.senders_to(port, queue) > 1 {
                 Half::Shared(self.share(key, halves))
             } else {
                 self.senders.insert(key, worker);
@@ -428,10 +439,11 @@ impl State {
             TransmitQueue { half, counters: counters.clone() }
         });
         let mut output = Output::new(shared.id, queues.collect(), self.workers[worker].1.pulse.counters.clone());
+        output.first = first;
         (output.running, output.drops) = (self.running(shared.id), shared.drops.clone());
         output.aggregates = shared.member().is_some();
         // A mapped port sends chains without a copy, and returns them by the queue that they came from.
-        output.one = (output.aggregates && shared.mapping().is_none()).then_some(worker);
+        output.one = (output.aggregates && shared.mappings().next().is_none()).then_some(worker);
         outputs.push(output);
         outputs.len() - 1
     }

@@ -4,6 +4,7 @@
 use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
 use crate::spec::{MirrorSpec, PortSpec, Spec, WorkerSpec};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Connection between ports.
@@ -23,15 +24,37 @@ impl Domain {
     }
 }
 
+/// Patch of a physical port's queue with a guest: a mapping of one queue in pass-through mode.
+struct QueuePatch {
+    /// The physical port, by index, and its queue.
+    physical: (usize, usize),
+    /// The guest's port, by index, and its queue; all its queues if `None`.
+    guest: (usize, Option<usize>),
+}
+
+/// Destination of the frames that a queue receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    /// To a port, by index: to one of its queues if it is given, else each input picks one.
+    Port(usize, Option<usize>),
+    /// Through a bridge, by the index of its domain.
+    Bridge(usize),
+    /// Nowhere.
+    Nowhere,
+}
+
 /// The planned arrangement of a switch.
 pub(super) struct Layout {
     pub(super) ports: Vec<Arc<PortShared>>,
     pub(super) domains: Vec<Domain>,
+    queue_patches: Vec<QueuePatch>,
     /// Mirrors, each with the port that gets the copies.
     pub(super) mirrors: Vec<(MirrorSpec, usize)>,
     pub(super) workers: Vec<WorkerSpec>,
     /// Worker that polls each queue of each port.
     assignment: Vec<Vec<usize>>,
+    /// Number of workers that send to each port because of the patch or bridge that it is in.
+    senders: Vec<usize>,
 }
 
 impl Layout {
@@ -43,10 +66,18 @@ impl Layout {
             let members = spec.ports.iter().map(index).collect();
             Domain::Bridge { bridge, members }
         });
-        let domains = patches.chain(bridges).collect();
+        let domains: Vec<_> = patches.chain(bridges).collect();
+        let of_one = spec.mappings.iter().filter(|mapping| mapping.pass_through && mapping.is_of_one());
+        let queue_patches = of_one.map(|mapping| QueuePatch {
+            physical: (index(&mapping.from.port), mapping.from.queue.unwrap_or(0)),
+            guest: (index(&mapping.to.port), mapping.to.queue),
+        });
+        let queue_patches = queue_patches.collect();
         let mirrors = spec.mirrors.iter().map(|mirror| (mirror.clone(), index(&mirror.to))).collect();
         let workers = spec.staff();
-        Layout { assignment: assignment(spec), ports, domains, mirrors, workers }
+        let assignment = assignment(spec);
+        let senders = (0..ports.len()).map(|port| senders(&domains, &assignment, port)).collect();
+        Layout { assignment, senders, ports, domains, queue_patches, mirrors, workers }
     }
 
     /// Returns the queues that `worker` polls, as (port, queue).
@@ -68,30 +99,67 @@ impl Layout {
         self.domains.iter().find(|d| d.members().contains(&port))
     }
 
-    /// Returns the port whose guest lends its buffers to `port`.
-    pub(super) fn rx_buffers_from(&self, port: usize) -> Option<usize> {
-        let mapping = self.ports[port].mapping()?.spec();
-        let guest = self.ports.iter().position(|p| p.name == mapping.to)?;
-        (mapping.from == self.ports[port].name).then_some(guest)
+    /// Returns where the frames of a queue go.
+    pub(super) fn destination(&self, port: usize, queue: usize) -> Destination {
+        if let Some(index) = self.domains.iter().position(|domain| domain.members().contains(&port)) {
+            return match self.domains[index] {
+                Domain::Patch([a, b]) => Destination::Port(if a == port { b } else { a }, None),
+                Domain::Bridge { .. } => Destination::Bridge(index),
+            };
+        }
+        let to_guest = self.queue_patches.iter().find(|patch| patch.physical == (port, queue));
+        if let Some(QueuePatch { guest: (guest, queue), .. }) = to_guest {
+            return Destination::Port(*guest, *queue);
+        }
+        // A guest's queue that is not mapped itself goes where the first of its queues does.
+        let of_guest = || self.queue_patches.iter().filter(|patch| patch.guest.0 == port);
+        let own = of_guest().find(|patch| patch.guest.1.is_none_or(|own| own == queue)).or_else(|| of_guest().next());
+        own.map_or(Destination::Nowhere, |patch| Destination::Port(patch.physical.0, Some(patch.physical.1)))
     }
 
-    /// Returns the physical port that may send frames of the guest at `port` without a copy.
-    pub(super) fn tx_in_place_via(&self, port: usize) -> Option<usize> {
-        let mapping = self.ports[port].mapping()?.spec();
-        let physical = self.ports.iter().position(|p| p.name == mapping.from)?;
-        (mapping.to == self.ports[port].name).then_some(physical)
+    /// Returns the guest's queue that lends its buffers to a queue: its port, and its index there.
+    pub(super) fn rx_buffers_from(&self, port: usize, queue: usize) -> Option<(usize, usize)> {
+        let mapping = self.ports[port].mapping(queue)?;
+        let guest = self.ports.iter().position(|p| p.name == mapping.spec().to.port)?;
+        (mapping.spec().from.port == self.ports[port].name).then_some((guest, mapping.pair()[1]))
     }
 
-    /// Returns how many workers may send to `port`.
-    pub(super) fn senders_to(&self, port: usize) -> usize {
-        let others = self.domain_of(port).map(Domain::members).unwrap_or_default().iter().filter(|&&p| p != port);
-        // A bridge's worker has an output to every port of the bridge, its own included.
-        let own = matches!(self.domain_of(port), Some(Domain::Bridge { .. })).then_some(&port);
-        let mut senders: Vec<_> = others.chain(own).flat_map(|&p| &self.assignment[p]).collect();
-        senders.sort();
-        senders.dedup();
+    /// Returns the physical queue that may send frames of a guest's queue without a copy: its port, and its index there.
+    pub(super) fn tx_in_place_via(&self, port: usize, queue: usize) -> Option<(usize, usize)> {
+        let mapping = self.ports[port].mapping(queue)?;
+        let physical = self.ports.iter().position(|p| p.name == mapping.spec().from.port)?;
+        (mapping.spec().to.port == self.ports[port].name).then_some((physical, mapping.pair()[0]))
+    }
+
+    /// Returns how many workers may send to a queue.
+    pub(super) fn senders_to(&self, port: usize, queue: usize) -> usize {
+        if self.senders[port] > 0 {
+            return self.senders[port];
+        }
+        let senders: BTreeSet<usize> =
+            self.queue_patches.iter().flat_map(|patch| self.senders_along(patch, port, queue)).collect();
         senders.len()
     }
+
+    /// Returns the workers that send to a queue along `patch`.
+    fn senders_along(&self, patch: &QueuePatch, port: usize, queue: usize) -> Vec<usize> {
+        let sends = |from: usize, own: usize| {
+            let there = |to: Option<usize>| to.is_none_or(|to| to == queue);
+            matches!(self.destination(from, own), Destination::Port(to, at) if to == port && there(at))
+        };
+        let ends = std::iter::once(patch.physical)
+            .chain((0..self.assignment[patch.guest.0].len()).map(|own| (patch.guest.0, own)));
+        ends.filter(|&(from, own)| sends(from, own)).map(|(from, own)| self.assignment[from][own]).collect()
+    }
+}
+
+/// Counts the workers that send to `port` because of the domain that it is in.
+fn senders(domains: &[Domain], assignment: &[Vec<usize>], port: usize) -> usize {
+    let Some(domain) = domains.iter().find(|domain| domain.members().contains(&port)) else { return 0 };
+    // A bridge's worker has an output to every port of the bridge, its own included.
+    let sends = |other: usize| other != port || matches!(domain, Domain::Bridge { .. });
+    let others = domain.members().iter().filter(|&&other| sends(other));
+    others.flat_map(|&other| &assignment[other]).collect::<BTreeSet<_>>().len()
 }
 
 /// Assigns a worker to each queue of each port of `spec`: the worker that names it, or else the one with the fewest
@@ -100,7 +168,7 @@ impl Layout {
 pub(super) fn assignment(spec: &Spec) -> Vec<Vec<usize>> {
     let workers = spec.staff();
     let named = |port: &str, queue: usize| {
-        workers.iter().position(|w| w.queues.iter().any(|(p, q)| p == port && q.is_none_or(|q| q == queue)))
+        workers.iter().position(|w| w.queues.iter().any(|queues| queues.covers(port, queue)))
     };
     let wanted: Vec<Vec<_>> =
         spec.ports.iter().map(|p| (0..p.driver.queues()).map(|q| named(&p.name, q)).collect()).collect();
@@ -134,13 +202,13 @@ mod tests {
     use crate::live::Live;
     use crate::port::{tap, vhost_user};
     use crate::punt::EventNotifier;
-    use crate::spec::{Driver, PortSpec};
+    use crate::spec::{Driver, MappingSpec, PortQueues, PortSpec};
     use paflow::Rules;
 
     #[test]
     fn queues_are_spread_evenly_around_those_that_are_named() {
         let port = |name| PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 2 }));
-        let pinned = WorkerSpec { queues: vec![("b".into(), Some(1))], ..WorkerSpec::default() };
+        let pinned = WorkerSpec { queues: vec![PortQueues::one("b", 1)], ..WorkerSpec::default() };
         let spec = Spec {
             ports: vec![port("a"), port("b")],
             patches: vec![["a".into(), "b".into()]],
@@ -149,12 +217,49 @@ mod tests {
         };
         let rules = Arc::new(Live::new(Rules::none()));
         let notifier = Arc::new(EventNotifier::new().unwrap());
-        let shared = |(id, spec)| Arc::new(PortShared::new(id, spec, None, (&rules, [&notifier, &notifier])));
+        let shared = |(id, spec)| Arc::new(PortShared::new(id, spec, Vec::new(), (&rules, [&notifier, &notifier])));
         let layout = Layout::new(&spec, (1..).zip(&spec.ports).map(shared).collect(), vec![]);
         assert_eq!(layout.poller(1, 1), 0);
         assert_eq!(layout.polled_by(0).count(), 2);
         assert_eq!(layout.polled_by(1).count(), 2);
-        assert_eq!(layout.senders_to(0), 2);
+        assert_eq!(layout.senders_to(0, 1), 2);
+    }
+
+    /// Two queues of a NIC are patched with two guests, the second with one queue of its guest.
+    #[test]
+    fn queues_of_a_port_are_patched_with_different_ports() {
+        let tap =
+            |name: &str| PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 2 }));
+        let mapping = |queue, to| MappingSpec {
+            from: PortQueues::one("wan", queue),
+            to,
+            pass_through: true,
+            copy_break: Some(0),
+            tenancy: crate::spec::Tenancy::TrustAll,
+        };
+        let worker = |port, queue| WorkerSpec { queues: vec![PortQueues { port, queue }], ..WorkerSpec::default() };
+        let spec = Spec {
+            ports: vec![tap("wan"), tap("fw"), tap("dpi")],
+            mappings: vec![mapping(1, PortQueues::all("fw")), mapping(0, PortQueues::one("dpi", 1))],
+            workers: vec![
+                worker("wan".into(), None),
+                worker("fw".into(), None),
+                worker("dpi".into(), Some(0)),
+                worker("dpi".into(), Some(1)),
+            ],
+            ..Spec::default()
+        };
+        let rules = Arc::new(Live::new(Rules::none()));
+        let notifier = Arc::new(EventNotifier::new().unwrap());
+        let shared = |(id, spec)| Arc::new(PortShared::new(id, spec, Vec::new(), (&rules, [&notifier, &notifier])));
+        let layout = Layout::new(&spec, (1..).zip(&spec.ports).map(shared).collect(), vec![]);
+        let from = |port: usize| [0, 1].map(|queue| layout.destination(port, queue));
+        assert_eq!(from(0), [Destination::Port(2, Some(1)), Destination::Port(1, None)]);
+        assert_eq!(from(1), [Destination::Port(0, Some(1)); 2]);
+        // Its first queue is not mapped, and has nowhere else to go.
+        assert_eq!(from(2), [Destination::Port(0, Some(0)); 2]);
+        let senders = |port: usize| [0, 1].map(|queue| layout.senders_to(port, queue));
+        assert_eq!((senders(0), senders(1), senders(2)), ([2, 1], [1, 1], [0, 1]));
     }
 
     #[test]
@@ -166,7 +271,7 @@ mod tests {
             queues: None,
             any_memory: false,
         });
-        let pinned = WorkerSpec { queues: vec![("a".into(), Some(1))], ..WorkerSpec::default() };
+        let pinned = WorkerSpec { queues: vec![PortQueues::one("a", 1)], ..WorkerSpec::default() };
         let ports = ["a", "b"].map(|name| PortSpec::new(name, driver.clone()));
         let workers = vec![WorkerSpec::default(), pinned];
         let [a, b]: [Vec<usize>; 2] =

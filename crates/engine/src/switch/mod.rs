@@ -288,12 +288,25 @@ impl Topology {
                 format!("patch {}", self.layout.ports[if *a == port { *b } else { *a }].name)
             }
             (_, Some((spec, ..))) => format!("bridge {}", spec.name),
-            _ => self.mirrored(port).unwrap_or_else(|| "nowhere".into()),
+            _ => self.mapped(port).or_else(|| self.mirrored(port)).unwrap_or_else(|| "nowhere".into()),
         }
     }
 }
 
 impl Topology {
+    /// Describes the patches of single queues of `port`, if there are any.
+    fn mapped(&self, port: usize) -> Option<String> {
+        let name = &self.layout.ports[port].name;
+        let patches = self.spec.mappings.iter().filter(|mapping| mapping.pass_through && mapping.is_of_one());
+        let others = patches.filter_map(|mapping| match (mapping.from.port == *name, mapping.to.port == *name) {
+            (true, _) => Some(mapping.to.to_string()),
+            (_, true) => Some(mapping.from.to_string()),
+            _ => None,
+        });
+        let others: Vec<_> = others.collect();
+        (!others.is_empty()).then(|| format!("patch {}", others.join(", ")))
+    }
+
     /// Describes the mirrors that copy to `port`, if there are any.
     fn mirrored(&self, port: usize) -> Option<String> {
         let here = self.layout.mirrors.iter().filter(|(_, to)| *to == port);
@@ -378,17 +391,21 @@ impl Topology {
     fn mapping_stats(&self) -> Vec<MappingStats> {
         let mut stats = Vec::new();
         for (from, port) in self.layout.ports.iter().enumerate() {
-            let (Some(mapping), Some(to)) = (port.mapping(), self.layout.rx_buffers_from(from)) else { continue };
-            stats.extend(mapping.stats(|queue| self.lends(from, to, queue)));
+            for queue in 0..port.queues.len() {
+                let (Some(mapping), Some(to)) = (port.mapping(queue), self.layout.rx_buffers_from(from, queue)) else {
+                    continue;
+                };
+                stats.push(mapping.stats(|| self.lends((from, queue), to)));
+            }
         }
         stats
     }
 
-    /// Checks that the worker of a mapped queue can borrow from the guest's queue, or explains why not.
-    fn lends(&self, from: usize, to: usize, queue: usize) -> Result<(), String> {
-        let [from_port, to_port] = [from, to].map(|port| &self.spec.ports[port]);
-        if self.layout.senders_to(to) > 1 {
-            let worker = self.layout.poller(from, queue);
+    /// Checks that the worker of a physical queue can borrow from the guest's queue, or explains why not.
+    fn lends(&self, from: (usize, usize), to: (usize, usize)) -> Result<(), String> {
+        let [from_port, to_port] = [from, to].map(|(port, _)| &self.spec.ports[port]);
+        if self.layout.senders_to(to.0, to.1) > 1 {
+            let worker = self.layout.poller(from.0, from.1);
             return Err(format!(
                 "several workers send to \"{}\": let worker {worker} poll all ports that do",
                 to_port.name

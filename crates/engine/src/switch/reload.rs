@@ -3,7 +3,7 @@
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use super::actions::{actions, mapping_name, step};
+use super::actions::{actions, mapping_name, mappings_of, step};
 use super::layout::Layout;
 use super::mapping::Mapping;
 use super::open::{self, Connection, OpenError};
@@ -16,7 +16,7 @@ use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::Key;
 use crate::port::record::Recorder;
 use crate::reload::{Action, Step, Subject};
-use crate::spec::{BridgeSpec, FailMode, PortSpec, Spec, Vlan};
+use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan};
 use std::sync::Arc;
 
 /// Result of a reload.
@@ -72,7 +72,11 @@ impl Inner {
         // themselves.
         gone.into_iter().for_each(|(port, connection)| self.close(&port, connection));
         // Frames for guests, new or old, must not land where they may not.
-        let verdicts: Vec<_> = spec.mappings.iter().map(|wanted| tenancy::judge(&spec, wanted)).collect();
+        let judge = |mapping: &Arc<Mapping>| {
+            let wanted = spec.mappings.iter().find(|wanted| mapping.is_of(wanted));
+            tenancy::judge(&spec, wanted.expect("it is a mapping of the specification"))
+        };
+        let verdicts: Vec<_> = mappings.iter().map(judge).collect();
         let reviewed = || mappings.iter().zip(verdicts.clone());
         let stricter = reviewed().filter(|(_, verdict)| *verdict != Verdict::InPlace);
         stricter.for_each(|(mapping, verdict)| mapping.review(verdict));
@@ -125,9 +129,14 @@ impl Inner {
                 return known.cloned().expect("it was there before");
             }
             *next_id += 1;
-            let mapping = mappings.iter().find(|m| m.spec().from == port.name || m.spec().to == port.name);
+            let of_queue = |queue| mappings.iter().find(|mapping| mapping.is_end(&port.name, queue)).cloned();
+            let own = if mappings_of(spec, &port.name).next().is_some() {
+                (0..port.driver.queues()).map(of_queue).collect()
+            } else {
+                vec![]
+            };
             let notifiers = [&self.notifier, &self.asked];
-            let shared = PortShared::new(*next_id, port, mapping.cloned(), (&self.rules, notifiers));
+            let shared = PortShared::new(*next_id, port, own, (&self.rules, notifiers));
             self.fabric.register(shared.id, shared.stages().clone());
             Arc::new(shared)
         };
@@ -146,10 +155,8 @@ impl Inner {
         let created = open::recorder(spec);
         let recorder = created.as_ref().ok().cloned().flatten();
         let change = || self.fabric.record(port.id, recorder).iter().for_each(Recorder::keep);
-        match port.mapping() {
-            Some(mapping) => mapping.at_rest(change),
-            None => change(),
-        }
+        let mappings: Vec<_> = port.mappings().collect();
+        at_rest(&mappings, Box::new(change));
         created.map(|_| ())
     }
 
@@ -179,20 +186,26 @@ impl Inner {
     }
 }
 
+/// Runs `change` while nothing is lent by any of `mappings`.
+fn at_rest(mappings: &[&Arc<Mapping>], change: Box<dyn FnOnce() + '_>) {
+    match mappings {
+        [] => change(),
+        [first, rest @ ..] => first.at_rest(|| at_rest(rest, change)),
+    }
+}
+
 impl Topology {
     /// Returns the mappings of `spec`; those that stay are the same as before.
     fn mappings(&self, spec: &Spec, actions: &[Action]) -> Vec<Arc<Mapping>> {
-        let queues = |name: &String| spec.ports.iter().find(|p| p.name == *name).map_or(0, |p| p.driver.queues());
-        let mapping = |wanted| {
-            let name = mapping_name(wanted);
-            if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Mapping, &name) {
-                let mut known = self.layout.ports.iter().filter_map(|port| port.mapping());
-                return known.find(|m| mapping_name(m.spec()) == name).cloned().expect("it was there before");
+        let mapping = |wanted: &MappingSpec, pair| {
+            if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Mapping, &mapping_name(wanted)) {
+                let mut known = self.layout.ports.iter().flat_map(|port| port.mappings());
+                return known.find(|m| m.is_of(wanted) && m.pair() == pair).cloned().expect("it was there before");
             }
-            let queues = queues(&wanted.from).min(queues(&wanted.to));
-            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues))
+            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), pair))
         };
-        spec.mappings.iter().map(mapping).collect()
+        let pairs = |wanted| MappingSpec::pairs(wanted, spec).into_iter().map(move |pair| (wanted, pair));
+        spec.mappings.iter().flat_map(pairs).map(|(wanted, pair)| mapping(wanted, pair)).collect()
     }
 
     /// Lets bridges adopt what those of `old` learned about ports that are in both. Nobody forwards meanwhile.

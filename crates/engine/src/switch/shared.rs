@@ -31,7 +31,8 @@ pub(super) struct PortShared {
     analysis: crate::port::Analysis,
     /// File that the port writes to, if it is a recording port.
     file: OnceLock<Recorder>,
-    mapping: Option<Arc<Mapping>>,
+    /// Mappings of its queues, by index; may be shorter.
+    mappings: Vec<Option<Arc<Mapping>>>,
     /// Setup of its stages when it opens. The fabric adds to its own copy what changes while the port is open.
     stages: Arc<Setup>,
 }
@@ -47,7 +48,7 @@ impl PortShared {
     pub(super) fn new(
         id: u64,
         spec: &PortSpec,
-        mapping: Option<Arc<Mapping>>,
+        mappings: Vec<Option<Arc<Mapping>>>,
         (rules, [relayed, asked]): (&Arc<Live<Rules>>, [&Arc<EventNotifier>; 2]),
     ) -> PortShared {
         let queues = spec.driver.queues();
@@ -84,7 +85,7 @@ impl PortShared {
             #[cfg(feature = "analysis")]
             analysis: spec.analysis,
             file: OnceLock::new(),
-            mapping,
+            mappings,
             stages: Arc::new(stages),
         }
     }
@@ -95,9 +96,14 @@ impl PortShared {
         self.analysis
     }
 
-    /// Returns the mapping that the port is an end of.
-    pub(super) fn mapping(&self) -> Option<&Arc<Mapping>> {
-        self.mapping.as_ref()
+    /// Returns the mapping that a queue of the port is an end of.
+    pub(super) fn mapping(&self, queue: usize) -> Option<&Arc<Mapping>> {
+        self.mappings.get(queue)?.as_ref()
+    }
+
+    /// Returns all mappings that queues of the port are ends of.
+    pub(super) fn mappings(&self) -> impl Iterator<Item = &Arc<Mapping>> {
+        self.mappings.iter().flatten()
     }
 
     /// Returns the state for aggregation, if the port aggregates.

@@ -56,8 +56,8 @@ impl Site for PortSite {
         self.shared.member().is_some()
     }
 
-    fn mapping(&self) -> Option<&dyn MappingEnd> {
-        self.shared.mapping().map(|mapping| &**mapping as &dyn MappingEnd)
+    fn mapping(&self, queue: usize) -> Option<&dyn MappingEnd> {
+        self.shared.mapping(queue).map(|mapping| &**mapping as &dyn MappingEnd)
     }
 
     fn set_state(&self, up: bool, detail: String) {

@@ -8,7 +8,7 @@ const TAG: i32 = 4;
 /// Returns by how many bytes frames grow on their way to the guest; negative if they shrink.
 pub(super) fn growth(spec: &Spec, mapping: &MappingSpec) -> i32 {
     let vlan = |name: &String| spec.ports.iter().find(|port| port.name == *name).map(|port| &port.vlan);
-    match (vlan(&mapping.from), vlan(&mapping.to)) {
+    match (vlan(&mapping.from.port), vlan(&mapping.to.port)) {
         _ if mapping.pass_through => 0,
         (Some(Vlan::Trunk(_)), Some(Vlan::Access(_))) => -TAG,
         (Some(Vlan::Access(_)), Some(Vlan::Trunk(_))) => TAG,

@@ -18,20 +18,20 @@ pub(super) enum Verdict {
 
 /// Judges a mapping of `spec`.
 pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
-    let bridge = spec.bridges.iter().find(|bridge| bridge.ports.contains(&mapping.to));
+    let bridge = spec.bridges.iter().find(|bridge| bridge.ports.contains(&mapping.to.port));
     // All frames of a patched port are for the guest.
     let Some(bridge) = bridge.filter(|_| !mapping.pass_through) else { return Verdict::InPlace };
     let trusted = match &mapping.tenancy {
         Tenancy::TrustAll | Tenancy::Steered => return Verdict::InPlace,
         Tenancy::SteerByMac => {
-            let own = bridge.statics.iter().filter(|(_, _, port)| *port == mapping.to);
+            let own = bridge.statics.iter().filter(|(_, _, port)| *port == mapping.to.port);
             return Verdict::Steered(own.map(|(mac, _, _)| *mac).collect());
         }
         Tenancy::Trust(trusted) => trusted,
     };
     let somebody =
         |name: &String| spec.ports.iter().any(|port| port.name == *name && port.driver.capabilities().has_peer);
-    let own = [&mapping.from, &mapping.to];
+    let own = [&mapping.from.port, &mapping.to.port];
     let others = bridge.ports.iter().filter(|name| !own.contains(name) && !trusted.contains(name));
     let others: Vec<_> = others.filter(|name| somebody(name)).collect();
     if others.is_empty() {
@@ -43,7 +43,7 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
         "frames for {} would be received into memory of \"{}\": set `trust = [{}]` in its [[mapping]] if they may, else \
          `steering`",
         quoted(&others),
-        mapping.to,
+        mapping.to.port,
         quoted(&all),
     ))
 }
@@ -52,7 +52,7 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
 mod tests {
     use super::*;
     use crate::port::{af_packet, sink, tap, vhost_user};
-    use crate::spec::{Access, BridgeSpec, Driver, Mode, PortSpec};
+    use crate::spec::{Access, BridgeSpec, Driver, Mode, PortQueues, PortSpec};
     use std::time::Duration;
 
     fn guest(name: &str) -> PortSpec {
@@ -81,8 +81,8 @@ mod tests {
             statics,
             flows: None,
         };
-        let mapping =
-            MappingSpec { from: "wan".into(), to: "fw".into(), pass_through: false, tenancy, copy_break: None };
+        let (from, to) = (PortQueues::all("wan"), PortQueues::all("fw"));
+        let mapping = MappingSpec { from, to, pass_through: false, tenancy, copy_break: None };
         let spec = Spec { ports, bridges: vec![bridge], ..Spec::default() };
         let alone = judge(&spec, &MappingSpec { pass_through: true, ..mapping.clone() });
         assert_eq!(alone, Verdict::InPlace);

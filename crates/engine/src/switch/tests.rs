@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::port::{RxQueue, Sent, TxQueue, Wait, generator, sink, vhost_user, virtio_user};
-use crate::spec::{Driver, FailMode, Idle, Mode, Pace, QueueSizes};
+use crate::spec::{Driver, FailMode, Idle, Mode, Pace, PortQueues, QueueSizes};
 use packet::{Burst, Frames};
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
@@ -108,7 +108,7 @@ fn patch(a: &str, b: &str) -> [String; 2] {
 }
 
 fn worker(ports: &[&str], idle: Idle) -> WorkerSpec {
-    let queues = ports.iter().map(|port| ((*port).to_owned(), None)).collect();
+    let queues = ports.iter().map(|port| PortQueues::all(*port)).collect();
     WorkerSpec { idle, queues, ..WorkerSpec::default() }
 }
 

@@ -29,6 +29,7 @@ impl ByHand {
             queue: 0,
             ingress: Some(Ingress::new(input)),
             target: Target::Patch(0),
+            number: 0,
             rx_buffers_from: lends.then_some((0, 0)),
             tx_in_place_via: keeps.then_some((0, 0)),
             counters: Arc::default(),

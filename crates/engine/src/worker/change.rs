@@ -47,9 +47,10 @@ impl Plan {
     }
 
     /// Returns a queue that only this worker sends to, and which may be down.
-    pub(crate) fn own_transmit(&mut self, (port, queue): (u64, usize)) -> Option<&mut Option<Egress>> {
-        let output = self.outputs.iter_mut().find(|output| output.port == port)?;
-        match &mut output.queues.get_mut(queue)?.half {
+    pub(crate) fn own_transmit<'p>(&'p mut self, (port, queue): (u64, usize)) -> Option<&'p mut Option<Egress>> {
+        let outputs = self.outputs.iter_mut().filter(|output| output.port == port);
+        let find = |output: &'p mut Output| output.queues.get_mut(queue.wrapping_sub(output.first));
+        match &mut { outputs }.find_map(find)?.half {
             Half::Own(egress) => Some(egress),
             Half::Shared(_) => None,
         }
@@ -60,8 +61,8 @@ impl Plan {
         for input in self.inputs.iter_mut().filter(|input| input.port == port) {
             input.ingress.iter_mut().for_each(|ingress| ingress.refresh(setup, input.queue));
         }
-        let queues = self.outputs.iter_mut().filter(|output| output.port == port).flat_map(|output| &mut output.queues);
-        for (queue, transmit) in queues.enumerate() {
+        let outputs = self.outputs.iter_mut().filter(|output| output.port == port);
+        for (queue, transmit) in outputs.flat_map(|output| (output.first..).zip(&mut output.queues)) {
             if let Half::Own(Some(egress)) = &mut transmit.half {
                 egress.refresh(setup, queue);
             }

@@ -25,6 +25,8 @@ pub(crate) struct Input {
     /// `None` while the queue is down.
     pub(crate) ingress: Option<Ingress>,
     pub(crate) target: Target,
+    /// Number by which its frames pick a queue: the index of the queue that it is mapped to, else its own.
+    pub(crate) number: usize,
     /// Output, and queue there, whose guest lends its buffers to this queue, if it is mapped.
     pub(crate) rx_buffers_from: Option<(usize, usize)>,
     /// Output, and queue there, that may keep chains of this queue while it sends them, if it is mapped.
@@ -233,7 +235,7 @@ impl Work<'_> {
         }
         input.counters.received.burst(count, burst.bytes());
         self.counters.packets.add(count as u64);
-        let (frames, queue) = (burst.frames(), input.queue);
+        let (frames, queue) = (burst.frames(), input.number);
         match input.target {
             Target::Patch(output) => self.outputs[output].transmit(queue, frames),
             Target::Bridge { bridge, from } => {

@@ -29,7 +29,8 @@ fn config(check: &mut Check, file: &RawFile) -> Config {
     let ports = ports::build(check, &file.ports);
     let (mut patches, bridges) = forwarding::build(check, file, &ports, fail_mode(file));
     let mappings = mappings::build(check, file, &ports, (&mut patches, &bridges));
-    let mirrors = mirrors::build(check, file, &ports, (&patches, &bridges));
+    let joined = mirrors::Joined { patches: &patches, bridges: &bridges, mappings: &mappings };
+    let mirrors = mirrors::build(check, file, &ports, joined);
     let aggregation = aggregation(check, file, &ports);
     let workers = workers::build(check, &file.workers, &ports);
     if file.ports.is_empty() && !check.is_unread(&(0..0), "port") {

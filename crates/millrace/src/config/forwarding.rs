@@ -1,13 +1,13 @@
 //! Validates and builds `[[patch]]` and `[[bridge]]`.
 
 use super::check::Check;
-use super::ports::{BuiltPort, BuiltPorts, name};
+use super::ports::{BuiltPort, BuiltPorts, name, split};
 use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawMirror, RawPatch, RawStatic, Section};
 use engine::forward::mac_table::MOST_STATICS;
 use engine::spec::{BridgeSpec, FailMode, Vlan};
 use packet::MacAddr;
 use settings::Problem;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -40,13 +40,20 @@ pub(super) fn build(
         let flows = fail_mode.filter(|_| raw.openflow.as_ref().is_some_and(|at| at.value));
         bridges.push(BridgeSpec { flows, ..bridge(check, raw, ports, &mut uses) });
     }
-    // A mapping in pass-through mode joins its ports as a patch does.
+    // A mapping in pass-through mode joins its ports as a patch does; other queues of a port may be joined to others.
+    let mut by_queue = HashSet::new();
     for raw in file.mappings.iter().filter(|raw| raw.mode.as_ref().is_some_and(|m| m.value == MappingMode::PassThrough))
     {
         // Unknown port names are reported with the mapping.
-        let known = |at: &&At<String>| ports.list.iter().any(|built| built.spec.name == at.value);
+        let known = |at: &&At<String>| ports.list.iter().any(|built| built.spec.name == split(at).0);
         for at in [&raw.from, &raw.to].into_iter().filter_map(|end| end.as_ref()).filter(known) {
-            join(check, ports, at, &mut uses);
+            let (name, queue) = split(at);
+            if queue.is_none() || !by_queue.contains(name) {
+                join(check, ports, (name, &at.span), &mut uses);
+            }
+            if queue.is_some() {
+                by_queue.insert(name);
+            }
         }
     }
     // An unreadable list would make its ports look unused.
@@ -65,26 +72,26 @@ pub(super) fn build(
     (patches, bridges)
 }
 
-/// Returns the port called `at`, if it exists and is in no other patch or bridge.
+/// Returns the port called `name`, if it exists and is in no other patch or bridge.
 fn join<'a, 'b>(
     check: &mut Check,
     ports: &'b BuiltPorts,
-    at: &'a At<String>,
+    (name, span): (&'a str, &'a Range<usize>),
     uses: &mut Uses<'a>,
 ) -> Option<&'b BuiltPort> {
-    let built = ports.find(check, at, &at.span)?;
-    if let Some(first) = uses.get(at.as_str()) {
+    let built = ports.find(check, name, span)?;
+    if let Some(first) = uses.get(name) {
         check.problems.push(
             Problem::error(
-                &at.span,
-                format!("port `{}` is already joined to something", at.value),
+                span,
+                format!("port `{name}` is already joined to something"),
                 "a port can be in one patch or bridge only; remove it from one of the two",
             )
             .and_at(first, "joined here"),
         );
         return None;
     }
-    uses.insert(&at.value, &at.span);
+    uses.insert(name, span);
     Some(built)
 }
 
@@ -103,7 +110,7 @@ fn patch<'a>(
         );
     }
     for at in &list.value {
-        let Some(built) = join(check, ports, at, uses) else { continue };
+        let Some(built) = join(check, ports, (at, &at.span), uses) else { continue };
         if let Some(span) = &built.vlan_span {
             check.problems.push(
                 Problem::error(
@@ -123,7 +130,7 @@ fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts
     let name = name(check, &raw.span, &raw.name, "bridge").value;
     let mut members: Vec<(&At<String>, &BuiltPort)> = Vec::new();
     if let Some(list) = check.required(&raw.span, "ports", &raw.ports, "ports = [\"a\", \"b\"]") {
-        members.extend(list.iter().filter_map(|at| Some((at, join(check, ports, at, uses)?))));
+        members.extend(list.iter().filter_map(|at| Some((at, join(check, ports, (at, &at.span), uses)?))));
         if list.len() < 2 {
             check.warn(
                 &list.span,

@@ -5,9 +5,8 @@ use super::ports::{BuiltPort, BuiltPorts};
 use super::raw::{At, COPY_BREAKS, MappingMode, MappingSteering, RawFile, RawMapping, Section, Several};
 use engine::port::Capabilities;
 use engine::port::kinds::KINDS;
-use engine::spec::{BridgeSpec, MOST_STEERED, MappingSpec, Tenancy, Vlan};
+use engine::spec::{BridgeSpec, MOST_STEERED, MappingSpec, PortQueues, Tenancy, Vlan};
 use settings::Problem;
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// Builds all mappings. A mapping in pass-through mode also joins its ports by a patch.
@@ -17,21 +16,24 @@ pub(super) fn build(
     ports: &BuiltPorts,
     (patches, bridges): (&mut Vec<[String; 2]>, &[BridgeSpec]),
 ) -> Vec<MappingSpec> {
-    let mut uses = HashMap::new();
+    let mut uses = Vec::new();
     let built = file.mappings.iter().filter_map(|raw| {
-        let (from_end, to_end) = ends(check, raw, ports, &mut uses)?;
-        let (from, to) = (from_end.spec.name.clone(), to_end.spec.name.clone());
+        let [from_end, to_end] = ends(check, raw, ports, &mut uses)?;
+        let (from, to) = (from_end.queues(), to_end.queues());
+        let is_of_one = from.queue.is_some() || to.queue.is_some();
         let pass_through = raw.mode.as_ref().is_some_and(|at| at.value == MappingMode::PassThrough);
         let tenancy = if pass_through {
             nobody_else(check, raw);
-            patches.push([from.clone(), to.clone()]);
+            if !is_of_one {
+                patches.push([from.port.clone(), to.port.clone()]);
+            }
             Tenancy::Trust(Vec::new())
-        } else if let Some(bridge) = bridges.iter().find(|b| b.ports.contains(&from) && b.ports.contains(&to)) {
-            tenancy(check, raw, ports, bridge, (from_end, to_end))
+        } else if let Some(bridge) = bridges.iter().find(|b| [&from, &to].iter().all(|e| b.ports.contains(&e.port))) {
+            tenancy(check, raw, ports, bridge, [&from_end, &to_end])
         } else {
             check.error(
                 &raw.span,
-                format!("`{from}` and `{to}` are not in one bridge"),
+                format!("`{}` and `{}` are not in one bridge", from.port, to.port),
                 "join them by a [[bridge]], or use mode = \"pass-through\"",
             );
             Tenancy::Trust(Vec::new())
@@ -40,20 +42,57 @@ pub(super) fn build(
         let copy_break = raw.copy_break.as_ref().map(|_| copy_break);
         Some(MappingSpec { from, to, pass_through, tenancy, copy_break })
     });
-    built.collect()
+    let built: Vec<_> = built.collect();
+    uses.iter().for_each(|(end, span)| rest(check, ports, &built, (end, span)));
+    built
+}
+
+/// Warns of the other queues of a physical port if one is patched by itself and they are not.
+fn rest(check: &mut Check, ports: &BuiltPorts, built: &[MappingSpec], (end, span): (&PortQueues, &Range<usize>)) {
+    let patched: Vec<_> =
+        built.iter().filter(|mapping| mapping.pass_through && mapping.from.port == end.port).collect();
+    let is_first = patched.first().is_some_and(|mapping| mapping.from == *end && end.queue.is_some());
+    let Some(port) = ports.list.iter().find(|port| port.spec.name == end.port).filter(|_| is_first) else { return };
+    let is_free = |queue: &usize| !patched.iter().any(|mapping| mapping.from.covers(&end.port, *queue));
+    let free = (0..port.spec.driver.queues()).filter(is_free);
+    let free: Vec<_> = free.map(|queue| format!("`{}`", PortQueues::one(&end.port, queue))).collect();
+    if !free.is_empty() {
+        let message = format!("what arrives in {} is dropped", free.join(", "));
+        check.warn(span, message, "map these queues, too, or keep frames out of them by rules of the NIC");
+    }
+}
+
+/// One end of a mapping.
+struct End<'a, 'b> {
+    at: &'a At<String>,
+    built: &'b BuiltPort,
+    queue: Option<usize>,
+}
+
+impl End<'_, '_> {
+    fn queues(&self) -> PortQueues {
+        PortQueues { port: self.built.spec.name.clone(), queue: self.queue }
+    }
 }
 
 fn ends<'a, 'b>(
     check: &mut Check,
     raw: &'a Section<RawMapping>,
     ports: &'b BuiltPorts,
-    uses: &mut HashMap<&'a str, &'a Range<usize>>,
-) -> Option<(&'b BuiltPort, &'b BuiltPort)> {
+    uses: &mut Vec<(PortQueues, &'a Range<usize>)>,
+) -> Option<[End<'a, 'b>; 2]> {
     let from = check.required(&raw.span, "from", &raw.from, "from = \"wan\"");
     let to = check.required(&raw.span, "to", &raw.to, "to = \"fw\"");
     let from = end(check, ports, from?, uses, "receives into a guest's buffers", |can| can.lends);
     let to = end(check, ports, to?, uses, "has a guest that posts buffers", |can| can.has_guest);
-    Some((from?, to?))
+    let (from, to) = (from?, to?);
+    let count = from.built.spec.driver.queues();
+    if from.queue.is_none() && to.queue.is_some() && count > 1 {
+        let name = &from.built.spec.name;
+        let message = format!("`to` is one queue, and port `{name}` has {count}");
+        check.error(&from.at.span, message, format!("name one of them, as in from = \"{name}.0\""));
+    }
+    Some([from, to])
 }
 
 /// Reports `trust` and `steering` in pass-through mode, where no other port shares the physical port.
@@ -74,7 +113,7 @@ fn tenancy(
     raw: &RawMapping,
     ports: &BuiltPorts,
     bridge: &BridgeSpec,
-    ends: (&BuiltPort, &BuiltPort),
+    ends: [&End<'_, '_>; 2],
 ) -> Tenancy {
     if let (Some(trust), Some(steering)) = (raw.trust.as_ref(), raw.steering.as_ref()) {
         let help = "steering keeps the frames of others out, so nobody has to trust the guest with them: remove one";
@@ -109,12 +148,16 @@ fn steerable(
     span: &Range<usize>,
     ports: &BuiltPorts,
     bridge: &BridgeSpec,
-    (from, to): (&BuiltPort, &BuiltPort),
+    [from_end, to_end]: [&End<'_, '_>; 2],
 ) {
-    let (from, to) = (&from.spec, &to.spec);
+    let (from, to) = (&from_end.built.spec, &to_end.built.spec);
     let given = "let the NIC steer and say steering = \"given\", or use `trust`";
     if let Err(why) = from.driver.steers() {
         check.error(span, format!("port `{}` {why}", from.name), given);
+    }
+    if from_end.queue.is_some() && from.driver.queues() > 1 {
+        let message = format!("frames for `{}` can arrive in all queues of `{}`", to.name, from.name);
+        check.error(span, message, "map the whole port, or let the NIC steer and say steering = \"given\"");
     }
     let aware = |name: &String| ports.list.iter().any(|p| p.spec.name == *name && p.spec.vlan != Vlan::Ignore);
     if bridge.ports.iter().any(aware) {
@@ -136,23 +179,32 @@ fn steerable(
     }
 }
 
-/// Returns one end of a mapping, if the port fits and is in no other mapping.
+/// Returns one end of a mapping, if the port fits and its queues are in no other mapping.
 fn end<'a, 'b>(
     check: &mut Check,
     ports: &'b BuiltPorts,
     at: &'a At<String>,
-    uses: &mut HashMap<&'a str, &'a Range<usize>>,
+    uses: &mut Vec<(PortQueues, &'a Range<usize>)>,
     wanted: &str,
     fits: impl Fn(Capabilities) -> bool,
-) -> Option<&'b BuiltPort> {
-    let built = ports.find(check, at, &at.span)?;
-    if let Some(first) = uses.insert(&at.value, &at.span) {
-        check.problems.push(
-            Problem::error(&at.span, format!("port `{}` is in two mappings", at.value), "remove it from one of them")
-                .and_at(first, "mapped here"),
-        );
+) -> Option<End<'a, 'b>> {
+    let (built, queue) = ports.find_queues(check, at)?;
+    let end = End { at, built, queue };
+    let own = end.queues();
+    let overlaps = |(other, _): &&(PortQueues, _)| match queue {
+        Some(queue) => other.covers(&own.port, queue),
+        None => other.port == own.port,
+    };
+    if let Some((other, first)) = uses.iter().find(overlaps) {
+        let (what, help) = match (own.queue, other.queue) {
+            (Some(_), Some(_)) => (format!("queue `{own}`"), "remove it from one of them"),
+            _ => (format!("port `{}`", own.port), "remove it from one of them, or name one queue of it in each"),
+        };
+        let problem = Problem::error(&at.span, format!("{what} is in two mappings"), help);
+        check.problems.push(problem.and_at(first, "mapped here"));
         return None;
     }
+    uses.push((own, &at.span));
     let can = built.spec.driver.capabilities();
     if !fits(can) {
         let kinds: Vec<_> = KINDS.iter().filter(|(_, kind)| fits(kind.capabilities)).map(|(name, _)| *name).collect();
@@ -164,7 +216,7 @@ fn end<'a, 'b>(
         check.error(&at.span, message, help);
         return None;
     }
-    Some(built)
+    Some(end)
 }
 
 #[cfg(test)]
@@ -203,6 +255,53 @@ mod tests {
             assert_eq!(parse(VIRTIO, mapping, ""), Ok(tenancy), "{mapping}");
         }
         assert_eq!(parse(XDP, "steering = \"mac\"", OWN), Ok(Tenancy::SteerByMac));
+    }
+
+    /// Parses a NIC with three queues, two guests and these mappings; returns the ends and the report.
+    fn parse_queues(mappings: &str) -> Result<(Vec<String>, String), String> {
+        let text = format!(
+            "[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"eth1\"\nqueues = 3
+             [[port]]\nname = \"fw\"\ndriver = \"vhost-user\"\nsocket = \"fw\"
+             [[port]]\nname = \"dpi\"\ndriver = \"vhost-user\"\nsocket = \"dpi\"\n{mappings}"
+        );
+        let (config, report) = Config::parse(Path::new("m.toml"), &text).map_err(|report| report.to_string())?;
+        let ends = config.spec.mappings.iter().map(|mapping| format!("{} {}", mapping.from, mapping.to));
+        assert!(config.spec.patches.is_empty());
+        Ok((ends.collect(), report.to_string()))
+    }
+
+    fn pass(from: &str, to: &str) -> String {
+        format!("[[mapping]]\nfrom = \"{from}\"\nto = \"{to}\"\nmode = \"pass-through\"\n")
+    }
+
+    #[test]
+    fn queues_of_one_nic_go_to_several_guests() {
+        let (ends, report) = parse_queues(&(pass("wan.0", "fw") + &pass("wan.2", "dpi.1"))).unwrap();
+        assert_eq!(ends, ["wan.0 fw", "wan.2 dpi.1"]);
+        assert!(report.contains("what arrives in `wan.1` is dropped"), "{report}");
+        let (_, report) =
+            parse_queues(&(pass("wan.0", "fw.0") + &pass("wan.1", "fw.1") + &pass("wan.2", "dpi"))).unwrap();
+        assert!(!report.contains("is dropped"), "{report}");
+        for (mappings, part) in [
+            (pass("wan.0", "fw") + &pass("wan.0", "dpi"), "queue `wan.0` is in two mappings"),
+            (pass("wan.0", "fw") + &pass("wan", "dpi"), "port `wan` is in two mappings"),
+            (pass("wan", "fw") + &pass("wan.1", "dpi"), "port `wan` is in two mappings"),
+            (pass("wan.0", "fw") + &pass("wan.1", "fw.1"), "port `fw` is in two mappings"),
+            (pass("wan.3", "fw"), "port `wan` has no queue `3`"),
+            (pass("wan", "fw.1"), "`to` is one queue, and port `wan` has 3"),
+            (pass("wan.0", "fw") + "[[patch]]\nports = [\"wan\", \"dpi\"]", "already joined to something"),
+            (pass("wan.0", "fw") + "[[mirror]]\nfrom = [\"dpi\"]\nto = \"wan\"", "and is also mapped"),
+            (
+                "[[mapping]]\nfrom = \"wan.0\"\nto = \"fw\"\nsteering = \"mac\"\n
+                 [[bridge]]\nname = \"br\"\nports = [\"wan\", \"fw\"]\n"
+                    .to_owned()
+                    + OWN,
+                "frames for `fw` can arrive in all queues of `wan`",
+            ),
+        ] {
+            let report = parse_queues(&mappings).unwrap_err();
+            assert!(report.contains(part), "{mappings}: {report}");
+        }
     }
 
     #[test]

@@ -3,18 +3,21 @@
 use super::check::Check;
 use super::ports::BuiltPorts;
 use super::raw::{self, At, RawFile, RawMirror, Section};
-use engine::spec::{BridgeSpec, MirrorDirection, MirrorPoint, MirrorSpec};
+use engine::spec::{BridgeSpec, MappingSpec, MirrorDirection, MirrorPoint, MirrorSpec};
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
 
+/// Connections that ports for copies must not have.
+#[derive(Clone, Copy)]
+pub(super) struct Joined<'s> {
+    pub(super) patches: &'s [[String; 2]],
+    pub(super) bridges: &'s [BridgeSpec],
+    pub(super) mappings: &'s [MappingSpec],
+}
+
 /// Builds all mirrors.
-pub(super) fn build(
-    check: &mut Check,
-    file: &RawFile,
-    ports: &BuiltPorts,
-    (patches, bridges): (&[[String; 2]], &[BridgeSpec]),
-) -> Vec<MirrorSpec> {
+pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts, joined: Joined<'_>) -> Vec<MirrorSpec> {
     let mirrored: HashMap<&str, &Range<usize>> =
         file.mirrors.iter().flat_map(from).map(|at| (at.as_str(), &at.span)).collect();
     let mut pairs = HashMap::new();
@@ -26,7 +29,7 @@ pub(super) fn build(
         let to = check.required(&raw.span, "to", &raw.to, "to = \"probe\"").filter(|to| {
             let known = ports.find(check, to, &to.span).is_some();
             if known {
-                free(check, to, patches, bridges);
+                free(check, to, joined);
                 not_mirrored(check, to, &mirrored);
             }
             known
@@ -62,11 +65,13 @@ fn from(raw: &Section<RawMirror>) -> impl Iterator<Item = &At<String>> {
 }
 
 /// Reports a port for copies that also gets other frames.
-fn free(check: &mut Check, to: &At<String>, patches: &[[String; 2]], bridges: &[BridgeSpec]) {
+fn free(check: &mut Check, to: &At<String>, Joined { patches, bridges, mappings }: Joined<'_>) {
+    let mapped = |mapping: &MappingSpec| [&mapping.from, &mapping.to].iter().any(|end| end.port == to.value);
     let bridge = bridges.iter().find(|bridge| bridge.ports.contains(&to.value));
     let joined = match bridge {
         Some(bridge) => format!("in bridge `{}`", bridge.name),
         None if patches.iter().any(|pair| pair.contains(&to.value)) => "patched".to_owned(),
+        None if mappings.iter().any(mapped) => "mapped".to_owned(),
         None => return,
     };
     let message = format!("port `{}` gets the copies of a mirror, and is also {joined}", to.value);

@@ -51,6 +51,28 @@ impl BuiltPorts {
         check.error(span, format!("there is no port `{name}`"), help);
         None
     }
+
+    /// Returns the port named by `"a"` or `"a.1"`, and the queue if it names one; reports an error if there is no such.
+    pub fn find_queues(&self, check: &mut Check, at: &At<String>) -> Option<(&BuiltPort, Option<usize>)> {
+        let (name, number) = split(at);
+        let built = self.find(check, name, &at.span)?;
+        let Some(number) = number else { return Some((built, None)) };
+        let count = built.spec.driver.queues();
+        if let Some(queue) = number.parse().ok().filter(|&queue| queue < count) {
+            return Some((built, Some(queue)));
+        }
+        let help = match count {
+            1 => format!("its only queue is `{name}.0`"),
+            _ => format!("its queues are `{name}.0` to `{name}.{}`", count - 1),
+        };
+        check.error(&at.span, format!("port `{name}` has no queue `{number}`"), help);
+        None
+    }
+}
+
+/// Splits `"a.1"` into the name of a port and the number of a queue, and `"a"` into the name only.
+pub(super) fn split(name: &str) -> (&str, Option<&str>) {
+    name.split_once('.').map_or((name, None), |(name, number)| (name, Some(number)))
 }
 
 /// Builds all ports.

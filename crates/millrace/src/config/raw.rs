@@ -139,10 +139,11 @@ pub struct RawPatch {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "mapping", extend("required" = ["from", "to"]))]
 pub struct RawMapping {
-    /// The physical port, of driver `af_xdp` or `virtio-user`. The backend of the latter can write to the guest's
-    /// memory.
+    /// The physical port, of driver `af_xdp` or `virtio-user`, or one queue of it (`"wan.1"`). The backend of the latter can
+    /// write to the guest's memory.
     pub from: Field<String>,
-    /// The port of the guest, of driver `vhost-user`. It is not offered VIRTIO_F_IN_ORDER.
+    /// The port of the guest, of driver `vhost-user`, or one queue of it. It is not offered VIRTIO_F_IN_ORDER. If both are
+    /// ports, equal queues go together; beside one queue, a port lends the buffers of its queue 0.
     pub to: Field<String>,
     /// How frames get from the one to the other.
     #[schemars(extend("default" = "bridge"))]

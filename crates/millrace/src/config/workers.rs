@@ -2,8 +2,8 @@
 
 use super::check::Check;
 use super::ports::{BuiltPort, BuiltPorts};
-use super::raw::{self, At, RawWorker, Section};
-use engine::spec::{Idle, WorkerSpec};
+use super::raw::{self, RawWorker, Section};
+use engine::spec::{Idle, PortQueues, WorkerSpec};
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -31,15 +31,16 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &Built
         });
         let mut queues = Vec::new();
         for at in raw.ports.iter().flat_map(|list| &list.value) {
-            let Some((port, numbers)) = named(check, at, ports) else { continue };
-            for queue in numbers {
+            let Some((BuiltPort { spec, .. }, queue)) = ports.find_queues(check, at) else { continue };
+            let port = spec.name.as_str();
+            for queue in queue.map_or(0..spec.driver.queues(), |queue| queue..queue + 1) {
                 if let Some(first) = polled.insert((port, queue), &at.span) {
                     let message = format!("queue {port}.{queue} already has a worker");
                     let problem = Problem::error(&at.span, message, "name it once only").and_at(first, "named here");
                     check.problems.push(problem);
                     continue;
                 }
-                queues.push((port.to_owned(), Some(queue)));
+                queues.push(PortQueues::one(port, queue));
             }
         }
         let idle = match raw.idle.as_ref().map(|at| at.value).unwrap_or_default() {
@@ -51,24 +52,4 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &Built
         workers.push(WorkerSpec { cpu, idle, patience, queues });
     }
     workers
-}
-
-/// Returns the port named by `"a"` or `"a.1"`, and the queues that the name covers.
-fn named<'a>(check: &mut Check, at: &'a At<String>, ports: &BuiltPorts) -> Option<(&'a str, Range<usize>)> {
-    let (name, number) = match at.split_once('.') {
-        None => (at.as_str(), None),
-        Some((name, number)) => (name, Some(number)),
-    };
-    let BuiltPort { spec, .. } = ports.find(check, name, &at.span)?;
-    let count = spec.driver.queues();
-    let Some(number) = number else { return Some((name, 0..count)) };
-    if let Some(queue) = number.parse().ok().filter(|&queue| queue < count) {
-        return Some((name, queue..queue + 1));
-    }
-    let help = match count {
-        1 => format!("its only queue is `{name}.0`"),
-        _ => format!("its queues are `{name}.0` to `{name}.{}`", count - 1),
-    };
-    check.error(&at.span, format!("port `{name}` has no queue `{number}`"), help);
-    None
 }

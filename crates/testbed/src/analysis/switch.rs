@@ -6,7 +6,7 @@ use clap::Args;
 use engine::Switch;
 use engine::port::{vhost_user, virtio_user};
 use engine::spec::{
-    Access, Analysis, Driver, Idle, MappingSpec, Mode, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec,
+    Access, Analysis, Driver, Idle, MappingSpec, Mode, PortQueues, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec,
 };
 use loadgen::wire::queue_sizes;
 use std::io::{self, BufRead, Write};
@@ -79,8 +79,8 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
     });
     let mapped = receive == Way::Zero || transmit == Way::Zero;
     let mapping = MappingSpec {
-        from: "nic".into(),
-        to: "nf".into(),
+        from: PortQueues::all("nic"),
+        to: PortQueues::all("nf"),
         pass_through: true,
         tenancy: Tenancy::Trust(Vec::new()),
         copy_break: None,

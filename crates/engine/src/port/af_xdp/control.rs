@@ -1,10 +1,10 @@
 //! The session of an AF_XDP port: its sockets while the interface stays as it is.
 
 use super::Settings;
-use super::sockets::Sockets;
-use super::watched::Watched;
+use super::device::Device;
+use super::queue::XdpQueue;
 use crate::port::interface;
-use crate::port::zero_copy::ZeroCopyPort;
+use crate::port::zero_copy::ZeroCopyQueue;
 use crate::port::{ReceiveHalf, Site, TransmitHalf};
 use netdev::{Link, Links};
 use std::sync::Arc;
@@ -20,48 +20,46 @@ impl interface::Interface for Settings {
     }
 
     fn open(&self, links: &Links, site: &Arc<dyn Site>) -> Result<Box<dyn interface::Session>, String> {
-        let sockets = Sockets::open(self, links, site)?;
-        let (watched, detail) = (sockets.watched.clone(), sockets.describe());
-        Ok(Box::new(XdpSession { site: site.clone(), watched, detail, sockets: Some(sockets) }))
+        let (device, queues) = Device::open(self, links, site)?;
+        Ok(Box::new(XdpSession { device, queues: queues.into_iter().map(Some).collect() }))
     }
 }
 
 /// An open port, as its watcher sees it.
 struct XdpSession {
-    site: Arc<dyn Site>,
-    watched: Arc<Watched>,
-    detail: String,
-    /// `None` while a mapping has it.
-    sockets: Option<Sockets>,
+    device: Arc<Device>,
+    /// By index; `None` while a mapping has it.
+    queues: Vec<Option<XdpQueue>>,
 }
 
 impl interface::Session for XdpSession {
     fn link(&self) -> &Link {
-        &self.watched.link
+        &self.device.watched.link
     }
 
     fn halves(&mut self, queue: usize) -> Result<(ReceiveHalf, TransmitHalf), String> {
-        let session = self.sockets.as_mut().ok_or("a mapping has it already")?;
-        Ok((session.start_receive(queue)?, session.start_transmit(queue)?))
+        let queue = self.queues[queue].as_mut().ok_or("a mapping has it already")?;
+        Ok((queue.start_receive()?, queue.start_transmit()?))
     }
 
     fn attached(&mut self) {
-        // If the port is not mapped, the session only has to live.
-        if let Some((mapping, session)) = self.site.mapping().and_then(|mapping| Some((mapping, self.sockets.take()?)))
-        {
-            mapping.physical_up(self.site.clone(), Box::new(session));
+        // Queues that are not mapped only have to live.
+        let site = &self.device.site;
+        for (index, mapping) in site.mappings() {
+            if let Some(queue) = self.queues.get_mut(index).and_then(Option::take) {
+                mapping.physical_up(site.clone(), Box::new(queue));
+            }
         }
     }
 
     fn detaching(&mut self) {
-        self.watched.count(&*self.site);
-        if let Some(mapping) = self.site.mapping() {
-            mapping.physical_down();
-        }
+        let Device { site, watched, .. } = &*self.device;
+        watched.count(&**site);
+        site.mappings().for_each(|(_, mapping)| mapping.physical_down());
     }
 
     fn changed(&mut self, link: &Link) -> Result<(), String> {
-        if link.mtu != self.watched.link.mtu {
+        if link.mtu != self.device.watched.link.mtu {
             return Err(format!("the MTU of {} changes to {}", link.name, link.mtu));
         }
         Ok(())
@@ -72,14 +70,15 @@ impl interface::Session for XdpSession {
     }
 
     fn check(&mut self) -> Result<(), String> {
-        self.watched.count(&*self.site);
-        if self.watched.failed.load(Ordering::Relaxed) {
+        let Device { site, watched, .. } = &*self.device;
+        watched.count(&**site);
+        if watched.failed.load(Ordering::Relaxed) {
             return Err("its sockets could not be opened again".to_owned());
         }
         Ok(())
     }
 
     fn describe(&self, link: &Link) -> String {
-        format!("{}, MTU {}", self.detail, link.mtu)
+        format!("{}, MTU {}", self.device.describe(), link.mtu)
     }
 }

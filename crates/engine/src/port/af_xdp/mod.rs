@@ -4,10 +4,11 @@
 //! received into buffers that a guest posted, and sent from its memory without a copy.
 
 mod control;
+mod device;
 mod in_flight;
 mod pool;
+mod queue;
 mod rx;
-mod sockets;
 mod spec;
 mod steered;
 mod tx;

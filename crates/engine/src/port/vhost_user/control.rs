@@ -1,7 +1,7 @@
 //! A vhost-user port, driven by its session: queues come up and go down.
 
 use super::{Call, Settings, VhostReceive, VhostTransmit};
-use crate::port::zero_copy::{Guest, MappingEnd};
+use crate::port::zero_copy::{Direction, Guest, MappingEnd};
 use crate::port::{MAX_QUEUES, PortControl, Site};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ impl Backend {
     pub(super) fn spawn(settings: &Settings, site: &Arc<dyn Site>) -> Result<Backend, String> {
         let Settings { socket, mode, access, queues, any_memory } = settings;
         // Lent buffers come back in another order than they were posted in.
-        let withheld = if site.mapping().is_some() { features::IN_ORDER } else { 0 };
+        let withheld = if site.is_mapped() { features::IN_ORDER } else { 0 };
         let options = Options {
             socket: socket.clone(),
             mode: *mode,
@@ -86,12 +86,12 @@ impl Queues for VhostPort {
             let half = VhostTransmit::new(ring, call, fault, drops);
             let attached = self.site.attach_transmit(queue, Box::new(half));
             self.site.end_session_if(attached);
-            if let Some(mapping) = self.site.mapping() {
-                mapping.guest_up(index, Guest { site: self.site.clone(), queue, memory, id: 0 });
+            if let Some(mapping) = self.site.mapping(queue) {
+                mapping.guest_up(Direction::ToGuest, Guest { site: self.site.clone(), memory, id: 0 });
             }
         } else {
             let mut ring = Dequeue::new(memory.clone(), &config)?;
-            let keeps = self.site.mapping().is_some();
+            let keeps = self.site.mapping(queue).is_some();
             #[cfg(feature = "analysis")]
             let keeps = keeps && !self.site.analysis().copied;
             if keeps {
@@ -101,8 +101,8 @@ impl Queues for VhostPort {
             let half = VhostReceive::new(ring, kick, call, fault, drops);
             let attached = self.site.attach_receive(queue, Box::new(half));
             self.site.end_session_if(attached);
-            if let Some(mapping) = self.site.mapping() {
-                mapping.guest_up(index, Guest { site: self.site.clone(), queue, memory, id });
+            if let Some(mapping) = self.site.mapping(queue) {
+                mapping.guest_up(Direction::FromGuest, Guest { site: self.site.clone(), memory, id });
             }
         }
         self.running.lock().unwrap().insert(index, called);
@@ -114,14 +114,14 @@ impl Queues for VhostPort {
         let queue = index / 2;
         self.running.lock().unwrap().remove(&index);
         self.update();
-        let (site, mapping) = (&*self.site, self.site.mapping());
+        let (site, mapping) = (&*self.site, self.site.mapping(queue));
         let base = if index.is_multiple_of(2) {
-            let down = |mapping: &dyn MappingEnd| mapping.guest_receive_down(site, queue);
+            let down = |mapping: &dyn MappingEnd| mapping.guest_receive_down(site);
             mapping
                 .map_or_else(|| site.detach_transmit(queue), down)
                 .map(|half| half.and_then(|mut half| half.life_cycle()?.base()))
         } else {
-            let down = |mapping: &dyn MappingEnd| mapping.guest_transmit_down(site, queue);
+            let down = |mapping: &dyn MappingEnd| mapping.guest_transmit_down(site);
             mapping
                 .map_or_else(|| site.detach_receive(queue), down)
                 .map(|half| half.and_then(|mut half| half.life_cycle()?.base()))
@@ -143,7 +143,7 @@ impl Queues for VhostPort {
 
     fn weight(&self) -> u32 {
         // A mapped queue stops a queue of the physical port, which others may share.
-        if self.site.mapping().is_some() { MAPPED } else { 1 }
+        if self.site.is_mapped() { MAPPED } else { 1 }
     }
 
     fn disconnected(&self, reason: &str) {

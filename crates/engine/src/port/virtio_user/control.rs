@@ -1,10 +1,10 @@
 //! The thread that keeps a virtio-user port connected to its backend.
 
 use super::{QueueResources, STRIDE, Settings, VirtioReceive, VirtioTransmit};
-use crate::port::zero_copy::{Mapped, ZeroCopyPort};
+use crate::port::zero_copy::{Direction, Mapped, ZeroCopyQueue};
 use crate::port::{PortControl, ReceiveHalf, Site, TransmitHalf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd, QueuePair};
@@ -35,7 +35,7 @@ pub(super) struct LinkThread {
 
 impl LinkThread {
     pub(super) fn spawn(settings: &Settings, site: Arc<dyn Site>) -> std::io::Result<LinkThread> {
-        let options = options(settings, site.mapping().is_some());
+        let options = options(settings, site.is_mapped());
         let stop = Arc::new(AtomicBool::new(false));
         site.set_state(false, "no backend is connected".into());
         let stopping = stop.clone();
@@ -75,16 +75,15 @@ fn serve(options: &FrontendOptions, site: &Arc<dyn Site>, stop: &AtomicBool) -> 
             return why.to_string();
         }
     }
-    if let Some(mapping) = site.mapping() {
-        mapping.physical_up(site.clone(), Box::new(session));
+    let session = Arc::new(Mutex::new(session));
+    for (queue, mapping) in site.mappings() {
+        mapping.physical_up(site.clone(), Box::new(SessionQueue { session: session.clone(), queue }));
     }
     site.set_state(true, format!("{}, {count} queue pairs, {pages}", link.negotiated().format()));
     while !stop.load(Ordering::Relaxed) && link.is_connected() && !broken.load(Ordering::Relaxed) {
         std::thread::sleep(CHECK);
     }
-    if let Some(mapping) = site.mapping() {
-        mapping.physical_down();
-    }
+    site.mappings().for_each(|(_, mapping)| mapping.physical_down());
     site.clear(count);
     if broken.load(Ordering::Relaxed) { "a queue of it is broken".into() } else { "it left".into() }
 }
@@ -97,6 +96,8 @@ struct Session {
     /// Rings, and addresses of buffers, by vhost-user's index.
     places: Vec<(QueueConfig, u64)>,
     broken: Arc<AtomicBool>,
+    /// Memories of guests that each queue may receive into, by queue.
+    guests: Vec<Vec<Arc<Memory>>>,
     /// Whether the backend did not answer in time and was disconnected: what it still does is unknown.
     silent: bool,
 }
@@ -132,6 +133,7 @@ impl Session {
             arena: Arc::new(arena),
             places: known,
             broken: Arc::default(),
+            guests: vec![Vec::new(); pairs.len()],
             silent: false,
         };
         let pairs = pairs.into_iter().zip(places).enumerate().map(|(queue, (pair, place))| {
@@ -147,7 +149,7 @@ impl Session {
     }
 
     fn mapped(&self, queue: usize) -> Option<Arc<Mapped>> {
-        self.site.mapping().and_then(|mapping| mapping.queue(queue))
+        self.site.mapping(queue).map(|mapping| mapping.mapped())
     }
 
     fn receive_half(&self, queue: usize, end: QueueEnd) -> ReceiveHalf {
@@ -179,10 +181,14 @@ impl Session {
     }
 }
 
-impl ZeroCopyPort for Session {
-    fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
-        if macs.is_some() {
-            return Err(format!("nobody steers what \"{}\" receives", self.site.name()));
+impl Session {
+    /// Lets the backend reach the memory of all guests.
+    fn share(&mut self) -> Result<(), String> {
+        let mut memories: Vec<&Arc<Memory>> = Vec::new();
+        for memory in self.guests.iter().flatten() {
+            if !memories.iter().any(|known| Arc::ptr_eq(known, memory)) {
+                memories.push(memory);
+            }
         }
         let mut regions = Vec::new();
         for memory in memories {
@@ -197,6 +203,7 @@ impl ZeroCopyPort for Session {
         self.heard(shared)
     }
 
+    /// Stops a queue, by vhost-user's index.
     fn stop(&mut self, index: usize) -> Result<(), String> {
         let stopped = if self.silent { Err(FrontendError::Timeout) } else { self.link.stop(index) };
         let stopped = self.heard(stopped);
@@ -206,18 +213,52 @@ impl ZeroCopyPort for Session {
         }
         Ok(())
     }
+}
+
+/// A mapped queue pair of an established link.
+struct SessionQueue {
+    session: Arc<Mutex<Session>>,
+    queue: usize,
+}
+
+impl SessionQueue {
+    fn session(&self) -> MutexGuard<'_, Session> {
+        self.session.lock().unwrap()
+    }
+}
+
+impl ZeroCopyQueue for SessionQueue {
+    fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
+        let mut session = self.session();
+        if macs.is_some() {
+            return Err(format!("nobody steers what \"{}\" receives", session.site.name()));
+        }
+        session.guests[self.queue] = memories.to_vec();
+        session.share()
+    }
+
+    fn stop(&mut self, direction: Direction) -> Result<(), String> {
+        let index = match direction {
+            Direction::ToGuest => 2 * self.queue,
+            Direction::FromGuest => 2 * self.queue + 1,
+        };
+        self.session().stop(index)
+    }
 
     fn fail(&mut self) {
-        self.broken.store(true, Ordering::Relaxed);
+        self.session().broken.store(true, Ordering::Relaxed);
     }
 
-    fn start_receive(&mut self, queue: usize) -> Result<ReceiveHalf, String> {
-        let end = self.restart(2 * queue)?;
-        Ok(self.receive_half(queue, end))
+    fn start_receive(&mut self) -> Result<ReceiveHalf, String> {
+        let mut session = self.session();
+        let end = session.restart(2 * self.queue)?;
+        Ok(session.receive_half(self.queue, end))
     }
 
-    fn start_transmit(&mut self, queue: usize) -> Result<TransmitHalf, String> {
-        let end = self.restart(2 * queue + 1)?;
-        Ok(self.transmit_half(queue, end, self.places[2 * queue + 1].1))
+    fn start_transmit(&mut self) -> Result<TransmitHalf, String> {
+        let mut session = self.session();
+        let index = 2 * self.queue + 1;
+        let (end, buffers) = (session.restart(index)?, session.places[index].1);
+        Ok(session.transmit_half(self.queue, end, buffers))
     }
 }

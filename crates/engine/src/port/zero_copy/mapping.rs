@@ -1,30 +1,29 @@
 //! A mapping, as the ports at its ends see it.
 
-use super::{Mapped, ZeroCopyPort};
+use super::{Direction, Mapped, ZeroCopyQueue};
 use crate::port::{Kept, ReceiveHalf, Site, TransmitHalf};
 use std::sync::Arc;
 use virtqueue::memory::Memory;
 
-/// The mapping that a port is an end of. Queues go by vhost-user's index: the even one of a pair receives at the physical
-/// port, and is received by the guest.
+/// The mapping that a queue of a port is an end of.
 pub(crate) trait MappingEnd: Send + Sync {
-    /// Returns the state shared with the half of `queue`, if the mapping has this queue.
-    fn queue(&self, queue: usize) -> Option<Arc<Mapped>>;
+    /// Returns the state shared with the halves of the physical queue.
+    fn mapped(&self) -> Arc<Mapped>;
 
-    /// Adds the physical port at `site`, whose halves are attached.
-    fn physical_up(&self, site: Arc<dyn Site>, port: Box<dyn ZeroCopyPort>);
+    /// Adds the physical queue, of the port at `site`; its halves are attached.
+    fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>);
 
-    /// Removes the physical port, which has ended or will: nothing fills or reads its buffers.
+    /// Removes the physical queue, which has ended or will: nothing fills or reads its buffers.
     fn physical_down(&self);
 
     /// Adds a queue that the guest has started; its half is attached.
-    fn guest_up(&self, index: usize, guest: Guest);
+    fn guest_up(&self, direction: Direction, guest: Guest);
 
-    /// Removes a receive queue of the guest at `site`. Returns its half with all loans, or an error.
-    fn guest_receive_down(&self, site: &dyn Site, queue: usize) -> Result<Option<TransmitHalf>, Kept>;
+    /// Removes the receive queue of the guest at `site`. Returns its half with all loans, or an error.
+    fn guest_receive_down(&self, site: &dyn Site) -> Result<Option<TransmitHalf>, Kept>;
 
-    /// Removes a transmit queue of the guest at `site`. Returns its half with all kept chains, or an error.
-    fn guest_transmit_down(&self, site: &dyn Site, queue: usize) -> Result<Option<ReceiveHalf>, Kept>;
+    /// Removes the transmit queue of the guest at `site`. Returns its half with all kept chains, or an error.
+    fn guest_transmit_down(&self, site: &dyn Site) -> Result<Option<ReceiveHalf>, Kept>;
 }
 
 /// A running queue of a mapped guest.
@@ -32,8 +31,6 @@ pub(crate) trait MappingEnd: Send + Sync {
 pub(crate) struct Guest {
     /// The guest's port.
     pub(crate) site: Arc<dyn Site>,
-    /// The queue pair.
-    pub(crate) queue: usize,
     /// The guest's memory.
     pub(crate) memory: Arc<Memory>,
     /// For a transmit queue: [`virtqueue::device::Dequeue::id`], or zero.

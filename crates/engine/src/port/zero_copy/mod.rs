@@ -57,27 +57,39 @@ pub trait KeepChains {
     fn release(&self, id: u16);
 }
 
-/// Control side of a physical port that can receive into buffers of others. Queues go by vhost-user's index: the even
-/// one of a pair receives.
-pub(crate) trait ZeroCopyPort: Send {
-    /// Reports whether stopping one queue of a pair also stops the other one.
+/// Direction of frames between a physical queue and a guest's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// The physical queue receives into the guest's buffers.
+    ToGuest,
+    /// The physical queue sends from the guest's memory.
+    FromGuest,
+}
+
+impl Direction {
+    pub(crate) const BOTH: [Direction; 2] = [Direction::ToGuest, Direction::FromGuest];
+}
+
+/// Control side of a queue pair of a physical port that can receive into buffers of others.
+pub(crate) trait ZeroCopyQueue: Send {
+    /// Reports whether stopping one direction also stops the other one.
     fn is_coupled(&self) -> bool {
         false
     }
-    /// Reports whether [`ZeroCopyPort::share`] with these memories and addresses needs all queues stopped.
+    /// Reports whether [`ZeroCopyQueue::share`] with these memories and addresses needs both directions stopped.
     fn rests_to_share(&self, _memories: &[Arc<Memory>], _macs: Option<&[[u8; 6]]>) -> bool {
         false
     }
-    /// Lets the filler of the queues write to `memories`, and to no other memory of guests. With `macs`, only frames to
+    /// Lets the filler of the queue write to `memories`, and to no other memory of guests. With `macs`, only frames to
     /// these addresses and to groups may be written there, and others have to arrive in memory of the switch.
     fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String>;
-    /// Stops a queue whose half has stopped. When this returns, nothing fills or reads its buffers any more; on an
+    /// Stops a direction whose half has stopped. When this returns, nothing fills or reads its buffers any more; on an
     /// error, the port has to be reopened, which is impossible before.
-    fn stop(&mut self, index: usize) -> Result<(), String>;
+    fn stop(&mut self, direction: Direction) -> Result<(), String>;
     /// Has the port reopened, because a worker does not return a queue.
     fn fail(&mut self);
-    /// Restarts a stopped receive queue, with buffers of the switch.
-    fn start_receive(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, String>;
-    /// See [`ZeroCopyPort::start_receive`].
-    fn start_transmit(&mut self, queue: usize) -> Result<Box<dyn TxQueue>, String>;
+    /// Restarts the stopped receive half, with buffers of the switch.
+    fn start_receive(&mut self) -> Result<Box<dyn RxQueue>, String>;
+    /// Restarts the stopped transmit half.
+    fn start_transmit(&mut self) -> Result<Box<dyn TxQueue>, String>;
 }

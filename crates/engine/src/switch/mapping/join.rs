@@ -1,9 +1,9 @@
-//! Joining the physical queues with the guest's, and parting them: loans begin and end here only.
+//! Joining the physical queue with the guest's, and parting them: loans begin and end here only.
 
 use super::Mapping;
 use super::state::{Physical, State, is_among};
 use crate::drops::Reason;
-use crate::port::zero_copy::{Guest, ZeroCopyPort};
+use crate::port::zero_copy::{Direction, Guest};
 use crate::port::{Kept, LifeCycle, ReceiveHalf, RxQueue, Site, TransmitHalf};
 use crate::switch::tenancy::Verdict;
 use packet::BurstStorage;
@@ -11,168 +11,191 @@ use std::sync::Arc;
 use virtqueue::memory::Memory;
 
 impl Mapping {
-    /// Reports whether buffers of the guest's queue may be on loan.
-    pub(super) fn is_joined(&self, index: usize) -> bool {
-        let Some(mapped) = self.queues.get(index / 2) else { return false };
-        if index.is_multiple_of(2) { mapped.is_reachable() } else { mapped.in_place_from() != 0 }
+    /// Reports whether buffers of the guest may be on loan in this direction.
+    pub(super) fn is_joined(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::ToGuest => self.mapped.is_reachable(),
+            Direction::FromGuest => self.mapped.in_place_from() != 0,
+        }
     }
 
-    /// Stops physical queues, and returns to the guest what it had lent to them. Returns all queues stopped.
-    pub(super) fn rest(&self, state: &mut State, mut indices: Vec<usize>) -> Vec<usize> {
-        let Some(Physical { site, port, .. }) = state.filler.physical() else { return Vec::new() };
+    /// Returns the directions in which buffers of the guest may be on loan.
+    pub(super) fn joined(&self) -> Vec<Direction> {
+        Direction::BOTH.into_iter().filter(|&direction| self.is_joined(direction)).collect()
+    }
+
+    /// Stops the physical queue in these directions, and returns to the guest what it had lent. Returns all directions
+    /// stopped.
+    pub(super) fn rest(&self, state: &mut State, mut directions: Vec<Direction>) -> Vec<Direction> {
+        let Some(Physical { site, queue, .. }) = state.filler.physical() else { return Vec::new() };
         let site = site.clone();
-        if port.is_coupled() {
-            indices = indices.iter().flat_map(|index| [index & !1, index | 1]).collect();
-            indices.sort_unstable();
-            indices.dedup();
+        if queue.is_coupled() && !directions.is_empty() {
+            directions = Direction::BOTH.to_vec();
         }
-        let halves: Vec<_> = indices.iter().map(|&index| (index, self.halt(&*site, index))).collect();
-        // A queue that a worker still has does not count as stopped when its filler has stopped.
-        let stop = |(index, half): (usize, Result<Stopped, Kept>)| {
-            let half = half.inspect_err(|_| port.fail()).map_err(|why| why.to_string());
-            (index, half.and_then(|half| port.stop(index).map(|()| half)))
+        let halves: Vec<_> = directions.iter().map(|&direction| (direction, self.halt(&*site, direction))).collect();
+        // A half that a worker still has does not count as stopped when its filler has stopped.
+        let stop = |(direction, half): (Direction, Result<Stopped, Kept>)| {
+            let half = half.inspect_err(|_| queue.fail()).map_err(|why| why.to_string());
+            (direction, half.and_then(|half| queue.stop(direction).map(|()| half)))
         };
         let stopped: Vec<_> = halves.into_iter().map(stop).collect();
-        for (index, stopped) in stopped {
-            // A port may have more queues than the mapping.
-            let guest = state.guests.get(index).and_then(Option::as_ref).filter(|_| self.is_joined(index));
+        for (direction, stopped) in stopped {
+            let guest = state.guests.get(direction).filter(|_| self.is_joined(direction));
             let half = match stopped {
                 Ok(half) => half,
                 Err(why) => {
-                    tracing::error!("port \"{}\": queue {} could not be stopped: {why}", site.name(), index / 2);
+                    tracing::error!("port \"{}\": queue {} could not be stopped: {why}", site.name(), self.pair[0]);
                     if let Some(guest) = guest {
                         let why = format!("port \"{}\" still owns some of the guest's buffers: {why}", site.name());
                         guest.site.fault().withhold(why);
                         state.filler.withhold(&guest.memory);
                     }
                     // The loans known to the half are lost with it.
-                    self.forget(index);
+                    self.forget(direction);
                     continue;
                 }
             };
             match half {
-                Stopped::Receive(half) => self.recall(index / 2, half, guest, &*site),
-                Stopped::Transmit(half) => self.release(index / 2, half, guest),
+                Stopped::Receive(half) => self.recall(half, guest, &*site),
+                Stopped::Transmit(half) => self.release(half, guest),
             }
         }
-        indices
+        directions
     }
 
     /// Marks the guest's queue as not lent.
-    fn forget(&self, index: usize) {
-        let Some(mapped) = self.queues.get(index / 2) else { return };
-        if index.is_multiple_of(2) { mapped.set_reachable(false) } else { mapped.set_in_place_from(0) }
+    fn forget(&self, direction: Direction) {
+        match direction {
+            Direction::ToGuest => self.mapped.set_reachable(false),
+            Direction::FromGuest => self.mapped.set_in_place_from(0),
+        }
     }
 
-    /// Takes the half of a physical queue from its worker.
-    fn halt(&self, site: &dyn Site, index: usize) -> Result<Stopped, Kept> {
-        let queue = index / 2;
+    /// Takes a half of the physical queue from its worker.
+    fn halt(&self, site: &dyn Site, direction: Direction) -> Result<Stopped, Kept> {
         let stop = |half: Option<&mut dyn LifeCycle>| lose(site, half.map_or(0, LifeCycle::stop));
-        Ok(if index.is_multiple_of(2) {
-            let mut half = site.detach_receive(queue)?;
-            stop(half.as_mut().and_then(|half| half.life_cycle()));
-            Stopped::Receive(half)
-        } else {
-            let mut half = site.detach_transmit(queue)?;
-            stop(half.as_mut().and_then(|half| half.life_cycle()));
-            Stopped::Transmit(half)
+        Ok(match direction {
+            Direction::ToGuest => {
+                let mut half = site.detach_receive(self.pair[0])?;
+                stop(half.as_mut().and_then(|half| half.life_cycle()));
+                Stopped::Receive(half)
+            }
+            Direction::FromGuest => {
+                let mut half = site.detach_transmit(self.pair[0])?;
+                stop(half.as_mut().and_then(|half| half.life_cycle()));
+                Stopped::Transmit(half)
+            }
         })
     }
 
-    /// Returns the buffers that a stopped queue has to the guest.
-    fn recall(&self, queue: usize, half: Option<ReceiveHalf>, guest: Option<&Guest>, site: &dyn Site) {
+    /// Returns the buffers that a stopped half has to the guest.
+    fn recall(&self, half: Option<ReceiveHalf>, guest: Option<&Guest>, site: &dyn Site) {
         match guest {
             Some(guest) => {
                 let recall = || -> Result<(), Kept> {
-                    let Some(to_guest) = guest.site.detach_transmit(guest.queue)? else { return Ok(()) };
+                    let Some(to_guest) = guest.site.detach_transmit(self.pair[1])? else { return Ok(()) };
                     if let (Some(lend), Some(guest)) =
                         (half.as_ref().and_then(|half| half.zero_copy()), to_guest.guest())
                     {
                         lose(site, lend.recall(guest));
                     }
-                    guest.site.attach_transmit(guest.queue, to_guest)
+                    guest.site.attach_transmit(self.pair[1], to_guest)
                 };
                 guest.site.end_session_if(recall());
             }
             None => lose(site, half.map_or(0, |half| waiting(&*half))),
         }
-        self.forget(2 * queue);
+        self.forget(Direction::ToGuest);
     }
 
-    /// Returns the chains that a stopped queue has to the guest.
-    fn release(&self, queue: usize, half: Option<TransmitHalf>, guest: Option<&Guest>) {
+    /// Returns the chains that a stopped half has to the guest.
+    fn release(&self, half: Option<TransmitHalf>, guest: Option<&Guest>) {
         if let Some(guest) = guest {
             let release = || -> Result<(), Kept> {
-                let Some(owner) = guest.site.detach_receive(guest.queue)? else { return Ok(()) };
+                let Some(owner) = guest.site.detach_receive(self.pair[1])? else { return Ok(()) };
                 if let (Some(sender), Some(chains)) = (half.as_ref().and_then(|half| half.zero_copy()), owner.chains())
                 {
                     sender.recall(&mut |id| chains.release(id));
                 }
                 owner.recycle();
-                guest.site.attach_receive(guest.queue, owner)
+                guest.site.attach_receive(self.pair[1], owner)
             };
             guest.site.end_session_if(release());
         }
-        self.forget(2 * queue + 1);
+        self.forget(Direction::FromGuest);
     }
 
-    /// Lets the physical queues reach the memory of the present guests, and restarts the `rested` ones.
-    pub(super) fn join(&self, state: &mut State, mut rested: Vec<usize>) {
+    /// Lets the physical queue reach the memory of the present guest, and restarts the `rested` directions.
+    pub(super) fn join(&self, state: &mut State, mut rested: Vec<Direction>) {
         if state.filler.is_stuck() {
             return;
         }
         let mut memories: Vec<Arc<Memory>> = Vec::new();
-        for guest in state.guests.iter().flatten() {
+        for guest in Direction::BOTH.into_iter().filter_map(|direction| state.guests.get(direction)) {
             if !is_among(&memories, &guest.memory) {
                 memories.push(guest.memory.clone());
             }
         }
-        let Some(Physical { site, port, .. }) = state.filler.physical() else { return };
+        let Some(Physical { site, queue, .. }) = state.filler.physical() else { return };
         // The packets of an aggregate need separate buffers: if all were on loan to receive aggregates, none would be left.
         let aggregates = site.aggregates();
         let macs = match &state.verdict {
             Verdict::Steered(macs) if !aggregates => Some(macs.clone()),
             _ => None,
         };
-        if port.rests_to_share(&memories, macs.as_deref()) {
-            // All queues of the port, which may have more than the mapping.
-            let all = 0..2 * site.queues().max(self.queues.len());
-            let others = all.filter(|index| !rested.contains(index)).collect();
-            rested.extend(self.rest(state, others));
+        if queue.rests_to_share(&memories, macs.as_deref()) {
+            self.rest_also(state, &mut rested, &Direction::BOTH);
         }
         if state.filler.is_stuck() {
             return;
         }
-        let Some(Physical { site, port, refused }) = state.filler.physical() else { return };
-        let shared = port.share(&memories, macs.as_deref());
+        let Some(Physical { site, queue, refused }) = state.filler.physical() else { return };
+        let shared = queue.share(&memories, macs.as_deref());
         *refused = shared.clone().err();
-        let lends = shared.is_ok() && !aggregates && !matches!(state.verdict, Verdict::Copied(_));
         if let Err(why) = &shared {
             tracing::warn!("port \"{}\" copies: {why}", site.name());
         }
-        // A queue restarts, so that all frames after that are in buffers of one kind.
-        let takes = |state: &State, queue: usize| lends && state.guests[2 * queue].is_some();
-        let sends = |state: &State, queue: usize| {
-            state.guests[2 * queue + 1].as_ref().filter(|_| shared.is_ok()).map_or(0, |guest| guest.id)
-        };
-        for (queue, mapped) in self.queues.iter().enumerate() {
-            let changed =
-                [mapped.is_reachable() != takes(state, queue), mapped.in_place_from() != 0 && sends(state, queue) == 0];
-            for index in [2 * queue, 2 * queue + 1] {
-                if changed[index % 2] && !rested.contains(&index) {
-                    rested.extend(self.rest(state, vec![index]));
-                }
-            }
+        let lends = shared.is_ok() && !aggregates && !matches!(state.verdict, Verdict::Copied(_));
+        let takes = lends && state.guests.to.is_some();
+        let sends = state.guests.from.as_ref().filter(|_| shared.is_ok()).map_or(0, |guest| guest.id);
+        // The queue restarts, so that all frames after that are in buffers of one kind.
+        if self.mapped.is_reachable() != takes {
+            self.rest_also(state, &mut rested, &[Direction::ToGuest]);
+        }
+        if self.mapped.in_place_from() != 0 && sends == 0 {
+            self.rest_also(state, &mut rested, &[Direction::FromGuest]);
         }
         if state.filler.is_stuck() {
             return;
         }
-        for (queue, mapped) in self.queues.iter().enumerate() {
-            mapped.set_reachable(takes(state, queue));
-            mapped.set_in_place_from(sends(state, queue));
+        self.mapped.set_reachable(takes);
+        self.mapped.set_in_place_from(sends);
+        let Some(physical) = state.filler.physical() else { return };
+        rested.iter().for_each(|&direction| self.start(physical, direction));
+    }
+
+    /// Stops those of these directions that are not `rested`, and adds them.
+    fn rest_also(&self, state: &mut State, rested: &mut Vec<Direction>, directions: &[Direction]) {
+        let others = directions.iter().filter(|direction| !rested.contains(direction)).copied().collect();
+        rested.extend(self.rest(state, others));
+    }
+
+    /// Restarts a stopped direction.
+    fn start(&self, Physical { site, queue, .. }: &mut Physical, direction: Direction) {
+        let index = self.pair[0];
+        let attached = |attached: Result<(), Kept>| attached.map_err(|why| why.to_string());
+        let (started, does) = match direction {
+            Direction::ToGuest => {
+                (queue.start_receive().and_then(|half| attached(site.attach_receive(index, half))), "receive")
+            }
+            Direction::FromGuest => {
+                (queue.start_transmit().and_then(|half| attached(site.attach_transmit(index, half))), "send")
+            }
+        };
+        if let Err(why) = started {
+            tracing::error!("port \"{}\": queue {index} does not {does} again: {why}", site.name());
+            queue.fail();
         }
-        let Some(Physical { site, port, .. }) = state.filler.physical() else { return };
-        rested.iter().for_each(|&index| start(&**site, &mut **port, index));
     }
 }
 
@@ -186,24 +209,6 @@ enum Stopped {
 fn lose(site: &dyn Site, frames: u64) {
     if frames > 0 {
         site.drops().add(Reason::Down, frames);
-    }
-}
-
-/// Restarts a stopped queue.
-fn start(site: &dyn Site, port: &mut dyn ZeroCopyPort, index: usize) {
-    let (queue, receives) = (index / 2, index.is_multiple_of(2));
-    let attached = |attached: Result<(), Kept>| attached.map_err(|why| why.to_string());
-    let started = if receives {
-        let half = port.start_receive(queue);
-        half.and_then(|half| attached(site.attach_receive(queue, half)))
-    } else {
-        let half = port.start_transmit(queue);
-        half.and_then(|half| attached(site.attach_transmit(queue, half)))
-    };
-    if let Err(why) = started {
-        let does = if receives { "receive" } else { "send" };
-        tracing::error!("port \"{}\": queue {queue} does not {does} again: {why}", site.name());
-        port.fail();
     }
 }
 

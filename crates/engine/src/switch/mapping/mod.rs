@@ -1,4 +1,5 @@
-//! Mappings: the guests whose buffers the queues of a physical port receive into.
+//! Mappings: the guest whose buffers a physical queue receives into. Each pair of queues is a mapping of its own, so that a
+//! guest that comes or goes stops no queue but its own.
 //!
 //! Both ends come and go. Buffers are lent while both are present; before either changes, the physical queue is
 //! stopped, so that nothing fills the buffers any more, and they return to the guest. A mapping ends in no other way.
@@ -13,18 +14,21 @@ mod state;
 mod tests;
 
 use super::tenancy::Verdict;
-use crate::port::zero_copy::{Guest, GuestBuffers, Mapped, MappingEnd, ZeroCopyPort};
+use crate::port::zero_copy::{Direction, Guest, GuestBuffers, Mapped, MappingEnd, ZeroCopyQueue};
 use crate::port::{Kept, ReceiveHalf, Site, TransmitHalf, copy_break};
 use crate::spec::MappingSpec;
 use shown::Shown;
-use state::{Filler, Physical, State};
+use state::{Filler, Guests, Physical, State};
 use std::sync::{Arc, Mutex};
 
-/// One mapping of a specification.
+/// The mapping of a physical queue to a guest's queue.
 pub(super) struct Mapping {
+    /// The mapping of the specification that this is one pair of.
     spec: MappingSpec,
-    /// State shared with the queues' halves, by queue pair.
-    queues: Vec<Arc<Mapped>>,
+    /// Indices of the physical queue and of the guest's, in their ports.
+    pair: [usize; 2],
+    /// State shared with the halves of the physical queue.
+    mapped: Arc<Mapped>,
     /// May be locked for long, while waiting for workers and for the filler of buffers.
     state: Mutex<State>,
     /// Copy of the state for display, which is never locked for long.
@@ -32,21 +36,37 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    pub(super) fn new(spec: MappingSpec, verdict: Verdict, queues: usize) -> Mapping {
+    pub(super) fn new(spec: MappingSpec, verdict: Verdict, pair: [usize; 2]) -> Mapping {
         let copy_break = spec.copy_break.unwrap_or_else(copy_break::measured);
-        let mapped = || Arc::new(Mapped::new(spec.pass_through, copy_break));
-        let state = State { filler: Filler::Closed, guests: vec![None; 2 * queues], verdict };
+        let mapped = Arc::new(Mapped::new(spec.pass_through, copy_break));
+        let state = State { filler: Filler::Closed, guests: Guests::default(), verdict };
         let shown = Mutex::new(Shown::of(&state));
-        Mapping { queues: (0..queues).map(|_| mapped()).collect(), spec, state: Mutex::new(state), shown }
+        Mapping { spec, pair, mapped, state: Mutex::new(state), shown }
     }
 
     pub(super) fn spec(&self) -> &MappingSpec {
         &self.spec
     }
 
+    /// Returns the indices of the physical queue and of the guest's.
+    pub(super) fn pair(&self) -> [usize; 2] {
+        self.pair
+    }
+
+    /// Reports whether it is a pair of this mapping of a specification.
+    pub(super) fn is_of(&self, spec: &MappingSpec) -> bool {
+        self.spec.from == spec.from && self.spec.to == spec.to
+    }
+
+    /// Reports whether a queue is one of its ends.
+    pub(super) fn is_end(&self, port: &str, queue: usize) -> bool {
+        let MappingSpec { from, to, .. } = &self.spec;
+        [(from, self.pair[0]), (to, self.pair[1])].iter().any(|(end, own)| end.port == port && *own == queue)
+    }
+
     /// Sets by how many bytes frames grow on their way to the guest.
     pub(super) fn expect_growth(&self, bytes: i32) {
-        self.queues.iter().for_each(|mapped| mapped.set_growth(bytes));
+        self.mapped.set_growth(bytes);
     }
 
     /// Changes the state, and updates the copy for display.
@@ -68,24 +88,23 @@ impl Mapping {
     }
 
     /// Runs `change`, after which other halves of either end may lend or borrow: nothing is lent meanwhile, and the
-    /// queues concerned restart.
+    /// queue restarts.
     pub(super) fn at_rest(&self, change: impl FnOnce()) {
         self.change(|state| {
-            let joined = (0..state.guests.len()).filter(|&index| self.is_joined(index)).collect();
-            let rested = self.rest(state, joined);
+            let rested = self.rest(state, self.joined());
             change();
             self.join(state, rested);
         });
     }
 
-    /// Removes a queue of the guest from the physical port, if that may have buffers of it. Returns the queues stopped
+    /// Removes a queue of the guest from the physical one, if that may have buffers of it. Returns the directions stopped
     /// for that, and an error if any buffer of the guest's memory is still in use.
-    fn part(&self, state: &mut State, index: usize) -> (Vec<usize>, Result<(), Kept>) {
-        let rested = if self.is_joined(index) { self.rest(state, vec![index]) } else { Vec::new() };
-        let guest = state.guests.get_mut(index).and_then(Option::take);
+    fn part(&self, state: &mut State, direction: Direction) -> (Vec<Direction>, Result<(), Kept>) {
+        let rested = if self.is_joined(direction) { self.rest(state, vec![direction]) } else { Vec::new() };
+        let guest = state.guests.get_mut(direction).take();
         let withheld = guest.is_some_and(|guest| state.filler.withholds(&guest.memory));
         let whole = if withheld {
-            Err(Kept(format!("port \"{}\" still owns some of the guest's buffers", self.spec.from)))
+            Err(Kept(format!("port \"{}\" still owns some of the guest's buffers", self.spec.from.port)))
         } else {
             Ok(())
         };
@@ -94,38 +113,35 @@ impl Mapping {
 }
 
 impl MappingEnd for Mapping {
-    fn queue(&self, queue: usize) -> Option<Arc<Mapped>> {
-        self.queues.get(queue).cloned()
+    fn mapped(&self) -> Arc<Mapped> {
+        self.mapped.clone()
     }
 
-    fn physical_up(&self, site: Arc<dyn Site>, port: Box<dyn ZeroCopyPort>) {
+    fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>) {
         self.change(|state| {
-            state.filler = Filler::Open(Physical { site, port, refused: None });
+            state.filler = Filler::Open(Physical { site, queue, refused: None });
             self.join(state, Vec::new());
         });
     }
 
     fn physical_down(&self) {
         self.change(|state| {
-            let joined = (0..state.guests.len()).filter(|&index| self.is_joined(index)).collect();
-            self.rest(state, joined);
+            self.rest(state, self.joined());
             state.filler.close();
         });
     }
 
-    fn guest_up(&self, index: usize, guest: Guest) {
+    fn guest_up(&self, direction: Direction, guest: Guest) {
         self.change(|state| {
-            if let Some(known) = state.guests.get_mut(index) {
-                *known = Some(guest);
-                self.join(state, Vec::new());
-            }
+            *state.guests.get_mut(direction) = Some(guest);
+            self.join(state, Vec::new());
         });
     }
 
-    fn guest_receive_down(&self, site: &dyn Site, queue: usize) -> Result<Option<TransmitHalf>, Kept> {
+    fn guest_receive_down(&self, site: &dyn Site) -> Result<Option<TransmitHalf>, Kept> {
         self.change(|state| {
-            let (rested, whole) = self.part(state, 2 * queue);
-            let half = site.detach_transmit(queue);
+            let (rested, whole) = self.part(state, Direction::ToGuest);
+            let half = site.detach_transmit(self.pair[1]);
             if !rested.is_empty() && whole.is_ok() {
                 half.iter().flatten().filter_map(|half| half.guest()).for_each(GuestBuffers::close);
             }
@@ -134,10 +150,10 @@ impl MappingEnd for Mapping {
         })
     }
 
-    fn guest_transmit_down(&self, site: &dyn Site, queue: usize) -> Result<Option<ReceiveHalf>, Kept> {
+    fn guest_transmit_down(&self, site: &dyn Site) -> Result<Option<ReceiveHalf>, Kept> {
         self.change(|state| {
-            let (rested, whole) = self.part(state, 2 * queue + 1);
-            let owner = site.detach_receive(queue);
+            let (rested, whole) = self.part(state, Direction::FromGuest);
+            let owner = site.detach_receive(self.pair[1]);
             self.join(state, rested);
             whole.and(owner)
         })

@@ -9,11 +9,11 @@
 //!                                     opened again, so nothing uses its old queues
 //! ```
 //!
-//! While it is `Open`, every change (a queue of the guest comes or goes, a new verdict) stops the queues concerned, lets all
-//! loans return, and starts them again.
+//! While it is `Open`, every change (a queue of the guest comes or goes, a new verdict) stops the directions concerned, lets
+//! all loans return, and starts them again.
 
 use crate::port::Site;
-use crate::port::zero_copy::{Guest, ZeroCopyPort};
+use crate::port::zero_copy::{Direction, Guest, ZeroCopyQueue};
 use crate::switch::tenancy::Verdict;
 use std::sync::Arc;
 use virtqueue::memory::Memory;
@@ -21,42 +21,66 @@ use virtqueue::memory::Memory;
 /// State of a mapping. Locked before the fabric is.
 pub(super) struct State {
     pub(super) filler: Filler,
-    /// Running queues of the guest, by vhost-user's index.
-    pub(super) guests: Vec<Option<Guest>>,
+    pub(super) guests: Guests,
     pub(super) verdict: Verdict,
 }
 
-/// The physical port, which fills the guest's buffers.
-pub(super) enum Filler {
-    /// The port is down.
-    Closed,
-    /// The port is up.
-    Open(Physical),
-    /// A queue did not stop, and may still fill these memories. The port, if it is still up, is unusable.
-    Stuck { port: Option<Physical>, memories: Vec<Arc<Memory>> },
+/// Running queues of the guest.
+#[derive(Default)]
+pub(super) struct Guests {
+    /// Its receive queue.
+    pub(super) to: Option<Guest>,
+    /// Its transmit queue.
+    pub(super) from: Option<Guest>,
 }
 
-/// A physical port that is up.
+impl Guests {
+    pub(super) fn get(&self, direction: Direction) -> Option<&Guest> {
+        match direction {
+            Direction::ToGuest => self.to.as_ref(),
+            Direction::FromGuest => self.from.as_ref(),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, direction: Direction) -> &mut Option<Guest> {
+        match direction {
+            Direction::ToGuest => &mut self.to,
+            Direction::FromGuest => &mut self.from,
+        }
+    }
+}
+
+/// The physical queue, which fills the guest's buffers.
+pub(super) enum Filler {
+    /// Its port is down.
+    Closed,
+    /// Its port is up.
+    Open(Physical),
+    /// It did not stop, and may still fill these memories. If its port is still up, it is unusable.
+    Stuck { physical: Option<Physical>, memories: Vec<Arc<Memory>> },
+}
+
+/// A physical queue whose port is up.
 pub(super) struct Physical {
     pub(super) site: Arc<dyn Site>,
-    pub(super) port: Box<dyn ZeroCopyPort>,
+    pub(super) queue: Box<dyn ZeroCopyQueue>,
     /// Reason why it cannot reach the guest's memory.
     pub(super) refused: Option<String>,
 }
 
 impl Filler {
-    /// Returns the port, if it is up.
+    /// Returns the queue, if its port is up.
     pub(super) fn physical(&mut self) -> Option<&mut Physical> {
         match self {
-            Filler::Open(physical) | Filler::Stuck { port: Some(physical), .. } => Some(physical),
-            Filler::Closed | Filler::Stuck { port: None, .. } => None,
+            Filler::Open(physical) | Filler::Stuck { physical: Some(physical), .. } => Some(physical),
+            Filler::Closed | Filler::Stuck { physical: None, .. } => None,
         }
     }
 
     /// Notes that the port is down.
     pub(super) fn close(&mut self) {
         match self {
-            Filler::Stuck { port, .. } => *port = None,
+            Filler::Stuck { physical, .. } => *physical = None,
             Filler::Closed | Filler::Open(_) => *self = Filler::Closed,
         }
     }
@@ -69,11 +93,11 @@ impl Filler {
             }
             return;
         }
-        let port = match std::mem::replace(self, Filler::Closed) {
+        let physical = match std::mem::replace(self, Filler::Closed) {
             Filler::Open(physical) => Some(physical),
             _ => None,
         };
-        *self = Filler::Stuck { port, memories: vec![memory.clone()] };
+        *self = Filler::Stuck { physical, memories: vec![memory.clone()] };
     }
 
     /// Reports whether a queue did not stop.

@@ -8,7 +8,7 @@ use crate::live::Live;
 use crate::port::vhost_user::{Call, VhostTransmit};
 use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive};
 use crate::port::{Ending, sink};
-use crate::spec::{Driver, PortSpec, Tenancy};
+use crate::spec::{Driver, PortQueues, PortSpec, Tenancy};
 use paflow::Rules;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,22 +46,22 @@ impl Nic {
     }
 }
 
-impl ZeroCopyPort for Nic {
+impl ZeroCopyQueue for Nic {
     fn share(&mut self, _: &[Arc<Memory>], _: Option<&[[u8; 6]]>) -> Result<(), String> {
         Ok(())
     }
 
-    fn stop(&mut self, _: usize) -> Result<(), String> {
+    fn stop(&mut self, _: Direction) -> Result<(), String> {
         if self.holds.load(Ordering::Relaxed) { Err("it holds on".into()) } else { Ok(()) }
     }
 
     fn fail(&mut self) {}
 
-    fn start_receive(&mut self, _: usize) -> Result<ReceiveHalf, String> {
+    fn start_receive(&mut self) -> Result<ReceiveHalf, String> {
         Ok(self.half())
     }
 
-    fn start_transmit(&mut self, _: usize) -> Result<TransmitHalf, String> {
+    fn start_transmit(&mut self) -> Result<TransmitHalf, String> {
         Err("it does not send".into())
     }
 }
@@ -85,12 +85,12 @@ impl Bench {
         let fabric = Arc::<Fabric>::default();
         let [wan, fw] = [(1, "wan"), (2, "fw")].map(|(id, name)| {
             let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
-            PortSite::of(&Arc::new(PortShared::new(id, &spec, None, (&rules, [&notifier, &notifier]))), &fabric)
+            PortSite::of(&Arc::new(PortShared::new(id, &spec, Vec::new(), (&rules, [&notifier, &notifier]))), &fabric)
         });
         let tenancy = Tenancy::Trust(Vec::new());
-        let spec =
-            MappingSpec { from: "wan".into(), to: "fw".into(), pass_through: true, tenancy, copy_break: Some(0) };
-        let mapping = Mapping::new(spec, Verdict::InPlace, 1);
+        let (from, to) = (PortQueues::all("wan"), PortQueues::all("fw"));
+        let spec = MappingSpec { from, to, pass_through: true, tenancy, copy_break: Some(0) };
+        let mapping = Mapping::new(spec, Verdict::InPlace, [0, 0]);
         let (guest, holds) = (ring().1, Arc::default());
         let mut bench = Bench { mapping, wan, fw, holds, guest, memory: Weak::new() };
         bench.nic_comes();
@@ -100,7 +100,7 @@ impl Bench {
     }
 
     fn nic_comes(&self) {
-        let nic = Nic { holds: self.holds.clone(), mapped: self.mapping.queue(0).unwrap() };
+        let nic = Nic { holds: self.holds.clone(), mapped: self.mapping.mapped() };
         self.wan.attach_receive(0, nic.half()).unwrap();
         self.mapping.physical_up(self.wan.clone(), Box::new(nic));
     }
@@ -118,7 +118,7 @@ impl Bench {
         let half = VhostTransmit::new(ring, Call::new(None), self.fw.fault().clone(), Arc::default());
         self.fw.attach_transmit(0, Box::new(half)).unwrap();
         self.memory = Arc::downgrade(&memory);
-        self.mapping.guest_up(0, Guest { site: self.fw.clone(), queue: 0, memory, id: 0 });
+        self.mapping.guest_up(Direction::ToGuest, Guest { site: self.fw.clone(), memory, id: 0 });
         self.guest = guest;
     }
 
@@ -129,7 +129,7 @@ impl Bench {
         half.zero_copy().expect("it is mapped").relend(to_guest.guest().expect("it is a guest's"));
         self.wan.attach_receive(0, half).unwrap();
         self.fw.attach_transmit(0, to_guest).unwrap();
-        assert_eq!(self.mapping.queue(0).unwrap().on_loan.get(), u64::from(SIZE));
+        assert_eq!(self.mapping.mapped().on_loan.get(), u64::from(SIZE));
     }
 
     /// Returns how many buffers the guest has back.
@@ -142,14 +142,14 @@ impl Bench {
     }
 
     fn reason(&self) -> String {
-        self.mapping.stats(|_| Ok(())).remove(0).reason.unwrap_or_default()
+        self.mapping.stats(|| Ok(())).reason.unwrap_or_default()
     }
 }
 
 #[test]
 fn a_queue_that_stops_gives_everything_back() {
     let mut bench = Bench::new();
-    let half = bench.mapping.guest_receive_down(&*bench.fw, 0).unwrap().expect("it ran");
+    let half = bench.mapping.guest_receive_down(&*bench.fw).unwrap().expect("it ran");
     assert_eq!((bench.back(), bench.fw.fault().take(|| {})), (usize::from(SIZE), None));
     drop(half);
     assert!(bench.memory.upgrade().is_none(), "nobody needs it any more");
@@ -158,7 +158,7 @@ fn a_queue_that_stops_gives_everything_back() {
 #[test]
 fn nothing_is_lent_while_a_change_is_made() {
     let bench = Bench::new();
-    let mapped = bench.mapping.queue(0).unwrap();
+    let mapped = bench.mapping.mapped();
     bench.mapping.at_rest(|| assert!(mapped.on_loan.get() == 0 && !mapped.is_reachable()));
     assert!(mapped.is_reachable());
     bench.lend();
@@ -170,7 +170,7 @@ fn a_queue_that_does_not_stop_gives_nothing_back() {
     let mut bench = Bench::new();
     bench.holds.store(true, Ordering::Relaxed);
     let error =
-        bench.mapping.guest_receive_down(&*bench.fw, 0).err().expect("the guest must not hear that it has stopped");
+        bench.mapping.guest_receive_down(&*bench.fw).err().expect("the guest must not hear that it has stopped");
     assert!(error.0.contains("\"wan\" still owns some of the guest's buffers"), "{error}");
     assert!(bench.is_withheld());
     assert_eq!(bench.back(), 0);
@@ -179,7 +179,7 @@ fn a_queue_that_does_not_stop_gives_nothing_back() {
     // The next guest does not get a queue that has another guest's buffers.
     let before = bench.memory.clone();
     bench.guest_comes();
-    assert!(!bench.mapping.queue(0).unwrap().is_reachable() && before.upgrade().is_some());
+    assert!(!bench.mapping.mapped().is_reachable() && before.upgrade().is_some());
     assert!(bench.reason().contains("still owns"), "{}", bench.reason());
     bench.holds.store(false, Ordering::Relaxed);
     bench.mapping.physical_down();
@@ -198,7 +198,7 @@ fn a_guest_that_stays_loses_its_device() {
     assert!(bench.is_withheld());
     assert_eq!(bench.back(), 0);
     // The session does this at its end.
-    assert!(bench.mapping.guest_receive_down(&*bench.fw, 0).is_err());
+    assert!(bench.mapping.guest_receive_down(&*bench.fw).is_err());
     assert!(bench.memory.upgrade().is_some());
     assert_eq!(bench.back(), 0);
 }
@@ -208,7 +208,7 @@ fn memory_that_was_never_let_go_of_stays() {
     let Bench { mapping, wan, fw, holds, memory, .. } = Bench::new();
     holds.store(true, Ordering::Relaxed);
     mapping.physical_down();
-    assert!(mapping.guest_receive_down(&*fw, 0).is_err());
+    assert!(mapping.guest_receive_down(&*fw).is_err());
     drop((mapping, wan, fw));
     assert!(memory.upgrade().is_some());
 }

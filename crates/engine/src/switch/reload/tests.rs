@@ -64,7 +64,7 @@ impl Parts {
         Parts {
             ports: ports.iter().map(|port| (port.name.clone(), port.clone())).collect(),
             bridges: topology.bridges().map(|(spec, bridge, _)| (spec.name.clone(), bridge.clone())).collect(),
-            mappings: ports.iter().filter_map(|p| p.mapping()).map(|m| (mapping_name(m.spec()), m.clone())).collect(),
+            mappings: ports.iter().flat_map(|p| p.mappings()).map(|m| (mapping_name(m.spec()), m.clone())).collect(),
             queues: (0..workers.len()).map(polled).collect(),
             workers,
             recorded,

@@ -8,7 +8,8 @@ mod vxlan;
 use super::*;
 use engine::port::{af_xdp, generator, pcap, tap, vhost_user, virtio_user};
 use engine::spec::{
-    Access, BridgeSpec, Driver, FailMode, Faults, Idle, Mode, Pace, PortSpec, QueueSizes, WorkerSpec, XdpMode,
+    Access, BridgeSpec, Driver, FailMode, Faults, Idle, Mode, Pace, PortQueues, PortSpec, QueueSizes, WorkerSpec,
+    XdpMode,
 };
 use std::time::Duration;
 
@@ -441,7 +442,7 @@ fn workers_are_judged() {
 
     let config = valid(&format!("{ports}worker = [{{ports=['a.1', 'c']}}, {{idle='sleep', patience='5us'}}]"));
     assert_eq!(config.spec.workers[1].patience, Some(Duration::from_micros(5)));
-    assert_eq!(config.spec.workers[0].queues, [("a".into(), Some(1)), ("c".into(), Some(0))]);
+    assert_eq!(config.spec.workers[0].queues, [PortQueues::one("a", 1), PortQueues::one("c", 0)]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::port::{generator, pcap, sink, vhost_user, virtio_user};
 use crate::spec::{
     AggregationSpec, BridgeSpec, Chains, Driver, Faults, Idle, MappingSpec, MirrorDirection, MirrorPoint, MirrorSpec,
-    Mode, NextHopSpec, Pace, PortSpec, Spec, Tenancy, Vlan, WorkerSpec,
+    Mode, NextHopSpec, Pace, PortQueues, PortSpec, Spec, Tenancy, Vlan, WorkerSpec,
 };
 use ::vhost_user::frontend::QueueSizes;
 use paflow::Receiver;
@@ -210,9 +210,10 @@ impl World {
             && outsiders.mapping > 0
         {
             let tenancy = if outsiders.mapping == 1 { Tenancy::TrustAll } else { Tenancy::Trust(vec![]) };
+            let (from, to) = (PortQueues::all(from), PortQueues::all(to));
             mappings.push(MappingSpec { from, to, pass_through: false, tenancy, copy_break: Some(64) });
         }
-        let is_mapped = |name: &String| mappings.iter().any(|mapping| mapping.from == *name || mapping.to == *name);
+        let is_mapped = |name: &String| mappings.iter().any(|m| m.from.port == *name || m.to.port == *name);
         let free = others.iter().find(|(port, place)| *place == 0 && !is_mapped(&port.name));
         let mirrors = free.and_then(|(to, _)| mirror(outsiders.mirror, &to.name)).into_iter().collect();
         let others = others.into_iter().map(|(port, _)| port);
@@ -247,7 +248,7 @@ impl World {
         let mut workers: Vec<_> = outsiders.workers.iter().map(idle).collect();
         if let Some(first) = workers.first_mut() {
             // One worker's rounds drain the ring as fast as they fill it, however slow the machine is.
-            first.queues = HONEST.iter().map(|name| ((*name).to_owned(), None)).collect();
+            first.queues = HONEST.iter().map(|name| PortQueues::all(*name)).collect();
         }
         let aggregation = aggregation(outsiders.aggregation);
         Spec { ports, patches, bridges, mappings, mirrors, aggregation, workers }

@@ -1,0 +1,178 @@
+//! Several functions on one NIC, each mapped to a queue of its own.
+
+mod support;
+
+use e2e::virtio::{Exchange, Guest, Options, Pump};
+use lab::dpdk::{self, Testpmd};
+use lab::{Result, cpu};
+use support::wire::{Cable, Wire};
+use support::{Home, Millrace, mapped, wait_for};
+
+/// Queues of the NIC, and functions.
+const QUEUES: usize = 3;
+
+/// Frames each way, for each function.
+const FRAMES: u64 = 5000;
+
+/// Every size that fits the usual MTU.
+const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
+
+/// Returns the ports of the functions, and a mapping for each.
+fn functions(name: &str) -> String {
+    let function = |queue| {
+        let mapping = format!("[[mapping]]\nfrom = \"wan.{queue}\"\nto = \"{name}{queue}\"\nmode = \"pass-through\"\n");
+        support::port(&format!("{name}{queue}")) + &mapping
+    };
+    (0..QUEUES).map(function).collect()
+}
+
+/// A cable with a switch at each end: what the `near` function of a queue sends arrives at the `far` one.
+struct Scene {
+    cable: Cable,
+    near: Home,
+    far: Home,
+}
+
+impl Scene {
+    fn new() -> Result<Scene> {
+        Ok(Scene { cable: Cable::with_queues(QUEUES as u32)?, near: Home::new(), far: Home::new() })
+    }
+
+    fn start(&self, worker: &str) -> [Millrace; 2] {
+        let port = |interface: &str| {
+            format!("[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"{interface}\"\nqueues = {QUEUES}\n")
+        };
+        let near = [&port("up0"), &functions("near"), worker].concat();
+        let far = [&port("up1"), &functions("far"), support::SLEEPER].concat();
+        let switches =
+            [self.near.start_inside(&self.cable.here, &near), self.far.start_inside(&self.cable.there, &far)];
+        switches.iter().for_each(|switch| switch.wait_up(&["wan"]));
+        switches
+    }
+
+    /// Connects the two functions of a queue.
+    fn connect(&self, queue: usize) -> Result<[Guest; 2]> {
+        let near = Options::new(self.near.socket(&format!("near{queue}")));
+        let near = if queue.is_multiple_of(2) { near } else { near.packed() };
+        Ok([near.connect()?, Options::new(self.far.socket(&format!("far{queue}"))).connect()?])
+    }
+}
+
+/// Waits until each of these queues has buffers of its guest.
+fn wait_mapped(switch: &Millrace, queues: std::ops::Range<usize>) {
+    wait_for(&format!("queues {queues:?} to be mapped, of {:?}", switch.stats().mappings), || {
+        let mappings = switch.stats().mappings;
+        mappings[queues.clone()].iter().all(|mapping| mapping.zero_copy && mapping.on_loan > 0).then_some(())
+    });
+}
+
+fn nothing_dropped(switch: &Millrace, ports: &[&str]) {
+    ports.iter().for_each(|port| assert_eq!(switch.port(port).dropped(), 0, "{:?}", switch.port(port).0));
+}
+
+#[test]
+fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
+    let _alone = cpu::alone();
+    let scene = Scene::new()?;
+    // A worker for two of the functions, and one for the third, which is also a sender to the NIC.
+    let workers = format!(
+        "[[worker]]\nidle = \"sleep\"\nports = [\"wan.0\", \"near0\", \"wan.1\", \"near1\"]\n[[worker]]\nidle = \"sleep\"\n"
+    );
+    for worker in [support::poller(), workers] {
+        let [near, far] = scene.start(&worker);
+        assert_eq!(near.port("wan").0.forwarding, "patch near0, near1, near2");
+        assert_eq!(near.port("near1").0.forwarding, "patch wan.1");
+        let mut exchanges = Vec::new();
+        for queue in 0..QUEUES {
+            exchanges.push(Exchange::new(scene.connect(queue)?, [1, 2], SIZES, 32));
+        }
+        [&near, &far].iter().for_each(|switch| wait_mapped(switch, 0..QUEUES));
+        for exchange in &mut exchanges {
+            exchange.run(FRAMES, support::SOON)?;
+        }
+        let mappings = near.stats().mappings;
+        for (queue, mapping) in mappings.iter().enumerate() {
+            assert_eq!((mapping.from.clone(), mapping.to.clone()), (format!("wan.{queue}"), format!("near{queue}.0")));
+            assert!(mapping.in_place > FRAMES / 2 && mapping.elsewhere == 0, "{mapping:?}");
+            assert!(mapping.sent_in_place > 0, "{mapping:?}");
+            near.counted(&format!("near{queue}"), FRAMES, FRAMES);
+        }
+        nothing_dropped(&near, &["wan", "near0", "near1", "near2"]);
+        near.stop();
+        far.stop();
+    }
+    Ok(())
+}
+
+#[test]
+fn a_function_that_dies_disturbs_no_other() -> Result<()> {
+    let _alone = cpu::alone();
+    let scene = Scene::new()?;
+    let [near, far] = scene.start(&support::poller());
+    let mut pumps = Vec::new();
+    for queue in 0..QUEUES - 1 {
+        pumps.push(Pump::start(Exchange::new(scene.connect(queue)?, [1, 2], SIZES, 32)));
+    }
+    wait_mapped(&near, 0..QUEUES - 1);
+    let _sends = mapped::blaster(scene.far.socket("far2"), false, [2, 1])?;
+    for death in 0..100 {
+        let mut victim = mapped::blaster(scene.near.socket("near2"), death % 2 == 0, [1, 2])?;
+        wait_mapped(&near, 2..3);
+        let before = near.stats().mappings.swap_remove(2);
+        wait_for("frames both ways", || {
+            let now = near.stats().mappings.swap_remove(2);
+            let sent = |mapping: &engine::stats::MappingStats| mapping.sent_in_place + mapping.sent_copied;
+            (now.in_place > before.in_place + 20 && sent(&now) > sent(&before) + 20).then_some(())
+        });
+        victim.kill()?;
+        near.wait_down("near2");
+        let others = &near.stats().mappings[..2];
+        assert!(others.iter().all(|mapping| mapping.zero_copy && mapping.on_loan > 0), "death {death}: {others:?}");
+    }
+    for pump in &pumps {
+        pump.wait_for(100, support::SOON)?;
+    }
+    for (queue, pump) in pumps.into_iter().enumerate() {
+        let tally = pump.stop()?;
+        assert!(tally.is_complete(), "function {queue} lost frames: {tally:?}");
+    }
+    nothing_dropped(&near, &["near0", "near1"]);
+    near.stop();
+    far.stop();
+    Ok(())
+}
+
+/// A virtio NIC, whose backend has one memory table for all queues.
+#[test]
+fn queues_of_a_virtio_nic() -> Result<()> {
+    let _alone = cpu::alone();
+    let (home, wire) = (Home::new(), Wire::new());
+    let nic = wire.port(false) + &format!("queues = {QUEUES}\n");
+    let switch = home.start(&[&nic, &functions("near"), support::SLEEPER].concat());
+    switch.wait_up(&["wan"]);
+    let far = dpdk::Port::new(wire.home.socket("far"));
+    let mut testpmd = Testpmd::builder("far").port(far).queues(QUEUES as u16).spawn()?;
+    testpmd.wait_ready(dpdk::READY)?;
+    let echo = |queue: usize| mapped::echo(home.socket(&format!("near{queue}")), queue == 1);
+    let mut echoes = (0..QUEUES).map(echo).collect::<Result<Vec<_>>>()?;
+    wait_mapped(&switch, 0..QUEUES);
+    testpmd.start_tx_first(1)?;
+    let in_place = || switch.stats().mappings.iter().map(|mapping| mapping.in_place).collect::<Vec<_>>();
+    let all_pass = |queues: std::ops::Range<usize>| {
+        let before = in_place();
+        wait_for("frames to go round", || {
+            let now = in_place();
+            queues.clone().all(|queue| now[queue] > before[queue] + 1000).then_some(())
+        });
+    };
+    all_pass(0..QUEUES);
+    echoes.pop().expect("there are three").kill()?;
+    switch.wait_down("near2");
+    all_pass(0..QUEUES - 1);
+    let mappings = switch.stats().mappings;
+    assert!(mappings[..2].iter().all(|mapping| mapping.zero_copy && mapping.elsewhere == 0), "{mappings:?}");
+    testpmd.stop()?;
+    testpmd.quit(support::SOON)?;
+    switch.stop();
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! The interface of an AF_XDP port, as all of its queues share it: the XDP program, the switch's memory, and the mode.
+
+use super::queue::XdpQueue;
+use super::watched::Watched;
+use super::{Settings, UmemView};
+use crate::port::Site;
+use crate::port::zero_copy::LEND_ROOM;
+use netdev::{Links, ethtool};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use virtqueue::NET_HEADER;
+use virtqueue::memory::Arena;
+use xsk::{Attach, Attached, Chunks, Groups, Interface, Mode, Queue, QueueConfig, Redirect, RedirectConfig, Steering};
+
+/// Time that a driver may take to release a queue.
+pub(super) const RELEASE: Duration = Duration::from_secs(10);
+
+/// Ethernet header and a VLAN tag: the bytes of a frame beyond the MTU.
+pub(super) const OVERHEAD: usize = 18;
+
+/// Size of chunks for the usual MTU, and for larger ones.
+pub(super) const CHUNKS: [u32; 2] = [2048, 4096];
+
+/// Maximum length of a frame in a buffer of [`LEND_ROOM`]. In copy mode the kernel applies the limit to the byte;
+/// drivers apply it in steps of 128 bytes, so in zero-copy mode buffers have to be a little longer.
+const LIMITS: [u32; 2] = [LEND_ROOM - NET_HEADER, (LEND_ROOM - NET_HEADER).next_multiple_of(128)];
+
+/// The interface of an open port.
+pub(super) struct Device {
+    pub(super) site: Arc<dyn Site>,
+    pub(super) watched: Arc<Watched>,
+    redirect: Redirect,
+    _promiscuous: netdev::Promiscuous,
+    config: QueueConfig,
+    /// Reason why the kernel copies frames, if it does.
+    copies: Option<String>,
+    /// The switch's own chunks.
+    pub(super) arena: Arc<Arena>,
+    pub(super) own_chunks: Chunks,
+    /// Number of chunks in the pool of each direction of each queue.
+    pub(super) size: u16,
+    steering: Mutex<Steered>,
+}
+
+/// Frames that go to the sockets.
+struct Steered {
+    /// Addresses asked for by each queue that has a guest's memory.
+    asked: Vec<Option<Vec<[u8; 6]>>>,
+    applied: Steering,
+}
+
+impl Device {
+    /// Opens the interface with the sockets of all its queues, which have the switch's own memory.
+    pub(super) fn open(
+        settings: &Settings,
+        links: &Links,
+        site: &Arc<dyn Site>,
+    ) -> Result<(Arc<Device>, Vec<XdpQueue>), String> {
+        let name = &settings.interface;
+        let text = |error: netdev::Error| error.to_string();
+        let failed = |error: xsk::Error| error.to_string();
+        let link = links.get(name).and_then(|link| links.bring_up(&link)).map_err(text)?;
+        let there = ethtool::rx_queues(&link).map_err(text)?;
+        if u32::from(settings.queues) > there {
+            return Err(format!("interface {name} has {there} queues, not {}; lower `queues`", settings.queues));
+        }
+        let interface = Interface { name: link.name.clone(), index: link.index, queues: there };
+        let fits = |size: &&u32| Chunks::aligned(**size).frame_limit(true) as usize >= link.mtu + OVERHEAD;
+        let chunk = CHUNKS.iter().find(fits).copied();
+        let multi_buffer = chunk.is_none();
+        let own_chunks = Chunks::aligned(chunk.unwrap_or(CHUNKS[1]));
+        let attach = if settings.mode == Mode::ZeroCopy { Attach::Native } else { Attach::Auto };
+        let redirect = RedirectConfig { attach, multi_buffer, ..RedirectConfig::default() };
+        let redirect = Redirect::attach(&interface, &redirect).map_err(failed)?;
+        let size = settings.queue_size;
+        let bytes = u64::from(size) * u64::from(own_chunks.size);
+        let count = 2 * u64::from(settings.queues);
+        let mut arena = Arena::new(count * bytes + 4096, true).map_err(|e| e.to_string())?;
+        let mut pool = || arena.allocate(bytes, 4096).ok_or("its memory is too small");
+        let pools = (0..settings.queues).map(|_| Ok([pool()?, pool()?])).collect::<Result<Vec<_>, &str>>()?;
+        let ring = size.into();
+        let promiscuous = netdev::Promiscuous::set(&link).map_err(text)?;
+        let (monitors, passed, failed) = Default::default();
+        let watched = Watched { link, interface, monitors, passed, failed };
+        let mut device = Device {
+            site: site.clone(),
+            watched: Arc::new(watched),
+            redirect,
+            _promiscuous: promiscuous,
+            config: QueueConfig {
+                multi_buffer,
+                fill: ring,
+                rx: ring,
+                tx: ring,
+                completion: ring,
+                busy_wait: RELEASE,
+                ..QueueConfig::default()
+            },
+            copies: None,
+            arena: Arc::new(arena),
+            own_chunks,
+            size,
+            steering: Mutex::new(Steered { asked: vec![None; settings.queues.into()], applied: Steering::All }),
+        };
+        let opened = device.choose(settings.mode, &pools)?;
+        let device = Arc::new(device);
+        let queues = opened.into_iter().zip(pools).enumerate();
+        let queues =
+            queues.map(|(index, ((view, sockets), pools))| XdpQueue::new(device.clone(), index, pools, view, sockets));
+        Ok((device.clone(), queues.collect()))
+    }
+
+    /// Opens all queues for the first time, and finds out whether the driver or the kernel moves frames.
+    fn choose(&mut self, mode: Mode, pools: &[[u64; 2]]) -> Result<Vec<(UmemView, Queue)>, String> {
+        let generic = self.redirect.attached() == Attached::Generic;
+        let all = |device: &Device| (0..pools.len()).map(|queue| device.open_own(queue)).collect();
+        self.copies = match mode {
+            Mode::Copy => Some("as configured".into()),
+            Mode::Auto if generic => Some("XDP is generic".into()),
+            _ => {
+                self.config.mode = Mode::ZeroCopy;
+                match all(self) {
+                    Ok(opened) => return Ok(opened),
+                    Err(why) if mode == Mode::ZeroCopy => return Err(why),
+                    Err(_) => {
+                        let driver = ethtool::driver(&self.watched.link).unwrap_or_else(|| "unknown".into());
+                        Some(format!("driver {driver} can't do zero-copy"))
+                    }
+                }
+            }
+        };
+        self.config.mode = Mode::Copy;
+        all(self)
+    }
+
+    /// Opens a queue over the switch's own memory.
+    pub(super) fn open_own(&self, queue: usize) -> Result<(UmemView, Queue), String> {
+        let view = UmemView::new(&[self.arena.memory().clone()], self.own_chunks)?;
+        let opened = self.open_queue(queue, &view)?;
+        Ok((view, opened))
+    }
+
+    /// Opens a queue over `view`.
+    pub(super) fn open_queue(&self, queue: usize, view: &UmemView) -> Result<Queue, String> {
+        let text = |error: xsk::Error| error.to_string();
+        let opened = Queue::open(view.umem(), &self.watched.interface, queue as u32, &self.config).map_err(text)?;
+        self.redirect.insert(&opened.rx).map_err(text)?;
+        self.watched.monitors.lock().unwrap().push((opened.monitor(), 0));
+        Ok(opened)
+    }
+
+    /// Describes the port for display.
+    pub(super) fn describe(&self) -> String {
+        let mode = match &self.copies {
+            None => "zero-copy".to_owned(),
+            Some(why) => format!("copied by the kernel ({why})"),
+        };
+        let xdp = match (self.redirect.attached(), self.redirect.native_refused()) {
+            (Attached::Native, _) => "native XDP".to_owned(),
+            (Attached::Generic, None) => "generic XDP".to_owned(),
+            (Attached::Generic, Some(why)) => format!("generic XDP (native: {why})"),
+        };
+        let queues = self.steering.lock().unwrap().asked.len() as u32;
+        let left = self.watched.interface.queues.saturating_sub(queues);
+        let rest = if left > 0 { format!(", frames of {left} more queues go to the kernel") } else { String::new() };
+        format!("interface {}, {mode}, {xdp}{rest}", self.watched.link.name)
+    }
+
+    pub(super) fn is_zero_copy(&self) -> bool {
+        self.copies.is_none()
+    }
+
+    /// Returns the chunks of memory that guests' buffers belong to, if frames of the interface fit into such buffers.
+    pub(super) fn guest_chunks(&self) -> Result<Chunks, String> {
+        let limit = LIMITS[usize::from(self.is_zero_copy())];
+        let most = limit as usize - OVERHEAD;
+        let link = &self.watched.link;
+        if link.mtu > most {
+            return Err(format!("the MTU of {} is {}; lower it to {most}", link.name, link.mtu));
+        }
+        Ok(Chunks::limited(CHUNKS[0], limit).expect("that is less than a chunk"))
+    }
+
+    /// Lets only frames to `macs` and to groups go to the sockets, if `queue` asks for that; others go to the kernel. All
+    /// queues that ask at the same time ask for the same addresses, as only a mapping of all queues is steered.
+    pub(super) fn steer(&self, queue: usize, macs: Option<&[[u8; 6]]>) -> Result<(), String> {
+        if macs.is_some() && self.is_zero_copy() {
+            return Err(format!(
+                "the hardware of {} fills buffers before frames can be steered by MAC address: set mode = \"copy\" at port \
+                 \"{}\", or let the NIC steer and set steering = \"given\"",
+                self.watched.link.name,
+                self.site.name()
+            ));
+        }
+        let mut steered = self.steering.lock().unwrap();
+        steered.asked[queue] = macs.map(<[_]>::to_vec);
+        // The last to ask knows best: the others will ask for the same.
+        let wanted = macs.map(<[_]>::to_vec).or_else(|| steered.asked.iter().flatten().next().cloned());
+        let wanted = wanted.map_or(Steering::All, |macs| Steering::Destinations { macs, groups: Groups::All });
+        if steered.applied != wanted {
+            self.redirect.steer(&wanted).map_err(|error| error.to_string())?;
+            steered.applied = wanted;
+        }
+        Ok(())
+    }
+}

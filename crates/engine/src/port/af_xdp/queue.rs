@@ -1,0 +1,193 @@
+//! A queue of an AF_XDP port: its socket, and the memory that it uses. A mapping closes the socket and opens another one with
+//! other memory; the port's other queues go on meanwhile.
+
+use super::device::{Device, OVERHEAD, RELEASE};
+use super::{Pool, Steered, Stuck, UmemView, XdpReceive, XdpTransmit};
+use crate::port::af_packet::PacketReceive;
+use crate::port::zero_copy::{Direction, Mapped, ZeroCopyQueue};
+use crate::port::{ReceiveHalf, TransmitHalf};
+use netdev::{PacketRx, RxConfig};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use virtqueue::NET_HEADER;
+use virtqueue::memory::Memory;
+use xsk::{Bound, Completion, Fill, Queue, Rx, Tx};
+
+/// Both directions of an open socket, before workers have them.
+struct Prepared {
+    receive: Option<(Rx, Fill)>,
+    transmit: Option<(Tx, Completion)>,
+}
+
+/// A queue of an open port.
+pub(super) struct XdpQueue {
+    device: Arc<Device>,
+    index: usize,
+    /// Addresses of the switch's own chunks, for each direction.
+    pools: [u64; 2],
+    view: UmemView,
+    /// `None` while the socket is closed.
+    prepared: Option<Prepared>,
+    bound: Option<Bound>,
+    stuck: Arc<Stuck>,
+    /// Guests' memories asked for, the only addresses whose frames may land there, and the reason if they were refused.
+    memories: Vec<Arc<Memory>>,
+    macs: Option<Vec<[u8; 6]>>,
+    refused: Option<String>,
+}
+
+impl XdpQueue {
+    /// Returns the queue whose socket `opened` is, over `view`.
+    pub(super) fn new(device: Arc<Device>, index: usize, pools: [u64; 2], view: UmemView, opened: Queue) -> XdpQueue {
+        let mut queue = XdpQueue {
+            device,
+            index,
+            pools,
+            view,
+            prepared: None,
+            bound: None,
+            stuck: Arc::default(),
+            memories: Vec::new(),
+            macs: None,
+            refused: None,
+        };
+        queue.take(opened);
+        queue
+    }
+
+    fn take(&mut self, opened: Queue) {
+        self.bound = Some(opened.bound().clone());
+        let Queue { fill, rx, tx, completion } = opened;
+        self.prepared = Some(Prepared { receive: Some((rx, fill)), transmit: Some((tx, completion)) });
+    }
+
+    /// Opens the socket with the memories of guests.
+    fn reach_guests(&mut self) -> Result<(), String> {
+        let chunks = self.device.guest_chunks()?;
+        // Steers before the kernel has any buffer of theirs.
+        self.device.steer(self.index, self.macs.as_deref())?;
+        let mut all = vec![self.device.arena.memory().clone()];
+        all.extend(self.memories.iter().cloned());
+        self.view = UmemView::new(&all, chunks)?;
+        let opened = self.device.open_queue(self.index, &self.view)?;
+        self.take(opened);
+        Ok(())
+    }
+
+    /// Opens the socket with the switch's own memory only.
+    fn reach_own(&mut self) -> Result<(), String> {
+        self.device.steer(self.index, None)?;
+        let (view, opened) = self.device.open_own(self.index)?;
+        self.view = view;
+        self.take(opened);
+        Ok(())
+    }
+
+    /// Takes a half by `take`, after opening the socket if it is closed.
+    fn half<T>(&mut self, take: impl Fn(&mut Prepared) -> Option<T>) -> Result<T, String> {
+        if self.prepared.is_none() {
+            let opened = self.device.open_queue(self.index, &self.view).inspect_err(|_| self.device.fail())?;
+            self.take(opened);
+        }
+        self.prepared.as_mut().and_then(take).ok_or_else(|| "it runs already".to_owned())
+    }
+
+    fn pool(&self, direction: Direction) -> Result<Pool, String> {
+        let Device { arena, size, .. } = &*self.device;
+        let first = self.pools[usize::from(direction == Direction::FromGuest)];
+        Pool::new(arena.clone(), &self.view, first, *size).ok_or_else(|| "its memory is in pieces".to_owned())
+    }
+
+    fn mapped(&self) -> Option<Arc<Mapped>> {
+        self.device.site.mapping(self.index).map(|mapping| mapping.mapped())
+    }
+
+    /// Adds all frames that are steered to the kernel to the half of queue 0, if there can be any.
+    fn with_passed(&self, half: XdpReceive) -> Result<ReceiveHalf, String> {
+        if self.index > 0 || self.macs.is_none() {
+            return Ok(Box::new(half));
+        }
+        let Device { site, watched, .. } = &*self.device;
+        let rings = PacketRx::open(&watched.link, 1, &RxConfig::default()).map_err(|e| e.to_string())?;
+        let ring = rings.into_iter().next().ok_or("there is no packet socket")?;
+        *watched.passed.lock().unwrap() = vec![ring.monitor()];
+        let passed = PacketReceive::new(ring, site.drops().clone());
+        Ok(Box::new(Steered::new(half, passed, self.mapped())))
+    }
+}
+
+impl ZeroCopyQueue for XdpQueue {
+    fn is_coupled(&self) -> bool {
+        // One socket serves both directions.
+        true
+    }
+
+    fn rests_to_share(&self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> bool {
+        let same = |(a, b): (&Arc<Memory>, &Arc<Memory>)| Arc::ptr_eq(a, b);
+        let other = memories.len() != self.memories.len() || !memories.iter().zip(&self.memories).all(same);
+        // Queue 0 also receives for all others what is steered to the kernel.
+        let steers = self.index == 0 || !memories.is_empty();
+        other || steers && macs != self.macs.as_deref()
+    }
+
+    fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
+        if !self.rests_to_share(memories, macs) {
+            return self.refused.clone().map_or(Ok(()), Err);
+        }
+        self.memories = memories.to_vec();
+        self.macs = macs.map(<[_]>::to_vec);
+        self.prepared = None;
+        self.refused = if memories.is_empty() { None } else { self.reach_guests().err() };
+        if memories.is_empty() || self.refused.is_some() {
+            // If this fails, starting fails too, and the port is opened again.
+            let _ = self.reach_own();
+        }
+        self.refused.clone().map_or(Ok(()), Err)
+    }
+
+    fn stop(&mut self, direction: Direction) -> Result<(), String> {
+        self.prepared = None;
+        // `Watched::count` owns a socket while it looks at it. With the lock held it does not, so the socket is closed.
+        drop(self.device.watched.monitors.lock().unwrap());
+        // In copy mode that suffices.
+        if let Some(bound) = self.bound.as_ref().filter(|bound| bound.zero_copy) {
+            // Long enough for both directions; for the other one this only checks the result.
+            let patience = if direction == Direction::ToGuest { RELEASE } else { Duration::ZERO };
+            bound.wait_released(patience).map_err(|error| {
+                self.device.fail();
+                error.to_string()
+            })?;
+        }
+        self.bound = None;
+        Ok(())
+    }
+
+    fn fail(&mut self) {
+        self.device.fail();
+    }
+
+    fn start_receive(&mut self) -> Result<ReceiveHalf, String> {
+        let rings = self.half(|prepared| prepared.receive.take())?;
+        let room = NET_HEADER + self.view.umem().chunks().frame_limit(self.device.is_zero_copy());
+        let mapped = self.mapped().map(|mapped| (mapped, room));
+        let counts = (self.stuck.clone(), self.device.site.drops().clone());
+        let half = XdpReceive::new(rings, self.view.clone(), self.pool(Direction::ToGuest)?, mapped, counts);
+        self.with_passed(half.map_err(|e| e.to_string())?)
+    }
+
+    fn start_transmit(&mut self) -> Result<TransmitHalf, String> {
+        let rings = self.half(|prepared| prepared.transmit.take())?;
+        let limit = (self.device.watched.link.mtu + OVERHEAD) as u32;
+        let (pool, mapped) = (self.pool(Direction::FromGuest)?, self.mapped());
+        let half = XdpTransmit::new(rings, self.view.clone(), pool, limit, mapped, self.stuck.clone());
+        Ok(Box::new(half))
+    }
+}
+
+impl Device {
+    /// Has the port opened again.
+    fn fail(&self) {
+        self.watched.failed.store(true, Ordering::Relaxed);
+    }
+}
