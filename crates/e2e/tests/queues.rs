@@ -3,7 +3,7 @@
 mod support;
 
 use e2e::virtio::{Exchange, Guest, Options, Pump};
-use lab::dpdk::{self, Testpmd};
+use lab::dpdk::{self, Forward, Testpmd};
 use lab::{Result, cpu};
 use support::wire::{Cable, Wire};
 use support::{Home, Millrace, mapped, wait_for};
@@ -75,9 +75,7 @@ fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
     let _alone = cpu::alone();
     let scene = Scene::new()?;
     // A worker for two of the functions, and one for the third, which is also a sender to the NIC.
-    let workers = format!(
-        "[[worker]]\nidle = \"sleep\"\nports = [\"wan.0\", \"near0\", \"wan.1\", \"near1\"]\n[[worker]]\nidle = \"sleep\"\n"
-    );
+    let workers = "[[worker]]\nports = [\"wan.0\", \"near0\", \"wan.1\", \"near1\"]\n[[worker]]\n".to_owned();
     for worker in [support::poller(), workers] {
         let [near, far] = scene.start(&worker);
         assert_eq!(near.port("wan").0.forwarding, "patch near0, near1, near2");
@@ -86,7 +84,7 @@ fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
         for queue in 0..QUEUES {
             exchanges.push(Exchange::new(scene.connect(queue)?, [1, 2], SIZES, 32));
         }
-        [&near, &far].iter().for_each(|switch| wait_mapped(switch, 0..QUEUES));
+        wait_mapped(&near, 0..QUEUES);
         for exchange in &mut exchanges {
             exchange.run(FRAMES, support::SOON)?;
         }
@@ -142,25 +140,25 @@ fn a_function_that_dies_disturbs_no_other() -> Result<()> {
     Ok(())
 }
 
-/// A virtio NIC, whose backend has one memory table for all queues.
+/// A virtio NIC, whose backend has one memory table for all queues: it may lose frames of all of them when that changes.
 #[test]
 fn queues_of_a_virtio_nic() -> Result<()> {
     let _alone = cpu::alone();
     let (home, wire) = (Home::new(), Wire::new());
     let nic = wire.port(false) + &format!("queues = {QUEUES}\n");
-    let switch = home.start(&[&nic, &functions("near"), support::SLEEPER].concat());
+    let switch = home.start(&[nic, functions("near"), support::poller()].concat());
     switch.wait_up(&["wan"]);
     let far = dpdk::Port::new(wire.home.socket("far"));
-    let mut testpmd = Testpmd::builder("far").port(far).queues(QUEUES as u16).spawn()?;
+    let mut testpmd = Testpmd::builder("far").port(far).queues(QUEUES as u16).forward(Forward::FlowGen).spawn()?;
     testpmd.wait_ready(dpdk::READY)?;
     let echo = |queue: usize| mapped::echo(home.socket(&format!("near{queue}")), queue == 1);
     let mut echoes = (0..QUEUES).map(echo).collect::<Result<Vec<_>>>()?;
     wait_mapped(&switch, 0..QUEUES);
-    testpmd.start_tx_first(1)?;
+    testpmd.start()?;
     let in_place = || switch.stats().mappings.iter().map(|mapping| mapping.in_place).collect::<Vec<_>>();
     let all_pass = |queues: std::ops::Range<usize>| {
         let before = in_place();
-        wait_for("frames to go round", || {
+        wait_for("frames to pass", || {
             let now = in_place();
             queues.clone().all(|queue| now[queue] > before[queue] + 1000).then_some(())
         });
