@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// A worker that moves frames from one queue to another.
 pub struct ByHand {
     plan: Plan,
-    cycles: Cycles,
+    /// The time of all rounds, so that each of them does the same.
+    now: u64,
 }
 
 impl ByHand {
@@ -41,11 +42,11 @@ impl ByHand {
         let output = Output::new(1, queues.collect(), counters);
         output.running.set(0, true);
         plan.outputs.push(output);
-        ByHand { plan, cycles }
+        ByHand { plan, now: cycles.now() }
     }
 
     /// Runs one round, as a worker does. Reports whether anything moved.
     pub fn round(&mut self) -> bool {
-        self.plan.round(self.cycles.now())
+        self.plan.round(self.now)
     }
 }
