@@ -3,6 +3,7 @@
 mod support;
 
 use e2e::virtio::{Exchange, Guest, Options, Pump};
+use engine::reload::Step;
 use lab::dpdk::{self, Forward, Testpmd};
 use lab::{Result, cpu};
 use support::wire::{Cable, Wire};
@@ -38,14 +39,17 @@ impl Scene {
         Ok(Scene { cable: Cable::with_queues(QUEUES as u32)?, near: Home::new(), far: Home::new() })
     }
 
+    /// Returns the configuration of the `near` or `far` switch.
+    fn config(name: &str, interface: &str, worker: &str) -> String {
+        let port = "[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\n";
+        format!("{port}interface = \"{interface}\"\nqueues = {QUEUES}\n{}{worker}", functions(name))
+    }
+
     fn start(&self, worker: &str) -> [Millrace; 2] {
-        let port = |interface: &str| {
-            format!("[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"{interface}\"\nqueues = {QUEUES}\n")
-        };
-        let near = [&port("up0"), &functions("near"), worker].concat();
-        let far = [&port("up1"), &functions("far"), support::SLEEPER].concat();
-        let switches =
-            [self.near.start_inside(&self.cable.here, &near), self.far.start_inside(&self.cable.there, &far)];
+        let switches = [
+            self.near.start_inside(&self.cable.here, &Scene::config("near", "up0", worker)),
+            self.far.start_inside(&self.cable.there, &Scene::config("far", "up1", support::SLEEPER)),
+        ];
         switches.iter().for_each(|switch| switch.wait_up(&["wan"]));
         switches
     }
@@ -172,5 +176,31 @@ fn queues_of_a_virtio_nic() -> Result<()> {
     testpmd.stop()?;
     testpmd.quit(support::SOON)?;
     switch.stop();
+    Ok(())
+}
+
+/// The NIC and the other functions go on, and the function is mapped again.
+#[test]
+fn a_function_whose_port_is_reopened_disturbs_no_other() -> Result<()> {
+    let _alone = cpu::alone();
+    let scene = Scene::new()?;
+    let [near, far] = scene.start(&support::poller());
+    let pump = Pump::start(Exchange::new(scene.connect(0)?, [1, 2], SIZES, 32));
+    let config = Scene::config("near", "up0", &support::poller());
+    let socket = "socket = \"near1.sock\"\n";
+    for changed in [socket.to_owned() + "memory = \"any\"\n", socket.to_owned()] {
+        scene.near.configure(&config.replace(socket, &changed));
+        let report = near.reload();
+        assert_eq!(report.ports(Step::Reopened), ["near1"], "{report:?}");
+        let mut exchange = Exchange::new(scene.connect(1)?, [1, 2], SIZES, 32);
+        wait_mapped(&near, 0..2);
+        exchange.run(FRAMES / 5, support::SOON)?;
+    }
+    pump.wait_for(100, support::SOON)?;
+    let tally = pump.stop()?;
+    assert!(tally.is_complete(), "the other function lost frames: {tally:?}");
+    nothing_dropped(&near, &["wan", "near0"]);
+    near.stop();
+    far.stop();
     Ok(())
 }
