@@ -57,10 +57,7 @@ impl Scene {
     /// Checks, after the rogue has gone, that all others are served.
     fn recovers(mut self) {
         let Live { home, millrace, .. } = &self.live;
-        // It is down before its queues have stopped: frames of the rogue may still come.
-        wait_for("the session to end", || {
-            millrace.port("a").0.detail.starts_with("no guest is connected").then_some(())
-        });
+        millrace.wait_gone("a");
         while self.b.receive(64, |_| Ok(())).unwrap() > 0 {}
         self.b.reap().unwrap();
         for options in [Options::new(home.socket("a")), Options::new(home.socket("a")).packed()] {

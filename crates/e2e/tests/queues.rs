@@ -42,7 +42,8 @@ impl Scene {
     /// Returns the configuration of the `near` or `far` switch.
     fn config(name: &str, interface: &str, worker: &str) -> String {
         let port = "[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\n";
-        format!("{port}interface = \"{interface}\"\nqueues = {QUEUES}\n{}{worker}", functions(name))
+        let steer = "[[port.steer]]\nmac = \"02:00:00:00:00:01\"\nqueue = 1\n";
+        format!("{port}interface = \"{interface}\"\nqueues = {QUEUES}\n{steer}{}{worker}", functions(name))
     }
 
     fn start(&self, worker: &str) -> [Millrace; 2] {
@@ -54,11 +55,15 @@ impl Scene {
         switches
     }
 
-    /// Connects the two functions of a queue.
-    fn connect(&self, queue: usize) -> Result<[Guest; 2]> {
+    /// Connects the two functions of a queue, and waits until both are mapped.
+    fn connect(&self, switches: &[Millrace; 2], queue: usize) -> Result<[Guest; 2]> {
         let near = Options::new(self.near.socket(&format!("near{queue}")));
         let near = if queue.is_multiple_of(2) { near } else { near.packed() };
-        Ok([near.connect()?, Options::new(self.far.socket(&format!("far{queue}"))).connect()?])
+        let guests = [near.connect()?, Options::new(self.far.socket(&format!("far{queue}"))).connect()?];
+        // A queue takes no frames while it is mapped, so these would be lost.
+        wait_mapped(&switches[0], queue..queue + 1);
+        wait_for("the far function", || switches[1].stats().mappings[queue].zero_copy.then_some(()));
+        Ok(guests)
     }
 }
 
@@ -81,14 +86,17 @@ fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
     // A worker for two of the functions, and one for the third, which is also a sender to the NIC.
     let workers = "[[worker]]\nports = [\"wan.0\", \"near0\", \"wan.1\", \"near1\"]\n[[worker]]\n".to_owned();
     for worker in [support::poller(), workers] {
-        let [near, far] = scene.start(&worker);
+        let switches = scene.start(&worker);
+        let near = &switches[0];
+        let detail = near.port("wan").0.detail;
+        let refused = "frames to 02:00:00:00:00:01 are not steered to queue 1: driver veth has no rules by MAC address";
+        assert!(detail.contains(refused), "{detail}");
         assert_eq!(near.port("wan").0.forwarding, "patch near0, near1, near2");
         assert_eq!(near.port("near1").0.forwarding, "patch wan.1");
         let mut exchanges = Vec::new();
         for queue in 0..QUEUES {
-            exchanges.push(Exchange::new(scene.connect(queue)?, [1, 2], SIZES, 32));
+            exchanges.push(Exchange::new(scene.connect(&switches, queue)?, [1, 2], SIZES, 32));
         }
-        wait_mapped(&near, 0..QUEUES);
         for exchange in &mut exchanges {
             exchange.run(FRAMES, support::SOON)?;
         }
@@ -99,9 +107,8 @@ fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
             assert!(mapping.sent_in_place > 0, "{mapping:?}");
             near.counted(&format!("near{queue}"), FRAMES, FRAMES);
         }
-        nothing_dropped(&near, &["wan", "near0", "near1", "near2"]);
-        near.stop();
-        far.stop();
+        nothing_dropped(near, &["wan", "near0", "near1", "near2"]);
+        switches.into_iter().for_each(Millrace::stop);
     }
     Ok(())
 }
@@ -110,16 +117,16 @@ fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
 fn a_function_that_dies_disturbs_no_other() -> Result<()> {
     let _alone = cpu::alone();
     let scene = Scene::new()?;
-    let [near, far] = scene.start(&support::poller());
+    let switches = scene.start(&support::poller());
+    let near = &switches[0];
     let mut pumps = Vec::new();
     for queue in 0..QUEUES - 1 {
-        pumps.push(Pump::start(Exchange::new(scene.connect(queue)?, [1, 2], SIZES, 32)));
+        pumps.push(Pump::start(Exchange::new(scene.connect(&switches, queue)?, [1, 2], SIZES, 32)));
     }
-    wait_mapped(&near, 0..QUEUES - 1);
     let _sends = mapped::blaster(scene.far.socket("far2"), false, [2, 1])?;
     for death in 0..100 {
         let mut victim = mapped::blaster(scene.near.socket("near2"), death % 2 == 0, [1, 2])?;
-        wait_mapped(&near, 2..3);
+        wait_mapped(near, 2..3);
         let before = near.stats().mappings.swap_remove(2);
         wait_for("frames both ways", || {
             let now = near.stats().mappings.swap_remove(2);
@@ -127,7 +134,7 @@ fn a_function_that_dies_disturbs_no_other() -> Result<()> {
             (now.in_place > before.in_place + 20 && sent(&now) > sent(&before) + 20).then_some(())
         });
         victim.kill()?;
-        near.wait_down("near2");
+        near.wait_gone("near2");
         let others = &near.stats().mappings[..2];
         assert!(others.iter().all(|mapping| mapping.zero_copy && mapping.on_loan > 0), "death {death}: {others:?}");
     }
@@ -138,9 +145,8 @@ fn a_function_that_dies_disturbs_no_other() -> Result<()> {
         let tally = pump.stop()?;
         assert!(tally.is_complete(), "function {queue} lost frames: {tally:?}");
     }
-    nothing_dropped(&near, &["near0", "near1"]);
-    near.stop();
-    far.stop();
+    nothing_dropped(near, &["near0", "near1"]);
+    switches.into_iter().for_each(Millrace::stop);
     Ok(())
 }
 
@@ -169,7 +175,7 @@ fn queues_of_a_virtio_nic() -> Result<()> {
     };
     all_pass(0..QUEUES);
     echoes.pop().expect("there are three").kill()?;
-    switch.wait_down("near2");
+    switch.wait_gone("near2");
     all_pass(0..QUEUES - 1);
     let mappings = switch.stats().mappings;
     assert!(mappings[..2].iter().all(|mapping| mapping.zero_copy && mapping.elsewhere == 0), "{mappings:?}");
@@ -184,23 +190,22 @@ fn queues_of_a_virtio_nic() -> Result<()> {
 fn a_function_whose_port_is_reopened_disturbs_no_other() -> Result<()> {
     let _alone = cpu::alone();
     let scene = Scene::new()?;
-    let [near, far] = scene.start(&support::poller());
-    let pump = Pump::start(Exchange::new(scene.connect(0)?, [1, 2], SIZES, 32));
+    let switches = scene.start(&support::poller());
+    let near = &switches[0];
+    let pump = Pump::start(Exchange::new(scene.connect(&switches, 0)?, [1, 2], SIZES, 32));
     let config = Scene::config("near", "up0", &support::poller());
     let socket = "socket = \"near1.sock\"\n";
     for changed in [socket.to_owned() + "memory = \"any\"\n", socket.to_owned()] {
         scene.near.configure(&config.replace(socket, &changed));
         let report = near.reload();
         assert_eq!(report.ports(Step::Reopened), ["near1"], "{report:?}");
-        let mut exchange = Exchange::new(scene.connect(1)?, [1, 2], SIZES, 32);
-        wait_mapped(&near, 0..2);
+        let mut exchange = Exchange::new(scene.connect(&switches, 1)?, [1, 2], SIZES, 32);
         exchange.run(FRAMES / 5, support::SOON)?;
     }
     pump.wait_for(100, support::SOON)?;
     let tally = pump.stop()?;
     assert!(tally.is_complete(), "the other function lost frames: {tally:?}");
-    nothing_dropped(&near, &["wan", "near0"]);
-    near.stop();
-    far.stop();
+    nothing_dropped(near, &["wan", "near0"]);
+    switches.into_iter().for_each(Millrace::stop);
     Ok(())
 }

@@ -112,7 +112,7 @@ pub enum Tenancy {
 
 impl MappingSpec {
     /// Reports whether it maps one queue, not all that two ports have.
-    pub(crate) fn is_of_one(&self) -> bool {
+    pub fn is_of_one(&self) -> bool {
         self.from.queue.is_some() || self.to.queue.is_some()
     }
 

@@ -295,6 +295,13 @@ impl Millrace {
         wait_for(&format!("port {port} to be down"), || (!self.port(port).0.up).then_some(()));
     }
 
+    /// Waits until a guest's session has ended: none of its queues runs any more. The port is down before that.
+    pub fn wait_gone(&self, port: &str) {
+        wait_for(&format!("the session of port {port} to end"), || {
+            self.port(port).0.detail.starts_with("no guest is connected").then_some(())
+        });
+    }
+
     /// Waits for a log line from line `mark` on that contains `part`.
     pub fn wait_said(&mut self, mark: usize, part: &str) {
         self.daemon.wait_for_line_since(mark, part, SOON, |line| line.contains(part)).unwrap();

@@ -17,10 +17,14 @@ impl Running {
         };
     }
 
-    /// Picks a queue for `number`; numbers are spread evenly over the queues that are up. Returns 0 if none is.
+    /// Picks a queue for `number`: the queue of that index if it is up, so that others that come and go do not matter to
+    /// it. Other numbers are spread evenly over the queues that are up. Returns 0 if none is.
     #[inline(always)]
     pub(crate) fn pick(&self, number: usize) -> usize {
         let mut up = self.0.load(Ordering::Relaxed);
+        if number < 64 && up & 1 << number != 0 {
+            return number;
+        }
         if up & up.wrapping_sub(1) != 0 {
             (0..number as u32 % up.count_ones()).for_each(|_| up &= up - 1);
         }
@@ -63,8 +67,9 @@ mod tests {
         assert_eq!(picked(&running), [63; 5]);
         [0, 1, 5].iter().for_each(|&queue| running.set(queue, true));
         assert_eq!(picked(&running), [0, 1, 5, 63, 63]);
+        assert_eq!(running.pick(5), 5);
         running.set(0, false);
-        assert_eq!(picked(&running), [1, 5, 63, 1, 1]);
+        assert_eq!(picked(&running), [1, 1, 63, 1, 63]);
     }
 
     #[test]

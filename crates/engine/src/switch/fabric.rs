@@ -6,7 +6,7 @@
 
 mod stages;
 
-use super::layout::{Destination, Domain, Layout};
+use super::layout::{Destination, Layout};
 use super::shared::PortShared;
 use crate::drops::{Drops, Reason};
 use crate::forward::flows::Emission;
@@ -367,8 +367,7 @@ impl State {
                 Destination::Port(other, only) => {
                     Target::Patch(self.output((layout, worker), (other, only), &mut pieces.1, halves))
                 }
-                Destination::Bridge(domain) => {
-                    let Domain::Bridge { bridge, members } = &layout.domains[domain] else { unreachable!("a bridge") };
+                Destination::Bridge(bridge, members) => {
                     let known = pieces.2.iter().position(|b: &BridgePlan| b.is_of(bridge));
                     let index = known.unwrap_or_else(|| {
                         let output = |&m: &usize| self.output((layout, worker), (m, None), &mut pieces.1, halves);

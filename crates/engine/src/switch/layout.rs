@@ -33,12 +33,12 @@ struct QueuePatch {
 }
 
 /// Destination of the frames that a queue receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Destination {
+#[derive(Clone, Copy)]
+pub(super) enum Destination<'l> {
     /// To a port, by index: to one of its queues if it is given, else each input picks one.
     Port(usize, Option<usize>),
-    /// Through a bridge, by the index of its domain.
-    Bridge(usize),
+    /// Through a bridge, which has these ports.
+    Bridge(&'l Arc<Bridge>, &'l [usize]),
     /// Nowhere.
     Nowhere,
 }
@@ -100,12 +100,11 @@ impl Layout {
     }
 
     /// Returns where the frames of a queue go.
-    pub(super) fn destination(&self, port: usize, queue: usize) -> Destination {
-        if let Some(index) = self.domains.iter().position(|domain| domain.members().contains(&port)) {
-            return match self.domains[index] {
-                Domain::Patch([a, b]) => Destination::Port(if a == port { b } else { a }, None),
-                Domain::Bridge { .. } => Destination::Bridge(index),
-            };
+    pub(super) fn destination(&self, port: usize, queue: usize) -> Destination<'_> {
+        match self.domain_of(port) {
+            Some(Domain::Patch([a, b])) => return Destination::Port(if *a == port { *b } else { *a }, None),
+            Some(Domain::Bridge { bridge, members }) => return Destination::Bridge(bridge, members),
+            None => {}
         }
         let to_guest = self.queue_patches.iter().find(|patch| patch.physical == (port, queue));
         if let Some(QueuePatch { guest: (guest, queue), .. }) = to_guest {
@@ -253,11 +252,15 @@ mod tests {
         let notifier = Arc::new(EventNotifier::new().unwrap());
         let shared = |(id, spec)| Arc::new(PortShared::new(id, spec, Vec::new(), (&rules, [&notifier, &notifier])));
         let layout = Layout::new(&spec, (1..).zip(&spec.ports).map(shared).collect(), vec![]);
-        let from = |port: usize| [0, 1].map(|queue| layout.destination(port, queue));
-        assert_eq!(from(0), [Destination::Port(2, Some(1)), Destination::Port(1, None)]);
-        assert_eq!(from(1), [Destination::Port(0, Some(1)); 2]);
+        let to = |port, queue| match layout.destination(port, queue) {
+            Destination::Port(port, only) => (port, only),
+            _ => panic!("it is patched"),
+        };
+        let from = |port: usize| [0, 1].map(|queue| to(port, queue));
+        assert_eq!(from(0), [(2, Some(1)), (1, None)]);
+        assert_eq!(from(1), [(0, Some(1)); 2]);
         // Its first queue is not mapped, and has nowhere else to go.
-        assert_eq!(from(2), [Destination::Port(0, Some(0)); 2]);
+        assert_eq!(from(2), [(0, Some(0)); 2]);
         let senders = |port: usize| [0, 1].map(|queue| layout.senders_to(port, queue));
         assert_eq!((senders(0), senders(1), senders(2)), ([2, 1], [1, 1], [0, 1]));
     }

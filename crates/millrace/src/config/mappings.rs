@@ -20,13 +20,9 @@ pub(super) fn build(
     let built = file.mappings.iter().filter_map(|raw| {
         let [from_end, to_end] = ends(check, raw, ports, &mut uses)?;
         let (from, to) = (from_end.queues(), to_end.queues());
-        let is_of_one = from.queue.is_some() || to.queue.is_some();
         let pass_through = raw.mode.as_ref().is_some_and(|at| at.value == MappingMode::PassThrough);
         let tenancy = if pass_through {
             nobody_else(check, raw);
-            if !is_of_one {
-                patches.push([from.port.clone(), to.port.clone()]);
-            }
             Tenancy::Trust(Vec::new())
         } else if let Some(bridge) = bridges.iter().find(|b| [&from, &to].iter().all(|e| b.ports.contains(&e.port))) {
             tenancy(check, raw, ports, bridge, [&from_end, &to_end])
@@ -43,6 +39,8 @@ pub(super) fn build(
         Some(MappingSpec { from, to, pass_through, tenancy, copy_break })
     });
     let built: Vec<_> = built.collect();
+    let whole = built.iter().filter(|mapping| mapping.pass_through && !mapping.is_of_one());
+    patches.extend(whole.map(|mapping| [mapping.from.port.clone(), mapping.to.port.clone()]));
     uses.iter().for_each(|(end, span)| rest(check, ports, &built, (end, span)));
     built
 }

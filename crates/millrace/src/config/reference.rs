@@ -42,6 +42,9 @@ fn sections(out: &mut String, root: &Value, table: &Value, prefix: &str) {
         let _ = write!(out, "\n## `{heading}`\n\n{}\n\n", text(property));
         keys(out, root, section);
         sections(out, root, section, &format!("{path}."));
+        for variant in section["allOf"].as_array().into_iter().flatten() {
+            sections(out, root, &variant["then"], &format!("{path}."));
+        }
     }
 }
 
@@ -78,8 +81,12 @@ fn properties(table: &Value) -> impl Iterator<Item = (&str, &Value)> {
     table["properties"].as_object().into_iter().flat_map(Map::iter).map(|(key, property)| (key.as_str(), property))
 }
 
-/// Returns the table that a property refers to, and whether it may be repeated.
-fn section<'a>(root: &'a Value, property: &Value) -> Option<(&'a Value, bool)> {
+/// Returns the table that a property refers to or holds, and whether it may be repeated.
+fn section<'a>(root: &'a Value, property: &'a Value) -> Option<(&'a Value, bool)> {
+    let items = &property["items"];
+    if items["properties"].is_object() {
+        return Some((items, true));
+    }
     let (reference, repeated) = match property["$ref"].as_str() {
         Some(reference) => (reference, false),
         None => (property["items"]["$ref"].as_str()?, true),

@@ -33,6 +33,8 @@ pub enum Peer {
     Testpmd,
     /// Open vSwitch with DPDK: one thread that forwards, a flow each way
     Ovs,
+    /// Another build of Millrace, the program of `--against`
+    Millrace,
 }
 
 /// Who sends the frames and takes them back.

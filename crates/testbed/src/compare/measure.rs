@@ -53,8 +53,10 @@ impl MeasureError {
 pub struct Bench<'a> {
     /// The options.
     pub compare: &'a Compare,
-    /// The Millrace program, if it takes part.
+    /// The Millrace program.
     pub millrace: PathBuf,
+    /// The other build of it, if it takes part.
+    pub against: Option<PathBuf>,
     /// Kind of pages of DPDK's memory.
     pub pages: Pages,
     /// Flag that ends a measurement.
@@ -144,13 +146,18 @@ impl Bench<'_> {
         let cpu = self.compare.switch_cpu;
         let lcores = Lcores { forwarding: cpu, others: Some(self.compare.load_cpu) };
         Ok(match contestant {
-            Contestant::Millrace(forward) => Switch::Millrace(Box::new(millrace::start(
-                &self.millrace,
-                directory,
-                sockets,
-                millrace::Setup { forward, wire, cpu, idle: Idle::Poll },
-                self.interrupt,
-            )?)),
+            Contestant::Millrace(forward) | Contestant::Against(forward) => {
+                Switch::Millrace(Box::new(millrace::start(
+                    self.against
+                        .as_ref()
+                        .filter(|_| contestant == Contestant::Against(forward))
+                        .unwrap_or(&self.millrace),
+                    directory,
+                    sockets,
+                    millrace::Setup { forward, wire, cpu, idle: Idle::Poll },
+                    self.interrupt,
+                )?))
+            }
             Contestant::Testpmd => {
                 Switch::Testpmd(testpmd_switch(switch_ports(sockets, wire), self.testpmd_setup(lcores))?)
             }

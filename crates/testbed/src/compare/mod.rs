@@ -52,6 +52,8 @@ pub enum CompareError {
         "--forward takes one, to be compared with a peer, or two, to be compared with each other and without --peer"
     )]
     Forward,
+    #[error("--peer millrace compares with another build: name its program by --against")]
+    Against,
     #[error(transparent)]
     Ovs(#[from] ovs::Unavailable),
     #[error("to receive into a network function's buffers takes a NIC: --load wire")]
@@ -72,6 +74,10 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
         return Err(CompareError::Mapped);
     }
     let program = millrace::program(compare.millrace.as_deref())?;
+    let against = compare.against.clone();
+    if matches!(contestants[1], Contestant::Against(_)) != against.is_some() {
+        return Err(CompareError::Against);
+    }
     let interrupt = Interrupt::install()?;
     let load = if compare.load == LoadKind::Testpmd { TESTPMD_MEGABYTES } else { 0 };
     let dpdk = contestants[1].dpdk_megabytes() + load;
@@ -84,7 +90,7 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
         results.notes.push("DPDK ran without huge pages, for want of them, which costs it speed".to_owned());
     }
     results.transfer = Some(transfer::between(compare.switch_cpu, compare.load_cpu)?);
-    let bench = Bench { compare, millrace: program, pages, interrupt: &interrupt };
+    let bench = Bench { compare, millrace: program, against, pages, interrupt: &interrupt };
     let outcome = run_all(&bench, &mut results);
     // Keep the results measured before a failure.
     if !results.outcomes.is_empty() {

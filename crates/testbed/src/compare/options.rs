@@ -43,6 +43,9 @@ pub struct Compare {
     /// The Millrace program [default: the one beside this program]
     #[arg(long, value_name = "PATH")]
     pub millrace: Option<PathBuf>,
+    /// Program of `--peer millrace`: another build, to see what a change costs
+    #[arg(long, value_name = "PATH")]
+    pub against: Option<PathBuf>,
     /// Processor of the switch
     #[arg(long, value_name = "CPU", default_value_t = 0)]
     pub switch_cpu: usize,

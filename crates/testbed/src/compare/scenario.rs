@@ -15,6 +15,8 @@ use std::fmt;
 pub enum Contestant {
     /// Millrace.
     Millrace(Forward),
+    /// Another build of Millrace.
+    Against(Forward),
     /// DPDK's testpmd.
     Testpmd,
     /// Open vSwitch with DPDK.
@@ -27,6 +29,7 @@ impl Contestant {
         match (forward, peer) {
             (&[only], None | Some(Peer::Testpmd)) => Some([Contestant::Millrace(only), Contestant::Testpmd]),
             (&[only], Some(Peer::Ovs)) => Some([Contestant::Millrace(only), Contestant::Ovs]),
+            (&[only], Some(Peer::Millrace)) => Some([Contestant::Millrace(only), Contestant::Against(only)]),
             (&[a, b], None) => Some([Contestant::Millrace(a), Contestant::Millrace(b)]),
             _ => None,
         }
@@ -35,7 +38,7 @@ impl Contestant {
     /// Returns the memory that its DPDK uses, in MiB.
     pub fn dpdk_megabytes(self) -> u64 {
         match self {
-            Contestant::Millrace(_) => 0,
+            Contestant::Millrace(_) | Contestant::Against(_) => 0,
             Contestant::Testpmd => TESTPMD_MEGABYTES,
             Contestant::Ovs => ovs::MEGABYTES,
         }
@@ -44,15 +47,19 @@ impl Contestant {
 
 impl fmt::Display for Contestant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Contestant::Millrace(Forward::Patch) => "Millrace patch",
-            Contestant::Millrace(Forward::Bridge) => "Millrace bridge",
-            Contestant::Millrace(Forward::Map) => "Millrace mapped",
-            Contestant::Millrace(Forward::BridgeMap) => "Millrace bridge mapped",
-            Contestant::Millrace(Forward::Openflow) => "Millrace flows",
-            Contestant::Testpmd => "testpmd",
-            Contestant::Ovs => "OVS",
-        })
+        let forward = |forward: &Forward| match forward {
+            Forward::Patch => "Millrace patch",
+            Forward::Bridge => "Millrace bridge",
+            Forward::Map => "Millrace mapped",
+            Forward::BridgeMap => "Millrace bridge mapped",
+            Forward::Openflow => "Millrace flows",
+        };
+        match self {
+            Contestant::Millrace(way) => f.write_str(forward(way)),
+            Contestant::Against(way) => write!(f, "{}, other build", forward(way)),
+            Contestant::Testpmd => f.write_str("testpmd"),
+            Contestant::Ovs => f.write_str("OVS"),
+        }
     }
 }
 
@@ -130,6 +137,8 @@ mod tests {
         assert_eq!(names(&[Forward::Bridge], Some(Peer::Testpmd)), ["Millrace bridge", "testpmd"]);
         assert_eq!(names(&[Forward::Map], Some(Peer::Ovs)), ["Millrace mapped", "OVS"]);
         assert_eq!(names(&[Forward::Bridge, Forward::Patch], None), ["Millrace bridge", "Millrace patch"]);
+        let builds = ["Millrace patch", "Millrace patch, other build"];
+        assert_eq!(names(&[Forward::Patch], Some(Peer::Millrace)), builds);
         assert_eq!(Contestant::pair(&[Forward::Patch; 2], Some(Peer::Ovs)), None);
         assert_eq!(Contestant::pair(&[Forward::Patch; 3], None), None);
     }

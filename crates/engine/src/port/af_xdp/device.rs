@@ -1,16 +1,17 @@
 //! The interface of an AF_XDP port, as all of its queues share it: the XDP program, the switch's memory, and the mode.
 
 use super::queue::XdpQueue;
+use super::umem_view::WeakView;
 use super::watched::Watched;
-use super::{Settings, UmemView};
+use super::{Settings, Steer, UmemView};
 use crate::port::Site;
 use crate::port::zero_copy::LEND_ROOM;
 use netdev::{Links, ethtool};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use virtqueue::NET_HEADER;
-use virtqueue::memory::Arena;
-use xsk::{Attach, Attached, Chunks, Groups, Interface, Mode, Queue, QueueConfig, Redirect, RedirectConfig, Steering};
+use virtqueue::memory::{Arena, Memory};
+use xsk::{Attach, Attached, Chunks, Groups, Interface, Mode, Queue, QueueConfig, Redirect, RedirectConfig};
 
 /// Time that a driver may take to release a queue.
 pub(super) const RELEASE: Duration = Duration::from_secs(10);
@@ -36,17 +37,25 @@ pub(super) struct Device {
     copies: Option<String>,
     /// The switch's own chunks.
     pub(super) arena: Arc<Arena>,
-    pub(super) own_chunks: Chunks,
+    /// View of the switch's own chunks only, for all queues.
+    pub(super) own: UmemView,
+    /// Views of guests' memories, one for all queues of a guest: memory is pinned once for each.
+    guests: Mutex<Vec<(Vec<Weak<Memory>>, WeakView)>>,
+    queues: u16,
     /// Number of chunks in the pool of each direction of each queue.
     pub(super) size: u16,
-    steering: Mutex<Steered>,
+    steering: Mutex<Steering>,
+    /// Rules that the NIC has taken, and the reasons why it has not taken others.
+    rules: Vec<ethtool::Rule>,
+    refused: Vec<String>,
 }
 
 /// Frames that go to the sockets.
-struct Steered {
+struct Steering {
     /// Addresses asked for by each queue that has a guest's memory.
     asked: Vec<Option<Vec<[u8; 6]>>>,
-    applied: Steering,
+    /// `None` if it is unknown, as the last change failed.
+    applied: Option<xsk::Steering>,
 }
 
 impl Device {
@@ -97,23 +106,41 @@ impl Device {
                 ..QueueConfig::default()
             },
             copies: None,
+            own: UmemView::new(&[arena.memory().clone()], own_chunks)?,
             arena: Arc::new(arena),
-            own_chunks,
+            guests: Mutex::default(),
+            queues: settings.queues,
             size,
-            steering: Mutex::new(Steered { asked: vec![None; settings.queues.into()], applied: Steering::All }),
+            steering: Mutex::new(Steering {
+                asked: vec![None; settings.queues.into()],
+                applied: Some(xsk::Steering::All),
+            }),
+            rules: Vec::new(),
+            refused: Vec::new(),
         };
-        let opened = device.choose(settings.mode, &pools)?;
+        let opened = device.choose(settings.mode, settings.queues.into())?;
+        device.add_rules(&settings.steer);
         let device = Arc::new(device);
         let queues = opened.into_iter().zip(pools).enumerate();
-        let queues =
-            queues.map(|(index, ((view, sockets), pools))| XdpQueue::new(device.clone(), index, pools, view, sockets));
+        let queues = queues.map(|(index, (sockets, pools))| XdpQueue::new(device.clone(), index, pools, sockets));
         Ok((device.clone(), queues.collect()))
     }
 
+    /// Asks the NIC to bring frames to queues by these rules.
+    fn add_rules(&mut self, rules: &[Steer]) {
+        for Steer { mac, queue } in rules {
+            match ethtool::steer(&self.watched.link, *mac, (*queue).into()) {
+                Ok(rule) => self.rules.push(rule),
+                Err(why) => self.refused.push(format!("frames to {mac} are not steered to queue {queue}: {why}")),
+            }
+        }
+        self.refused.iter().for_each(|why| tracing::warn!("port \"{}\": {why}", self.site.name()));
+    }
+
     /// Opens all queues for the first time, and finds out whether the driver or the kernel moves frames.
-    fn choose(&mut self, mode: Mode, pools: &[[u64; 2]]) -> Result<Vec<(UmemView, Queue)>, String> {
+    fn choose(&mut self, mode: Mode, queues: usize) -> Result<Vec<Queue>, String> {
         let generic = self.redirect.attached() == Attached::Generic;
-        let all = |device: &Device| (0..pools.len()).map(|queue| device.open_own(queue)).collect();
+        let all = |device: &Device| (0..queues).map(|queue| device.open_queue(queue, &device.own)).collect();
         self.copies = match mode {
             Mode::Copy => Some("as configured".into()),
             Mode::Auto if generic => Some("XDP is generic".into()),
@@ -131,13 +158,6 @@ impl Device {
         };
         self.config.mode = Mode::Copy;
         all(self)
-    }
-
-    /// Opens a queue over the switch's own memory.
-    pub(super) fn open_own(&self, queue: usize) -> Result<(UmemView, Queue), String> {
-        let view = UmemView::new(&[self.arena.memory().clone()], self.own_chunks)?;
-        let opened = self.open_queue(queue, &view)?;
-        Ok((view, opened))
     }
 
     /// Opens a queue over `view`.
@@ -160,25 +180,37 @@ impl Device {
             (Attached::Generic, None) => "generic XDP".to_owned(),
             (Attached::Generic, Some(why)) => format!("generic XDP (native: {why})"),
         };
-        let queues = self.steering.lock().unwrap().asked.len() as u32;
-        let left = self.watched.interface.queues.saturating_sub(queues);
+        let left = self.watched.interface.queues.saturating_sub(self.queues.into());
         let rest = if left > 0 { format!(", frames of {left} more queues go to the kernel") } else { String::new() };
-        format!("interface {}, {mode}, {xdp}{rest}", self.watched.link.name)
+        let rules = if self.rules.is_empty() { String::new() } else { format!(", {} rules", self.rules.len()) };
+        let refused: String = self.refused.iter().map(|why| format!(", {why}")).collect();
+        format!("interface {}, {mode}, {xdp}{rules}{rest}{refused}", self.watched.link.name)
     }
 
     pub(super) fn is_zero_copy(&self) -> bool {
         self.copies.is_none()
     }
 
-    /// Returns the chunks of memory that guests' buffers belong to, if frames of the interface fit into such buffers.
-    pub(super) fn guest_chunks(&self) -> Result<Chunks, String> {
+    /// Returns a view of the switch's own chunks and of a guest's memories, if frames of the interface fit into its buffers.
+    pub(super) fn guest_view(&self, memories: &[Arc<Memory>]) -> Result<UmemView, String> {
         let limit = LIMITS[usize::from(self.is_zero_copy())];
         let most = limit as usize - OVERHEAD;
         let link = &self.watched.link;
         if link.mtu > most {
             return Err(format!("the MTU of {} is {}; lower it to {most}", link.name, link.mtu));
         }
-        Ok(Chunks::limited(CHUNKS[0], limit).expect("that is less than a chunk"))
+        let mut guests = self.guests.lock().unwrap();
+        guests.retain(|(_, view)| view.upgrade().is_some());
+        let is_one = |(weak, memory): (&Weak<Memory>, &Arc<Memory>)| std::ptr::eq(weak.as_ptr(), Arc::as_ptr(memory));
+        let are_these = |had: &[Weak<Memory>]| had.len() == memories.len() && had.iter().zip(memories).all(is_one);
+        if let Some(view) = guests.iter().find(|(had, _)| are_these(had)).and_then(|(_, view)| view.upgrade()) {
+            return Ok(view);
+        }
+        let chunks = Chunks::limited(CHUNKS[0], limit).expect("that is less than a chunk");
+        let all: Vec<_> = std::iter::once(self.arena.memory()).chain(memories).cloned().collect();
+        let view = UmemView::new(&all, chunks)?;
+        guests.push((memories.iter().map(Arc::downgrade).collect(), view.downgrade()));
+        Ok(view)
     }
 
     /// Lets only frames to `macs` and to groups go to the sockets, if `queue` asks for that; others go to the kernel. All
@@ -192,14 +224,16 @@ impl Device {
                 self.site.name()
             ));
         }
-        let mut steered = self.steering.lock().unwrap();
-        steered.asked[queue] = macs.map(<[_]>::to_vec);
+        let mut steering = self.steering.lock().unwrap();
+        steering.asked[queue] = macs.map(<[_]>::to_vec);
         // The last to ask knows best: the others will ask for the same.
-        let wanted = macs.map(<[_]>::to_vec).or_else(|| steered.asked.iter().flatten().next().cloned());
-        let wanted = wanted.map_or(Steering::All, |macs| Steering::Destinations { macs, groups: Groups::All });
-        if steered.applied != wanted {
+        let wanted = macs.map(<[_]>::to_vec).or_else(|| steering.asked.iter().flatten().next().cloned());
+        let wanted =
+            wanted.map_or(xsk::Steering::All, |macs| xsk::Steering::Destinations { macs, groups: Groups::All });
+        if steering.applied.as_ref() != Some(&wanted) {
+            steering.applied = None;
             self.redirect.steer(&wanted).map_err(|error| error.to_string())?;
-            steered.applied = wanted;
+            steering.applied = Some(wanted);
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ mod watched;
 
 pub use pool::Pool;
 pub use rx::XdpReceive;
-pub use spec::{KIND, Keys, Settings};
+pub use spec::{KIND, Keys, Settings, Steer};
 pub use steered::Steered;
 pub use tx::XdpTransmit;
 pub use umem_view::UmemView;

@@ -38,13 +38,13 @@ pub(super) struct XdpQueue {
 }
 
 impl XdpQueue {
-    /// Returns the queue whose socket `opened` is, over `view`.
-    pub(super) fn new(device: Arc<Device>, index: usize, pools: [u64; 2], view: UmemView, opened: Queue) -> XdpQueue {
+    /// Returns the queue whose socket `opened` is, over the switch's own memory.
+    pub(super) fn new(device: Arc<Device>, index: usize, pools: [u64; 2], opened: Queue) -> XdpQueue {
         let mut queue = XdpQueue {
+            view: device.own.clone(),
             device,
             index,
             pools,
-            view,
             prepared: None,
             bound: None,
             stuck: Arc::default(),
@@ -64,22 +64,22 @@ impl XdpQueue {
 
     /// Opens the socket with the memories of guests.
     fn reach_guests(&mut self) -> Result<(), String> {
-        let chunks = self.device.guest_chunks()?;
+        let view = self.device.guest_view(&self.memories)?;
         // Steers before the kernel has any buffer of theirs.
         self.device.steer(self.index, self.macs.as_deref())?;
-        let mut all = vec![self.device.arena.memory().clone()];
-        all.extend(self.memories.iter().cloned());
-        self.view = UmemView::new(&all, chunks)?;
-        let opened = self.device.open_queue(self.index, &self.view)?;
-        self.take(opened);
-        Ok(())
+        self.view = view;
+        self.open()
     }
 
     /// Opens the socket with the switch's own memory only.
     fn reach_own(&mut self) -> Result<(), String> {
+        self.view = self.device.own.clone();
         self.device.steer(self.index, None)?;
-        let (view, opened) = self.device.open_own(self.index)?;
-        self.view = view;
+        self.open()
+    }
+
+    fn open(&mut self) -> Result<(), String> {
+        let opened = self.device.open_queue(self.index, &self.view)?;
         self.take(opened);
         Ok(())
     }
@@ -87,8 +87,7 @@ impl XdpQueue {
     /// Takes a half by `take`, after opening the socket if it is closed.
     fn half<T>(&mut self, take: impl Fn(&mut Prepared) -> Option<T>) -> Result<T, String> {
         if self.prepared.is_none() {
-            let opened = self.device.open_queue(self.index, &self.view).inspect_err(|_| self.device.fail())?;
-            self.take(opened);
+            self.open().inspect_err(|_| self.device.fail())?;
         }
         self.prepared.as_mut().and_then(take).ok_or_else(|| "it runs already".to_owned())
     }
@@ -103,9 +102,10 @@ impl XdpQueue {
         self.device.site.mapping(self.index).map(|mapping| mapping.mapped())
     }
 
-    /// Adds all frames that are steered to the kernel to the half of queue 0, if there can be any.
+    /// Adds all frames that are steered to the kernel to the half of queue 0, if there can be any: any queue may have a guest
+    /// for which they are steered, also if this one has none.
     fn with_passed(&self, half: XdpReceive) -> Result<ReceiveHalf, String> {
-        if self.index > 0 || self.macs.is_none() {
+        if self.index > 0 || self.macs.is_none() || self.refused.is_some() {
             return Ok(Box::new(half));
         }
         let Device { site, watched, .. } = &*self.device;

@@ -5,9 +5,11 @@ use crate::port::interface::Watcher;
 use crate::port::keys::{QUEUE_SIZES, QUEUES, Section};
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Queues, Registration};
+use packet::MacAddr;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use settings::written::Field;
+use settings::written::{At, Field};
+use std::ops::Range;
 use std::sync::Arc;
 use xsk::Mode;
 
@@ -39,15 +41,33 @@ pub struct Keys {
     /// Descriptors of each ring, a power of two.
     #[schemars(range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1), extend("default" = DEFAULT_QUEUE_SIZE))]
     pub queue_size: Field<i64>,
+    /// Of a port of driver `af_xdp`: a rule for the NIC, which brings frames to a MAC address to a queue. The switch asks the
+    /// NIC for it (as `ethtool -N` does) and takes it back when the port closes. `millrace ctl ports` says which rules the
+    /// NIC does not take.
+    pub steer: Vec<At<SteerKeys>>,
+}
+
+/// One `[[port.steer]]`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(inline, extend("required" = ["mac", "queue"]))]
+pub struct SteerKeys {
+    /// Destination address of the frames.
+    pub mac: Field<String>,
+    /// Index of the queue.
+    #[schemars(range(min = 0, max = QUEUES.end - 2))]
+    pub queue: Field<i64>,
 }
 
 impl KindKeys for Keys {
     type Settings = Settings;
 
     fn build(&self, section: &mut Section<'_>) -> Settings {
+        let queues = section.queues(&self.queues);
         Settings {
             interface: section.interface(&self.interface),
-            queues: section.queues(&self.queues),
+            steer: self.steer.iter().filter_map(|at| at.build(section, &at.span, queues)).collect(),
+            queues,
             mode: match self.mode.as_ref().map(|at| at.value) {
                 None | Some(MoverKey::Auto) => Mode::Auto,
                 Some(MoverKey::ZeroCopy) => Mode::ZeroCopy,
@@ -55,6 +75,16 @@ impl KindKeys for Keys {
             },
             queue_size: section.queue_size(&self.queue_size, DEFAULT_QUEUE_SIZE),
         }
+    }
+}
+
+impl SteerKeys {
+    fn build(&self, section: &mut Section<'_>, table: &Range<usize>, queues: u16) -> Option<Steer> {
+        let mac = section.required(table, "mac", &self.mac, "mac = \"02:00:00:00:00:01\"");
+        let mac = mac.and_then(|at| section.unicast(at));
+        section.required(table, "queue", &self.queue, "queue = 0")?;
+        let queue = section.number("queue", &self.queue, &(0..queues.into()), 0);
+        Some(Steer { mac: mac?, queue: queue as u16 })
     }
 }
 
@@ -82,6 +112,17 @@ pub struct Settings {
     pub mode: Mode,
     /// Descriptors of each ring.
     pub queue_size: u16,
+    /// Rules for the NIC.
+    pub steer: Vec<Steer>,
+}
+
+/// Rule for a NIC: frames to an address arrive in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steer {
+    /// Destination of the frames.
+    pub mac: MacAddr,
+    /// Index of the queue.
+    pub queue: u16,
 }
 
 impl Kind for Settings {

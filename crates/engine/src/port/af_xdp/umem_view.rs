@@ -4,7 +4,7 @@
 //! is the only place where the two meet, and where the safety conditions of `xsk` are argued.
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use virtqueue::memory::{Memory, Span};
 use xsk::{Area, Chunks, Umem};
 
@@ -13,6 +13,20 @@ use xsk::{Area, Chunks, Umem};
 pub struct UmemView {
     umem: Arc<Umem>,
     span: Arc<Span>,
+}
+
+/// A [`UmemView`] as long as others keep it.
+#[derive(Debug)]
+pub struct WeakView {
+    umem: Weak<Umem>,
+    span: Weak<Span>,
+}
+
+impl WeakView {
+    /// Returns the view, if it is still in use.
+    pub fn upgrade(&self) -> Option<UmemView> {
+        Some(UmemView { umem: self.umem.upgrade()?, span: self.span.upgrade()? })
+    }
 }
 
 impl UmemView {
@@ -27,6 +41,11 @@ impl UmemView {
         // touches them by raw pointers and atomics only.
         let umem = unsafe { Umem::new(base, len, areas, chunks, span.clone()) }.map_err(|e| e.to_string())?;
         Ok(UmemView { umem, span })
+    }
+
+    /// Returns a handle that does not keep the memory.
+    pub fn downgrade(&self) -> WeakView {
+        WeakView { umem: Arc::downgrade(&self.umem), span: Arc::downgrade(&self.span) }
     }
 
     /// Returns the memory for sockets.

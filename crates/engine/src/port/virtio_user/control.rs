@@ -77,7 +77,7 @@ fn serve(options: &FrontendOptions, site: &Arc<dyn Site>, stop: &AtomicBool) -> 
     }
     let session = Arc::new(Mutex::new(session));
     for (queue, mapping) in site.mappings() {
-        mapping.physical_up(site.clone(), Box::new(SessionQueue { session: session.clone(), queue }));
+        mapping.physical_up(site.clone(), Box::new(SessionQueue { session: session.clone(), queue, shared: false }));
     }
     site.set_state(true, format!("{}, {count} queue pairs, {pages}", link.negotiated().format()));
     while !stop.load(Ordering::Relaxed) && link.is_connected() && !broken.load(Ordering::Relaxed) {
@@ -219,6 +219,8 @@ impl Session {
 struct SessionQueue {
     session: Arc<Mutex<Session>>,
     queue: usize,
+    /// Whether the backend has taken what was shared last.
+    shared: bool,
 }
 
 impl SessionQueue {
@@ -229,12 +231,25 @@ impl SessionQueue {
 
 impl ZeroCopyQueue for SessionQueue {
     fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
-        let mut session = self.session();
+        let session = self.session.clone();
+        let mut session = session.lock().unwrap();
         if macs.is_some() {
             return Err(format!("nobody steers what \"{}\" receives", session.site.name()));
         }
+        let same = |(a, b): (&Arc<Memory>, &Arc<Memory>)| Arc::ptr_eq(a, b);
+        let known = &session.guests[self.queue];
+        if self.shared && known.len() == memories.len() && known.iter().zip(memories).all(same) {
+            return Ok(());
+        }
         session.guests[self.queue] = memories.to_vec();
-        session.share()
+        let shared = session.share();
+        self.shared = shared.is_ok();
+        if shared.is_err() && !memories.is_empty() {
+            // Memory that the backend does not take must not stand in the way of other guests'.
+            session.guests[self.queue].clear();
+            let _ = session.share();
+        }
+        shared
     }
 
     fn stop(&mut self, direction: Direction) -> Result<(), String> {

@@ -119,7 +119,7 @@ impl MappingEnd for Mapping {
 
     fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>) {
         self.change(|state| {
-            state.filler = Filler::Open(Physical { site, queue, refused: None });
+            state.filler.open(Physical { site, queue, refused: None });
             self.join(state, Vec::new());
         });
     }

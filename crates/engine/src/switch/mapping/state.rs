@@ -6,7 +6,8 @@
 //!     ▲                         │  ▲                                     │  │ ▲
 //!     └─────────────────────────┘  └─────────────────────────────────────┘  └─┘ physical_down:
 //!            physical_down            physical_up: the port could be            the memory stays
-//!                                     opened again, so nothing uses its old queues
+//!                                     opened again, so nothing uses its old queues; if it is
+//!                                     another port, the memory is leaked
 //! ```
 //!
 //! While it is `Open`, every change (a queue of the guest comes or goes, a new verdict) stops the directions concerned, lets
@@ -57,7 +58,7 @@ pub(super) enum Filler {
     /// Its port is up.
     Open(Physical),
     /// It did not stop, and may still fill these memories. If its port is still up, it is unusable.
-    Stuck { physical: Option<Physical>, memories: Vec<Arc<Memory>> },
+    Stuck { physical: Option<Physical>, site: Arc<dyn Site>, memories: Vec<Arc<Memory>> },
 }
 
 /// A physical queue whose port is up.
@@ -93,11 +94,28 @@ impl Filler {
             }
             return;
         }
-        let physical = match std::mem::replace(self, Filler::Closed) {
-            Filler::Open(physical) => Some(physical),
-            _ => None,
-        };
-        *self = Filler::Stuck { physical, memories: vec![memory.clone()] };
+        if let Filler::Open(physical) = std::mem::replace(self, Filler::Closed) {
+            let site = physical.site.clone();
+            *self = Filler::Stuck { physical: Some(physical), site, memories: vec![memory.clone()] };
+        }
+    }
+
+    /// Notes that the port is up. If it is the same port whose queue did not stop, nothing uses that queue any more.
+    pub(super) fn open(&mut self, physical: Physical) {
+        if let Filler::Stuck { site, .. } = self
+            && !Arc::ptr_eq(site.drops(), physical.site.drops())
+        {
+            self.leak();
+        }
+        *self = Filler::Open(physical);
+    }
+
+    /// Keeps memory that a queue may still fill for ever: nobody is left to learn when it is released, and leaking it is
+    /// better than giving it to another guest.
+    fn leak(&mut self) {
+        if let Filler::Stuck { memories, .. } = self {
+            memories.drain(..).for_each(std::mem::forget);
+        }
     }
 
     /// Reports whether a queue did not stop.
@@ -113,10 +131,7 @@ impl Filler {
 
 impl Drop for State {
     fn drop(&mut self) {
-        if let Filler::Stuck { memories, .. } = &mut self.filler {
-            // Nobody is left to learn when the memory is released: leaking it is better than giving it to another guest.
-            memories.drain(..).for_each(std::mem::forget);
-        }
+        self.filler.leak();
     }
 }
 

@@ -66,6 +66,15 @@ impl ZeroCopyQueue for Nic {
     }
 }
 
+/// Returns the place of a port without workers.
+fn site(id: u64, name: &str) -> Arc<dyn Site> {
+    let rules = Arc::new(Live::new(Rules::none()));
+    let notifier = Arc::new(crate::punt::EventNotifier::new().unwrap());
+    let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
+    let shared = PortShared::new(id, &spec, Vec::new(), (&rules, [&notifier, &notifier]));
+    PortSite::of(&Arc::new(shared), &Arc::<Fabric>::default())
+}
+
 /// A mapping, and the guest's side of its receive queue.
 struct Bench {
     mapping: Mapping,
@@ -80,13 +89,7 @@ struct Bench {
 impl Bench {
     /// Returns a bench whose guest has posted buffers, all of which are on loan.
     fn new() -> Bench {
-        let rules = Arc::new(Live::new(Rules::none()));
-        let notifier = Arc::new(crate::punt::EventNotifier::new().unwrap());
-        let fabric = Arc::<Fabric>::default();
-        let [wan, fw] = [(1, "wan"), (2, "fw")].map(|(id, name)| {
-            let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
-            PortSite::of(&Arc::new(PortShared::new(id, &spec, Vec::new(), (&rules, [&notifier, &notifier]))), &fabric)
-        });
+        let [wan, fw] = [site(1, "wan"), site(2, "fw")];
         let tenancy = Tenancy::Trust(Vec::new());
         let (from, to) = (PortQueues::all("wan"), PortQueues::all("fw"));
         let spec = MappingSpec { from, to, pass_through: true, tenancy, copy_break: Some(0) };
@@ -188,6 +191,22 @@ fn a_queue_that_does_not_stop_gives_nothing_back() {
     assert!(before.upgrade().is_none(), "it could be opened again");
     bench.lend();
     assert_eq!(bench.reason(), "");
+}
+
+/// The configuration may name another NIC: that it could be opened says nothing about the queue of the first.
+#[test]
+fn another_port_does_not_release_what_the_first_one_keeps() {
+    let mut bench = Bench::new();
+    bench.holds.store(true, Ordering::Relaxed);
+    bench.mapping.physical_down();
+    assert!(bench.mapping.guest_receive_down(&*bench.fw).is_err());
+    let before = bench.memory.clone();
+    bench.holds.store(false, Ordering::Relaxed);
+    bench.wan = site(3, "wan");
+    bench.nic_comes();
+    assert!(before.upgrade().is_some(), "the first one may still write to it");
+    bench.guest_comes();
+    bench.lend();
 }
 
 #[test]

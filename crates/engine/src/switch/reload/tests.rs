@@ -61,10 +61,12 @@ impl Parts {
         };
         let mut recorded: Vec<_> = switch.inner.fabric.recorders().iter().map(|r| r.path().to_owned()).collect();
         recorded.sort();
+        // The other pairs of a mapping stay or go with the first.
+        let named = |mapping: &Arc<Mapping>| (mapping_name(mapping.spec()), mapping.clone());
         Parts {
             ports: ports.iter().map(|port| (port.name.clone(), port.clone())).collect(),
             bridges: topology.bridges().map(|(spec, bridge, _)| (spec.name.clone(), bridge.clone())).collect(),
-            mappings: ports.iter().flat_map(|p| p.mappings()).map(|m| (mapping_name(m.spec()), m.clone())).collect(),
+            mappings: ports.iter().flat_map(|p| p.mappings()).filter(|m| m.pair() == [0, 0]).map(named).collect(),
             queues: (0..workers.len()).map(polled).collect(),
             workers,
             recorded,

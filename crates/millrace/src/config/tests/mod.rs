@@ -11,6 +11,7 @@ use engine::spec::{
     Access, BridgeSpec, Driver, FailMode, Faults, Idle, Mode, Pace, PortQueues, PortSpec, QueueSizes, WorkerSpec,
     XdpMode,
 };
+use packet::MacAddr;
 use std::time::Duration;
 
 fn parse(text: &str) -> Result<(Config, Report), Report> {
@@ -82,7 +83,7 @@ fn every_driver_takes_its_options() {
           {name="t", driver="tap", interface="t0", mtu=9000, queues=2},
           {name="p", driver="pcap", replay="in.pcap", record="out.pcap", loop=true, rate=9, burst=8, record-to="all.pcap"},
           {name="g", driver="generator", size=60, rate=1000, frames=5, mac="02:00:00:00:00:01"},
-          {name="x", driver="af_xdp", interface="eth2", queues=2, mode="zero-copy", queue-size=512},
+          {name="x", driver="af_xdp", interface="eth2", queues=2, mode="zero-copy", queue-size=512, steer=[{mac="02:00:00:00:00:01", queue=1}]},
           {name="y", driver="af_xdp", interface="eth3"},
           {name="i", driver="af_packet", interface="eth1", fault={drop=1, corrupt=0.5, delay="5ms", seed=7}},
         ]
@@ -102,11 +103,12 @@ fn every_driver_takes_its_options() {
     );
     let fault = Faults { drop: 1.0, corrupt: 0.5, delay: Duration::from_millis(5), seed: 7 };
     assert_eq!(config.spec.ports[5].fault, Some(fault));
-    let xdp = |interface: &str, queues, mode, queue_size| {
-        Driver::AfXdp(af_xdp::Settings { interface: interface.into(), queues, mode, queue_size })
+    let xdp = |interface: &str, queues, mode, queue_size, steer| {
+        Driver::AfXdp(af_xdp::Settings { interface: interface.into(), queues, mode, queue_size, steer })
     };
-    assert_eq!(*drivers[3], xdp("eth2", 2, XdpMode::ZeroCopy, 512));
-    assert_eq!(*drivers[4], xdp("eth3", 1, XdpMode::Auto, 1024));
+    let steer = af_xdp::Steer { mac: MacAddr([2, 0, 0, 0, 0, 1]), queue: 1 };
+    assert_eq!(*drivers[3], xdp("eth2", 2, XdpMode::ZeroCopy, 512, vec![steer]));
+    assert_eq!(*drivers[4], xdp("eth3", 1, XdpMode::Auto, 1024, vec![]));
     assert_eq!(config.spec.ports[1].record, Some("/etc/all.pcap".into()));
 }
 
@@ -244,6 +246,11 @@ fn port_options_are_judged() {
             "driver='virtio-user', socket='s', queue-size=300",
             "65: `queue-size` cannot be 300: it is not a power of two; give 256 or 512",
         ),
+        (
+            "driver='af_xdp', interface='e', queues=2, steer=[{mac='02:00:00:00:00:01', queue=2}]",
+            "101: `queue` cannot be 2; give a number from 0 to 1",
+        ),
+        ("driver='af_xdp', interface='e', steer=[{mac='02:00:00:00:00:01'}]", "59: `queue` is missing"),
         (
             "driver='virtio-user', socket='s', queue-size=32",
             "65: `queue-size` cannot be 32; give a number from 64 to 1024",

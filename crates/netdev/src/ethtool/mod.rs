@@ -1,5 +1,9 @@
-//! Driver name and queue count of an interface (`SIOCETHTOOL`): rtnetlink has no message for the former, and the latter
-//! would need another netlink family.
+//! Driver name, queue count and flow rules of an interface (`SIOCETHTOOL`): netlink has no message for the first and the
+//! last, and the other would need another netlink family.
+
+mod rules;
+
+pub use rules::{Rule, steer};
 
 use std::io;
 use std::os::fd::AsRawFd;
