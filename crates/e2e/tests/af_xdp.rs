@@ -257,6 +257,8 @@ fn what_can_not_be_mapped_is_copied_and_says_why() -> Result<()> {
         millrace.wait_up(&["wan"]);
         let guest = Options::new(home.socket("fw")).buffer(buffer).connect()?;
         let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 32);
+        // Until then the queue may stop for a moment, in which frames are lost.
+        wait_for(why, || millrace.mapping().reason.filter(|reason| reason.contains(why)));
         exchange.run(FRAMES / 4, support::SOON)?;
         let mapping = millrace.mapping();
         assert!(mapping.reason.as_ref().is_some_and(|reason| reason.contains(why)), "{mapping:?}");

@@ -6,7 +6,7 @@ mod rules;
 pub use rules::{Rule, steer};
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
@@ -78,10 +78,14 @@ fn sysfs_queues(link: &Link) -> Option<u32> {
     u32::try_from(rx).ok().filter(|&rx| rx > 0)
 }
 
+/// Returns a socket for requests to interfaces.
+fn any_socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
+}
+
 /// Makes an ethtool request; `data` points to the structure of its command, a local of the caller.
 fn ethtool(link: &Link, data: *mut libc::c_char) -> io::Result<()> {
-    // Any socket will do.
-    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let socket = any_socket()?;
     let mut request = request(&link.name);
     request.ifr_ifru.ifru_data = data;
     // SAFETY: SIOCETHTOOL takes a pointer to an ifreq, which lives until the call returns, as does the structure that it

@@ -100,16 +100,19 @@ pub fn steer(link: &Link, mac: MacAddr, queue: u32) -> Result<Rule, String> {
     let location = insert(&mut Hardware(link), mac, queue).map_err(|error| match error.raw_os_error() {
         Some(libc::EOPNOTSUPP) => {
             let driver = super::driver(link).unwrap_or_else(|| "unknown".into());
-            format!("driver {driver} has no rules by MAC address")
+            format!("driver {driver} has no rules by MAC address, or needs `ethtool -K {} ntuple on`", link.name)
         }
-        _ => format!("{error}; see `ethtool -n {name}`, and `ethtool -K {name} ntuple on`", name = link.name),
+        _ => format!("{error}; see `ethtool -n {}`", link.name),
     })?;
     Ok(Rule { link: link.clone(), location })
 }
 
 impl Drop for Rule {
     fn drop(&mut self) {
-        // An interface that is gone has no rules.
+        // Another interface may have its name by now. One that is gone has no rules.
+        let Ok(socket) = super::any_socket() else { return };
+        let Ok(name) = rustix::net::netdevice::index_to_name(&socket, self.link.index) else { return };
+        self.link.name = name;
         let _ = Hardware(&self.link).ask(&mut Request::new(DELETE, FlowSpec::at(self.location)));
     }
 }
@@ -118,8 +121,8 @@ impl Drop for Rule {
 trait Rules {
     /// Makes a request.
     fn ask(&mut self, request: &mut Request) -> io::Result<()>;
-    /// Returns the locations of all rules, `count` of which were there before.
-    fn locations(&mut self, count: u32) -> io::Result<Vec<u32>>;
+    /// Returns the size of the table, and the locations of all rules, `count` of which were there before.
+    fn list(&mut self, count: u32) -> io::Result<(u64, Vec<u32>)>;
 }
 
 struct Hardware<'l>(&'l Link);
@@ -129,7 +132,7 @@ impl Rules for Hardware<'_> {
         ethtool(self.0, (&raw mut *request).cast())
     }
 
-    fn locations(&mut self, count: u32) -> io::Result<Vec<u32>> {
+    fn list(&mut self, count: u32) -> io::Result<(u64, Vec<u32>)> {
         // The list follows the request, in place of its last padding.
         let list = offset_of!(Request, count) + size_of::<u32>();
         let mut buffer = vec![0u64; (list + count as usize * size_of::<u32>()).div_ceil(8)];
@@ -142,9 +145,10 @@ impl Rules for Hardware<'_> {
         }
         ethtool(self.0, request.cast())?;
         // SAFETY: as above. The kernel has written how many locations follow, at most `count`.
-        let found = unsafe { (&raw const (*request).count).read() }.min(count);
+        let (size, found) =
+            unsafe { ((&raw const (*request).data).read(), (&raw const (*request).count).read().min(count)) };
         let words = buffer.iter().flat_map(|word| [*word as u32, (*word >> 32) as u32]);
-        Ok(words.skip(list / size_of::<u32>()).take(found as usize).collect())
+        Ok((size, words.skip(list / size_of::<u32>()).take(found as usize).collect()))
     }
 }
 
@@ -152,7 +156,7 @@ impl Rules for Hardware<'_> {
 fn insert(rules: &mut impl Rules, mac: MacAddr, queue: u32) -> io::Result<u32> {
     let mut table = Request::new(COUNT, FlowSpec::at(0));
     rules.ask(&mut table)?;
-    let taken = rules.locations(table.count)?;
+    let (size, taken) = rules.list(table.count)?;
     for &location in &taken {
         let mut known = Request::new(GET, FlowSpec::at(location));
         if rules.ask(&mut known).is_ok() && known.spec == FlowSpec::new(mac, queue, location) {
@@ -162,18 +166,12 @@ fn insert(rules: &mut impl Rules, mac: MacAddr, queue: u32) -> io::Result<u32> {
     let location = if table.data & FINDS_LOCATION != 0 {
         ANY_LOCATION
     } else {
-        // As `ethtool` does: the last free one, which has the lowest priority.
-        let size = rules_in(&table);
-        (0..size).rev().find(|location| !taken.contains(location)).ok_or(io::ErrorKind::StorageFull)?
+        // As `ethtool` does: the last free one, which has the lowest priority. The answer to COUNT need not have the size.
+        (0..size as u32).rev().find(|location| !taken.contains(location)).ok_or(io::ErrorKind::StorageFull)?
     };
     let mut request = Request::new(INSERT, FlowSpec::new(mac, queue, location));
     rules.ask(&mut request)?;
     Ok(request.spec.location)
-}
-
-/// Returns the number of locations, as the answer to [`COUNT`] has it: without the flag.
-fn rules_in(table: &Request) -> u32 {
-    (table.data & !FINDS_LOCATION) as u32
 }
 
 #[cfg(test)]
@@ -196,7 +194,7 @@ mod tests {
             match request.command {
                 COUNT => {
                     request.count = self.rules.len() as u32;
-                    request.data = 4 | if self.finds_location { FINDS_LOCATION } else { 0 };
+                    request.data = if self.finds_location { FINDS_LOCATION | 4 } else { 0 };
                 }
                 GET => request.spec = *self.rules.get(&request.spec.location).ok_or(io::ErrorKind::NotFound)?,
                 INSERT => {
@@ -212,9 +210,9 @@ mod tests {
             Ok(())
         }
 
-        fn locations(&mut self, count: u32) -> io::Result<Vec<u32>> {
+        fn list(&mut self, count: u32) -> io::Result<(u64, Vec<u32>)> {
             assert_eq!(count, self.rules.len() as u32);
-            Ok(self.rules.keys().copied().collect())
+            Ok((4, self.rules.keys().copied().collect()))
         }
     }
 

@@ -115,7 +115,9 @@ impl Binding<'_> {
                 }
                 Err(errno) => return Err(self.explain(errno)),
             }
-            drop((sockets, peer));
+            // The peer first: whoever has the lock after that knows that it is not held here.
+            drop(peer);
+            drop(sockets);
             thread::sleep(pause);
             pause = (pause * 2).min(longest);
         }

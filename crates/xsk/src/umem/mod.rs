@@ -172,6 +172,12 @@ impl Umem {
         }
     }
 
+    /// Waits until no queue that is being opened with this memory refers to the socket of another one. A socket that its
+    /// owner has dropped before is closed then.
+    pub fn settle(&self) {
+        drop(self.sockets());
+    }
+
     /// Returns the sockets bound with this memory. Held locked while a socket opens: the next one checks whether there
     /// is one to share with.
     pub(crate) fn sockets(&self) -> MutexGuard<'_, Vec<Weak<Socket>>> {

@@ -105,7 +105,7 @@ impl XdpQueue {
     /// Adds all frames that are steered to the kernel to the half of queue 0, if there can be any: any queue may have a guest
     /// for which they are steered, also if this one has none.
     fn with_passed(&self, half: XdpReceive) -> Result<ReceiveHalf, String> {
-        if self.index > 0 || self.macs.is_none() || self.refused.is_some() {
+        if self.index > 0 || self.macs.is_none() || self.device.is_zero_copy() {
             return Ok(Box::new(half));
         }
         let Device { site, watched, .. } = &*self.device;
@@ -140,8 +140,8 @@ impl ZeroCopyQueue for XdpQueue {
         self.prepared = None;
         self.refused = if memories.is_empty() { None } else { self.reach_guests().err() };
         if memories.is_empty() || self.refused.is_some() {
-            // If this fails, starting fails too, and the port is opened again.
-            let _ = self.reach_own();
+            // If this fails, the port is opened again.
+            self.reach_own().unwrap_or_else(|_| self.device.fail());
         }
         self.refused.clone().map_or(Ok(()), Err)
     }
@@ -150,6 +150,8 @@ impl ZeroCopyQueue for XdpQueue {
         self.prepared = None;
         // `Watched::count` owns a socket while it looks at it. With the lock held it does not, so the socket is closed.
         drop(self.device.watched.monitors.lock().unwrap());
+        // Nor does another queue of the guest that opens its socket beside this one.
+        self.view.umem().settle();
         // In copy mode that suffices.
         if let Some(bound) = self.bound.as_ref().filter(|bound| bound.zero_copy) {
             // Long enough for both directions; for the other one this only checks the result.

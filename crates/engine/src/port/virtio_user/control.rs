@@ -77,7 +77,7 @@ fn serve(options: &FrontendOptions, site: &Arc<dyn Site>, stop: &AtomicBool) -> 
     }
     let session = Arc::new(Mutex::new(session));
     for (queue, mapping) in site.mappings() {
-        mapping.physical_up(site.clone(), Box::new(SessionQueue { session: session.clone(), queue, shared: false }));
+        mapping.physical_up(site.clone(), Box::new(SessionQueue { session: session.clone(), queue }));
     }
     site.set_state(true, format!("{}, {count} queue pairs, {pages}", link.negotiated().format()));
     while !stop.load(Ordering::Relaxed) && link.is_connected() && !broken.load(Ordering::Relaxed) {
@@ -98,6 +98,8 @@ struct Session {
     broken: Arc<AtomicBool>,
     /// Memories of guests that each queue may receive into, by queue.
     guests: Vec<Vec<Arc<Memory>>>,
+    /// Memories that the backend has.
+    accepted: Vec<Arc<Memory>>,
     /// Whether the backend did not answer in time and was disconnected: what it still does is unknown.
     silent: bool,
 }
@@ -134,6 +136,7 @@ impl Session {
             places: known,
             broken: Arc::default(),
             guests: vec![Vec::new(); pairs.len()],
+            accepted: Vec::new(),
             silent: false,
         };
         let pairs = pairs.into_iter().zip(places).enumerate().map(|(queue, (pair, place))| {
@@ -190,8 +193,13 @@ impl Session {
                 memories.push(memory);
             }
         }
+        let same = |(a, b): (&Arc<Memory>, &&Arc<Memory>)| Arc::ptr_eq(a, b);
+        if self.accepted.len() == memories.len() && self.accepted.iter().zip(&memories).all(same) {
+            return Ok(());
+        }
+        let memories: Vec<Arc<Memory>> = memories.into_iter().cloned().collect();
         let mut regions = Vec::new();
-        for memory in memories {
+        for memory in &memories {
             for region in memory.regions() {
                 // Descriptors name a guest's buffers by addresses of this process, which are unique among guests.
                 let host = memory.translate(region.guest_addr, region.len).ok_or("its memory is in pieces")?;
@@ -200,7 +208,9 @@ impl Session {
             }
         }
         let shared = self.link.share(&self.arena, &regions);
-        self.heard(shared)
+        self.heard(shared)?;
+        self.accepted = memories;
+        Ok(())
     }
 
     /// Stops a queue, by vhost-user's index.
@@ -219,8 +229,6 @@ impl Session {
 struct SessionQueue {
     session: Arc<Mutex<Session>>,
     queue: usize,
-    /// Whether the backend has taken what was shared last.
-    shared: bool,
 }
 
 impl SessionQueue {
@@ -231,23 +239,18 @@ impl SessionQueue {
 
 impl ZeroCopyQueue for SessionQueue {
     fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
-        let session = self.session.clone();
-        let mut session = session.lock().unwrap();
+        let mut session = self.session();
         if macs.is_some() {
             return Err(format!("nobody steers what \"{}\" receives", session.site.name()));
         }
-        let same = |(a, b): (&Arc<Memory>, &Arc<Memory>)| Arc::ptr_eq(a, b);
-        let known = &session.guests[self.queue];
-        if self.shared && known.len() == memories.len() && known.iter().zip(memories).all(same) {
-            return Ok(());
-        }
         session.guests[self.queue] = memories.to_vec();
         let shared = session.share();
-        self.shared = shared.is_ok();
-        if shared.is_err() && !memories.is_empty() {
+        if shared.is_err() {
             // Memory that the backend does not take must not stand in the way of other guests'.
             session.guests[self.queue].clear();
-            let _ = session.share();
+            if session.share().is_err() {
+                session.broken.store(true, Ordering::Relaxed);
+            }
         }
         shared
     }

@@ -131,10 +131,16 @@ impl Mapping {
             return;
         }
         let mut memories: Vec<Arc<Memory>> = Vec::new();
+        let mut is_lost = false;
         for guest in Direction::BOTH.into_iter().filter_map(|direction| state.guests.get(direction)) {
+            is_lost |= state.is_lost(&guest.memory);
             if !is_among(&memories, &guest.memory) {
                 memories.push(guest.memory.clone());
             }
+        }
+        // This guest is about to lose its device.
+        if is_lost {
+            memories.clear();
         }
         let Some(Physical { site, queue, .. }) = state.filler.physical() else { return };
         // The packets of an aggregate need separate buffers: if all were on loan to receive aggregates, none would be left.
@@ -155,9 +161,9 @@ impl Mapping {
         if let Err(why) = &shared {
             tracing::warn!("port \"{}\" copies: {why}", site.name());
         }
-        let lends = shared.is_ok() && !aggregates && !matches!(state.verdict, Verdict::Copied(_));
+        let lends = shared.is_ok() && !is_lost && !aggregates && !matches!(state.verdict, Verdict::Copied(_));
         let takes = lends && state.guests.to.is_some();
-        let sends = state.guests.from.as_ref().filter(|_| shared.is_ok()).map_or(0, |guest| guest.id);
+        let sends = state.guests.from.as_ref().filter(|_| shared.is_ok() && !is_lost).map_or(0, |guest| guest.id);
         // The queue restarts, so that all frames after that are in buffers of one kind.
         if self.mapped.is_reachable() != takes {
             self.rest_also(state, &mut rested, &[Direction::ToGuest]);

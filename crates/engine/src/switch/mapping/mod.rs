@@ -39,7 +39,7 @@ impl Mapping {
     pub(super) fn new(spec: MappingSpec, verdict: Verdict, pair: [usize; 2]) -> Mapping {
         let copy_break = spec.copy_break.unwrap_or_else(copy_break::measured);
         let mapped = Arc::new(Mapped::new(spec.pass_through, copy_break));
-        let state = State { filler: Filler::Closed, guests: Guests::default(), verdict };
+        let state = State { filler: Filler::Closed, guests: Guests::default(), verdict, lost: Vec::new() };
         let shown = Mutex::new(Shown::of(&state));
         Mapping { spec, pair, mapped, state: Mutex::new(state), shown }
     }
@@ -102,7 +102,7 @@ impl Mapping {
     fn part(&self, state: &mut State, direction: Direction) -> (Vec<Direction>, Result<(), Kept>) {
         let rested = if self.is_joined(direction) { self.rest(state, vec![direction]) } else { Vec::new() };
         let guest = state.guests.get_mut(direction).take();
-        let withheld = guest.is_some_and(|guest| state.filler.withholds(&guest.memory));
+        let withheld = guest.is_some_and(|guest| state.withholds(&guest.memory));
         let whole = if withheld {
             Err(Kept(format!("port \"{}\" still owns some of the guest's buffers", self.spec.from.port)))
         } else {
@@ -119,7 +119,7 @@ impl MappingEnd for Mapping {
 
     fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>) {
         self.change(|state| {
-            state.filler.open(Physical { site, queue, refused: None });
+            state.open(Physical { site, queue, refused: None });
             self.join(state, Vec::new());
         });
     }

@@ -7,12 +7,13 @@
 //!     └─────────────────────────┘  └─────────────────────────────────────┘  └─┘ physical_down:
 //!            physical_down            physical_up: the port could be            the memory stays
 //!                                     opened again, so nothing uses its old queues; if it is
-//!                                     another port, the memory is leaked
+//!                                     another port, or a reload reopens it, the memory is lost
 //! ```
 //!
 //! While it is `Open`, every change (a queue of the guest comes or goes, a new verdict) stops the directions concerned, lets
 //! all loans return, and starts them again.
 
+use crate::drops::Drops;
 use crate::port::Site;
 use crate::port::zero_copy::{Direction, Guest, ZeroCopyQueue};
 use crate::switch::tenancy::Verdict;
@@ -24,6 +25,8 @@ pub(super) struct State {
     pub(super) filler: Filler,
     pub(super) guests: Guests,
     pub(super) verdict: Verdict,
+    /// Memories that a queue of another port may still fill, for ever.
+    pub(super) lost: Vec<Arc<Memory>>,
 }
 
 /// Running queues of the guest.
@@ -57,8 +60,9 @@ pub(super) enum Filler {
     Closed,
     /// Its port is up.
     Open(Physical),
-    /// It did not stop, and may still fill these memories. If its port is still up, it is unusable.
-    Stuck { physical: Option<Physical>, site: Arc<dyn Site>, memories: Vec<Arc<Memory>> },
+    /// It did not stop, and may still fill these memories. If its port, which is known by its counters, is still up, it is
+    /// unusable.
+    Stuck { physical: Option<Physical>, port: Arc<Drops>, memories: Vec<Arc<Memory>> },
 }
 
 /// A physical queue whose port is up.
@@ -95,26 +99,8 @@ impl Filler {
             return;
         }
         if let Filler::Open(physical) = std::mem::replace(self, Filler::Closed) {
-            let site = physical.site.clone();
-            *self = Filler::Stuck { physical: Some(physical), site, memories: vec![memory.clone()] };
-        }
-    }
-
-    /// Notes that the port is up. If it is the same port whose queue did not stop, nothing uses that queue any more.
-    pub(super) fn open(&mut self, physical: Physical) {
-        if let Filler::Stuck { site, .. } = self
-            && !Arc::ptr_eq(site.drops(), physical.site.drops())
-        {
-            self.leak();
-        }
-        *self = Filler::Open(physical);
-    }
-
-    /// Keeps memory that a queue may still fill for ever: nobody is left to learn when it is released, and leaking it is
-    /// better than giving it to another guest.
-    fn leak(&mut self) {
-        if let Filler::Stuck { memories, .. } = self {
-            memories.drain(..).for_each(std::mem::forget);
+            let port = physical.site.drops().clone();
+            *self = Filler::Stuck { physical: Some(physical), port, memories: vec![memory.clone()] };
         }
     }
 
@@ -123,15 +109,45 @@ impl Filler {
         matches!(self, Filler::Stuck { .. })
     }
 
-    /// Reports whether a queue may still fill `memory`.
-    pub(super) fn withholds(&self, memory: &Arc<Memory>) -> bool {
+    /// Reports whether the queue may still fill `memory`.
+    fn withholds(&self, memory: &Arc<Memory>) -> bool {
         matches!(self, Filler::Stuck { memories, .. } if is_among(memories, memory))
+    }
+
+    /// Takes the memories that the queue may still fill.
+    fn take_withheld(&mut self) -> Vec<Arc<Memory>> {
+        if let Filler::Stuck { memories, .. } = self { std::mem::take(memories) } else { Vec::new() }
+    }
+}
+
+impl State {
+    /// Notes that the physical port is up. If it is the one whose queue did not stop, nothing uses that queue any more; what
+    /// the queue of another port may still fill is lost.
+    pub(super) fn open(&mut self, physical: Physical) {
+        if let Filler::Stuck { port, .. } = &self.filler
+            && !Arc::ptr_eq(port, physical.site.drops())
+        {
+            self.lost.append(&mut self.filler.take_withheld());
+        }
+        self.filler = Filler::Open(physical);
+    }
+
+    /// Reports whether a queue may still fill `memory`, of this port or of one before.
+    pub(super) fn withholds(&self, memory: &Arc<Memory>) -> bool {
+        self.filler.withholds(memory) || self.is_lost(memory)
+    }
+
+    /// Reports whether a queue of a port before may still fill `memory`.
+    pub(super) fn is_lost(&self, memory: &Arc<Memory>) -> bool {
+        is_among(&self.lost, memory)
     }
 }
 
 impl Drop for State {
     fn drop(&mut self) {
-        self.filler.leak();
+        // Nobody is left to learn when the memory is released: leaking it is better than giving it to another guest.
+        self.lost.append(&mut self.filler.take_withheld());
+        self.lost.drain(..).for_each(std::mem::forget);
     }
 }
 
