@@ -225,7 +225,7 @@ mod tests {
             }
             assert_eq!(table.rules[&expected[2]], FlowSpec::new(MAC, 2, expected[2]));
             assert_eq!(insert(&mut table, OTHER, 0).unwrap_err().kind(), io::ErrorKind::StorageFull);
-            // One that is there is taken over.
+            // The NIC has this rule already.
             assert_eq!(insert(&mut table, MAC, 1).unwrap(), expected[1]);
         }
     }

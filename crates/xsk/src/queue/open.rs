@@ -115,7 +115,7 @@ impl Binding<'_> {
                 }
                 Err(errno) => return Err(self.explain(errno)),
             }
-            // The peer first: whoever has the lock after that knows that it is not held here.
+            // The peer first: `Umem::settle` waits for the lock, and then expects that nobody refers to a peer.
             drop(peer);
             drop(sockets);
             thread::sleep(pause);

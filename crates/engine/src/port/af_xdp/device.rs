@@ -20,7 +20,7 @@ pub(super) const RELEASE: Duration = Duration::from_secs(10);
 pub(super) const OVERHEAD: usize = 18;
 
 /// Size of chunks for the usual MTU, and for larger ones.
-pub(super) const CHUNKS: [u32; 2] = [2048, 4096];
+const CHUNKS: [u32; 2] = [2048, 4096];
 
 /// Maximum length of a frame in a buffer of [`LEND_ROOM`]. In copy mode the kernel applies the limit to the byte;
 /// drivers apply it in steps of 128 bytes, so in zero-copy mode buffers have to be a little longer.
@@ -182,7 +182,7 @@ impl Device {
         };
         let left = self.watched.interface.queues.saturating_sub(self.queues.into());
         let rest = if left > 0 { format!(", frames of {left} more queues go to the kernel") } else { String::new() };
-        let rules = if self.rules.is_empty() { String::new() } else { format!(", {} rules", self.rules.len()) };
+        let rules = if self.rules.is_empty() { String::new() } else { format!(", flow rules: {}", self.rules.len()) };
         let refused: String = self.refused.iter().map(|why| format!(", {why}")).collect();
         format!("interface {}, {mode}, {xdp}{rules}{rest}{refused}", self.watched.link.name)
     }

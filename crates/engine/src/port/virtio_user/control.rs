@@ -98,8 +98,8 @@ struct Session {
     broken: Arc<AtomicBool>,
     /// Memories of guests that each queue may receive into, by queue.
     guests: Vec<Vec<Arc<Memory>>>,
-    /// Memories that the backend has.
-    accepted: Vec<Arc<Memory>>,
+    /// Memories of guests that the backend has; `None` if that is unknown.
+    accepted: Option<Vec<Arc<Memory>>>,
     /// Whether the backend did not answer in time and was disconnected: what it still does is unknown.
     silent: bool,
 }
@@ -136,7 +136,7 @@ impl Session {
             places: known,
             broken: Arc::default(),
             guests: vec![Vec::new(); pairs.len()],
-            accepted: Vec::new(),
+            accepted: Some(Vec::new()),
             silent: false,
         };
         let pairs = pairs.into_iter().zip(places).enumerate().map(|(queue, (pair, place))| {
@@ -182,9 +182,7 @@ impl Session {
         }
         answer.map_err(|error| error.to_string())
     }
-}
 
-impl Session {
     /// Lets the backend reach the memory of all guests.
     fn share(&mut self) -> Result<(), String> {
         let mut memories: Vec<&Arc<Memory>> = Vec::new();
@@ -194,7 +192,8 @@ impl Session {
             }
         }
         let same = |(a, b): (&Arc<Memory>, &&Arc<Memory>)| Arc::ptr_eq(a, b);
-        if self.accepted.len() == memories.len() && self.accepted.iter().zip(&memories).all(same) {
+        let has = |accepted: &Vec<_>| accepted.len() == memories.len() && accepted.iter().zip(&memories).all(same);
+        if self.accepted.as_ref().is_some_and(has) {
             return Ok(());
         }
         let memories: Vec<Arc<Memory>> = memories.into_iter().cloned().collect();
@@ -208,8 +207,12 @@ impl Session {
             }
         }
         let shared = self.link.share(&self.arena, &regions);
+        if !matches!(shared, Err(FrontendError::TooManyRegions { .. })) {
+            // It was sent: unless the backend takes it, its table is unknown.
+            self.accepted = None;
+        }
         self.heard(shared)?;
-        self.accepted = memories;
+        self.accepted = Some(memories);
         Ok(())
     }
 
