@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 /// Length from which a call to wide vector code pays. Measured: 5 to 10 % of a frame of 512 bytes.
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code))]
 const WIDE_FROM: usize = 256;
 
 /// Length from which `rep movsb` pays. Measured: below about 1 KB its start-up costs more than it saves.
@@ -12,6 +13,7 @@ const STRING_FROM: usize = 1024;
 
 /// Copy method for long runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code))]
 enum Long {
     /// 16 bytes a step; works on every x86-64.
     Vector,

@@ -53,7 +53,7 @@ impl Ledger {
     }
 
     /// Returns the number of tables that workers may still use.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn kept(&self) -> usize {
         self.kept.len()
     }
