@@ -4,10 +4,13 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Time that a program that runs beside others may take. The longest takes 3 minutes, three times that on a busy machine.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// Error of a task, in words for its user.
 #[derive(Debug)]
@@ -192,19 +195,24 @@ impl Run<'_> {
         self.ended(began.elapsed(), status)
     }
 
-    /// Like [`Run::run`], beside others: shows its output, of both streams, in one piece when it has ended.
+    /// Like [`Run::run`], beside others: shows its output, of both streams, in one piece when it has ended. A program that
+    /// hangs is killed, and its output tells where.
     pub fn run_aside(mut self) -> Result<(), Failure> {
         let began = Instant::now();
         // Not a pipe: a process left behind could keep its other end open.
         let mut output = tempfile::tempfile().map_err(|e| self.cannot(&e))?;
         let both = output.try_clone().and_then(|one| Ok([one, output.try_clone()?]));
         let [to, errors_to] = both.map_err(|e| self.cannot(&e))?;
-        let status = self.command.stdout(to).stderr(errors_to).status().map_err(|e| self.cannot(&e))?;
+        let mut child = self.command.stdout(to).stderr(errors_to).spawn().map_err(|e| self.cannot(&e))?;
+        let status = end_of(&mut child, began + LIMIT).map_err(|e| self.cannot(&e))?;
         let mut said = Vec::new();
         output.rewind().and_then(|()| output.read_to_end(&mut said)).map_err(|e| self.cannot(&e))?;
         let said = String::from_utf8_lossy(&said);
         said.lines().for_each(|line| self.count(line));
         println!("+ {}\n{said}", self.shown);
+        let Some(status) = status else {
+            return Err(Failure(format!("`{}` was killed after {} minutes", self.shown, LIMIT.as_secs() / 60)));
+        };
         self.ended(began.elapsed(), status)
     }
 
@@ -250,9 +258,30 @@ impl Run<'_> {
     }
 }
 
+/// Waits for the end of a program. Kills it at the deadline, and returns nothing.
+fn end_of(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_does_not_end_is_killed() {
+        let mut endless = Command::new("sleep").arg("1000").spawn().unwrap();
+        assert_eq!(end_of(&mut endless, Instant::now()).unwrap(), None);
+        let mut short = Command::new("true").spawn().unwrap();
+        assert!(end_of(&mut short, Instant::now() + LIMIT).unwrap().unwrap().success());
+    }
 
     #[test]
     fn results_are_counted() {
