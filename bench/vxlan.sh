@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A virtio NIC that sends frames inside of VXLAN, the switch that takes them out, and a network function that sends them
 # back: received into the function's buffers (mapped) and copied, in turn; without a tunnel too. Prints one line of JSON a
-# run. Needs root for huge pages, jq, and `cargo build --release`. Programs to compare are named by MILLRACES, as
-# "name=path name=path".
+# run. Needs root for huge pages, jq, and `cargo build --release`, once more with `-p millrace-testbed`. Programs to compare
+# are named by MILLRACES, as "name=path name=path".
 #
 # usage: bench/vxlan.sh [ROUNDS [SECONDS]] > runs.json
 set -euo pipefail

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
-use support::{Case, Driver, frame};
+use support::{Case, Driver, frame, lend, take_filled};
 use virtqueue::NET_HEADER;
 use virtqueue::device::{Dequeue, Enqueue, Landing, Loan};
 use virtqueue::memory::{Arena, DirtyLog};
@@ -233,7 +233,7 @@ proptest! {
                 }),
                 Transmit::Release(count) => guest.device(|| {
                     let count = kept.len().min(count.into());
-                    kept.drain(..count).for_each(|id| dequeue.release(id));
+                    dequeue.release(kept.drain(..count));
                     dequeue.recycle();
                 }),
                 Transmit::SetKicks(wanted) => guest.device(|| dequeue.set_kicks(wanted)),
@@ -267,7 +267,7 @@ proptest! {
                 // Loans come back in any order.
                 Receive::Lend(_) if case.in_order => {}
                 Receive::Lend(count) => guest.device(|| {
-                    let lent = std::iter::from_fn(|| enqueue.lend(ROOM, 0).unwrap());
+                    let lent = std::iter::from_fn(|| lend(&enqueue, ROOM, 0).unwrap());
                     loans.extend(lent.take(count.into()));
                 }),
                 // Each call is a step: a range that an earlier one marked has to be marked again when it changes again.
@@ -284,8 +284,8 @@ proptest! {
                             guest.fill(&loan, at, &frame(number, filling.len.into()));
                             guest.fill(&loan, at + len, &[!number as u8; 40]);
                             let elsewhere = (filling.head > 0).then(|| Segment::from(&head[..filling.head]));
-                            let landing = Landing { head: elsewhere, at, len };
-                            assert!(enqueue.take_filled(loan, landing, &mut burst).is_none());
+                            let landing = Landing { head: elsewhere, at, len, has_header: false };
+                            assert!(take_filled(&enqueue, loan, landing, &mut burst).is_none());
                             parts.push((filling.cut, len + filling.head as u32));
                         }
                     });

@@ -5,9 +5,9 @@ mod support;
 use packet::{Burst, BurstStorage, MIN_FRAME, Segment};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
-use support::{Case, Driver, frame};
+use support::{Case, Driver, frame, lend, take_filled};
 use virtqueue::NET_HEADER;
-use virtqueue::device::{Enqueue, Landing, Loan};
+use virtqueue::device::{Enqueue, Landing, Loan, Terms};
 
 const ROOM: u32 = 2048;
 
@@ -119,7 +119,7 @@ proptest! {
                 Step::Post(count) => guest.post(count.into(), ROOM),
                 Step::Lend(count) => {
                     for _ in 0..count {
-                        loans.extend(guest.enqueue.lend(ROOM, 0).unwrap());
+                        loans.extend(lend(&guest.enqueue, ROOM, 0).unwrap());
                     }
                 }
                 Step::Burst { places, kinds, len } => {
@@ -132,7 +132,7 @@ proptest! {
                         number += 1;
                         bytes.push(frame(number, len.into()));
                         guest.fill(&loan, &bytes[bytes.len() - 1]);
-                        prop_assert!(guest.enqueue.take_filled(loan, Landing::whole(len.into()), &mut burst).is_none());
+                        prop_assert!(take_filled(&guest.enqueue, loan, Landing::whole(len.into()), &mut burst).is_none());
                     }
                     let frames = burst.frames();
                     let mine: Vec<_> = frames.as_slice().iter().zip(&kinds).filter(|f| *f.1).map(|f| *f.0).collect();
@@ -174,7 +174,7 @@ proptest! {
         config.base = guest.enqueue.base();
         let successor = Enqueue::new(guest.driver.arena.memory().clone(), &config).unwrap();
         let mut left = 0;
-        while successor.lend(ROOM, 0).unwrap().is_some() {
+        while lend(&successor, ROOM, 0).unwrap().is_some() {
             left += 1;
         }
         prop_assert_eq!(left, guest.area_of.len(), "had lent: {}", had_lent);
@@ -183,7 +183,7 @@ proptest! {
 
 /// Adds the frame in `loan` to `burst`; returns false if the loan cannot hold it.
 fn taken<'q>(guest: &'q Guest, loan: Loan, len: u32, burst: &mut Burst<'_, 'q>) -> bool {
-    guest.enqueue.take_filled(loan, Landing::whole(len), burst).is_none()
+    take_filled(&guest.enqueue, loan, Landing::whole(len), burst).is_none()
 }
 
 #[test]
@@ -194,20 +194,20 @@ fn what_can_not_be_in_a_buffer_is_refused() {
         let other = Guest::new(case(packed, 8));
         let mut storage = Box::<BurstStorage>::default();
         for len in [0, MIN_FRAME - 1, 100 - NET_HEADER + 1, u32::MAX] {
-            let loan = guest.enqueue.lend(100, 0).unwrap().unwrap();
+            let loan = lend(&guest.enqueue, 100, 0).unwrap().unwrap();
             assert!(!taken(&guest, loan, len, &mut storage.start()), "{len}");
         }
         for (head, at, len) in [(0, 101, 0), (0, 80, 21), (0, u32::MAX, 20), (10, 12, 3), (65530, 12, 20)] {
-            let loan = guest.enqueue.lend(100, 0).unwrap().unwrap();
+            let loan = lend(&guest.enqueue, 100, 0).unwrap().unwrap();
             let bytes = vec![0; head];
-            let landing = Landing { head: Some(Segment::from(&bytes[..])), at, len };
-            assert!(guest.enqueue.take_filled(loan, landing, &mut storage.start()).is_some(), "{head} {at} {len}");
+            let landing = Landing { head: Some(Segment::from(&bytes[..])), at, len, has_header: false };
+            assert!(take_filled(&guest.enqueue, loan, landing, &mut storage.start()).is_some(), "{head} {at} {len}");
         }
-        let loan = guest.enqueue.lend(100, 0).unwrap().unwrap();
+        let loan = lend(&guest.enqueue, 100, 0).unwrap().unwrap();
         assert!(!taken(&other, loan, 60, &mut storage.start()), "lent by another queue");
-        let loan = guest.enqueue.lend(100, 0).unwrap().unwrap();
+        let loan = lend(&guest.enqueue, 100, 0).unwrap().unwrap();
         other.enqueue.give_back(loan);
-        assert!(other.enqueue.lend(1, 0).unwrap().is_none(), "it is none of its own");
+        assert!(lend(&other.enqueue, 1, 0).unwrap().is_none(), "it is none of its own");
     }
 }
 
@@ -216,17 +216,23 @@ fn buffers_that_are_too_short_or_needed_elsewhere_stay() {
     for packed in [false, true] {
         let mut guest = Guest::new(case(packed, 8));
         guest.post(4, 1000);
-        assert!(guest.enqueue.lend(1001, 0).unwrap().is_none());
-        assert_eq!(guest.enqueue.unfit(1001, 0), Some(1000));
-        assert!(guest.enqueue.lend(1000, 4).unwrap().is_none());
-        assert_eq!((guest.enqueue.unfit(1000, 4), guest.enqueue.unfit(1000, 0)), (None, None));
-        assert!(guest.enqueue.lend(1000, 3).unwrap().is_some());
-        assert!(guest.enqueue.lend(1000, 3).unwrap().is_none());
+        assert!(lend(&guest.enqueue, 1001, 0).unwrap().is_none());
+        assert_eq!(guest.enqueue.unfit(Terms { room: 1001, keep: 0, most: 1 }), Some(1000));
+        assert!(lend(&guest.enqueue, 1000, 4).unwrap().is_none());
+        assert_eq!(
+            (
+                guest.enqueue.unfit(Terms { room: 1000, keep: 4, most: 1 }),
+                guest.enqueue.unfit(Terms { room: 1000, keep: 0, most: 1 })
+            ),
+            (None, None)
+        );
+        assert!(lend(&guest.enqueue, 1000, 3).unwrap().is_some());
+        assert!(lend(&guest.enqueue, 1000, 3).unwrap().is_none());
         guest.driver.add(7, &[500, 500], true).unwrap();
         guest.driver.queue.publish();
-        let lent = std::iter::from_fn(|| guest.enqueue.lend(500, 0).unwrap()).count();
+        let lent = std::iter::from_fn(|| lend(&guest.enqueue, 500, 0).unwrap()).count();
         assert_eq!(lent, 3, "a buffer in pieces is not lent");
-        assert_eq!(guest.enqueue.unfit(500, 0), Some(500), "it is the pieces");
+        assert_eq!(guest.enqueue.unfit(Terms { room: 500, keep: 0, most: 1 }), Some(500), "it is the pieces");
     }
 }
 
@@ -239,7 +245,7 @@ fn the_same_buffer_twice() {
             guest.driver.add(0, &[ROOM], true).unwrap();
         }
         guest.driver.queue.publish();
-        let loans = [(); 2].map(|()| guest.enqueue.lend(ROOM, 0).unwrap().unwrap());
+        let loans = [(); 2].map(|()| lend(&guest.enqueue, ROOM, 0).unwrap().unwrap());
         assert_eq!(loans[0].addr(), loans[1].addr());
         loans.iter().enumerate().for_each(|(i, loan)| guest.fill(loan, &frame(i as u32, 60 + i)));
         let mut storage = Box::<BurstStorage>::default();
@@ -302,12 +308,12 @@ proptest! {
         let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
         let mut burst = storage.start();
         for ((edit, _), bytes) in edits.iter().zip(&heads) {
-            let loan = guest.enqueue.lend(ROOM, 0).unwrap().unwrap();
+            let loan = lend(&guest.enqueue, ROOM, 0).unwrap().unwrap();
             let (head, rest) = bytes.split_at(edit.elsewhere.min(bytes.len()));
             guest.write(&loan, edit.at, rest);
             let head = (!head.is_empty()).then(|| Segment::from(head));
-            let landing = Landing { head, at: edit.at, len: rest.len() as u32 };
-            prop_assert!(guest.enqueue.take_filled(loan, landing, &mut burst).is_none());
+            let landing = Landing { head, at: edit.at, len: rest.len() as u32, has_header: false };
+            prop_assert!(take_filled(&guest.enqueue, loan, landing, &mut burst).is_none());
         }
         let mut offs = edits.iter().map(|(edit, _)| edit.off as u32);
         burst.trim(|_, frame| Some((offs.next().unwrap(), frame.len())));
@@ -363,12 +369,12 @@ fn a_popped_or_pushed_tag_and_a_tunnel_take_no_other_buffer() {
         {
             let mut guest = Guest::new(case(packed, 8));
             guest.post(1, ROOM);
-            let loan = guest.enqueue.lend(ROOM, 0).unwrap().unwrap();
+            let loan = lend(&guest.enqueue, ROOM, 0).unwrap().unwrap();
             let bytes = frame(1, 300);
             guest.write(&loan, at, &bytes);
             let mut storage = Box::<BurstStorage>::default();
             let mut burst = storage.start();
-            assert!(guest.enqueue.take_filled(loan, Landing { head: None, at, len: 300 }, &mut burst).is_none());
+            assert!(take_filled(&guest.enqueue, loan, Landing { at, ..Landing::whole(300) }, &mut burst).is_none());
             burst.trim(|_, frame| Some((off, frame.len())));
             let frames = burst.frames();
             let whole = frames.as_slice()[0];
@@ -397,7 +403,7 @@ fn all_of_the_largest_ring() {
         let mut guest = Guest::new(case(packed, size));
         guest.post(size.into(), ROOM);
         for _ in 0..2 {
-            let loans: Vec<Loan> = std::iter::from_fn(|| guest.enqueue.lend(ROOM, 0).unwrap()).collect();
+            let loans: Vec<Loan> = std::iter::from_fn(|| lend(&guest.enqueue, ROOM, 0).unwrap()).collect();
             let addresses: std::collections::HashSet<u64> = loans.iter().map(Loan::addr).collect();
             assert_eq!((loans.len(), addresses.len()), (size.into(), size.into()));
             loans.into_iter().for_each(|loan| guest.enqueue.give_back(loan));
@@ -417,7 +423,7 @@ fn loans_come_back_to_a_queue_full_of_chains() {
         let mut guest = Guest::sized(packed, 256);
         let enqueue = guest.driver.enqueue();
         (0..200).for_each(|area| guest.offer(&[(guest.driver.area(area), ROOM, WRITE)]));
-        let loans: Vec<Loan> = std::iter::from_fn(|| enqueue.lend(ROOM, 0).unwrap()).collect();
+        let loans: Vec<Loan> = std::iter::from_fn(|| lend(&enqueue, ROOM, 0).unwrap()).collect();
         assert_eq!(loans.len(), 200);
         let (table, byte) = (guest.driver.area(200), guest.driver.area(201));
         let entries = virtqueue::MAX_CHAIN;
@@ -433,7 +439,7 @@ fn loans_come_back_to_a_queue_full_of_chains() {
         }
         let addresses: Vec<u64> = loans.iter().map(Loan::addr).collect();
         loans.into_iter().rev().for_each(|loan| enqueue.give_back(loan));
-        let again = std::iter::from_fn(|| enqueue.lend(ROOM, 0).unwrap());
+        let again = std::iter::from_fn(|| lend(&enqueue, ROOM, 0).unwrap());
         assert_eq!(again.map(|loan| loan.addr()).collect::<Vec<_>>(), addresses, "in the order in which they came");
     }
 }

@@ -4,8 +4,8 @@
 mod support;
 
 use packet::BurstStorage;
-use support::ROOM;
 use support::guest::{Guest, SIZE, WRITE, both};
+use support::{ROOM, lend, take_filled};
 use virtqueue::Fatal;
 use virtqueue::device::Landing;
 
@@ -16,10 +16,10 @@ fn a_split_ring_that_claims_more_than_it_can_hold_ends_the_queue() {
     let enqueue = guest.driver.enqueue();
     let buffer = [(guest.driver.area(0), ROOM, WRITE)];
     (0..SIZE).for_each(|_| guest.offer(&buffer));
-    let loans: Vec<_> = std::iter::from_fn(|| enqueue.lend(ROOM, 0).unwrap()).collect();
+    let loans: Vec<_> = std::iter::from_fn(|| lend(&enqueue, ROOM, 0).unwrap()).collect();
     assert_eq!(loans.len(), SIZE.into());
     guest.offer(&buffer);
-    assert_eq!(enqueue.lend(ROOM, 0).err(), Some(Fatal::IndexJump { moved: SIZE + 1, size: SIZE }));
+    assert_eq!(lend(&enqueue, ROOM, 0).err(), Some(Fatal::IndexJump { moved: SIZE + 1, size: SIZE }));
 }
 
 /// As above, after all loans were filled and delivered but not published.
@@ -31,13 +31,13 @@ fn what_was_not_published_is_not_taken_again() {
         (0..SIZE).for_each(|_| guest.offer(&buffer));
         let mut storage = Box::<BurstStorage>::default();
         let mut burst = storage.start();
-        while let Some(loan) = enqueue.lend(ROOM, 0).unwrap() {
-            assert!(enqueue.take_filled(loan, Landing::whole(60), &mut burst).is_none());
+        while let Some(loan) = lend(&enqueue, ROOM, 0).unwrap() {
+            assert!(take_filled(&enqueue, loan, Landing::whole(60), &mut burst).is_none());
         }
         assert_eq!(enqueue.transmit(burst.frames()).unwrap().frames, SIZE.into());
         // Offers the next lap.
         (0..SIZE).for_each(|_| guest.offer(&buffer));
-        let lent = enqueue.lend(ROOM, 0);
+        let lent = lend(&enqueue, ROOM, 0);
         if guest.packed {
             assert!(lent.unwrap().is_none());
         } else {

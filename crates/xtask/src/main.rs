@@ -119,6 +119,7 @@ Instructions a packet, exact on any machine:
 
 Packets a second depend on the machine, so only ratios count, taken alternately in one run on one rig:
     cargo build --release
+    cargo build --release -p millrace-testbed
     target/release/testbed latency-cores      how far apart two cores are; compare only equal rigs
     target/release/testbed load --help        sends frames through a running switch and takes them back
 Published figures stand in bench/results/, in the form of bench/README.md.";

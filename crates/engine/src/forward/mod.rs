@@ -169,7 +169,7 @@ impl Output {
 
     /// Passes chains that `queue` kept and no longer needs to `release`.
     #[inline(always)]
-    pub(crate) fn returned(&self, queue: usize, release: &mut dyn FnMut(u16)) {
+    pub(crate) fn returned(&self, queue: usize, release: &mut dyn FnMut(&[u16])) {
         match self.at(queue).map(|queue| &queue.half) {
             Some(Half::Own(Some(egress))) => {
                 egress.half.zero_copy().into_iter().for_each(|half| half.returned(release))
@@ -181,6 +181,15 @@ impl Output {
                 .filter_map(|egress| egress.half.zero_copy())
                 .for_each(|half| half.returned(release)),
             _ => {}
+        }
+    }
+
+    /// Returns the length from which `queue` sends frames without anybody reading them, if only this worker sends there.
+    #[inline(always)]
+    pub(crate) fn unread_from(&self, queue: usize) -> u32 {
+        match self.at(queue).map(|queue| &queue.half) {
+            Some(Half::Own(Some(egress))) => egress.unread_from(),
+            _ => u32::MAX,
         }
     }
 

@@ -117,8 +117,9 @@ impl Rig {
         }
         self.guest.publish();
         let start = self.cycles.now();
-        self.to.returned(&mut |id| self.from.release(id));
+        self.to.returned(&mut |ids| self.from.release(ids.iter().copied()));
         let mut burst = self.storage.start();
+        burst.set_unread_from(self.to.keeps_from());
         self.from.receive(&mut burst).ok()?;
         let Sent { frames, .. } = self.to.transmit(burst.frames());
         self.from.keep(burst.kept());

@@ -77,6 +77,15 @@ impl Egress {
         if self.stages.iter().any(|stage| stage.needs_private_frames()) { None } else { self.half.guest() }
     }
 
+    /// Returns the length from which frames of a mapped guest are sent without being read; [`u32::MAX`] if stages read them.
+    #[inline(always)]
+    pub(crate) fn unread_from(&self) -> u32 {
+        match self.half.zero_copy() {
+            Some(half) if self.stages.as_slice().is_empty() => half.keeps_from(),
+            _ => u32::MAX,
+        }
+    }
+
     fn next<'n>(&'n self, stages: &'n [Placed<dyn EgressStage>], more: bool, watch: &'n Stopwatch) -> Next<'n> {
         Next { stages, half: &*self.half, watch, more }
     }

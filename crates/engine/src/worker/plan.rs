@@ -43,14 +43,25 @@ impl Input {
         Some((ingress.lends()?, outputs[output].guest(queue)?))
     }
 
+    /// Returns the length from which its frames leave without being read: along a patch, out of the guest's memory.
+    #[inline(always)]
+    fn unread_from(&self, ingress: &Ingress, outputs: &[Output]) -> u32 {
+        match (&self.target, self.tx_in_place_via) {
+            (&Target::Patch(to), Some((output, queue))) if to == output && !ingress.has_stages() => {
+                outputs[output].unread_from(queue)
+            }
+            _ => u32::MAX,
+        }
+    }
+
     /// Takes back chains that an output kept. Reports whether there were any.
     #[inline(always)]
     fn take_returned(&self, half: &dyn RxQueue, outputs: &[Output]) -> bool {
         let Some((output, queue)) = self.tx_in_place_via else { return false };
         let Some(chains) = half.chains() else { return false };
         let mut any = false;
-        outputs[output].returned(queue, &mut |id| {
-            chains.release(id);
+        outputs[output].returned(queue, &mut |ids| {
+            chains.release(ids);
             any = true;
         });
         any
@@ -125,6 +136,7 @@ impl Plan {
                 Work { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
             let lent = input.lent(ingress, &self.outputs);
             let returned = input.take_returned(half, &self.outputs);
+            burst.set_unread_from(input.unread_from(ingress, &self.outputs));
             let any = match lent {
                 Some((lend, guest)) => lend.receive_into(guest, &mut burst),
                 None => half.receive(&mut burst),

@@ -31,6 +31,7 @@ impl BurstStorage {
             frames: 0,
             segments: 0,
             bytes: 0,
+            unread_from: u32::MAX,
             queue: 0,
             kept: Cell::new(0),
             lent: PhantomData,
@@ -46,6 +47,8 @@ pub struct Burst<'s, 'q> {
     pub(super) frames: usize,
     segments: usize,
     pub(super) bytes: u64,
+    /// Length from which frames are sent without being read.
+    unread_from: u32,
     /// The queue of the frames, if their chains can be kept, and a bit for each kept chain.
     queue: u64,
     kept: Cell<u32>,
@@ -81,6 +84,19 @@ impl<'q> Burst<'_, 'q> {
     #[inline(always)]
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Announces that frames of at least `len` bytes will be sent without being read, so that fetching them would only take
+    /// their lines from other processors.
+    #[inline(always)]
+    pub fn set_unread_from(&mut self, len: u32) {
+        self.unread_from = len;
+    }
+
+    /// Returns the length set by [`Burst::set_unread_from`].
+    #[inline(always)]
+    pub fn unread_from(&self) -> u32 {
+        self.unread_from
     }
 
     /// Adds a frame of one segment.

@@ -3,6 +3,10 @@
 use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Writer};
 
+/// The value of num_buffers, the last field, of a frame in one buffer, and of no frame at all.
+const ONE_BUFFER: u32 = 1 << 16;
+const INVALID: u32 = u32::MAX;
+
 /// Size of a cache line in bytes.
 const LINE: usize = 64;
 
@@ -16,20 +20,37 @@ const LINE: usize = 64;
 /// `ptr` must be writable for [`NET_HEADER`] bytes, in the writer's memory.
 #[inline(always)]
 pub(super) unsafe fn write_header<L: DirtyLog>(writer: &Writer<L>, ptr: *mut u8) {
-    let one_buffer = 1u32 << 16;
     // SAFETY: 8 + 4 bytes, as the caller guarantees; the guest may race with us for its own bytes.
     unsafe {
         let (head_at, tail_at) = (ptr.cast::<u64>(), ptr.add(8).cast::<u32>());
         if !(ptr.addr() + NET_HEADER as usize).is_multiple_of(LINE) {
             writer.write(head_at, 0);
-            writer.write(tail_at, one_buffer);
+            writer.write(tail_at, ONE_BUFFER);
             return;
         }
         if head_at.read_unaligned() != 0 {
             writer.write(head_at, 0);
         }
-        if tail_at.read_unaligned() != one_buffer {
-            writer.write(tail_at, one_buffer);
+        if tail_at.read_unaligned() != ONE_BUFFER {
+            writer.write(tail_at, ONE_BUFFER);
         }
     }
+}
+
+/// Makes the header invalid, so that [`is_header_valid`] tells whether another writes it.
+///
+/// # Safety
+/// As [`write_header`].
+pub(super) unsafe fn spoil_header<L: DirtyLog>(writer: &Writer<L>, ptr: *mut u8) {
+    // SAFETY: the last 4 of the 12 bytes; the guest may race with us for its own bytes.
+    unsafe { writer.write(ptr.add(8).cast::<u32>(), INVALID) };
+}
+
+/// Reports whether the header is as [`write_header`] writes it.
+///
+/// # Safety
+/// `ptr` must be readable for [`NET_HEADER`] bytes.
+pub(super) unsafe fn is_header_valid(ptr: *const u8) -> bool {
+    // SAFETY: 8 + 4 bytes, as the caller guarantees; the guest may change its own bytes meanwhile.
+    unsafe { ptr.cast::<u64>().read_unaligned() == 0 && ptr.add(8).cast::<u32>().read_unaligned() == ONE_BUFFER }
 }

@@ -131,7 +131,7 @@ impl Lessor {
     #[inline]
     pub fn take_back<L: DirtyLog>(&self, queue: &Dequeue<L>) -> u64 {
         let (from, to) = (self.taken_back.get(), self.shared.ring.home());
-        (from..to).for_each(|number| queue.release(get(self.shared.ring.entry(number))));
+        queue.release((from..to).map(|number| get(self.shared.ring.entry(number))));
         self.taken_back.set(to);
         to - from
     }

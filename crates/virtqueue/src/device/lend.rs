@@ -7,7 +7,7 @@ use super::fixup::{self, Fixups};
 use super::posted::Posted;
 use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Writer};
-use packet::{Frame, Frames, MAX_BURST, Segment};
+use packet::{Burst, Frame, Frames, MAX_BURST, Segment};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,6 +32,33 @@ impl Loan {
     }
 }
 
+/// Terms on which a queue lends.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Minimum length of a buffer in bytes, in one run.
+    pub room: u32,
+    /// Number of buffers that stay in the queue, for frames from other ports.
+    pub keep: u32,
+    /// Maximum number of loans.
+    pub most: usize,
+}
+
+/// Borrows buffers of a queue, to have them filled. Its methods should be inlined: they are called for every frame.
+pub trait Borrower {
+    /// Takes a loan, or refuses it: then the queue uses the buffer itself, and lends no more in this call.
+    fn put(&mut self, loan: Loan) -> Result<(), Loan>;
+}
+
+/// Gives filled loans back. Its methods should be inlined: they are called for every frame.
+pub trait Filler<'q> {
+    /// Returns the next loan, and where a frame lies in it. May also add frames that lie elsewhere to `burst`, which has
+    /// room.
+    fn next(&mut self, burst: &mut Burst<'_, 'q>) -> Option<(Loan, Landing<'q>)>;
+
+    /// Takes a loan back that cannot hold its frame: it belongs to another queue or is too short.
+    fn take_back(&mut self, loan: Loan);
+}
+
 /// Location of a frame that was written into a loan.
 #[derive(Clone, Copy, Debug)]
 pub struct Landing<'a> {
@@ -41,12 +68,14 @@ pub struct Landing<'a> {
     pub at: u32,
     /// Length of that rest in bytes.
     pub len: u32,
+    /// Whether the filler wrote a valid virtio header at the start of the loan. If not, the queue writes it.
+    pub has_header: bool,
 }
 
 impl Landing<'_> {
-    /// Returns a landing of `len` bytes right behind the virtio header, where the guest expects them.
+    /// Returns a landing of `len` bytes right behind the place of the virtio header, where the guest expects them.
     pub fn whole(len: u32) -> Self {
-        Landing { head: None, at: NET_HEADER, len }
+        Landing { head: None, at: NET_HEADER, len, has_header: false }
     }
 }
 
@@ -58,18 +87,27 @@ pub(super) fn queue_id() -> u64 {
 
 /// Filled buffers of the present burst.
 pub(super) struct Filled {
-    entries: [Cell<Option<Posted>>; MAX_BURST],
+    entries: [Cell<Option<FilledBuffer>>; MAX_BURST],
     count: Cell<usize>,
     /// Index at which the next frame is expected: bursts keep their order.
     next: Cell<usize>,
     fixups: Fixups,
 }
 
+/// A filled buffer.
+#[derive(Clone, Copy)]
+struct FilledBuffer {
+    posted: Posted,
+    /// As in [`Landing`].
+    has_header: bool,
+}
+
 /// A filled buffer that holds a given frame.
 pub(super) struct Claimed {
     pub(super) buffer: Posted,
-    /// The frame is at its final offset. If not, it is moved and its header written when the burst ends.
-    pub(super) in_place: bool,
+    /// The frame is at its final offset, and lacks a virtio header. If it is not, it is moved and its header written when the
+    /// burst ends.
+    pub(super) lacks_header: bool,
 }
 
 impl Filled {
@@ -90,29 +128,46 @@ impl Filled {
 
     /// Adds the buffer of a frame that the burst had room for. There is room for a full burst, and the next burst starts empty.
     #[inline(always)]
-    pub(super) fn push(&self, buffer: Posted) {
+    pub(super) fn push(&self, posted: Posted, has_header: bool) {
         let at = self.count.get();
-        self.entries[at].set(Some(buffer));
+        self.entries[at].set(Some(FilledBuffer { posted, has_header }));
         self.count.set(at + 1);
     }
 
     /// Takes the buffer that `frame` lies in, if it is one of these and has room for the whole frame.
     #[inline(always)]
     pub(super) fn claim(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Option<Claimed> {
+        // Nearly always, the next frame lies in the next buffer, where it was written.
+        let next = self.next.get();
+        if next < self.count.get()
+            && let Some(FilledBuffer { posted, has_header }) = self.entries[next].get()
+            && frame.is_contiguous()
+            && frame.first().as_ptr().addr() == posted.ptr.addr() + NET_HEADER as usize
+            && frame.len() + NET_HEADER <= posted.len
+        {
+            self.entries[next].set(None);
+            self.next.set(next + 1);
+            return Some(Claimed { buffer: posted, lacks_header: !has_header });
+        }
+        self.find(frames, frame)
+    }
+
+    /// As [`Filled::claim`], for any frame.
+    fn find(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Option<Claimed> {
         let body = fixup::body(frames, frame)?;
         let (start, count) = (self.next.get(), self.count.get());
         for step in 0..count {
             let at = if start + step < count { start + step } else { start + step - count };
-            if let Some(buffer) = self.entries[at].get()
-                && let Some(from) = fixup::offset(&buffer, &body, frame.len())
+            if let Some(FilledBuffer { posted, has_header }) = self.entries[at].get()
+                && let Some(from) = fixup::offset(&posted, &body, frame.len())
             {
                 self.entries[at].set(None);
                 self.next.set(at + 1);
                 let in_place = from == NET_HEADER && frame.is_contiguous();
                 if !in_place {
-                    self.fixups.add(&buffer, frames, frame, &body, from);
+                    self.fixups.add(&posted, frames, frame, &body, from);
                 }
-                return Some(Claimed { buffer, in_place });
+                return Some(Claimed { buffer: posted, lacks_header: in_place && !has_header });
             }
         }
         None
@@ -128,8 +183,8 @@ impl Filled {
     pub(super) fn pop(&self) -> Option<Posted> {
         while let Some(at) = self.count.get().checked_sub(1) {
             self.count.set(at);
-            if let Some(buffer) = self.entries[at].take() {
-                return Some(buffer);
+            if let Some(filled) = self.entries[at].take() {
+                return Some(filled.posted);
             }
         }
         self.next.set(0);

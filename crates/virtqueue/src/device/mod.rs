@@ -29,7 +29,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 pub use lease::{Lessee, Lessor};
-pub use lend::{Landing, Loan};
+pub use lend::{Borrower, Filler, Landing, Loan, Terms};
 pub use receiveq::Delivered;
 
 use packed::{PackedRing, PackedTransmit};
@@ -124,10 +124,12 @@ impl<L: DirtyLog> Dequeue<L> {
         each!(self, q => q.kept().into_iter().for_each(|kept| kept.keep(places)))
     }
 
-    /// Releases a kept chain; the next [`Dequeue::recycle`] returns it to the guest.
+    /// Releases kept chains; the next [`Dequeue::recycle`] returns them to the guest.
     #[inline]
-    pub fn release(&self, id: u16) {
-        each!(self, q => q.kept().into_iter().for_each(|kept| kept.release(id)))
+    pub fn release(&self, ids: impl IntoIterator<Item = u16>) {
+        each!(self, q => if let Some(kept) = q.kept() {
+            ids.into_iter().for_each(|id| kept.release(id));
+        })
     }
 
     /// Returns the number of chains kept at present.
@@ -228,31 +230,40 @@ impl<L: DirtyLog> Enqueue<L> {
         each!(self, q => q.transmit(frames))
     }
 
-    /// Lends a posted buffer of at least `room` bytes in one run, to be filled elsewhere with a virtio header and a
-    /// frame. Returns `None` if the next buffer is not like that, or if at most `keep` are left, which are reserved for
-    /// frames from other ports.
+    /// Lends posted buffers, to be filled elsewhere with a virtio header and a frame: passes each of them to `borrower`, until
+    /// the next one is not as `terms` say, or is refused. Returns the number of loans.
     #[inline]
-    pub fn lend(&self, room: u32, keep: u32) -> Result<Option<Loan>, Fatal> {
-        each!(self, q => q.lend(room, keep))
+    pub fn lend(&self, terms: Terms, borrower: &mut impl Borrower) -> Result<usize, Fatal> {
+        each!(self, q => q.lend(terms, borrower))
     }
 
-    /// Returns the length of the next buffer's first run, if [`Enqueue::lend`] with the same arguments refuses the buffer
-    /// because that run is too short or the buffer is in pieces.
+    /// Returns the length of the next buffer's first run, if [`Enqueue::lend`] on the same terms refuses the buffer because
+    /// that run is too short or the buffer is in pieces.
     #[inline]
-    pub fn unfit(&self, room: u32, keep: u32) -> Option<u32> {
-        each!(self, q => q.unfit(room, keep))
+    pub fn unfit(&self, terms: Terms) -> Option<u32> {
+        each!(self, q => q.unfit(terms))
     }
 
-    /// Adds the frame that was written into `loan` to `burst`, without moving it. If [`Enqueue::transmit`] then gets
-    /// that frame, it delivers it in this buffer, even if the frame was shortened or up to 16 bytes at its front were
-    /// replaced; bytes that must move are moved within the buffer when the burst ends. Returns the loan if it cannot
-    /// hold the frame: it belongs to another queue or is too short.
+    /// Adds frames that were written into loans to `burst`, without moving them: those of the loans that `filler` returns, as
+    /// long as there is room. If [`Enqueue::transmit`] then gets such a frame, it delivers it in this buffer, even if the
+    /// frame was shortened or up to 16 bytes at its front were replaced; bytes that must move are moved within the buffer when
+    /// the burst ends. Returns the number of frames in loans.
     ///
     /// # Panics
-    /// If there is no [`Burst::room`], or the frame is longer than [`packet::MAX_FRAME`].
+    /// If a frame is longer than [`packet::MAX_FRAME`].
     #[inline]
-    pub fn take_filled<'q>(&'q self, loan: Loan, landing: Landing<'q>, burst: &mut Burst<'_, 'q>) -> Option<Loan> {
-        each!(self, q => q.take_filled(loan, landing, burst))
+    pub fn receive_filled<'q>(&'q self, burst: &mut Burst<'_, 'q>, filler: &mut impl Filler<'q>) -> usize {
+        each!(self, q => q.receive_filled(burst, filler))
+    }
+
+    /// Makes the virtio header in `loan` invalid, to find out by [`Enqueue::has_valid_header`] whether the filler writes it.
+    pub fn spoil_header(&self, loan: &Loan) {
+        each!(self, q => q.spoil_header(loan))
+    }
+
+    /// Reports whether `loan` has a header of a frame in one buffer, without offloads.
+    pub fn has_valid_header(&self, loan: &Loan) -> bool {
+        each!(self, q => q.has_valid_header(loan))
     }
 
     /// Ends a burst of filled buffers: makes pending moves, publishes delivered buffers, and passes the others to `unclaimed`.

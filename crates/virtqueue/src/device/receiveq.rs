@@ -2,8 +2,8 @@
 
 use super::DropCounts;
 use super::budget::{Budget, cost};
-use super::header::write_header;
-use super::lend::{self, Filled, Landing, Loan};
+use super::header::{is_header_valid, spoil_header, write_header};
+use super::lend::{self, Borrower, Filled, Filler, Landing, Loan, Terms};
 use super::posted::{Posted, PostedQueue};
 use super::ring::DeviceRing;
 use crate::config::{QueueConfig, features};
@@ -129,7 +129,7 @@ impl<R: ReceiveRing> Receiveq<R> {
         for (i, frame) in frames.as_slice().iter().enumerate() {
             let need = frame.len() + NET_HEADER;
             if LENT && let Some(claimed) = self.filled.claim(&frames, frame) {
-                if claimed.in_place {
+                if claimed.lacks_header {
                     // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more.
                     unsafe { write_header(writer, claimed.buffer.ptr) };
                 }
@@ -182,37 +182,53 @@ impl<R: ReceiveRing> Receiveq<R> {
     }
 
     #[inline(always)]
-    pub(super) fn lend(&self, room: u32, keep: u32) -> Result<Option<Loan>, Fatal> {
-        if self.posted.len() <= keep {
-            self.has_lent.set(true);
-            self.reading.renew();
-            self.ring.look_ahead(&self.posted, LOOK_AHEAD, false, &self.reading)?;
+    pub(super) fn lend(&self, Terms { room, keep, most }: Terms, borrower: &mut impl Borrower) -> Result<usize, Fatal> {
+        self.has_lent.set(true);
+        self.reading.renew();
+        for lent in 0..most {
             if self.posted.len() <= keep {
-                return Ok(None);
+                self.ring.look_ahead(&self.posted, LOOK_AHEAD, false, &self.reading)?;
+                if self.posted.len() <= keep {
+                    return Ok(lent);
+                }
+            }
+            let buffer = self.posted.peek(0);
+            if !fits(buffer, room) {
+                return Ok(lent);
+            }
+            self.posted.pop(1);
+            if let Err(refused) = borrower.put(Loan { buffer, queue: self.id }) {
+                self.give_back(refused);
+                return Ok(lent);
             }
         }
-        let buffer = self.posted.peek(0);
-        if !fits(buffer, room) {
-            return Ok(None);
-        }
-        self.posted.pop(1);
-        Ok(Some(Loan { buffer, queue: self.id }))
+        Ok(most)
     }
 
     #[inline(always)]
-    pub(super) fn unfit(&self, room: u32, keep: u32) -> Option<u32> {
+    pub(super) fn unfit(&self, Terms { room, keep, .. }: Terms) -> Option<u32> {
         let next = (self.posted.len() > keep).then(|| self.posted.peek(0));
         next.filter(|&buffer| !fits(buffer, room)).map(|buffer| buffer.len)
     }
 
     #[inline(always)]
-    pub(super) fn take_filled<'q>(
-        &'q self,
-        loan: Loan,
-        landing: Landing<'q>,
-        burst: &mut Burst<'_, 'q>,
-    ) -> Option<Loan> {
-        let Landing { head, at, len } = landing;
+    pub(super) fn receive_filled<'q>(&'q self, burst: &mut Burst<'_, 'q>, filler: &mut impl Filler<'q>) -> usize {
+        let mut frames = 0;
+        while burst.room() > 0
+            && let Some((loan, landing)) = filler.next(burst)
+        {
+            match self.take_filled(loan, landing, burst) {
+                None => frames += 1,
+                Some(loan) => filler.take_back(loan),
+            }
+        }
+        frames
+    }
+
+    /// Adds the frame in a loan to the burst, or returns the loan.
+    #[inline(always)]
+    fn take_filled<'q>(&'q self, loan: Loan, landing: Landing<'q>, burst: &mut Burst<'_, 'q>) -> Option<Loan> {
+        let Landing { head, at, len, has_header } = landing;
         let whole = head.map_or(0, |head| head.len()).saturating_add(len);
         let fits = at.saturating_add(len) <= loan.buffer.len && (MIN_FRAME..=MAX_FRAME).contains(&whole);
         if loan.queue != self.id || !fits {
@@ -230,8 +246,22 @@ impl<R: ReceiveRing> Receiveq<R> {
                 debug_assert!(added, "there is room for two segments of each frame");
             }
         }
-        self.filled.push(loan.buffer);
+        self.filled.push(loan.buffer, has_header);
         None
+    }
+
+    /// Makes the header in an own loan invalid.
+    pub(super) fn spoil_header(&self, loan: &Loan) {
+        if loan.queue == self.id && loan.buffer.len >= NET_HEADER {
+            // SAFETY: this queue lent the buffer after checking that it is mapped for its length, by a memory that the queue holds.
+            unsafe { spoil_header(self.ring().writer(), loan.buffer.ptr) };
+        }
+    }
+
+    /// Reports whether the header in an own loan is valid.
+    pub(super) fn has_valid_header(&self, loan: &Loan) -> bool {
+        // SAFETY: as in `spoil_header`.
+        loan.queue == self.id && loan.buffer.len >= NET_HEADER && unsafe { is_header_valid(loan.buffer.ptr) }
     }
 
     #[inline(always)]

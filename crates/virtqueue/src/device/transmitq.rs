@@ -132,7 +132,10 @@ pub(super) fn push_usual<'q, R: DeviceRing>(
 ) -> Option<TakenChain> {
     let chain = R::single(head, Access::Read)?;
     let frame = frame_of(&ring.areas().memory, head.descriptor, USUAL_FRAME)?;
-    prefetch(frame.as_ptr());
+    // Only a frame that may be kept can leave without being read.
+    if place.is_none() || frame.len() < burst.unread_from() {
+        prefetch(frame.as_ptr());
+    }
     burst.push_keepable(frame, keepable(place, chain));
     Some(chain)
 }

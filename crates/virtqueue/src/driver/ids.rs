@@ -2,61 +2,88 @@
 
 use super::{Buffer, UsedBuffer};
 
-/// A FIFO of numbers below its capacity. Ids are reused in the order in which they came back, so a device that works in
-/// order sees them in sequence.
-pub(super) struct Fifo {
-    entries: Box<[u16]>,
-    head: u32,
-    tail: u32,
+/// Free numbers below a ring's size, which name descriptors or chains.
+pub(super) struct Ids {
+    size: u16,
+    free: u16,
+    order: Order,
 }
 
-impl Fifo {
-    pub(super) fn empty(capacity: u16) -> Fifo {
-        Fifo { entries: vec![0; usize::from(capacity).next_power_of_two()].into(), head: 0, tail: 0 }
+/// Order in which numbers are taken and come back.
+enum Order {
+    /// In sequence, as a device that works in order requires (virtio 1.2 §2.7.9, §2.8.9): the next one to take, and the
+    /// next one to come back.
+    Sequence { next: u16, oldest: u16 },
+    /// In the order in which they came back.
+    Returned { fifo: Box<[u16]>, head: u32, tail: u32 },
+}
+
+impl Ids {
+    /// Returns all numbers below `size`.
+    pub(super) fn new(size: u16, in_order: bool) -> Ids {
+        let order = if in_order {
+            Order::Sequence { next: 0, oldest: 0 }
+        } else {
+            let fifo: Box<[u16]> = (0..size.next_power_of_two()).collect();
+            Order::Returned { fifo, head: 0, tail: size.into() }
+        };
+        Ids { size, free: size, order }
     }
 
-    /// Creates a FIFO of all numbers below `capacity`.
-    pub(super) fn full(capacity: u16) -> Fifo {
-        let mut fifo = Fifo::empty(capacity);
-        (0..capacity).for_each(|id| fifo.push(id));
-        fifo
-    }
-
+    /// Returns how many are free.
     #[inline(always)]
-    pub(super) fn len(&self) -> u16 {
-        self.tail.wrapping_sub(self.head) as u16
+    pub(super) fn free(&self) -> u16 {
+        self.free
     }
 
+    /// Takes the next one, if there is any.
     #[inline(always)]
-    fn slot(&mut self, at: u32) -> &mut u16 {
-        let mask = self.entries.len() - 1;
-        &mut self.entries[at as usize & mask]
+    pub(super) fn take(&mut self) -> Option<u16> {
+        let free = self.free.checked_sub(1)?;
+        self.free = free;
+        Some(match &mut self.order {
+            Order::Sequence { next, .. } => std::mem::replace(next, after(*next, self.size)),
+            Order::Returned { fifo, head, .. } => {
+                let id = fifo[*head as usize & (fifo.len() - 1)];
+                *head = head.wrapping_add(1);
+                id
+            }
+        })
     }
 
+    /// Takes back `id`: the oldest one, if they come back in sequence.
     #[inline(always)]
-    pub(super) fn push(&mut self, id: u16) {
-        *self.slot(self.tail) = id;
-        self.tail = self.tail.wrapping_add(1);
+    pub(super) fn give_back(&mut self, id: u16) {
+        self.free += 1;
+        match &mut self.order {
+            Order::Sequence { oldest, .. } => *oldest = after(*oldest, self.size),
+            Order::Returned { fifo, tail, .. } => {
+                let mask = fifo.len() - 1;
+                fifo[*tail as usize & mask] = id;
+                *tail = tail.wrapping_add(1);
+            }
+        }
     }
 
+    /// Returns the one to come back next, if they come back in sequence.
     #[inline(always)]
-    pub(super) fn front(&mut self) -> Option<u16> {
-        (self.len() > 0).then(|| *self.slot(self.head))
-    }
-
-    #[inline(always)]
-    pub(super) fn pop(&mut self) -> Option<u16> {
-        let id = self.front()?;
-        self.head = self.head.wrapping_add(1);
-        Some(id)
+    pub(super) fn oldest(&self) -> Option<u16> {
+        match self.order {
+            Order::Sequence { oldest, .. } => Some(oldest),
+            Order::Returned { .. } => None,
+        }
     }
 }
 
-/// The chains that a device holds, in the order in which it got them.
+#[inline(always)]
+fn after(id: u16, size: u16) -> u16 {
+    if id + 1 == size { 0 } else { id + 1 }
+}
+
+/// The chains that a device holds.
 pub(super) struct Outstanding {
     in_order: bool,
-    order: Fifo,
-    /// Size of the chain with this id.
+    /// The chain with this id.
     chains: Box<[OutstandingChain]>,
     /// The chain that ends the batch announced by the device, if one is in progress.
     batch: Option<UsedBuffer>,
@@ -80,12 +107,7 @@ pub(super) struct Done {
 
 impl Outstanding {
     pub(super) fn new(size: u16, in_order: bool) -> Outstanding {
-        Outstanding {
-            in_order,
-            order: Fifo::empty(size),
-            chains: vec![OutstandingChain::default(); size.into()].into(),
-            batch: None,
-        }
+        Outstanding { in_order, chains: vec![OutstandingChain::default(); size.into()].into(), batch: None }
     }
 
     #[inline(always)]
@@ -95,30 +117,35 @@ impl Outstanding {
         if self.in_order {
             let writable = buffers.iter().filter(|buffer| buffer.writable);
             chain.writable = writable.fold(0, |sum, buffer| sum.saturating_add(buffer.len));
-            self.order.push(id);
         }
     }
 
-    /// Returns the next used chain; `entry` reads the device's used entry. A device that works in order may name only
-    /// the last chain of a batch; the others count as used completely (virtio 1.2 §2.7.9, §2.8.9). Returns `None` if
-    /// the device named a chain that it does not hold.
+    /// Returns the next used chain; `entry` reads the device's used entry, `oldest` is the chain that comes back next if the
+    /// device works in order. Such a device may name only the last chain of a batch; the others count as used completely
+    /// (virtio 1.2 §2.7.9, §2.8.9). Returns `None` if the device named a chain that it does not hold.
     #[inline(always)]
-    pub(super) fn next(&mut self, entry: impl FnOnce() -> (u32, u32)) -> Option<Done> {
-        let UsedBuffer { id, len } = match self.batch {
-            Some(last) => last,
-            None => {
-                let (id, len) = entry();
-                UsedBuffer { id: u16::try_from(id).ok()?, len }
-            }
-        };
-        if self.chains.get(usize::from(id))?.descriptors == 0 {
-            return None;
+    pub(super) fn next(&mut self, oldest: Option<u16>, entry: impl FnOnce() -> (u32, u32)) -> Option<Done> {
+        if let Some(last) = self.batch {
+            return self.go_on(oldest?, last);
         }
-        let done = if self.in_order { self.order.pop()? } else { id };
-        self.batch = (done != id).then_some(UsedBuffer { id, len });
-        let chain = std::mem::take(&mut self.chains[usize::from(done)]);
-        let len = if done == id { len } else { chain.writable };
-        Some(Done { id: done, len, descriptors: chain.descriptors })
+        let (id, len) = entry();
+        let chain = self.chains.get_mut(id as usize).filter(|chain| chain.descriptors > 0)?;
+        let id = id as u16;
+        if oldest.is_some_and(|oldest| oldest != id) {
+            return self.go_on(oldest?, UsedBuffer { id, len });
+        }
+        Some(Done { id, len, descriptors: std::mem::take(&mut chain.descriptors) })
+    }
+
+    /// Returns the `oldest` chain of a batch that ends with `last`.
+    #[inline(always)]
+    fn go_on(&mut self, oldest: u16, last: UsedBuffer) -> Option<Done> {
+        let is_last = oldest == last.id;
+        self.batch = (!is_last).then_some(last);
+        let chain = &mut self.chains[usize::from(oldest)];
+        let descriptors = std::mem::take(&mut chain.descriptors);
+        let len = if is_last { last.len } else { chain.writable };
+        (descriptors > 0).then_some(Done { id: oldest, len, descriptors })
     }
 
     /// Reports whether an announced batch is not used up yet.
@@ -131,29 +158,52 @@ impl Outstanding {
 mod tests {
     use super::*;
 
+    fn buffer(len: u32, writable: bool) -> Buffer {
+        Buffer { addr: 0, len, writable }
+    }
+
     #[test]
     fn what_an_in_order_device_skips_counts_as_used_completely() {
-        let buffer = |len, writable| Buffer { addr: 0, len, writable };
         let mut outstanding = Outstanding::new(4, true);
         outstanding.add(2, &[buffer(10, false), buffer(20, true), buffer(30, true)]);
         outstanding.add(0, &[buffer(40, false)]);
         outstanding.add(1, &[buffer(50, true)]);
         let mut entries = [(1, 7)].into_iter();
-        let mut next = || outstanding.next(|| entries.next().expect("one entry for all")).map(|d| (d.id, d.len));
-        assert_eq!([next(), next(), next()], [Some((2, 50)), Some((0, 0)), Some((1, 7))]);
+        let mut next = |oldest| {
+            let done = outstanding.next(Some(oldest), || entries.next().expect("one entry for all"));
+            done.map(|done| (done.id, done.len))
+        };
+        assert_eq!([next(2), next(0), next(1)], [Some((2, 50)), Some((0, 0)), Some((1, 7))]);
         assert!(!outstanding.in_batch());
     }
 
     #[test]
     fn what_the_device_does_not_have_is_refused() {
-        for in_order in [false, true] {
-            let mut outstanding = Outstanding::new(4, in_order);
-            outstanding.add(3, &[Buffer { addr: 0, len: 1, writable: true }]);
-            for id in [0, 4, 65536, u32::MAX] {
-                assert!(outstanding.next(|| (id, 0)).is_none(), "{id}");
+        for oldest in [None, Some(3)] {
+            let mut outstanding = Outstanding::new(4, oldest.is_some());
+            outstanding.add(3, &[buffer(1, true)]);
+            for id in [0, 4, 65536 + 3, u32::MAX] {
+                assert!(outstanding.next(oldest, || (id, 0)).is_none(), "{id}");
             }
-            assert!(outstanding.next(|| (3, 1)).is_some());
-            assert!(outstanding.next(|| (3, 1)).is_none(), "only once");
+            assert!(outstanding.next(oldest, || (3, 1)).is_some());
+            assert!(outstanding.next(oldest, || (3, 1)).is_none(), "only once");
+        }
+    }
+
+    #[test]
+    fn numbers_are_taken_in_the_order_in_which_they_came_back() {
+        for (size, in_order) in [(1, true), (5, true), (8, true), (1, false), (5, false), (8, false)] {
+            let mut ids = Ids::new(size, in_order);
+            for round in 0..40 {
+                let taken: Vec<u16> = std::iter::from_fn(|| ids.take()).take(usize::from(round % size + 1)).collect();
+                assert_eq!(ids.free(), size - taken.len() as u16);
+                taken.iter().for_each(|&id| {
+                    assert!(ids.oldest().is_none_or(|oldest| oldest == id));
+                    ids.give_back(id);
+                });
+                assert!(taken.windows(2).all(|pair| pair[1] == after(pair[0], size)), "{taken:?} of {size}");
+            }
+            assert_eq!(ids.free(), size);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Packed rings, driver side (virtio 1.2 §2.8).
 
-use super::ids::{Fifo, Outstanding};
+use super::ids::{Ids, Outstanding};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct PackedDriver {
     areas: Areas,
     /// Free buffer ids, and the number of free slots.
-    ids: Fifo,
+    ids: Ids,
     free: u16,
     outstanding: Outstanding,
     avail: Position,
@@ -42,7 +42,7 @@ impl PackedDriver {
         let start = Position { slot: 0, wrap: true };
         Ok(PackedDriver {
             areas,
-            ids: Fifo::full(size),
+            ids: Ids::new(size, config.negotiated.has(features::IN_ORDER)),
             free: size,
             outstanding: Outstanding::new(size, config.negotiated.has(features::IN_ORDER)),
             avail: start,
@@ -60,7 +60,7 @@ impl PackedDriver {
     #[inline(always)]
     pub(super) fn add(&mut self, buffers: &[Buffer]) -> u16 {
         let size = self.areas.size;
-        let id = self.ids.pop().expect("no more chains than descriptors");
+        let id = self.ids.take().expect("no more chains than descriptors");
         for (i, buffer) in buffers.iter().enumerate() {
             let at = self.avail;
             let next = if i + 1 < buffers.len() { F_NEXT } else { 0 };
@@ -98,11 +98,11 @@ impl PackedDriver {
         }
         let done = self
             .outstanding
-            .next(|| (tail.packed_id().into(), tail.len()))
+            .next(self.ids.oldest(), || (tail.packed_id().into(), tail.len()))
             .ok_or(Fatal::BadHead { head: tail.packed_id(), size: self.areas.size })?;
         self.used = at.advance(done.descriptors, self.areas.size);
         self.free += done.descriptors;
-        self.ids.push(done.id);
+        self.ids.give_back(done.id);
         Ok(Some(UsedBuffer { id: done.id, len: done.len }))
     }
 

@@ -1,6 +1,6 @@
 //! Split rings, driver side (virtio 1.2 §2.7).
 
-use super::ids::{Fifo, Outstanding};
+use super::ids::{Ids, Outstanding};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -16,7 +16,7 @@ pub struct SplitDriver {
     mask: u16,
     event_idx: bool,
     /// Free descriptors.
-    free: Fifo,
+    ids: Ids,
     outstanding: Outstanding,
     /// The next descriptor of each one in its chain.
     next_of: Box<[u16]>,
@@ -42,7 +42,7 @@ impl SplitDriver {
             areas,
             mask: size - 1,
             event_idx: config.negotiated.has(features::EVENT_IDX),
-            free: Fifo::full(size),
+            ids: Ids::new(size, config.negotiated.has(features::IN_ORDER)),
             outstanding: Outstanding::new(size, config.negotiated.has(features::IN_ORDER)),
             next_of: vec![0; size.into()].into(),
             avail: 0,
@@ -55,17 +55,17 @@ impl SplitDriver {
 
     #[inline(always)]
     pub(super) fn free(&self) -> u16 {
-        self.free.len()
+        self.ids.free()
     }
 
     #[inline(always)]
     pub(super) fn add(&mut self, buffers: &[Buffer]) -> u16 {
-        let head = self.free.pop().expect("there are free descriptors");
+        let head = self.ids.take().expect("there are free descriptors");
         let mut at = head;
         for (i, buffer) in buffers.iter().enumerate() {
             let write = if buffer.writable { F_WRITE } else { 0 };
             let (flags, next) = if i + 1 < buffers.len() {
-                let next = self.free.pop().expect("there are free descriptors");
+                let next = self.ids.take().expect("there are free descriptors");
                 self.next_of[usize::from(at)] = next;
                 (write | F_NEXT, next)
             } else {
@@ -104,13 +104,14 @@ impl SplitDriver {
         let (id, len) = self.areas.used_element(self.used & self.mask);
         let done = self
             .outstanding
-            .next(|| (get(id), get(len)))
+            .next(self.ids.oldest(), || (get(id), get(len)))
             .ok_or(Fatal::BadHead { head: get(id) as u16, size: self.areas.size })?;
         self.used = self.used.wrapping_add(1);
+        self.ids.give_back(done.id);
         let mut at = done.id;
-        for _ in 0..done.descriptors {
-            self.free.push(at);
+        for _ in 1..done.descriptors {
             at = self.next_of[usize::from(at)];
+            self.ids.give_back(at);
         }
         Ok(Some(UsedBuffer { id: done.id, len: done.len }))
     }

@@ -3,10 +3,11 @@
 
 pub mod guest;
 
-use virtqueue::device::{Dequeue, Enqueue};
+use packet::Burst;
+use virtqueue::device::{Borrower, Dequeue, Enqueue, Filler, Landing, Loan, Terms};
 use virtqueue::driver::{Buffer, Queue};
-use virtqueue::memory::Arena;
-use virtqueue::{Negotiated, QueueConfig, features};
+use virtqueue::memory::{Arena, DirtyLog};
+use virtqueue::{Fatal, Negotiated, QueueConfig, features};
 
 pub const ROOM: u32 = 16 << 10;
 
@@ -93,4 +94,44 @@ impl Driver {
 /// Returns a frame whose bytes identify it.
 pub fn frame(number: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (number.wrapping_mul(31).wrapping_add(i * 7) >> 1) as u8).collect()
+}
+
+/// One loan, out of the queue.
+#[derive(Default)]
+struct One<'q>(Option<(Loan, Landing<'q>)>, Option<Loan>);
+
+impl Borrower for One<'_> {
+    fn put(&mut self, loan: Loan) -> Result<(), Loan> {
+        self.1 = Some(loan);
+        Ok(())
+    }
+}
+
+impl<'q> Filler<'q> for One<'q> {
+    fn next(&mut self, _: &mut Burst<'_, 'q>) -> Option<(Loan, Landing<'q>)> {
+        self.0.take()
+    }
+
+    fn take_back(&mut self, loan: Loan) {
+        self.1 = Some(loan);
+    }
+}
+
+/// Borrows a buffer of at least `room` bytes, if more than `keep` are left.
+pub fn lend<L: DirtyLog>(queue: &Enqueue<L>, room: u32, keep: u32) -> Result<Option<Loan>, Fatal> {
+    let mut one = One::default();
+    queue.lend(Terms { room, keep, most: 1 }, &mut one)?;
+    Ok(one.1)
+}
+
+/// Gives a filled loan back. Returns it if it cannot hold its frame.
+pub fn take_filled<'q, L: DirtyLog>(
+    queue: &'q Enqueue<L>,
+    loan: Loan,
+    landing: Landing<'q>,
+    burst: &mut Burst<'_, 'q>,
+) -> Option<Loan> {
+    let mut one = One(Some((loan, landing)), None);
+    queue.receive_filled(burst, &mut one);
+    one.1
 }

@@ -1,9 +1,11 @@
 //! The receive half of an AF_XDP queue.
 
+mod zero_copy;
+
 use super::in_flight::InFlight;
 use super::{Pool, Stuck, UmemView};
 use crate::drops::{Drops, Reason};
-use crate::port::zero_copy::{GuestBuffers, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
+use crate::port::zero_copy::{Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{LifeCycle, RxQueue, Wait};
 use packet::{Burst, MAX_FRAME, MIN_FRAME};
 use rustix::net::{SendFlags, send};
@@ -11,8 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
-use virtqueue::NET_HEADER;
-use virtqueue::device::{Landing, Loan};
+use virtqueue::device::Loan;
 use xsk::{Descriptor, Fill, Rx};
 
 /// Interval at which a sleeping worker retries frames that could not be sent.
@@ -255,77 +256,6 @@ impl LifeCycle for XdpReceive {
     fn stop(&mut self) -> u64 {
         let waiting = |socket: Socket| u64::from(socket.rings.borrow_mut().0.waiting());
         self.socket.take().map_or(0, waiting)
-    }
-}
-
-impl ZeroCopyRx for XdpReceive {
-    fn receive_into<'q>(&'q self, guest: &'q GuestBuffers, burst: &mut Burst<'_, 'q>) -> bool {
-        let (Some(socket), Some(lending)) = (&self.socket, &self.lending) else { return false };
-        self.unstick(socket);
-        let rings = &mut *socket.rings.borrow_mut();
-        let umem = socket.view.umem();
-        let mut lent = self.lent.borrow_mut();
-        let (mut any, mut in_place, mut copied) = (false, 0, 0);
-        for part in rings.0.burst(burst.room() as u32) {
-            any = true;
-            let at = umem.frame_address(part.address);
-            if let Some(index) = self.pool.index(at) {
-                copied += 1;
-                self.push_own(index, at, part, burst);
-                continue;
-            }
-            let filled = umem.filled_address(part.address);
-            if let Some((loan, start)) = lent.take(filled) {
-                let landing = Landing { head: None, at: start, len: part.len };
-                in_place += u64::from(lending.filled((filled, loan), landing, guest, burst));
-            }
-        }
-        if any {
-            lending.mapped().in_place.add(in_place);
-            lending.mapped().copied.add(copied);
-        } else {
-            self.refill_late(&mut rings.1);
-        }
-        any
-    }
-
-    fn relend(&self, guest: &GuestBuffers) -> bool {
-        let (Some(socket), Some(lending)) = (&self.socket, &self.lending) else { return false };
-        self.spare.borrow_mut().append(&mut self.taken.borrow_mut());
-        let mut lent = self.lent.borrow_mut();
-        let mut addresses = self.addresses.borrow_mut();
-        // As in `fill_own`.
-        let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
-        let umem = socket.view.umem();
-        // If a tag is removed or inserted behind the addresses, all that follows can stay in place: the frame begins
-        // further to the front, in the room for the virtio header, or further to the back, in the room for the frame.
-        let growth = lending.mapped().growth();
-        let start = NET_HEADER.saturating_add_signed(growth);
-        let more = growth.max(0).unsigned_abs();
-        let any = lending.relend(guest, (most, more), self.filled.get() > 0, |loan| {
-            let frame = socket.view.address(loan.addr(), loan.len()).map(|at| at + u64::from(start));
-            match frame.and_then(|frame| umem.fill_address(frame)).filter(|&at| umem.accepts(at, socket.zero_copy)) {
-                Some(address) => {
-                    addresses.push(address);
-                    lent.push(address, (loan, start));
-                    Ok(address)
-                }
-                None => Err(loan),
-            }
-        });
-        push(&mut addresses, |some| socket.rings.borrow_mut().1.push(some));
-        lending.mapped().on_loan.set(lent.len() as u64);
-        drop((lent, addresses));
-        self.fill_reserve(lending.mapped().reserve()) || any
-    }
-
-    fn recall(&self, guest: &GuestBuffers) -> u64 {
-        debug_assert!(self.socket.is_none(), "the kernel may fill them still");
-        if let Some(lending) = &self.lending {
-            lending.recall(guest, self.lent.borrow_mut().drain().map(|(loan, _)| loan));
-        }
-        // Lost frames were counted by `stop`.
-        0
     }
 }
 

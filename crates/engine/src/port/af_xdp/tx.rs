@@ -210,23 +210,32 @@ impl TxQueue for XdpTransmit {
 }
 
 impl ZeroCopyTx for XdpTransmit {
-    fn returned(&self, release: &mut dyn FnMut(u16)) {
+    fn returned(&self, release: &mut dyn FnMut(&[u16])) {
         if let Some(socket) = &self.socket
             && !self.kept.borrow().is_empty()
         {
             self.reclaim(&mut socket.borrow_mut().1, &mut self.free.borrow_mut());
         }
-        self.returned.borrow_mut().drain(..).for_each(release);
+        let returned = &mut *self.returned.borrow_mut();
+        if !returned.is_empty() {
+            release(returned);
+            returned.clear();
+        }
     }
 
     fn keeps(&self) -> bool {
         !self.kept.borrow().is_empty()
     }
 
-    fn recall(&self, release: &mut dyn FnMut(u16)) {
+    fn keeps_from(&self) -> u32 {
+        self.mapped.as_ref().map_or(u32::MAX, |mapped| mapped.keeps_from())
+    }
+
+    fn recall(&self, release: &mut dyn FnMut(&[u16])) {
         debug_assert!(self.socket.is_none(), "the kernel may read them still");
-        self.returned.borrow_mut().drain(..).for_each(&mut *release);
-        self.kept.borrow_mut().drain().for_each(release);
+        let mut ids = std::mem::take(&mut *self.returned.borrow_mut());
+        ids.extend(self.kept.borrow_mut().drain());
+        release(&ids);
     }
 }
 

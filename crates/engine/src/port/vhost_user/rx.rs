@@ -101,8 +101,8 @@ impl KeepChains for VhostReceive {
     }
 
     #[inline]
-    fn release(&self, id: u16) {
-        self.ring.release(id);
+    fn release(&self, ids: &[u16]) {
+        self.ring.release(ids.iter().copied());
     }
 }
 

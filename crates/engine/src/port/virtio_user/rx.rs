@@ -1,5 +1,8 @@
 //! The receive half of a virtio-user queue.
 
+mod zero_copy;
+
+use super::header_probe::HeaderProbe;
 use super::{BufferedQueue, QueueResources, ROOM};
 use crate::port::zero_copy::{GuestBuffers, LEND_ROOM, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{RxQueue, Wait};
@@ -40,6 +43,7 @@ pub struct VirtioReceive {
     lending: Option<Lending>,
     /// Loans that the device has.
     lent: Cell<u16>,
+    headers: HeaderProbe,
     /// Bytes removed before each frame, such as a tunnel's headers. The device writes them to memory of the switch, so
     /// that the rest of the frame lies where the guest wants it.
     outer: u32,
@@ -63,6 +67,7 @@ impl VirtioReceive {
             parts: RefCell::default(),
             lending: mapped.map(|mapped| Lending::new(mapped, LEND_ROOM, capacity)),
             lent: Cell::new(0),
+            headers: HeaderProbe::new(),
             outer,
         };
         match &port.lending {
@@ -176,9 +181,16 @@ impl VirtioReceive {
     /// bytes, and continues behind the header of the guest's buffer (virtio 1.2 §5.1.6.3.1, §2.6.4: in any pieces, in
     /// order). Returns the id of its chain, or the loan if no descriptor or own buffer is free.
     #[inline(always)]
-    fn offer_lent(&self, end: &mut BufferedQueue<Held>, spare: &mut Vec<u16>, loan: Loan) -> Result<u16, Loan> {
+    fn offer_lent(
+        &self,
+        end: &mut BufferedQueue<Held>,
+        spare: &mut Vec<u16>,
+        guest: &GuestBuffers,
+        loan: Loan,
+    ) -> Result<u16, Loan> {
         let whole = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
         let (head, added) = if self.outer == 0 {
+            self.headers.prepare(guest.ring(), &loan);
             (None, end.queue.add(&[whole]))
         } else {
             let Some(index) = spare.pop() else { return Err(loan) };
@@ -195,14 +207,25 @@ impl VirtioReceive {
         Ok(id)
     }
 
-    /// Returns where a frame lies in a loan with own buffer `head`, of which the device wrote `written` bytes.
+    /// Returns where a frame lies in `loan` with own buffer `head`, of which the device wrote `written` bytes.
     #[inline(always)]
-    fn landing(&self, end: &BufferedQueue<Held>, head: Option<u16>, written: u32) -> Landing<'_> {
+    fn landing(
+        &self,
+        end: &BufferedQueue<Held>,
+        guest: &GuestBuffers,
+        loan: &Loan,
+        head: Option<u16>,
+        written: u32,
+    ) -> Landing<'_> {
         let len = written.saturating_sub(NET_HEADER);
-        let Some(index) = head else { return Landing::whole(len) };
+        let Some(index) = head else {
+            // A device that returns a buffer unfilled has not written a header either.
+            let has_header = len > 0 && self.headers.is_written(guest.ring(), loan);
+            return Landing { has_header, ..Landing::whole(len) };
+        };
         let in_head = len.min(self.outer);
         let head = self.arena.segment(end.buffer(index) + u64::from(NET_HEADER), in_head);
-        Landing { head, at: NET_HEADER, len: len - in_head }
+        Landing { head, len: len - in_head, ..Landing::whole(0) }
     }
 
     fn offer_own(end: &mut BufferedQueue<Held>, index: u16) {
@@ -275,75 +298,5 @@ impl RxQueue for VirtioReceive {
     #[inline]
     fn zero_copy(&self) -> Option<&dyn ZeroCopyRx> {
         self.lending.as_ref().filter(|lending| lending.mapped().is_reachable()).map(|_| self as &dyn ZeroCopyRx)
-    }
-}
-
-impl ZeroCopyRx for VirtioReceive {
-    fn receive_into<'q>(&'q self, guest: &'q GuestBuffers, burst: &mut Burst<'_, 'q>) -> bool {
-        let Some(lending) = &self.lending else { return false };
-        let end = &mut *self.end.borrow_mut();
-        let mut any = false;
-        let (mut back, mut in_place, mut copied) = (0, 0, 0);
-        while burst.room() > 0
-            && let Some((id, held, len)) = Self::pop(end)
-        {
-            any = true;
-            match held {
-                Held::Lent(loan, head) => {
-                    back += 1;
-                    let landing = self.landing(end, head, len);
-                    in_place += u64::from(lending.filled((id.into(), loan), landing, guest, burst));
-                    if let Some(index) = head {
-                        self.taken.borrow_mut().push(index);
-                    }
-                }
-                Held::Own(index) => {
-                    copied += 1;
-                    self.push_one(end, index, len.min(ROOM), burst);
-                    self.taken.borrow_mut().push(index);
-                }
-                Held::Nothing => {}
-            }
-        }
-        if any {
-            self.lent.set(self.lent.get() - back);
-            lending.mapped().in_place.add(in_place);
-            lending.mapped().copied.add(copied);
-        }
-        any
-    }
-
-    fn relend(&self, guest: &GuestBuffers) -> bool {
-        let Some(lending) = &self.lending else { return false };
-        let end = &mut *self.end.borrow_mut();
-        let mut spare = self.spare.borrow_mut();
-        spare.append(&mut self.taken.borrow_mut());
-        let own_out = self.offered(end) > self.lent.get();
-        let most = end.queue.free() / if self.outer > 0 { 2 } else { 1 };
-        let any = lending
-            .relend(guest, (most.into(), 0), own_out, |loan| self.offer_lent(end, &mut spare, loan).map(u64::from));
-        drop(spare);
-        let own = self.offer_reserve(end, lending.mapped().reserve());
-        lending.mapped().on_loan.set(self.lent.get().into());
-        any || own
-    }
-
-    fn recall(&self, guest: &GuestBuffers) -> u64 {
-        let Some(lending) = &self.lending else { return 0 };
-        let end = &mut *self.end.borrow_mut();
-        let mut lost = 0;
-        while let Some((_, held, _)) = Self::pop(end) {
-            lost += 1;
-            if let Held::Lent(loan, _) = held {
-                lending.strand(loan);
-            }
-        }
-        let lent = end.queue.entries().iter_mut().filter_map(|held| match std::mem::take(held) {
-            Held::Lent(loan, _) => Some(loan),
-            _ => None,
-        });
-        lending.recall(guest, lent);
-        self.lent.set(0);
-        lost
     }
 }

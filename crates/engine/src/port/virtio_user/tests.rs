@@ -1,12 +1,13 @@
-//! Tests of what a backend finds in the switch's buffers, and of what returns to a guest when the backend ends.
+//! Tests of what a backend finds in the switch's buffers, of the headers that a guest gets, and of what returns to a guest
+//! when the backend ends.
 
-use super::{QueueResources, STRIDE, VirtioTransmit};
-use crate::port::zero_copy::{Mapped, ZeroCopyTx};
+use super::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
+use crate::port::zero_copy::{GuestBuffers, Mapped, ZeroCopyRx, ZeroCopyTx};
 use crate::port::{Sent, TxQueue};
 use packet::{BurstStorage, Segment};
 use std::sync::Arc;
 use vhost_user::frontend::QueueEnd;
-use virtqueue::device::Dequeue;
+use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::Arena;
 use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
@@ -99,7 +100,7 @@ impl Guest {
         self.queue.publish();
         let mut storage = Box::<BurstStorage>::default();
         let mut burst = storage.start();
-        port.returned(&mut |id| self.dequeue.release(id));
+        port.returned(&mut |ids| self.dequeue.release(ids.iter().copied()));
         assert_eq!(self.dequeue.receive(&mut burst), Ok(count.into()));
         assert_eq!(port.transmit(burst.frames()).frames, u32::from(count));
         assert_eq!(burst.kept().count_ones(), u32::from(count), "all are sent from where they lie");
@@ -128,18 +129,105 @@ fn every_chain_comes_back_when_the_backend_goes() {
     for _ in 0..40 {
         guest.send(1, &port);
         assert_eq!(take(&device).len(), 1);
-        port.returned(&mut |id| guest.dequeue.release(id));
+        port.returned(&mut |ids| guest.dequeue.release(ids.iter().copied()));
         guest.dequeue.recycle();
         assert_eq!(guest.reclaim(), 1);
     }
     guest.send(SIZE, &port);
-    let mut released = Vec::new();
-    port.recall(&mut |id| {
-        released.push(id);
-        guest.dequeue.release(id);
+    let mut released: Vec<u16> = Vec::new();
+    port.recall(&mut |ids| {
+        released.extend(ids);
+        guest.dequeue.release(ids.iter().copied());
     });
     released.sort_unstable();
     assert_eq!(released, (0..SIZE).collect::<Vec<_>>(), "each once");
     guest.dequeue.recycle();
     assert_eq!((guest.reclaim(), guest.dequeue.kept(), port.keeps()), (SIZE, 0, false));
+}
+
+/// A port that receives into a guest's buffers, and the guest.
+struct Mapping {
+    port: VirtioReceive,
+    device: Enqueue,
+    guest: GuestBuffers,
+    posted: Queue,
+    /// Guest address of its one buffer.
+    buffer: u64,
+    arena: Arc<Arena>,
+}
+
+/// Virtio header of a frame in one buffer.
+const VALID: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+
+impl Mapping {
+    fn new() -> Mapping {
+        const SIZE: u16 = 8;
+        let mut arena = Arena::new(1 << 20, false).unwrap();
+        let [ring, wire] = [(); 2].map(|()| Queue::layout(&mut arena, SIZE, NEGOTIATED).unwrap());
+        let buffer = arena.allocate(2048, 4096).unwrap();
+        let buffers = arena.allocate(u64::from(SIZE) * u64::from(STRIDE), 4096).unwrap();
+        let memory = arena.memory().clone();
+        let mapped = Arc::new(Mapped::new(true, 0));
+        mapped.set_reachable(true);
+        let queue = QueueEnd::create(Queue::new(&arena, &wire).unwrap(), wire).unwrap();
+        let device = Enqueue::new(Arc::new(memory.also_by_host()), &wire).unwrap();
+        let guest = GuestBuffers::new(Enqueue::new(memory, &ring).unwrap(), Arc::default());
+        let posted = Queue::new(&arena, &ring).unwrap();
+        let arena = Arc::new(arena);
+        let end = QueueResources { queue, buffers, arena: arena.clone(), broken: Arc::default() };
+        Mapping { port: VirtioReceive::new(end, false, Some(mapped), 0), device, guest, posted, buffer, arena }
+    }
+
+    fn header(&self) -> [u8; 12] {
+        self.arena.segment(self.buffer, NET_HEADER).unwrap().read().unwrap()
+    }
+
+    /// Passes a frame to the guest in its own buffer; `device` changes the header that the device wrote. Returns the
+    /// header that the guest gets.
+    fn pass(&mut self, device: impl Fn(&mut [u8; 12])) -> [u8; 12] {
+        // A guest may have used the buffer for anything.
+        self.arena.gather(self.buffer, std::iter::once(Segment::from(&[0xee; 12][..])));
+        self.posted.add(&[Buffer { addr: self.buffer, len: 2048, writable: true }]).unwrap();
+        self.posted.publish();
+        assert!(self.port.relend(&self.guest));
+        let before = self.header();
+        let bytes = [7; 100];
+        let mut storage = Box::<BurstStorage>::default();
+        let mut burst = storage.start();
+        burst.push(Segment::from(&bytes[..]));
+        assert_eq!(self.device.transmit(burst.frames()).unwrap().frames, 1);
+        let mut header = before;
+        device(&mut header);
+        self.arena.gather(self.buffer, std::iter::once(Segment::from(&header[..])));
+        let mut burst = storage.start();
+        assert!(self.port.receive_into(&self.guest, &mut burst));
+        assert_eq!(self.guest.ring().transmit(burst.frames()).unwrap().frames, 1);
+        self.port.relend(&self.guest);
+        assert_eq!(self.posted.pop_used().unwrap().map(|used| used.len), Some(112));
+        self.header()
+    }
+}
+
+#[test]
+fn a_device_that_writes_headers_is_trusted_after_a_trial() {
+    let mut mapping = Mapping::new();
+    for _ in 0..256 {
+        assert_eq!(mapping.pass(|header| *header = VALID), VALID);
+    }
+    let odd = [1; 12];
+    assert_eq!(mapping.pass(|header| *header = odd), odd, "the switch looks at no header any more");
+}
+
+#[test]
+fn a_device_that_leaves_num_buffers_alone_is_found_out() {
+    let mut mapping = Mapping::new();
+    for _ in 0..600 {
+        assert_eq!(mapping.pass(|header| header[..10].fill(0)), VALID);
+    }
+    let mut mapping = Mapping::new();
+    for round in 0..600 {
+        let writes = round < 255;
+        let got = mapping.pass(|header| if writes { *header = VALID } else { header[..10].fill(0) });
+        assert_eq!(got, VALID, "round {round}");
+    }
 }

@@ -33,8 +33,11 @@ pub struct VirtioTransmit {
 }
 
 /// Memory that a frame lies in.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 enum FrameMemory {
+    /// The device has no such frame.
+    #[default]
+    None,
     /// Buffers of the switch.
     Copied { indices: [u16; MAX_CHAIN as usize], count: u16 },
     /// The guest's memory, in its chain with this id.
@@ -42,17 +45,9 @@ enum FrameMemory {
 }
 
 impl FrameMemory {
-    const NONE: FrameMemory = FrameMemory::Copied { indices: [0; MAX_CHAIN as usize], count: 0 };
-
     #[inline(always)]
     fn one(index: u16) -> FrameMemory {
         FrameMemory::Copied { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }
-    }
-}
-
-impl Default for FrameMemory {
-    fn default() -> FrameMemory {
-        FrameMemory::NONE
     }
 }
 
@@ -74,20 +69,26 @@ impl VirtioTransmit {
     /// reused, the guest may have sent the chain again, and it may be kept again.
     #[inline(always)]
     fn reclaim(&self, end: &mut BufferedQueue<FrameMemory>, free: &mut VecDeque<u16>) {
+        let returned_chains = &mut *self.returned.borrow_mut();
+        let before = returned_chains.len();
         loop {
             match end.queue.pop() {
                 Ok(Some(returned)) => match *returned.entry {
                     FrameMemory::Copied { ref indices, count } => free.extend(&indices[..usize::from(count)]),
                     FrameMemory::InPlace(id) => {
-                        *returned.entry = FrameMemory::NONE;
-                        self.returned.borrow_mut().push(id);
-                        self.kept.set(self.kept.get() - 1);
+                        *returned.entry = FrameMemory::None;
+                        returned_chains.push(id);
                     }
+                    FrameMemory::None => {}
                 },
-                Ok(None) => return,
-                Err(_) => return end.give_up(),
+                Ok(None) => break,
+                Err(_) => {
+                    end.give_up();
+                    break;
+                }
             }
         }
+        self.kept.set(self.kept.get() - (returned_chains.len() - before) as u16);
     }
 
     /// Copies a frame of several segments, such as an aggregate, into one buffer, which must be available.
@@ -232,24 +233,33 @@ impl TxQueue for VirtioTransmit {
 }
 
 impl ZeroCopyTx for VirtioTransmit {
-    fn returned(&self, release: &mut dyn FnMut(u16)) {
+    fn returned(&self, release: &mut dyn FnMut(&[u16])) {
         if self.kept.get() > 0 {
             self.reclaim(&mut self.end.borrow_mut(), &mut self.free.borrow_mut());
         }
-        self.returned.borrow_mut().drain(..).for_each(release);
+        let returned = &mut *self.returned.borrow_mut();
+        if !returned.is_empty() {
+            release(returned);
+            returned.clear();
+        }
     }
 
     fn keeps(&self) -> bool {
         self.kept.get() > 0
     }
 
-    fn recall(&self, release: &mut dyn FnMut(u16)) {
+    fn keeps_from(&self) -> u32 {
+        self.mapped.as_ref().map_or(u32::MAX, |mapped| mapped.keeps_from())
+    }
+
+    fn recall(&self, release: &mut dyn FnMut(&[u16])) {
         self.returned(release);
-        for chain in self.end.borrow_mut().queue.entries() {
-            if let FrameMemory::InPlace(id) = std::mem::take(chain) {
-                release(id);
-            }
-        }
+        let in_place = |chain: &mut FrameMemory| match std::mem::take(chain) {
+            FrameMemory::InPlace(id) => Some(id),
+            _ => None,
+        };
+        let ids: Vec<u16> = self.end.borrow_mut().queue.entries().iter_mut().filter_map(in_place).collect();
+        release(&ids);
         self.kept.set(0);
     }
 }

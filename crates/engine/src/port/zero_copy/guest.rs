@@ -2,7 +2,7 @@
 
 use crate::port::SessionFault;
 use std::sync::Arc;
-use virtqueue::device::{Enqueue, Loan};
+use virtqueue::device::{Borrower, Enqueue, Terms};
 
 /// The buffers posted in a guest's receive queue.
 pub struct GuestBuffers {
@@ -18,12 +18,12 @@ impl GuestBuffers {
 
     /// See [`Enqueue::lend`].
     #[inline(always)]
-    pub(super) fn lend(&self, room: u32, keep: u32) -> Option<Loan> {
-        match self.ring.lend(room, keep) {
-            Ok(loan) => loan,
+    pub(super) fn lend(&self, terms: Terms, borrower: &mut impl Borrower) -> usize {
+        match self.ring.lend(terms, borrower) {
+            Ok(lent) => lent,
             Err(fatal) => {
                 self.fault.raise(fatal);
-                None
+                0
             }
         }
     }

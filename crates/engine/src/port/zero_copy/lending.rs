@@ -2,11 +2,10 @@
 
 use super::guest::GuestBuffers;
 use super::mapped::{KEEP, MISPLACED, Mapped};
-use packet::Burst;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
-use virtqueue::device::{Landing, Loan};
+use virtqueue::device::{Borrower, Loan, Terms};
 
 /// Loans that the receive half of a mapped queue has not passed on.
 pub(in crate::port) struct Lending {
@@ -17,6 +16,37 @@ pub(in crate::port) struct Lending {
     waiting: RefCell<Vec<Loan>>,
     /// The one loan that is timed: its key, and when it was lent.
     timed: Cell<Option<(u64, Instant)>>,
+}
+
+/// Passes loans on to the filler of a queue.
+pub(in crate::port) trait PassOn {
+    /// Offers a loan to the filler. Returns a key by which it is known when it comes back, or the loan if it cannot be
+    /// filled.
+    fn pass_on(&mut self, loan: Loan) -> Result<u64, Loan>;
+}
+
+/// Loans passed on in one round.
+struct PassedOn<'p, P> {
+    to: &'p mut P,
+    /// Key of the last one.
+    last: Option<u64>,
+    misplaced: bool,
+}
+
+impl<P: PassOn> Borrower for PassedOn<'_, P> {
+    #[inline(always)]
+    fn put(&mut self, loan: Loan) -> Result<(), Loan> {
+        match self.to.pass_on(loan) {
+            Ok(key) => {
+                self.last = Some(key);
+                Ok(())
+            }
+            Err(loan) => {
+                self.misplaced = true;
+                Err(loan)
+            }
+        }
+    }
 }
 
 impl Lending {
@@ -30,29 +60,15 @@ impl Lending {
         &self.mapped
     }
 
-    /// Takes back the loan known by `key`, filled with a frame. Adds the frame to `burst`, or keeps the loan to be lent
-    /// again. Reports whether there was a frame.
+    /// Notes that the loan with this key came back.
     #[inline(always)]
-    pub(in crate::port) fn filled<'q>(
-        &self,
-        (key, loan): (u64, Loan),
-        landing: Landing<'q>,
-        guest: &'q GuestBuffers,
-        burst: &mut Burst<'_, 'q>,
-    ) -> bool {
+    pub(in crate::port) fn came_back(&self, key: u64) {
         if let Some((timed, since)) = self.timed.get()
             && timed == key
         {
             let longest = &self.mapped.longest;
             longest.set(longest.get().max(since.elapsed().as_micros() as u64));
             self.timed.set(None);
-        }
-        match guest.ring().take_filled(loan, landing, burst) {
-            None => true,
-            Some(unusable) => {
-                self.waiting.borrow_mut().push(unusable);
-                false
-            }
         }
     }
 
@@ -61,45 +77,37 @@ impl Lending {
         self.waiting.borrow_mut().push(loan);
     }
 
-    /// Ends a burst of filled loans, and passes up to `most` loans to `put`, with `more` bytes than frames need. `put`
-    /// returns the loan's key, or the loan if it cannot be filled. Some buffers stay in the guest's ring if the queue
-    /// also offers its own. Reports whether any were lent.
+    /// Ends a burst of filled loans, and passes up to `most` loans on, with `more` bytes than frames need. Some buffers stay
+    /// in the guest's ring if the queue also offers its own. Reports whether any were lent.
     #[inline(always)]
     pub(in crate::port) fn relend(
         &self,
         guest: &GuestBuffers,
         (most, more): (usize, u32),
         own_out: bool,
-        mut put: impl FnMut(Loan) -> Result<u64, Loan>,
+        to: &mut impl PassOn,
     ) -> bool {
-        let (mapped, room) = (&*self.mapped, self.room + more);
+        let mapped = &*self.mapped;
         let mut waiting = self.waiting.borrow_mut();
         let waited = waiting.len();
         guest.ring().settle(|loan| waiting.push(loan));
         mapped.elsewhere.add((waiting.len() - waited) as u64);
+        let mut passed_on = PassedOn { to, last: None, misplaced: false };
+        let again = pass_on_waiting(&mut waiting, guest, most, &mut passed_on);
         let keep = if mapped.exclusive && !own_out { 0 } else { KEEP };
-        let mut any = false;
-        for _ in 0..most {
-            let Some(loan) = waiting.pop().or_else(|| guest.lend(room, keep)) else {
-                mapped.unfit.set(guest.ring().unfit(room, keep).map_or(0, |len| len.max(1).into()));
-                break;
-            };
-            match put(loan) {
-                Ok(key) => {
-                    any = true;
-                    if self.timed.get().is_none() {
-                        self.timed.set(Some((key, Instant::now())));
-                    }
-                }
-                Err(misplaced) => {
-                    // The guest's ring copies to it next.
-                    guest.ring().give_back(misplaced);
-                    mapped.unfit.set(MISPLACED);
-                    break;
-                }
-            }
+        let terms = Terms { room: self.room + more, keep, most: most - again };
+        let fresh = if passed_on.misplaced { 0 } else { guest.lend(terms, &mut passed_on) };
+        let PassedOn { last, misplaced, .. } = passed_on;
+        if misplaced {
+            // The guest's ring copies to it next.
+            mapped.unfit.set(MISPLACED);
+        } else if fresh < terms.most {
+            mapped.unfit.set(guest.ring().unfit(terms).map_or(0, |len| len.max(1).into()));
         }
-        any
+        if last.is_some() && self.timed.get().is_none() {
+            self.timed.set(last.map(|key| (key, Instant::now())));
+        }
+        again + fresh > 0
     }
 
     /// Returns all loans to the guest: `held`, and those that wait.
@@ -110,4 +118,20 @@ impl Lending {
         // The next guest's buffers may be fit.
         self.mapped.unfit.set(0);
     }
+}
+
+/// Passes up to `most` loans on that came back without a frame for the guest. Returns their number.
+#[inline(always)]
+fn pass_on_waiting(waiting: &mut Vec<Loan>, guest: &GuestBuffers, most: usize, to: &mut impl Borrower) -> usize {
+    let mut passed_on = 0;
+    while passed_on < most
+        && let Some(loan) = waiting.pop()
+    {
+        if let Err(refused) = to.put(loan) {
+            guest.ring().give_back(refused);
+            break;
+        }
+        passed_on += 1;
+    }
+    passed_on
 }

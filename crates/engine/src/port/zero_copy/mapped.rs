@@ -90,6 +90,12 @@ impl Mapped {
         self.in_place_from.load(Ordering::Acquire)
     }
 
+    /// Returns the length from which the guest's frames may be sent without a copy; [`u32::MAX`] if all are copied.
+    #[inline(always)]
+    pub(in crate::port) fn keeps_from(&self) -> u32 {
+        if self.in_place_from() == 0 { u32::MAX } else { self.copy_break }
+    }
+
     /// Returns the minimum number of buffers to offer, the queue's own included, while its worker polls.
     #[inline(always)]
     pub(in crate::port) fn reserve(&self) -> u16 {

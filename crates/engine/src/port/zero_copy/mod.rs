@@ -10,7 +10,7 @@ mod mapped;
 mod mapping;
 
 pub use guest::GuestBuffers;
-pub(super) use lending::Lending;
+pub(super) use lending::{Lending, PassOn};
 pub use mapped::{LEND_ROOM, Mapped};
 pub(super) use mapped::{RESERVE, RESERVE_ASLEEP};
 pub(crate) use mapping::{Guest, MappingEnd};
@@ -37,14 +37,18 @@ pub trait ZeroCopyRx {
 
 /// Transmit half of a physical queue that can send from a guest's memory: it keeps the chains of these frames.
 pub trait ZeroCopyTx {
-    /// Passes every chain that was kept here and is no longer needed to `release`.
-    fn returned(&self, release: &mut dyn FnMut(u16));
+    /// Passes the chains that were kept here and are no longer needed, if there are any, to `release`.
+    fn returned(&self, release: &mut dyn FnMut(&[u16]));
 
     /// Reports whether chains are kept here, which the caller must then ask for.
     fn keeps(&self) -> bool;
 
+    /// Returns the length from which frames of the mapped guest are sent without being read or copied; [`u32::MAX`] if
+    /// all are copied.
+    fn keeps_from(&self) -> u32;
+
     /// Like [`ZeroCopyTx::returned`], for all chains kept; the sender has stopped.
-    fn recall(&self, release: &mut dyn FnMut(u16));
+    fn recall(&self, release: &mut dyn FnMut(&[u16]));
 }
 
 /// Receive half of a guest whose chains outputs may keep.
@@ -53,8 +57,8 @@ pub trait KeepChains {
     /// until they are released. Called before [`RxQueue::recycle`].
     fn keep(&self, places: u32);
 
-    /// Releases a kept chain, which the next [`RxQueue::recycle`] returns.
-    fn release(&self, id: u16);
+    /// Releases kept chains, which the next [`RxQueue::recycle`] returns.
+    fn release(&self, ids: &[u16]);
 }
 
 /// Direction of frames between a physical queue and a guest's.

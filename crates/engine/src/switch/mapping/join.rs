@@ -115,7 +115,7 @@ impl Mapping {
                 let Some(owner) = guest.site.detach_receive(self.pair[1])? else { return Ok(()) };
                 if let (Some(sender), Some(chains)) = (half.as_ref().and_then(|half| half.zero_copy()), owner.chains())
                 {
-                    sender.recall(&mut |id| chains.release(id));
+                    sender.recall(&mut |ids| chains.release(ids));
                 }
                 owner.recycle();
                 guest.site.attach_receive(self.pair[1], owner)

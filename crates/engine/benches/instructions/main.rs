@@ -1,8 +1,10 @@
-//! Instructions per burst of a bridge's MAC table and of a worker's round, counted by valgrind: exact, independent of
-//! the machine's load.
+//! Instructions per burst of a bridge's MAC table, of a worker's round, and of a mapping's rounds each way, counted by
+//! valgrind: exact, independent of the machine's load.
 //!
 //! `cargo xtask test --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
+
+mod mapped;
 
 use engine::forward::mac_table::{Key, MacTable};
 use engine::port::generator::Generator;
@@ -61,6 +63,23 @@ fn round(mut worker: ByHand) {
     std::mem::forget(worker);
 }
 
+#[library_benchmark(setup = mapped::about_to_receive)]
+#[bench::split(false)]
+#[bench::packed(true)]
+fn mapped_receive(mut rig: mapped::Rig) {
+    black_box(rig.receive());
+    std::mem::forget(rig);
+}
+
+#[library_benchmark(setup = mapped::about_to_transmit)]
+#[bench::split(false)]
+#[bench::packed(true)]
+fn mapped_transmit(mut rig: mapped::Rig) {
+    black_box(rig.transmit());
+    std::mem::forget(rig);
+}
+
 library_benchmark_group!(name = mac_table, benchmarks = [learn_and_look_up]);
 library_benchmark_group!(name = worker, benchmarks = [round]);
-main!(library_benchmark_groups = [mac_table, worker]);
+library_benchmark_group!(name = mapping, benchmarks = [mapped_receive, mapped_transmit]);
+main!(library_benchmark_groups = [mac_table, worker, mapping]);

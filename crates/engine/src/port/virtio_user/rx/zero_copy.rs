@@ -1,0 +1,112 @@
+//! Reception into the buffers of a guest.
+
+use super::{Held, VirtioReceive};
+use crate::port::virtio_user::{BufferedQueue, ROOM};
+use crate::port::zero_copy::{GuestBuffers, Lending, PassOn, ZeroCopyRx};
+use packet::Burst;
+use virtqueue::device::{Filler, Landing, Loan};
+
+/// Buffers that the device has returned.
+struct ReturnedBuffers<'r, 'q> {
+    port: &'q VirtioReceive,
+    lending: &'q Lending,
+    end: &'r mut BufferedQueue<Held>,
+    guest: &'q GuestBuffers,
+    taken: &'r mut Vec<u16>,
+    /// Number of loans, and of own buffers.
+    lent: u16,
+    own: u64,
+}
+
+impl<'q> Filler<'q> for ReturnedBuffers<'_, 'q> {
+    #[inline(always)]
+    fn next(&mut self, burst: &mut Burst<'_, 'q>) -> Option<(Loan, Landing<'q>)> {
+        while burst.room() > 0 {
+            let (id, held, len) = VirtioReceive::pop(self.end)?;
+            match held {
+                Held::Lent(loan, head) => {
+                    self.lent += 1;
+                    self.taken.extend(head);
+                    self.lending.came_back(id.into());
+                    let landing = self.port.landing(self.end, self.guest, &loan, head, len);
+                    return Some((loan, landing));
+                }
+                Held::Own(index) => {
+                    self.own += 1;
+                    self.taken.push(index);
+                    self.port.push_one(self.end, index, len.min(ROOM), burst);
+                }
+                Held::Nothing => {}
+            }
+        }
+        None
+    }
+
+    fn take_back(&mut self, loan: Loan) {
+        self.lending.strand(loan);
+    }
+}
+
+/// Offers loans to the device.
+struct Offer<'o> {
+    port: &'o VirtioReceive,
+    end: &'o mut BufferedQueue<Held>,
+    spare: &'o mut Vec<u16>,
+    guest: &'o GuestBuffers,
+}
+
+impl PassOn for Offer<'_> {
+    #[inline(always)]
+    fn pass_on(&mut self, loan: Loan) -> Result<u64, Loan> {
+        self.port.offer_lent(self.end, self.spare, self.guest, loan).map(u64::from)
+    }
+}
+
+impl ZeroCopyRx for VirtioReceive {
+    fn receive_into<'q>(&'q self, guest: &'q GuestBuffers, burst: &mut Burst<'_, 'q>) -> bool {
+        let Some(lending) = &self.lending else { return false };
+        let end = &mut *self.end.borrow_mut();
+        let mut taken = self.taken.borrow_mut();
+        let mut returned = ReturnedBuffers { port: self, lending, end, guest, taken: &mut taken, lent: 0, own: 0 };
+        let in_place = guest.ring().receive_filled(burst, &mut returned);
+        let ReturnedBuffers { lent, own, .. } = returned;
+        self.lent.set(self.lent.get() - lent);
+        lending.mapped().in_place.add(in_place as u64);
+        lending.mapped().copied.add(own);
+        lent > 0 || own > 0
+    }
+
+    fn relend(&self, guest: &GuestBuffers) -> bool {
+        let Some(lending) = &self.lending else { return false };
+        let end = &mut *self.end.borrow_mut();
+        let mut spare = self.spare.borrow_mut();
+        spare.append(&mut self.taken.borrow_mut());
+        let own_out = self.offered(end) > self.lent.get();
+        let most = end.queue.free() / if self.outer > 0 { 2 } else { 1 };
+        let mut offer = Offer { port: self, end, spare: &mut spare, guest };
+        let any = lending.relend(guest, (most.into(), 0), own_out, &mut offer);
+        drop(spare);
+        let own = self.offer_reserve(end, lending.mapped().reserve());
+        lending.mapped().on_loan.set(self.lent.get().into());
+        any || own
+    }
+
+    fn recall(&self, guest: &GuestBuffers) -> u64 {
+        let Some(lending) = &self.lending else { return 0 };
+        let end = &mut *self.end.borrow_mut();
+        let mut lost = 0;
+        while let Some((_, held, _)) = Self::pop(end) {
+            lost += 1;
+            if let Held::Lent(loan, _) = held {
+                lending.strand(loan);
+            }
+        }
+        let lent = end.queue.entries().iter_mut().filter_map(|held| match std::mem::take(held) {
+            Held::Lent(loan, _) => Some(loan),
+            _ => None,
+        });
+        lending.recall(guest, lent);
+        self.lent.set(0);
+        lost
+    }
+}
