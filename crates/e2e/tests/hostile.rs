@@ -47,9 +47,8 @@ impl Scene {
 
     /// Waits until port `a` has dropped `frames` frames for this reason.
     fn dropped(&self, reason: &str, frames: u64) {
-        let drops = || self.live.millrace.drops();
-        let count = || drops().get("a").and_then(|port| port.get(reason)).copied();
-        wait_for(&format!("{frames} frames dropped at a for {reason}: {:?}", drops()), || {
+        let count = || self.live.millrace.port("a").drops().get(reason).copied();
+        wait_for(&format!("{frames} frames dropped at a for {reason}: {:?}", self.live.millrace.drops()), || {
             (count() == Some(frames)).then_some(())
         });
     }
@@ -195,7 +194,7 @@ fn buffers_too_short_for_a_frame_are_dropped_one_by_one() {
     rogue.offer_all(TX, &[0, 1, 2, 3, 4]);
     let short = || scene.live.millrace.port("a").dropped();
     wait_for("five runts to be dropped", || (short() == 5).then_some(()));
-    let reasons = scene.live.millrace.drops()["a"].clone();
+    let reasons = scene.live.millrace.port("a").0.drops;
     assert!(reasons.contains_key("runt"), "{reasons:?}");
     rogue.describe(RX, 0, BUFFERS, HEADER - 1, F_WRITE, 0);
     rogue.offer(RX, 0);

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use e2e::virtio::{Exchange, Guest, Options, Pump};
 use lab::netns::Namespace;
 use lab::process::Daemon;
 use lab::{Result, cpu};
+use millrace::control::Drops;
 use rustix::process::Signal;
 use support::{Home, two_namespaces, wait_for};
 
@@ -106,7 +108,7 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
     // Only the other side's trunk carries this one.
     ping(&there, "198.18.30.1", "56").unwrap_err();
     let drops = millrace.drops();
-    assert!(drops["up"]["vlan"] > 0, "{drops:?}");
+    assert!(drops["up"]["forward"]["vlan"] > 0, "{drops:?}");
     assert_eq!(heard()[2], before[2]);
     millrace.stop();
     other.stop();
@@ -158,9 +160,9 @@ const GENERATOR: &str = "[[port]]\nname = \"from\"\ndriver = \"generator\"\nsize
 const SINK: &str = "[[port]]\nname = \"to\"\ndriver = \"sink\"\n";
 const PATCH: &str = "[[patch]]\nports = [\"from\", \"to\"]\n";
 
-/// Runs a patch until `frames` frames came out of it or were dropped, and stops it; returns the drops by reason. The
-/// destination must be opened before the source, or the first frames are dropped.
-fn run_to_end(home: &Home, ports: &[&str], frames: u64) -> std::collections::BTreeMap<String, u64> {
+/// Runs a patch until `frames` frames came out of it or were dropped, and stops it; returns the drops by stage and
+/// reason. The destination must be opened before the source, or the first frames are dropped.
+fn run_to_end(home: &Home, ports: &[&str], frames: u64) -> BTreeMap<String, BTreeMap<String, u64>> {
     let millrace = home.start(&[&ports.concat(), PATCH].concat());
     let all = || millrace.port("to").tx() + millrace.port("from").dropped();
     wait_for(&format!("{frames} frames, of {:?}", millrace.stats().ports), || (all() == frames).then_some(()));
@@ -168,9 +170,12 @@ fn run_to_end(home: &Home, ports: &[&str], frames: u64) -> std::collections::BTr
     assert_eq!(all(), frames, "more frames than there should be");
     let (from, to) = (millrace.port("from"), millrace.port("to"));
     assert_eq!(to.tx_bytes(), 128 * to.tx(), "{:?}", to.0);
-    let drops = from.drops().clone();
+    let drops: Drops = serde_json::from_str(&millrace.ctl("drops --json")).unwrap();
     millrace.stop();
-    drops
+    let stages = drops.get("from").cloned().unwrap_or_default();
+    let sum: u64 = stages.values().flat_map(BTreeMap::values).sum();
+    assert_eq!(sum, from.dropped(), "{:?}", from.0);
+    stages
 }
 
 #[test]
@@ -222,8 +227,9 @@ fn injected_faults_are_counted_and_repeatable() {
     let with_seed = |seed: u64| {
         let fault = format!("[port.fault]\ndrop = 0.2\nseed = {seed}\n");
         let drops = run_to_end(&home, &[SINK, GENERATOR, &fault], 1000);
-        assert_eq!(drops.keys().collect::<Vec<_>>(), ["injected"]);
-        drops["injected"]
+        let injected = drops["fault"]["injected"];
+        assert_eq!(drops, [("fault".to_owned(), [("injected".to_owned(), injected)].into())].into());
+        injected
     };
     let first = with_seed(7);
     assert!((120..280).contains(&first), "{first} of 1000 frames dropped at a probability of 0.2");

@@ -1,6 +1,7 @@
 //! Reasons for dropping frames. Each reason has one name, used in counters, metrics and documentation.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! reasons {
@@ -123,7 +124,7 @@ impl From<paflow::Reject> for Reason {
     }
 }
 
-/// Frames dropped at one port, by reason. Several workers may count here, but none does on the path of a frame that is
+/// Frames dropped at one place, by reason. Several workers may count here, but none does on the path of a frame that is
 /// delivered.
 #[derive(Debug)]
 pub struct Drops {
@@ -159,5 +160,67 @@ impl Drops {
     pub fn named(&self) -> BTreeMap<String, u64> {
         let counts = self.frames.iter().map(|c| c.load(Ordering::Relaxed));
         REASONS.iter().zip(counts).filter(|(_, n)| *n > 0).map(|((name, _), n)| ((*name).to_owned(), n)).collect()
+    }
+}
+
+/// Frames dropped at one port, by stage. Most reasons do not say which stage it was: a frame can be too long for the
+/// queue, for the tunnel, and for a flow's rewriting. So each stage has counters of its own.
+#[derive(Debug)]
+pub(crate) struct PortDrops {
+    /// Counters of the port's own queues, in either direction.
+    pub(crate) queue: Arc<Drops>,
+    /// Counters of forwarding: of patches, bridges and flows, for frames that came from the port.
+    pub(crate) forward: Arc<Drops>,
+    stages: BTreeMap<&'static str, Arc<Drops>>,
+}
+
+impl PortDrops {
+    /// Returns counters for a port that may have `stages`. Stages of one name share theirs.
+    pub(crate) fn new(stages: impl Iterator<Item = &'static str>) -> PortDrops {
+        PortDrops {
+            queue: Arc::default(),
+            forward: Arc::default(),
+            stages: stages.map(|name| (name, Arc::default())).collect(),
+        }
+    }
+
+    /// Returns the counters of the stage `name`.
+    pub(crate) fn stage(&self, name: &str) -> &Arc<Drops> {
+        &self.stages[name]
+    }
+
+    /// Returns the stages and the reasons that occurred, with their counts.
+    pub(crate) fn named(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
+        let beside = [("queue", &self.queue), ("forward", &self.forward)];
+        let all = beside.into_iter().chain(self.stages.iter().map(|(name, drops)| (*name, drops)));
+        all.map(|(name, drops)| (name.to_owned(), drops.named())).filter(|(_, reasons)| !reasons.is_empty()).collect()
+    }
+}
+
+/// Adds up the drops of all stages, by reason.
+pub(crate) fn by_reason(stages: &BTreeMap<String, BTreeMap<String, u64>>) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (reason, frames) in stages.values().flatten() {
+        *sums.entry(reason.clone()).or_default() += frames;
+    }
+    sums
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_tells_stages_apart_and_their_sum_by_reason() {
+        let port = PortDrops::new(["mirror", "join", "mirror"].into_iter());
+        assert!(port.named().is_empty());
+        port.queue.add(Reason::TooLong, 1);
+        port.forward.add(Reason::TooLong, 2);
+        port.stage("join").add(Reason::TooLong, 4);
+        port.stage("join").add(Reason::Down, 8);
+        let told = port.named();
+        assert_eq!(told.keys().collect::<Vec<_>>(), ["forward", "join", "queue"]);
+        assert_eq!(told["join"], [("down".to_owned(), 8), ("too-long".to_owned(), 4)].into());
+        assert_eq!(by_reason(&told), [("down".to_owned(), 8), ("too-long".to_owned(), 7)].into());
     }
 }

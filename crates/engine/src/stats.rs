@@ -181,6 +181,10 @@ pub struct PortStats {
     pub queues: Vec<QueueStats>,
     /// Frames dropped at this port, by reason; only reasons that occurred.
     pub drops: BTreeMap<String, u64>,
+    /// The same frames by stage, and by reason there. Beside the stages there are `queue`, the port's own queues, and
+    /// `forward`.
+    #[serde(default)]
+    pub stage_drops: BTreeMap<String, BTreeMap<String, u64>>,
     /// ARP requests and neighbour solicitations for the switch's addresses that were answered.
     #[serde(default)]
     pub neighbours_answered: u64,

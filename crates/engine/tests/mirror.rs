@@ -176,7 +176,9 @@ fn copies_without_room_are_dropped_and_nothing_else() {
     let switch = Switch::start(Spec { ports, patches: vec![patch("source", "sink")], mirrors, ..Spec::default() });
     let switch = switch.unwrap();
     wait_for("the replay", || sent(&switch, "sink") == FRAMES as u64);
-    assert_eq!(port(&switch, "probe").drops, [("down".to_owned(), 2 * FRAMES as u64)].into());
+    let probe = port(&switch, "probe");
+    assert_eq!(probe.drops, [("down".to_owned(), 2 * FRAMES as u64)].into());
+    assert_eq!(probe.stage_drops, [("mirror".to_owned(), probe.drops)].into());
     assert!(["source", "sink"].iter().all(|name| port(&switch, name).drops.is_empty()));
 }
 

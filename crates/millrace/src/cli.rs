@@ -52,7 +52,7 @@ Without --socket, the switch is looked for where it listens by default: $XDG_RUN
 Examples:
   millrace ctl ports                   which ports are up, and where their frames go
   millrace ctl stats --watch 1         frames and bits per second, every second
-  millrace ctl drops                   frames that ended without being sent, and why
+  millrace ctl drops                   frames that ended without being sent, where and why
   millrace ctl mappings                physical queues that receive into guests' buffers
   millrace ctl aggregation             packets that are joined for the network, and how well that works
   millrace ctl flows                   flows that controllers have set over OpenFlow
@@ -171,7 +171,7 @@ pub enum CtlRequest {
     Workers,
     /// MAC tables of the bridges
     Mac,
-    /// Frames that ended without being sent, by port and reason
+    /// Frames that ended without being sent, by port, stage and reason
     Drops,
     /// Show which physical queues receive into guests' buffers, or why they do not
     Mappings,

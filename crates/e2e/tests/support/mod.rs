@@ -228,10 +228,10 @@ impl Millrace {
         });
     }
 
-    /// Returns the output of `millrace ctl`.
+    /// Returns the output of `millrace ctl` with these arguments, which spaces separate.
     pub fn ctl(&self, command: &str) -> String {
-        let output =
-            Command::new(program()).args(["ctl", "--socket"]).arg(&self.control).arg(command).output().unwrap();
+        let mut ctl = Command::new(program());
+        let output = ctl.args(["ctl", "--socket"]).arg(&self.control).args(command.split(' ')).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }

@@ -27,7 +27,7 @@ pub(crate) trait Site: Send + Sync {
     /// Returns the number of queue pairs that the switch has room for.
     fn queues(&self) -> usize;
 
-    /// Returns the counters of dropped frames.
+    /// Returns the counters of frames that the queues of the port drop.
     fn drops(&self) -> &Arc<Drops>;
 
     /// Returns the fault that ends the session of the port's peer.

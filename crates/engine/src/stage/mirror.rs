@@ -24,7 +24,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Returns a port with these queues, of which `running` are up.
+    /// Returns a port with these queues, of which `running` are up. Copies that they do not take are counted in `drops`.
     pub(crate) fn new(
         queues: Vec<(Arc<Shared>, Arc<QueueCounters>)>,
         running: Arc<Running>,
@@ -70,6 +70,9 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
+    /// Name of the stage.
+    pub(crate) const NAME: &str = "mirror";
+
     /// Returns the mirror of `queue` by those `taps` that copy frames of this direction at this point.
     pub(crate) fn of(taps: &[Tap], direction: MirrorDirection, at: MirrorPoint, queue: usize) -> Option<Box<Mirror>> {
         let copies = |tap: &&Tap| tap.direction == MirrorDirection::Both || tap.direction == direction;

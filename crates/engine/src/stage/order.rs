@@ -10,42 +10,46 @@ use super::setup::Setup;
 use super::staged::Staged;
 use super::stopwatch::{SLOTS, STEPS, Stopwatch};
 use crate::aggregate::{Join, Split};
+use crate::drops::{Drops, PortDrops};
 use crate::port::{RxQueue, TxQueue};
 use crate::spec::MirrorDirection::{In, Out};
 use crate::spec::MirrorPoint::{Forward, Wire};
 use crate::tunnel::{Decapsulate, Encapsulate};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Makes the stage for a queue of a port, if the port needs it. The stage counts the frames that it drops in these counters.
+type Make<S> = fn(&Setup, usize, &Arc<Drops>) -> Option<Box<S>>;
 
 /// A place in the order: what stands there, if the port needs it.
 struct Row<S: ?Sized> {
     /// Name of the stage, in statistics and documents.
     name: &'static str,
-    /// Makes the stage for a queue of a port, if the port needs it.
-    make: fn(&Setup, usize) -> Option<Box<S>>,
+    make: Make<S>,
     /// Whether the stage comes, changes and goes while the queue runs. Then it keeps nothing from burst to burst.
     is_live: bool,
 }
 
 /// Stages between a queue and forwarding.
 const INGRESS: &[Row<dyn IngressStage>] = &[
-    Row::fixed("staged", |on, _| if on.staged { Some(Box::new(Staged::new())) } else { None }),
-    Row::fixed("fault", |on, _| Some(Box::new(FaultInjector::new(on.faults.clone()?, on.drops.clone())))),
-    Row::live("record", |on, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
-    Row::live("mirror", |on, queue| Some(Mirror::of(&on.taps, In, Wire, queue)?)),
-    Row::fixed("decapsulate", |on, queue| {
-        Some(Box::new(Decapsulate::new(on.tunnel.clone()?, on.neighbours.clone(), on.drops.clone(), queue)))
+    Row::fixed("staged", |on, _, _| if on.staged { Some(Box::new(Staged::new())) } else { None }),
+    Row::fixed("fault", |on, _, drops| Some(Box::new(FaultInjector::new(on.faults.clone()?, drops.clone())))),
+    Row::live("record", |on, _, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
+    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.taps, In, Wire, queue)?)),
+    Row::fixed("decapsulate", |on, queue, drops| {
+        Some(Box::new(Decapsulate::new(on.tunnel.clone()?, on.neighbours.clone(), drops.clone(), queue)))
     }),
-    Row::fixed("split", |on, queue| Some(Box::new(Split::new(on.member.clone()?, queue, on.drops.clone())))),
-    Row::live("mirror", |on, queue| Some(Mirror::of(&on.taps, In, Forward, queue)?)),
+    Row::fixed("split", |on, queue, drops| Some(Box::new(Split::new(on.member.clone()?, queue, drops.clone())))),
+    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.taps, In, Forward, queue)?)),
 ];
 
 /// Stages between forwarding and a queue.
 const EGRESS: &[Row<dyn EgressStage>] = &[
-    Row::live("mirror", |on, queue| Some(Mirror::of(&on.taps, Out, Forward, queue)?)),
-    Row::fixed("join", |on, queue| Some(Box::new(Join::new(on.member.clone()?, queue, on.drops.clone())))),
-    Row::fixed("encapsulate", |on, _| Some(Box::new(Encapsulate::new(on.tunnel.clone()?)))),
-    Row::live("record", |on, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
-    Row::live("mirror", |on, queue| Some(Mirror::of(&on.taps, Out, Wire, queue)?)),
+    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.taps, Out, Forward, queue)?)),
+    Row::fixed("join", |on, queue, drops| Some(Box::new(Join::new(on.member.clone()?, queue, drops.clone())))),
+    Row::fixed("encapsulate", |on, _, drops| Some(Box::new(Encapsulate::new(on.tunnel.clone()?, drops.clone())))),
+    Row::live("record", |on, _, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
+    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.taps, Out, Wire, queue)?)),
 ];
 
 /// Slots of the first stage of either order in a worker's stopwatch.
@@ -56,13 +60,18 @@ const _: () = assert!(EGRESS_SLOT + EGRESS.len() <= SLOTS, "the stopwatch has a 
 
 impl<S: ?Sized> Row<S> {
     /// A stage that stays as long as its queue is up.
-    const fn fixed(name: &'static str, make: fn(&Setup, usize) -> Option<Box<S>>) -> Row<S> {
+    const fn fixed(name: &'static str, make: Make<S>) -> Row<S> {
         Row { name, make, is_live: false }
     }
 
     /// A stage that comes, changes and goes while its queue runs.
-    const fn live(name: &'static str, make: fn(&Setup, usize) -> Option<Box<S>>) -> Row<S> {
+    const fn live(name: &'static str, make: Make<S>) -> Row<S> {
         Row { name, make, is_live: true }
+    }
+
+    /// Returns the stage for a queue of a port, if the port needs it.
+    fn stage(&self, setup: &Setup, queue: usize) -> Option<Box<S>> {
+        (self.make)(setup, queue, setup.drops.stage(self.name))
     }
 }
 
@@ -70,13 +79,13 @@ impl Ingress {
     /// Returns a queue of a port, with the stages that the port needs.
     pub(crate) fn with_stages(half: Box<dyn RxQueue>, setup: &Setup, queue: usize) -> Ingress {
         let mut ingress = Ingress::new(half);
-        fill(INGRESS, INGRESS_SLOT, &mut ingress.stages, |row| Some((row.make)(setup, queue)));
+        fill(INGRESS, INGRESS_SLOT, &mut ingress.stages, |row| Some(row.stage(setup, queue)));
         ingress
     }
 
     /// Makes the stages anew that may change while the queue runs.
     pub(crate) fn refresh(&mut self, setup: &Setup, queue: usize) {
-        fill(INGRESS, INGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| (row.make)(setup, queue)));
+        fill(INGRESS, INGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| row.stage(setup, queue)));
     }
 }
 
@@ -84,13 +93,13 @@ impl Egress {
     /// See [`Ingress::with_stages`].
     pub(crate) fn with_stages(half: Box<dyn TxQueue>, setup: &Setup, queue: usize) -> Egress {
         let mut egress = Egress::new(half);
-        fill(EGRESS, EGRESS_SLOT, &mut egress.stages, |row| Some((row.make)(setup, queue)));
+        fill(EGRESS, EGRESS_SLOT, &mut egress.stages, |row| Some(row.stage(setup, queue)));
         egress
     }
 
     /// See [`Ingress::refresh`].
     pub(crate) fn refresh(&mut self, setup: &Setup, queue: usize) {
-        fill(EGRESS, EGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| (row.make)(setup, queue)));
+        fill(EGRESS, EGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| row.stage(setup, queue)));
     }
 }
 
@@ -108,11 +117,20 @@ fn fill<S: ?Sized>(
     }
 }
 
+/// Returns the names of all rows, in the order of their slots. A name may stand in several rows.
+fn names() -> impl Iterator<Item = &'static str> {
+    INGRESS.iter().map(|row| row.name).chain(EGRESS.iter().map(|row| row.name))
+}
+
+/// Returns the counters of a port's drops: those of each stage, of its queues and of forwarding.
+pub(crate) fn drops() -> Arc<PortDrops> {
+    Arc::new(PortDrops::new(names()))
+}
+
 /// Returns the cycles of a worker's steps and of the stages that ran, by name.
 pub(crate) fn cycles(watch: &Stopwatch) -> BTreeMap<&'static str, u64> {
-    let stages = INGRESS.iter().map(|row| row.name).chain(EGRESS.iter().map(|row| row.name));
     let mut cycles = BTreeMap::from(STEPS.map(|step| (step, 0)));
-    for (slot, name) in STEPS.into_iter().chain(stages).enumerate().filter(|(slot, _)| watch.spent(*slot) > 0) {
+    for (slot, name) in STEPS.into_iter().chain(names()).enumerate().filter(|(slot, _)| watch.spent(*slot) > 0) {
         *cycles.entry(name).or_default() += watch.spent(slot);
     }
     cycles

@@ -2,7 +2,7 @@
 
 use super::mirror::Tap;
 use crate::aggregate::Member;
-use crate::drops::Drops;
+use crate::drops::PortDrops;
 use crate::neighbour::Neighbours;
 use crate::port::record::Recorder;
 use crate::spec::Faults;
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Settings of one port, and state that its queues share: its stages are made from them.
 #[derive(Clone)]
 pub(crate) struct Setup {
-    /// Counters of dropped frames.
-    pub(crate) drops: Arc<Drops>,
+    /// Counters of dropped frames: each stage gets those of its name.
+    pub(crate) drops: Arc<PortDrops>,
     /// Number of queues up to the last one that ever was up.
     pub(crate) reported: Arc<AtomicUsize>,
     /// Whether received frames are copied first, for analysis.

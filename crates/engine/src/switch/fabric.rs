@@ -238,7 +238,7 @@ impl Fabric {
     /// Sends frames by a queue of `port`, neither joined nor encapsulated.
     pub(super) fn send(&self, port: &PortShared, queue: usize, frames: Vec<Vec<u8>>) {
         let key = (port.id, queue);
-        let (counters, drops) = (port.queues[queue].clone(), port.drops.clone());
+        let (counters, drops) = (port.queues[queue].clone(), port.drops.queue.clone());
         let send = move |egress: Option<&Egress>| {
             let Some(egress) = egress else { return drops.add(Reason::Down, frames.len() as u64) };
             let (mut storage, watch) = (Box::<BurstStorage>::default(), Stopwatch::default());
@@ -397,7 +397,7 @@ impl State {
                 rx_buffers_from: rx_buffers_from.map(&mut mapped),
                 tx_in_place_via: tx_in_place_via.map(&mut mapped),
                 counters: shared.queues[queue].clone(),
-                drops: shared.drops.clone(),
+                drops: shared.drops.forward.clone(),
             });
         }
         pieces
@@ -439,7 +439,7 @@ impl State {
         });
         let mut output = Output::new(shared.id, queues.collect(), self.workers[worker].1.pulse.counters.clone());
         output.first = first;
-        (output.running, output.drops) = (self.running(shared.id), shared.drops.clone());
+        (output.running, output.drops) = (self.running(shared.id), shared.drops.queue.clone());
         output.aggregates = shared.member().is_some();
         // A mapped port sends chains without a copy, and returns them by the queue that they came from.
         output.one = (output.aggregates && shared.mappings().next().is_none()).then_some(worker);

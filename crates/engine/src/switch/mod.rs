@@ -17,6 +17,7 @@ mod tests;
 mod watchdog;
 
 use crate::clock::{self, Cycles};
+use crate::drops::by_reason;
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
 use crate::forward::mac_table::{Learning, TooManyStatics};
@@ -255,6 +256,7 @@ impl Topology {
 
     fn port_stats(&self, index: usize, port: &PortShared, spec: &PortSpec) -> PortStats {
         let state = port.state();
+        let stage_drops = port.drops.named();
         let queues = port.queues[..port.reported()].iter().enumerate().map(|(queue, counters)| {
             let mut stats = counters.stats();
             stats.worker = Some(self.layout.poller(index, queue));
@@ -267,9 +269,10 @@ impl Topology {
             detail: state.detail,
             forwarding: self.forwarding(index),
             queues: queues.collect(),
-            drops: port.drops.named(),
+            drops: by_reason(&stage_drops),
+            stage_drops,
             neighbours_answered: port.neighbours().answered(),
-            cut_short: port.drops.cut_short(),
+            cut_short: port.drops.queue.cut_short(),
             learning: self.learning(index),
         }
     }

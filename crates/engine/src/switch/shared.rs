@@ -3,13 +3,14 @@
 use super::mapping::Mapping;
 use crate::aggregate::{Member, Relay};
 use crate::counters::QueueCounters;
-use crate::drops::Drops;
+use crate::drops::PortDrops;
 use crate::live::Live;
 use crate::neighbour::Neighbours;
 use crate::port::SessionFault;
 use crate::port::record::Recorder;
 use crate::punt::EventNotifier;
 use crate::spec::PortSpec;
+use crate::stage::order;
 use crate::stage::setup::Setup;
 use paflow::Rules;
 use paflow::vxlan::TunnelEnd;
@@ -22,7 +23,7 @@ pub(super) struct PortShared {
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) queues: Vec<Arc<QueueCounters>>,
-    pub(super) drops: Arc<Drops>,
+    pub(super) drops: Arc<PortDrops>,
     pub(super) fault: Arc<SessionFault>,
     state: Mutex<State>,
     /// Ends the present session of a port that serves guests.
@@ -60,7 +61,7 @@ impl PortShared {
             relay: Arc::new(Relay::new(queues, relayed.clone())),
             neighbours: neighbours.clone(),
         });
-        let drops = Arc::<Drops>::default();
+        let drops = order::drops();
         // Of queues whose number the guest chooses, only those are reported that ever were up.
         let reported = if spec.driver.is_asked() { 1 } else { queues };
         let stages = Setup {

@@ -36,7 +36,7 @@ impl Site for PortSite {
     }
 
     fn drops(&self) -> &Arc<Drops> {
-        &self.shared.drops
+        &self.shared.drops.queue
     }
 
     fn fault(&self) -> &Arc<SessionFault> {

@@ -1,6 +1,7 @@
 //! Encapsulation: headers go before a frame as one more segment. The output gathers both into its buffer, which is the
 //! one copy.
 
+use crate::drops::{Drops, Reason};
 use crate::octets::Bytes;
 use crate::port::Sent;
 use crate::stage::egress::{EgressStage, Next};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 /// Encapsulation of frames sent by the end of a tunnel.
 pub(crate) struct Encapsulate {
     end: Arc<TunnelEnd>,
+    drops: Arc<Drops>,
     state: RefCell<State>,
 }
 
@@ -25,9 +27,16 @@ struct State {
 
 impl Encapsulate {
     /// Encapsulates frames that this `end` sends.
-    pub(crate) fn new(end: Arc<TunnelEnd>) -> Encapsulate {
+    pub(crate) fn new(end: Arc<TunnelEnd>, drops: Arc<Drops>) -> Encapsulate {
         let state = State { storage: Box::default(), headers: Box::new([end.headers(); MAX_BURST]) };
-        Encapsulate { end, state: RefCell::new(state) }
+        Encapsulate { end, drops, state: RefCell::new(state) }
+    }
+
+    /// Counts frames that do not fit into the tunnel's, or are in too many pieces.
+    #[cold]
+    fn count_too_long(&self, frames: usize, sent: Sent) -> Sent {
+        self.drops.add(Reason::TooLong, frames as u64);
+        Sent { counted: sent.counted + frames as u32, ..sent }
     }
 }
 
@@ -46,10 +55,13 @@ impl EgressStage for Encapsulate {
             // Only frames in very many pieces do not fit. Only a malicious guest cuts frames like that.
             let _ = burst.push_segments(std::iter::once(headers).chain(frames.segments(frame)));
         }
-        let too_long = (frames.len() - burst.len()) as u32;
         let sent = next.transmit(burst.frames());
         // The port counts the bytes of inner frames.
         let bytes = sent.bytes - u64::from(sent.frames) * u64::from(self.end.overhead());
-        Sent { bytes, too_long: sent.too_long + too_long, ..sent }
+        let sent = Sent { bytes, ..sent };
+        match frames.len() - burst.len() {
+            0 => sent,
+            too_long => self.count_too_long(too_long, sent),
+        }
     }
 }

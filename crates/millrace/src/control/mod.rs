@@ -88,5 +88,5 @@ pub struct Version {
     pub version: String,
 }
 
-/// The answer to `drops`: frames by reason by port; ports and reasons without any are left out.
-pub type Drops = BTreeMap<String, BTreeMap<String, u64>>;
+/// The answer to `drops`: frames by port, stage and reason; those without any are left out.
+pub type Drops = BTreeMap<String, BTreeMap<String, BTreeMap<String, u64>>>;

@@ -147,8 +147,8 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
         "flows" => to_value(Flows { datapath: handler.snapshot().datapath, flows: handler.flows() }),
         "confinement" => to_value(handler.confinement()),
         "drops" => {
-            let ports = handler.snapshot().ports.into_iter();
-            to_value(ports.filter(|port| !port.drops.is_empty()).map(|port| (port.name, port.drops)).collect::<Drops>())
+            let ports = handler.snapshot().ports.into_iter().filter(|port| !port.stage_drops.is_empty());
+            to_value(ports.map(|port| (port.name, port.stage_drops)).collect::<Drops>())
         }
         "reload" => match handler.reload() {
             Ok(report) => to_value(report),

@@ -143,10 +143,12 @@ pub(super) fn drops(drops: &Drops) -> String {
     if drops.is_empty() {
         return "No frames were dropped.".to_owned();
     }
-    let mut out = table(&["PORT", "REASON", "FRAMES"], 2..3);
-    for (port, reasons) in drops {
-        for (reason, frames) in reasons {
-            out.add_row([port, reason, &frames.to_string()]);
+    let mut out = table(&["PORT", "STAGE", "REASON", "FRAMES"], 3..4);
+    for (port, stages) in drops {
+        for (stage, reasons) in stages {
+            for (reason, frames) in reasons {
+                out.add_row([port, stage, reason, &frames.to_string()]);
+            }
         }
     }
     text(&out)
@@ -259,6 +261,15 @@ mod tests {
         assert_eq!(rows[0], ["Up", "for", "3", "s."]);
         assert_eq!(rows[2], ["a", "0", "1", "12", "0", "0", "0", "9"]);
         assert_eq!(rows[3], ["a", "1", "1", "12", "0", "0", "0"]);
+    }
+
+    #[test]
+    fn drops_have_a_row_for_each_stage_and_reason() {
+        let count = |reason: &str, frames| [(reason.to_owned(), frames)].into();
+        let stages = [("fault".to_owned(), count("injected", 4)), ("queue".to_owned(), count("busy", 5))].into();
+        let shown = drops(&[("a".to_owned(), stages)].into());
+        let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[1..], [["a", "fault", "injected", "4"], ["a", "queue", "busy", "5"]]);
     }
 
     #[test]

@@ -19,8 +19,12 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, ports: &[PortStats]) -
     cut_short.encode(encoder, ports, labels, |port, sample| count(sample, port.cut_short))?;
 
     let drops = Family::counter("port_drops", "Frames that ended at the port without being sent");
-    let reasons = ports.iter().flat_map(|port| port.drops.iter().map(move |(reason, frames)| (port, reason, *frames)));
-    let labels =
-        |(port, reason, _): &(&PortStats, &String, u64)| [("port", port.name.clone()), ("reason", (*reason).clone())];
-    drops.encode(encoder, reasons, labels, |(_, _, frames), sample| count(sample, *frames))
+    let samples = ports.iter().flat_map(|port| {
+        port.stage_drops.iter().flat_map(move |(stage, reasons)| {
+            reasons.iter().map(move |(reason, frames)| {
+                ([("port", port.name.as_str()), ("stage", stage.as_str()), ("reason", reason.as_str())], *frames)
+            })
+        })
+    });
+    drops.encode(encoder, samples, |(labels, _)| *labels, |(_, frames), sample| count(sample, *frames))
 }

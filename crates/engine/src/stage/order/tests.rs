@@ -43,7 +43,7 @@ fn notifier() -> Arc<EventNotifier> {
 fn plain() -> Setup {
     let neighbours = Arc::new(Neighbours::new(1, notifier()));
     Setup {
-        drops: Arc::default(),
+        drops: drops(),
         reported: Arc::default(),
         staged: false,
         faults: None,
@@ -95,17 +95,25 @@ fn tap(at: MirrorPoint, to: &Arc<Probe>) -> Tap {
     Tap { direction: MirrorDirection::Both, at, to: to.clone() }
 }
 
-fn names(stages: impl Iterator<Item = usize>) -> Vec<&'static str> {
-    let all: Vec<_> = INGRESS.iter().map(|row| row.name).chain(EGRESS.iter().map(|row| row.name)).collect();
+fn names_of(stages: impl Iterator<Item = usize>) -> Vec<&'static str> {
+    let all: Vec<_> = names().collect();
     stages.map(|slot| all[slot - INGRESS_SLOT]).collect()
 }
 
+/// Checks that the stages of a port dropped these frames.
+fn assert_dropped(setup: &Setup, wanted: &[(&str, &str, u64)]) {
+    let told = setup.drops.named();
+    let told: Vec<_> = told.iter().flat_map(|(stage, reasons)| reasons.iter().map(move |of| (stage, of))).collect();
+    let told: Vec<_> = told.into_iter().map(|(stage, (reason, frames))| (&**stage, &**reason, *frames)).collect();
+    assert_eq!(told, wanted);
+}
+
 fn ingress_names(ingress: &Ingress) -> Vec<&'static str> {
-    names(ingress.stages.as_slice().iter().map(|placed| placed.slot))
+    names_of(ingress.stages.as_slice().iter().map(|placed| placed.slot))
 }
 
 fn egress_names(egress: &Egress) -> Vec<&'static str> {
-    names(egress.stages.as_slice().iter().map(|placed| placed.slot))
+    names_of(egress.stages.as_slice().iter().map(|placed| placed.slot))
 }
 
 /// Receives these frames, and returns what is forwarded.
@@ -171,7 +179,8 @@ fn stages_come_and_go_while_others_stay() {
         assert_eq!((ingress_names(&ingress).as_slice(), egress_names(&egress).as_slice()), (receives, sends));
     }
     drop(ingress);
-    assert_eq!(setup.drops.named(), [("down".to_owned(), 1)].into(), "the stage that delays it stayed");
+    // The stage that delays the frame stayed.
+    assert_dropped(&setup, &[("fault", "down", 1)]);
 }
 
 #[test]
@@ -221,7 +230,31 @@ fn each_point_sees_frames_as_they_are_there() {
     let arriving = [take(&sent), vec![vec![4; 60]]].concat();
     assert_eq!(receive(&ingress, &arriving), frames);
     assert_eq!((take(&outside), take(&inside)), (arriving, frames.to_vec()));
-    assert_eq!(setup.drops.named(), [("not-tunnel".to_owned(), 1)].into());
+    assert_dropped(&setup, &[("decapsulate", "not-tunnel", 1)]);
+}
+
+#[test]
+fn each_stage_counts_what_it_drops() {
+    let faults = Some(Faults { drop: 1.0, ..Faults::default() });
+    let setup = Setup { faults, tunnel: Some(Arc::new(end(1, 2))), ..plain() };
+    let ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
+    assert!(receive(&ingress, &[vec![1; 60], vec![2; 60]]).is_empty());
+    assert_dropped(&setup, &[("fault", "injected", 2)]);
+    let egress = Egress::with_stages(Box::new(Link(Taken::default(), 1)), &setup, 0);
+    let frames = [vec![1; 60], vec![2; 1500], vec![3; 60], vec![4; 60]];
+    let sent = send(&frames, |frames| egress.transmit(frames, false, &Stopwatch::default()));
+    // Whoever sends to the port counts what its queue did not take.
+    sent.count_drops(frames.len(), &setup.drops.queue);
+    let wanted = [("encapsulate", "too-long", 1), ("fault", "injected", 2), ("queue", "no-buffers", 2)];
+    assert_dropped(&setup, &wanted);
+}
+
+#[test]
+fn each_stage_is_explained() {
+    let page = include_str!("../../../../../docs/troubleshooting.md");
+    for name in names().chain(["queue", "forward"]) {
+        assert!(page.contains(&format!("| `{name}` |")), "docs/troubleshooting.md does not explain `{name}`");
+    }
 }
 
 #[test]
@@ -238,7 +271,7 @@ fn copies_that_find_no_room_are_dropped_at_their_destination_only() {
     assert_eq!(take(&taken).len(), 2, "one of each burst");
     assert_eq!(full.named(), [("no-buffers".to_owned(), 4)].into());
     assert_eq!(down.named(), [("down".to_owned(), 6)].into());
-    assert!(setup.drops.named().is_empty());
+    assert_dropped(&setup, &[]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::port::record::Recorder;
 use crate::spec::MirrorSpec;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
-use crate::stage::mirror::{Probe, Tap};
+use crate::stage::mirror::{Mirror, Probe, Tap};
 use crate::stage::setup::Setup;
 use crate::switch::shared::PortShared;
 use crate::worker::Worker;
@@ -105,6 +105,6 @@ impl State {
     fn probe(&mut self, port: &PortShared, halves: &mut Halves) -> Probe {
         let queue = |(queue, counters): (usize, &Arc<_>)| (self.share((port.id, queue), halves), Arc::clone(counters));
         let queues = port.queues.iter().enumerate().map(queue).collect();
-        Probe::new(queues, self.running(port.id), port.drops.clone())
+        Probe::new(queues, self.running(port.id), port.drops.stage(Mirror::NAME).clone())
     }
 }

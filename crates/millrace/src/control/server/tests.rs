@@ -14,8 +14,8 @@ struct Switch {
 
 impl Handler for Switch {
     fn snapshot(&self) -> Snapshot {
-        let drops = [("no_buffer".to_owned(), 3)].into();
-        let a = PortStats { name: "a".into(), driver: "sink".into(), drops, ..PortStats::default() };
+        let stage_drops = [("queue".to_owned(), [("no_buffer".to_owned(), 3)].into())].into();
+        let a = PortStats { name: "a".into(), driver: "sink".into(), stage_drops, ..PortStats::default() };
         let queues = vec![QueueStats { rx_packets: 7, ..QueueStats::default() }];
         let b = PortStats { name: "b".into(), driver: "tap".into(), up: true, queues, ..PortStats::default() };
         Snapshot { uptime_seconds: 1.5, ports: vec![a, b], ..Snapshot::default() }
@@ -101,7 +101,7 @@ fn every_method_answers_its_type() {
     let macs: Vec<MacEntry> = client.call_as("mac").unwrap();
     assert_eq!(macs[0].bridge, "br");
     let drops: Drops = client.call_as("drops").unwrap();
-    assert_eq!(drops, [("a".to_owned(), [("no_buffer".to_owned(), 3)].into())].into());
+    assert_eq!(drops, [("a".to_owned(), stats.ports[0].stage_drops.clone())].into());
     let version: Version = client.call_as("version").unwrap();
     assert_eq!(version.name, "millrace");
     let confined: Confined = client.call_as("confinement").unwrap();
