@@ -1,9 +1,10 @@
 //! The receive half of an AF_XDP queue.
 
 use super::in_flight::InFlight;
+use super::rings::RxRings;
 use super::{Pool, Stuck, UmemView};
 use crate::drops::{Drops, Reason};
-use crate::port::zero_copy::{GuestBuffers, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
+use crate::port::zero_copy::{GuestBuffers, Lending, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{LifeCycle, RxQueue, Wait};
 use packet::{Burst, MAX_FRAME, MIN_FRAME};
 use rustix::net::{SendFlags, send};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use virtqueue::NET_HEADER;
 use virtqueue::device::{Landing, Loan};
-use xsk::{Descriptor, Fill, Rx};
+use xsk::{Descriptor, Fill};
 
 /// Interval at which a sleeping worker retries frames that could not be sent.
 const LATER: Duration = Duration::from_micros(100);
@@ -26,12 +27,12 @@ pub struct XdpReceive {
     /// Own chunks that hold the present burst's frames, and own chunks that are free.
     taken: RefCell<Vec<u16>>,
     spare: RefCell<Vec<u16>>,
-    /// Parts of a frame whose last part has not arrived yet, as (chunk, address, bytes).
-    parts: RefCell<Vec<(u16, u64, u32)>>,
+    /// Parts of a frame whose last part has not arrived yet.
+    parts: RefCell<Vec<ChunkPart>>,
     /// Own chunks that the kernel has.
     filled: Cell<usize>,
-    /// Loans that the kernel has, with the offset at which a frame will begin, by the filled address.
-    lent: RefCell<InFlight<(Loan, u32)>>,
+    /// Loans that the kernel has, by the filled address.
+    lent: RefCell<InFlight<Lent>>,
     lending: Option<Lending>,
     /// Addresses to be pushed to the kernel; they count as filled or lent. The ring has room for all of them, but the
     /// kernel delivers frames before it reports that it has taken the addresses of their buffers.
@@ -40,9 +41,23 @@ pub struct XdpReceive {
     drops: Arc<Drops>,
 }
 
+/// A part of a frame, in an own chunk.
+struct ChunkPart {
+    chunk: u16,
+    at: u64,
+    len: u32,
+}
+
+/// A loan that the kernel has.
+struct Lent {
+    loan: Loan,
+    /// Offset in its buffer at which a frame will begin.
+    start: u32,
+}
+
 /// The socket, and the memory that the kernel fills.
 struct Socket {
-    rings: RefCell<(Rx, Fill)>,
+    rings: RefCell<RxRings>,
     /// A duplicate of the socket's descriptor, to wait on without the rings.
     wake: OwnedFd,
     view: UmemView,
@@ -50,26 +65,27 @@ struct Socket {
 }
 
 impl XdpReceive {
-    /// Returns a half that lends its chunks and receives frames. Prefers a guest's buffers if they are available, from
-    /// the first round on; `mapped` has the mapping and the minimum length of its buffers.
-    pub fn new(
-        (rx, fill): (Rx, Fill),
+    /// Returns a half that lends its chunks and receives frames. With `lending`, for at most as many loans as there are
+    /// chunks, it prefers a guest's buffers if they are available, from the first round on.
+    pub(super) fn new(
+        rings: RxRings,
         view: UmemView,
         pool: Pool,
-        mapped: Option<(Arc<Mapped>, u32)>,
-        (stuck, drops): (Arc<Stuck>, Arc<Drops>),
+        lending: Option<Lending>,
+        stuck: Arc<Stuck>,
+        drops: Arc<Drops>,
     ) -> std::io::Result<XdpReceive> {
         let size = usize::from(pool.count());
-        let wake = rx.as_fd().try_clone_to_owned()?;
-        let zero_copy = rx.bound().zero_copy;
+        let wake = rings.rx.as_fd().try_clone_to_owned()?;
+        let zero_copy = rings.rx.bound().zero_copy;
         let port = XdpReceive {
-            socket: Some(Socket { rings: RefCell::new((rx, fill)), wake, view, zero_copy }),
+            socket: Some(Socket { rings: RefCell::new(rings), wake, view, zero_copy }),
             taken: RefCell::new(Vec::with_capacity(size)),
             spare: RefCell::new((0..pool.count()).rev().collect()),
             parts: RefCell::default(),
             filled: Cell::new(0),
             lent: RefCell::new(InFlight::new(size)),
-            lending: mapped.map(|(mapped, room)| Lending::new(mapped, room, size)),
+            lending,
             addresses: RefCell::new(Vec::with_capacity(size)),
             pool,
             stuck,
@@ -101,17 +117,17 @@ impl XdpReceive {
     #[cold]
     fn push_part<'q>(&'q self, index: u16, at: u64, part: Descriptor, burst: &mut Burst<'_, 'q>) {
         let mut parts = self.parts.borrow_mut();
-        parts.push((index, at, part.len));
+        parts.push(ChunkPart { chunk: index, at, len: part.len });
         if part.more() {
             return;
         }
-        let len: u32 = parts.iter().map(|part| part.2).sum();
-        let segments = parts.iter().filter_map(|&(_, at, len)| self.pool.segment(at, len));
+        let len: u32 = parts.iter().map(|part| part.len).sum();
+        let segments = parts.iter().filter_map(|part| self.pool.segment(part.at, part.len));
         let fits = (MIN_FRAME..=MAX_FRAME).contains(&len);
         if !fits || !burst.push_segments(segments) {
             self.drops.add(Reason::TooLong, 1);
         }
-        self.taken.borrow_mut().extend(parts.drain(..).map(|part| part.0));
+        self.taken.borrow_mut().extend(parts.drain(..).map(|part| part.chunk));
     }
 
     /// Lends own chunks from `more` to the kernel, and pushes addresses that wait.
@@ -128,7 +144,7 @@ impl XdpReceive {
             added += 1;
         }
         self.filled.set(self.filled.get() + added);
-        push(&mut addresses, |some| socket.rings.borrow_mut().1.push(some));
+        push(&mut addresses, |some| socket.rings.borrow_mut().fill.push(some));
     }
 
     /// Lends own chunks until the kernel has `reserve` buffers. Reports whether it lent any.
@@ -188,20 +204,20 @@ impl RxQueue for XdpReceive {
         }
         let rings = &mut *socket.rings.borrow_mut();
         let mut any = false;
-        for part in rings.0.burst(burst.room() as u32) {
+        for part in rings.rx.burst(burst.room() as u32) {
             any = true;
             let at = socket.view.umem().frame_address(part.address);
             match (self.pool.index(at), &self.lending) {
                 (Some(index), _) => self.push_own(index, at, part, burst),
                 (None, Some(lending)) => {
                     let loan = self.lent.borrow_mut().take(socket.view.umem().filled_address(part.address));
-                    loan.into_iter().for_each(|(loan, _)| lending.strand(loan));
+                    loan.into_iter().for_each(|lent| lending.strand(lent.loan));
                 }
                 (None, None) => {}
             }
         }
         if !any {
-            self.refill_late(&mut rings.1);
+            self.refill_late(&mut rings.fill);
         }
         any
     }
@@ -215,7 +231,7 @@ impl RxQueue for XdpReceive {
 
     fn notify(&self) {
         if let Some(socket) = &self.socket {
-            let fill = &socket.rings.borrow().1;
+            let fill = &socket.rings.borrow().fill;
             if fill.needs_wakeup() {
                 // The port's watcher notices an interface that is down.
                 let _ = fill.wake();
@@ -232,9 +248,9 @@ impl RxQueue for XdpReceive {
             self.fill_reserve(RESERVE_ASLEEP);
         }
         let Some(socket) = &self.socket else { return Wait::Event };
-        push(&mut self.addresses.borrow_mut(), |some| socket.rings.borrow_mut().1.push(some));
+        push(&mut self.addresses.borrow_mut(), |some| socket.rings.borrow_mut().fill.push(some));
         self.notify();
-        if socket.rings.borrow_mut().0.waiting() > 0 {
+        if socket.rings.borrow_mut().rx.waiting() > 0 {
             return Wait::Ready;
         }
         let waits = self.stuck.is_set() || !self.addresses.borrow().is_empty();
@@ -253,7 +269,7 @@ impl RxQueue for XdpReceive {
 
 impl LifeCycle for XdpReceive {
     fn stop(&mut self) -> u64 {
-        let waiting = |socket: Socket| u64::from(socket.rings.borrow_mut().0.waiting());
+        let waiting = |socket: Socket| u64::from(socket.rings.borrow_mut().rx.waiting());
         self.socket.take().map_or(0, waiting)
     }
 }
@@ -266,7 +282,7 @@ impl ZeroCopyRx for XdpReceive {
         let umem = socket.view.umem();
         let mut lent = self.lent.borrow_mut();
         let (mut any, mut in_place, mut copied) = (false, 0, 0);
-        for part in rings.0.burst(burst.room() as u32) {
+        for part in rings.rx.burst(burst.room() as u32) {
             any = true;
             let at = umem.frame_address(part.address);
             if let Some(index) = self.pool.index(at) {
@@ -275,7 +291,7 @@ impl ZeroCopyRx for XdpReceive {
                 continue;
             }
             let filled = umem.filled_address(part.address);
-            if let Some((loan, start)) = lent.take(filled) {
+            if let Some(Lent { loan, start }) = lent.take(filled) {
                 let landing = Landing { head: None, at: start, len: part.len };
                 in_place += u64::from(lending.filled((filled, loan), landing, guest, burst));
             }
@@ -284,7 +300,7 @@ impl ZeroCopyRx for XdpReceive {
             lending.mapped().in_place.add(in_place);
             lending.mapped().copied.add(copied);
         } else {
-            self.refill_late(&mut rings.1);
+            self.refill_late(&mut rings.fill);
         }
         any
     }
@@ -307,13 +323,13 @@ impl ZeroCopyRx for XdpReceive {
             match frame.and_then(|frame| umem.fill_address(frame)).filter(|&at| umem.accepts(at, socket.zero_copy)) {
                 Some(address) => {
                     addresses.push(address);
-                    lent.push(address, (loan, start));
+                    lent.push(address, Lent { loan, start });
                     Ok(address)
                 }
                 None => Err(loan),
             }
         });
-        push(&mut addresses, |some| socket.rings.borrow_mut().1.push(some));
+        push(&mut addresses, |some| socket.rings.borrow_mut().fill.push(some));
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));
         self.fill_reserve(lending.mapped().reserve()) || any
@@ -322,7 +338,7 @@ impl ZeroCopyRx for XdpReceive {
     fn recall(&self, guest: &GuestBuffers) -> u64 {
         debug_assert!(self.socket.is_none(), "the kernel may fill them still");
         if let Some(lending) = &self.lending {
-            lending.recall(guest, self.lent.borrow_mut().drain().map(|(loan, _)| loan));
+            lending.recall(guest, self.lent.borrow_mut().drain().map(|lent| lent.loan));
         }
         // Lost frames were counted by `stop`.
         0
