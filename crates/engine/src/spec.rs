@@ -5,6 +5,7 @@ pub use crate::port::Analysis;
 pub use crate::port::MAX_QUEUES;
 pub use crate::port::kinds::Driver;
 pub use crate::port::pace::Pace;
+use packet::MacAddr;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -257,10 +258,21 @@ pub struct BridgeSpec {
     pub ageing: Duration,
     /// Maximum number of addresses learned behind each of its ports.
     pub learned_limit: u32,
-    /// Static addresses, neither learned nor forgotten: (address, VLAN, port).
-    pub statics: Vec<([u8; 6], u16, String)>,
+    /// Static addresses, neither learned nor forgotten.
+    pub statics: Vec<StaticEntry>,
     /// Set if controllers decide by flows where frames go. At most one bridge has this.
     pub flows: Option<FailMode>,
+}
+
+/// A static address of a bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticEntry {
+    /// The address.
+    pub mac: MacAddr,
+    /// The VLAN in which it is.
+    pub vlan: u16,
+    /// Name of the port behind which it is.
+    pub port: String,
 }
 
 /// Treatment of frames while there are no flows at all.

@@ -16,7 +16,7 @@ use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::Key;
 use crate::port::record::Recorder;
 use crate::reload::{Action, Step, Subject};
-use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan};
+use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, StaticEntry, Vlan};
 use std::sync::Arc;
 
 /// Result of a reload.
@@ -176,9 +176,8 @@ impl Inner {
         let vlans: Vec<Vlan> = wanted.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect();
         let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
         let port = |name: &String| wanted.ports.iter().position(|port| port == name).map(|index| index as u16);
-        let statics =
-            wanted.statics.iter().filter_map(|(mac, vlan, name)| Some((Key::of((*mac).into(), *vlan), port(name)?)));
-        let statics: Vec<_> = statics.collect();
+        let place = |entry: &StaticEntry| Some((Key::of(entry.mac, entry.vlan), port(&entry.port)?));
+        let statics: Vec<_> = wanted.statics.iter().filter_map(place).collect();
         let mut bridge = Bridge::new(&vlans, wanted.learned_limit, seconds, &statics)
             .map_err(|error| Error::Statics(wanted.name.clone(), error))?;
         bridge.flows = wanted.flows.map(|_| self.datapath.number(&wanted.ports));

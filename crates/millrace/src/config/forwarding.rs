@@ -4,7 +4,7 @@ use super::check::Check;
 use super::ports::{BuiltPort, BuiltPorts, name, split};
 use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawMirror, RawPatch, RawStatic, Section};
 use engine::forward::mac_table::MOST_STATICS;
-use engine::spec::{BridgeSpec, FailMode, Vlan};
+use engine::spec::{BridgeSpec, FailMode, StaticEntry, Vlan};
 use packet::MacAddr;
 use settings::Problem;
 use std::collections::{HashMap, HashSet};
@@ -13,9 +13,6 @@ use std::time::Duration;
 
 /// Place where each port is joined, by the port's name.
 type Uses<'a> = HashMap<&'a str, &'a Range<usize>>;
-
-/// An address, its VLAN and the port behind which it is.
-type Static = ([u8; 6], u16, String);
 
 /// Builds all patches and bridges, and warns about ports in none. `fail_mode` applies to a bridge with `openflow`.
 pub(super) fn build(
@@ -158,14 +155,13 @@ fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts
             );
         }
     }
-    let mut seen: HashMap<([u8; 6], u16), &Range<usize>> = HashMap::new();
+    let mut seen: HashMap<(MacAddr, u16), &Range<usize>> = HashMap::new();
     let mut statics = Vec::new();
     for raw in &raw.statics {
         let Some(entry) = static_entry(check, raw, &name, &members) else { continue };
-        let (mac, vlan, _) = entry;
-        if let Some(first) = seen.insert((mac, vlan), &raw.span) {
+        if let Some(first) = seen.insert((entry.mac, entry.vlan), &raw.span) {
             check.problems.push(
-                Problem::error(&raw.span, format!("there are two static entries for {}", MacAddr(mac)), "remove one")
+                Problem::error(&raw.span, format!("there are two static entries for {}", entry.mac), "remove one")
                     .and_at(first, "the first one"),
             );
         }
@@ -196,7 +192,7 @@ fn static_entry(
     raw: &Section<RawStatic>,
     bridge: &str,
     members: &[(&At<String>, &BuiltPort)],
-) -> Option<Static> {
+) -> Option<StaticEntry> {
     let mac =
         check.required(&raw.span, "mac", &raw.mac, "mac = \"02:00:00:00:00:01\"").and_then(|at| check.unicast(at));
     let at = check.required(&raw.span, "port", &raw.port, "port = \"a\"")?;
@@ -210,7 +206,7 @@ fn static_entry(
         return None;
     };
     let vlan = static_vlan(check, raw, &at.value, &built.spec.vlan)?;
-    Some((mac?.0, vlan, at.value.clone()))
+    Some(StaticEntry { mac: mac?, vlan, port: at.value.clone() })
 }
 
 fn static_vlan(check: &mut Check, raw: &Section<RawStatic>, port: &str, carried: &Vlan) -> Option<u16> {

@@ -162,7 +162,7 @@ fn steerable(
         let message = format!("bridge `{}` keeps VLANs apart, and steering by MAC address does not", bridge.name);
         check.error(span, message, given);
     }
-    match bridge.statics.iter().filter(|(.., port)| *port == to.name).count() {
+    match bridge.statics.iter().filter(|entry| entry.port == to.name).count() {
         0 => check.error(
             span,
             format!("bridge `{}` does not say which addresses `{}` has", bridge.name, to.name),

@@ -146,7 +146,7 @@ impl Mapping {
         // The packets of an aggregate need separate buffers: if all were on loan to receive aggregates, none would be left.
         let aggregates = site.aggregates();
         let macs = match &state.verdict {
-            Verdict::Steered(macs) if !aggregates => Some(macs.clone()),
+            Verdict::Steered(macs) if !aggregates => Some(macs.iter().map(|mac| mac.0).collect::<Vec<_>>()),
             _ => None,
         };
         if queue.rests_to_share(&memories, macs.as_deref()) {
