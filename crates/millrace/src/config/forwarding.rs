@@ -46,7 +46,7 @@ pub(super) fn build(
         for at in [&raw.from, &raw.to].into_iter().filter_map(|end| end.as_ref()).filter(known) {
             let (name, queue) = split(at);
             if queue.is_none() || !by_queue.contains(name) {
-                join(check, ports, (name, &at.span), &mut uses);
+                join(check, ports, name, &at.span, &mut uses);
             }
             if queue.is_some() {
                 by_queue.insert(name);
@@ -73,7 +73,8 @@ pub(super) fn build(
 fn join<'a, 'b>(
     check: &mut Check,
     ports: &'b BuiltPorts,
-    (name, span): (&'a str, &'a Range<usize>),
+    name: &'a str,
+    span: &'a Range<usize>,
     uses: &mut Uses<'a>,
 ) -> Option<&'b BuiltPort> {
     let built = ports.find(check, name, span)?;
@@ -107,7 +108,7 @@ fn patch<'a>(
         );
     }
     for at in &list.value {
-        let Some(built) = join(check, ports, (at, &at.span), uses) else { continue };
+        let Some(built) = join(check, ports, at, &at.span, uses) else { continue };
         if let Some(span) = &built.vlan_span {
             check.problems.push(
                 Problem::error(
@@ -127,7 +128,7 @@ fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts
     let name = name(check, &raw.span, &raw.name, "bridge").value;
     let mut members: Vec<(&At<String>, &BuiltPort)> = Vec::new();
     if let Some(list) = check.required(&raw.span, "ports", &raw.ports, "ports = [\"a\", \"b\"]") {
-        members.extend(list.iter().filter_map(|at| Some((at, join(check, ports, (at, &at.span), uses)?))));
+        members.extend(list.iter().filter_map(|at| Some((at, join(check, ports, at, &at.span, uses)?))));
         if list.len() < 2 {
             check.warn(
                 &list.span,
