@@ -94,6 +94,15 @@ pub struct MappingSpec {
     pub tenancy: Tenancy,
 }
 
+/// A pair of queues that a mapping joins, by their indices in their ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MappedQueues {
+    /// The physical port's queue.
+    pub(crate) physical: usize,
+    /// The guest's queue.
+    pub(crate) guest: usize,
+}
+
 /// Maximum number of addresses that frames can be steered by.
 pub const MOST_STEERED: usize = xsk::Steering::MOST_MACS;
 
@@ -117,13 +126,14 @@ impl MappingSpec {
         self.from.queue.is_some() || self.to.queue.is_some()
     }
 
-    /// Returns its pairs of queues in `spec`: the physical port's and the guest's.
-    pub(crate) fn pairs(&self, spec: &Spec) -> Vec<[usize; 2]> {
+    /// Returns its pairs of queues in `spec`.
+    pub(crate) fn pairs(&self, spec: &Spec) -> Vec<MappedQueues> {
         if self.is_of_one() {
-            return vec![[self.from.queue.unwrap_or(0), self.to.queue.unwrap_or(0)]];
+            return vec![MappedQueues { physical: self.from.queue.unwrap_or(0), guest: self.to.queue.unwrap_or(0) }];
         }
         let queues = |name: &String| spec.ports.iter().find(|p| p.name == *name).map_or(0, |p| p.driver.queues());
-        (0..queues(&self.from.port).min(queues(&self.to.port))).map(|queue| [queue; 2]).collect()
+        let count = queues(&self.from.port).min(queues(&self.to.port));
+        (0..count).map(|queue| MappedQueues { physical: queue, guest: queue }).collect()
     }
 
     /// Returns the name of its mode in the configuration.
