@@ -4,12 +4,12 @@ use quanta::Clock;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-static CLOCK: LazyLock<(Clock, u64)> = LazyLock::new(|| {
+static CYCLES: LazyLock<Cycles> = LazyLock::new(|| {
     let clock = Clock::new();
     // Counter frequency, from the ratio that quanta calibrated.
     let nanos = clock.delta_as_nanos(0, 1 << 40).max(1);
     let hz = (u128::from(1u64 << 40) * 1_000_000_000 / u128::from(nanos)) as u64;
-    (clock, hz)
+    Cycles { clock, hz }
 });
 
 /// A worker's view of the counter: no static look-up on the path of a frame.
@@ -21,7 +21,7 @@ pub(crate) struct Cycles {
 
 impl Cycles {
     pub(crate) fn new() -> Cycles {
-        Cycles { clock: CLOCK.0.clone(), hz: CLOCK.1 }
+        CYCLES.clone()
     }
 
     /// Returns the current count.
@@ -41,7 +41,7 @@ impl Cycles {
     }
 }
 
-static START: LazyLock<u64> = LazyLock::new(|| CLOCK.0.raw());
+static START: LazyLock<u64> = LazyLock::new(|| CYCLES.now());
 
 /// Returns the count at the first call, from which seconds are counted.
 pub(crate) fn start() -> u64 {

@@ -25,6 +25,7 @@ mod neighbour;
 mod octets;
 pub mod port;
 mod punt;
+mod queue_key;
 pub mod reload;
 pub mod spec;
 mod stage;

@@ -5,6 +5,7 @@ pub use crate::port::Analysis;
 pub use crate::port::MAX_QUEUES;
 pub use crate::port::kinds::Driver;
 pub use crate::port::pace::Pace;
+use packet::MacAddr;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -93,6 +94,15 @@ pub struct MappingSpec {
     pub tenancy: Tenancy,
 }
 
+/// A pair of queues that a mapping joins, by their indices in their ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MappedQueues {
+    /// The physical port's queue.
+    pub(crate) physical: usize,
+    /// The guest's queue.
+    pub(crate) guest: usize,
+}
+
 /// Maximum number of addresses that frames can be steered by.
 pub const MOST_STEERED: usize = xsk::Steering::MOST_MACS;
 
@@ -116,13 +126,14 @@ impl MappingSpec {
         self.from.queue.is_some() || self.to.queue.is_some()
     }
 
-    /// Returns its pairs of queues in `spec`: the physical port's and the guest's.
-    pub(crate) fn pairs(&self, spec: &Spec) -> Vec<[usize; 2]> {
+    /// Returns its pairs of queues in `spec`.
+    pub(crate) fn pairs(&self, spec: &Spec) -> Vec<MappedQueues> {
         if self.is_of_one() {
-            return vec![[self.from.queue.unwrap_or(0), self.to.queue.unwrap_or(0)]];
+            return vec![MappedQueues { physical: self.from.queue.unwrap_or(0), guest: self.to.queue.unwrap_or(0) }];
         }
         let queues = |name: &String| spec.ports.iter().find(|p| p.name == *name).map_or(0, |p| p.driver.queues());
-        (0..queues(&self.from.port).min(queues(&self.to.port))).map(|queue| [queue; 2]).collect()
+        let count = queues(&self.from.port).min(queues(&self.to.port));
+        (0..count).map(|queue| MappedQueues { physical: queue, guest: queue }).collect()
     }
 
     /// Returns the name of its mode in the configuration.
@@ -257,10 +268,21 @@ pub struct BridgeSpec {
     pub ageing: Duration,
     /// Maximum number of addresses learned behind each of its ports.
     pub learned_limit: u32,
-    /// Static addresses, neither learned nor forgotten: (address, VLAN, port).
-    pub statics: Vec<([u8; 6], u16, String)>,
+    /// Static addresses, neither learned nor forgotten.
+    pub statics: Vec<StaticEntry>,
     /// Set if controllers decide by flows where frames go. At most one bridge has this.
     pub flows: Option<FailMode>,
+}
+
+/// A static address of a bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticEntry {
+    /// The address.
+    pub mac: MacAddr,
+    /// The VLAN in which it is.
+    pub vlan: u16,
+    /// Name of the port behind which it is.
+    pub port: String,
 }
 
 /// Treatment of frames while there are no flows at all.

@@ -7,6 +7,7 @@ use engine::spec::{
     Access, Driver, Idle, MirrorDirection, MirrorPoint, MirrorSpec, Mode, Pace, PortQueues, PortSpec, Spec, WorkerSpec,
 };
 use engine::stats::PortStats;
+use packet::MacAddr;
 use paflow::outer::{Addresses, Checksum};
 use paflow::vxlan::{Endpoints, TunnelEnd};
 use std::path::{Path, PathBuf};
@@ -188,7 +189,12 @@ fn streams(mirrors: Vec<MirrorSpec>) -> Spec {
     let makes = |name: &str| {
         PortSpec::new(
             name,
-            Driver::Generator(generator::Settings { size: 64, pace, frames: 0, mac: Some([2, 0, 0, 0, 0, 1]) }),
+            Driver::Generator(generator::Settings {
+                size: 64,
+                pace,
+                frames: 0,
+                mac: Some(MacAddr([2, 0, 0, 0, 0, 1])),
+            }),
         )
     };
     let worker = |ports: [&str; 2]| WorkerSpec {

@@ -146,7 +146,7 @@ impl Guest {
         let full = || Error::malformed("the guest's memory", "it is too small for its buffers");
         for _ in 0..buffers {
             let addr = self.arena.allocate(room.into(), 64).ok_or_else(full)?;
-            post(&mut self.receive, addr, room);
+            self.post(addr, room);
         }
         self.receive.flush();
         for _ in 0..SLOTS {
@@ -201,8 +201,9 @@ impl Guest {
         };
         let part = |cut: &[u32]| Buffer { addr: addr + u64::from(cut[0]), len: cut[1] - cut[0], writable: false };
         let chain: Vec<Buffer> = cuts.windows(2).map(part).collect();
-        let Some((_, entry)) = self.transmit.add(&chain) else { return Ok(false) };
-        *entry = addr;
+        if self.transmit.add_with(&chain, addr).is_none() {
+            return Ok(false);
+        }
         self.free.pop();
         Ok(true)
     }
@@ -223,6 +224,11 @@ impl Guest {
             self.receive.flush();
         }
         Ok(frames)
+    }
+
+    /// Adds a buffer for the switch to fill.
+    fn post(&mut self, addr: u64, len: u32) {
+        self.receive.add_with(&[Buffer { addr, len, writable: true }], addr).expect("there is a free descriptor");
     }
 
     /// Assembles the next frame from as many buffers as its header says (virtio 1.2 §5.1.6.4).
@@ -250,7 +256,7 @@ impl Guest {
             let at = self.frame.len();
             self.frame.resize(at + payload.len() as usize, 0);
             payload.copy_to(&mut self.frame[at..]);
-            post(&mut self.receive, addr, self.room);
+            self.post(addr, self.room);
             first = false;
             more = more.saturating_sub(1);
         }
@@ -265,13 +271,6 @@ impl Guest {
     /// Enables notifications of frames without waiting for them.
     pub fn arm(&mut self) {
         self.receive.arm();
-    }
-}
-
-/// Adds a buffer for the switch to fill.
-fn post(queue: &mut DriverQueue<u64>, addr: u64, len: u32) {
-    if let Some((_, entry)) = queue.add(&[Buffer { addr, len, writable: true }]) {
-        *entry = addr;
     }
 }
 

@@ -1,8 +1,8 @@
 //! Counting of a sent burst. The worker counts packets; this module counts the frames that held them.
 
 use super::Traffic;
-use super::counters::HopCounters;
-use super::held::Held;
+use super::counters::{HopCounters, WireFrame};
+use super::held::{Held, Slab};
 use crate::port::Sent;
 use packet::{Burst, MAX_BURST};
 use paflow::plan::{Group, GroupedBurst};
@@ -26,19 +26,19 @@ impl<'x> Leaving<'x> {
         groups.filter(move |(index, _)| holds >> index & 1 == 0).map(|(_, group)| group)
     }
 
-    fn held_of(&self, group: &Group) -> (u16, u32) {
-        let slab = group.next_hop().filter(|_| group.held() > 0).and_then(|nfi| self.held.of(nfi));
-        slab.map_or((0, 0), |slab| (slab.count, slab.bytes))
+    /// Returns the packets held before that leave with a group.
+    fn held_of(&self, group: &Group) -> Option<&'x Slab> {
+        group.next_hop().filter(|_| group.held() > 0).and_then(|nfi| self.held.of(nfi))
     }
 
     #[inline(always)]
     fn packets(&self, group: &Group) -> u16 {
-        group.count() + if group.held() == 0 { 0 } else { self.held_of(group).0 }
+        group.count() + if group.held() == 0 { 0 } else { self.held_of(group).map_or(0, |slab| slab.count) }
     }
 
     fn bytes(&self, group: &Group) -> u64 {
         let own: u64 = self.plan.members(group).map(|member| u64::from(self.lengths[member])).sum();
-        own + u64::from(self.held_of(group).1)
+        own + self.held_of(group).map_or(0, |slab| u64::from(slab.bytes))
     }
 }
 
@@ -47,36 +47,72 @@ fn are_all<T: Copy + PartialEq>(all: &[T], one: T) -> bool {
     all.iter().fold(true, |alike, other| alike & (*other == one))
 }
 
+/// A next hop of the rules, for one queue.
+pub(super) struct HopState {
+    /// Bytes for packets in an aggregate; zero if it is not behind this port.
+    pub(super) room: u32,
+    pub(super) counters: Arc<HopCounters>,
+}
+
+/// Packets that leave as one frame.
+pub(super) struct Contents {
+    pub(super) next_hop: Option<Nfi>,
+    pub(super) count: u16,
+    pub(super) bytes: u64,
+}
+
+/// A frame that was sent.
+#[derive(Clone, Copy)]
+struct SentFrame {
+    next_hop: Option<Nfi>,
+    len: u32,
+    packets: u16,
+}
+
+/// Sums of a run of frames to one next hop.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    packets: u64,
+    frames: u64,
+    aggregates: u64,
+}
+
 /// Counts frames by next hop.
 pub(super) struct Count<'x> {
     pub(super) rules: &'x Rules,
-    pub(super) hops: &'x [(u32, Arc<HopCounters>)],
+    pub(super) hops: &'x [HopState],
     pub(super) traffic: &'x Traffic,
 }
 
 impl Count<'_> {
-    /// Counts frames, given as next hop, length and packets. Frames to one next hop come in runs, and a run is counted at once.
+    /// Counts frames. Frames to one next hop come in runs, and a run is counted at once.
     #[inline(always)]
-    pub(super) fn frames(&self, frames: impl Iterator<Item = (Option<Nfi>, u32, u16)> + Clone) {
-        self.traffic.sent.count(frames.clone().map(|(_, len, packets)| (len, packets.into(), packets > 1)));
-        let (mut to, mut run) = (None, [0; 3]);
-        for (next_hop, _, packets) in frames {
+    fn frames(&self, frames: impl Iterator<Item = SentFrame> + Clone) {
+        self.traffic.sent.count(frames.clone().map(|SentFrame { len, packets, .. }| WireFrame {
+            len,
+            packets: packets.into(),
+            is_aggregate: packets > 1,
+        }));
+        let (mut to, mut run) = (None, Totals::default());
+        for SentFrame { next_hop, packets, .. } in frames {
             if next_hop != to {
                 self.hop(to, run);
-                (to, run) = (next_hop, [0; 3]);
+                (to, run) = (next_hop, Totals::default());
             }
-            run = [run[0] + u64::from(packets), run[1] + 1, run[2] + u64::from(packets > 1)];
+            run.packets += u64::from(packets);
+            run.frames += 1;
+            run.aggregates += u64::from(packets > 1);
         }
         self.hop(to, run);
     }
 
     #[inline(always)]
-    fn hop(&self, next_hop: Option<Nfi>, [packets, frames, aggregates]: [u64; 3]) {
+    fn hop(&self, next_hop: Option<Nfi>, run: Totals) {
         if let Some(hop) = next_hop.and_then(|nfi| self.rules.hop(nfi)) {
-            let counters = &self.hops[hop].1;
-            counters.packets.add(packets);
-            counters.frames.add(frames);
-            counters.aggregates.add(aggregates);
+            let counters = &self.hops[hop].counters;
+            counters.packets.add(run.packets);
+            counters.frames.add(run.frames);
+            counters.aggregates.add(run.aggregates);
         }
     }
 
@@ -89,9 +125,13 @@ impl Count<'_> {
             // Bursts of one kind are common, and comparing all at once is quick.
             (Some(&hop), Some(&len)) if are_all(next_hops, hop) && are_all(lengths, len) => {
                 self.traffic.sent.count_alike(count as u64, len.into());
-                self.hop(hop, [count as u64, count as u64, 0]);
+                self.hop(hop, Totals { packets: count as u64, frames: count as u64, aggregates: 0 });
             }
-            _ => self.frames(next_hops.iter().zip(lengths).map(|(&hop, &len)| (hop, u32::from(len), 1))),
+            _ => self.frames(next_hops.iter().zip(lengths).map(|(&next_hop, &len)| SentFrame {
+                next_hop,
+                len: len.into(),
+                packets: 1,
+            })),
         }
         sent
     }
@@ -104,7 +144,11 @@ impl Count<'_> {
         }
         let frames = burst.frames();
         let all = leaving.groups().zip(frames.as_slice());
-        self.frames(all.map(|(group, frame)| (group.next_hop(), frame.len(), leaving.packets(group))));
+        self.frames(all.map(|(group, frame)| SentFrame {
+            next_hop: group.next_hop(),
+            len: frame.len(),
+            packets: leaving.packets(group),
+        }));
         if leaving.holds == 0 && leaving.held.is_empty() {
             let bytes = leaving.lengths.iter().map(|&len| u64::from(len)).sum();
             return Sent { frames: leaving.lengths.len() as u32, bytes, ..sent };
@@ -117,17 +161,16 @@ impl Count<'_> {
     /// Counts a burst sent in part. Frames went in order up to some frame, and of those before it the longest were too long.
     #[cold]
     fn some(&self, leaving: &Leaving<'_>, burst: &Burst<'_, '_>, sent: Sent) -> Sent {
-        let groups = leaving.groups().map(|group| (group.next_hop(), leaving.packets(group), leaving.bytes(group)));
-        self.those(groups, burst, sent)
+        let frames = leaving.groups().map(|group| Contents {
+            next_hop: group.next_hop(),
+            count: leaving.packets(group),
+            bytes: leaving.bytes(group),
+        });
+        self.those(frames, burst, sent)
     }
 
-    /// The same for frames with known next hop, packets and bytes of packets.
-    pub(super) fn those(
-        &self,
-        groups: impl Iterator<Item = (Option<Nfi>, u16, u64)>,
-        burst: &Burst<'_, '_>,
-        sent: Sent,
-    ) -> Sent {
+    /// The same for any frames, of which the packets are known.
+    pub(super) fn those(&self, all: impl Iterator<Item = Contents>, burst: &Burst<'_, '_>, sent: Sent) -> Sent {
         let frames = burst.frames();
         let tried = ((sent.frames + sent.too_long + sent.refused) as usize).min(frames.len());
         let mut by_length: [usize; MAX_BURST] = std::array::from_fn(|index| index);
@@ -135,22 +178,22 @@ impl Count<'_> {
             by_length[..tried].sort_unstable_by_key(|&index| Reverse(frames.as_slice()[index].len()));
         }
         let too_long = &by_length[..(sent.too_long as usize).min(tried)];
-        let mut packets = Sent { rest: sent.rest, counted: sent.counted, ..Sent::default() };
+        let mut outcome = Sent { rest: sent.rest, counted: sent.counted, ..Sent::default() };
         let mut gone = 0;
-        for (index, ((next_hop, count, bytes), frame)) in groups.zip(frames.as_slice()).enumerate() {
+        for (index, (Contents { next_hop, count, bytes }, frame)) in all.zip(frames.as_slice()).enumerate() {
             if too_long.contains(&index) {
-                packets.too_long += u32::from(count);
+                outcome.too_long += u32::from(count);
                 continue;
             }
             gone += 1;
             if gone <= sent.frames {
-                self.frames(std::iter::once((next_hop, frame.len(), count)));
-                packets.frames += u32::from(count);
-                packets.bytes += bytes;
+                self.frames(std::iter::once(SentFrame { next_hop, len: frame.len(), packets: count }));
+                outcome.frames += u32::from(count);
+                outcome.bytes += bytes;
             } else if gone <= sent.frames + sent.refused {
-                packets.refused += u32::from(count);
+                outcome.refused += u32::from(count);
             }
         }
-        packets
+        outcome
     }
 }

@@ -5,6 +5,24 @@ use crate::stats::{AggregationSide, PACKETS_BOUNDS, SIZE_BOUNDS};
 use paflow::Nfi;
 use std::sync::{Arc, Mutex};
 
+/// A frame on the wire, as it is counted.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct WireFrame {
+    /// Bytes of the frame.
+    pub(crate) len: u32,
+    /// Number of packets in it.
+    pub(crate) packets: usize,
+    pub(crate) is_aggregate: bool,
+}
+
+impl WireFrame {
+    /// Returns a frame that is a packet.
+    #[inline(always)]
+    pub(crate) fn packet(len: u32) -> WireFrame {
+        WireFrame { len, packets: 1, is_aggregate: false }
+    }
+}
+
 /// Counters of one direction of a queue: frames on the wire, and packets in them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -24,24 +42,23 @@ pub struct Side {
 }
 
 impl Side {
-    /// Counts frames, given as length, number of packets, and whether each is an aggregate. Frames of one kind come in
-    /// runs, and a run is counted at once.
+    /// Counts frames. Frames of one kind come in runs, and a run is counted at once.
     #[inline(always)]
-    pub(crate) fn count(&self, all: impl Iterator<Item = (u32, usize, bool)>) {
+    pub(crate) fn count(&self, all: impl Iterator<Item = WireFrame>) {
         let (mut packets, mut frames, mut bytes, mut aggregates) = (0, 0, 0, 0);
-        let (mut kind, mut run) = ((0, 0), 0);
-        for (len, held, is_aggregate) in all {
-            packets += held as u64;
+        let (mut first, mut run) = (WireFrame::default(), 0);
+        for frame in all {
+            packets += frame.packets as u64;
             frames += 1;
-            bytes += u64::from(len);
-            aggregates += u64::from(is_aggregate);
-            if (len, held) != kind {
-                self.classify(kind, run);
-                (kind, run) = ((len, held), 0);
+            bytes += u64::from(frame.len);
+            aggregates += u64::from(frame.is_aggregate);
+            if (frame.len, frame.packets) != (first.len, first.packets) {
+                self.classify(first, run);
+                (first, run) = (frame, 0);
             }
             run += 1;
         }
-        self.classify(kind, run);
+        self.classify(first, run);
         self.packets.add(packets);
         self.frames.add(frames);
         self.bytes.add(bytes);
@@ -54,16 +71,16 @@ impl Side {
         self.packets.add(count);
         self.frames.add(count);
         self.bytes.add(count * u64::from(len));
-        self.classify((len, 1), count);
+        self.classify(WireFrame::packet(len), count);
     }
 
-    /// Adds a run to the histograms.
+    /// Adds a run of frames like this one to the histograms.
     #[inline(always)]
-    fn classify(&self, (len, held): (u32, usize), run: u64) {
-        let class = SIZE_BOUNDS.iter().position(|&bound| len <= bound).unwrap_or(SIZE_BOUNDS.len() - 1);
+    fn classify(&self, frame: WireFrame, run: u64) {
+        let class = SIZE_BOUNDS.iter().position(|&bound| frame.len <= bound).unwrap_or(SIZE_BOUNDS.len() - 1);
         self.sizes[class].add(run);
         // 1, 2, 3..4, 5..8 and so on: the logarithm.
-        let class = (usize::BITS - (held.max(1) - 1).leading_zeros()) as usize;
+        let class = (usize::BITS - (frame.packets.max(1) - 1).leading_zeros()) as usize;
         self.held[class.min(PACKETS_BOUNDS.len() - 1)].add(run);
     }
 

@@ -26,6 +26,13 @@ fn put_framing<'q>(arena: &mut &'q mut [u8], bytes: &Framing) -> Option<Segment<
     Some(Segment::from(&now[used]))
 }
 
+/// A packet of several segments, of which some were returned.
+struct Scattered {
+    /// Index of its frame in the burst.
+    frame: usize,
+    returned: usize,
+}
+
 /// Iterator over the segments of an aggregate.
 pub(super) struct Gather<'x, 'q> {
     headers: Option<Segment<'q>>,
@@ -34,8 +41,8 @@ pub(super) struct Gather<'x, 'q> {
     parts: Parts<'x>,
     frames: &'x Frames<'q>,
     arena: &'x mut &'q mut [u8],
-    /// A packet of several segments: index of its frame, and number of segments already returned.
-    packet: Option<(usize, usize)>,
+    /// The packet whose segments are returned at present, if it has several.
+    packet: Option<Scattered>,
 }
 
 impl<'x, 'q> Gather<'x, 'q> {
@@ -63,10 +70,10 @@ impl<'q> Iterator for Gather<'_, 'q> {
         if let Some(held) = self.held.take() {
             return Some(held);
         }
-        if let Some((index, gone)) = self.packet {
-            let frame = &self.frames.as_slice()[index];
-            self.packet = Some((index, gone + 1));
-            if let Some(segment) = self.frames.segments(frame).nth(gone) {
+        if let Some(packet) = &mut self.packet {
+            let frame = &self.frames.as_slice()[packet.frame];
+            if let Some(segment) = self.frames.segments(frame).nth(packet.returned) {
+                packet.returned += 1;
                 return Some(segment);
             }
             self.packet = None;
@@ -76,7 +83,7 @@ impl<'q> Iterator for Gather<'_, 'q> {
             Part::Packet(index) => {
                 let frame = &self.frames.as_slice()[index];
                 if !frame.is_contiguous() {
-                    self.packet = Some((index, 1));
+                    self.packet = Some(Scattered { frame: index, returned: 1 });
                 }
                 Some(frame.first())
             }

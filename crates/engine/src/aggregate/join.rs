@@ -7,8 +7,7 @@
 //! of the round. They are copied, as the buffers that they lie in are recycled before. No packet waits longer.
 
 use super::Member;
-use super::count::{Count, Leaving};
-use super::counters::HopCounters;
+use super::count::{Contents, Count, HopState, Leaving};
 use super::gather::{Gather, put, sum_of};
 use super::held::Held;
 use crate::drops::{Drops, Reason};
@@ -36,15 +35,15 @@ pub(crate) struct Join {
     member: Member,
     queue: usize,
     drops: Arc<Drops>,
-    state: RefCell<State>,
+    state: RefCell<JoinState>,
 }
 
 /// State kept from burst to burst.
-struct State {
+struct JoinState {
     rules: Reader<Rules>,
-    /// For each next hop of the rules: bytes for packets in an aggregate, zero if it is not behind this port, and counters.
-    hops: Vec<(u32, Arc<HopCounters>)>,
-    /// Maximum of these byte counts.
+    /// The next hops of the rules, in their order.
+    hops: Vec<HopState>,
+    /// The most room that any of them has.
     most: u32,
     planner: Box<Planner>,
     storage: Box<BurstStorage>,
@@ -56,7 +55,7 @@ struct State {
 impl Join {
     /// Joins what goes to queue `queue` of a port.
     pub(crate) fn new(member: Member, queue: usize, drops: Arc<Drops>) -> Join {
-        let state = State {
+        let state = JoinState {
             rules: Reader::new(member.rules.clone()),
             hops: Vec::new(),
             most: 0,
@@ -70,19 +69,21 @@ impl Join {
 
     /// Adopts new rules: sends what was held under the old ones, and looks up the room and counters of each next hop.
     #[cold]
-    fn take_rules(&self, state: &mut State, next: Next<'_>) -> Sent {
+    fn take_rules(&self, state: &mut JoinState, next: Next<'_>) -> Sent {
         let sent = self.flush_held(state, next);
         state.rules.refresh();
         let rules = state.rules.value();
         let traffic = &self.member.traffic[self.queue];
         state.hops.clear();
-        state.hops.extend(rules.hops.iter().map(|hop| (hop.room(&self.member.port), traffic.hop(hop.nfi))));
-        state.most = state.hops.iter().map(|hop| hop.0).max().unwrap_or(0);
+        state.hops.extend(
+            rules.hops.iter().map(|hop| HopState { room: hop.room(&self.member.port), counters: traffic.hop(hop.nfi) }),
+        );
+        state.most = state.hops.iter().map(|hop| hop.room).max().unwrap_or(0);
         sent
     }
 
     #[inline(always)]
-    fn transmit_with(&self, frames: Frames<'_>, state: &mut State, next: Next<'_>) -> Sent {
+    fn transmit_with(&self, frames: Frames<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
         let rules = &**state.rules.value();
         let lengths = lengths(&frames);
         let lengths = &lengths[..frames.len()];
@@ -95,13 +96,13 @@ impl Join {
         if rules.drop_unknown && next_hops.contains(&None) {
             return self.transmit_known(frames, next_hops, state, next);
         }
-        self.transmit_planned(frames, (lengths, next_hops), state, next)
+        self.transmit_planned(frames, lengths, next_hops, state, next)
     }
 
     /// Sends a burst that cannot be joined. Next hops only matter for counters, and are cheaper to look up when the
     /// bytes have just been copied.
     #[inline(always)]
-    fn transmit_single(&self, frames: Frames<'_>, lengths: &[u16], state: &State, next: Next<'_>) -> Sent {
+    fn transmit_single(&self, frames: Frames<'_>, lengths: &[u16], state: &JoinState, next: Next<'_>) -> Sent {
         let sent = next.transmit(frames);
         let rules = &**state.rules.value();
         let mut next_hops = [None; MAX_BURST];
@@ -112,7 +113,13 @@ impl Join {
 
     /// Sends packets of known chains, and drops the rest.
     #[cold]
-    fn transmit_known(&self, frames: Frames<'_>, next_hops: &[Option<Nfi>], state: &mut State, next: Next<'_>) -> Sent {
+    fn transmit_known(
+        &self,
+        frames: Frames<'_>,
+        next_hops: &[Option<Nfi>],
+        state: &mut JoinState,
+        next: Next<'_>,
+    ) -> Sent {
         let all = frames.as_slice();
         let Some(&first) = all.first() else { return Sent::default() };
         let (mut known, mut hops, mut count) = ([first; MAX_BURST], [None; MAX_BURST], 0);
@@ -123,7 +130,7 @@ impl Join {
         let unknown = (all.len() - count) as u32;
         self.drops.add(Reason::UnknownChain, unknown.into());
         let frames = frames.select(&known[..count]);
-        let sent = self.transmit_planned(frames, (&lengths(&frames)[..count], &hops[..count]), state, next);
+        let sent = self.transmit_planned(frames, &lengths(&frames)[..count], &hops[..count], state, next);
         Sent { counted: sent.counted + unknown, ..sent }
     }
 
@@ -132,15 +139,18 @@ impl Join {
     fn transmit_planned(
         &self,
         frames: Frames<'_>,
-        of: (&[u16], &[Option<Nfi>]),
-        state: &mut State,
+        lengths: &[u16],
+        next_hops: &[Option<Nfi>],
+        state: &mut JoinState,
         next: Next<'_>,
     ) -> Sent {
-        let State { rules, hops, planner, storage, arena, held, .. } = state;
-        let (rules, (lengths, next_hops)) = (&**rules.value(), of);
+        let JoinState { rules, hops, planner, storage, arena, held, .. } = state;
+        let rules = &**rules.value();
         let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
         let room = |nfi| match rules.hop(nfi) {
-            Some(hop) => Room { bytes: hops[hop].0, held: held.of(nfi).map_or(0, |slab| slab.entries().len() as u32) },
+            Some(hop) => {
+                Room { bytes: hops[hop].room, held: held.of(nfi).map_or(0, |slab| slab.entries().len() as u32) }
+            }
             None => Room::default(),
         };
         let plan = planner.plan(lengths, next_hops, room);
@@ -148,7 +158,7 @@ impl Join {
             if held.is_empty() {
                 return count.single(lengths, next_hops, next.transmit(frames));
             }
-            return self.transmit_after(frames, of, state, next);
+            return self.transmit_after(frames, lengths, next_hops, state, next);
         }
         let holds = if next.more { groups_to_hold(&plan, held) } else { 0 };
         if holds == 0 && held.is_empty() && plan.groups().len() == frames.len() {
@@ -186,17 +196,18 @@ impl Join {
     fn transmit_after(
         &self,
         frames: Frames<'_>,
-        of: (&[u16], &[Option<Nfi>]),
-        state: &mut State,
+        lengths: &[u16],
+        next_hops: &[Option<Nfi>],
+        state: &mut JoinState,
         next: Next<'_>,
     ) -> Sent {
         let before = self.flush_held(state, next);
-        before.and(self.transmit_planned(frames, of, state, next))
+        before.and(self.transmit_planned(frames, lengths, next_hops, state, next))
     }
 
     /// Sends all held packets.
-    fn flush_held(&self, state: &mut State, next: Next<'_>) -> Sent {
-        let State { rules, hops, storage, arena, held, .. } = state;
+    fn flush_held(&self, state: &mut JoinState, next: Next<'_>) -> Sent {
+        let JoinState { rules, hops, storage, arena, held, .. } = state;
         if held.is_empty() {
             return Sent::default();
         }
@@ -221,8 +232,12 @@ impl Join {
         }
         let sent = next.transmit(burst.frames());
         let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
-        let told = held.iter().map(|(next_hop, slab)| (Some(next_hop), slab.count, slab.bytes.into()));
-        let sent = count.those(told, &burst, sent);
+        let packets = held.iter().map(|(next_hop, slab)| Contents {
+            next_hop: Some(next_hop),
+            count: slab.count,
+            bytes: slab.bytes.into(),
+        });
+        let sent = count.those(packets, &burst, sent);
         Sent { held: -held.clear(), ..sent }
     }
 }

@@ -1,5 +1,6 @@
 //! Splitting: aggregates of a burst become packets, which borrow from the aggregates.
 
+use super::counters::WireFrame;
 use super::{Member, Relay};
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
@@ -21,7 +22,7 @@ pub(crate) struct Split {
     member: Member,
     queue: usize,
     drops: Arc<Drops>,
-    state: RefCell<State>,
+    state: RefCell<SplitState>,
     /// Maximum number of frames in the next receive burst.
     at_once: Cell<usize>,
     /// Rounds to skip in favour of other queues.
@@ -29,7 +30,7 @@ pub(crate) struct Split {
 }
 
 /// State kept from burst to burst.
-struct State {
+struct SplitState {
     rules: Reader<Rules>,
     storage: Box<BurstStorage>,
     /// Places of the packets of one aggregate.
@@ -56,7 +57,7 @@ enum Kind {
 impl Split {
     /// Splits what queue `queue` of a port receives.
     pub(crate) fn new(member: Member, queue: usize, drops: Arc<Drops>) -> Split {
-        let state = State {
+        let state = SplitState {
             rules: Reader::new(member.rules.clone()),
             storage: Box::default(),
             pieces: Box::new([Piece::default(); MOST]),
@@ -85,7 +86,7 @@ impl Split {
 impl IngressStage for Split {
     /// Passes on the packets of `burst`, one burst at a time and in order. Drops invalid aggregates.
     fn process(&self, burst: &mut Burst<'_, '_>, next: &mut Next<'_>) {
-        let State { rules, storage, pieces } = &mut *self.state.borrow_mut();
+        let SplitState { rules, storage, pieces } = &mut *self.state.borrow_mut();
         rules.refresh();
         let (rules, drops) = (&**rules.value(), &*self.drops);
         let counters = &self.member.traffic[self.queue].received;
@@ -93,7 +94,7 @@ impl IngressStage for Split {
         // Most bursts have no aggregate, or begin with one.
         if frames.as_slice().iter().all(|frame| matches!(look(rules, &frames, frame), Kind::Packet)) {
             // The burst itself goes on, so that frames can still be sent without a copy.
-            counters.count(frames.as_slice().iter().map(|frame| (frame.len(), 1, false)));
+            counters.count(frames.as_slice().iter().map(|frame| WireFrame::packet(frame.len())));
             next.pass(burst);
             return self.at_once.set(MAX_BURST);
         }
@@ -107,7 +108,7 @@ impl IngressStage for Split {
             match kind {
                 Kind::Packet | Kind::Question => {
                     packets += 1;
-                    counters.count(std::iter::once((frame.len(), 1, false)));
+                    counters.count(std::iter::once(WireFrame::packet(frame.len())));
                     add(&mut out, &frames, frame, 0, frame.len(), drops);
                 }
                 Kind::Answered => {}
@@ -123,7 +124,8 @@ impl IngressStage for Split {
                             continue;
                         }
                     };
-                    counters.count(std::iter::once((frame.len(), number, true)));
+                    let aggregate = WireFrame { len: frame.len(), packets: number, is_aggregate: true };
+                    counters.count(std::iter::once(aggregate));
                     packets += number;
                     for piece in &pieces[..number] {
                         if out.room() == 0 {

@@ -4,14 +4,16 @@
 //! two bursts. Only [`Fabric::arrange`] holds the lock while it waits for a worker. A worker that does not respond
 //! keeps what it has, which is neither taken from it nor freed.
 
+mod assemble;
 mod stages;
 
-use super::layout::{Destination, Layout};
+use super::layout::Layout;
 use super::shared::PortShared;
 use crate::drops::{Drops, Reason};
 use crate::forward::flows::Emission;
-use crate::forward::{BridgePlan, Half, Output, Target, TransmitQueue};
+use crate::forward::{BridgePlan, Half};
 use crate::port::{Kept, ReceiveHalf, TransmitHalf};
+use crate::queue_key::QueueKey;
 use crate::spec::WorkerSpec;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
@@ -19,26 +21,24 @@ use crate::stage::running::Running;
 use crate::stage::setup::Setup;
 use crate::stage::shared::{Shared, Stuck};
 use crate::stage::stopwatch::Stopwatch;
-use crate::worker::{Answer, Input, Pieces, Pulse, Unresponsive, Worker};
+use crate::worker::{Answer, Pieces, Pulse, Unresponsive, Worker};
 use packet::{BurstStorage, MAX_BURST, Segment};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vhost_user::Event;
 use virtqueue::ordering;
 
-/// A queue pair of a port: the port's id and the queue's index.
-pub(super) type QueueKey = (u64, usize);
-
 /// The workers, and the place of every half of a queue.
 #[derive(Default)]
 pub(super) struct Fabric {
-    state: Mutex<State>,
+    state: Mutex<FabricState>,
     /// Counter of controllers' packets that are not sent.
     unsent: Arc<Drops>,
 }
 
+/// Everything that the fabric changes, under its lock.
 #[derive(Default)]
-struct State {
+struct FabricState {
     workers: Vec<(WorkerSpec, Worker)>,
     /// Workers that poll queues, and workers that are the only ones to send to queues.
     pollers: HashMap<QueueKey, usize>,
@@ -74,7 +74,7 @@ impl Fabric {
         Fabric { state: Mutex::default(), unsent }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FabricState> {
         self.state.lock().unwrap()
     }
 
@@ -127,10 +127,10 @@ impl Fabric {
         let attached = {
             let mut state = self.state();
             let egress = state.egress(key, half);
-            let running = state.running(key.0);
+            let running = state.running(key.port);
             if let Some(shared) = state.shared.get(&key) {
                 *shared.lock()? = Some(egress);
-                running.set(key.1, true);
+                running.set(key.queue, true);
                 return Ok(());
             }
             match state.sender(key) {
@@ -138,12 +138,12 @@ impl Fabric {
                     // The queue exists: only the whole plan can remove it.
                     if let Some(slot) = plan.own_transmit(key) {
                         *slot = Some(egress);
-                        running.set(key.1, true);
+                        running.set(key.queue, true);
                     }
                 })?,
                 None => {
                     state.parked_transmit.insert(key, egress);
-                    running.set(key.1, true);
+                    running.set(key.queue, true);
                     return Ok(());
                 }
             }
@@ -155,15 +155,15 @@ impl Fabric {
     pub(super) fn detach_transmit(&self, key: QueueKey) -> Result<Option<TransmitHalf>, Kept> {
         let taken = {
             let mut state = self.state();
-            let running = state.running(key.0);
-            running.set(key.1, false);
+            let running = state.running(key.port);
+            running.set(key.queue, false);
             if let Some(shared) = state.shared.get(&key) {
                 return Ok(shared.lock()?.take().map(|egress| egress.half));
             }
             match (state.parked_transmit.remove(&key), state.sender(key)) {
                 (None, Some(worker)) => worker.ask(move |plan| {
                     // Once more: a worker that did not respond may have attached the queue only now.
-                    running.set(key.1, false);
+                    running.set(key.queue, false);
                     plan.own_transmit(key)?.take()
                 }),
                 (parked, _) => return Ok(parked.map(|egress| egress.half)),
@@ -174,7 +174,7 @@ impl Fabric {
 
     /// Takes queues of a port from their workers, for good; a worker that does not respond drops them later.
     pub(super) fn clear(&self, port: u64, queues: std::ops::Range<usize>) {
-        for key in queues.map(|queue| (port, queue)) {
+        for key in queues.map(|queue| QueueKey { port, queue }) {
             let cleared = self.detach_receive(key).err().into_iter().chain(self.detach_transmit(key).err());
             cleared.for_each(|why| tracing::error!("a queue is left with its worker: {why}"));
         }
@@ -213,7 +213,7 @@ impl Fabric {
         state.mirror(layout, &mut halves);
         let plans: Vec<_> =
             (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves)).collect();
-        state.emitter = plans.iter().position(|(_, _, bridges)| bridges.iter().any(BridgePlan::goes_by_flows));
+        state.emitter = plans.iter().position(|pieces| pieces.bridges.iter().any(BridgePlan::goes_by_flows));
         state.parked_receive = halves.receive;
         state.parked_transmit = halves.transmit;
         let workers = state.workers.iter().map(|(_, worker)| worker);
@@ -237,7 +237,7 @@ impl Fabric {
 
     /// Sends frames by a queue of `port`, neither joined nor encapsulated.
     pub(super) fn send(&self, port: &PortShared, queue: usize, frames: Vec<Vec<u8>>) {
-        let key = (port.id, queue);
+        let key = port.key(queue);
         let (counters, drops) = (port.queues[queue].clone(), port.drops.queue.clone());
         let send = move |egress: Option<&Egress>| {
             let Some(egress) = egress else { return drops.add(Reason::Down, frames.len() as u64) };
@@ -288,12 +288,12 @@ struct Halves {
 
 impl Halves {
     fn keep(&mut self, port: impl Fn(u64) -> bool) {
-        self.receive.retain(|key, _| port(key.0));
-        self.transmit.retain(|key, _| port(key.0));
+        self.receive.retain(|key, _| port(key.port));
+        self.transmit.retain(|key, _| port(key.port));
     }
 }
 
-impl State {
+impl FabricState {
     fn poller(&self, key: QueueKey) -> Option<&Worker> {
         self.pollers.get(&key).map(|&worker| &self.workers[worker].1)
     }
@@ -314,22 +314,22 @@ impl State {
             transmit: std::mem::take(&mut self.parked_transmit),
         };
         let mut lost = HashMap::new();
-        let nothing = || (Vec::new(), Vec::new(), Vec::new());
-        let asked: Vec<_> =
-            self.workers.iter().map(|(_, worker)| worker.ask(move |plan| plan.replace(nothing()))).collect();
+        let take_all = |(_, worker): &(_, Worker)| worker.ask(|plan| plan.replace(Pieces::default()));
+        let asked: Vec<_> = self.workers.iter().map(take_all).collect();
         for (index, answer) in asked.into_iter().enumerate() {
-            let (inputs, outputs, _) = answer.wait().unwrap_or_else(|unresponsive| {
+            let Pieces { inputs, outputs, .. } = answer.wait().unwrap_or_else(|unresponsive| {
                 let had = self.pollers.iter().chain(&self.senders).filter(|(_, worker)| **worker == index);
-                lost.extend(had.map(|(key, _)| (key.0, unresponsive.to_string())));
-                nothing()
+                lost.extend(had.map(|(key, _)| (key.port, unresponsive.to_string())));
+                Pieces::default()
             });
             for input in inputs {
-                halves.receive.extend(input.ingress.map(|ingress| ((input.port, input.queue), ingress)));
+                let key = QueueKey { port: input.port, queue: input.queue };
+                halves.receive.extend(input.ingress.map(|ingress| (key, ingress)));
             }
             for output in outputs {
                 for (queue, transmit) in (output.first..).zip(output.queues) {
                     if let Half::Own(Some(egress)) = transmit.half {
-                        halves.transmit.insert((output.port, queue), egress);
+                        halves.transmit.insert(QueueKey { port: output.port, queue }, egress);
                     }
                 }
             }
@@ -337,7 +337,7 @@ impl State {
         for (key, shared) in self.shared.drain() {
             match shared.lock() {
                 Ok(mut egress) => halves.transmit.extend(egress.take().map(|egress| (key, egress))),
-                Err(stuck) => drop(lost.insert(key.0, stuck.to_string())),
+                Err(stuck) => drop(lost.insert(key.port, stuck.to_string())),
             };
         }
         for (port, why) in layout.ports.iter().filter_map(|port| Some((port, lost.get(&port.id)?))) {
@@ -355,95 +355,9 @@ impl State {
         }
     }
 
-    /// Assembles the plan of `worker`.
-    fn assemble(&mut self, layout: &Layout, worker: usize, halves: &mut Halves) -> Pieces {
-        let mut pieces = (Vec::new(), Vec::new(), Vec::new());
-        for (port, queue) in layout.polled_by(worker) {
-            let shared = &layout.ports[port];
-            let key = (shared.id, queue);
-            self.pollers.insert(key, worker);
-            let destination = layout.destination(port, queue);
-            let target = match destination {
-                Destination::Port(other, only) => {
-                    Target::Patch(self.output((layout, worker), (other, only), &mut pieces.1, halves))
-                }
-                Destination::Bridge(bridge, members) => {
-                    let known = pieces.2.iter().position(|b: &BridgePlan| b.is_of(bridge));
-                    let index = known.unwrap_or_else(|| {
-                        let output = |&m: &usize| self.output((layout, worker), (m, None), &mut pieces.1, halves);
-                        let outputs = members.iter().map(output).collect();
-                        pieces.2.push(BridgePlan::new(bridge.clone(), outputs, worker));
-                        pieces.2.len() - 1
-                    });
-                    let from = members.iter().position(|&m| m == port).unwrap_or_default();
-                    Target::Bridge { bridge: index, from }
-                }
-                Destination::Nowhere => Target::Nowhere,
-            };
-            let ingress = halves.receive.remove(&key);
-            // Its frames go there by the same output.
-            let only = if let Destination::Port(_, only) = destination { only } else { None };
-            let mut mapped = |(other, queue): (usize, usize)| {
-                (self.output((layout, worker), (other, only), &mut pieces.1, halves), queue)
-            };
-            let rx_buffers_from = layout.rx_buffers_from(port, queue);
-            let tx_in_place_via = layout.tx_in_place_via(port, queue);
-            pieces.0.push(Input {
-                port: shared.id,
-                queue,
-                ingress,
-                target,
-                number: rx_buffers_from.or(tx_in_place_via).map_or(queue, |(_, mapped)| mapped),
-                rx_buffers_from: rx_buffers_from.map(&mut mapped),
-                tx_in_place_via: tx_in_place_via.map(&mut mapped),
-                counters: shared.queues[queue].clone(),
-                drops: shared.drops.forward.clone(),
-            });
-        }
-        pieces
-    }
-
     /// Returns a queue that several workers send to.
     fn share(&mut self, key: QueueKey, halves: &mut Halves) -> Arc<Shared> {
         let egress = || Arc::new(Shared::new(halves.transmit.remove(&key)));
         self.shared.entry(key).or_insert_with(egress).clone()
-    }
-
-    /// Returns the index in `outputs` of the output to `port`, or to one queue `only` of it, which is created if it is
-    /// missing.
-    fn output(
-        &mut self,
-        (layout, worker): (&Layout, usize),
-        (port, only): (usize, Option<usize>),
-        outputs: &mut Vec<Output>,
-        halves: &mut Halves,
-    ) -> usize {
-        let shared: &Arc<PortShared> = &layout.ports[port];
-        let queues = only.map_or(0..shared.queues.len(), |queue| queue..queue + 1);
-        let is_it = |output: &Output| {
-            output.port == shared.id && (output.first, output.queues.len()) == (queues.start, queues.len())
-        };
-        if let Some(index) = outputs.iter().position(is_it) {
-            return index;
-        }
-        let first = queues.start;
-        let queues = queues.map(|queue| {
-            let (key, counters) = ((shared.id, queue), &shared.queues[queue]);
-            let half = if layout.senders_to(port, queue) > 1 {
-                Half::Shared(self.share(key, halves))
-            } else {
-                self.senders.insert(key, worker);
-                Half::Own(halves.transmit.remove(&key))
-            };
-            TransmitQueue { half, counters: counters.clone() }
-        });
-        let mut output = Output::new(shared.id, queues.collect(), self.workers[worker].1.pulse.counters.clone());
-        output.first = first;
-        (output.running, output.drops) = (self.running(shared.id), shared.drops.queue.clone());
-        output.aggregates = shared.member().is_some();
-        // A mapped port sends chains without a copy, and returns them by the queue that they came from.
-        output.one = (output.aggregates && shared.mappings().next().is_none()).then_some(worker);
-        outputs.push(output);
-        outputs.len() - 1
     }
 }

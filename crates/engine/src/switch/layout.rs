@@ -7,6 +7,41 @@ use crate::spec::{MirrorSpec, PortSpec, Spec, WorkerSpec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// A queue of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QueueIndex {
+    /// Index of the port in the layout.
+    pub(super) port: usize,
+    /// Index of the queue in its port.
+    pub(super) queue: usize,
+}
+
+/// One queue of a port, or all its queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Queues {
+    /// Index of the port in the layout.
+    pub(super) port: usize,
+    /// Index of the only queue in its port; all queues if `None`.
+    pub(super) only: Option<usize>,
+}
+
+impl Queues {
+    /// Returns all queues of a port.
+    pub(super) fn all(port: usize) -> Queues {
+        Queues { port, only: None }
+    }
+
+    /// Returns one queue.
+    fn one(queue: QueueIndex) -> Queues {
+        Queues { port: queue.port, only: Some(queue.queue) }
+    }
+
+    /// Reports whether `queue` is one of these.
+    fn covers(self, queue: QueueIndex) -> bool {
+        self.port == queue.port && self.only.is_none_or(|only| only == queue.queue)
+    }
+}
+
 /// Connection between ports.
 pub(super) enum Domain {
     /// Two ports, by index.
@@ -26,17 +61,22 @@ impl Domain {
 
 /// Patch of a physical port's queue with a guest: a mapping of one queue in pass-through mode.
 struct QueuePatch {
-    /// The physical port, by index, and its queue.
-    physical: (usize, usize),
-    /// The guest's port, by index, and its queue; all its queues if `None`.
-    guest: (usize, Option<usize>),
+    physical: QueueIndex,
+    guest: Queues,
+}
+
+/// A mirror of the specification.
+pub(super) struct Mirroring {
+    pub(super) spec: MirrorSpec,
+    /// Index of the port that gets the copies.
+    pub(super) to: usize,
 }
 
 /// Destination of the frames that a queue receives.
 #[derive(Clone, Copy)]
 pub(super) enum Destination<'l> {
-    /// To a port, by index: to one of its queues if it is given, else each input picks one.
-    Port(usize, Option<usize>),
+    /// To a port: if to all its queues, each input picks one.
+    Port(Queues),
     /// Through a bridge, which has these ports.
     Bridge(&'l Arc<Bridge>, &'l [usize]),
     /// Nowhere.
@@ -48,8 +88,7 @@ pub(super) struct Layout {
     pub(super) ports: Vec<Arc<PortShared>>,
     pub(super) domains: Vec<Domain>,
     queue_patches: Vec<QueuePatch>,
-    /// Mirrors, each with the port that gets the copies.
-    pub(super) mirrors: Vec<(MirrorSpec, usize)>,
+    pub(super) mirrors: Vec<Mirroring>,
     pub(super) workers: Vec<WorkerSpec>,
     /// Worker that polls each queue of each port.
     assignment: Vec<Vec<usize>>,
@@ -69,29 +108,29 @@ impl Layout {
         let domains: Vec<_> = patches.chain(bridges).collect();
         let of_one = spec.mappings.iter().filter(|mapping| mapping.pass_through && mapping.is_of_one());
         let queue_patches = of_one.map(|mapping| QueuePatch {
-            physical: (index(&mapping.from.port), mapping.from.queue.unwrap_or(0)),
-            guest: (index(&mapping.to.port), mapping.to.queue),
+            physical: QueueIndex { port: index(&mapping.from.port), queue: mapping.from.queue.unwrap_or(0) },
+            guest: Queues { port: index(&mapping.to.port), only: mapping.to.queue },
         });
         let queue_patches = queue_patches.collect();
-        let mirrors = spec.mirrors.iter().map(|mirror| (mirror.clone(), index(&mirror.to))).collect();
+        let mirrors = spec.mirrors.iter().map(|spec| Mirroring { spec: spec.clone(), to: index(&spec.to) }).collect();
         let workers = spec.staff();
         let assignment = assignment(spec);
         let senders = (0..ports.len()).map(|port| senders(&domains, &assignment, port)).collect();
         Layout { assignment, senders, ports, domains, queue_patches, mirrors, workers }
     }
 
-    /// Returns the queues that `worker` polls, as (port, queue).
-    pub(super) fn polled_by(&self, worker: usize) -> impl Iterator<Item = (usize, usize)> {
+    /// Returns the queues that `worker` polls.
+    pub(super) fn polled_by(&self, worker: usize) -> impl Iterator<Item = QueueIndex> {
         let queues = |(port, workers): (usize, &Vec<usize>)| {
             let mine = workers.iter().enumerate().filter(|(_, w)| **w == worker);
-            mine.map(|(queue, _)| (port, queue)).collect::<Vec<_>>()
+            mine.map(|(queue, _)| QueueIndex { port, queue }).collect::<Vec<_>>()
         };
         self.assignment.iter().enumerate().flat_map(queues).collect::<Vec<_>>().into_iter()
     }
 
     /// Returns the worker that polls a queue.
-    pub(super) fn poller(&self, port: usize, queue: usize) -> usize {
-        self.assignment[port][queue]
+    pub(super) fn poller(&self, queue: QueueIndex) -> usize {
+        self.assignment[queue.port][queue.queue]
     }
 
     /// Returns the connection of `port`.
@@ -100,55 +139,57 @@ impl Layout {
     }
 
     /// Returns where the frames of a queue go.
-    pub(super) fn destination(&self, port: usize, queue: usize) -> Destination<'_> {
-        match self.domain_of(port) {
-            Some(Domain::Patch([a, b])) => return Destination::Port(if *a == port { *b } else { *a }, None),
+    pub(super) fn destination(&self, from: QueueIndex) -> Destination<'_> {
+        match self.domain_of(from.port) {
+            Some(Domain::Patch([a, b])) => {
+                return Destination::Port(Queues::all(if *a == from.port { *b } else { *a }));
+            }
             Some(Domain::Bridge { bridge, members }) => return Destination::Bridge(bridge, members),
             None => {}
         }
-        let to_guest = self.queue_patches.iter().find(|patch| patch.physical == (port, queue));
-        if let Some(QueuePatch { guest: (guest, queue), .. }) = to_guest {
-            return Destination::Port(*guest, *queue);
+        if let Some(patch) = self.queue_patches.iter().find(|patch| patch.physical == from) {
+            return Destination::Port(patch.guest);
         }
         // A guest's queue that is not mapped itself goes where the first of its queues does.
-        let of_guest = || self.queue_patches.iter().filter(|patch| patch.guest.0 == port);
-        let own = of_guest().find(|patch| patch.guest.1.is_none_or(|own| own == queue)).or_else(|| of_guest().next());
-        own.map_or(Destination::Nowhere, |patch| Destination::Port(patch.physical.0, Some(patch.physical.1)))
+        let of_guest = || self.queue_patches.iter().filter(|patch| patch.guest.port == from.port);
+        let own = of_guest().find(|patch| patch.guest.covers(from)).or_else(|| of_guest().next());
+        own.map_or(Destination::Nowhere, |patch| Destination::Port(Queues::one(patch.physical)))
     }
 
-    /// Returns the guest's queue that lends its buffers to a queue: its port, and its index there.
-    pub(super) fn rx_buffers_from(&self, port: usize, queue: usize) -> Option<(usize, usize)> {
-        let mapping = self.ports[port].mapping(queue)?;
-        let guest = self.ports.iter().position(|p| p.name == mapping.spec().to.port)?;
-        (mapping.spec().from.port == self.ports[port].name).then_some((guest, mapping.pair()[1]))
+    /// Returns the guest's queue that lends its buffers to a physical queue.
+    pub(super) fn rx_buffers_from(&self, physical: QueueIndex) -> Option<QueueIndex> {
+        let own = &self.ports[physical.port];
+        let mapping = own.mapping(physical.queue)?;
+        let port = self.ports.iter().position(|p| p.name == mapping.spec().to.port)?;
+        (mapping.spec().from.port == own.name).then_some(QueueIndex { port, queue: mapping.queues().guest })
     }
 
-    /// Returns the physical queue that may send frames of a guest's queue without a copy: its port, and its index there.
-    pub(super) fn tx_in_place_via(&self, port: usize, queue: usize) -> Option<(usize, usize)> {
-        let mapping = self.ports[port].mapping(queue)?;
-        let physical = self.ports.iter().position(|p| p.name == mapping.spec().from.port)?;
-        (mapping.spec().to.port == self.ports[port].name).then_some((physical, mapping.pair()[0]))
+    /// Returns the physical queue that may send frames of a guest's queue without a copy.
+    pub(super) fn tx_in_place_via(&self, guest: QueueIndex) -> Option<QueueIndex> {
+        let own = &self.ports[guest.port];
+        let mapping = own.mapping(guest.queue)?;
+        let port = self.ports.iter().position(|p| p.name == mapping.spec().from.port)?;
+        (mapping.spec().to.port == own.name).then_some(QueueIndex { port, queue: mapping.queues().physical })
     }
 
     /// Returns how many workers may send to a queue.
-    pub(super) fn senders_to(&self, port: usize, queue: usize) -> usize {
-        if self.senders[port] > 0 {
-            return self.senders[port];
+    pub(super) fn senders_to(&self, to: QueueIndex) -> usize {
+        if self.senders[to.port] > 0 {
+            return self.senders[to.port];
         }
         let senders: BTreeSet<usize> =
-            self.queue_patches.iter().flat_map(|patch| self.senders_along(patch, port, queue)).collect();
+            self.queue_patches.iter().flat_map(|patch| self.senders_along(patch, to)).collect();
         senders.len()
     }
 
     /// Returns the workers that send to a queue along `patch`.
-    fn senders_along(&self, patch: &QueuePatch, port: usize, queue: usize) -> Vec<usize> {
-        let sends = |from: usize, own: usize| {
-            let there = |to: Option<usize>| to.is_none_or(|to| to == queue);
-            matches!(self.destination(from, own), Destination::Port(to, at) if to == port && there(at))
-        };
-        let ends = std::iter::once(patch.physical)
-            .chain((0..self.assignment[patch.guest.0].len()).map(|own| (patch.guest.0, own)));
-        ends.filter(|&(from, own)| sends(from, own)).map(|(from, own)| self.assignment[from][own]).collect()
+    fn senders_along(&self, patch: &QueuePatch, to: QueueIndex) -> Vec<usize> {
+        let sends =
+            |from: &QueueIndex| matches!(self.destination(*from), Destination::Port(queues) if queues.covers(to));
+        let port = patch.guest.port;
+        let of_guest = (0..self.assignment[port].len()).map(|queue| QueueIndex { port, queue });
+        let ends = std::iter::once(patch.physical).chain(of_guest);
+        ends.filter(sends).map(|from| self.poller(from)).collect()
     }
 }
 
@@ -202,7 +243,21 @@ mod tests {
     use crate::port::{tap, vhost_user};
     use crate::punt::EventNotifier;
     use crate::spec::{Driver, MappingSpec, PortQueues, PortSpec};
+    use crate::switch::shared::SwitchParts;
     use paflow::Rules;
+
+    /// Lays out `spec`, which has no bridges.
+    fn layout(spec: &Spec) -> Layout {
+        let rules = Arc::new(Live::new(Rules::none()));
+        let notifier = Arc::new(EventNotifier::new().unwrap());
+        let parts = SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier };
+        let shared = |(id, port)| Arc::new(PortShared::new(id, port, Vec::new(), &parts));
+        Layout::new(spec, (1..).zip(&spec.ports).map(shared).collect(), vec![])
+    }
+
+    fn at(port: usize, queue: usize) -> QueueIndex {
+        QueueIndex { port, queue }
+    }
 
     #[test]
     fn queues_are_spread_evenly_around_those_that_are_named() {
@@ -214,14 +269,11 @@ mod tests {
             workers: vec![pinned, WorkerSpec::default()],
             ..Spec::default()
         };
-        let rules = Arc::new(Live::new(Rules::none()));
-        let notifier = Arc::new(EventNotifier::new().unwrap());
-        let shared = |(id, spec)| Arc::new(PortShared::new(id, spec, Vec::new(), (&rules, [&notifier, &notifier])));
-        let layout = Layout::new(&spec, (1..).zip(&spec.ports).map(shared).collect(), vec![]);
-        assert_eq!(layout.poller(1, 1), 0);
+        let layout = layout(&spec);
+        assert_eq!(layout.poller(at(1, 1)), 0);
         assert_eq!(layout.polled_by(0).count(), 2);
         assert_eq!(layout.polled_by(1).count(), 2);
-        assert_eq!(layout.senders_to(0, 1), 2);
+        assert_eq!(layout.senders_to(at(0, 1)), 2);
     }
 
     /// Two queues of a NIC are patched with two guests, the second with one queue of its guest.
@@ -248,20 +300,17 @@ mod tests {
             ],
             ..Spec::default()
         };
-        let rules = Arc::new(Live::new(Rules::none()));
-        let notifier = Arc::new(EventNotifier::new().unwrap());
-        let shared = |(id, spec)| Arc::new(PortShared::new(id, spec, Vec::new(), (&rules, [&notifier, &notifier])));
-        let layout = Layout::new(&spec, (1..).zip(&spec.ports).map(shared).collect(), vec![]);
-        let to = |port, queue| match layout.destination(port, queue) {
-            Destination::Port(port, only) => (port, only),
+        let layout = layout(&spec);
+        let to = |queue| match layout.destination(queue) {
+            Destination::Port(queues) => queues,
             _ => panic!("it is patched"),
         };
-        let from = |port: usize| [0, 1].map(|queue| to(port, queue));
-        assert_eq!(from(0), [(2, Some(1)), (1, None)]);
-        assert_eq!(from(1), [(0, Some(1)); 2]);
+        let from = |port| [0, 1].map(|queue| to(at(port, queue)));
+        assert_eq!(from(0), [Queues::one(at(2, 1)), Queues::all(1)]);
+        assert_eq!(from(1), [Queues::one(at(0, 1)); 2]);
         // Its first queue is not mapped, and has nowhere else to go.
-        assert_eq!(from(2), [(0, Some(0)); 2]);
-        let senders = |port: usize| [0, 1].map(|queue| layout.senders_to(port, queue));
+        assert_eq!(from(2), [Queues::one(at(0, 0)); 2]);
+        let senders = |port| [0, 1].map(|queue| layout.senders_to(at(port, queue)));
         assert_eq!((senders(0), senders(1), senders(2)), ([2, 1], [1, 1], [0, 1]));
     }
 

@@ -29,7 +29,7 @@ use crate::stage::order;
 use crate::stats::{AggregationFlow, LearningStats, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 use crate::worker::{Pulse, Unresponsive};
 use fabric::Fabric;
-use layout::{Domain, Layout};
+use layout::{Domain, Layout, QueueIndex};
 use open::Connection;
 use paflow::Rules;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -183,7 +183,7 @@ impl Switch {
             let (index, counters) = (pulse.index, &pulse.counters);
             let sampled = counters.sampled.get().max(1) as f64;
             let stages = order::cycles(&counters.watch).into_iter();
-            let polled = layout.polled_by(index).filter(|&(port, queue)| queue < layout.ports[port].reported());
+            let polled = layout.polled_by(index).filter(|at| at.queue < layout.ports[at.port].reported());
             WorkerStats {
                 index,
                 cpu: spec.cpu,
@@ -194,7 +194,7 @@ impl Switch {
                 sleeps: counters.sleeps.get(),
                 packets: counters.packets.get(),
                 stage_cycles_per_packet: stages.map(|(name, cycles)| (name.into(), cycles as f64 / sampled)).collect(),
-                queues: polled.map(|(port, queue)| format!("{}.{queue}", layout.ports[port].name)).collect(),
+                queues: polled.map(|at| format!("{}.{}", layout.ports[at.port].name, at.queue)).collect(),
                 place: topology.place(pulse),
                 hung_seconds: watchdog::hung(pulse),
             }
@@ -259,7 +259,7 @@ impl Topology {
         let stage_drops = port.drops.named();
         let queues = port.queues[..port.reported()].iter().enumerate().map(|(queue, counters)| {
             let mut stats = counters.stats();
-            stats.worker = Some(self.layout.poller(index, queue));
+            stats.worker = Some(self.layout.poller(QueueIndex { port: index, queue }));
             stats
         });
         PortStats {
@@ -312,8 +312,8 @@ impl Topology {
 
     /// Describes the mirrors that copy to `port`, if there are any.
     fn mirrored(&self, port: usize) -> Option<String> {
-        let here = self.layout.mirrors.iter().filter(|(_, to)| *to == port);
-        let from: Vec<_> = here.flat_map(|(mirror, _)| &mirror.from).map(String::as_str).collect();
+        let here = self.layout.mirrors.iter().filter(|mirror| mirror.to == port);
+        let from: Vec<_> = here.flat_map(|mirror| &mirror.spec.from).map(String::as_str).collect();
         (!from.is_empty()).then(|| format!("mirror of {}", from.join(", ")))
     }
 }
@@ -393,22 +393,23 @@ impl Inner {
 impl Topology {
     fn mapping_stats(&self) -> Vec<MappingStats> {
         let mut stats = Vec::new();
-        for (from, port) in self.layout.ports.iter().enumerate() {
-            for queue in 0..port.queues.len() {
-                let (Some(mapping), Some(to)) = (port.mapping(queue), self.layout.rx_buffers_from(from, queue)) else {
+        for (port, shared) in self.layout.ports.iter().enumerate() {
+            for queue in 0..shared.queues.len() {
+                let from = QueueIndex { port, queue };
+                let (Some(mapping), Some(to)) = (shared.mapping(queue), self.layout.rx_buffers_from(from)) else {
                     continue;
                 };
-                stats.push(mapping.stats(|| self.lends((from, queue), to)));
+                stats.push(mapping.stats(|| self.lends(from, to)));
             }
         }
         stats
     }
 
     /// Checks that the worker of a physical queue can borrow from the guest's queue, or explains why not.
-    fn lends(&self, from: (usize, usize), to: (usize, usize)) -> Result<(), String> {
-        let [from_port, to_port] = [from, to].map(|(port, _)| &self.spec.ports[port]);
-        if self.layout.senders_to(to.0, to.1) > 1 {
-            let worker = self.layout.poller(from.0, from.1);
+    fn lends(&self, from: QueueIndex, to: QueueIndex) -> Result<(), String> {
+        let [from_port, to_port] = [from, to].map(|queue| &self.spec.ports[queue.port]);
+        if self.layout.senders_to(to) > 1 {
+            let worker = self.layout.poller(from);
             return Err(format!(
                 "several workers send to \"{}\": let worker {worker} poll all ports that do",
                 to_port.name

@@ -9,8 +9,10 @@ use crate::spec::PortSpec;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// First and longest pause before another attempt to open a port.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+/// First pause before another attempt to open a port.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Longest pause: each is twice as long as the one before.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// A port, open or not. Dropping it closes the port.
 pub(super) enum Connection {
@@ -34,7 +36,7 @@ impl Connection {
     pub(super) fn lose(&mut self, port: &PortShared) {
         if !matches!(self, Connection::Open(control) if control.outlives_sessions()) {
             // Drops the old connection first, as that sets a state too.
-            *self = Connection::Failed { again: Instant::now(), pause: PAUSES.0 };
+            *self = Connection::Failed { again: Instant::now(), pause: FIRST_PAUSE };
             port.set_state(false, "a worker that does not respond has queues of it");
         }
     }
@@ -55,7 +57,7 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
         Err(problem) => {
             tracing::warn!("port \"{}\" is down: {problem}", spec.name);
             shared.set_state(false, problem.clone());
-            let failed = Connection::Failed { again: Instant::now() + PAUSES.0, pause: PAUSES.0 };
+            let failed = Connection::Failed { again: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE };
             (failed, Some(OpenError::of(spec, problem)))
         }
     }
@@ -74,7 +76,7 @@ pub(super) fn retry(connection: &mut Connection, spec: &PortSpec, shared: &Arc<P
         }
         Err(problem) => {
             shared.set_state(false, problem);
-            *pause = (*pause * 2).min(PAUSES.1);
+            *pause = (*pause * 2).min(LONGEST_PAUSE);
             *again = Instant::now() + *pause;
         }
     }

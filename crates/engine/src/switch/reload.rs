@@ -7,7 +7,7 @@ use super::actions::{actions, mapping_name, mappings_of, step};
 use super::layout::Layout;
 use super::mapping::Mapping;
 use super::open::{self, Connection, OpenError};
-use super::shared::PortShared;
+use super::shared::{PortShared, SwitchParts};
 use super::tenancy::{self, Verdict};
 use super::{Error, Inner, Topology, tags};
 use crate::aggregate::rules;
@@ -16,7 +16,7 @@ use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::Key;
 use crate::port::record::Recorder;
 use crate::reload::{Action, Step, Subject};
-use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan};
+use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, StaticEntry, Vlan};
 use std::sync::Arc;
 
 /// Result of a reload.
@@ -123,6 +123,7 @@ impl Inner {
         mappings: &[Arc<Mapping>],
         actions: &[Action],
     ) -> Vec<Arc<PortShared>> {
+        let parts = SwitchParts { rules: &self.rules, relayed: &self.notifier, asked: &self.asked };
         let mut share = |port: &PortSpec| {
             if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Port, &port.name) {
                 let known = old.layout.ports.iter().find(|shared| shared.name == port.name);
@@ -135,8 +136,7 @@ impl Inner {
             } else {
                 vec![]
             };
-            let notifiers = [&self.notifier, &self.asked];
-            let shared = PortShared::new(*next_id, port, own, (&self.rules, notifiers));
+            let shared = PortShared::new(*next_id, port, own, &parts);
             self.fabric.register(shared.id, shared.stages().clone());
             Arc::new(shared)
         };
@@ -176,9 +176,8 @@ impl Inner {
         let vlans: Vec<Vlan> = wanted.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect();
         let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
         let port = |name: &String| wanted.ports.iter().position(|port| port == name).map(|index| index as u16);
-        let statics =
-            wanted.statics.iter().filter_map(|(mac, vlan, name)| Some((Key::of((*mac).into(), *vlan), port(name)?)));
-        let statics: Vec<_> = statics.collect();
+        let place = |entry: &StaticEntry| Some((Key::of(entry.mac, entry.vlan), port(&entry.port)?));
+        let statics: Vec<_> = wanted.statics.iter().filter_map(place).collect();
         let mut bridge = Bridge::new(&vlans, wanted.learned_limit, seconds, &statics)
             .map_err(|error| Error::Statics(wanted.name.clone(), error))?;
         bridge.flows = wanted.flows.map(|_| self.datapath.number(&wanted.ports));
@@ -197,15 +196,15 @@ fn at_rest(mappings: &[&Arc<Mapping>], change: Box<dyn FnOnce() + '_>) {
 impl Topology {
     /// Returns the mappings of `spec`; those that stay are the same as before.
     fn mappings(&self, spec: &Spec, actions: &[Action]) -> Vec<Arc<Mapping>> {
-        let mapping = |wanted: &MappingSpec, pair| {
+        let mapping = |wanted: &MappingSpec, queues| {
             if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Mapping, &mapping_name(wanted)) {
                 let mut known = self.layout.ports.iter().flat_map(|port| port.mappings());
-                return known.find(|m| m.is_of(wanted) && m.pair() == pair).cloned().expect("it was there before");
+                return known.find(|m| m.is_of(wanted) && m.queues() == queues).cloned().expect("it was there before");
             }
-            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), pair))
+            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues))
         };
-        let pairs = |wanted| MappingSpec::pairs(wanted, spec).into_iter().map(move |pair| (wanted, pair));
-        spec.mappings.iter().flat_map(pairs).map(|(wanted, pair)| mapping(wanted, pair)).collect()
+        let pairs = |wanted| MappingSpec::pairs(wanted, spec).into_iter().map(move |queues| (wanted, queues));
+        spec.mappings.iter().flat_map(pairs).map(|(wanted, queues)| mapping(wanted, queues)).collect()
     }
 
     /// Lets bridges adopt what those of `old` learned about ports that are in both. Nobody forwards meanwhile.

@@ -9,6 +9,7 @@ use crate::neighbour::Neighbours;
 use crate::port::SessionFault;
 use crate::port::record::Recorder;
 use crate::punt::EventNotifier;
+use crate::queue_key::QueueKey;
 use crate::spec::PortSpec;
 use crate::stage::order;
 use crate::stage::setup::Setup;
@@ -16,6 +17,16 @@ use paflow::Rules;
 use paflow::vxlan::TunnelEnd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+
+/// Parts of the switch that all its ports use.
+pub(super) struct SwitchParts<'s> {
+    /// Rules of the ports that aggregate.
+    pub(super) rules: &'s Arc<Live<Rules>>,
+    /// Signalled when other switches have relayed flows.
+    pub(super) relayed: &'s Arc<EventNotifier>,
+    /// Signalled when neighbours have asked for the switch's addresses.
+    pub(super) asked: &'s Arc<EventNotifier>,
+}
 
 /// Shared state of one port.
 pub(super) struct PortShared {
@@ -25,7 +36,7 @@ pub(super) struct PortShared {
     pub(super) queues: Vec<Arc<QueueCounters>>,
     pub(super) drops: Arc<PortDrops>,
     pub(super) fault: Arc<SessionFault>,
-    state: Mutex<State>,
+    state: Mutex<PortState>,
     /// Ends the present session of a port that serves guests.
     hang_up: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     #[cfg(feature = "analysis")]
@@ -40,7 +51,7 @@ pub(super) struct PortShared {
 
 /// Reported state of a port.
 #[derive(Clone, Default)]
-pub(super) struct State {
+pub(super) struct PortState {
     pub(super) up: bool,
     pub(super) detail: String,
 }
@@ -50,15 +61,15 @@ impl PortShared {
         id: u64,
         spec: &PortSpec,
         mappings: Vec<Option<Arc<Mapping>>>,
-        (rules, [relayed, asked]): (&Arc<Live<Rules>>, [&Arc<EventNotifier>; 2]),
+        parts: &SwitchParts<'_>,
     ) -> PortShared {
         let queues = spec.driver.queues();
-        let neighbours = Arc::new(Neighbours::new(queues, asked.clone()));
+        let neighbours = Arc::new(Neighbours::new(queues, parts.asked.clone()));
         let member = spec.aggregate.then(|| Member {
             port: spec.name.as_str().into(),
-            rules: rules.clone(),
+            rules: parts.rules.clone(),
             traffic: (0..queues).map(|_| Default::default()).collect(),
-            relay: Arc::new(Relay::new(queues, relayed.clone())),
+            relay: Arc::new(Relay::new(queues, parts.relayed.clone())),
             neighbours: neighbours.clone(),
         });
         let drops = order::drops();
@@ -97,6 +108,11 @@ impl PortShared {
         self.analysis
     }
 
+    /// Returns the key of a queue of the port.
+    pub(super) fn key(&self, queue: usize) -> QueueKey {
+        QueueKey { port: self.id, queue }
+    }
+
     /// Returns the mapping that a queue of the port is an end of.
     pub(super) fn mapping(&self, queue: usize) -> Option<&Arc<Mapping>> {
         self.mappings.get(queue)?.as_ref()
@@ -127,13 +143,13 @@ impl PortShared {
         &self.stages
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> PortState {
         self.state.lock().unwrap().clone()
     }
 
     pub(super) fn set_state(&self, up: bool, detail: impl Into<String>) {
         let detail = detail.into();
-        *self.state.lock().unwrap() = State { up, detail };
+        *self.state.lock().unwrap() = PortState { up, detail };
     }
 
     /// Sets the file that frames to the port go into.

@@ -1,11 +1,12 @@
 //! The place of a port in the switch: connects an open port to its shared state, the workers and its mapping.
 
-use super::fabric::{Fabric, QueueKey};
+use super::fabric::Fabric;
 use super::shared::PortShared;
 use crate::drops::Drops;
 use crate::port::record::Recorder;
 use crate::port::zero_copy::MappingEnd;
 use crate::port::{Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
+use crate::queue_key::QueueKey;
 use std::sync::Arc;
 use vhost_user::Event;
 
@@ -22,7 +23,7 @@ impl PortSite {
     }
 
     fn key(&self, queue: usize) -> QueueKey {
-        (self.shared.id, queue)
+        self.shared.key(queue)
     }
 }
 

@@ -4,6 +4,7 @@
 //! even frames for other ports. So a mapping has to say which frames may be, or frames have to be kept apart before.
 
 use crate::spec::{MappingSpec, Spec, Tenancy};
+use packet::MacAddr;
 
 /// Permission for a mapping's physical port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub(super) enum Verdict {
     /// All frames go into the guest's buffers.
     InPlace,
     /// Frames to these addresses and to groups go into the guest's buffers; others must stay out of its memory.
-    Steered(Vec<[u8; 6]>),
+    Steered(Vec<MacAddr>),
     /// Frames go into buffers of the switch, for this reason.
     Copied(String),
 }
@@ -24,8 +25,8 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
     let trusted = match &mapping.tenancy {
         Tenancy::TrustAll | Tenancy::Steered => return Verdict::InPlace,
         Tenancy::SteerByMac => {
-            let own = bridge.statics.iter().filter(|(_, _, port)| *port == mapping.to.port);
-            return Verdict::Steered(own.map(|(mac, _, _)| *mac).collect());
+            let own = bridge.statics.iter().filter(|entry| entry.port == mapping.to.port);
+            return Verdict::Steered(own.map(|entry| entry.mac).collect());
         }
         Tenancy::Trust(trusted) => trusted,
     };
@@ -52,7 +53,7 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
 mod tests {
     use super::*;
     use crate::port::{af_packet, sink, tap, vhost_user};
-    use crate::spec::{Access, BridgeSpec, Driver, Mode, PortQueues, PortSpec};
+    use crate::spec::{Access, BridgeSpec, Driver, Mode, PortQueues, PortSpec, StaticEntry};
     use std::time::Duration;
 
     fn guest(name: &str) -> PortSpec {
@@ -72,7 +73,8 @@ mod tests {
     fn judged(tenancy: Tenancy, others: Vec<PortSpec>) -> Verdict {
         let wan = PortSpec::new("wan", Driver::AfPacket(af_packet::Settings { interface: "up0".into(), queues: 1 }));
         let ports: Vec<_> = [wan, guest("fw")].into_iter().chain(others).collect();
-        let statics = vec![([2, 0, 0, 0, 0, 1], 0, "fw".into()), ([2, 0, 0, 0, 0, 2], 0, "other".into())];
+        let known = |end, port: &str| StaticEntry { mac: MacAddr([2, 0, 0, 0, 0, end]), vlan: 0, port: port.into() };
+        let statics = vec![known(1, "fw"), known(2, "other")];
         let bridge = BridgeSpec {
             name: "br0".into(),
             ports: ports.iter().map(|port| port.name.clone()).collect(),
@@ -114,6 +116,7 @@ mod tests {
 
     #[test]
     fn only_own_addresses_are_steered() {
-        assert_eq!(judged(Tenancy::SteerByMac, vec![guest("other")]), Verdict::Steered(vec![[2, 0, 0, 0, 0, 1]]));
+        let own = MacAddr([2, 0, 0, 0, 0, 1]);
+        assert_eq!(judged(Tenancy::SteerByMac, vec![guest("other")]), Verdict::Steered(vec![own]));
     }
 }

@@ -175,7 +175,7 @@ impl Switch {
         let topology = self.inner.topology();
         let port = topology.layout.ports.iter().find(|port| port.name == name).unwrap();
         let half = Bad { trap: trap.clone(), dropped };
-        self.inner.fabric.attach_receive((port.id, 0), Box::new(half)).unwrap();
+        self.inner.fabric.attach_receive(port.key(0), Box::new(half)).unwrap();
         wait_for("the worker to hang", || trap.holds().then_some(()));
         (trap, is_dropped)
     }
@@ -282,7 +282,7 @@ fn frames_avoid_a_queue_that_a_worker_attached_too_late() {
     let switch = Switch::start(spec).unwrap();
     let port = switch.inner.topology().layout.ports[1].clone();
     let fabric = &switch.inner.fabric;
-    fabric.attach_transmit((port.id, 1), Box::new(sink::Sink)).unwrap();
+    fabric.attach_transmit(port.key(1), Box::new(sink::Sink)).unwrap();
     let passes = || {
         let sent = || port.queues[1].sent.packets.get();
         let before = sent();
@@ -290,7 +290,7 @@ fn frames_avoid_a_queue_that_a_worker_attached_too_late() {
     };
     passes();
     let (trap, is_dropped) = switch.set_trap("a");
-    fabric.attach_transmit((port.id, 0), Box::new(sink::Sink)).unwrap_err();
+    fabric.attach_transmit(port.key(0), Box::new(sink::Sink)).unwrap_err();
     trap.open();
     switch.passes("g");
     passes();
@@ -348,7 +348,7 @@ fn a_worker_that_hangs_where_others_send_does_not_hold_them_up() {
     let switch = Switch::start(spec).unwrap();
     ["g", "h"].iter().for_each(|port| switch.passes(port));
     let (trap, (dropped, is_dropped)) = (Arc::new(Trap::default()), mpsc::channel());
-    let key = (switch.inner.topology().layout.ports[2].id, 0);
+    let key = switch.inner.topology().layout.ports[2].key(0);
     switch.inner.fabric.detach_transmit(key).unwrap();
     switch.inner.fabric.attach_transmit(key, Box::new(Bad { trap: trap.clone(), dropped })).unwrap();
     let hung =

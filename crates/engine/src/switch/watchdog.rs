@@ -3,6 +3,7 @@
 //! It waits for no other thread, so that it can report when all others hang.
 
 use super::{Inner, Topology};
+use crate::queue_key::QueueKey;
 use crate::worker::{Change, Pulse, STILL};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -39,9 +40,9 @@ impl Topology {
     pub(super) fn place(&self, pulse: &Pulse) -> String {
         let place = pulse.counters.place.get();
         let activity = place.activity().name();
-        let Some((id, queue)) = place.queue() else { return activity.into() };
-        match self.layout.ports.iter().find(|port| port.id == id) {
-            Some(port) => format!("port \"{}\" queue {queue} ({activity})", port.name),
+        let Some(QueueKey { port, queue }) = place.queue() else { return activity.into() };
+        match self.layout.ports.iter().find(|shared| shared.id == port) {
+            Some(shared) => format!("port \"{}\" queue {queue} ({activity})", shared.name),
             None => format!("a port that has gone ({activity})"),
         }
     }

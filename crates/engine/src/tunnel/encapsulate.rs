@@ -15,11 +15,11 @@ use std::sync::Arc;
 pub(crate) struct Encapsulate {
     end: Arc<TunnelEnd>,
     drops: Arc<Drops>,
-    state: RefCell<State>,
+    state: RefCell<EncapsulateState>,
 }
 
 /// State kept from burst to burst.
-struct State {
+struct EncapsulateState {
     storage: Box<BurstStorage>,
     /// Headers before each frame of a burst.
     headers: Box<[Headers; MAX_BURST]>,
@@ -28,7 +28,7 @@ struct State {
 impl Encapsulate {
     /// Encapsulates frames that this `end` sends.
     pub(crate) fn new(end: Arc<TunnelEnd>, drops: Arc<Drops>) -> Encapsulate {
-        let state = State { storage: Box::default(), headers: Box::new([end.headers(); MAX_BURST]) };
+        let state = EncapsulateState { storage: Box::default(), headers: Box::new([end.headers(); MAX_BURST]) };
         Encapsulate { end, drops, state: RefCell::new(state) }
     }
 
@@ -42,7 +42,7 @@ impl Encapsulate {
 
 impl EgressStage for Encapsulate {
     fn transmit(&self, frames: Frames<'_>, next: Next<'_>) -> Sent {
-        let State { storage, headers } = &mut *self.state.borrow_mut();
+        let EncapsulateState { storage, headers } = &mut *self.state.borrow_mut();
         let fits = |len: u32| len <= self.end.room();
         // All at once: waiting for one line after the other would cost more than everything else here.
         frames.as_slice().iter().for_each(|frame| frame.first().prefetch());

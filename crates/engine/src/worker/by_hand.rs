@@ -1,7 +1,7 @@
 //! A worker without a thread: its owner runs its rounds. For analysis under a model of a processor, which has one at a time.
 
 use super::counters::WorkerCounters;
-use super::{Input, Plan};
+use super::{Input, OutputQueue, Plan};
 use crate::clock::{self, Cycles};
 use crate::forward::{Half, Output, Target, TransmitQueue};
 use crate::port::{RxQueue, TxQueue};
@@ -25,14 +25,15 @@ impl ByHand {
         let cycles = Cycles::new();
         let counters = Arc::<WorkerCounters>::default();
         let mut plan = Plan::new(counters.clone(), cycles.clone(), None);
+        let mapped = OutputQueue { output: 0, queue: 0 };
         plan.inputs.push(Input {
             port: 0,
             queue: 0,
             ingress: Some(Ingress::new(input)),
             target: Target::Patch(0),
             number: 0,
-            rx_buffers_from: lends.then_some((0, 0)),
-            tx_in_place_via: keeps.then_some((0, 0)),
+            rx_buffers_from: lends.then_some(mapped),
+            tx_in_place_via: keeps.then_some(mapped),
             counters: Arc::default(),
             drops: Arc::default(),
         });

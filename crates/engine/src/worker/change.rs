@@ -7,6 +7,7 @@ use crate::drops::Drops;
 use crate::forward::flows::{Emission, Injection};
 use crate::forward::{BridgePlan, Half, Output, Target};
 use crate::port::RxQueue;
+use crate::queue_key::QueueKey;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use crate::stage::setup::Setup;
@@ -14,11 +15,19 @@ use vhost_user::Event;
 use virtqueue::ordering;
 
 /// Parts of a plan.
-pub(crate) type Pieces = (Vec<Input>, Vec<Output>, Vec<BridgePlan>);
+#[derive(Default)]
+pub(crate) struct Pieces {
+    /// Queues to poll, up or down.
+    pub(crate) inputs: Vec<Input>,
+    /// Ports to send to.
+    pub(crate) outputs: Vec<Output>,
+    /// Bridges of these ports.
+    pub(crate) bridges: Vec<BridgePlan>,
+}
 
 impl Plan {
     /// Starts polling a queue.
-    pub(crate) fn attach_receive(&mut self, key: (u64, usize), ingress: Ingress) {
+    pub(crate) fn attach_receive(&mut self, key: QueueKey, ingress: Ingress) {
         drop(self.detach_receive(key));
         let Some(at) = position(&self.resting, key) else { return };
         self.watch(&*ingress.half);
@@ -28,7 +37,7 @@ impl Plan {
     }
 
     /// Stops polling a queue.
-    pub(crate) fn detach_receive(&mut self, key: (u64, usize)) -> Option<Ingress> {
+    pub(crate) fn detach_receive(&mut self, key: QueueKey) -> Option<Ingress> {
         let mut input = self.inputs.remove(position(&self.inputs, key)?);
         let ingress = input.ingress.take();
         self.resting.push(input);
@@ -37,7 +46,7 @@ impl Plan {
     }
 
     /// Replaces the kick descriptor of a queue that is polled.
-    pub(crate) fn rewire(&mut self, key: (u64, usize), kick: Option<Event>) {
+    pub(crate) fn rewire(&mut self, key: QueueKey, kick: Option<Event>) {
         if let Some(mut ingress) = self.detach_receive(key) {
             if let Some(half) = ingress.half.life_cycle() {
                 half.rewire(kick);
@@ -47,9 +56,9 @@ impl Plan {
     }
 
     /// Returns a queue that only this worker sends to, and which may be down.
-    pub(crate) fn own_transmit<'p>(&'p mut self, (port, queue): (u64, usize)) -> Option<&'p mut Option<Egress>> {
-        let outputs = self.outputs.iter_mut().filter(|output| output.port == port);
-        let find = |output: &'p mut Output| output.queues.get_mut(queue.wrapping_sub(output.first));
+    pub(crate) fn own_transmit<'p>(&'p mut self, key: QueueKey) -> Option<&'p mut Option<Egress>> {
+        let outputs = self.outputs.iter_mut().filter(|output| output.port == key.port);
+        let find = |output: &'p mut Output| output.queues.get_mut(key.queue.wrapping_sub(output.first));
         match &mut { outputs }.find_map(find)?.half {
             Half::Own(egress) => Some(egress),
             Half::Shared(_) => None,
@@ -70,7 +79,7 @@ impl Plan {
     }
 
     /// Replaces the parts of the plan, and returns the old ones.
-    pub(crate) fn replace(&mut self, (inputs, outputs, bridges): Pieces) -> Pieces {
+    pub(crate) fn replace(&mut self, Pieces { inputs, outputs, bridges }: Pieces) -> Pieces {
         self.inputs.iter().filter_map(|input| input.ingress.as_ref()).for_each(|ingress| self.ignore(&*ingress.half));
         inputs.iter().filter_map(|input| input.ingress.as_ref()).for_each(|ingress| self.watch(&*ingress.half));
         let (running, resting) = inputs.into_iter().partition(|input| input.ingress.is_some());
@@ -79,7 +88,7 @@ impl Plan {
         let outputs = std::mem::replace(&mut self.outputs, outputs);
         let bridges = std::mem::replace(&mut self.bridges, bridges);
         self.settle();
-        (had, outputs, bridges)
+        Pieces { inputs: had, outputs, bridges }
     }
 
     /// Makes outputs hold frames until the round ends where several bursts of a round can come together.
@@ -124,6 +133,6 @@ impl Plan {
     }
 }
 
-fn position(inputs: &[Input], (port, queue): (u64, usize)) -> Option<usize> {
-    inputs.iter().position(|input| input.port == port && input.queue == queue)
+fn position(inputs: &[Input], key: QueueKey) -> Option<usize> {
+    inputs.iter().position(|input| input.port == key.port && input.queue == key.queue)
 }

@@ -13,8 +13,10 @@ use std::time::Duration;
 /// resting earlier would lose more than it saves.
 const PATIENCE: Duration = Duration::from_micros(50);
 
-/// First and longest pause of the backoff policy.
-const PAUSES: (Duration, Duration) = (Duration::from_micros(1), Duration::from_micros(100));
+/// First pause of the backoff policy.
+const FIRST_PAUSE: Duration = Duration::from_micros(1);
+/// Longest pause of the backoff policy: each is twice as long as the one before.
+const LONGEST_PAUSE: Duration = Duration::from_micros(100);
 
 /// Interval at which a sleeping worker asks for chains that an output keeps.
 const HOLD: Duration = Duration::from_millis(1);
@@ -32,14 +34,14 @@ pub(super) struct Rest {
 impl Rest {
     pub(super) fn new(idle: Idle, patience: Option<Duration>, cycles: &Cycles) -> Rest {
         let patience = if idle == Idle::Poll { u64::MAX } else { cycles.per(patience.unwrap_or(PATIENCE)) };
-        Rest { patience, since: cycles.now(), pause: PAUSES.0 }
+        Rest { patience, since: cycles.now(), pause: FIRST_PAUSE }
     }
 
     /// Notes that frames moved.
     #[inline(always)]
     pub(super) fn worked(&mut self, now: u64) {
         self.since = now;
-        self.pause = PAUSES.0;
+        self.pause = FIRST_PAUSE;
     }
 
     /// Reports whether nothing has moved for long enough.
@@ -51,7 +53,7 @@ impl Rest {
     /// Sleeps for a while, twice as long as the last time.
     pub(super) fn pause(&mut self) {
         std::thread::sleep(self.pause);
-        self.pause = (self.pause * 2).min(PAUSES.1);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
     /// Notes that the worker was woken, and polls with patience again.

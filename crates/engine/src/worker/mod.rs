@@ -13,7 +13,7 @@ mod pulse;
 pub use by_hand::ByHand;
 pub(crate) use change::Pieces;
 pub use counters::WorkerCounters;
-pub(crate) use plan::{Input, Plan};
+pub(crate) use plan::{Input, OutputQueue, Plan};
 pub(crate) use pulse::{Answer, Change, Pulse, STILL, Unresponsive};
 
 use crate::clock::Cycles;

@@ -1,6 +1,7 @@
 //! The position of a worker: a word that it writes at every step, so that others can tell at which queue it hangs.
 
 use crate::counters::Counter;
+use crate::queue_key::QueueKey;
 
 /// Activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +71,10 @@ impl Place {
         Place(self.0 & !((1 << QUEUE) - 1) | activity as u64)
     }
 
-    /// Returns the port and the queue, if it is at one.
-    pub(crate) fn queue(self) -> Option<(u64, usize)> {
-        let queue = (self.0 & ((1 << PORT) - 1)) >> QUEUE;
-        (self.0 >> PORT != 0).then_some((self.0 >> PORT, queue as usize))
+    /// Returns the queue, if it is at one.
+    pub(crate) fn queue(self) -> Option<QueueKey> {
+        let (port, queue) = (self.0 >> PORT, (self.0 & ((1 << PORT) - 1)) >> QUEUE);
+        (port != 0).then_some(QueueKey { port, queue: queue as usize })
     }
 
     pub(crate) fn activity(self) -> Activity {
@@ -104,7 +105,8 @@ mod tests {
     fn a_place_is_read_as_it_was_written() {
         for activity in Activity::ALL {
             let place = Place::of(70_000, 255).at(Activity::Transmit).at(activity);
-            assert_eq!((place.queue(), place.activity()), (Some((70_000, 255)), activity));
+            let queue = QueueKey { port: 70_000, queue: 255 };
+            assert_eq!((place.queue(), place.activity()), (Some(queue), activity));
             assert_eq!((Place::nowhere(activity).queue(), Place::nowhere(activity).activity()), (None, activity));
         }
         let place = Whereabouts::default();

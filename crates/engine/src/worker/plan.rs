@@ -18,6 +18,15 @@ use virtqueue::ordering;
 /// One burst in this many has its stages timed. Timing all of them would cost about three cycles per frame.
 const SAMPLE: u32 = 64;
 
+/// A queue of an output of the plan.
+#[derive(Clone, Copy)]
+pub(crate) struct OutputQueue {
+    /// Index of the output in the plan.
+    pub(crate) output: usize,
+    /// Index of the queue in its port.
+    pub(crate) queue: usize,
+}
+
 /// A queue that a worker polls.
 pub(crate) struct Input {
     pub(crate) port: u64,
@@ -27,10 +36,10 @@ pub(crate) struct Input {
     pub(crate) target: Target,
     /// Number by which its frames pick a queue: the index of the queue that it is mapped to, else its own.
     pub(crate) number: usize,
-    /// Output, and queue there, whose guest lends its buffers to this queue, if it is mapped.
-    pub(crate) rx_buffers_from: Option<(usize, usize)>,
-    /// Output, and queue there, that may keep chains of this queue while it sends them, if it is mapped.
-    pub(crate) tx_in_place_via: Option<(usize, usize)>,
+    /// The queue whose guest lends its buffers to this one, if it is mapped.
+    pub(crate) rx_buffers_from: Option<OutputQueue>,
+    /// The queue that may keep chains of this one while it sends them, if it is mapped.
+    pub(crate) tx_in_place_via: Option<OutputQueue>,
     pub(crate) counters: Arc<QueueCounters>,
     pub(crate) drops: Arc<Drops>,
 }
@@ -39,7 +48,7 @@ impl Input {
     /// Returns the half and the guest whose buffers it receives into, if both are available now.
     #[inline(always)]
     fn lent<'p>(&self, ingress: &'p Ingress, outputs: &'p [Output]) -> Option<(&'p dyn ZeroCopyRx, &'p GuestBuffers)> {
-        let (output, queue) = self.rx_buffers_from?;
+        let OutputQueue { output, queue } = self.rx_buffers_from?;
         Some((ingress.lends()?, outputs[output].guest(queue)?))
     }
 
@@ -47,8 +56,8 @@ impl Input {
     #[inline(always)]
     fn unread_from(&self, ingress: &Ingress, outputs: &[Output]) -> u32 {
         match (&self.target, self.tx_in_place_via) {
-            (&Target::Patch(to), Some((output, queue))) if to == output && !ingress.has_stages() => {
-                outputs[output].unread_from(queue)
+            (&Target::Patch(to), Some(via)) if to == via.output && !ingress.has_stages() => {
+                outputs[to].unread_from(via.queue)
             }
             _ => u32::MAX,
         }
@@ -57,7 +66,7 @@ impl Input {
     /// Takes back chains that an output kept. Reports whether there were any.
     #[inline(always)]
     fn take_returned(&self, half: &dyn RxQueue, outputs: &[Output]) -> bool {
-        let Some((output, queue)) = self.tx_in_place_via else { return false };
+        let Some(OutputQueue { output, queue }) = self.tx_in_place_via else { return false };
         let Some(chains) = half.chains() else { return false };
         let mut any = false;
         outputs[output].returned(queue, &mut |ids| {
@@ -211,7 +220,7 @@ impl Plan {
         self.inputs
             .iter()
             .filter_map(|input| input.tx_in_place_via)
-            .any(|(output, queue)| self.outputs[output].keeps(queue))
+            .any(|via| self.outputs[via.output].keeps(via.queue))
     }
 
     #[cold]

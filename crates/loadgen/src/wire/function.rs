@@ -31,13 +31,6 @@ pub enum FunctionError {
     Broken(#[from] Fatal),
 }
 
-/// Adds a buffer to a queue that has a free descriptor.
-#[inline(always)]
-fn add(queue: &mut DriverQueue<u16>, buffer: Buffer, index: u16) {
-    let (_, entry) = queue.add(&[buffer]).expect("there is a free descriptor");
-    *entry = index;
-}
-
 /// The network function.
 pub struct Function {
     /// The buffer of each chain.
@@ -137,7 +130,7 @@ impl Function {
                 T::write(bytes, &self.back, number);
             }
             let buffer = Buffer { addr: self.buffers.addr(index), len, writable: false };
-            add(&mut self.transmit, buffer, index);
+            self.transmit.add_with(&[buffer], index).expect("there is a free descriptor");
             moved += 1;
         }
         self.transmit.publish();
@@ -152,7 +145,7 @@ impl Function {
             && let Some(index) = self.free.pop()
         {
             let buffer = Buffer { addr: self.buffers.addr(index), len: room, writable: true };
-            add(&mut self.receive, buffer, index);
+            self.receive.add_with(&[buffer], index).expect("there is a free descriptor");
         }
         self.receive.publish();
     }

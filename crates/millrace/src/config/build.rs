@@ -28,7 +28,7 @@ pub(super) fn build(path: &Path, text: &str, reach: Option<&Reach>) -> Result<(C
 fn config(check: &mut Check, file: &RawFile) -> Config {
     let ports = ports::build(check, &file.ports);
     let (mut patches, bridges) = forwarding::build(check, file, &ports, fail_mode(file));
-    let mappings = mappings::build(check, file, &ports, (&mut patches, &bridges));
+    let mappings = mappings::build(check, file, &ports, &mut patches, &bridges);
     let joined = mirrors::Joined { patches: &patches, bridges: &bridges, mappings: &mappings };
     let mirrors = mirrors::build(check, file, &ports, joined);
     let aggregation = aggregation(check, file, &ports);

@@ -4,7 +4,7 @@ use super::check::Check;
 use super::ports::{BuiltPort, BuiltPorts, name, split};
 use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawMirror, RawPatch, RawStatic, Section};
 use engine::forward::mac_table::MOST_STATICS;
-use engine::spec::{BridgeSpec, FailMode, Vlan};
+use engine::spec::{BridgeSpec, FailMode, StaticEntry, Vlan};
 use packet::MacAddr;
 use settings::Problem;
 use std::collections::{HashMap, HashSet};
@@ -13,9 +13,6 @@ use std::time::Duration;
 
 /// Place where each port is joined, by the port's name.
 type Uses<'a> = HashMap<&'a str, &'a Range<usize>>;
-
-/// An address, its VLAN and the port behind which it is.
-type Static = ([u8; 6], u16, String);
 
 /// Builds all patches and bridges, and warns about ports in none. `fail_mode` applies to a bridge with `openflow`.
 pub(super) fn build(
@@ -49,7 +46,7 @@ pub(super) fn build(
         for at in [&raw.from, &raw.to].into_iter().filter_map(|end| end.as_ref()).filter(known) {
             let (name, queue) = split(at);
             if queue.is_none() || !by_queue.contains(name) {
-                join(check, ports, (name, &at.span), &mut uses);
+                join(check, ports, name, &at.span, &mut uses);
             }
             if queue.is_some() {
                 by_queue.insert(name);
@@ -76,7 +73,8 @@ pub(super) fn build(
 fn join<'a, 'b>(
     check: &mut Check,
     ports: &'b BuiltPorts,
-    (name, span): (&'a str, &'a Range<usize>),
+    name: &'a str,
+    span: &'a Range<usize>,
     uses: &mut Uses<'a>,
 ) -> Option<&'b BuiltPort> {
     let built = ports.find(check, name, span)?;
@@ -110,7 +108,7 @@ fn patch<'a>(
         );
     }
     for at in &list.value {
-        let Some(built) = join(check, ports, (at, &at.span), uses) else { continue };
+        let Some(built) = join(check, ports, at, &at.span, uses) else { continue };
         if let Some(span) = &built.vlan_span {
             check.problems.push(
                 Problem::error(
@@ -130,7 +128,7 @@ fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts
     let name = name(check, &raw.span, &raw.name, "bridge").value;
     let mut members: Vec<(&At<String>, &BuiltPort)> = Vec::new();
     if let Some(list) = check.required(&raw.span, "ports", &raw.ports, "ports = [\"a\", \"b\"]") {
-        members.extend(list.iter().filter_map(|at| Some((at, join(check, ports, (at, &at.span), uses)?))));
+        members.extend(list.iter().filter_map(|at| Some((at, join(check, ports, at, &at.span, uses)?))));
         if list.len() < 2 {
             check.warn(
                 &list.span,
@@ -158,14 +156,13 @@ fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts
             );
         }
     }
-    let mut seen: HashMap<([u8; 6], u16), &Range<usize>> = HashMap::new();
+    let mut seen: HashMap<(MacAddr, u16), &Range<usize>> = HashMap::new();
     let mut statics = Vec::new();
     for raw in &raw.statics {
         let Some(entry) = static_entry(check, raw, &name, &members) else { continue };
-        let (mac, vlan, _) = entry;
-        if let Some(first) = seen.insert((mac, vlan), &raw.span) {
+        if let Some(first) = seen.insert((entry.mac, entry.vlan), &raw.span) {
             check.problems.push(
-                Problem::error(&raw.span, format!("there are two static entries for {}", MacAddr(mac)), "remove one")
+                Problem::error(&raw.span, format!("there are two static entries for {}", entry.mac), "remove one")
                     .and_at(first, "the first one"),
             );
         }
@@ -196,7 +193,7 @@ fn static_entry(
     raw: &Section<RawStatic>,
     bridge: &str,
     members: &[(&At<String>, &BuiltPort)],
-) -> Option<Static> {
+) -> Option<StaticEntry> {
     let mac =
         check.required(&raw.span, "mac", &raw.mac, "mac = \"02:00:00:00:00:01\"").and_then(|at| check.unicast(at));
     let at = check.required(&raw.span, "port", &raw.port, "port = \"a\"")?;
@@ -210,7 +207,7 @@ fn static_entry(
         return None;
     };
     let vlan = static_vlan(check, raw, &at.value, &built.spec.vlan)?;
-    Some((mac?.0, vlan, at.value.clone()))
+    Some(StaticEntry { mac: mac?, vlan, port: at.value.clone() })
 }
 
 fn static_vlan(check: &mut Check, raw: &Section<RawStatic>, port: &str, carried: &Vlan) -> Option<u16> {

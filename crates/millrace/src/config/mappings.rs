@@ -14,7 +14,8 @@ pub(super) fn build(
     check: &mut Check,
     file: &RawFile,
     ports: &BuiltPorts,
-    (patches, bridges): (&mut Vec<[String; 2]>, &[BridgeSpec]),
+    patches: &mut Vec<[String; 2]>,
+    bridges: &[BridgeSpec],
 ) -> Vec<MappingSpec> {
     let mut uses = Vec::new();
     let built = file.mappings.iter().filter_map(|raw| {
@@ -41,12 +42,12 @@ pub(super) fn build(
     let built: Vec<_> = built.collect();
     let whole = built.iter().filter(|mapping| mapping.pass_through && !mapping.is_of_one());
     patches.extend(whole.map(|mapping| [mapping.from.port.clone(), mapping.to.port.clone()]));
-    uses.iter().for_each(|(end, span)| rest(check, ports, &built, (end, span)));
+    uses.iter().for_each(|used| rest(check, ports, &built, used));
     built
 }
 
 /// Warns of the other queues of a physical port if one is patched by itself and they are not.
-fn rest(check: &mut Check, ports: &BuiltPorts, built: &[MappingSpec], (end, span): (&PortQueues, &Range<usize>)) {
+fn rest(check: &mut Check, ports: &BuiltPorts, built: &[MappingSpec], Use { queues: end, span }: &Use<'_>) {
     let patched: Vec<_> =
         built.iter().filter(|mapping| mapping.pass_through && mapping.from.port == end.port).collect();
     let is_first = patched.first().is_some_and(|mapping| mapping.from == *end && end.queue.is_some());
@@ -58,6 +59,13 @@ fn rest(check: &mut Check, ports: &BuiltPorts, built: &[MappingSpec], (end, span
         let message = format!("what arrives in {} is dropped", free.join(", "));
         check.warn(span, message, "map these queues, too, or keep frames out of them by rules of the NIC");
     }
+}
+
+/// Queues that a mapping uses.
+struct Use<'a> {
+    queues: PortQueues,
+    /// The place where it says so.
+    span: &'a Range<usize>,
 }
 
 /// One end of a mapping.
@@ -77,7 +85,7 @@ fn ends<'a, 'b>(
     check: &mut Check,
     raw: &'a Section<RawMapping>,
     ports: &'b BuiltPorts,
-    uses: &mut Vec<(PortQueues, &'a Range<usize>)>,
+    uses: &mut Vec<Use<'a>>,
 ) -> Option<[End<'a, 'b>; 2]> {
     let from = check.required(&raw.span, "from", &raw.from, "from = \"wan\"");
     let to = check.required(&raw.span, "to", &raw.to, "to = \"fw\"");
@@ -162,7 +170,7 @@ fn steerable(
         let message = format!("bridge `{}` keeps VLANs apart, and steering by MAC address does not", bridge.name);
         check.error(span, message, given);
     }
-    match bridge.statics.iter().filter(|(.., port)| *port == to.name).count() {
+    match bridge.statics.iter().filter(|entry| entry.port == to.name).count() {
         0 => check.error(
             span,
             format!("bridge `{}` does not say which addresses `{}` has", bridge.name, to.name),
@@ -182,27 +190,27 @@ fn end<'a, 'b>(
     check: &mut Check,
     ports: &'b BuiltPorts,
     at: &'a At<String>,
-    uses: &mut Vec<(PortQueues, &'a Range<usize>)>,
+    uses: &mut Vec<Use<'a>>,
     wanted: &str,
     fits: impl Fn(Capabilities) -> bool,
 ) -> Option<End<'a, 'b>> {
     let (built, queue) = ports.find_queues(check, at)?;
     let end = End { at, built, queue };
     let own = end.queues();
-    let overlaps = |(other, _): &&(PortQueues, _)| match queue {
-        Some(queue) => other.covers(&own.port, queue),
-        None => other.port == own.port,
+    let overlaps = |other: &&Use<'_>| match queue {
+        Some(queue) => other.queues.covers(&own.port, queue),
+        None => other.queues.port == own.port,
     };
-    if let Some((other, first)) = uses.iter().find(overlaps) {
-        let (what, help) = match (own.queue, other.queue) {
+    if let Some(other) = uses.iter().find(overlaps) {
+        let (what, help) = match (own.queue, other.queues.queue) {
             (Some(_), Some(_)) => (format!("queue `{own}`"), "remove it from one of them"),
             _ => (format!("port `{}`", own.port), "remove it from one of them, or name one queue of it in each"),
         };
         let problem = Problem::error(&at.span, format!("{what} is in two mappings"), help);
-        check.problems.push(problem.and_at(first, "mapped here"));
+        check.problems.push(problem.and_at(other.span, "mapped here"));
         return None;
     }
-    uses.push((own, &at.span));
+    uses.push(Use { queues: own, span: &at.span });
     let can = built.spec.driver.capabilities();
     if !fits(can) {
         let kinds: Vec<_> = KINDS.iter().filter(|(_, kind)| fits(kind.capabilities)).map(|(name, _)| *name).collect();

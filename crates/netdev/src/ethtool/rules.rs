@@ -23,6 +23,9 @@ const FINDS_LOCATION: u64 = 0x8000_0000;
 /// `RX_CLS_LOC_ANY`: ... if it is asked to by this one.
 const ANY_LOCATION: u32 = 0xffff_ffff;
 
+/// The mask of an address of which every bit counts.
+const ALL_BITS: MacAddr = MacAddr([0xff; 6]);
+
 /// `struct ethtool_rx_flow_spec`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,7 @@ struct FlowSpec {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fields {
-    destination: [u8; 6],
+    destination: MacAddr,
     rest: [u8; 46],
     extension: [u8; 20],
 }
@@ -59,7 +62,7 @@ const _: () = assert!(offset_of!(FlowSpec, masks) == 76 && offset_of!(FlowSpec, 
 const _: () = assert!(offset_of!(Request, spec) == 16 && offset_of!(Request, count) == 184);
 
 impl Fields {
-    const fn of(destination: [u8; 6]) -> Fields {
+    const fn of(destination: MacAddr) -> Fields {
         Fields { destination, rest: [0; _], extension: [0; _] }
     }
 }
@@ -68,8 +71,8 @@ impl FlowSpec {
     fn new(mac: MacAddr, queue: u32, location: u32) -> FlowSpec {
         FlowSpec {
             flow_type: ETHER_FLOW,
-            fields: Fields::of(mac.0),
-            masks: Fields::of([0xff; 6]),
+            fields: Fields::of(mac),
+            masks: Fields::of(ALL_BITS),
             queue: queue.into(),
             location,
         }
@@ -77,7 +80,8 @@ impl FlowSpec {
 
     /// Returns a specification that says nothing but a location: drivers fill in only the fields of a rule.
     fn at(location: u32) -> FlowSpec {
-        FlowSpec { flow_type: 0, fields: Fields::of([0; 6]), masks: Fields::of([0; 6]), queue: 0, location }
+        let nothing = Fields::of(MacAddr([0; 6]));
+        FlowSpec { flow_type: 0, fields: nothing, masks: nothing, queue: 0, location }
     }
 }
 

@@ -28,8 +28,7 @@ type HeldQueue<Held> = DriverQueue<Option<Held>>;
 /// Adds a chain for which there are free descriptors.
 #[inline]
 fn add<Held>(queue: &mut HeldQueue<Held>, buffers: &[Buffer], held: Held) {
-    let (_, entry) = queue.add(buffers).expect("the caller looked for free descriptors");
-    *entry = Some(held);
+    queue.add_with(buffers, Some(held)).expect("the caller looked for free descriptors");
 }
 
 /// Returns the next used packet or buffer, and the number of bytes that the device wrote.

@@ -64,6 +64,14 @@ impl<T> DriverQueue<T> {
         Some((id, &mut self.entries[usize::from(id)]))
     }
 
+    /// Adds a chain as [`DriverQueue::add`] does, and sets its entry. Returns its id.
+    #[inline(always)]
+    pub fn add_with(&mut self, buffers: &[Buffer], entry: T) -> Option<u16> {
+        let (id, place) = self.add(buffers)?;
+        *place = entry;
+        Some(id)
+    }
+
     /// Makes all added chains available to the device at once.
     #[inline(always)]
     pub fn publish(&mut self) {
@@ -182,11 +190,10 @@ mod tests {
         for features in [0, features::RING_PACKED] {
             let (mut queue, device, buffer) = queue(features);
             for (first, second) in [("a", "b"), ("c", "d"), ("e", "f")] {
-                let (id, entry) = queue.add(&[buffer]).unwrap();
-                *entry = first;
+                let id = queue.add_with(&[buffer], first).unwrap();
                 *queue.add(&[buffer, buffer]).unwrap().1 = second;
                 assert_eq!((queue.size(), queue.free()), (4, 1));
-                assert!(queue.add(&[buffer, buffer]).is_none());
+                assert!(queue.add_with(&[buffer, buffer], "none").is_none());
                 queue.flush();
                 return_all(&device);
                 let returned = queue.pop().unwrap().unwrap();

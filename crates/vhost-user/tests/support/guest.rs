@@ -16,7 +16,7 @@ const SIZE: u16 = 64;
 const BUFFER: u32 = 2048;
 
 fn add(queue: &mut DriverQueue<u64>, addr: u64, len: u32, writable: bool) {
-    *queue.add(&[Buffer { addr, len, writable }]).expect("there is room").1 = addr;
+    queue.add_with(&[Buffer { addr, len, writable }], addr).expect("there is room");
 }
 
 struct Pair {

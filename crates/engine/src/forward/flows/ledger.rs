@@ -18,10 +18,17 @@ pub(super) struct Ledger {
     pub(super) searched: u64,
 }
 
+/// Frames that matched a flow.
+#[derive(Clone, Copy, Default)]
+struct Matched {
+    packets: u64,
+    bytes: u64,
+}
+
 /// A table, and the part of its counters already reported.
 struct Kept {
     flows: Arc<Flows>,
-    told: Vec<(u64, u64)>,
+    told: Vec<Matched>,
     searched: u64,
 }
 
@@ -43,7 +50,7 @@ impl Ledger {
 
     /// Keeps a table that is now in force.
     pub(super) fn keep(&mut self, flows: Arc<Flows>) {
-        let told = vec![(0, 0); flows.programs.len()];
+        let told = vec![Matched::default(); flows.programs.len()];
         self.kept.push(Kept { flows, told, searched: 0 });
     }
 
@@ -77,9 +84,12 @@ impl Ledger {
     fn read(&mut self, kept: &mut Kept, account: &mut impl FnMut(FlowId, u64, u64)) {
         let lanes = &kept.flows.lanes;
         for (index, told) in kept.told.iter_mut().enumerate() {
-            let cells = lanes.iter().map(|lane| &lane.cells[index]);
-            let now = cells.fold((0, 0), |sum, cell| (sum.0 + cell.packets.get(), sum.1 + cell.bytes.get()));
-            let (packets, bytes) = (now.0 - told.0, now.1 - told.1);
+            let mut now = Matched::default();
+            for cell in lanes.iter().map(|lane| &lane.cells[index]) {
+                now.packets += cell.packets.get();
+                now.bytes += cell.bytes.get();
+            }
+            let (packets, bytes) = (now.packets - told.packets, now.bytes - told.bytes);
             if packets == 0 {
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use super::queue::XdpQueue;
 use super::umem_view::WeakView;
-use super::watched::Watched;
+use super::watched::{Watched, WatchedSocket};
 use super::{Settings, Steer, UmemView};
 use crate::port::Site;
 use crate::port::zero_copy::LEND_ROOM;
@@ -89,8 +89,8 @@ impl Device {
         let pools = (0..settings.queues).map(|_| Ok([pool()?, pool()?])).collect::<Result<Vec<_>, &str>>()?;
         let ring = size.into();
         let promiscuous = netdev::Promiscuous::set(&link).map_err(text)?;
-        let (monitors, passed, failed) = Default::default();
-        let watched = Watched { link, interface, monitors, passed, failed };
+        let (sockets, passed, failed) = Default::default();
+        let watched = Watched { link, interface, sockets, passed, failed };
         let mut device = Device {
             site: site.clone(),
             watched: Arc::new(watched),
@@ -165,7 +165,7 @@ impl Device {
         let text = |error: xsk::Error| error.to_string();
         let opened = Queue::open(view.umem(), &self.watched.interface, queue as u32, &self.config).map_err(text)?;
         self.redirect.insert(&opened.rx).map_err(text)?;
-        self.watched.monitors.lock().unwrap().push((opened.monitor(), 0));
+        self.watched.sockets.lock().unwrap().push(WatchedSocket { monitor: opened.monitor(), lost: 0 });
         Ok(opened)
     }
 

@@ -8,6 +8,7 @@ mod device;
 mod in_flight;
 mod pool;
 mod queue;
+mod rings;
 mod rx;
 mod spec;
 mod steered;

@@ -2,9 +2,10 @@
 //! other memory; the port's other queues go on meanwhile.
 
 use super::device::{Device, OVERHEAD, RELEASE};
+use super::rings::{RxRings, TxRings};
 use super::{Pool, Steered, Stuck, UmemView, XdpReceive, XdpTransmit};
 use crate::port::af_packet::PacketReceive;
-use crate::port::zero_copy::{Direction, Mapped, ZeroCopyQueue};
+use crate::port::zero_copy::{Direction, Lending, Mapped, ZeroCopyQueue};
 use crate::port::{ReceiveHalf, TransmitHalf};
 use netdev::{PacketRx, RxConfig};
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use virtqueue::NET_HEADER;
 use virtqueue::memory::Memory;
-use xsk::{Bound, Completion, Fill, Queue, Rx, Tx};
+use xsk::{Bound, Queue};
 
 /// Both directions of an open socket, before workers have them.
 struct Prepared {
-    receive: Option<(Rx, Fill)>,
-    transmit: Option<(Tx, Completion)>,
+    receive: Option<RxRings>,
+    transmit: Option<TxRings>,
 }
 
 /// A queue of an open port.
@@ -59,7 +60,8 @@ impl XdpQueue {
     fn take(&mut self, opened: Queue) {
         self.bound = Some(opened.bound().clone());
         let Queue { fill, rx, tx, completion } = opened;
-        self.prepared = Some(Prepared { receive: Some((rx, fill)), transmit: Some((tx, completion)) });
+        let (receive, transmit) = (RxRings { rx, fill }, TxRings { tx, completion });
+        self.prepared = Some(Prepared { receive: Some(receive), transmit: Some(transmit) });
     }
 
     /// Opens the socket with the memories of guests.
@@ -149,7 +151,7 @@ impl ZeroCopyQueue for XdpQueue {
     fn stop(&mut self, direction: Direction) -> Result<(), String> {
         self.prepared = None;
         // `Watched::count` owns a socket while it looks at it. With the lock held it does not, so the socket is closed.
-        drop(self.device.watched.monitors.lock().unwrap());
+        drop(self.device.watched.sockets.lock().unwrap());
         // Nor does another queue of the guest that opens its socket beside this one.
         self.view.umem().settle();
         // In copy mode that suffices.
@@ -172,9 +174,10 @@ impl ZeroCopyQueue for XdpQueue {
     fn start_receive(&mut self) -> Result<ReceiveHalf, String> {
         let rings = self.half(|prepared| prepared.receive.take())?;
         let room = NET_HEADER + self.view.umem().chunks().frame_limit(self.device.is_zero_copy());
-        let mapped = self.mapped().map(|mapped| (mapped, room));
-        let counts = (self.stuck.clone(), self.device.site.drops().clone());
-        let half = XdpReceive::new(rings, self.view.clone(), self.pool(Direction::ToGuest)?, mapped, counts);
+        let pool = self.pool(Direction::ToGuest)?;
+        let lending = self.mapped().map(|mapped| Lending::new(mapped, room, pool.count().into()));
+        let (stuck, drops) = (self.stuck.clone(), self.device.site.drops().clone());
+        let half = XdpReceive::new(rings, self.view.clone(), pool, lending, stuck, drops);
         self.with_passed(half.map_err(|e| e.to_string())?)
     }
 

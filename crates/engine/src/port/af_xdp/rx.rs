@@ -3,9 +3,10 @@
 mod zero_copy;
 
 use super::in_flight::InFlight;
+use super::rings::RxRings;
 use super::{Pool, Stuck, UmemView};
 use crate::drops::{Drops, Reason};
-use crate::port::zero_copy::{Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
+use crate::port::zero_copy::{Lending, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{LifeCycle, RxQueue, Wait};
 use packet::{Burst, MAX_FRAME, MIN_FRAME};
 use rustix::net::{SendFlags, send};
@@ -14,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use virtqueue::device::Loan;
-use xsk::{Descriptor, Fill, Rx};
+use xsk::{Descriptor, Fill};
 
 /// Interval at which a sleeping worker retries frames that could not be sent.
 const LATER: Duration = Duration::from_micros(100);
@@ -27,12 +28,12 @@ pub struct XdpReceive {
     /// Own chunks that hold the present burst's frames, and own chunks that are free.
     taken: RefCell<Vec<u16>>,
     spare: RefCell<Vec<u16>>,
-    /// Parts of a frame whose last part has not arrived yet, as (chunk, address, bytes).
-    parts: RefCell<Vec<(u16, u64, u32)>>,
+    /// Parts of a frame whose last part has not arrived yet.
+    parts: RefCell<Vec<ChunkPart>>,
     /// Own chunks that the kernel has.
     filled: Cell<usize>,
-    /// Loans that the kernel has, with the offset at which a frame will begin, by the filled address.
-    lent: RefCell<InFlight<(Loan, u32)>>,
+    /// Loans that the kernel has, by the filled address.
+    lent: RefCell<InFlight<Lent>>,
     lending: Option<Lending>,
     /// Addresses to be pushed to the kernel; they count as filled or lent. The ring has room for all of them, but the
     /// kernel delivers frames before it reports that it has taken the addresses of their buffers.
@@ -41,9 +42,23 @@ pub struct XdpReceive {
     drops: Arc<Drops>,
 }
 
+/// A part of a frame, in an own chunk.
+struct ChunkPart {
+    chunk: u16,
+    at: u64,
+    len: u32,
+}
+
+/// A loan that the kernel has.
+struct Lent {
+    loan: Loan,
+    /// Offset in its buffer at which a frame will begin.
+    start: u32,
+}
+
 /// The socket, and the memory that the kernel fills.
 struct Socket {
-    rings: RefCell<(Rx, Fill)>,
+    rings: RefCell<RxRings>,
     /// A duplicate of the socket's descriptor, to wait on without the rings.
     wake: OwnedFd,
     view: UmemView,
@@ -51,26 +66,27 @@ struct Socket {
 }
 
 impl XdpReceive {
-    /// Returns a half that lends its chunks and receives frames. Prefers a guest's buffers if they are available, from
-    /// the first round on; `mapped` has the mapping and the minimum length of its buffers.
-    pub fn new(
-        (rx, fill): (Rx, Fill),
+    /// Returns a half that lends its chunks and receives frames. With `lending`, for at most as many loans as there are
+    /// chunks, it prefers a guest's buffers if they are available, from the first round on.
+    pub(super) fn new(
+        rings: RxRings,
         view: UmemView,
         pool: Pool,
-        mapped: Option<(Arc<Mapped>, u32)>,
-        (stuck, drops): (Arc<Stuck>, Arc<Drops>),
+        lending: Option<Lending>,
+        stuck: Arc<Stuck>,
+        drops: Arc<Drops>,
     ) -> std::io::Result<XdpReceive> {
         let size = usize::from(pool.count());
-        let wake = rx.as_fd().try_clone_to_owned()?;
-        let zero_copy = rx.bound().zero_copy;
+        let wake = rings.rx.as_fd().try_clone_to_owned()?;
+        let zero_copy = rings.rx.bound().zero_copy;
         let port = XdpReceive {
-            socket: Some(Socket { rings: RefCell::new((rx, fill)), wake, view, zero_copy }),
+            socket: Some(Socket { rings: RefCell::new(rings), wake, view, zero_copy }),
             taken: RefCell::new(Vec::with_capacity(size)),
             spare: RefCell::new((0..pool.count()).rev().collect()),
             parts: RefCell::default(),
             filled: Cell::new(0),
             lent: RefCell::new(InFlight::new(size)),
-            lending: mapped.map(|(mapped, room)| Lending::new(mapped, room, size)),
+            lending,
             addresses: RefCell::new(Vec::with_capacity(size)),
             pool,
             stuck,
@@ -102,17 +118,17 @@ impl XdpReceive {
     #[cold]
     fn push_part<'q>(&'q self, index: u16, at: u64, part: Descriptor, burst: &mut Burst<'_, 'q>) {
         let mut parts = self.parts.borrow_mut();
-        parts.push((index, at, part.len));
+        parts.push(ChunkPart { chunk: index, at, len: part.len });
         if part.more() {
             return;
         }
-        let len: u32 = parts.iter().map(|part| part.2).sum();
-        let segments = parts.iter().filter_map(|&(_, at, len)| self.pool.segment(at, len));
+        let len: u32 = parts.iter().map(|part| part.len).sum();
+        let segments = parts.iter().filter_map(|part| self.pool.segment(part.at, part.len));
         let fits = (MIN_FRAME..=MAX_FRAME).contains(&len);
         if !fits || !burst.push_segments(segments) {
             self.drops.add(Reason::TooLong, 1);
         }
-        self.taken.borrow_mut().extend(parts.drain(..).map(|part| part.0));
+        self.taken.borrow_mut().extend(parts.drain(..).map(|part| part.chunk));
     }
 
     /// Lends own chunks from `more` to the kernel, and pushes addresses that wait.
@@ -129,7 +145,7 @@ impl XdpReceive {
             added += 1;
         }
         self.filled.set(self.filled.get() + added);
-        push(&mut addresses, |some| socket.rings.borrow_mut().1.push(some));
+        push(&mut addresses, |some| socket.rings.borrow_mut().fill.push(some));
     }
 
     /// Lends own chunks until the kernel has `reserve` buffers. Reports whether it lent any.
@@ -189,20 +205,20 @@ impl RxQueue for XdpReceive {
         }
         let rings = &mut *socket.rings.borrow_mut();
         let mut any = false;
-        for part in rings.0.burst(burst.room() as u32) {
+        for part in rings.rx.burst(burst.room() as u32) {
             any = true;
             let at = socket.view.umem().frame_address(part.address);
             match (self.pool.index(at), &self.lending) {
                 (Some(index), _) => self.push_own(index, at, part, burst),
                 (None, Some(lending)) => {
                     let loan = self.lent.borrow_mut().take(socket.view.umem().filled_address(part.address));
-                    loan.into_iter().for_each(|(loan, _)| lending.strand(loan));
+                    loan.into_iter().for_each(|lent| lending.strand(lent.loan));
                 }
                 (None, None) => {}
             }
         }
         if !any {
-            self.refill_late(&mut rings.1);
+            self.refill_late(&mut rings.fill);
         }
         any
     }
@@ -216,7 +232,7 @@ impl RxQueue for XdpReceive {
 
     fn notify(&self) {
         if let Some(socket) = &self.socket {
-            let fill = &socket.rings.borrow().1;
+            let fill = &socket.rings.borrow().fill;
             if fill.needs_wakeup() {
                 // The port's watcher notices an interface that is down.
                 let _ = fill.wake();
@@ -233,9 +249,9 @@ impl RxQueue for XdpReceive {
             self.fill_reserve(RESERVE_ASLEEP);
         }
         let Some(socket) = &self.socket else { return Wait::Event };
-        push(&mut self.addresses.borrow_mut(), |some| socket.rings.borrow_mut().1.push(some));
+        push(&mut self.addresses.borrow_mut(), |some| socket.rings.borrow_mut().fill.push(some));
         self.notify();
-        if socket.rings.borrow_mut().0.waiting() > 0 {
+        if socket.rings.borrow_mut().rx.waiting() > 0 {
             return Wait::Ready;
         }
         let waits = self.stuck.is_set() || !self.addresses.borrow().is_empty();
@@ -254,7 +270,7 @@ impl RxQueue for XdpReceive {
 
 impl LifeCycle for XdpReceive {
     fn stop(&mut self) -> u64 {
-        let waiting = |socket: Socket| u64::from(socket.rings.borrow_mut().0.waiting());
+        let waiting = |socket: Socket| u64::from(socket.rings.borrow_mut().rx.waiting());
         self.socket.take().map_or(0, waiting)
     }
 }

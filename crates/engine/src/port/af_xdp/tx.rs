@@ -1,6 +1,7 @@
 //! The transmit half of an AF_XDP queue.
 
 use super::in_flight::InFlight;
+use super::rings::TxRings;
 use super::{Pool, Stuck, UmemView};
 use crate::drops::Reason;
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
@@ -16,7 +17,7 @@ const WAKE_UPS: usize = 4;
 /// Transmit half: frames to the interface.
 pub struct XdpTransmit {
     /// `None` once stopped.
-    socket: Option<RefCell<(Tx, Completion)>>,
+    socket: Option<RefCell<TxRings>>,
     view: UmemView,
     zero_copy: bool,
     pool: Pool,
@@ -41,8 +42,8 @@ pub struct XdpTransmit {
 impl XdpTransmit {
     /// Returns a half that copies frames of up to `limit` bytes into its chunks; if it is `mapped`, it sends a guest's
     /// frames without a copy.
-    pub fn new(
-        (tx, completion): (Tx, Completion),
+    pub(super) fn new(
+        rings: TxRings,
         view: UmemView,
         pool: Pool,
         limit: u32,
@@ -51,9 +52,9 @@ impl XdpTransmit {
     ) -> XdpTransmit {
         let size = usize::from(pool.count());
         XdpTransmit {
-            zero_copy: tx.bound().zero_copy,
-            multi_buffer: tx.bound().multi_buffer,
-            socket: Some(RefCell::new((tx, completion))),
+            zero_copy: rings.tx.bound().zero_copy,
+            multi_buffer: rings.tx.bound().multi_buffer,
+            socket: Some(RefCell::new(rings)),
             view,
             limit,
             free: RefCell::new((0..pool.count()).rev().collect()),
@@ -144,7 +145,7 @@ impl XdpTransmit {
 impl TxQueue for XdpTransmit {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let Some(socket) = &self.socket else { return Sent::none(Reason::Down) };
-        let (tx, completion) = &mut *socket.borrow_mut();
+        let TxRings { tx, completion } = &mut *socket.borrow_mut();
         if self.down.get() && !self.wake(tx) {
             return Sent::none(Reason::Down);
         }
@@ -195,7 +196,7 @@ impl TxQueue for XdpTransmit {
 
     fn notify(&self) {
         if let Some(socket) = &self.socket {
-            self.wake(&socket.borrow().0);
+            self.wake(&socket.borrow().tx);
         }
     }
 
@@ -214,7 +215,7 @@ impl ZeroCopyTx for XdpTransmit {
         if let Some(socket) = &self.socket
             && !self.kept.borrow().is_empty()
         {
-            self.reclaim(&mut socket.borrow_mut().1, &mut self.free.borrow_mut());
+            self.reclaim(&mut socket.borrow_mut().completion, &mut self.free.borrow_mut());
         }
         let returned = &mut *self.returned.borrow_mut();
         if !returned.is_empty() {

@@ -3,7 +3,7 @@
 use crate::port::pace::{Pace, Pacer};
 use crate::port::{RxQueue, Wait};
 use packet::checksum;
-use packet::{Burst, Segment};
+use packet::{Burst, MacAddr, Segment};
 use std::cell::Cell;
 
 /// Number of different frames, which are sent in turn.
@@ -19,8 +19,8 @@ pub struct Generator {
 
 impl Generator {
     /// Returns a generator of frames of `size` bytes from `mac`; at most `count` of them if that is not zero.
-    pub fn new(size: u32, pace: Pace, count: u64, mac: Option<[u8; 6]>) -> Generator {
-        let source = mac.unwrap_or([0x02, 0, 0, 0, 0, 1]);
+    pub fn new(size: u32, pace: Pace, count: u64, mac: Option<MacAddr>) -> Generator {
+        let source = mac.unwrap_or(MacAddr([0x02, 0, 0, 0, 0, 1]));
         Generator {
             frames: (0..VARIETY).map(|i| udp_frame(size as usize, source, i as u16)).collect(),
             next: Cell::new(0),
@@ -52,12 +52,12 @@ impl RxQueue for Generator {
 
 /// Returns a UDP frame over IPv4 of `size` bytes, or the headers if they are longer, of flow `flow`, with a valid
 /// header checksum. Addresses are of the range for benchmarks (RFC 2544).
-fn udp_frame(size: usize, source: [u8; 6], flow: u16) -> Vec<u8> {
+fn udp_frame(size: usize, source: MacAddr, flow: u16) -> Vec<u8> {
     const HEADERS: usize = 14 + 20 + 8;
     let size = size.max(HEADERS);
     let mut frame = vec![0u8; size];
     frame[..6].copy_from_slice(&[0x02, 0, 0, 0, 0, 2]);
-    frame[6..12].copy_from_slice(&source);
+    frame[6..12].copy_from_slice(&source.0);
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
     let ip = &mut frame[14..34];
     ip[0] = 0x45;
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_header_checksum_adds_up() {
         for flow in [0, 63] {
-            let frame = udp_frame(1514, [2; 6], flow);
+            let frame = udp_frame(1514, MacAddr([2; 6]), flow);
             assert_eq!(checksum::of(&frame[14..34]), 0);
         }
     }

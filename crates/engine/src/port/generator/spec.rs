@@ -7,6 +7,7 @@ use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Registration};
 use crate::port::pace::Pace;
 use crate::port::sink::Sink;
+use packet::MacAddr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use settings::written::Field;
@@ -53,7 +54,7 @@ impl KindKeys for Keys {
             size: section.number("size", &self.size, &SIZES, DEFAULT_SIZE) as u32,
             pace: section.pace(&self.rate, &self.burst),
             frames: section.limit("frames", &self.frames),
-            mac: Some(section.mac(&self.mac).0),
+            mac: Some(section.mac(&self.mac)),
         }
     }
 }
@@ -68,7 +69,7 @@ pub struct Settings {
     /// Number of frames; zero for no limit.
     pub frames: u64,
     /// Source address of the frames.
-    pub mac: Option<[u8; 6]>,
+    pub mac: Option<MacAddr>,
 }
 
 impl Kind for Settings {

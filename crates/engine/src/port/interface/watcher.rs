@@ -12,9 +12,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// First and longest pause before another attempt to open a port whose interface is present and unchanged. The first is
-/// also the time for which a changed interface is left alone.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+/// First pause before another attempt to open a port whose interface is present and unchanged; and the time for which a
+/// changed interface is left alone.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Longest pause: each is twice as long as the one before.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// How a port on an interface is opened.
 pub(in crate::port) trait Interface: Send {
@@ -73,7 +75,7 @@ impl Watcher {
             monitor,
             links,
             stop: stop.clone(),
-            pause: PAUSES.0,
+            pause: FIRST_PAUSE,
             told: None,
         };
         let opened = upkeep.open();
@@ -129,7 +131,7 @@ impl Upkeep {
                 drop(session);
                 let Some(why) = why else { return };
                 self.set_down(why);
-                self.pause = PAUSES.0;
+                self.pause = FIRST_PAUSE;
             }
             if !self.wait_to_try() {
                 return;
@@ -185,7 +187,7 @@ impl Upkeep {
                 Ok(link) => return Some(format!("interface {} is another one now", link.name)),
                 Err(error @ netdev::Error::Missing { .. }) => return Some(error.to_string()),
                 // An interface that cannot be looked up may still exist.
-                Err(_) => again = Some(PAUSES.0),
+                Err(_) => again = Some(FIRST_PAUSE),
             }
             loop {
                 let interval = session.interval().into_iter().chain(again).min();
@@ -216,15 +218,15 @@ impl Upkeep {
             match self.wait(until, None) {
                 Woken::Stop => return false,
                 Woken::Time => {
-                    self.pause = (self.pause * 2).min(PAUSES.1);
+                    self.pause = (self.pause * 2).min(LONGEST_PAUSE);
                     return true;
                 }
                 // Attempts to open the port cause events, too.
                 Woken::Event if seen.is_ok() && self.look().ok() == seen.as_ref().ok().cloned() => {}
                 Woken::Event => {
-                    self.pause = PAUSES.0;
+                    self.pause = FIRST_PAUSE;
                     // Changes often come in groups.
-                    std::thread::sleep(PAUSES.0);
+                    std::thread::sleep(FIRST_PAUSE);
                     return true;
                 }
             }
@@ -261,7 +263,7 @@ impl Upkeep {
                 Ok(_) => {}
                 // The monitor failed, which should not happen: look at the interface at intervals instead.
                 Err(_) => {
-                    std::thread::sleep(PAUSES.0);
+                    std::thread::sleep(FIRST_PAUSE);
                     return Woken::Event;
                 }
             }

@@ -1,12 +1,12 @@
 //! The stages of the fabric's queues: put around halves as these come, and changed while queues run.
 
-use super::{Fabric, Halves, Layout, QueueKey, ReceiveHalf, State, TransmitHalf};
+use super::{Fabric, FabricState, Halves, Layout, QueueKey, ReceiveHalf, TransmitHalf};
 use crate::port::record::Recorder;
-use crate::spec::MirrorSpec;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use crate::stage::mirror::{Mirror, Probe, Tap};
 use crate::stage::setup::Setup;
+use crate::switch::layout::Mirroring;
 use crate::switch::shared::PortShared;
 use crate::worker::Worker;
 use std::sync::Arc;
@@ -48,46 +48,46 @@ impl Fabric {
     }
 }
 
-impl State {
+impl FabricState {
     /// Puts the stages of its port around a receive half.
     pub(super) fn ingress(&self, key: QueueKey, half: ReceiveHalf) -> Ingress {
-        let Some(setup) = self.setups.get(&key.0) else { return Ingress::new(half) };
-        setup.prepare(key.1);
-        Ingress::with_stages(half, setup, key.1)
+        let Some(setup) = self.setups.get(&key.port) else { return Ingress::new(half) };
+        setup.prepare(key.queue);
+        Ingress::with_stages(half, setup, key.queue)
     }
 
     /// Puts the stages of its port around a transmit half.
     pub(super) fn egress(&self, key: QueueKey, half: TransmitHalf) -> Egress {
-        let Some(setup) = self.setups.get(&key.0) else { return Egress::new(half) };
-        setup.prepare(key.1);
-        Egress::with_stages(half, setup, key.1)
+        let Some(setup) = self.setups.get(&key.port) else { return Egress::new(half) };
+        setup.prepare(key.queue);
+        Egress::with_stages(half, setup, key.queue)
     }
 
     /// Makes those stages of a port anew that may change while its queues run, at queues that no single worker has.
     fn refresh(&mut self, port: u64) {
         let setup = &self.setups[&port];
-        for (key, ingress) in self.parked_receive.iter_mut().filter(|(key, _)| key.0 == port) {
-            ingress.refresh(setup, key.1);
+        for (key, ingress) in self.parked_receive.iter_mut().filter(|(key, _)| key.port == port) {
+            ingress.refresh(setup, key.queue);
         }
-        for (key, egress) in self.parked_transmit.iter_mut().filter(|(key, _)| key.0 == port) {
-            egress.refresh(setup, key.1);
+        for (key, egress) in self.parked_transmit.iter_mut().filter(|(key, _)| key.port == port) {
+            egress.refresh(setup, key.queue);
         }
-        for (key, shared) in self.shared.iter().filter(|(key, _)| key.0 == port) {
+        for (key, shared) in self.shared.iter().filter(|(key, _)| key.port == port) {
             let mut egress = shared.lock();
-            egress.iter_mut().flat_map(|egress| egress.iter_mut()).for_each(|egress| egress.refresh(setup, key.1));
+            egress.iter_mut().flat_map(|egress| egress.iter_mut()).for_each(|egress| egress.refresh(setup, key.queue));
         }
     }
 
     /// Makes the stages of all queues anew that may change while queues run, with the mirrors of `layout`. Queues that
     /// mirrors copy to are shared by all workers.
     pub(super) fn mirror(&mut self, layout: &Layout, halves: &mut Halves) {
-        let probes: Vec<_> =
-            layout.mirrors.iter().map(|(spec, to)| (spec, Arc::new(self.probe(&layout.ports[*to], halves)))).collect();
+        let probe = |mirror: &Mirroring| Arc::new(self.probe(&layout.ports[mirror.to], halves));
+        let probes: Vec<_> = layout.mirrors.iter().map(probe).collect();
         for port in &layout.ports {
-            let mirrors = probes.iter().filter(|(spec, _)| spec.from.contains(&port.name));
-            let tap =
-                |(spec, to): &(&MirrorSpec, Arc<Probe>)| Tap { direction: spec.direction, at: spec.at, to: to.clone() };
-            let taps = mirrors.map(tap).collect();
+            let mirrors = layout.mirrors.iter().map(|mirror| &mirror.spec).zip(&probes);
+            let mirrors = mirrors.filter(|(spec, _)| spec.from.contains(&port.name));
+            let taps = mirrors.map(|(spec, to)| Tap { direction: spec.direction, at: spec.at, to: to.clone() });
+            let taps = taps.collect();
             if let Some(setup) = self.setups.get_mut(&port.id) {
                 Arc::make_mut(setup).taps = taps;
                 // Queues that mirrors copy to are no longer among the halves.
@@ -95,15 +95,15 @@ impl State {
             }
         }
         for (key, ingress) in &mut halves.receive {
-            self.setups.get(&key.0).iter().for_each(|setup| ingress.refresh(setup, key.1));
+            self.setups.get(&key.port).iter().for_each(|setup| ingress.refresh(setup, key.queue));
         }
         for (key, egress) in halves.transmit.iter_mut() {
-            self.setups.get(&key.0).iter().for_each(|setup| egress.refresh(setup, key.1));
+            self.setups.get(&key.port).iter().for_each(|setup| egress.refresh(setup, key.queue));
         }
     }
 
     fn probe(&mut self, port: &PortShared, halves: &mut Halves) -> Probe {
-        let queue = |(queue, counters): (usize, &Arc<_>)| (self.share((port.id, queue), halves), Arc::clone(counters));
+        let queue = |(queue, counters): (usize, &Arc<_>)| (self.share(port.key(queue), halves), Arc::clone(counters));
         let queues = port.queues.iter().enumerate().map(queue).collect();
         Probe::new(queues, self.running(port.id), port.drops.stage(Mirror::NAME).clone())
     }

@@ -1,7 +1,7 @@
 //! Joining the physical queue with the guest's, and parting them: loans begin and end here only.
 
 use super::Mapping;
-use super::state::{Physical, State, is_among};
+use super::state::{MappingState, PhysicalQueue, is_among};
 use crate::drops::Reason;
 use crate::port::zero_copy::{Direction, Guest};
 use crate::port::{Kept, LifeCycle, ReceiveHalf, RxQueue, Site, TransmitHalf};
@@ -26,8 +26,8 @@ impl Mapping {
 
     /// Stops the physical queue in these directions, and returns to the guest what it had lent. Returns all directions
     /// stopped.
-    pub(super) fn rest(&self, state: &mut State, mut directions: Vec<Direction>) -> Vec<Direction> {
-        let Some(Physical { site, queue, .. }) = state.filler.physical() else { return Vec::new() };
+    pub(super) fn rest(&self, state: &mut MappingState, mut directions: Vec<Direction>) -> Vec<Direction> {
+        let Some(PhysicalQueue { site, queue, .. }) = state.filler.physical() else { return Vec::new() };
         let site = site.clone();
         if queue.is_coupled() && !directions.is_empty() {
             directions = Direction::BOTH.to_vec();
@@ -44,7 +44,11 @@ impl Mapping {
             let half = match stopped {
                 Ok(half) => half,
                 Err(why) => {
-                    tracing::error!("port \"{}\": queue {} could not be stopped: {why}", site.name(), self.pair[0]);
+                    tracing::error!(
+                        "port \"{}\": queue {} could not be stopped: {why}",
+                        site.name(),
+                        self.queues.physical
+                    );
                     if let Some(guest) = guest {
                         let why = format!("port \"{}\" still owns some of the guest's buffers: {why}", site.name());
                         guest.site.fault().withhold(why);
@@ -76,12 +80,12 @@ impl Mapping {
         let stop = |half: Option<&mut dyn LifeCycle>| lose(site, half.map_or(0, LifeCycle::stop));
         Ok(match direction {
             Direction::ToGuest => {
-                let mut half = site.detach_receive(self.pair[0])?;
+                let mut half = site.detach_receive(self.queues.physical)?;
                 stop(half.as_mut().and_then(|half| half.life_cycle()));
                 Stopped::Receive(half)
             }
             Direction::FromGuest => {
-                let mut half = site.detach_transmit(self.pair[0])?;
+                let mut half = site.detach_transmit(self.queues.physical)?;
                 stop(half.as_mut().and_then(|half| half.life_cycle()));
                 Stopped::Transmit(half)
             }
@@ -93,13 +97,13 @@ impl Mapping {
         match guest {
             Some(guest) => {
                 let recall = || -> Result<(), Kept> {
-                    let Some(to_guest) = guest.site.detach_transmit(self.pair[1])? else { return Ok(()) };
+                    let Some(to_guest) = guest.site.detach_transmit(self.queues.guest)? else { return Ok(()) };
                     if let (Some(lend), Some(guest)) =
                         (half.as_ref().and_then(|half| half.zero_copy()), to_guest.guest())
                     {
                         lose(site, lend.recall(guest));
                     }
-                    guest.site.attach_transmit(self.pair[1], to_guest)
+                    guest.site.attach_transmit(self.queues.guest, to_guest)
                 };
                 guest.site.end_session_if(recall());
             }
@@ -112,13 +116,13 @@ impl Mapping {
     fn release(&self, half: Option<TransmitHalf>, guest: Option<&Guest>) {
         if let Some(guest) = guest {
             let release = || -> Result<(), Kept> {
-                let Some(owner) = guest.site.detach_receive(self.pair[1])? else { return Ok(()) };
+                let Some(owner) = guest.site.detach_receive(self.queues.guest)? else { return Ok(()) };
                 if let (Some(sender), Some(chains)) = (half.as_ref().and_then(|half| half.zero_copy()), owner.chains())
                 {
                     sender.recall(&mut |ids| chains.release(ids));
                 }
                 owner.recycle();
-                guest.site.attach_receive(self.pair[1], owner)
+                guest.site.attach_receive(self.queues.guest, owner)
             };
             guest.site.end_session_if(release());
         }
@@ -126,7 +130,7 @@ impl Mapping {
     }
 
     /// Lets the physical queue reach the memory of the present guest, and restarts the `rested` directions.
-    pub(super) fn join(&self, state: &mut State, mut rested: Vec<Direction>) {
+    pub(super) fn join(&self, state: &mut MappingState, mut rested: Vec<Direction>) {
         if state.filler.is_stuck() {
             return;
         }
@@ -142,11 +146,11 @@ impl Mapping {
         if is_lost {
             memories.clear();
         }
-        let Some(Physical { site, queue, .. }) = state.filler.physical() else { return };
+        let Some(PhysicalQueue { site, queue, .. }) = state.filler.physical() else { return };
         // The packets of an aggregate need separate buffers: if all were on loan to receive aggregates, none would be left.
         let aggregates = site.aggregates();
         let macs = match &state.verdict {
-            Verdict::Steered(macs) if !aggregates => Some(macs.clone()),
+            Verdict::Steered(macs) if !aggregates => Some(macs.iter().map(|mac| mac.0).collect::<Vec<_>>()),
             _ => None,
         };
         if queue.rests_to_share(&memories, macs.as_deref()) {
@@ -155,7 +159,7 @@ impl Mapping {
         if state.filler.is_stuck() {
             return;
         }
-        let Some(Physical { site, queue, refused }) = state.filler.physical() else { return };
+        let Some(PhysicalQueue { site, queue, refused }) = state.filler.physical() else { return };
         let shared = queue.share(&memories, macs.as_deref());
         *refused = shared.clone().err();
         if let Err(why) = &shared {
@@ -181,14 +185,14 @@ impl Mapping {
     }
 
     /// Stops those of these directions that are not `rested`, and adds them.
-    fn rest_also(&self, state: &mut State, rested: &mut Vec<Direction>, directions: &[Direction]) {
+    fn rest_also(&self, state: &mut MappingState, rested: &mut Vec<Direction>, directions: &[Direction]) {
         let others = directions.iter().filter(|direction| !rested.contains(direction)).copied().collect();
         rested.extend(self.rest(state, others));
     }
 
     /// Restarts a stopped direction.
-    fn start(&self, Physical { site, queue, .. }: &mut Physical, direction: Direction) {
-        let index = self.pair[0];
+    fn start(&self, PhysicalQueue { site, queue, .. }: &mut PhysicalQueue, direction: Direction) {
+        let index = self.queues.physical;
         let attached = |attached: Result<(), Kept>| attached.map_err(|why| why.to_string());
         let (started, does) = match direction {
             Direction::ToGuest => {

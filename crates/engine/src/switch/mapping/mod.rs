@@ -16,41 +16,40 @@ mod tests;
 use super::tenancy::Verdict;
 use crate::port::zero_copy::{Direction, Guest, GuestBuffers, Mapped, MappingEnd, ZeroCopyQueue};
 use crate::port::{Kept, ReceiveHalf, Site, TransmitHalf, copy_break};
-use crate::spec::MappingSpec;
+use crate::spec::{MappedQueues, MappingSpec};
 use shown::Shown;
-use state::{Filler, Guests, Physical, State};
+use state::{Filler, Guests, MappingState, PhysicalQueue};
 use std::sync::{Arc, Mutex};
 
 /// The mapping of a physical queue to a guest's queue.
 pub(super) struct Mapping {
     /// The mapping of the specification that this is one pair of.
     spec: MappingSpec,
-    /// Indices of the physical queue and of the guest's, in their ports.
-    pair: [usize; 2],
+    queues: MappedQueues,
     /// State shared with the halves of the physical queue.
     mapped: Arc<Mapped>,
     /// May be locked for long, while waiting for workers and for the filler of buffers.
-    state: Mutex<State>,
+    state: Mutex<MappingState>,
     /// Copy of the state for display, which is never locked for long.
     shown: Mutex<Shown>,
 }
 
 impl Mapping {
-    pub(super) fn new(spec: MappingSpec, verdict: Verdict, pair: [usize; 2]) -> Mapping {
+    pub(super) fn new(spec: MappingSpec, verdict: Verdict, queues: MappedQueues) -> Mapping {
         let copy_break = spec.copy_break.unwrap_or_else(copy_break::measured);
         let mapped = Arc::new(Mapped::new(spec.pass_through, copy_break));
-        let state = State { filler: Filler::Closed, guests: Guests::default(), verdict, lost: Vec::new() };
+        let state = MappingState { filler: Filler::Closed, guests: Guests::default(), verdict, lost: Vec::new() };
         let shown = Mutex::new(Shown::of(&state));
-        Mapping { spec, pair, mapped, state: Mutex::new(state), shown }
+        Mapping { spec, queues, mapped, state: Mutex::new(state), shown }
     }
 
     pub(super) fn spec(&self) -> &MappingSpec {
         &self.spec
     }
 
-    /// Returns the indices of the physical queue and of the guest's.
-    pub(super) fn pair(&self) -> [usize; 2] {
-        self.pair
+    /// Returns the queues that it joins.
+    pub(super) fn queues(&self) -> MappedQueues {
+        self.queues
     }
 
     /// Reports whether it is a pair of this mapping of a specification.
@@ -61,7 +60,7 @@ impl Mapping {
     /// Reports whether a queue is one of its ends.
     pub(super) fn is_end(&self, port: &str, queue: usize) -> bool {
         let MappingSpec { from, to, .. } = &self.spec;
-        [(from, self.pair[0]), (to, self.pair[1])].iter().any(|(end, own)| end.port == port && *own == queue)
+        from.port == port && self.queues.physical == queue || to.port == port && self.queues.guest == queue
     }
 
     /// Sets by how many bytes frames grow on their way to the guest.
@@ -70,7 +69,7 @@ impl Mapping {
     }
 
     /// Changes the state, and updates the copy for display.
-    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut MappingState) -> R) -> R {
         let mut state = self.state.lock().unwrap();
         let done = change(&mut state);
         *self.shown.lock().unwrap() = Shown::of(&state);
@@ -99,7 +98,7 @@ impl Mapping {
 
     /// Removes a queue of the guest from the physical one, if that may have buffers of it. Returns the directions stopped
     /// for that, and an error if any buffer of the guest's memory is still in use.
-    fn part(&self, state: &mut State, direction: Direction) -> (Vec<Direction>, Result<(), Kept>) {
+    fn part(&self, state: &mut MappingState, direction: Direction) -> (Vec<Direction>, Result<(), Kept>) {
         let rested = if self.is_joined(direction) { self.rest(state, vec![direction]) } else { Vec::new() };
         let guest = state.guests.get_mut(direction).take();
         let withheld = guest.is_some_and(|guest| state.withholds(&guest.memory));
@@ -119,7 +118,7 @@ impl MappingEnd for Mapping {
 
     fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>) {
         self.change(|state| {
-            state.open(Physical { site, queue, refused: None });
+            state.open(PhysicalQueue { site, queue, refused: None });
             self.join(state, Vec::new());
         });
     }
@@ -141,7 +140,7 @@ impl MappingEnd for Mapping {
     fn guest_receive_down(&self, site: &dyn Site) -> Result<Option<TransmitHalf>, Kept> {
         self.change(|state| {
             let (rested, whole) = self.part(state, Direction::ToGuest);
-            let half = site.detach_transmit(self.pair[1]);
+            let half = site.detach_transmit(self.queues.guest);
             if !rested.is_empty() && whole.is_ok() {
                 half.iter().flatten().filter_map(|half| half.guest()).for_each(GuestBuffers::close);
             }
@@ -153,7 +152,7 @@ impl MappingEnd for Mapping {
     fn guest_transmit_down(&self, site: &dyn Site) -> Result<Option<ReceiveHalf>, Kept> {
         self.change(|state| {
             let (rested, whole) = self.part(state, Direction::FromGuest);
-            let owner = site.detach_receive(self.pair[1]);
+            let owner = site.detach_receive(self.queues.guest);
             self.join(state, rested);
             whole.and(owner)
         })

@@ -1,7 +1,7 @@
 //! A mapping as users see it.
 
 use super::Mapping;
-use super::state::{Filler, State};
+use super::state::{Filler, MappingState};
 use crate::spec::PortQueues;
 use crate::stats::MappingStats;
 use crate::switch::tenancy::Verdict;
@@ -16,7 +16,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn of(state: &State) -> Shown {
+    pub(super) fn of(state: &MappingState) -> Shown {
         let physical = match &state.filler {
             Filler::Open(physical) | Filler::Stuck { physical: Some(physical), .. } => Some(physical),
             _ => None,
@@ -37,8 +37,8 @@ impl Mapping {
         let reason = self.why_not(lends);
         let (spec, mapped) = (&self.spec, &self.mapped);
         MappingStats {
-            from: PortQueues::one(&spec.from.port, self.pair[0]).to_string(),
-            to: PortQueues::one(&spec.to.port, self.pair[1]).to_string(),
+            from: PortQueues::one(&spec.from.port, self.queues.physical).to_string(),
+            to: PortQueues::one(&spec.to.port, self.queues.guest).to_string(),
             mode: spec.mode().into(),
             zero_copy: reason.is_none(),
             reason,
@@ -60,7 +60,7 @@ impl Mapping {
             return Some(format!("port \"{}\" is down", spec.from.port));
         }
         if !shown.has_guest {
-            return Some(format!("no guest has started queue {} of \"{}\"", self.pair[1], spec.to.port));
+            return Some(format!("no guest has started queue {} of \"{}\"", self.queues.guest, spec.to.port));
         }
         if shown.is_stuck {
             return Some(format!("port \"{}\" still owns some of the guest's buffers", spec.from.port));

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use virtqueue::memory::Memory;
 
 /// State of a mapping. Locked before the fabric is.
-pub(super) struct State {
+pub(super) struct MappingState {
     pub(super) filler: Filler,
     pub(super) guests: Guests,
     pub(super) verdict: Verdict,
@@ -59,14 +59,14 @@ pub(super) enum Filler {
     /// Its port is down.
     Closed,
     /// Its port is up.
-    Open(Physical),
+    Open(PhysicalQueue),
     /// It did not stop, and may still fill these memories. If its port, which is known by its counters, is still up, it is
     /// unusable.
-    Stuck { physical: Option<Physical>, port: Arc<Drops>, memories: Vec<Arc<Memory>> },
+    Stuck { physical: Option<PhysicalQueue>, port: Arc<Drops>, memories: Vec<Arc<Memory>> },
 }
 
 /// A physical queue whose port is up.
-pub(super) struct Physical {
+pub(super) struct PhysicalQueue {
     pub(super) site: Arc<dyn Site>,
     pub(super) queue: Box<dyn ZeroCopyQueue>,
     /// Reason why it cannot reach the guest's memory.
@@ -75,7 +75,7 @@ pub(super) struct Physical {
 
 impl Filler {
     /// Returns the queue, if its port is up.
-    pub(super) fn physical(&mut self) -> Option<&mut Physical> {
+    pub(super) fn physical(&mut self) -> Option<&mut PhysicalQueue> {
         match self {
             Filler::Open(physical) | Filler::Stuck { physical: Some(physical), .. } => Some(physical),
             Filler::Closed | Filler::Stuck { physical: None, .. } => None,
@@ -120,10 +120,10 @@ impl Filler {
     }
 }
 
-impl State {
+impl MappingState {
     /// Notes that the physical port is up. If it is the one whose queue did not stop, nothing uses that queue any more; what
     /// the queue of another port may still fill is lost.
-    pub(super) fn open(&mut self, physical: Physical) {
+    pub(super) fn open(&mut self, physical: PhysicalQueue) {
         if let Filler::Stuck { port, .. } = &self.filler
             && !Arc::ptr_eq(port, physical.site.drops())
         {
@@ -143,7 +143,7 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for MappingState {
     fn drop(&mut self) {
         // Nobody is left to learn when the memory is released: leaking it is better than giving it to another guest.
         self.lost.append(&mut self.filler.take_withheld());

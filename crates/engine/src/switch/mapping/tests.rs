@@ -1,7 +1,7 @@
 //! Tests of what becomes of a guest's buffers when the physical queue stops, and when it does not.
 
 use super::super::fabric::Fabric;
-use super::super::shared::PortShared;
+use super::super::shared::{PortShared, SwitchParts};
 use super::super::site::PortSite;
 use super::*;
 use crate::live::Live;
@@ -71,7 +71,8 @@ fn site(id: u64, name: &str) -> Arc<dyn Site> {
     let rules = Arc::new(Live::new(Rules::none()));
     let notifier = Arc::new(crate::punt::EventNotifier::new().unwrap());
     let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
-    let shared = PortShared::new(id, &spec, Vec::new(), (&rules, [&notifier, &notifier]));
+    let parts = SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier };
+    let shared = PortShared::new(id, &spec, Vec::new(), &parts);
     PortSite::of(&Arc::new(shared), &Arc::<Fabric>::default())
 }
 
@@ -93,7 +94,7 @@ impl Bench {
         let tenancy = Tenancy::Trust(Vec::new());
         let (from, to) = (PortQueues::all("wan"), PortQueues::all("fw"));
         let spec = MappingSpec { from, to, pass_through: true, tenancy, copy_break: Some(0) };
-        let mapping = Mapping::new(spec, Verdict::InPlace, [0, 0]);
+        let mapping = Mapping::new(spec, Verdict::InPlace, MappedQueues { physical: 0, guest: 0 });
         let (guest, holds) = (ring().1, Arc::default());
         let mut bench = Bench { mapping, wan, fw, holds, guest, memory: Weak::new() };
         bench.nic_comes();

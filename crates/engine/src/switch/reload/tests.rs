@@ -6,7 +6,7 @@ use super::super::actions::mirror_name;
 use super::*;
 use crate::Switch;
 use crate::port::{generator, pcap, tap};
-use crate::spec::{Driver, Pace};
+use crate::spec::{Driver, MappedQueues, Pace};
 use crate::stats::{PortStats, Snapshot};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -55,18 +55,19 @@ impl Parts {
         let ports = &topology.layout.ports;
         let polled = |worker| {
             let queues = topology.layout.polled_by(worker);
-            let mut queues: Vec<_> = queues.map(|(port, queue)| format!("{}.{queue}", ports[port].name)).collect();
+            let mut queues: Vec<_> = queues.map(|at| format!("{}.{}", ports[at.port].name, at.queue)).collect();
             queues.sort();
             queues
         };
         let mut recorded: Vec<_> = switch.inner.fabric.recorders().iter().map(|r| r.path().to_owned()).collect();
         recorded.sort();
         // The other pairs of a mapping stay or go with the first.
+        let is_first = |mapping: &&Arc<Mapping>| mapping.queues() == MappedQueues { physical: 0, guest: 0 };
         let named = |mapping: &Arc<Mapping>| (mapping_name(mapping.spec()), mapping.clone());
         Parts {
             ports: ports.iter().map(|port| (port.name.clone(), port.clone())).collect(),
             bridges: topology.bridges().map(|(spec, bridge, _)| (spec.name.clone(), bridge.clone())).collect(),
-            mappings: ports.iter().flat_map(|p| p.mappings()).filter(|m| m.pair() == [0, 0]).map(named).collect(),
+            mappings: ports.iter().flat_map(|p| p.mappings()).filter(is_first).map(named).collect(),
             queues: (0..workers.len()).map(polled).collect(),
             workers,
             recorded,

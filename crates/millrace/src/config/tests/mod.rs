@@ -96,7 +96,7 @@ fn every_driver_takes_its_options() {
         *drivers[1],
         Driver::Pcap(pcap::Settings { replay, record, repeat: true, pace: Pace { rate: 9, burst: 8 } })
     );
-    let mac = Some([2, 0, 0, 0, 0, 1]);
+    let mac = Some(MacAddr([2, 0, 0, 0, 0, 1]));
     assert_eq!(
         *drivers[2],
         Driver::Generator(generator::Settings { size: 60, pace: Pace { rate: 1000, burst: 1 }, frames: 5, mac })
@@ -417,8 +417,8 @@ fn vlans_belong_on_bridges_whose_ports_all_have_them() {
     let bridge = |entry: &str| {
         format!("{ports}bridge = [{{name='x', ports=['a', 'c'], static=[{{mac='02:00:00:00:00:01', {entry}}}]}}]")
     };
-    assert_eq!(valid(&bridge("port='a'")).spec.bridges[0].statics[0].1, 10);
-    assert_eq!(valid(&bridge("port='c', vlan=20")).spec.bridges[0].statics[0].1, 20);
+    assert_eq!(valid(&bridge("port='a'")).spec.bridges[0].statics[0].vlan, 10);
+    assert_eq!(valid(&bridge("port='c', vlan=20")).spec.bridges[0].statics[0].vlan, 20);
     for (entry, expected) in [
         ("port='c'", "2:48: `vlan` is missing: port `c` is a trunk port; "),
         ("port='c', vlan=30", "2:89: port `c` does not carry VLAN 30; "),

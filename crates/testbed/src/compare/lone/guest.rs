@@ -40,9 +40,7 @@ pub enum GuestError {
 
 /// Makes a buffer available to the device, and kicks it if it wants that.
 fn give(queue: &mut DriverQueue<u64>, buffer: Buffer) {
-    if let Some((_, entry)) = queue.add(&[buffer]) {
-        *entry = buffer.addr;
-    }
+    queue.add_with(&[buffer], buffer.addr).expect("there is a free descriptor");
     queue.flush();
 }
 

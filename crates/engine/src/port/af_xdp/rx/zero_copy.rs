@@ -1,6 +1,6 @@
 //! Reception into the buffers of a guest.
 
-use super::{InFlight, Socket, XdpReceive, push};
+use super::{InFlight, Lent, Socket, XdpReceive, push};
 use crate::port::zero_copy::{GuestBuffers, Lending, PassOn, ZeroCopyRx};
 use packet::Burst;
 use virtqueue::NET_HEADER;
@@ -12,7 +12,7 @@ struct Received<'r, 'q> {
     port: &'q XdpReceive,
     lending: &'q Lending,
     umem: &'r Umem,
-    lent: &'r mut InFlight<(Loan, u32)>,
+    lent: &'r mut InFlight<Lent>,
     parts: RingBurst<'r, Descriptor>,
     any: bool,
     /// Number of parts in own chunks.
@@ -31,7 +31,7 @@ impl<'q> Filler<'q> for Received<'_, 'q> {
                 continue;
             }
             let filled = self.umem.filled_address(part.address);
-            if let Some((loan, start)) = self.lent.take(filled) {
+            if let Some(Lent { loan, start }) = self.lent.take(filled) {
                 self.lending.came_back(filled);
                 return Some((loan, Landing { at: start, ..Landing::whole(part.len) }));
             }
@@ -51,7 +51,7 @@ struct FillWith<'f> {
     /// Offset in a loan at which a frame will begin.
     start: u32,
     addresses: &'f mut Vec<u64>,
-    lent: &'f mut InFlight<(Loan, u32)>,
+    lent: &'f mut InFlight<Lent>,
 }
 
 impl PassOn for FillWith<'_> {
@@ -62,7 +62,7 @@ impl PassOn for FillWith<'_> {
         match address.filter(|&at| self.umem.accepts(at, self.socket.zero_copy)) {
             Some(address) => {
                 self.addresses.push(address);
-                self.lent.push(address, (loan, self.start));
+                self.lent.push(address, Lent { loan, start: self.start });
                 Ok(address)
             }
             None => Err(loan),
@@ -77,7 +77,7 @@ impl ZeroCopyRx for XdpReceive {
         let rings = &mut *socket.rings.borrow_mut();
         let umem = socket.view.umem();
         let mut lent = self.lent.borrow_mut();
-        let parts = rings.0.burst(burst.room() as u32);
+        let parts = rings.rx.burst(burst.room() as u32);
         let mut received = Received { port: self, lending, umem, lent: &mut lent, parts, any: false, own: 0 };
         let in_place = guest.ring().receive_filled(burst, &mut received);
         let Received { any, own, .. } = received;
@@ -85,7 +85,7 @@ impl ZeroCopyRx for XdpReceive {
             lending.mapped().in_place.add(in_place as u64);
             lending.mapped().copied.add(own);
         } else {
-            self.refill_late(&mut rings.1);
+            self.refill_late(&mut rings.fill);
         }
         any
     }
@@ -105,7 +105,7 @@ impl ZeroCopyRx for XdpReceive {
         let more = growth.max(0).unsigned_abs();
         let mut fill = FillWith { socket, umem, start, addresses: &mut addresses, lent: &mut lent };
         let any = lending.relend(guest, (most, more), self.filled.get() > 0, &mut fill);
-        push(&mut addresses, |some| socket.rings.borrow_mut().1.push(some));
+        push(&mut addresses, |some| socket.rings.borrow_mut().fill.push(some));
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));
         self.fill_reserve(lending.mapped().reserve()) || any
@@ -114,7 +114,7 @@ impl ZeroCopyRx for XdpReceive {
     fn recall(&self, guest: &GuestBuffers) -> u64 {
         debug_assert!(self.socket.is_none(), "the kernel may fill them still");
         if let Some(lending) = &self.lending {
-            lending.recall(guest, self.lent.borrow_mut().drain().map(|(loan, _)| loan));
+            lending.recall(guest, self.lent.borrow_mut().drain().map(|lent| lent.loan));
         }
         // Lost frames were counted by `stop`.
         0

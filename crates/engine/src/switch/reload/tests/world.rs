@@ -3,9 +3,10 @@
 use crate::port::{generator, pcap, sink, vhost_user, virtio_user};
 use crate::spec::{
     AggregationSpec, BridgeSpec, Chains, Driver, Faults, Idle, MappingSpec, MirrorDirection, MirrorPoint, MirrorSpec,
-    Mode, NextHopSpec, Pace, PortQueues, PortSpec, Spec, Tenancy, Vlan, WorkerSpec,
+    Mode, NextHopSpec, Pace, PortQueues, PortSpec, Spec, StaticEntry, Tenancy, Vlan, WorkerSpec,
 };
 use ::vhost_user::frontend::QueueSizes;
+use packet::MacAddr;
 use paflow::Receiver;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::vxlan::{Endpoints, TunnelEnd};
@@ -105,7 +106,12 @@ impl World {
 
     fn honest(&self) -> Vec<PortSpec> {
         let makes = |mac, rate, frames| {
-            Driver::Generator(generator::Settings { size: 64, pace: Pace { rate, burst: 1 }, frames, mac: Some(mac) })
+            Driver::Generator(generator::Settings {
+                size: 64,
+                pace: Pace { rate, burst: 1 },
+                frames,
+                mac: Some(MacAddr(mac)),
+            })
         };
         let queue_sizes = QueueSizes { receive: 256, transmit: 256 };
         let driver = Driver::VirtioUser(virtio_user::Settings {
@@ -164,7 +170,7 @@ impl World {
                 size: 64,
                 pace: Pace { rate: 1000, burst: 1 },
                 frames: 0,
-                mac: Some([2; 6]),
+                mac: Some(MacAddr([2; 6])),
             }),
         };
         PortSpec {
@@ -221,7 +227,7 @@ impl World {
             true => others.chain(self.honest()).collect(),
             false => self.honest().into_iter().chain(others).collect(),
         };
-        let known = |name: &str| ([2, 0, 0, 0, 0, 2], 0, name.to_owned());
+        let known = |name: &str| StaticEntry { mac: MacAddr([2, 0, 0, 0, 0, 2]), vlan: 0, port: name.to_owned() };
         let bridges = vec![
             BridgeSpec {
                 name: "br".into(),
