@@ -1,5 +1,6 @@
 //! The order of all stages. A new stage is a line here.
 
+use super::aggregate::{Join, Split};
 use super::egress::{Egress, EgressStage};
 use super::fault::FaultInjector;
 use super::ingress::{Ingress, IngressStage};
@@ -9,11 +10,10 @@ use super::record::Record;
 use super::setup::Setup;
 use super::staged::Staged;
 use super::stopwatch::{SLOTS, STEPS, Stopwatch};
-use crate::aggregate::{Join, Split};
+use super::tunnel::{Decapsulate, Encapsulate};
 use crate::port::{RxQueue, TxQueue};
 use crate::spec::MirrorDirection::{In, Out};
 use crate::spec::MirrorPoint::{Forward, Wire};
-use crate::tunnel::{Decapsulate, Encapsulate};
 use std::collections::BTreeMap;
 
 /// A place in the order: what stands there, if the port needs it.

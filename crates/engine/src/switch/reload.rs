@@ -10,13 +10,13 @@ use super::open::{self, Connection, OpenError};
 use super::shared::PortShared;
 use super::tenancy::{self, Verdict};
 use super::{Error, Inner, Topology, tags};
-use crate::aggregate::rules;
 use crate::clock;
 use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::Key;
 use crate::port::record::Recorder;
 use crate::reload::{Action, Step, Subject};
 use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, Vlan};
+use crate::stage::aggregate::rules;
 use std::sync::Arc;
 
 /// Result of a reload.

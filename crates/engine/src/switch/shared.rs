@@ -1,7 +1,6 @@
 //! State that the parts of one port share: its counters, its state, and the setup of its stages.
 
 use super::mapping::Mapping;
-use crate::aggregate::{Member, Relay};
 use crate::counters::QueueCounters;
 use crate::drops::Drops;
 use crate::live::Live;
@@ -10,6 +9,7 @@ use crate::port::SessionFault;
 use crate::port::record::Recorder;
 use crate::punt::EventNotifier;
 use crate::spec::PortSpec;
+use crate::stage::aggregate::{Member, Relay};
 use crate::stage::setup::Setup;
 use paflow::Rules;
 use paflow::vxlan::TunnelEnd;
