@@ -1,6 +1,7 @@
 //! Control of packet aggregation, and its statistics.
 
-use super::{Switch, Topology};
+use super::Switch;
+use super::topology::Topology;
 use crate::spec::NextHopSpec;
 use crate::stage::aggregate::rules;
 use crate::stats::{AggregationFlow, AggregationPort, AggregationStats, NextHopStats};

@@ -4,12 +4,15 @@
 mod tests;
 
 use super::actions::{actions, mapping_name, mappings_of, step};
+use super::error::Error;
+use super::inner::Inner;
 use super::layout::Layout;
 use super::mapping::Mapping;
 use super::open::{self, Connection, OpenError};
 use super::shared::PortShared;
+use super::tags;
 use super::tenancy::{self, Verdict};
-use super::{Error, Inner, Topology, tags};
+use super::topology::Topology;
 use crate::clock;
 use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::Key;

@@ -1,6 +1,5 @@
 //! The interface of an AF_XDP port, as all of its queues share it: the XDP program, the switch's memory, and the mode.
 
-use super::queue::XdpQueue;
 use super::umem_view::WeakView;
 use super::watched::Watched;
 use super::{Settings, Steer, UmemView};
@@ -59,12 +58,13 @@ struct Steering {
 }
 
 impl Device {
-    /// Opens the interface with the sockets of all its queues, which have the switch's own memory.
+    /// Opens the interface, and the sockets of all its queues over the switch's own memory. Returns these by queue, each with
+    /// the addresses of its chunks.
     pub(super) fn open(
         settings: &Settings,
         links: &Links,
         site: &Arc<dyn Site>,
-    ) -> Result<(Arc<Device>, Vec<XdpQueue>), String> {
+    ) -> Result<(Arc<Device>, Vec<([u64; 2], Queue)>), String> {
         let name = &settings.interface;
         let text = |error: netdev::Error| error.to_string();
         let failed = |error: xsk::Error| error.to_string();
@@ -120,10 +120,7 @@ impl Device {
         };
         let opened = device.choose(settings.mode, settings.queues.into())?;
         device.add_rules(&settings.steer);
-        let device = Arc::new(device);
-        let queues = opened.into_iter().zip(pools).enumerate();
-        let queues = queues.map(|(index, (sockets, pools))| XdpQueue::new(device.clone(), index, pools, sockets));
-        Ok((device.clone(), queues.collect()))
+        Ok((Arc::new(device), pools.into_iter().zip(opened).collect()))
     }
 
     /// Asks the NIC to bring frames to queues by these rules.
