@@ -74,7 +74,7 @@ impl Ingress {
         ingress
     }
 
-    /// Makes the stages anew that may change while the queue runs.
+    /// Replaces the stages that may change while the queue runs.
     pub(crate) fn refresh(&mut self, setup: &Setup, queue: usize) {
         fill(INGRESS, INGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| (row.make)(setup, queue)));
     }

@@ -29,7 +29,7 @@ impl Inner {
                 }
             }
             for port in &topology.layout.ports {
-                if let Some(why) = port.fault.take(|| port.hang_up()) {
+                if let Some(why) = port.fault.take(|| port.disconnect()) {
                     tracing::error!("port \"{}\": {why}", port.name);
                 }
             }

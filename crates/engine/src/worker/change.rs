@@ -56,7 +56,7 @@ impl Plan {
         }
     }
 
-    /// Makes those stages of a port anew that may change while its queues run, at queues that only this worker drives.
+    /// Replaces those stages of a port that may change while its queues run, at queues that only this worker drives.
     pub(crate) fn refresh(&mut self, port: u64, setup: &Setup) {
         for input in self.inputs.iter_mut().filter(|input| input.port == port) {
             input.ingress.iter_mut().for_each(|ingress| ingress.refresh(setup, input.queue));

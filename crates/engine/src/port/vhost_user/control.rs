@@ -58,7 +58,7 @@ impl Backend {
         };
         let service = Service::spawn(options, Arc::new(VhostPort::new(site.clone()))).map_err(|e| e.to_string())?;
         let hangup = service.hangup();
-        site.set_hang_up(Box::new(move || hangup.disconnect()));
+        site.set_disconnect(Box::new(move || hangup.disconnect()));
         Ok(Backend { _service: service })
     }
 }
