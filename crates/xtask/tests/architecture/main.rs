@@ -1,5 +1,8 @@
-//! ARCHITECTURE.md lists where `unsafe` is. It is there and nowhere else.
+//! ARCHITECTURE.md lists where `unsafe` is: it is there and nowhere else. Arrows between modules point down.
 
+mod modules;
+
+use modules::{Graph, without_tests};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,11 +25,10 @@ fn sources(root: &Path, folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// Reports whether the code, without comments and tests at its end, uses `unsafe`.
+/// Reports whether the code, without comments and tests, uses `unsafe`.
 fn is_unsafe(text: &str) -> bool {
-    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
-    code.into_iter().any(|line| {
+    let code = without_tests(text);
+    code.lines().map(|line| line.split("//").next().unwrap_or_default()).any(|line| {
         ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "#[unsafe("].iter().any(|form| line.contains(form))
     })
 }
@@ -42,16 +44,18 @@ fn table(page: &str) -> BTreeMap<String, String> {
     rows.collect()
 }
 
+/// Returns the folder of the sources of each crate.
+fn folders() -> BTreeMap<String, PathBuf> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let folder = |entry: fs::DirEntry| (entry.file_name().into_string().unwrap(), entry.path().join("src"));
+    fs::read_dir(crates).unwrap().map(|entry| folder(entry.unwrap())).collect()
+}
+
 #[test]
 fn unsafe_is_where_the_table_says() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let page = fs::read_to_string(crates.with_file_name("ARCHITECTURE.md")).unwrap();
-    let table = table(&page);
-    let folders: BTreeMap<String, PathBuf> = fs::read_dir(crates)
-        .unwrap()
-        .map(|entry| entry.unwrap())
-        .map(|entry| (entry.file_name().into_string().unwrap(), entry.path().join("src")))
-        .collect();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join("ARCHITECTURE.md");
+    let table = table(&fs::read_to_string(page).unwrap());
+    let folders = folders();
     assert!(table.keys().eq(folders.keys()), "the table has {:?}, and there are {:?}", table.keys(), folders.keys());
     for (name, said) in &table {
         let root = &folders[name];
@@ -65,4 +69,75 @@ fn unsafe_is_where_the_table_says() {
             _ => assert_eq!(files, named, "files of {name} with unsafe code, and those that the table names"),
         }
     }
+}
+
+/// An arrow that points up, from a part of a folder to another one.
+struct Up {
+    krate: &'static str,
+    /// The part, or all parts of a folder if it ends in `*`.
+    from: &'static str,
+    to: &'static str,
+    why: &'static str,
+}
+
+/// All arrows that point up.
+const UP: &[Up] = &[
+    Up {
+        krate: "e2e",
+        from: "guest::accel",
+        to: "guest::vm",
+        why: "only a machine that boots with KVM shows that KVM works",
+    },
+    Up {
+        krate: "engine",
+        from: "port::zero_copy",
+        to: "port",
+        why: "a queue gives access to its zero-copy traits, which give out queues",
+    },
+    Up {
+        krate: "engine",
+        from: "port::zero_copy",
+        to: "port::site",
+        why: "a site has mappings, which call the sites of their two ports",
+    },
+    Up {
+        krate: "engine",
+        from: "port::virtio_user::spec",
+        to: "port::virtio_user::control",
+        why: "the settings of a port open it",
+    },
+    Up {
+        krate: "nf",
+        from: "aggregate",
+        to: "port",
+        why: "a port joins packets, and the joined frames go out by that port",
+    },
+    Up {
+        krate: "virtqueue",
+        from: "device::*",
+        to: "device",
+        why: "a queue and its counters of dropped chains stand in one file",
+    },
+    Up { krate: "virtqueue", from: "driver::*", to: "driver", why: "a queue and its buffers stand in one file" },
+    Up {
+        krate: "xsk",
+        from: "umem",
+        to: "queue",
+        why: "memory knows its sockets: the next one shares their registration with the kernel",
+    },
+];
+
+#[test]
+fn arrows_between_modules_point_down() {
+    let mut wrong = Vec::new();
+    for (name, root) in folders() {
+        let mut graph = Graph::new(&sources(&root, &root));
+        for Up { from, to, why, .. } in UP.iter().filter(|up| up.krate == name) {
+            if !graph.remove(from, to) {
+                wrong.push(format!("{name}: {from} -> {to} ({why}) is gone; remove it from the list"));
+            }
+        }
+        wrong.extend(graph.cycles().iter().map(|arrows| format!("{name}: {}", arrows.join(", "))));
+    }
+    assert!(wrong.is_empty(), "modules use each other in a cycle:\n{}", wrong.join("\n"));
 }
