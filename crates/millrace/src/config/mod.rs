@@ -9,6 +9,7 @@ mod build;
 mod changes;
 mod check;
 mod confinement;
+mod control_socket;
 mod forwarding;
 mod mappings;
 mod mirrors;
@@ -24,10 +25,11 @@ mod value;
 mod vxlan;
 mod workers;
 
+pub use control_socket::default_control_socket;
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
 pub use settings::{Problem, Report, Severity};
-pub use types::{Config, Confinement, Openflow, default_control_socket};
+pub use types::{Config, Confinement, Openflow};
 pub use value::ListenAddress;
 
 use std::path::{Path, PathBuf};

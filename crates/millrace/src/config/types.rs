@@ -2,7 +2,7 @@
 
 use super::value::ListenAddress;
 use engine::spec::Spec;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,18 +39,4 @@ pub struct Confinement {
     pub user: Option<String>,
     /// Directories that a changed configuration may use.
     pub directories: Vec<PathBuf>,
-}
-
-/// Returns the default path of the control socket: see the `control` section of the reference. `beside` is the directory of the
-/// configuration file.
-pub fn default_control_socket(beside: &Path) -> PathBuf {
-    const NAME: &str = "millrace.sock";
-    if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute()) {
-        return PathBuf::from(runtime).join(NAME);
-    }
-    let run = Path::new("/run");
-    if rustix::fs::access(run, rustix::fs::Access::WRITE_OK).is_ok() {
-        return run.join(NAME);
-    }
-    beside.join(NAME)
 }
