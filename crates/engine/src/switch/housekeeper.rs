@@ -1,4 +1,4 @@
-//! The housekeeper: a thread that sees to what workers leave to others, and to what time changes.
+//! The housekeeper: a thread that answers neighbours, ends broken sessions, ages addresses, and opens failed ports again.
 
 use super::inner::Inner;
 use super::open;

@@ -52,7 +52,7 @@ pub(super) struct Open {
 }
 
 impl Inner {
-    /// Returns what runs now.
+    /// Returns the running specification.
     pub(super) fn topology(&self) -> Arc<Topology> {
         self.topology.get()
     }

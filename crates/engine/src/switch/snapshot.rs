@@ -1,4 +1,4 @@
-//! What the switch reports: all counters at one moment, and MAC tables.
+//! The report of the switch: all counters at one moment, and MAC tables.
 
 use super::Switch;
 use super::layout::Domain;

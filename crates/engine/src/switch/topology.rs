@@ -6,7 +6,7 @@ use crate::spec::{BridgeSpec, Spec};
 use crate::worker::Pulse;
 use std::sync::Arc;
 
-/// What runs now. It never changes: another one replaces it.
+/// The running specification, its layout and its workers. It never changes: another one replaces it.
 pub(super) struct Topology {
     pub(super) spec: Spec,
     pub(super) layout: Layout,

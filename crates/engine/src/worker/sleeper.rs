@@ -1,4 +1,4 @@
-//! What wakes a worker that sleeps.
+//! The sources that wake a worker that sleeps.
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};

@@ -1,4 +1,4 @@
-//! What the analyses that measure rates have in common: they measure rows of points, print tables, and write files.
+//! The common part of analyses that measure rates: they measure rows of points, print tables, and write files.
 
 use super::bench::{self, Measuring};
 use super::error::AnalyseError;
