@@ -230,7 +230,7 @@ pub fn run(messages: &[Message]) {
     let running = (0..4).map(|_| None).collect();
     let owner = Arc::new(Owner { running: Mutex::new(running), gone: Mutex::new(sender) });
     let service = Service::spawn(Options::new(&bench.socket, Mode::Server, 2), owner).unwrap();
-    let stream = UnixStream::connect(&bench.socket).expect("the device listens, whatever was before");
+    let stream = UnixStream::connect(&bench.socket).expect("the device listens after every session");
     stream.set_nonblocking(true).unwrap();
     let mut sent = 0;
     for message in messages.iter().take(64) {

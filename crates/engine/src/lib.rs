@@ -7,20 +7,19 @@
 //! - `switch`: the control side; owns the ports, builds plans, and hands them to workers;
 //! - [`worker`]: pinned threads that run a plan to completion, round after round;
 //! - [`forward`]: decides where a frame goes: patch, bridge, or a controller's flows;
+//! - `monitor`: the state of a worker as others see it: its counters and its place;
 //! - `stage`: what happens to frames between a port and forwarding, in which order;
-//! - `aggregate`: stages that join and split packets at uplink ports;
-//! - `tunnel`: stages that decapsulate and encapsulate VXLAN at such ports;
-//! - `neighbour`: answers ARP and neighbour discovery for the switch's addresses there;
+//! - `neighbour`: answers ARP and neighbour discovery for the switch's addresses at uplink ports;
 //! - [`port`]: where frames come from and go to.
 #![deny(unsafe_code)]
 
-mod aggregate;
 mod clock;
 pub mod counters;
 pub mod drops;
 pub mod forward;
 mod handover;
 mod live;
+mod monitor;
 mod neighbour;
 mod octets;
 pub mod port;
@@ -31,7 +30,6 @@ pub mod spec;
 mod stage;
 pub mod stats;
 mod switch;
-mod tunnel;
 pub mod worker;
 
 pub use switch::{Error, Switch};

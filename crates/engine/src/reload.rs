@@ -47,7 +47,7 @@ pub enum Step {
     Added,
     /// It is removed.
     Removed,
-    /// It ends and starts anew: a port's peers are disconnected, a mapping's buffers are returned, a worker gets a new thread.
+    /// It ends and starts again: a port's peers are disconnected, a mapping's buffers are returned, a worker gets a new thread.
     Reopened,
     /// It changes while it runs, unnoticed by its peers.
     Changed,

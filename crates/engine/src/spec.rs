@@ -36,7 +36,7 @@ pub struct Spec {
 
 impl Spec {
     /// Returns its workers, or one with default settings if there are none.
-    pub(crate) fn staff(&self) -> Vec<WorkerSpec> {
+    pub(crate) fn workers_or_default(&self) -> Vec<WorkerSpec> {
         if self.workers.is_empty() { vec![WorkerSpec::default()] } else { self.workers.clone() }
     }
 }

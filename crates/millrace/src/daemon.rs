@@ -5,7 +5,7 @@ use crate::confine::{Confined, PrivilegeError, confine};
 use crate::control::{Flow, Handler, ReloadReport, Server};
 use crate::descriptors;
 use crate::metrics::Exporter;
-use crate::openflow::{Book, Datapath, Service};
+use crate::openflow::{Datapath, Service, SharedSwitch};
 use crate::serve::{BindError, ListenError, Stop};
 use engine::Switch;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
@@ -91,7 +91,7 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
         reach: confined.landlock.active.then_some(reach),
         confined,
         config: Mutex::new(config),
-        flows: openflow.as_ref().map(Service::book),
+        flows: openflow.as_ref().map(Service::shared),
         signals: signals.handle(),
     });
     let handler: Arc<dyn Handler> = daemon.clone();
@@ -133,7 +133,7 @@ struct Daemon {
     /// Configuration applied last.
     config: Mutex<Config>,
     /// Flows set by controllers, if OpenFlow is configured.
-    flows: Option<Book>,
+    flows: Option<SharedSwitch>,
     /// Closing it ends the signal loop, and with it the switch.
     signals: Handle,
 }
@@ -222,7 +222,7 @@ impl Handler for Daemon {
     }
 
     fn flows(&self) -> Vec<Flow> {
-        self.flows.as_ref().map(Book::flows).unwrap_or_default()
+        self.flows.as_ref().map(SharedSwitch::flows).unwrap_or_default()
     }
 
     fn reload(&self) -> Result<ReloadReport, String> {

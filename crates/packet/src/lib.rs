@@ -1,7 +1,7 @@
 //! Frames, which every crate that moves or looks into packets speaks.
 //!
 //! - [`Burst`], [`Frames`], [`Frame`] and [`Segment`]: bytes borrowed from one queue on their way to another;
-//! - [`Lease`]: a frame that leaves the worker of its queue, and comes home;
+//! - [`Lease`]: a frame that leaves the worker of its queue, and is returned;
 //! - [`copy`]: the only copy of a frame;
 //! - [`Buffers`]: memory of this process for frames that do not come from a ring;
 //! - [`MacAddr`]: a MAC address;

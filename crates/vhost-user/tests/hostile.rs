@@ -89,7 +89,7 @@ fn cve_2019_14818_extra_descriptors() {
         raw.send(Request::SET_VRING_KICK, &0u64.to_ne_bytes(), &fds);
         // If the receiver's buffer is too small, the kernel truncates the control data, and the header is lost with it.
         raw.send_table(&[[0x1000, 0x1000, USER, 0]], &fds);
-        let raw = hang_up(raw);
+        let raw = disconnect(raw);
         witness.all_closed();
         drop(raw);
         bench.echo.wait_disconnected();
@@ -98,7 +98,7 @@ fn cve_2019_14818_extra_descriptors() {
 }
 
 /// Shuts down the write side without closing.
-fn hang_up(raw: Raw) -> Raw {
+fn disconnect(raw: Raw) -> Raw {
     raw.0.shutdown(std::net::Shutdown::Write).unwrap();
     raw
 }
@@ -109,7 +109,7 @@ fn cve_2019_14818_descriptors_of_a_cut_message() {
     let raw = bench.raw();
     let witness = Witness::new();
     raw.send_bytes(&words(&[Request::SET_VRING_KICK.into(), 1]), &[witness.fd()]);
-    let raw = hang_up(raw);
+    let raw = disconnect(raw);
     witness.all_closed();
     drop(raw);
     bench.ended("in the middle of a message");
@@ -224,7 +224,7 @@ fn cve_2022_0669_descriptors_where_none_belong() {
         }
         // Refused or discarded: by the time of the next message nobody holds it.
         raw.send_u64(Request::SET_FEATURES, 0);
-        let raw = hang_up(raw);
+        let raw = disconnect(raw);
         witness.all_closed();
         drop(raw);
         bench.echo.wait_disconnected();

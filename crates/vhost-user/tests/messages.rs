@@ -296,7 +296,7 @@ fn a_new_call_descriptor_rings_at_once() {
         let call = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap();
         raw.send_fd(Request::SET_VRING_CALL, 0, &call);
         settle(&raw);
-        assert!(is_readable(&call), "whatever the old one was not told, the new one is");
+        assert!(is_readable(&call), "the new descriptor is told what the old one was not");
     }
 }
 

@@ -1,7 +1,7 @@
 //! A bridge, as one worker forwards through it: by learned addresses, or by a controller's flows.
 
 use super::bridge::Bridge;
-use super::flows::{FlowPlan, Injection};
+use super::flow_plan::{FlowPlan, Injection};
 use super::learning::{Arrival, LearningPlan, Scratch};
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Forwarding by learned addresses, in one worker: learns the source of every frame, and sends it to the port of its
 //! destination, or to all ports.
 
-use super::Output;
 use super::bridge::Bridge;
 use super::mac_table::Key;
+use super::output::Output;
 use super::vlan::{ADDRESSES, Edit, TAG, Tag, part};
 use crate::drops::{Drops, Reason};
 use packet::{BurstStorage, Ethernet, Frame, Frames, MAX_BURST, Segment};

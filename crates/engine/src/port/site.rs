@@ -50,7 +50,7 @@ pub(crate) trait Site: Send + Sync {
     fn set_state(&self, up: bool, detail: String);
 
     /// Sets the function that ends the present session of the port's peer.
-    fn set_hang_up(&self, hang_up: Box<dyn Fn() + Send + Sync>);
+    fn set_disconnect(&self, disconnect: Box<dyn Fn() + Send + Sync>);
 
     /// Sets the file that frames to the port go into.
     fn write_to(&self, file: Recorder);

@@ -5,6 +5,7 @@
 //! port's transmit half. [`order`] lists all stages in their order. A queue has those that its port needs; one without
 //! stages costs no more than the test of an empty list.
 
+pub(crate) mod aggregate;
 pub(crate) mod egress;
 pub(crate) mod fault;
 pub(crate) mod ingress;
@@ -17,3 +18,4 @@ pub(crate) mod setup;
 pub(crate) mod shared;
 pub(crate) mod staged;
 pub(crate) mod stopwatch;
+pub(crate) mod tunnel;

@@ -1,5 +1,6 @@
 //! The order of all stages. A new stage is a line here.
 
+use super::aggregate::{Join, Split};
 use super::egress::{Egress, EgressStage};
 use super::fault::FaultInjector;
 use super::ingress::{Ingress, IngressStage};
@@ -9,12 +10,11 @@ use super::record::Record;
 use super::setup::Setup;
 use super::staged::Staged;
 use super::stopwatch::{SLOTS, STEPS, Stopwatch};
-use crate::aggregate::{Join, Split};
+use super::tunnel::{Decapsulate, Encapsulate};
 use crate::drops::{Drops, PortDrops};
 use crate::port::{RxQueue, TxQueue};
 use crate::spec::MirrorDirection::{In, Out};
 use crate::spec::MirrorPoint::{Forward, Wire};
-use crate::tunnel::{Decapsulate, Encapsulate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl Ingress {
         ingress
     }
 
-    /// Makes the stages anew that may change while the queue runs.
+    /// Replaces the stages that may change while the queue runs.
     pub(crate) fn refresh(&mut self, setup: &Setup, queue: usize) {
         fill(INGRESS, INGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| row.stage(setup, queue)));
     }

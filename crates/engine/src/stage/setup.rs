@@ -1,7 +1,7 @@
 //! Settings and shared state that the stages of a port are made from.
 
+use super::aggregate::Member;
 use super::mirror::Tap;
-use crate::aggregate::Member;
 use crate::drops::PortDrops;
 use crate::neighbour::Neighbours;
 use crate::port::record::Recorder;

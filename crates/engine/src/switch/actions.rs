@@ -154,8 +154,8 @@ impl Reload<'_> {
     }
 
     fn workers(&self) -> Vec<Action> {
-        let [had, wanted] =
-            [self.old, self.new].map(|spec| spec.staff().into_iter().zip(polled(spec)).collect::<Vec<_>>());
+        let [had, wanted] = [self.old, self.new]
+            .map(|spec| spec.workers_or_default().into_iter().zip(polled(spec)).collect::<Vec<_>>());
         let of = |index: usize| {
             let why = match (had.get(index), wanted.get(index)) {
                 (Some((before, _)), Some((after, _))) if !before.runs_like(after) => {
@@ -238,7 +238,7 @@ pub(super) fn mappings_of<'s>(spec: &'s Spec, port: &str) -> impl Iterator<Item 
 
 /// Returns the queues that each worker polls.
 fn polled(spec: &Spec) -> Vec<Vec<(&str, usize)>> {
-    let mut polled = vec![Vec::new(); spec.staff().len()];
+    let mut polled = vec![Vec::new(); spec.workers_or_default().len()];
     for (port, workers) in spec.ports.iter().zip(assignment(spec)) {
         workers.iter().enumerate().for_each(|(queue, &worker)| polled[worker].push((port.name.as_str(), queue)));
     }

@@ -1,8 +1,9 @@
 //! Control of packet aggregation, and its statistics.
 
-use super::{Switch, Topology};
-use crate::aggregate::rules;
+use super::Switch;
+use super::topology::Topology;
 use crate::spec::NextHopSpec;
+use crate::stage::aggregate::rules;
 use crate::stats::{AggregationFlow, AggregationPort, AggregationStats, NextHopStats};
 use paflow::outer::{Addresses, Carrier};
 use paflow::table::Table;
@@ -62,7 +63,7 @@ impl Topology {
             }
             stats
         };
-        let port = |member: &crate::aggregate::Member| {
+        let port = |member: &crate::stage::aggregate::Member| {
             let mut stats = AggregationPort { port: member.port.to_string(), ..AggregationPort::default() };
             for traffic in &member.traffic[..] {
                 traffic.received.add_to(&mut stats.received);

@@ -1,6 +1,7 @@
 //! Control of forwarding by flows, and its statistics.
 
-use super::{Switch, Topology};
+use super::Switch;
+use super::topology::Topology;
 use crate::drops::Reason;
 use crate::forward::flows::{Datapath, Emission};
 use crate::stats::DatapathStats;

@@ -187,25 +187,25 @@ impl Fabric {
     }
 
     /// Starts those of the `wanted` workers that do not run yet. They have nothing to do until [`Fabric::arrange`] gets them.
-    pub(super) fn hire(&self, wanted: &[WorkerSpec]) -> std::io::Result<Vec<Option<Worker>>> {
+    pub(super) fn spawn_missing(&self, wanted: &[WorkerSpec]) -> std::io::Result<Vec<Option<Worker>>> {
         let state = self.state();
         let is_there = |index: usize, spec| state.workers.get(index).is_some_and(|(had, _)| had.runs_like(spec));
-        let hire = |(index, spec)| match is_there(index, spec) {
+        let spawn = |(index, spec)| match is_there(index, spec) {
             true => Ok(None),
             false => Worker::spawn(index, spec, &self.unsent).map(Some),
         };
-        wanted.iter().enumerate().map(hire).collect()
+        wanted.iter().enumerate().map(spawn).collect()
     }
 
     /// Gives the workers new plans by `layout`, with the halves that exist; drops queues of ports that the layout
-    /// lacks. `hired` is the result of [`Fabric::hire`] for the layout's workers. Frames wait in their queues
+    /// lacks. `spawned` is the result of [`Fabric::spawn_missing`] for the layout's workers. Frames wait in their queues
     /// meanwhile, and nobody forwards while `pause` runs. A worker that does not respond adopts its plan when it does,
     /// and keeps its queues: returns the ids of their ports, and ends sessions of guests among them.
-    pub(super) fn arrange(&self, layout: &Layout, hired: Vec<Option<Worker>>, pause: impl FnOnce()) -> HashSet<u64> {
+    pub(super) fn arrange(&self, layout: &Layout, spawned: Vec<Option<Worker>>, pause: impl FnOnce()) -> HashSet<u64> {
         let mut state = self.state();
         let (mut halves, lost) = state.collect(layout);
         pause();
-        state.staff(&layout.workers, hired);
+        state.replace_workers(&layout.workers, spawned);
         halves.keep(|id| layout.ports.iter().any(|p| p.id == id));
         (state.pollers, state.senders) = Default::default();
         state.running.retain(|id, _| layout.ports.iter().any(|p| p.id == *id));
@@ -346,11 +346,11 @@ impl FabricState {
         (halves, lost.into_keys().collect())
     }
 
-    /// Ends workers that are no longer wanted, and adds those in `hired`.
-    fn staff(&mut self, wanted: &[WorkerSpec], hired: Vec<Option<Worker>>) {
+    /// Ends workers that are no longer wanted, and adds those in `spawned`.
+    fn replace_workers(&mut self, wanted: &[WorkerSpec], spawned: Vec<Option<Worker>>) {
         let mut had: Vec<_> = self.workers.drain(..).map(|(_, worker)| Some(worker)).collect();
-        for ((index, spec), hired) in wanted.iter().enumerate().zip(hired) {
-            let worker = hired.or_else(|| had.get_mut(index)?.take());
+        for ((index, spec), new) in wanted.iter().enumerate().zip(spawned) {
+            let worker = new.or_else(|| had.get_mut(index)?.take());
             self.workers.extend(worker.map(|worker| (spec.clone(), worker)));
         }
     }

@@ -113,7 +113,7 @@ impl Layout {
         });
         let queue_patches = queue_patches.collect();
         let mirrors = spec.mirrors.iter().map(|spec| Mirroring { spec: spec.clone(), to: index(&spec.to) }).collect();
-        let workers = spec.staff();
+        let workers = spec.workers_or_default();
         let assignment = assignment(spec);
         let senders = (0..ports.len()).map(|port| senders(&domains, &assignment, port)).collect();
         Layout { assignment, senders, ports, domains, queue_patches, mirrors, workers }
@@ -206,7 +206,7 @@ fn senders(domains: &[Domain], assignment: &[Vec<usize>], port: usize) -> usize 
 /// queues. If the guest chooses the number of queues, all its unnamed ones count as one and stay together: otherwise
 /// every worker would need an output to wherever the port's frames go.
 pub(super) fn assignment(spec: &Spec) -> Vec<Vec<usize>> {
-    let workers = spec.staff();
+    let workers = spec.workers_or_default();
     let named = |port: &str, queue: usize| {
         workers.iter().position(|w| w.queues.iter().any(|queues| queues.covers(port, queue)))
     };

@@ -4,19 +4,22 @@
 mod tests;
 
 use super::actions::{actions, mapping_name, mappings_of, step};
+use super::error::Error;
+use super::inner::Inner;
 use super::layout::Layout;
 use super::mapping::Mapping;
 use super::open::{self, Connection, OpenError};
 use super::shared::{PortShared, SwitchParts};
+use super::tags;
 use super::tenancy::{self, Verdict};
-use super::{Error, Inner, Topology, tags};
-use crate::aggregate::rules;
+use super::topology::Topology;
 use crate::clock;
 use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::Key;
 use crate::port::record::Recorder;
 use crate::reload::{Action, Step, Subject};
 use crate::spec::{BridgeSpec, FailMode, MappingSpec, PortSpec, Spec, StaticEntry, Vlan};
+use crate::stage::aggregate::rules;
 use std::sync::Arc;
 
 /// Result of a reload.
@@ -55,7 +58,7 @@ impl Inner {
         // Everything that can fail as a whole comes before the first change.
         let bridges: Vec<_> =
             spec.bridges.iter().map(|wanted| self.bridge(&old, wanted, &spec, &actions)).collect::<Result<_, _>>()?;
-        let hired = self.fabric.hire(&spec.staff()).map_err(Error::Worker)?;
+        let spawned = self.fabric.spawn_missing(&spec.workers_or_default()).map_err(Error::Worker)?;
         let mut done = Applied { actions, failed: Vec::new() };
         if old.spec.aggregation != spec.aggregation {
             let mut laid = self.laid.lock().unwrap();
@@ -105,7 +108,7 @@ impl Inner {
         self.datapath.prepare(layout.workers.len(), standalone);
         let mut new = Topology { spec, layout, workers: Vec::new() };
         // Only now do workers poll the new ports: each of them has its outputs.
-        let lost = self.fabric.arrange(&new.layout, hired, || new.remember(&old));
+        let lost = self.fabric.arrange(&new.layout, spawned, || new.remember(&old));
         let places = open.connections.iter_mut().zip(&new.layout.ports);
         places.filter(|(_, port)| lost.contains(&port.id)).for_each(|(connection, port)| connection.lose(port));
         reviewed().for_each(|(mapping, verdict)| mapping.review(verdict));

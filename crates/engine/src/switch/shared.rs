@@ -1,7 +1,6 @@
 //! State that the parts of one port share: its counters, its state, and the setup of its stages.
 
 use super::mapping::Mapping;
-use crate::aggregate::{Member, Relay};
 use crate::counters::QueueCounters;
 use crate::drops::PortDrops;
 use crate::live::Live;
@@ -11,6 +10,7 @@ use crate::port::record::Recorder;
 use crate::punt::EventNotifier;
 use crate::queue_key::QueueKey;
 use crate::spec::PortSpec;
+use crate::stage::aggregate::{Member, Relay};
 use crate::stage::order;
 use crate::stage::setup::Setup;
 use paflow::Rules;
@@ -38,7 +38,7 @@ pub(super) struct PortShared {
     pub(super) fault: Arc<SessionFault>,
     state: Mutex<PortState>,
     /// Ends the present session of a port that serves guests.
-    hang_up: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
+    disconnect: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     #[cfg(feature = "analysis")]
     analysis: crate::port::Analysis,
     /// File that the port writes to, if it is a recording port.
@@ -93,7 +93,7 @@ impl PortShared {
             drops,
             fault: Arc::default(),
             state: Mutex::default(),
-            hang_up: Mutex::default(),
+            disconnect: Mutex::default(),
             #[cfg(feature = "analysis")]
             analysis: spec.analysis,
             file: OnceLock::new(),
@@ -163,13 +163,13 @@ impl PortShared {
     }
 
     /// Sets the function that ends the present session.
-    pub(super) fn set_hang_up(&self, hang_up: Box<dyn Fn() + Send + Sync>) {
-        *self.hang_up.lock().unwrap() = Some(hang_up);
+    pub(super) fn set_disconnect(&self, disconnect: Box<dyn Fn() + Send + Sync>) {
+        *self.disconnect.lock().unwrap() = Some(disconnect);
     }
 
     /// Ends the present session, if the port serves guests.
-    pub(super) fn hang_up(&self) {
-        self.hang_up.lock().unwrap().iter().for_each(|hang_up| hang_up());
+    pub(super) fn disconnect(&self) {
+        self.disconnect.lock().unwrap().iter().for_each(|disconnect| disconnect());
     }
 
     /// Returns how many of the queues to report.

@@ -65,8 +65,8 @@ impl Site for PortSite {
         self.shared.set_state(up, detail);
     }
 
-    fn set_hang_up(&self, hang_up: Box<dyn Fn() + Send + Sync>) {
-        self.shared.set_hang_up(hang_up);
+    fn set_disconnect(&self, disconnect: Box<dyn Fn() + Send + Sync>) {
+        self.shared.set_disconnect(disconnect);
     }
 
     fn write_to(&self, file: Recorder) {

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::port::{RxQueue, Sent, TxQueue, Wait, generator, sink, vhost_user, virtio_user};
-use crate::spec::{Driver, FailMode, Idle, Mode, Pace, PortQueues, QueueSizes};
+use crate::spec::{BridgeSpec, Driver, FailMode, Idle, Mode, Pace, PortQueues, PortSpec, QueueSizes, WorkerSpec};
+use crate::stats::PortStats;
 use packet::{Burst, Frames};
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Condvar, PoisonError};
+use std::time::Duration;
 
 /// Time limit of every wait.
 const END: Duration = Duration::from_secs(60);

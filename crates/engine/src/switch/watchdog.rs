@@ -2,9 +2,8 @@
 //!
 //! It waits for no other thread, so that it can report when all others hang.
 
-use super::{Inner, Topology};
-use crate::queue_key::QueueKey;
-use crate::worker::{Change, Pulse, STILL};
+use super::inner::Inner;
+use crate::worker::Change;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -33,22 +32,4 @@ impl Inner {
             }
         }
     }
-}
-
-impl Topology {
-    /// Describes the place of a worker for display.
-    pub(super) fn place(&self, pulse: &Pulse) -> String {
-        let place = pulse.counters.place.get();
-        let activity = place.activity().name();
-        let Some(QueueKey { port, queue }) = place.queue() else { return activity.into() };
-        match self.layout.ports.iter().find(|shared| shared.id == port) {
-            Some(shared) => format!("port \"{}\" queue {queue} ({activity})", shared.name),
-            None => format!("a port that has gone ({activity})"),
-        }
-    }
-}
-
-/// Returns how long a worker has hung, in seconds, if it hangs.
-pub(super) fn hung(pulse: &Pulse) -> Option<f64> {
-    pulse.hung().map(|time| time.max(STILL).as_secs_f64())
 }

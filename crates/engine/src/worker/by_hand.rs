@@ -1,9 +1,9 @@
 //! A worker without a thread: its owner runs its rounds. For analysis under a model of a processor, which has one at a time.
 
-use super::counters::WorkerCounters;
 use super::{Input, OutputQueue, Plan};
 use crate::clock::{self, Cycles};
 use crate::forward::{Half, Output, Target, TransmitQueue};
+use crate::monitor::WorkerCounters;
 use crate::port::{RxQueue, TxQueue};
 use crate::spec::MAX_QUEUES;
 use crate::stage::egress::Egress;

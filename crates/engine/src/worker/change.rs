@@ -4,8 +4,8 @@ use super::Plan;
 use super::plan::Input;
 use crate::clock;
 use crate::drops::Drops;
-use crate::forward::flows::{Emission, Injection};
-use crate::forward::{BridgePlan, Half, Output, Target};
+use crate::forward::flows::Emission;
+use crate::forward::{BridgePlan, Half, Injection, Output, Target};
 use crate::port::RxQueue;
 use crate::queue_key::QueueKey;
 use crate::stage::egress::Egress;
@@ -65,7 +65,7 @@ impl Plan {
         }
     }
 
-    /// Makes those stages of a port anew that may change while its queues run, at queues that only this worker drives.
+    /// Replaces those stages of a port that may change while its queues run, at queues that only this worker drives.
     pub(crate) fn refresh(&mut self, port: u64, setup: &Setup) {
         for input in self.inputs.iter_mut().filter(|input| input.port == port) {
             input.ingress.iter_mut().for_each(|ingress| ingress.refresh(setup, input.queue));

@@ -1,12 +1,10 @@
 //! Idle policies: how a worker rests when no frames arrive.
 
-use super::Plan;
-use super::place::{Activity, Place};
+use super::plan::Plan;
 use crate::clock::Cycles;
+use crate::monitor::{Activity, Place};
 use crate::port::Wait;
 use crate::spec::Idle;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Default time after the last frame for which a worker polls before it rests. Waking up costs several microseconds, so
@@ -20,9 +18,6 @@ const LONGEST_PAUSE: Duration = Duration::from_micros(100);
 
 /// Interval at which a sleeping worker asks for chains that an output keeps.
 const HOLD: Duration = Duration::from_millis(1);
-
-/// Edge-triggered: a kick wakes a worker once, and its counter need not be read.
-const WAKES: EventFlags = EventFlags::IN.union(EventFlags::ET);
 
 /// State of a worker's rests: when to take one, and for how long.
 pub(super) struct Rest {
@@ -62,32 +57,6 @@ impl Rest {
     }
 }
 
-/// Wake-up sources of a sleeping worker: the control side, and the queues that it watches.
-pub(super) struct Sleeper {
-    epoll: OwnedFd,
-}
-
-impl Sleeper {
-    pub(super) fn new(wake: &OwnedFd) -> std::io::Result<Sleeper> {
-        let sleeper = Sleeper { epoll: epoll::create(CreateFlags::CLOEXEC)? };
-        epoll::add(&sleeper.epoll, wake, EventData::new_u64(0), WAKES)?;
-        Ok(sleeper)
-    }
-
-    /// Adds a descriptor that wakes the worker.
-    pub(super) fn watch(&self, fd: BorrowedFd<'_>) {
-        if let Err(error) = epoll::add(&self.epoll, fd, EventData::new_u64(0), WAKES) {
-            tracing::warn!("a queue can't wake its worker: {error}");
-        }
-    }
-
-    /// Removes a descriptor. Closing it would not suffice: others may have the same file open.
-    pub(super) fn ignore(&self, fd: BorrowedFd<'_>) {
-        // Fails if the descriptor could not be watched.
-        let _ = epoll::delete(&self.epoll, fd);
-    }
-}
-
 impl Plan {
     /// Sleeps until a queue or the control side has work, unless one of them has or `called` returns true. Reports
     /// whether it slept.
@@ -104,12 +73,8 @@ impl Plan {
             }
         }
         if !ready {
-            let timeout = longest
-                .map(|t| rustix::event::Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
-            let mut events = [const { std::mem::MaybeUninit::uninit() }; 8];
             self.counters.place.set(Place::nowhere(Activity::Asleep));
-            // Interrupted or not, the queues are polled next.
-            let _ = epoll::wait(&sleeper.epoll, &mut events[..], timeout.as_ref());
+            sleeper.wait(longest);
             self.counters.place.set(Place::nowhere(Activity::Between));
         }
         queues().for_each(|ingress| ingress.half.disarm());

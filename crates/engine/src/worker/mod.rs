@@ -3,16 +3,14 @@
 #[cfg(feature = "analysis")]
 mod by_hand;
 mod change;
-pub(crate) mod counters;
 mod idle;
-pub(crate) mod place;
 mod plan;
 mod pulse;
+mod sleeper;
 
 #[cfg(feature = "analysis")]
 pub use by_hand::ByHand;
 pub(crate) use change::Pieces;
-pub use counters::WorkerCounters;
 pub(crate) use plan::{Input, OutputQueue, Plan};
 pub(crate) use pulse::{Answer, Change, Pulse, STILL, Unresponsive};
 
@@ -20,11 +18,12 @@ use crate::clock::Cycles;
 use crate::drops::{Drops, Reason};
 use crate::forward::flows::Emission;
 use crate::handover::Mailbox;
+use crate::monitor::{Activity, Place, WorkerCounters};
 use crate::spec::{Idle, WorkerSpec};
-use idle::{Rest, Sleeper};
+use idle::Rest;
 use packet::MAX_BURST;
-use place::{Activity, Place};
 use rustix::event::{EventfdFlags, eventfd};
+use sleeper::Sleeper;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};

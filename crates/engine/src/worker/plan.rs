@@ -1,12 +1,11 @@
 //! A worker's plan for a round: every queue it polls, where the queue's frames go, and all state needed on the way.
 
-use super::counters::WorkerCounters;
-use super::idle::Sleeper;
-use super::place::{Activity, Place};
+use super::sleeper::Sleeper;
 use crate::clock::{self, Cycles};
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use crate::forward::{Arrival, BridgePlan, Output, Scratch, Target};
+use crate::monitor::{Activity, Place, WorkerCounters};
 use crate::port::RxQueue;
 use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
 use crate::stage::ingress::Ingress;

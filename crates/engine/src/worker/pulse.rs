@@ -1,7 +1,6 @@
 //! Heartbeats: tell a worker that hangs from one that works or sleeps, without asking it.
 
-use super::counters::WorkerCounters;
-use super::place::Activity;
+use crate::monitor::{Activity, WorkerCounters};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
@@ -119,8 +118,8 @@ impl<R> Answer<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::place::Place;
     use super::*;
+    use crate::monitor::Place;
 
     #[test]
     fn a_worker_that_stands_still_is_told_of_once_and_so_is_its_return() {

@@ -1,14 +1,14 @@
 //! A child process with its output captured.
 
 use std::io::Write;
-use std::process::{Child, ChildStdin, Command, ExitStatus};
+use std::process::{Child, ChildStdin, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::log::Stream;
-use super::{Interrupt, Launch, Log, Usage, usage};
+use super::{Interrupt, Log, Usage, usage};
 use crate::{Error, Result};
 
 /// How many lines of output an error quotes.
@@ -47,11 +47,6 @@ impl Daemon {
         }
         let input = child.stdin.take();
         Self { name, child, input, log, interrupt }
-    }
-
-    /// Starts `command` on any core and without input; see [`Launch::spawn`].
-    pub fn spawn(name: impl Into<String>, command: Command) -> Result<Self> {
-        Launch::new(name).spawn(command)
     }
 
     /// Returns the name used in messages.
@@ -268,7 +263,9 @@ impl Drop for Daemon {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Launch;
     use super::*;
+    use std::process::Command;
 
     const SOON: Duration = Duration::from_secs(10);
 

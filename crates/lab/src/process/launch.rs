@@ -87,3 +87,10 @@ impl Launch {
         Ok(Daemon::new(self.name, child, self.interrupt))
     }
 }
+
+impl Daemon {
+    /// Starts `command` on any core and without input; see [`Launch::spawn`].
+    pub fn spawn(name: impl Into<String>, command: Command) -> Result<Self> {
+        Launch::new(name).spawn(command)
+    }
+}

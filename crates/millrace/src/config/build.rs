@@ -1,13 +1,13 @@
 //! Turns the keys of a file into a [`Config`], or into a list of all its problems.
 
 use super::check::Check;
+use super::control_socket::default_control_socket;
 use super::ports::BuiltPorts;
 use super::raw::{self, RawFile};
 use super::reach::Reach;
-use super::{
-    Config, ListenAddress, aggregation, confinement, default_control_socket, forwarding, mappings, mirrors, openflow,
-    ports, workers,
-};
+use super::types::Config;
+use super::value::ListenAddress;
+use super::{aggregation, confinement, forwarding, mappings, mirrors, openflow, ports, workers};
 use engine::spec::{AggregationSpec, FailMode, Spec};
 use settings::{Judge, Report};
 use std::path::{Path, PathBuf};

@@ -1,9 +1,8 @@
 //! Collects the problems of a configuration while its parts are built.
 
-use super::ListenAddress;
 use super::raw::At;
 use super::reach::{Purpose, Reach};
-use super::value::is_interface_name;
+use super::value::{ListenAddress, is_interface_name};
 use engine::port::keys::Checks;
 use settings::{Judge, Problem};
 use std::collections::HashMap;

@@ -2,19 +2,9 @@
 
 use super::check::Check;
 use super::raw::{At, RawConfinement, Table};
-use std::path::PathBuf;
+use super::types::Confinement;
 
-/// Confinement settings of the switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Confinement {
-    /// Whether the switch confines itself.
-    pub enabled: bool,
-    /// User that the switch becomes, if not the one that started it.
-    pub user: Option<String>,
-    /// Directories that a changed configuration may use.
-    pub directories: Vec<PathBuf>,
-}
-
+/// Builds the settings.
 pub(super) fn build(check: &mut Check<'_>, raw: Option<&At<Table<RawConfinement>>>) -> Confinement {
     let Some(raw) = raw else {
         return Confinement { enabled: true, user: None, directories: Vec::new() };

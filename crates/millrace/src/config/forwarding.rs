@@ -2,7 +2,7 @@
 
 use super::check::Check;
 use super::ports::{BuiltPort, BuiltPorts, name, split};
-use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawMirror, RawPatch, RawStatic, Section};
+use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawPatch, RawStatic, Section};
 use engine::forward::mac_table::MOST_STATICS;
 use engine::spec::{BridgeSpec, FailMode, StaticEntry, Vlan};
 use packet::MacAddr;
@@ -53,12 +53,13 @@ pub(super) fn build(
             }
         }
     }
+    // A port that gets only copies is used, too.
+    uses.extend(file.mirrors.iter().filter_map(|raw| raw.to.as_ref()).map(|to| (to.as_str(), &to.span)));
     // An unreadable list would make its ports look unused.
     let complete = file.patches.iter().all(|raw| !check.is_unread(&raw.span, "ports"))
         && file.bridges.iter().all(|raw| !check.is_unread(&raw.span, "ports"));
     for built in ports.list.iter().filter(|built| !built.spec.name.is_empty() && complete) {
-        let gets_copies = |raw: &Section<RawMirror>| raw.to.as_ref().is_some_and(|to| to.value == built.spec.name);
-        if !uses.contains_key(built.spec.name.as_str()) && !file.mirrors.iter().any(gets_copies) {
+        if !uses.contains_key(built.spec.name.as_str()) {
             check.warn(
                 &built.name_span,
                 format!("port `{}` is in no patch and no bridge: all that it receives is dropped", built.spec.name),

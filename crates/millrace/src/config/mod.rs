@@ -9,6 +9,7 @@ mod build;
 mod changes;
 mod check;
 mod confinement;
+mod control_socket;
 mod forwarding;
 mod mappings;
 mod mirrors;
@@ -19,44 +20,19 @@ mod reach;
 mod reference;
 #[cfg(test)]
 mod tests;
+mod types;
 mod value;
 mod vxlan;
 mod workers;
 
-pub use confinement::Confinement;
+pub use control_socket::default_control_socket;
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
 pub use settings::{Problem, Report, Severity};
+pub use types::{Config, Confinement, Openflow};
 pub use value::ListenAddress;
 
-use engine::spec::Spec;
 use std::path::{Path, PathBuf};
-
-/// A whole configuration.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// The switch.
-    pub spec: Spec,
-    /// Path of the control socket.
-    pub control: PathBuf,
-    /// Address of the metrics endpoint, if any.
-    pub metrics: Option<ListenAddress>,
-    /// OpenFlow settings, if any.
-    pub openflow: Option<Openflow>,
-    /// Confinement settings.
-    pub confinement: Confinement,
-}
-
-/// The OpenFlow channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Openflow {
-    /// Addresses to listen on.
-    pub listen: Vec<ListenAddress>,
-    /// Controllers to connect to. At least one of the two lists is not empty.
-    pub controllers: Vec<ListenAddress>,
-    /// Its datapath id.
-    pub datapath_id: u64,
-}
 
 /// Error that keeps a configuration from loading.
 #[derive(Debug, thiserror::Error)]
@@ -90,18 +66,4 @@ impl Config {
     pub fn parse(path: &Path, text: &str) -> Result<(Self, Report), Report> {
         build::build(path, text, None)
     }
-}
-
-/// Returns the default path of the control socket: see the `control` section of the reference. `beside` is the directory of the
-/// configuration file.
-pub fn default_control_socket(beside: &Path) -> PathBuf {
-    const NAME: &str = "millrace.sock";
-    if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute()) {
-        return PathBuf::from(runtime).join(NAME);
-    }
-    let run = Path::new("/run");
-    if rustix::fs::access(run, rustix::fs::Access::WRITE_OK).is_ok() {
-        return run.join(NAME);
-    }
-    beside.join(NAME)
 }

@@ -2,7 +2,8 @@
 
 use super::check::Check;
 use super::raw::{At, RawFile};
-use super::{ListenAddress, Openflow};
+use super::types::Openflow;
+use super::value::ListenAddress;
 use packet::MacAddr;
 use settings::Problem;
 use std::net::SocketAddr;

@@ -3,19 +3,22 @@
 //! The doc comments here are the reference documentation: `millrace schema --markdown` prints them. Ranges and
 //! defaults are named constants, because the validation reads them too.
 
+mod driver;
 mod mirror;
 mod port;
 mod several;
+mod tagged;
 mod vxlan;
 
+pub use driver::DriverName;
 pub use mirror::{MirrorDirection, MirrorPoint, RawMirror};
-pub use port::{DriverName, tagged};
 pub use settings::aggregation::raw::{
     AGGREGATE_MTUS, ChecksumMode, DEFAULT_AGGREGATE_MTU, RawAggregation, UDP_PORTS, VIDS, VNIS,
 };
 pub use settings::written::{At, Field, Section, Table};
 pub use several::Several;
-pub use vxlan::*;
+pub use tagged::tagged;
+pub use vxlan::{RawTunnelEnd, RawVxlan};
 
 use engine::port::kinds::DriverKeys;
 use schemars::JsonSchema;

@@ -3,7 +3,8 @@
 //! A directory is identified by device and inode, not by name, as in landlock (kernel
 //! Documentation/userspace-api/landlock.rst): everything beneath it is accessible under any name.
 
-use super::{Config, ListenAddress};
+use super::types::Config;
+use super::value::ListenAddress;
 use engine::port::PathUse;
 use std::fmt;
 use std::fs::{self, Metadata};

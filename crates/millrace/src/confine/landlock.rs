@@ -1,6 +1,6 @@
 //! File access (landlock(7)), restricted to the places that the configuration needs.
 
-use super::Layer;
+use super::confined::Layer;
 use crate::config::{Purpose, Reach};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, RestrictionStatus, Ruleset, RulesetAttr,

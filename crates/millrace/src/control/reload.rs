@@ -2,6 +2,7 @@
 
 use engine::reload::{Action, Step, Subject};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Outcome of a reload. Displayed as one line.
@@ -41,27 +42,24 @@ impl ReloadReport {
         items
     }
 
-    /// Counts the parts that were kept.
+    /// Counts the parts that were kept. Aggregation is not counted: there is one at most.
     fn kept(&self) -> Option<String> {
-        let parts = [
-            (Subject::Port, "ports"),
-            (Subject::Patch, "patches"),
-            (Subject::Bridge, "bridges"),
-            (Subject::Mapping, "mappings"),
-            (Subject::Mirror, "mirrors"),
-            (Subject::Worker, "workers"),
-        ];
-        let counts = parts.map(|(subject, plural)| {
-            let kept = |action: &&Action| action.subject == subject && action.step == Step::Kept;
-            match self.actions.iter().filter(kept).count() {
-                0 => None,
-                1 => Some(format!("1 {subject}")),
-                many => Some(format!("{many} {plural}")),
-            }
-        });
-        let counts: Vec<_> = counts.into_iter().flatten().collect();
+        let mut counts = BTreeMap::<Subject, usize>::new();
+        let kept = |action: &&Action| action.step == Step::Kept && action.subject != Subject::Aggregation;
+        self.actions.iter().filter(kept).for_each(|action| *counts.entry(action.subject).or_default() += 1);
+        let counts: Vec<_> = counts.into_iter().map(|(subject, count)| counted(count, subject)).collect();
         (!counts.is_empty()).then(|| format!("kept {}", counts.join(", ")))
     }
+}
+
+/// Returns `1 patch`, or `2 patches`.
+fn counted(count: usize, subject: Subject) -> String {
+    let ending = match subject.to_string() {
+        _ if count == 1 => "",
+        name if name.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{count} {subject}{ending}")
 }
 
 impl fmt::Display for ReloadReport {
@@ -88,13 +86,17 @@ mod tests {
                 Action { error: Some("no such device".into()), ..action(Subject::Port, "c", Step::Added) },
                 action(Subject::Bridge, "br", Step::Removed),
                 action(Subject::Worker, "0", Step::Kept),
+                action(Subject::Patch, "a-d", Step::Kept),
+                action(Subject::Patch, "e-f", Step::Kept),
+                action(Subject::Aggregation, "", Step::Kept),
             ],
             needs_restart: vec!["metrics".into()],
             warnings: vec!["it is late".into()],
         };
         assert_eq!(
             report.to_string(),
-            "reopened port b (vxlan); added port c, which FAILED: no such device; removed bridge br; kept 1 port, 1 worker; \
+            "reopened port b (vxlan); added port c, which FAILED: no such device; removed bridge br; kept 1 port, 2 patches, \
+             1 worker; \
              [metrics] changed, which takes effect when the switch is started again; warning: it is late"
         );
         assert_eq!((report.failed(), report.ports(Step::Kept)), (1, vec!["a"]));

@@ -1,14 +1,15 @@
 //! `millrace decode`: lists the aggregates in a capture file and their packets.
 
+mod decoded;
 mod show;
 
 use crate::cli::DecodeOptions;
 use capture::Reader;
+use decoded::{Decoded, Packet, Rejected, Sum};
 use packet::{MacAddr, ethertype, header_len};
 use paflow::decode::{Piece, locate};
 use paflow::receive::Found;
 use paflow::{Receiver, Reject};
-use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -30,63 +31,6 @@ pub enum DecodeError {
     /// The result could not be written.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
-}
-
-/// A frame that is an aggregate, or looks like one.
-#[derive(Debug, Serialize)]
-struct Decoded {
-    /// Number of the frame in the file, from 1.
-    frame: u64,
-    /// Seconds since 1970.
-    time: f64,
-    /// Length in bytes.
-    length: usize,
-    /// Encapsulation of the aggregate: `udp`, `vxlan` or `ethernet`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    carrier: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    destination: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    vni: Option<u32>,
-    /// Its packets.
-    packets: Vec<Packet>,
-    /// The reason why the aggregate is rejected.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rejected: Option<Rejected>,
-}
-
-/// A packet in an aggregate.
-#[derive(Debug, Serialize)]
-struct Packet {
-    /// Offset in the frame.
-    offset: usize,
-    length: usize,
-    destination: String,
-    source: String,
-    /// VID of the outermost tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    vlan: Option<u16>,
-    /// EtherType behind the tag.
-    ethertype: String,
-}
-
-/// The error in an aggregate.
-#[derive(Debug, Serialize)]
-struct Rejected {
-    /// Name of its counter.
-    reason: &'static str,
-    message: String,
-}
-
-/// Totals of a file.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Sum {
-    frames: u64,
-    aggregates: u64,
-    packets: u64,
-    rejected: u64,
 }
 
 /// Prints the aggregates of a file to `out`, as text or as one line of JSON each.

@@ -1,6 +1,6 @@
 //! Text output of aggregates.
 
-use super::{Decoded, Sum};
+use super::decoded::{Decoded, Sum};
 use std::io::{self, Write};
 
 pub(super) fn aggregate(decoded: &Decoded, out: &mut dyn Write) -> io::Result<()> {

@@ -187,11 +187,8 @@ impl Rig<'_> {
         Spec {
             ports: vec![port("a", sockets[0].as_ref()), port("b", sockets[1].as_ref())],
             patches: vec![["a".into(), "b".into()]],
-            mappings: Vec::new(),
-            mirrors: Vec::new(),
-            bridges: vec![],
-            aggregation: None,
             workers: vec![WorkerSpec { cpu: Some(0), idle, ..WorkerSpec::default() }],
+            ..Spec::default()
         }
     }
 }

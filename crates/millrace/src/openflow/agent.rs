@@ -33,14 +33,14 @@ struct AgentState {
     notifiers: BTreeMap<ConnectionId, Arc<OwnedFd>>,
 }
 
-/// Shared read access to the flows: clones show the same ones.
+/// The OpenFlow switch that all channels share. Others read its flows; clones have the same ones.
 #[derive(Clone)]
-pub struct Book {
+pub struct SharedSwitch {
     started: Instant,
     state: Arc<Mutex<AgentState>>,
 }
 
-impl Book {
+impl SharedSwitch {
     pub(super) fn new(datapath_id: u64) -> Self {
         let identity = Identity {
             datapath_id,
@@ -80,20 +80,20 @@ impl Book {
 
 /// State shared by all channels, with the data path.
 pub(super) struct Agent<'d> {
-    book: Book,
+    shared: SharedSwitch,
     datapath: &'d dyn Datapath,
 }
 
 impl<'d> Agent<'d> {
-    pub(super) fn new(book: Book, datapath: &'d dyn Datapath) -> Self {
-        Self { book, datapath }
+    pub(super) fn new(shared: SharedSwitch, datapath: &'d dyn Datapath) -> Self {
+        Self { shared, datapath }
     }
 
     /// Runs `act` on the up-to-date state machine, and passes the resulting changes to the data path.
     pub(super) fn act<R>(&self, act: impl FnOnce(&mut Switch, Millis) -> R) -> R {
         let snapshot = self.datapath.snapshot();
-        let mut guard = self.book.state();
-        let now = self.book.now();
+        let mut guard = self.shared.state();
+        let now = self.shared.now();
         let AgentState { switch, ports, set, laid, .. } = &mut *guard;
         ports.update(switch, &snapshot, now);
         let table = switch.table_mut();
@@ -146,7 +146,7 @@ impl<'d> Agent<'d> {
     }
 
     fn show_packets(&self) {
-        let mut guard = self.book.state();
+        let mut guard = self.shared.state();
         self.datapath.packet_ins(&mut |packet| guard.switch.packet_in(packet));
         guard.ring();
     }
@@ -173,13 +173,13 @@ impl<'d> Agent<'d> {
     pub(super) fn connect(&self) -> rustix::io::Result<(ConnectionId, Arc<OwnedFd>)> {
         let notifier = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let id = self.act(|switch, _| switch.connect());
-        self.book.state().notifiers.insert(id, notifier.clone());
+        self.shared.state().notifiers.insert(id, notifier.clone());
         Ok((id, notifier))
     }
 
     /// Closes a channel; reports whether the two sides had agreed on a version.
     pub(super) fn disconnect(&self, id: ConnectionId) -> bool {
-        self.book.state().notifiers.remove(&id);
+        self.shared.state().notifiers.remove(&id);
         self.act(|switch, _| {
             let was_ready = switch.is_ready(id);
             switch.disconnect(id);
@@ -189,14 +189,14 @@ impl<'d> Agent<'d> {
 
     /// Takes the output for a controller; reports whether more will follow once it has read that.
     pub(super) fn output(&self, id: ConnectionId) -> (Vec<u8>, bool) {
-        let switch = &mut self.book.state().switch;
+        let switch = &mut self.shared.state().switch;
         let output = switch.output(id).map(std::mem::take).unwrap_or_default();
         (output, switch.is_busy(id))
     }
 
     /// Pings a controller.
     pub(super) fn ping(&self, id: ConnectionId) {
-        self.book.state().switch.ping(id);
+        self.shared.state().switch.ping(id);
     }
 }
 

@@ -12,7 +12,7 @@ mod ports;
 mod seek;
 mod service;
 
-pub use agent::Book;
+pub use agent::SharedSwitch;
 pub use datapath::Datapath;
 pub use service::Service;
 

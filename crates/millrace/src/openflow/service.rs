@@ -1,6 +1,6 @@
 //! The sockets and threads of all channels.
 
-use super::agent::{Agent, Book};
+use super::agent::{Agent, SharedSwitch};
 use super::datapath::Datapath;
 use super::{channel, seek};
 use crate::config::{ListenAddress, Openflow};
@@ -14,7 +14,7 @@ const CONTROLLERS: usize = 8;
 pub struct Service {
     listeners: Vec<Listener>,
     controllers: Vec<ListenAddress>,
-    book: Book,
+    shared: SharedSwitch,
 }
 
 impl Service {
@@ -22,7 +22,7 @@ impl Service {
     pub fn bind(config: &Openflow) -> Result<Self, ListenError> {
         let bind = |address: &ListenAddress| Listener::bind(address, "openflow");
         let listeners = config.listen.iter().map(bind).collect::<Result<_, _>>()?;
-        Ok(Self { listeners, controllers: config.controllers.clone(), book: Book::new(config.datapath_id) })
+        Ok(Self { listeners, controllers: config.controllers.clone(), shared: SharedSwitch::new(config.datapath_id) })
     }
 
     /// Returns the TCP addresses it listens on, with the ports that the system chose for port 0.
@@ -30,14 +30,14 @@ impl Service {
         self.listeners.iter().filter_map(Listener::tcp_address)
     }
 
-    /// Returns shared read access to the flows.
-    pub fn book(&self) -> Book {
-        self.book.clone()
+    /// Returns the switch, to read its flows.
+    pub fn shared(&self) -> SharedSwitch {
+        self.shared.clone()
     }
 
     /// Serves controllers until `stop`.
     pub fn serve(self, datapath: &dyn Datapath, stop: &Stop) {
-        let agent = &Agent::new(self.book, datapath);
+        let agent = &Agent::new(self.shared, datapath);
         std::thread::scope(|scope| {
             for listener in &self.listeners {
                 let converse = |connection| {

@@ -1,28 +1,9 @@
 //! Packets within a packet: an aggregate that is not split.
 
 use super::{Packet, Pool};
-use paflow::decode::{PacketsMut, Piece};
-use paflow::header::LENGTH_LEN;
+use paflow::decode::PacketsMut;
 use paflow::octets::Octets;
 use std::rc::Rc;
-
-/// The position of the packets of a checked aggregate in one buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Inside {
-    /// Offset of the length field of the first packet.
-    pub(crate) at: usize,
-    /// Number of packets.
-    pub(crate) number: u16,
-}
-
-impl Inside {
-    /// Returns the position of an aggregate whose packets are `pieces`.
-    #[inline]
-    pub(crate) fn of(pieces: &[Piece]) -> Inside {
-        let at = pieces.first().map_or(0, |piece| piece.start as usize - LENGTH_LEN);
-        Inside { at, number: pieces.len() as u16 }
-    }
-}
 
 /// The packets embedded in a frame, in place; see [`Packet::embedded`].
 #[derive(Debug)]

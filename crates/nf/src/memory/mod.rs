@@ -8,10 +8,11 @@
 
 mod buffers;
 mod embedded;
+mod inside;
 mod packet;
 
 pub use self::packet::{HEADROOM, Packet};
 pub(crate) use self::packet::{Pool, Segment};
 pub use buffers::{Buffers, LINE};
 pub use embedded::Embedded;
-pub(crate) use embedded::Inside;
+pub(crate) use inside::Inside;

@@ -3,12 +3,12 @@
 
 use super::Segment;
 
-/// A frame on its way through another worker. Unlike a [`super::Frame`] it borrows nothing: it names the way home and the
-/// chain that its queue keeps for it, and its bytes stay mapped as long as it exists.
+/// A frame on its way through another worker. Unlike a [`super::Frame`] it borrows nothing: it names its queue and the chain
+/// that the queue keeps for it, and its bytes stay mapped as long as it exists.
 ///
-/// It ends where it came from. One that is dropped keeps its chain from the guest, and the memory mapped, for ever.
+/// It must be returned to its queue. One that is dropped keeps its chain from the guest, and the memory mapped, for ever.
 #[derive(Debug)]
-#[must_use = "a lease that does not come home keeps its chain from the guest"]
+#[must_use = "a lease that is not returned keeps its chain from the guest"]
 pub struct Lease {
     ptr: *const u8,
     len: u32,
@@ -20,7 +20,7 @@ pub struct Lease {
 unsafe impl Send for Lease {}
 
 impl Lease {
-    /// Creates the lease of a frame that is `bytes`, in the chain of this id, which comes home to `home`.
+    /// Creates the lease of a frame that is `bytes`, in the chain of this id of the queue `home`.
     ///
     /// # Safety
     /// The bytes must stay mapped and readable as long as the lease exists, however long that is.
@@ -42,7 +42,7 @@ impl Lease {
         self.chain
     }
 
-    /// Returns the name of the way home.
+    /// Returns the queue that it has to be returned to.
     #[inline(always)]
     pub fn home(&self) -> u64 {
         self.home

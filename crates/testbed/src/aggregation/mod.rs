@@ -3,6 +3,7 @@
 
 mod break_even;
 mod drops;
+mod error;
 mod latency;
 mod ratio;
 mod rig;
@@ -10,10 +11,8 @@ mod single_node;
 mod throughput;
 
 use clap::Subcommand;
-use loadgen::cpu::PinError;
-use rig::{Between, Placement, RigError};
-use single_node::SingleNodeError;
-use std::path::PathBuf;
+
+pub use error::AggregationError;
 
 /// A measurement.
 #[derive(Clone, Debug, Subcommand)]
@@ -28,24 +27,6 @@ pub enum Aggregation {
     Drops(drops::Drops),
     /// Draw from which cost of a hop on joining packets pays
     BreakEven(break_even::BreakEven),
-}
-
-/// Error of a measurement.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
-pub enum AggregationError {
-    #[error(transparent)]
-    Rig(#[from] RigError),
-    #[error(transparent)]
-    Pin(#[from] PinError),
-    #[error("{path}, {size} B, {placement}: {source}")]
-    Measure { path: Between, size: u16, placement: Placement, source: RigError },
-    #[error("{path}, {placement}: {source}")]
-    Traffic { path: Between, placement: Placement, source: SingleNodeError },
-    #[error("{} can't be read: {source}", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
-    #[error("the results can't be written to {}: {source}", path.display())]
-    Write { path: PathBuf, source: std::io::Error },
 }
 
 /// Runs a measurement.

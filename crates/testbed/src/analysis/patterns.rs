@@ -1,10 +1,11 @@
 //! Cost of each copy: all patterns in turn, over frame sizes.
 
 use super::bench::Measuring;
-use super::findings::Findings;
+use super::error::AnalyseError;
+use super::findings::{Findings, Point};
+use super::measure::{self, Plan};
 use super::pattern::Pattern;
 use super::setup::Setup;
-use super::{AnalyseError, Plan};
 use crate::draw::{self, Line, Lines};
 use crate::ring_format::RingFormat;
 use clap::Args;
@@ -42,10 +43,10 @@ pub struct Patterns {
 /// Measures, and writes the findings.
 pub fn run(patterns: &Patterns) -> Result<(), AnalyseError> {
     let columns = patterns.pattern.iter().map(Pattern::to_string).collect();
-    let mut findings = super::begin("Copy patterns, as RX/TX", &patterns.measuring, columns)?;
-    let outcome = super::measure(&mut findings, &plans(patterns), &patterns.measuring);
+    let mut findings = measure::begin("Copy patterns, as RX/TX", &patterns.measuring, columns)?;
+    let outcome = measure::measure(&mut findings, &plans(patterns), &patterns.measuring);
     let pictures = [("chart.svg", chart(&findings, patterns)), ("formats.svg", formats(&findings, patterns))];
-    super::end(&findings, &patterns.measuring, "patterns", &pictures)?;
+    measure::end(&findings, &patterns.measuring, "patterns", &pictures)?;
     outcome
 }
 
@@ -66,7 +67,7 @@ fn plans(patterns: &Patterns) -> Vec<Plan> {
 fn line(findings: &Findings, patterns: &Patterns, pattern: Pattern, ring: RingFormat, name: String) -> Line {
     let median = |size: u16| {
         let mut points = findings.rows.iter().flat_map(|row| &row.points);
-        let setup = |point: &&super::Point| {
+        let setup = |point: &&Point| {
             let setup = &point.setup;
             (setup.pattern, setup.ring, setup.size) == (pattern, ring, size)
         };

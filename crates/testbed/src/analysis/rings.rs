@@ -1,11 +1,12 @@
 //! Effect of ring sizes: the grid of the paper's table II, and its figure 9.
 
 use super::bench::Measuring;
+use super::error::AnalyseError;
 use super::findings::Findings;
 use super::heat::{self, Heat, Panel};
+use super::measure::{self, Plan};
 use super::pattern::Pattern;
 use super::setup::Setup;
-use super::{AnalyseError, Plan};
 use crate::ring_format::RingFormat;
 use clap::Args;
 use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel, power_of_two};
@@ -46,9 +47,9 @@ pub struct Rings {
 pub fn run(rings: &Rings) -> Result<(), AnalyseError> {
     let columns = columns(rings).map(|(pattern, physical)| format!("({}) {physical}", pattern.letter())).collect();
     let title = format!("Receive rings: physical across, virtual down, {} B, {}", rings.size, rings.ring);
-    let mut findings = super::begin(&title, &rings.measuring, columns)?;
-    let outcome = super::measure(&mut findings, &plans(rings), &rings.measuring);
-    super::end(&findings, &rings.measuring, "rings", &[("chart.svg", chart(&findings, rings))])?;
+    let mut findings = measure::begin(&title, &rings.measuring, columns)?;
+    let outcome = measure::measure(&mut findings, &plans(rings), &rings.measuring);
+    measure::end(&findings, &rings.measuring, "rings", &[("chart.svg", chart(&findings, rings))])?;
     outcome
 }
 

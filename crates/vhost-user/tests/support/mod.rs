@@ -48,7 +48,7 @@ impl Bench {
         self.service = Some(Service::spawn(options, self.echo.clone()).unwrap());
     }
 
-    /// Stops the service, which ends whatever it waits for.
+    /// Stops the service, also while it waits.
     pub fn stop(&mut self) {
         self.service.take().expect("it runs").stop();
     }

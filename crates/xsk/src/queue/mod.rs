@@ -7,9 +7,7 @@ mod release;
 mod socket;
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
-use crate::{Interface, Result, Umem};
 pub use config::{Bound, Mode, QueueConfig};
 pub use halves::{Completion, Fill, Rx, Sending, Tx};
 pub(crate) use socket::Socket;
@@ -32,15 +30,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens a queue of an interface in the calling thread's network namespace.
-    ///
-    /// If the memory already serves an open queue, the new one shares that queue's mode, wake-up setting and
-    /// multi-buffer setting: `config` must agree with them.
-    pub fn open(umem: &Arc<Umem>, interface: &Interface, queue: u32, config: &QueueConfig) -> Result<Self> {
-        config.check(&interface.name)?;
-        open::open(umem, interface, queue, config)
-    }
-
     /// Returns its binding.
     pub fn bound(&self) -> &Bound {
         self.rx.bound()

@@ -27,6 +27,17 @@ use crate::{Error, Interface, Result, Umem};
 /// Pauses between two attempts to bind: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
+impl Queue {
+    /// Opens a queue of an interface in the calling thread's network namespace.
+    ///
+    /// If the memory already serves an open queue, the new one shares that queue's mode, wake-up setting and
+    /// multi-buffer setting: `config` must agree with them.
+    pub fn open(umem: &Arc<Umem>, interface: &Interface, queue: u32, config: &QueueConfig) -> Result<Self> {
+        config.check(&interface.name)?;
+        open(umem, interface, queue, config)
+    }
+}
+
 pub(super) fn open(umem: &Arc<Umem>, interface: &Interface, queue: u32, config: &QueueConfig) -> Result<Queue> {
     let name = &interface.name;
     let fd = create(name)?;

@@ -2,7 +2,8 @@
 
 use std::iter::FusedIterator;
 
-use super::{RingParts, ordering};
+use super::ordering;
+use super::parts::RingParts;
 
 /// The consuming side of a ring.
 #[derive(Debug)]
@@ -89,7 +90,8 @@ impl<T: Copy> Drop for RingBurst<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Descriptor, Producer, fake::FakeRing};
+    use super::super::parts::fake::FakeRing;
+    use super::super::{Descriptor, Producer};
     use super::*;
     use proptest::prelude::*;
     use std::collections::VecDeque;

@@ -2,13 +2,9 @@
 
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::AtomicU32;
 use std::{ffi, io};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
-use rustix::net::xdp::XdpRingOffset;
-
-use super::RingParts;
 
 /// A mapping of one of a socket's rings, unmapped on drop. It keeps the socket open: until all rings are unmapped,
 /// closing the socket releases nothing.
@@ -23,25 +19,8 @@ unsafe impl Send for RingMapping {}
 // SAFETY: a shared reference to a mapping gives no access to it.
 unsafe impl Sync for RingMapping {}
 
-/// Maps the ring of `size` entries, a power of two, that was set up on `socket`, and locates its parts.
-pub(crate) fn map<T: Copy>(
-    socket: BorrowedFd<'_>,
-    at: u64,
-    offsets: &XdpRingOffset,
-    size: u32,
-) -> io::Result<RingParts<T>> {
-    let mapping = RingMapping::new(socket, at, offsets.desc as usize + size as usize * size_of::<T>())?;
-    let word = |offset: u64| mapping.at::<AtomicU32>(offset, 1);
-    let (producer, consumer) = (word(offsets.producer)?, word(offsets.consumer)?);
-    let flags = offsets.flags.map(word).transpose()?;
-    let entries = mapping.at(offsets.desc, size as usize)?;
-    // SAFETY: all of these were checked to be aligned and to lie inside the mapping, and do not overlap, as the kernel
-    // lays them out (`struct xdp_ring`). It is mapped once, and this process uses it as one of the sides.
-    Ok(unsafe { RingParts::new(producer, consumer, flags, entries, size, Some(mapping)) })
-}
-
 impl RingMapping {
-    fn new(socket: BorrowedFd<'_>, at: u64, bytes: usize) -> io::Result<Self> {
+    pub(super) fn new(socket: BorrowedFd<'_>, at: u64, bytes: usize) -> io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: without MAP_FIXED a new mapping overlaps nothing that exists.
         let base = unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags, socket, at)? };
@@ -53,7 +32,7 @@ impl RingMapping {
     }
 
     /// Returns the `count` values at `offset`, if they lie in the mapping.
-    fn at<T>(&self, offset: u64, count: usize) -> io::Result<NonNull<T>> {
+    pub(super) fn at<T>(&self, offset: u64, count: usize) -> io::Result<NonNull<T>> {
         let (offset, len) = (offset as usize, count * size_of::<T>());
         if len > self.bytes || offset > self.bytes - len || !offset.is_multiple_of(align_of::<T>()) {
             return Err(io::Error::other(format!("a ring of {} bytes has a part at {offset}", self.bytes)));

@@ -2,16 +2,15 @@
 //! both counting up for ever, and a power of two of entries.
 
 mod consumer;
+mod map;
 mod mapping;
 mod ordering;
+mod parts;
 mod producer;
-
-use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
 
 pub(crate) use consumer::Consumer;
 pub use consumer::RingBurst;
-pub(crate) use mapping::map;
+pub(crate) use map::map;
 pub(crate) use producer::Producer;
 
 /// A frame, or a part of one, in the receive and transmit rings (`struct xdp_desc`).
@@ -44,108 +43,5 @@ impl Descriptor {
     /// Reports whether another part of the frame follows in the next descriptor.
     pub const fn more(&self) -> bool {
         self.options & libc::XDP_PKT_CONTD != 0
-    }
-}
-
-/// Addresses of the parts of a ring.
-#[derive(Debug)]
-pub(crate) struct RingParts<T> {
-    producer: NonNull<AtomicU32>,
-    consumer: NonNull<AtomicU32>,
-    /// Absent in kernels before 5.4.
-    flags: Option<NonNull<AtomicU32>>,
-    entries: NonNull<T>,
-    /// A power of two.
-    size: u32,
-    /// The mapping of all parts, unless a test owns them.
-    _mapping: Option<mapping::RingMapping>,
-}
-
-// SAFETY: a ring is a set of pointers to memory that belongs to the process, not to a thread; one value at a time uses
-// them for its side of the ring.
-unsafe impl<T: Send> Send for RingParts<T> {}
-
-impl<T: Copy> RingParts<T> {
-    /// # Safety
-    /// While the ring, which keeps `mapping`, lives, all pointers must be valid and aligned, `entries` for `size`
-    /// entries, a power of two. Only one value may use each side, and only the two sides may use the memory.
-    unsafe fn new(
-        producer: NonNull<AtomicU32>,
-        consumer: NonNull<AtomicU32>,
-        flags: Option<NonNull<AtomicU32>>,
-        entries: NonNull<T>,
-        size: u32,
-        mapping: Option<mapping::RingMapping>,
-    ) -> Self {
-        debug_assert!(size.is_power_of_two());
-        Self { producer, consumer, flags, entries, size, _mapping: mapping }
-    }
-
-    fn producer(&self) -> &AtomicU32 {
-        // SAFETY: valid as long as the ring is used, see `new`; both sides access it as an atomic only.
-        unsafe { self.producer.as_ref() }
-    }
-
-    fn consumer(&self) -> &AtomicU32 {
-        // SAFETY: as in `producer`.
-        unsafe { self.consumer.as_ref() }
-    }
-
-    /// Reports whether the kernel has asked for a wake-up (`XDP_RING_NEED_WAKEUP`).
-    fn needs_wakeup(&self) -> bool {
-        // SAFETY: as in `producer`.
-        self.flags.is_some_and(|flags| ordering::hint(unsafe { flags.as_ref() }) & libc::XDP_RING_NEED_WAKEUP != 0)
-    }
-
-    /// Returns the address of the entry with this index.
-    fn entry(&self, index: u32) -> *mut T {
-        // SAFETY: the mask keeps it below `size`, and there are that many entries.
-        unsafe { self.entries.as_ptr().add((index & (self.size - 1)) as usize) }
-    }
-}
-
-/// A ring over ordinary memory, to test either side, also under Miri.
-#[cfg(test)]
-mod fake {
-    use super::*;
-    use std::cell::UnsafeCell;
-
-    pub(super) struct FakeRing<T> {
-        producer: AtomicU32,
-        consumer: AtomicU32,
-        pub(super) flags: AtomicU32,
-        entries: Box<[UnsafeCell<T>]>,
-    }
-
-    // SAFETY: only rings use the entries, and those order their accesses.
-    unsafe impl<T: Send> Sync for FakeRing<T> {}
-
-    impl<T: Copy + Default> FakeRing<T> {
-        /// Creates a ring of `size` entries whose indices start at `start`.
-        pub(super) fn new(size: u32, start: u32) -> Self {
-            Self {
-                producer: start.into(),
-                consumer: start.into(),
-                flags: 0.into(),
-                entries: (0..size).map(|_| UnsafeCell::default()).collect(),
-            }
-        }
-
-        /// Returns one side. The memory must outlive it, and each side may be used only once.
-        pub(super) fn side(&self) -> RingParts<T> {
-            let entries = NonNull::from(&*self.entries).cast();
-            let flags = Some(NonNull::from(&self.flags));
-            // SAFETY: all of it is alive and aligned, and the tests use a side at most once.
-            unsafe {
-                RingParts::new(
-                    NonNull::from(&self.producer),
-                    NonNull::from(&self.consumer),
-                    flags,
-                    entries,
-                    self.entries.len() as u32,
-                    None,
-                )
-            }
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! The producing side of a ring: of the fill and the transmit ring.
 
-use super::{RingParts, ordering};
+use super::ordering;
+use super::parts::RingParts;
 
 /// The producing side of a ring.
 #[derive(Debug)]
@@ -69,7 +70,8 @@ impl<T: Copy> Producer<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Consumer, fake::FakeRing};
+    use super::super::Consumer;
+    use super::super::parts::fake::FakeRing;
     use super::*;
     use std::sync::atomic::Ordering;
 

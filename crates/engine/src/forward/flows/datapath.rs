@@ -15,11 +15,11 @@ const RING: usize = 1 << 17;
 
 /// See the module.
 pub(crate) struct Datapath {
-    pub(super) live: Arc<Live<Flows>>,
+    pub(in crate::forward) live: Arc<Live<Flows>>,
     pub(super) ledger: Mutex<Ledger>,
     /// One per worker.
     rings: Mutex<Vec<Arc<Ring>>>,
-    pub(super) notifier: Arc<EventNotifier>,
+    pub(in crate::forward) notifier: Arc<EventNotifier>,
     /// Numbers of ports. They stay the same while the switch runs, even if a port is removed and added again.
     numbers: Mutex<HashMap<String, u32>>,
     /// Drops of packets that controllers sent.
@@ -29,9 +29,9 @@ pub(crate) struct Datapath {
 /// Port numbers of a bridge, as flows use them.
 #[derive(Clone)]
 pub(crate) struct Numbered {
-    pub(super) datapath: Arc<Datapath>,
+    pub(in crate::forward) datapath: Arc<Datapath>,
     /// By port of the bridge.
-    pub(super) numbers: Arc<[u32]>,
+    pub(in crate::forward) numbers: Arc<[u32]>,
 }
 
 impl Datapath {
@@ -70,7 +70,7 @@ impl Datapath {
     }
 
     /// Returns worker `lane`'s ring of packets for controllers.
-    pub(super) fn ring(&self, lane: usize) -> Arc<Ring> {
+    pub(in crate::forward) fn ring(&self, lane: usize) -> Arc<Ring> {
         self.rings.lock().unwrap()[lane].clone()
     }
 

@@ -1,16 +1,15 @@
-//! Forwarding by OpenFlow: frames of a bridge go by the flows of table 0, which a controller sets.
+//! The flows of a bridge that forwards by OpenFlow: those of table 0, which a controller sets.
 //!
 //! - [`Datapath`] is shared by the control side and all workers;
-//! - [`table::Flows`] is one version of the table, which workers read, and the cells that they count in;
-//! - [`FlowPlan`] forwards a burst for one worker: keys, a cache, and the steps of the flows that it finds.
+//! - [`Flows`] is one version of the table, which workers read, and the cells that they count in;
+//! - [`Program`] has the steps of a flow; [`Emission`] is a packet that a controller sends.
 //!
-//! Packets for controllers go through a [`Ring`](crate::punt::Ring).
+//! A worker's [`FlowPlan`](super::flow_plan::FlowPlan) sends frames by them. Packets for controllers go through a
+//! [`Ring`](crate::punt::Ring).
 
 mod datapath;
-mod head;
 mod ledger;
 mod packet_out;
-mod plan;
 mod program;
 mod table;
 #[cfg(all(test, not(loom)))]
@@ -18,4 +17,5 @@ mod tests;
 
 pub(crate) use datapath::{Datapath, Numbered};
 pub(crate) use packet_out::Emission;
-pub(crate) use plan::{FlowPlan, Injection};
+pub(super) use program::{Program, To};
+pub(super) use table::{Cell, Flows, MISS};

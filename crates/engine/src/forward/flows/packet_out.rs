@@ -9,10 +9,10 @@ use openflow::{Action, HEADER_BYTES};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Emission {
     /// Number of the port that it counts as received from, or another number.
-    pub(super) in_port: u32,
+    pub(in crate::forward) in_port: u32,
     /// `None` to go through the flow table.
-    pub(super) to: Option<To>,
-    pub(super) packet: Vec<u8>,
+    pub(in crate::forward) to: Option<To>,
+    pub(in crate::forward) packet: Vec<u8>,
 }
 
 impl Emission {

@@ -5,18 +5,18 @@ use openflow::{Action, Rule};
 
 /// Steps to run for a packet. A packet without steps is dropped.
 pub(crate) struct Program {
-    pub(super) steps: Box<[Step]>,
+    pub(in crate::forward) steps: Box<[Step]>,
     /// Whether this is the program of a flow, and not of packets without one.
-    pub(super) is_flow: bool,
+    pub(in crate::forward) is_flow: bool,
     /// Description of the flow for controllers.
-    pub(super) cookie: u64,
-    pub(super) is_miss: bool,
+    pub(in crate::forward) cookie: u64,
+    pub(in crate::forward) is_miss: bool,
 }
 
 /// Some changes, and then an output of the changed packet.
 pub(crate) struct Step {
-    pub(super) actions: Box<[Action]>,
-    pub(super) to: To,
+    pub(in crate::forward) actions: Box<[Action]>,
+    pub(in crate::forward) to: To,
 }
 
 /// Output of a packet.
@@ -67,7 +67,7 @@ impl Program {
     }
 
     /// Returns a program with one output of the unchanged packet.
-    pub(super) fn single(to: To) -> Program {
+    pub(in crate::forward) fn single(to: To) -> Program {
         Program { steps: [Step { actions: [].into(), to }].into(), ..Program::none() }
     }
 
@@ -78,7 +78,7 @@ impl Program {
 
     /// Returns the output of a program that only outputs the unchanged packet.
     #[inline(always)]
-    pub(super) fn only(&self) -> Option<To> {
+    pub(in crate::forward) fn only(&self) -> Option<To> {
         match &self.steps[..] {
             [step] if step.actions.is_empty() => Some(step.to),
             _ => None,

@@ -5,37 +5,37 @@ use crate::counters::Counter;
 use openflow::{Classifier, FlowId, Rule};
 
 /// Index of the program for packets without a flow.
-pub(super) const MISS: u32 = 0;
+pub(in crate::forward) const MISS: u32 = 0;
 
 /// One version of the table. It never changes; another one replaces it.
 pub(crate) struct Flows {
     /// Unique number of this version; cached results of other versions are void.
-    pub(super) serial: u64,
+    pub(in crate::forward) serial: u64,
     /// Maps a packet to the index of its flow's program.
-    pub(super) classifier: Classifier<u32>,
+    pub(in crate::forward) classifier: Classifier<u32>,
     /// Programs: first for packets without a flow, then for each flow.
-    pub(super) programs: Box<[Program]>,
+    pub(in crate::forward) programs: Box<[Program]>,
     /// Flow of each program but the first.
     pub(super) ids: Box<[FlowId]>,
     /// Counters of each worker.
-    pub(super) lanes: Box<[Lane]>,
+    pub(in crate::forward) lanes: Box<[Lane]>,
 }
 
 /// Counters of one worker, on separate cache lines.
 #[derive(Default)]
 #[repr(align(128))]
-pub(super) struct Lane {
+pub(in crate::forward) struct Lane {
     /// By program.
-    pub(super) cells: Box<[Cell]>,
+    pub(in crate::forward) cells: Box<[Cell]>,
     /// Packets not found in the cache.
-    pub(super) searched: Counter,
+    pub(in crate::forward) searched: Counter,
 }
 
 /// Counters of one worker for one flow.
 #[derive(Default)]
-pub(super) struct Cell {
-    pub(super) packets: Counter,
-    pub(super) bytes: Counter,
+pub(in crate::forward) struct Cell {
+    pub(in crate::forward) packets: Counter,
+    pub(in crate::forward) bytes: Counter,
 }
 
 impl Flows {

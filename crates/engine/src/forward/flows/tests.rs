@@ -4,7 +4,7 @@ use super::*;
 use crate::drops::{Drops, Reason};
 use crate::forward::bridge::Bridge;
 use crate::forward::tests::{Delivered, remembering};
-use crate::forward::{Arrival, BridgePlan, Output, Scratch};
+use crate::forward::{Arrival, BridgePlan, Injection, Output, Scratch};
 use crate::punt::{EventNotifier, Punt};
 use crate::spec::Vlan;
 use ::openflow::ofp::port;

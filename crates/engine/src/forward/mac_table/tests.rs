@@ -68,7 +68,7 @@ fn ports_at_their_limits_leave_room_for_each_other() {
     let missed: u64 = (0..16).map(|port| table.learning(port).no_room).sum();
     // Half of the table is in use. It is rare that both buckets of an address are full.
     assert!(unknown <= 8, "{unknown} addresses are not known");
-    assert_eq!(missed, unknown as u64, "whatever is not learned is counted");
+    assert_eq!(missed, unknown as u64, "addresses that are not learned are counted");
 }
 
 #[test]

@@ -20,8 +20,10 @@ impl interface::Interface for Settings {
     }
 
     fn open(&self, links: &Links, site: &Arc<dyn Site>) -> Result<Box<dyn interface::Session>, String> {
-        let (device, queues) = Device::open(self, links, site)?;
-        Ok(Box::new(XdpSession { device, queues: queues.into_iter().map(Some).collect() }))
+        let (device, opened) = Device::open(self, links, site)?;
+        let queue = |(index, opened)| Some(XdpQueue::new(device.clone(), index, opened));
+        let queues = opened.into_iter().enumerate().map(queue).collect();
+        Ok(Box::new(XdpSession { device, queues }))
     }
 }
 

@@ -1,6 +1,5 @@
 //! The interface of an AF_XDP port, as all of its queues share it: the XDP program, the switch's memory, and the mode.
 
-use super::queue::XdpQueue;
 use super::umem_view::WeakView;
 use super::watched::{Watched, WatchedSocket};
 use super::{Settings, Steer, UmemView};
@@ -58,13 +57,26 @@ struct Steering {
     applied: Option<xsk::Steering>,
 }
 
+/// Addresses of a queue's own chunks in the arena.
+#[derive(Clone, Copy)]
+pub(super) struct Pools {
+    pub(super) receive: u64,
+    pub(super) transmit: u64,
+}
+
+/// A queue whose socket is open, over the switch's own memory.
+pub(super) struct OpenedQueue {
+    pub(super) pools: Pools,
+    pub(super) socket: Queue,
+}
+
 impl Device {
-    /// Opens the interface with the sockets of all its queues, which have the switch's own memory.
+    /// Opens the interface, and the sockets of all its queues. Returns these by queue.
     pub(super) fn open(
         settings: &Settings,
         links: &Links,
         site: &Arc<dyn Site>,
-    ) -> Result<(Arc<Device>, Vec<XdpQueue>), String> {
+    ) -> Result<(Arc<Device>, Vec<OpenedQueue>), String> {
         let name = &settings.interface;
         let text = |error: netdev::Error| error.to_string();
         let failed = |error: xsk::Error| error.to_string();
@@ -86,7 +98,9 @@ impl Device {
         let count = 2 * u64::from(settings.queues);
         let mut arena = Arena::new(count * bytes + 4096, true).map_err(|e| e.to_string())?;
         let mut pool = || arena.allocate(bytes, 4096).ok_or("its memory is too small");
-        let pools = (0..settings.queues).map(|_| Ok([pool()?, pool()?])).collect::<Result<Vec<_>, &str>>()?;
+        let pools = (0..settings.queues)
+            .map(|_| Ok(Pools { receive: pool()?, transmit: pool()? }))
+            .collect::<Result<Vec<_>, &str>>()?;
         let ring = size.into();
         let promiscuous = netdev::Promiscuous::set(&link).map_err(text)?;
         let (sockets, passed, failed) = Default::default();
@@ -120,10 +134,8 @@ impl Device {
         };
         let opened = device.choose(settings.mode, settings.queues.into())?;
         device.add_rules(&settings.steer);
-        let device = Arc::new(device);
-        let queues = opened.into_iter().zip(pools).enumerate();
-        let queues = queues.map(|(index, (sockets, pools))| XdpQueue::new(device.clone(), index, pools, sockets));
-        Ok((device.clone(), queues.collect()))
+        let opened = pools.into_iter().zip(opened).map(|(pools, socket)| OpenedQueue { pools, socket });
+        Ok((Arc::new(device), opened.collect()))
     }
 
     /// Asks the NIC to bring frames to queues by these rules.

@@ -1,7 +1,7 @@
 //! A queue of an AF_XDP port: its socket, and the memory that it uses. A mapping closes the socket and opens another one with
 //! other memory; the port's other queues go on meanwhile.
 
-use super::device::{Device, OVERHEAD, RELEASE};
+use super::device::{Device, OVERHEAD, OpenedQueue, Pools, RELEASE};
 use super::rings::{RxRings, TxRings};
 use super::{Pool, Steered, Stuck, UmemView, XdpReceive, XdpTransmit};
 use crate::port::af_packet::PacketReceive;
@@ -25,8 +25,7 @@ struct Prepared {
 pub(super) struct XdpQueue {
     device: Arc<Device>,
     index: usize,
-    /// Addresses of the switch's own chunks, for each direction.
-    pools: [u64; 2],
+    pools: Pools,
     view: UmemView,
     /// `None` while the socket is closed.
     prepared: Option<Prepared>,
@@ -39,8 +38,8 @@ pub(super) struct XdpQueue {
 }
 
 impl XdpQueue {
-    /// Returns the queue whose socket `opened` is, over the switch's own memory.
-    pub(super) fn new(device: Arc<Device>, index: usize, pools: [u64; 2], opened: Queue) -> XdpQueue {
+    /// Returns the `opened` queue.
+    pub(super) fn new(device: Arc<Device>, index: usize, OpenedQueue { pools, socket }: OpenedQueue) -> XdpQueue {
         let mut queue = XdpQueue {
             view: device.own.clone(),
             device,
@@ -53,7 +52,7 @@ impl XdpQueue {
             macs: None,
             refused: None,
         };
-        queue.take(opened);
+        queue.take(socket);
         queue
     }
 
@@ -96,7 +95,8 @@ impl XdpQueue {
 
     fn pool(&self, direction: Direction) -> Result<Pool, String> {
         let Device { arena, size, .. } = &*self.device;
-        let first = self.pools[usize::from(direction == Direction::FromGuest)];
+        let Pools { receive, transmit } = self.pools;
+        let first = if direction == Direction::FromGuest { transmit } else { receive };
         Pool::new(arena.clone(), &self.view, first, *size).ok_or_else(|| "its memory is in pieces".to_owned())
     }
 

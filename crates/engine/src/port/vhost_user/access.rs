@@ -1,20 +1,23 @@
 //! Access to the socket: checks `socket-mode`, `socket-owner` and `socket-group`.
 
-use super::Keys;
 use crate::port::keys::Section;
 use nix::unistd::{Group, User};
-use settings::written::At;
+use settings::written::{At, Field};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use vhost_user::{Access, Mode};
 
+/// The keys of a port that set the access to its socket.
+#[derive(Clone, Copy)]
+pub(super) struct AccessKeys<'k> {
+    pub(super) mode: &'k Field<String>,
+    pub(super) owner: &'k Field<String>,
+    pub(super) group: &'k Field<String>,
+}
+
 /// Builds the access settings of a port.
-pub(super) fn build(section: &mut Section<'_>, keys: &Keys, mode: Mode) -> Access {
-    let given = [
-        ("socket-mode", &keys.socket_mode),
-        ("socket-owner", &keys.socket_owner),
-        ("socket-group", &keys.socket_group),
-    ];
+pub(super) fn build(section: &mut Section<'_>, keys: AccessKeys<'_>, mode: Mode) -> Access {
+    let given = [("socket-mode", keys.mode), ("socket-owner", keys.owner), ("socket-group", keys.group)];
     for (key, at) in given.into_iter().filter_map(|(key, field)| Some((key, field.as_ref()?))) {
         if mode != Mode::Server {
             let help = "remove it; the program that listens on the socket decides who may connect";
@@ -22,11 +25,11 @@ pub(super) fn build(section: &mut Section<'_>, keys: &Keys, mode: Mode) -> Acces
         }
     }
     Access {
-        mode: keys.socket_mode.as_ref().and_then(|at| octal(section, at)),
-        owner: keys.socket_owner.as_ref().and_then(|at| {
+        mode: keys.mode.as_ref().and_then(|at| octal(section, at)),
+        owner: keys.owner.as_ref().and_then(|at| {
             number(section, at, "user", |name| Ok(User::from_name(name)?.map(|user| user.uid.as_raw())))
         }),
-        group: keys.socket_group.as_ref().and_then(|at| {
+        group: keys.group.as_ref().and_then(|at| {
             number(section, at, "group", |name| Ok(Group::from_name(name)?.map(|group| group.gid.as_raw())))
         }),
     }

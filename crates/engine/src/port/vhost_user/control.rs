@@ -1,24 +1,50 @@
 //! A vhost-user port, driven by its session: queues come up and go down.
 
 use super::{Call, Settings, VhostReceive, VhostTransmit};
+use crate::port::kind::{Kind, PathUse, Queues};
 use crate::port::zero_copy::{Direction, Guest, MappingEnd};
-use crate::port::{MAX_QUEUES, PortControl, Site};
+use crate::port::{MAX_QUEUES, Opened, PortControl, Site};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
-use vhost_user::backend::{Options, QueueSetup, Queues, Service, Wire};
+use vhost_user::backend::{self, Options, QueueSetup, Service, Wire};
+use vhost_user::{Mode, claim};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::{SetupError, features};
 
 /// Weight of a restart of a mapped queue, in restarts of any other.
 const MAPPED: u32 = 16;
 
+impl Kind for Settings {
+    fn queues(&self) -> Queues {
+        self.queues.map_or(Queues::Asked, Queues::Fixed)
+    }
+
+    fn paths(&self) -> Vec<(PathUse, &Path)> {
+        // Connecting needs no permission.
+        (self.mode == Mode::Server).then_some((PathUse::Listen, &*self.socket)).into_iter().collect()
+    }
+
+    /// Creates a socket that has an owner or group: a confined switch cannot change ownership.
+    fn claim(&self) -> Result<(), String> {
+        if self.mode == Mode::Server && self.access.is_given() {
+            claim(&self.socket, &self.access).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn open(&self, site: &Arc<dyn Site>) -> Result<Opened, String> {
+        Backend::spawn(self, site).map(Opened::by)
+    }
+}
+
 /// The backend of an open port, which serves frontends.
-pub(super) struct Backend {
+struct Backend {
     _service: Service,
 }
 
 impl Backend {
-    pub(super) fn spawn(settings: &Settings, site: &Arc<dyn Site>) -> Result<Backend, String> {
+    fn spawn(settings: &Settings, site: &Arc<dyn Site>) -> Result<Backend, String> {
         let Settings { socket, mode, access, queues, any_memory } = settings;
         // Lent buffers come back in another order than they were posted in.
         let withheld = if site.is_mapped() { features::IN_ORDER } else { 0 };
@@ -32,7 +58,7 @@ impl Backend {
         };
         let service = Service::spawn(options, Arc::new(VhostPort::new(site.clone()))).map_err(|e| e.to_string())?;
         let hangup = service.hangup();
-        site.set_hang_up(Box::new(move || hangup.disconnect()));
+        site.set_disconnect(Box::new(move || hangup.disconnect()));
         Ok(Backend { _service: service })
     }
 }
@@ -65,7 +91,7 @@ impl VhostPort {
     }
 }
 
-impl Queues for VhostPort {
+impl backend::Queues for VhostPort {
     fn connected(&self) {
         self.site.fault().clear();
         *self.detail.lock().unwrap() = "connected".into();

@@ -1,18 +1,15 @@
 //! Settings of a vhost-user port.
 
-use super::access;
-use super::control::Backend;
+use super::access::{self, AccessKeys};
 use super::queues::QueuesKey;
-use crate::port::Site;
 use crate::port::keys::{QUEUES, Section, Side};
 use crate::port::kind::KindKeys;
-use crate::port::kind::{Capabilities, Kind, Opened, PathUse, Queues, Registration};
-use ::vhost_user::{Access, Mode, claim};
+use crate::port::kind::{Capabilities, Registration};
+use ::vhost_user::{Access, Mode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use settings::written::Field;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 /// The kind.
 pub const KIND: Registration = Registration {
@@ -63,7 +60,11 @@ impl KindKeys for Keys {
         Settings {
             socket: section.socket(&self.socket, mode),
             mode,
-            access: access::build(section, self, mode),
+            access: access::build(
+                section,
+                AccessKeys { mode: &self.socket_mode, owner: &self.socket_owner, group: &self.socket_group },
+                mode,
+            ),
             queues,
             any_memory: self.memory.as_ref().is_some_and(|at| at.value == MemoryKey::Any),
         }
@@ -95,27 +96,4 @@ pub struct Settings {
     pub queues: Option<u16>,
     /// Whether the guest's memory may lie in files of any kind.
     pub any_memory: bool,
-}
-
-impl Kind for Settings {
-    fn queues(&self) -> Queues {
-        self.queues.map_or(Queues::Asked, Queues::Fixed)
-    }
-
-    fn paths(&self) -> Vec<(PathUse, &Path)> {
-        // Connecting needs no permission.
-        (self.mode == Mode::Server).then_some((PathUse::Listen, &*self.socket)).into_iter().collect()
-    }
-
-    /// Creates a socket that has an owner or group: a confined switch cannot change ownership.
-    fn claim(&self) -> Result<(), String> {
-        if self.mode == Mode::Server && self.access.is_given() {
-            claim(&self.socket, &self.access).map_err(|error| error.to_string())?;
-        }
-        Ok(())
-    }
-
-    fn open(&self, site: &Arc<dyn Site>) -> Result<Opened, String> {
-        Backend::spawn(self, site).map(Opened::by)
-    }
 }

@@ -1,7 +1,6 @@
 //! Tests of the order of stages, and of what each position sees.
 
 use super::*;
-use crate::aggregate::{Member, Relay};
 use crate::drops::Drops;
 use crate::live::Live;
 use crate::neighbour::Neighbours;
@@ -11,6 +10,7 @@ use crate::port::record::Recorder;
 use crate::port::sink::{Nothing, Sink};
 use crate::punt::EventNotifier;
 use crate::spec::{Faults, MirrorDirection, MirrorPoint};
+use crate::stage::aggregate::{Member, Relay};
 use crate::stage::mirror::{Probe, Tap};
 use crate::stage::running::Running;
 use crate::stage::shared::Shared;

@@ -63,7 +63,7 @@ impl FabricState {
         Egress::with_stages(half, setup, key.queue)
     }
 
-    /// Makes those stages of a port anew that may change while its queues run, at queues that no single worker has.
+    /// Replaces those stages of a port that may change while its queues run, at queues that no single worker has.
     fn refresh(&mut self, port: u64) {
         let setup = &self.setups[&port];
         for (key, ingress) in self.parked_receive.iter_mut().filter(|(key, _)| key.port == port) {
@@ -78,7 +78,7 @@ impl FabricState {
         }
     }
 
-    /// Makes the stages of all queues anew that may change while queues run, with the mirrors of `layout`. Queues that
+    /// Replaces the stages of all queues that may change while queues run, with the mirrors of `layout`. Queues that
     /// mirrors copy to are shared by all workers.
     pub(super) fn mirror(&mut self, layout: &Layout, halves: &mut Halves) {
         let probe = |mirror: &Mirroring| Arc::new(self.probe(&layout.ports[mirror.to], halves));

@@ -10,6 +10,7 @@
 mod join;
 mod shown;
 mod state;
+mod stats;
 #[cfg(test)]
 mod tests;
 

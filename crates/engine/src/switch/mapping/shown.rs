@@ -1,18 +1,15 @@
-//! A mapping as users see it.
+//! The state of a mapping for display.
 
-use super::Mapping;
 use super::state::{Filler, MappingState};
-use crate::spec::PortQueues;
-use crate::stats::MappingStats;
 use crate::switch::tenancy::Verdict;
 
 /// State of a mapping for display.
 pub(super) struct Shown {
-    is_open: bool,
-    has_guest: bool,
-    is_stuck: bool,
+    pub(super) is_open: bool,
+    pub(super) has_guest: bool,
+    pub(super) is_stuck: bool,
     /// Reason why nothing is lent although both ends are present.
-    refused: Option<String>,
+    pub(super) refused: Option<String>,
 }
 
 impl Shown {
@@ -28,43 +25,5 @@ impl Shown {
             is_stuck: state.filler.is_stuck(),
             refused: copied.or_else(|| physical.and_then(|physical| physical.refused.clone())),
         }
-    }
-}
-
-impl Mapping {
-    /// Returns the statistics. `lends` tells whether a worker can borrow from the guest's queue.
-    pub(in crate::switch) fn stats(&self, lends: impl FnOnce() -> Result<(), String>) -> MappingStats {
-        let reason = self.why_not(lends);
-        let (spec, mapped) = (&self.spec, &self.mapped);
-        MappingStats {
-            from: PortQueues::one(&spec.from.port, self.queues.physical).to_string(),
-            to: PortQueues::one(&spec.to.port, self.queues.guest).to_string(),
-            mode: spec.mode().into(),
-            zero_copy: reason.is_none(),
-            reason,
-            on_loan: mapped.on_loan.get(),
-            longest_loan_us: mapped.longest.get(),
-            in_place: mapped.in_place.get(),
-            elsewhere: mapped.elsewhere.get(),
-            copied: mapped.copied.get(),
-            sent_in_place: mapped.sent_in_place.get(),
-            sent_copied: mapped.sent_copied.get(),
-            copy_break: mapped.copy_break,
-        }
-    }
-
-    /// Returns why frames are not received into the guest's buffers, if they are not.
-    fn why_not(&self, lends: impl FnOnce() -> Result<(), String>) -> Option<String> {
-        let (shown, spec) = (self.shown.lock().unwrap(), &self.spec);
-        if !shown.is_open {
-            return Some(format!("port \"{}\" is down", spec.from.port));
-        }
-        if !shown.has_guest {
-            return Some(format!("no guest has started queue {} of \"{}\"", self.queues.guest, spec.to.port));
-        }
-        if shown.is_stuck {
-            return Some(format!("port \"{}\" still owns some of the guest's buffers", spec.from.port));
-        }
-        shown.refused.clone().or_else(|| lends().err()).or_else(|| self.mapped.why_none())
     }
 }

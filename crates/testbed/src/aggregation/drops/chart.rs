@@ -1,6 +1,6 @@
 //! Charts of the losses by rate, and of the packets lost in a row at the highest rate.
 
-use super::Runs;
+use super::runs::Runs;
 use crate::aggregation::rig::Between;
 use crate::aggregation::single_node::{Results, Row};
 use crate::draw::{self, Line, Lines};

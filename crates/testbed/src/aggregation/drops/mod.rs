@@ -1,11 +1,13 @@
 //! Packets lost by rate, as in table 3 of the paper, and how many of them in a row, as in its figure 12.
 
 mod chart;
+mod runs;
 
 use super::AggregationError;
 use super::rig::{Between, Placement};
 use super::single_node::{self, Case, Measuring, Results, Row, Sample, millions};
 use clap::Args;
+use runs::Runs;
 use std::fmt::Write;
 
 /// How many packets are lost.
@@ -78,41 +80,6 @@ fn line(row: &Row) -> String {
         100.0 * median(|s| s.traffic_busy),
     );
     out
-}
-
-/// Packets lost in runs, by length of the run, over all rounds.
-struct Runs(Vec<(u64, u64)>);
-
-impl Runs {
-    fn of(row: &Row) -> Runs {
-        let mut all = std::collections::BTreeMap::<u64, u64>::new();
-        for (length, count) in row.samples.iter().flat_map(|sample| &sample.runs) {
-            *all.entry(*length).or_default() += length * count;
-        }
-        Runs(all.into_iter().collect())
-    }
-
-    /// Returns the number of lost packets.
-    fn lost(&self) -> u64 {
-        self.0.iter().map(|(_, packets)| packets).sum()
-    }
-
-    /// Returns the median run length: half of the lost packets were lost in runs that are not longer.
-    fn median(&self) -> u64 {
-        let (half, mut before) = (self.lost().div_ceil(2), 0);
-        let mut middle = self.0.iter().skip_while(|(_, packets)| {
-            before += packets;
-            before < half
-        });
-        middle.next().map_or(0, |(length, _)| *length)
-    }
-
-    /// Returns the percentage of the lost packets that were lost in runs of these lengths.
-    fn percent(&self, lengths: std::ops::RangeInclusive<u64>) -> Option<f64> {
-        let within = self.0.iter().filter(|(length, _)| lengths.contains(length));
-        let packets: u64 = within.map(|(_, packets)| packets).sum();
-        (self.lost() > 0).then(|| 100.0 * packets as f64 / self.lost() as f64)
-    }
 }
 
 #[cfg(test)]

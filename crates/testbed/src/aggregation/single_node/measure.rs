@@ -1,8 +1,8 @@
 //! Measurement of cases in turn, round by round.
 
 use super::results::{Case, Results, Row, classes};
-use super::{NODE_CPU, Sample, SingleNodeConfig, SingleNodeError, TRAFFIC_CPU, pass};
-use crate::aggregation::AggregationError;
+use super::{NODE_CPU, Sample, SingleNodeConfig, TRAFFIC_CPU, pass};
+use crate::aggregation::error::{AggregationError, SingleNodeError};
 use crate::aggregation::rig::{Programs, Rig};
 use crate::compare::{Machine, free_directory};
 use crate::latency;

@@ -21,19 +21,19 @@ pub use sample::Sample;
 #[cfg(test)]
 pub use results::tests;
 
+use super::error::SingleNodeError;
 use super::rig::{Between, Interval, Link, Node, NodeConfig, Place, Placement, Port, Rig, RigError, Rules};
 use crate::millrace::Idle;
 use engine::stats::Snapshot;
 use lab::dpdk::Lcores;
-use loadgen::cpu::{self, PinError};
+use loadgen::cpu;
 use loadgen::traffic::{Exit, Function, OfferedLoad, Traffic};
 use loadgen::wire::Nic;
 use netdev::{PacketRx, RxConfig};
-use nf::{Aggregation, OpenError, Options, PortOptions, Ports};
+use nf::{Aggregation, Options, PortOptions, Ports};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use virtqueue::Fatal;
 
 /// Processors of the node and of the traffic.
 pub const NODE_CPU: usize = 0;
@@ -49,35 +49,6 @@ const WARMUP: f64 = 0.1;
 /// The node and the network function; and the source and the sink.
 const NODE: Rules = Rules { own: 1, next: 2 };
 const ENDS: Rules = Rules { own: 2, next: 1 };
-
-/// Error of measuring traffic.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
-pub enum SingleNodeError {
-    #[error(transparent)]
-    Rig(#[from] RigError),
-    #[error(transparent)]
-    Pin(#[from] PinError),
-    #[error("a NIC for the node: {0}")]
-    Nic(#[from] vhost_user::backend::Error),
-    #[error("the network function: {0}")]
-    Function(#[from] OpenError),
-    #[error("the far end of the cable: {0}")]
-    Kernel(#[from] netdev::Error),
-    #[error("the node broke a ring: {0}")]
-    Broken(#[from] Fatal),
-    #[error("packets leave the node by rings, af_packet or af_xdp, not by {0}")]
-    Exit(Between),
-    #[error("no packet came through: is the node forwarding?")]
-    Nothing,
-}
-
-impl SingleNodeError {
-    /// Reports whether a signal caused it.
-    pub fn is_interrupt(&self) -> bool {
-        matches!(self, SingleNodeError::Rig(error) if error.is_interrupt())
-    }
-}
 
 /// Configuration of a node with traffic.
 #[derive(Clone, Copy, Debug)]

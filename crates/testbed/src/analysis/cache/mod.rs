@@ -4,9 +4,10 @@
 mod profile;
 mod rig;
 
+use super::files::write;
 use super::pattern::Pattern;
 use super::setup::{Setup, sizes};
-use super::{AnalyseError, write};
+
 use crate::compare::{Machine, free_directory};
 use crate::ring_format::RingFormat;
 use clap::Args;
@@ -77,6 +78,8 @@ pub enum CacheError {
     Failed(String),
     #[error("there is nothing in valgrind's profile {0}")]
     Profile(PathBuf),
+    #[error("the results can't be written to {}: {source}", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
 }
 
 /// All results.
@@ -109,10 +112,10 @@ struct Part {
 }
 
 /// Runs the analysis.
-pub fn run(cache: &Cache) -> Result<(), AnalyseError> {
+pub fn run(cache: &Cache) -> Result<(), CacheError> {
     if cache.itself {
         let setup = setups(cache).next().expect("every option has a value");
-        return Ok(rig::run(&setup, cache.frames).map_err(CacheError::from)?);
+        return Ok(rig::run(&setup, cache.frames)?);
     }
     let all: Vec<Setup> = setups(cache).collect();
     let mut points = Vec::new();
@@ -128,7 +131,7 @@ pub fn run(cache: &Cache) -> Result<(), AnalyseError> {
     print!("{}", if cache.json { &json } else { &text });
     let directory = cache.out.clone().unwrap_or_else(|| free_directory(&found.rig, "cache"));
     write(&directory, [("results.json", &json), ("table.txt", &text)].into_iter())
-        .map_err(|source| AnalyseError::Write { path: directory.clone(), source })?;
+        .map_err(|source| CacheError::Write { path: directory.clone(), source })?;
     eprintln!("results in {}", directory.display());
     Ok(())
 }

@@ -1,27 +1,27 @@
 //! Counters of a worker, which it writes and anyone reads.
 
-use super::place::Whereabouts;
+use super::place::CurrentPlace;
 use crate::counters::Counter;
 use crate::stage::stopwatch::Stopwatch;
 
 /// Counters of a worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct WorkerCounters {
+pub(crate) struct WorkerCounters {
     /// Cycles of rounds that moved frames.
-    pub busy: Counter,
+    pub(crate) busy: Counter,
     /// Cycles of rounds that moved none.
-    pub idle: Counter,
+    pub(crate) idle: Counter,
     /// Rounds that moved frames.
-    pub rounds: Counter,
+    pub(crate) rounds: Counter,
     /// Times it went to sleep.
-    pub sleeps: Counter,
+    pub(crate) sleeps: Counter,
     /// Frames received.
-    pub packets: Counter,
+    pub(crate) packets: Counter,
     /// Frames in sampled bursts.
-    pub sampled: Counter,
+    pub(crate) sampled: Counter,
     /// Current place.
-    pub(crate) place: Whereabouts,
+    pub(crate) place: CurrentPlace,
     /// Cycles of sampled bursts.
     pub(crate) watch: Stopwatch,
 }

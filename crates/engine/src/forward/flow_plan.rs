@@ -1,14 +1,11 @@
 //! Forwarding by flows, in one worker.
 
-use super::datapath::Numbered;
+use super::flows::{Cell, Emission, Flows, MISS, Numbered, Program, To};
 use super::head::Head;
-use super::packet_out::Emission;
-use super::program::{Program, To};
-use super::table::{Cell, Flows, MISS};
+use super::learning::{Arrival, LearningPlan, Scratch};
+use super::output::Output;
+use super::vlan::part;
 use crate::drops::{Drops, Reason};
-use crate::forward::Output;
-use crate::forward::learning::{Arrival, LearningPlan, Scratch};
-use crate::forward::vlan::part;
 use crate::live::Reader;
 use crate::punt::{EventNotifier, Punt, Ring, Shares};
 use openflow::rewrite::Headers;

@@ -84,9 +84,9 @@ impl Place {
 
 /// Current place of a worker, which the worker writes.
 #[derive(Debug, Default)]
-pub(crate) struct Whereabouts(Counter);
+pub(crate) struct CurrentPlace(Counter);
 
-impl Whereabouts {
+impl CurrentPlace {
     #[inline(always)]
     pub(crate) fn set(&self, place: Place) {
         self.0.set(place.0);
@@ -109,7 +109,7 @@ mod tests {
             assert_eq!((place.queue(), place.activity()), (Some(queue), activity));
             assert_eq!((Place::nowhere(activity).queue(), Place::nowhere(activity).activity()), (None, activity));
         }
-        let place = Whereabouts::default();
+        let place = CurrentPlace::default();
         place.set(Place::of(2, 1).at(Activity::Notify));
         assert_eq!(place.get(), Place::of(2, 1).at(Activity::Notify));
     }

@@ -1,0 +1,212 @@
+//! A port as one worker sends to it, and its transmit queues.
+
+use crate::counters::QueueCounters;
+use crate::drops::{Drops, Reason};
+use crate::monitor::{Activity, Place, WorkerCounters};
+use crate::port::Sent;
+use crate::port::zero_copy::GuestBuffers;
+use crate::stage::egress::Egress;
+use crate::stage::running::{Marks, Running};
+use crate::stage::shared::{Shared, Stuck};
+use crate::stage::stopwatch::Stopwatch;
+use packet::Frames;
+use std::sync::Arc;
+
+/// A queue that frames go to, as a worker reaches it.
+pub(crate) enum Half {
+    /// Only this worker sends there.
+    Own(Option<Egress>),
+    /// Several workers send there, one at a time.
+    Shared(Arc<Shared>),
+}
+
+/// One transmit queue of an output.
+pub(crate) struct TransmitQueue {
+    pub(crate) half: Half,
+    pub(crate) counters: Arc<QueueCounters>,
+}
+
+impl TransmitQueue {
+    /// Sends `frames` if the queue is up. There may be `more` in this round.
+    #[inline(always)]
+    fn transmit(&self, frames: Frames<'_>, more: bool, watch: &Stopwatch) -> Sent {
+        let send = |egress: &Egress| self.count(egress.transmit(frames, more, watch));
+        match &self.half {
+            Half::Own(egress) => egress.as_ref().map(send),
+            Half::Shared(shared) => match shared.lock() {
+                Ok(egress) => egress.as_ref().map(send),
+                Err(Stuck) => Some(Sent::none(Reason::Stuck)),
+            },
+        }
+        .unwrap_or(Sent::none(Reason::Down))
+    }
+
+    /// Sends held frames.
+    #[inline(always)]
+    fn flush(&self, watch: &Stopwatch) -> Result<Sent, Stuck> {
+        let flush = |egress: &Egress| self.count(egress.flush(watch));
+        let sent = match &self.half {
+            Half::Own(egress) => egress.as_ref().map(flush),
+            Half::Shared(shared) => shared.lock()?.as_ref().map(flush),
+        };
+        Ok(sent.unwrap_or_default())
+    }
+
+    #[inline(always)]
+    fn count(&self, sent: Sent) -> Sent {
+        if sent.frames > 0 {
+            self.counters.sent.packets.add(sent.frames.into());
+            self.counters.sent.bytes.add(sent.bytes);
+        }
+        sent
+    }
+
+    /// Notifies the peer of what was sent.
+    #[inline(always)]
+    fn notify(&self) -> Result<(), Stuck> {
+        match &self.half {
+            Half::Own(egress) => egress.iter().for_each(|egress| egress.half.notify()),
+            Half::Shared(shared) => shared.lock()?.iter().for_each(|egress| egress.half.notify()),
+        }
+        Ok(())
+    }
+}
+
+/// A port as one worker sends to it.
+pub(crate) struct Output {
+    pub(crate) port: u64,
+    /// Index of the first of these queues in the port: not zero if the worker sends to one queue only.
+    pub(crate) first: usize,
+    pub(crate) queues: Vec<TransmitQueue>,
+    /// The queues that are up.
+    pub(crate) running: Arc<Running>,
+    pub(crate) drops: Arc<Drops>,
+    /// Number by which all traffic picks its queue, so that all of it can be joined. If `None`, each frame goes by the
+    /// number of the queue that it came from.
+    pub(crate) one: Option<usize>,
+    /// Whether the port aggregates.
+    pub(crate) aggregates: bool,
+    /// Whether several bursts of a round may come here and be joined.
+    pub(crate) joins: bool,
+    /// Queues that have sent frames since their peer was last notified.
+    touched: Marks,
+    /// Queues that hold frames until the round ends.
+    holding: Marks,
+    /// The worker, whose place is updated here.
+    pub(crate) worker: Arc<WorkerCounters>,
+}
+
+impl Output {
+    /// Returns an output that does not aggregate.
+    pub(crate) fn new(port: u64, queues: Vec<TransmitQueue>, worker: Arc<WorkerCounters>) -> Output {
+        Output {
+            port,
+            first: 0,
+            queues,
+            running: Arc::default(),
+            drops: Arc::default(),
+            one: None,
+            aggregates: false,
+            joins: false,
+            touched: Marks::default(),
+            holding: Marks::default(),
+            worker,
+        }
+    }
+
+    /// Sends `frames`, which came from queue `number`, through one of the queues that are up. Counts frames that cannot
+    /// be sent as drops at this port.
+    #[inline(always)]
+    pub(crate) fn transmit(&self, number: usize, frames: Frames<'_>) {
+        let queue = if self.queues.len() == 1 { 0 } else { self.running.pick(self.one.unwrap_or(number)) };
+        self.worker.place.set(Place::of(self.port, self.first + queue).at(Activity::Transmit));
+        let sent = self.queues[queue].transmit(frames, self.joins, &self.worker.watch);
+        self.mark(queue, sent).count_drops(frames.len(), &self.drops);
+    }
+
+    #[inline(always)]
+    fn mark(&self, queue: usize, sent: Sent) -> Sent {
+        if sent.frames > 0 {
+            self.touched.set(queue);
+        }
+        if sent.held > 0 {
+            self.holding.set(queue);
+        }
+        sent
+    }
+
+    /// Sends frames held for the end of the round.
+    #[inline(always)]
+    pub(crate) fn flush(&self) {
+        self.holding.take_each(|queue| {
+            self.worker.place.set(Place::of(self.port, self.first + queue).at(Activity::Transmit));
+            match self.queues[queue].flush(&self.worker.watch) {
+                Ok(sent) => self.mark(queue, sent).count_drops(0, &self.drops),
+                // Tried again when the queue is available.
+                Err(Stuck) => self.holding.set(queue),
+            }
+        });
+    }
+
+    /// Returns a queue by its index in the port.
+    #[inline(always)]
+    fn at(&self, queue: usize) -> Option<&TransmitQueue> {
+        self.queues.get(queue.wrapping_sub(self.first))
+    }
+
+    /// Passes chains that `queue` kept and no longer needs to `release`.
+    #[inline(always)]
+    pub(crate) fn returned(&self, queue: usize, release: &mut dyn FnMut(&[u16])) {
+        match self.at(queue).map(|queue| &queue.half) {
+            Some(Half::Own(Some(egress))) => {
+                egress.half.zero_copy().into_iter().for_each(|half| half.returned(release))
+            }
+            Some(Half::Shared(shared)) => shared
+                .lock()
+                .iter()
+                .flat_map(|egress| egress.iter())
+                .filter_map(|egress| egress.half.zero_copy())
+                .for_each(|half| half.returned(release)),
+            _ => {}
+        }
+    }
+
+    /// Returns the length from which `queue` sends frames without anybody reading them, if only this worker sends there.
+    #[inline(always)]
+    pub(crate) fn unread_from(&self, queue: usize) -> u32 {
+        match self.at(queue).map(|queue| &queue.half) {
+            Some(Half::Own(Some(egress))) => egress.unread_from(),
+            _ => u32::MAX,
+        }
+    }
+
+    /// Reports whether `queue` keeps chains.
+    pub(crate) fn keeps(&self, queue: usize) -> bool {
+        match self.at(queue).map(|queue| &queue.half) {
+            Some(Half::Own(Some(egress))) => egress.half.zero_copy().is_some_and(|half| half.keeps()),
+            Some(Half::Shared(shared)) => shared.lock().is_ok_and(|egress| {
+                egress.as_ref().is_some_and(|egress| egress.half.zero_copy().is_some_and(|half| half.keeps()))
+            }),
+            _ => false,
+        }
+    }
+
+    /// Returns the guest behind `queue`, if only this worker sends to it and its buffers can be borrowed.
+    #[inline(always)]
+    pub(crate) fn guest(&self, queue: usize) -> Option<&GuestBuffers> {
+        match &self.at(queue)?.half {
+            Half::Own(egress) => egress.as_ref()?.guest(),
+            Half::Shared(_) => None,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn notify(&self) {
+        self.touched.take_each(|queue| {
+            self.worker.place.set(Place::of(self.port, self.first + queue).at(Activity::Notify));
+            if self.queues[queue].notify().is_err() {
+                self.touched.set(queue);
+            }
+        });
+    }
+}

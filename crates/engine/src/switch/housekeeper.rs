@@ -1,0 +1,73 @@
+//! The housekeeper: a thread that answers neighbours, ends broken sessions, ages addresses, and opens failed ports again.
+
+use super::inner::Inner;
+use super::open;
+use crate::clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Interval of housekeeping: handling faults that workers raised, and ageing addresses.
+const HOUSEKEEPING: Duration = Duration::from_millis(50);
+
+/// Pause after answering neighbours: requests beyond the ring's size go unanswered in that time.
+const NEIGHBOUR_REPLY_INTERVAL: Duration = Duration::from_millis(10);
+
+impl Inner {
+    /// Answers neighbours, ends connections whose queues had to stop, and forgets old addresses.
+    pub(super) fn run_housekeeping(&self) {
+        let (mut swept, mut files) = (0, Vec::new());
+        while !self.stop.load(Ordering::Relaxed) {
+            self.wait_to_be_asked();
+            self.retry();
+            let topology = self.topology();
+            let mut answered = false;
+            for port in &topology.layout.ports {
+                for (queue, answers) in port.neighbours().drain() {
+                    self.fabric.send(port, queue, answers);
+                    answered = true;
+                }
+            }
+            for port in &topology.layout.ports {
+                if let Some(why) = port.fault.take(|| port.disconnect()) {
+                    tracing::error!("port \"{}\": {why}", port.name);
+                }
+            }
+            let now = clock::seconds();
+            if now != swept {
+                swept = now;
+                for (_, bridge, members) in topology.bridges() {
+                    let down: Vec<bool> =
+                        members.iter().map(|&member| !topology.layout.ports[member].state().up).collect();
+                    bridge.table.sweep(now, |port| down[usize::from(port)]);
+                }
+                files = topology.layout.ports.iter().filter_map(|port| port.file().cloned()).collect();
+                files.extend(self.fabric.recorders());
+            }
+            drop(topology);
+            files.drain(..).for_each(|file| file.keep());
+            if answered {
+                std::thread::sleep(NEIGHBOUR_REPLY_INTERVAL);
+            }
+        }
+    }
+
+    /// Tries again to open ports, unless the specification is being changed.
+    fn retry(&self) {
+        let Ok(mut open) = self.open.try_lock() else { return };
+        let topology = self.topology();
+        let ports = topology.spec.ports.iter().zip(&topology.layout.ports);
+        for ((spec, shared), connection) in ports.zip(&mut open.connections) {
+            open::retry(connection, spec, shared, &self.fabric);
+        }
+    }
+
+    /// Sleeps until neighbours ask, at most for the housekeeping interval.
+    fn wait_to_be_asked(&self) {
+        let mut fds = [PollFd::new(self.asked.fd(), PollFlags::IN)];
+        let longest = Timespec { tv_sec: 0, tv_nsec: HOUSEKEEPING.as_nanos() as i64 };
+        if poll(&mut fds, Some(&longest)).is_ok_and(|ready| ready > 0) {
+            self.asked.clear();
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The report of the switch: all counters at one moment, and MAC tables.
+
+use super::Switch;
+use super::layout::{Domain, QueueIndex};
+use super::shared::PortShared;
+use super::topology::Topology;
+use crate::clock::{self, Cycles};
+use crate::drops::by_reason;
+use crate::forward::mac_table::Learning;
+use crate::spec::{PortSpec, WorkerSpec};
+use crate::stage::order;
+use crate::stats::{LearningStats, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
+use crate::worker::{Pulse, STILL};
+use std::sync::Arc;
+
+impl Switch {
+    /// Returns all counters at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let topology = self.inner.topology();
+        let layout = &topology.layout;
+        let ports = layout.ports.iter().zip(&topology.spec.ports).enumerate();
+        let worker = |(pulse, spec): (&Arc<Pulse>, &WorkerSpec)| {
+            let (index, counters) = (pulse.index, &pulse.counters);
+            let sampled = counters.sampled.get().max(1) as f64;
+            let stages = order::cycles(&counters.watch).into_iter();
+            let polled = layout.polled_by(index).filter(|at| at.queue < layout.ports[at.port].reported());
+            WorkerStats {
+                index,
+                cpu: spec.cpu,
+                idle: spec.idle.name().into(),
+                busy_cycles: counters.busy.get(),
+                idle_cycles: counters.idle.get(),
+                busy_rounds: counters.rounds.get(),
+                sleeps: counters.sleeps.get(),
+                packets: counters.packets.get(),
+                stage_cycles_per_packet: stages.map(|(name, cycles)| (name.into(), cycles as f64 / sampled)).collect(),
+                queues: polled.map(|at| format!("{}.{}", layout.ports[at.port].name, at.queue)).collect(),
+                place: topology.place(pulse),
+                hung_seconds: hung(pulse),
+            }
+        };
+        Snapshot {
+            uptime_seconds: self.inner.started.elapsed().as_secs_f64(),
+            cycles_hz: Cycles::new().hz(),
+            ports: ports.map(|(index, (port, spec))| topology.port_stats(index, port, spec)).collect(),
+            workers: topology.workers.iter().zip(&layout.workers).map(worker).collect(),
+            mappings: topology.mapping_stats(),
+            aggregation: topology.aggregation_stats(&self.inner.rules.get()),
+            datapath: topology.datapath_stats(&self.inner.datapath),
+        }
+    }
+
+    /// Returns the MAC tables of all bridges.
+    pub fn macs(&self) -> Vec<MacEntry> {
+        let topology = self.inner.topology();
+        let now = clock::seconds();
+        let mut entries = Vec::new();
+        for (spec, bridge, members) in topology.bridges() {
+            entries.extend(bridge.table.entries(now).into_iter().map(|e| MacEntry {
+                bridge: spec.name.clone(),
+                mac: e.mac.to_string(),
+                vlan: e.vlan,
+                port: topology.layout.ports[members[usize::from(e.port)]].name.clone(),
+                age_seconds: e.seen.map(|s| now.wrapping_sub(s).into()),
+            }));
+        }
+        entries
+    }
+}
+
+impl Topology {
+    fn port_stats(&self, index: usize, port: &PortShared, spec: &PortSpec) -> PortStats {
+        let state = port.state();
+        let stage_drops = port.drops.named();
+        let queues = port.queues[..port.reported()].iter().enumerate().map(|(queue, counters)| {
+            let mut stats = counters.stats();
+            stats.worker = Some(self.layout.poller(QueueIndex { port: index, queue }));
+            stats
+        });
+        PortStats {
+            name: port.name.clone(),
+            driver: spec.driver.name().into(),
+            up: state.up,
+            detail: state.detail,
+            forwarding: self.forwarding(index),
+            queues: queues.collect(),
+            drops: by_reason(&stage_drops),
+            stage_drops,
+            neighbours_answered: port.neighbours().answered(),
+            cut_short: port.drops.queue.cut_short(),
+            learning: self.learning(index),
+        }
+    }
+
+    fn learning(&self, port: usize) -> Option<LearningStats> {
+        let Some(Domain::Bridge { bridge, members }) = self.layout.domain_of(port) else { return None };
+        let (learning, flooded) = bridge.learning(members.iter().position(|&member| member == port)? as u16);
+        let Learning { learned, limit, over_limit, no_room } = learning;
+        Some(LearningStats { learned, limit, over_limit, no_room, flooded })
+    }
+
+    fn forwarding(&self, port: usize) -> String {
+        let bridge = self.bridges().find(|(_, _, members)| members.contains(&port));
+        match (self.layout.domain_of(port), bridge) {
+            (Some(Domain::Patch([a, b])), _) => {
+                format!("patch {}", self.layout.ports[if *a == port { *b } else { *a }].name)
+            }
+            (_, Some((spec, ..))) => format!("bridge {}", spec.name),
+            _ => self.mapped(port).or_else(|| self.mirrored(port)).unwrap_or_else(|| "nowhere".into()),
+        }
+    }
+
+    /// Describes the patches of single queues of `port`, if there are any.
+    fn mapped(&self, port: usize) -> Option<String> {
+        let name = &self.layout.ports[port].name;
+        let patches = self.spec.mappings.iter().filter(|mapping| mapping.pass_through && mapping.is_of_one());
+        let others = patches.filter_map(|mapping| match (mapping.from.port == *name, mapping.to.port == *name) {
+            (true, _) => Some(mapping.to.to_string()),
+            (_, true) => Some(mapping.from.to_string()),
+            _ => None,
+        });
+        let others: Vec<_> = others.collect();
+        (!others.is_empty()).then(|| format!("patch {}", others.join(", ")))
+    }
+
+    /// Describes the mirrors that copy to `port`, if there are any.
+    fn mirrored(&self, port: usize) -> Option<String> {
+        let here = self.layout.mirrors.iter().filter(|mirror| mirror.to == port);
+        let from: Vec<_> = here.flat_map(|mirror| &mirror.spec.from).map(String::as_str).collect();
+        (!from.is_empty()).then(|| format!("mirror of {}", from.join(", ")))
+    }
+
+    fn mapping_stats(&self) -> Vec<MappingStats> {
+        let mut stats = Vec::new();
+        for (port, shared) in self.layout.ports.iter().enumerate() {
+            for queue in 0..shared.queues.len() {
+                let from = QueueIndex { port, queue };
+                let (Some(mapping), Some(to)) = (shared.mapping(queue), self.layout.rx_buffers_from(from)) else {
+                    continue;
+                };
+                stats.push(mapping.stats(|| self.lends(from, to)));
+            }
+        }
+        stats
+    }
+
+    /// Checks that the worker of a physical queue can borrow from the guest's queue, or explains why not.
+    fn lends(&self, from: QueueIndex, to: QueueIndex) -> Result<(), String> {
+        let [from_port, to_port] = [from, to].map(|queue| &self.spec.ports[queue.port]);
+        if self.layout.senders_to(to) > 1 {
+            let worker = self.layout.poller(from);
+            return Err(format!(
+                "several workers send to \"{}\": let worker {worker} poll all ports that do",
+                to_port.name
+            ));
+        }
+        if from_port.aggregate {
+            return Err(format!("packets of \"{}\" are taken out of aggregates", from_port.name));
+        }
+        for port in [from_port, to_port] {
+            if port.record.is_some() || port.fault.is_some() || port.staged {
+                return Err(format!("frames of \"{}\" are recorded, staged or have faults injected", port.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns how long a worker has hung, in seconds, if it hangs.
+fn hung(pulse: &Pulse) -> Option<f64> {
+    pulse.hung().map(|time| time.max(STILL).as_secs_f64())
+}

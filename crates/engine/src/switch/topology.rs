@@ -1,0 +1,37 @@
+//! The running specification, for all readers.
+
+use super::layout::{Domain, Layout};
+use crate::forward::bridge::Bridge;
+use crate::queue_key::QueueKey;
+use crate::spec::{BridgeSpec, Spec};
+use crate::worker::Pulse;
+use std::sync::Arc;
+
+/// The running specification, its layout and its workers. It never changes: another one replaces it.
+pub(super) struct Topology {
+    pub(super) spec: Spec,
+    pub(super) layout: Layout,
+    pub(super) workers: Vec<Arc<Pulse>>,
+}
+
+impl Topology {
+    /// Returns the bridges, each with its specification and the indices of its ports.
+    pub(super) fn bridges(&self) -> impl Iterator<Item = (&BridgeSpec, &Arc<Bridge>, &Vec<usize>)> {
+        let domains = self.layout.domains.iter().filter_map(|domain| match domain {
+            Domain::Bridge { bridge, members } => Some((bridge, members)),
+            Domain::Patch(_) => None,
+        });
+        self.spec.bridges.iter().zip(domains).map(|(spec, (bridge, members))| (spec, bridge, members))
+    }
+
+    /// Describes the place of a worker for display.
+    pub(super) fn place(&self, pulse: &Pulse) -> String {
+        let place = pulse.counters.place.get();
+        let activity = place.activity().name();
+        let Some(QueueKey { port, queue }) = place.queue() else { return activity.into() };
+        match self.layout.ports.iter().find(|shared| shared.id == port) {
+            Some(shared) => format!("port \"{}\" queue {queue} ({activity})", shared.name),
+            None => format!("a port that has gone ({activity})"),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! A configuration: plain values.
+
+use super::value::ListenAddress;
+use engine::spec::Spec;
+use std::path::PathBuf;
+
+/// A whole configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The switch.
+    pub spec: Spec,
+    /// Path of the control socket.
+    pub control: PathBuf,
+    /// Address of the metrics endpoint, if any.
+    pub metrics: Option<ListenAddress>,
+    /// OpenFlow settings, if any.
+    pub openflow: Option<Openflow>,
+    /// Confinement settings.
+    pub confinement: Confinement,
+}
+
+/// The OpenFlow channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Openflow {
+    /// Addresses to listen on.
+    pub listen: Vec<ListenAddress>,
+    /// Controllers to connect to. At least one of the two lists is not empty.
+    pub controllers: Vec<ListenAddress>,
+    /// Its datapath id.
+    pub datapath_id: u64,
+}
+
+/// Confinement settings of the switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confinement {
+    /// Whether the switch confines itself.
+    pub enabled: bool,
+    /// User that the switch becomes, if not the one that started it.
+    pub user: Option<String>,
+    /// Directories that a changed configuration may use.
+    pub directories: Vec<PathBuf>,
+}
