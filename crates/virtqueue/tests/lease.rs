@@ -1,4 +1,4 @@
-//! Frames that are leased to another worker, and come home in any order.
+//! Frames that are leased to another worker, and returned in any order.
 
 mod support;
 
@@ -80,7 +80,7 @@ fn receive(dequeue: &Dequeue, lessor: &Lessor, mut leases: impl FnMut() -> bool)
 }
 
 /// A receive worker and a processing worker on one queue. The first leases every frame to the second, over a bounded ring;
-/// the second reads them and sends them home; the first returns them to the guest.
+/// the second reads them and gives them back; the first returns them to the guest.
 #[test]
 fn two_workers_on_one_queue() {
     for packed in [false, true] {
@@ -122,7 +122,7 @@ fn two_workers_on_one_queue() {
                 dequeue.recycle();
                 back.extend(guest.collect());
             }
-            assert!(lessor.is_home() && dequeue.kept() == 0 && guest.under_way.is_empty());
+            assert!(lessor.has_all() && dequeue.kept() == 0 && guest.under_way.is_empty());
         });
         receiving.join().unwrap();
         processing.join().unwrap();
@@ -134,7 +134,7 @@ enum Step {
     Send(usize),
     /// A burst, of which some frames are leased.
     Receive(Vec<bool>),
-    /// The leases at these places go home.
+    /// The leases at these places are returned.
     GiveBack(Vec<u8>),
     TakeBack,
     Recycle,
@@ -155,9 +155,9 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None, ..Default::default() })]
 
-    /// In whatever order leases come home, bytes stay as long as they are leased, and each chain comes back once.
+    /// In any order in which leases are returned, bytes stay as long as they are leased, and each chain comes back once.
     #[test]
-    fn a_lease_stays_until_it_is_home(
+    fn a_lease_stays_until_it_is_returned(
         packed in any::<bool>(),
         size in prop::sample::select(if cfg!(miri) { &[4u16][..] } else { &[4, 16, 64] }),
         steps in prop::collection::vec(step(), 1..if cfg!(miri) { 12 } else { 80 }),
@@ -183,7 +183,7 @@ proptest! {
                 Step::GiveBack(places) => for place in places {
                     if !out.is_empty() {
                         let (way, _, lease) = out.swap_remove(usize::from(place) % out.len());
-                        let lease = ways[1 - way].1.give_back(lease).expect_err("this is not its way home");
+                        let lease = ways[1 - way].1.give_back(lease).expect_err("this is not its way back");
                         prop_assert!(ways[way].1.give_back(lease).is_ok());
                     }
                 },
@@ -208,7 +208,7 @@ proptest! {
             received += receive(&dequeue, &ways[0].0, || false).len() as u32;
         }
         for (lessor, _) in &ways {
-            prop_assert!(lessor.is_home());
+            prop_assert!(lessor.has_all());
             lessor.take_back(&dequeue);
         }
         dequeue.recycle();
@@ -245,7 +245,7 @@ fn what_can_not_be_kept_is_not_leased() {
         assert!(lessor.lease(&dequeue, &frames, whole).is_none(), "it is on its way to the guest");
         dequeue.recycle();
         assert!(lessor.lease(&dequeue, &frames, whole).is_none(), "its burst has ended");
-        assert_eq!((dequeue.kept(), lessor.is_home()), (0, true));
+        assert_eq!((dequeue.kept(), lessor.has_all()), (0, true));
     });
 }
 
@@ -283,31 +283,31 @@ fn chains_of_one_id_are_leased_one_at_a_time() {
     let (first, second) = (leased.next().unwrap().unwrap(), leased.next().unwrap());
     assert!(second.is_none() && leased.next().is_none());
     lessee.give_back(first).unwrap();
-    assert_eq!((lessor.take_back(&dequeue), lessor.is_home()), (1, true));
+    assert_eq!((lessor.take_back(&dequeue), lessor.has_all()), (1, true));
 }
 
-/// The queue, its memory table and its lessor end while a frame is away: the bytes stay until it is home, and after that
+/// The queue, its memory table and its lessor end while a frame is away: the bytes stay until it is returned, and after that
 /// the memory goes.
 #[test]
 fn memory_stays_mapped_while_a_lease_is_out() {
     // Miri takes memory that stays mapped for a leak.
-    for comes_home in if cfg!(miri) { &[true][..] } else { &[true, false] }.iter().copied() {
+    for is_returned in if cfg!(miri) { &[true][..] } else { &[true, false] }.iter().copied() {
         let mut guest = Sender::new(false, 4);
         let memory = std::sync::Arc::downgrade(guest.driver.arena.memory());
         guest.send(1);
         let dequeue = guest.dequeue();
         let (lessor, lessee) = dequeue.open_leases().unwrap();
         let lease = receive(&dequeue, &lessor, || true).pop().unwrap().unwrap();
-        assert!(!lessor.is_home());
+        assert!(!lessor.has_all());
         drop((lessor, dequeue, guest));
         assert_eq!(bytes(lease.bytes()), frame(0, LEN));
-        if comes_home {
+        if is_returned {
             lessee.give_back(lease).unwrap();
             drop(lessee);
         } else {
             drop(lessee);
-            assert_eq!(bytes(lease.bytes()), frame(0, LEN), "it can't come home any more");
+            assert_eq!(bytes(lease.bytes()), frame(0, LEN), "it cannot be returned any more");
         }
-        assert_eq!(memory.upgrade().is_none(), comes_home);
+        assert_eq!(memory.upgrade().is_none(), is_returned);
     }
 }

@@ -51,7 +51,7 @@ impl Input {
         Some((ingress.lends()?, outputs[output].guest(queue)?))
     }
 
-    /// Returns the length from which its frames leave without being read: along a patch, out of the guest's memory.
+    /// Returns the length from which an output sends its frames from the guest's memory, unread.
     #[inline(always)]
     fn unread_from(&self, ingress: &Ingress, outputs: &[Output]) -> u32 {
         match (&self.target, self.tx_in_place_via) {

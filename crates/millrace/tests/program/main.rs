@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -45,7 +46,8 @@ impl Daemon {
                 daemon.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
                 panic!("the switch ended with {status}: {said}")
             }
-            None => daemon.socket.exists(),
+            // The socket is there a moment before the switch listens.
+            None => UnixStream::connect(&daemon.socket).is_ok(),
         });
         daemon
     }

@@ -86,8 +86,8 @@ impl<'q> Burst<'_, 'q> {
         self.bytes
     }
 
-    /// Announces that frames of at least `len` bytes will be sent without being read, so that fetching them would only take
-    /// their lines from other processors.
+    /// Announces that frames of at least `len` bytes will be sent without being read, so that prefetching them would only
+    /// take cache lines from other processors.
     #[inline(always)]
     pub fn set_unread_from(&mut self, len: u32) {
         self.unread_from = len;

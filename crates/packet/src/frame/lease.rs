@@ -13,20 +13,20 @@ pub struct Lease {
     ptr: *const u8,
     len: u32,
     chain: u16,
-    home: u64,
+    queue: u64,
 }
 
 // SAFETY: it only names bytes that stay mapped as long as it exists; any thread may read them, as others may write them.
 unsafe impl Send for Lease {}
 
 impl Lease {
-    /// Creates the lease of a frame that is `bytes`, in the chain of this id of the queue `home`.
+    /// Creates the lease of a frame that is `bytes`, in the chain of this id of `queue`.
     ///
     /// # Safety
     /// The bytes must stay mapped and readable as long as the lease exists, however long that is.
     #[inline(always)]
-    pub unsafe fn new(bytes: Segment<'_>, chain: u16, home: u64) -> Lease {
-        Lease { ptr: bytes.as_ptr(), len: bytes.len(), chain, home }
+    pub unsafe fn new(bytes: Segment<'_>, chain: u16, queue: u64) -> Lease {
+        Lease { ptr: bytes.as_ptr(), len: bytes.len(), chain, queue }
     }
 
     /// Returns the bytes of the frame, to be read or added to a [`super::Burst`].
@@ -44,7 +44,7 @@ impl Lease {
 
     /// Returns the queue that it has to be returned to.
     #[inline(always)]
-    pub fn home(&self) -> u64 {
-        self.home
+    pub fn queue(&self) -> u64 {
+        self.queue
     }
 }

@@ -3,9 +3,8 @@
 use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Writer};
 
-/// The value of num_buffers, the last field, of a frame in one buffer, and of no frame at all.
+/// The last 4 bytes of the header of a frame in one buffer: csum_offset, and num_buffers.
 const ONE_BUFFER: u32 = 1 << 16;
-const INVALID: u32 = u32::MAX;
 
 /// Size of a cache line in bytes.
 const LINE: usize = 64;
@@ -37,13 +36,16 @@ pub(super) unsafe fn write_header<L: DirtyLog>(writer: &Writer<L>, ptr: *mut u8)
     }
 }
 
-/// Makes the header invalid, so that [`is_header_valid`] tells whether another writes it.
+/// Makes every field of the header invalid, so that [`is_header_valid`] tells whether another writes it.
 ///
 /// # Safety
 /// As [`write_header`].
 pub(super) unsafe fn spoil_header<L: DirtyLog>(writer: &Writer<L>, ptr: *mut u8) {
-    // SAFETY: the last 4 of the 12 bytes; the guest may race with us for its own bytes.
-    unsafe { writer.write(ptr.add(8).cast::<u32>(), INVALID) };
+    // SAFETY: 8 + 4 bytes, as the caller guarantees; the guest may race with us for its own bytes.
+    unsafe {
+        writer.write(ptr.cast::<u64>(), u64::MAX);
+        writer.write(ptr.add(8).cast::<u32>(), u32::MAX);
+    }
 }
 
 /// Reports whether the header is as [`write_header`] writes it.

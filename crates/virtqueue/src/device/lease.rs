@@ -6,7 +6,7 @@
 //!   Dequeue::recycle ◄── Lessor::take_back ◄── ids ── Lessee::give_back
 //! ```
 //!
-//! Leases go out over any bounded queue. They come home through a ring of chain ids with one writer and one reader, made
+//! Leases go out over any bounded queue. They are returned through a ring of chain ids with one writer and one reader, made
 //! once for each [`Lessor`]. It has an entry for every chain of the queue, and a chain is out once at a time: so it is
 //! never full, and giving back never fails or waits.
 
@@ -19,46 +19,46 @@ use packet::{Frame, Frames, Lease};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Chain ids on their way home.
-struct HomeRing {
-    /// The chain that came home as number `n` of all time is at `n` modulo the length, a power of two.
+/// Chain ids of returned leases.
+struct ReturnRing {
+    /// The chain that was returned as number `n` of all time is at `n` modulo the length, a power of two.
     chains: Box<[AtomicU16]>,
-    /// Number of leases that ever came home.
-    home: HomeCount,
+    /// Number of leases that were ever returned.
+    returned: ReturnCount,
 }
 
 /// On cache lines of its own: the lessor polls it.
 #[repr(align(128))]
-struct HomeCount(AtomicU64);
+struct ReturnCount(AtomicU64);
 
-impl HomeRing {
-    fn new(size: u16) -> HomeRing {
+impl ReturnRing {
+    fn new(size: u16) -> ReturnRing {
         let chains = (0..usize::from(size).next_power_of_two()).map(|_| AtomicU16::new(0)).collect();
-        HomeRing { chains, home: HomeCount(AtomicU64::new(0)) }
+        ReturnRing { chains, returned: ReturnCount(AtomicU64::new(0)) }
     }
 
     fn entry(&self, number: u64) -> &AtomicU16 {
         &self.chains[number as usize & (self.chains.len() - 1)]
     }
 
-    /// Returns the number of leases that ever came home. Nobody reads their bytes any more.
+    /// Returns the number of leases that were ever returned. Nobody reads their bytes any more.
     #[inline(always)]
-    fn home(&self) -> u64 {
-        consume(&self.home.0)
+    fn returned(&self) -> u64 {
+        consume(&self.returned.0)
     }
 
-    /// Sends `chain` home as number `number`, after all reads of its bytes.
+    /// Returns `chain` as number `number`, after all reads of its bytes.
     #[inline(always)]
-    fn send_home(&self, number: u64, chain: u16) {
+    fn give_back(&self, number: u64, chain: u16) {
         put(self.entry(number), chain);
-        publish(&self.home.0, number + 1);
+        publish(&self.returned.0, number + 1);
     }
 }
 
 /// Shared by a lessor and its lessee, and kept by either.
 struct Shared {
     name: u64,
-    ring: HomeRing,
+    ring: ReturnRing,
     /// Number of leases ever granted, as the lessor leaves it when it goes.
     granted: AtomicU64,
     /// The memory that all leases lie in.
@@ -67,16 +67,16 @@ struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // A lease that did not come home by now never will: its memory stays mapped for ever.
-        if get(&self.granted) != self.ring.home() {
+        // A lease that was not returned by now never will be: its memory stays mapped for ever.
+        if get(&self.granted) != self.ring.returned() {
             std::mem::forget(self.memory.clone());
         }
     }
 }
 
-/// The end of a way home that stays with the queue: grants leases, and takes back those that came home.
+/// The end of a way back that stays with the queue: grants leases, and takes back those that were returned.
 ///
-/// The queue may end once [`Lessor::is_home`]; if it ends before that, its memory stays mapped until all leases are home.
+/// The queue may end once [`Lessor::has_all`]; if it ends before that, its memory stays mapped until all leases are returned.
 pub struct Lessor {
     shared: Arc<Shared>,
     /// Name of the queue on its frames.
@@ -86,18 +86,18 @@ pub struct Lessor {
     taken_back: Cell<u64>,
 }
 
-/// The end of a way home that goes to another worker: gives back the leases of one [`Lessor`].
+/// The end of a way back that goes to another worker: gives back the leases of one [`Lessor`].
 pub struct Lessee {
     shared: Arc<Shared>,
     /// Number of leases ever given back.
     given_back: Cell<u64>,
 }
 
-/// Opens a way home for the frames of the queue in `areas`, which have the name `queue`.
+/// Opens a way back for the frames of the queue in `areas`, which have the name `queue`.
 pub(super) fn open(queue: u64, areas: &Areas) -> (Lessor, Lessee) {
     let shared = Arc::new(Shared {
         name: lend::queue_id(),
-        ring: HomeRing::new(areas.size),
+        ring: ReturnRing::new(areas.size),
         granted: AtomicU64::new(0),
         memory: areas.memory.clone(),
     });
@@ -121,29 +121,29 @@ impl Lessor {
             return None;
         }
         self.granted.set(self.granted.get() + 1);
-        // SAFETY: the bytes lie in `memory`, which `Shared` keeps mapped until every lease that was granted is home: it
-        // counts this one, and only `Lessee::give_back`, which consumes the lease, counts it as home.
+        // SAFETY: the bytes lie in `memory`, which `Shared` keeps mapped until every lease that was granted is returned: it
+        // counts this one, and only `Lessee::give_back`, which consumes the lease, counts it as returned.
         Some(unsafe { Lease::new(bytes, chain.id, self.shared.name) })
     }
 
-    /// Takes back the leases that came home, and releases their chains: the next [`Dequeue::recycle`] of `queue`, which
+    /// Takes back the leases that were returned, and releases their chains: the next [`Dequeue::recycle`] of `queue`, which
     /// must be the one that they were leased from, returns them to the guest. Returns their number.
     #[inline]
     pub fn take_back<L: DirtyLog>(&self, queue: &Dequeue<L>) -> u64 {
-        let (from, to) = (self.taken_back.get(), self.shared.ring.home());
+        let (from, to) = (self.taken_back.get(), self.shared.ring.returned());
         queue.release((from..to).map(|number| get(self.shared.ring.entry(number))));
         self.taken_back.set(to);
         to - from
     }
 
-    /// Returns the number of leases that are not home.
+    /// Returns the number of leases that are not returned.
     pub fn out(&self) -> u64 {
-        self.granted.get() - self.shared.ring.home()
+        self.granted.get() - self.shared.ring.returned()
     }
 
-    /// Reports whether all leases are home: nobody reads their bytes any more. To return the last chains to the guest,
+    /// Reports whether all leases are returned: nobody reads their bytes any more. To return the last chains to the guest,
     /// take them back and recycle.
-    pub fn is_home(&self) -> bool {
+    pub fn has_all(&self) -> bool {
         self.out() == 0
     }
 }
@@ -155,14 +155,14 @@ impl Drop for Lessor {
 }
 
 impl Lessee {
-    /// Sends a lease home. Returns it if another lessor granted it.
+    /// Returns a lease. Returns it if another lessor granted it.
     #[inline]
     pub fn give_back(&self, lease: Lease) -> Result<(), Lease> {
-        if lease.home() != self.shared.name {
+        if lease.queue() != self.shared.name {
             return Err(lease);
         }
         let number = self.given_back.get();
-        self.shared.ring.send_home(number, lease.chain());
+        self.shared.ring.give_back(number, lease.chain());
         self.given_back.set(number + 1);
         Ok(())
     }
@@ -178,7 +178,7 @@ mod model {
     const LEASES: u64 = 3;
 
     struct World {
-        ring: HomeRing,
+        ring: ReturnRing,
         granted: AtomicU64,
         /// The bytes of each lease.
         bytes: [UnsafeCell<u64>; LEASES as usize],
@@ -187,11 +187,11 @@ mod model {
     // SAFETY: loom checks every access to the cells.
     unsafe impl Sync for World {}
 
-    /// A lessor grants two leases, and a third one when they are home. The lessee reads the bytes of each and sends it
-    /// home by `send_home`, the real one or a broken twin; the lessor does `at_home` to each that came home.
-    fn leases(send_home: fn(&HomeRing, u64, u16), at_home: fn(&World, u64)) {
+    /// A lessor grants two leases, and a third one when they are returned. The lessee reads the bytes of each and returns
+    /// it by `give_back`, the real one or a broken twin; the lessor does `at_return` to each that was returned.
+    fn leases(give_back: fn(&ReturnRing, u64, u16), at_return: fn(&World, u64)) {
         let bytes = [0, 1, 2].map(UnsafeCell::new);
-        let world = World { ring: HomeRing::new(2), granted: AtomicU64::new(0), bytes };
+        let world = World { ring: ReturnRing::new(2), granted: AtomicU64::new(0), bytes };
         let world = loom::sync::Arc::new(world);
         let lessee = {
             let world = world.clone();
@@ -203,7 +203,7 @@ mod model {
                     // SAFETY: loom checks that nobody writes meanwhile.
                     let read = world.bytes[number as usize].with(|bytes| unsafe { *bytes });
                     assert_eq!(read, number, "leased bytes stay");
-                    send_home(&world.ring, number, 10 + number as u16);
+                    give_back(&world.ring, number, 10 + number as u16);
                 }
             })
         };
@@ -212,12 +212,12 @@ mod model {
             for granted in [2, LEASES] {
                 publish(&world.granted, granted);
                 while taken_back < granted {
-                    let home = world.ring.home();
-                    if home == taken_back {
+                    let returned = world.ring.returned();
+                    if returned == taken_back {
                         thread::yield_now();
                     }
-                    (taken_back..home).for_each(|number| at_home(&world, number));
-                    taken_back = home;
+                    (taken_back..returned).for_each(|number| at_return(&world, number));
+                    taken_back = returned;
                 }
             }
         });
@@ -225,14 +225,14 @@ mod model {
         lessor.join().unwrap();
     }
 
-    fn send_home_relaxed(ring: &HomeRing, number: u64, chain: u16) {
+    fn give_back_relaxed(ring: &ReturnRing, number: u64, chain: u16) {
         put(ring.entry(number), chain);
-        put(&ring.home.0, number + 1);
+        put(&ring.returned.0, number + 1);
     }
 
-    /// The lessor reads which chain came home.
+    /// The lessor reads which chain was returned.
     fn read_chain(world: &World, number: u64) {
-        assert_eq!(get(world.ring.entry(number)), 10 + number as u16, "a chain is read as it came home");
+        assert_eq!(get(world.ring.entry(number)), 10 + number as u16, "a chain is read as it was returned");
     }
 
     /// The lessor lets the guest write to the bytes, or unmaps them.
@@ -242,24 +242,24 @@ mod model {
     }
 
     #[test]
-    fn chains_come_home_in_order() {
-        loom::model(|| leases(HomeRing::send_home, read_chain));
+    fn chains_are_returned_in_order() {
+        loom::model(|| leases(ReturnRing::give_back, read_chain));
     }
 
     #[test]
     fn bytes_end_after_they_were_read() {
-        loom::model(|| leases(HomeRing::send_home, end_bytes));
+        loom::model(|| leases(ReturnRing::give_back, end_bytes));
     }
 
     #[test]
-    #[should_panic(expected = "a chain is read as it came home")]
-    fn a_chain_that_comes_home_relaxed_is_caught() {
-        loom::model(|| leases(send_home_relaxed, read_chain));
+    #[should_panic(expected = "a chain is read as it was returned")]
+    fn a_chain_that_is_returned_relaxed_is_caught() {
+        loom::model(|| leases(give_back_relaxed, read_chain));
     }
 
     #[test]
     #[should_panic(expected = "Causality violation")]
-    fn bytes_that_go_home_relaxed_are_caught() {
-        loom::model(|| leases(send_home_relaxed, end_bytes));
+    fn bytes_that_are_returned_relaxed_are_caught() {
+        loom::model(|| leases(give_back_relaxed, end_bytes));
     }
 }

@@ -49,14 +49,14 @@ pub trait Borrower {
     fn put(&mut self, loan: Loan) -> Result<(), Loan>;
 }
 
-/// Gives filled loans back. Its methods should be inlined: they are called for every frame.
-pub trait Filler<'q> {
-    /// Returns the next loan, and where a frame lies in it. May also add frames that lie elsewhere to `burst`, which has
-    /// room.
+/// Loans that came back. Its methods should be inlined: they are called for every frame.
+pub trait FilledLoans<'q> {
+    /// Returns the next loan, and where a frame lies in it. May also add frames that lie elsewhere to `burst`; it must return
+    /// no loan when the burst is full.
     fn next(&mut self, burst: &mut Burst<'_, 'q>) -> Option<(Loan, Landing<'q>)>;
 
-    /// Takes a loan back that cannot hold its frame: it belongs to another queue or is too short.
-    fn take_back(&mut self, loan: Loan);
+    /// Takes a loan that cannot hold its frame: it belongs to another queue or is too short.
+    fn refused(&mut self, loan: Loan);
 }
 
 /// Location of a frame that was written into a loan.

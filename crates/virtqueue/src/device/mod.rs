@@ -29,7 +29,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 pub use lease::{Lessee, Lessor};
-pub use lend::{Borrower, Filler, Landing, Loan, Terms};
+pub use lend::{Borrower, FilledLoans, Landing, Loan, Terms};
 pub use receiveq::Delivered;
 
 use packed::{PackedRing, PackedTransmit};
@@ -138,7 +138,7 @@ impl<L: DirtyLog> Dequeue<L> {
         each!(self, q => q.kept().map_or(0, |kept| kept.out()))
     }
 
-    /// Opens a way home for frames that another worker reads: the [`Lessor`] stays with this queue, the [`Lessee`] goes to
+    /// Opens a way back for frames that another worker reads: the [`Lessor`] stays with this queue, the [`Lessee`] goes to
     /// that worker. Returns `None` if chains of this queue cannot be kept. A queue has as many of them as it has workers
     /// to feed.
     pub fn open_leases(&self) -> Option<(Lessor, Lessee)> {
@@ -244,16 +244,15 @@ impl<L: DirtyLog> Enqueue<L> {
         each!(self, q => q.unfit(terms))
     }
 
-    /// Adds frames that were written into loans to `burst`, without moving them: those of the loans that `filler` returns, as
-    /// long as there is room. If [`Enqueue::transmit`] then gets such a frame, it delivers it in this buffer, even if the
+    /// Adds the frames in `filled` loans to `burst`, without moving them, as long as there is room. If [`Enqueue::transmit`] then gets such a frame, it delivers it in this buffer, even if the
     /// frame was shortened or up to 16 bytes at its front were replaced; bytes that must move are moved within the buffer when
     /// the burst ends. Returns the number of frames in loans.
     ///
     /// # Panics
-    /// If a frame is longer than [`packet::MAX_FRAME`].
+    /// If `filled` fills the burst with other frames and then returns a loan.
     #[inline]
-    pub fn receive_filled<'q>(&'q self, burst: &mut Burst<'_, 'q>, filler: &mut impl Filler<'q>) -> usize {
-        each!(self, q => q.receive_filled(burst, filler))
+    pub fn receive_filled<'q>(&'q self, burst: &mut Burst<'_, 'q>, filled: &mut impl FilledLoans<'q>) -> usize {
+        each!(self, q => q.receive_filled(burst, filled))
     }
 
     /// Makes the virtio header in `loan` invalid, to find out by [`Enqueue::has_valid_header`] whether the filler writes it.

@@ -3,7 +3,7 @@
 use super::DropCounts;
 use super::budget::{Budget, cost};
 use super::header::{is_header_valid, spoil_header, write_header};
-use super::lend::{self, Borrower, Filled, Filler, Landing, Loan, Terms};
+use super::lend::{self, Borrower, Filled, FilledLoans, Landing, Loan, Terms};
 use super::posted::{Posted, PostedQueue};
 use super::ring::DeviceRing;
 use crate::config::{QueueConfig, features};
@@ -183,7 +183,6 @@ impl<R: ReceiveRing> Receiveq<R> {
 
     #[inline(always)]
     pub(super) fn lend(&self, Terms { room, keep, most }: Terms, borrower: &mut impl Borrower) -> Result<usize, Fatal> {
-        self.has_lent.set(true);
         self.reading.renew();
         for lent in 0..most {
             if self.posted.len() <= keep {
@@ -196,6 +195,7 @@ impl<R: ReceiveRing> Receiveq<R> {
             if !fits(buffer, room) {
                 return Ok(lent);
             }
+            self.has_lent.set(true);
             self.posted.pop(1);
             if let Err(refused) = borrower.put(Loan { buffer, queue: self.id }) {
                 self.give_back(refused);
@@ -212,14 +212,14 @@ impl<R: ReceiveRing> Receiveq<R> {
     }
 
     #[inline(always)]
-    pub(super) fn receive_filled<'q>(&'q self, burst: &mut Burst<'_, 'q>, filler: &mut impl Filler<'q>) -> usize {
+    pub(super) fn receive_filled<'q>(&'q self, burst: &mut Burst<'_, 'q>, filled: &mut impl FilledLoans<'q>) -> usize {
         let mut frames = 0;
         while burst.room() > 0
-            && let Some((loan, landing)) = filler.next(burst)
+            && let Some((loan, landing)) = filled.next(burst)
         {
             match self.take_filled(loan, landing, burst) {
                 None => frames += 1,
-                Some(loan) => filler.take_back(loan),
+                Some(loan) => filled.refused(loan),
             }
         }
         frames

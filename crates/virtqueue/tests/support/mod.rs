@@ -4,7 +4,7 @@
 pub mod guest;
 
 use packet::Burst;
-use virtqueue::device::{Borrower, Dequeue, Enqueue, Filler, Landing, Loan, Terms};
+use virtqueue::device::{Borrower, Dequeue, Enqueue, FilledLoans, Landing, Loan, Terms};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, DirtyLog};
 use virtqueue::{Fatal, Negotiated, QueueConfig, features};
@@ -107,12 +107,12 @@ impl Borrower for One<'_> {
     }
 }
 
-impl<'q> Filler<'q> for One<'q> {
+impl<'q> FilledLoans<'q> for One<'q> {
     fn next(&mut self, _: &mut Burst<'_, 'q>) -> Option<(Loan, Landing<'q>)> {
         self.0.take()
     }
 
-    fn take_back(&mut self, loan: Loan) {
+    fn refused(&mut self, loan: Loan) {
         self.1 = Some(loan);
     }
 }

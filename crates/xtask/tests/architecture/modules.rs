@@ -192,7 +192,7 @@ fn tokens(text: &str) -> Vec<String> {
                 }
                 end + 1
             }
-            ['\'', '\\', ..] => 3 + rest[3..].iter().take_while(|c| **c != '\'').count(),
+            ['\'', '\\', ..] => 4 + rest[3..].iter().take_while(|c| **c != '\'').count(),
             ['\'', _, '\'', ..] => 3,
             [':', ':', ..] => {
                 tokens.push("::".into());

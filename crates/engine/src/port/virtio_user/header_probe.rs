@@ -1,8 +1,8 @@
 //! Whether a device writes the whole virtio header of received frames.
 //!
 //! It must (virtio 1.2 §5.1.6.4.1), yet DPDK's vhost library leaves num_buffers as it finds it if buffers are not
-//! mergeable. So the headers of the first loans are made invalid, and looked at when the loans come back. If the device wrote
-//! all of them, only it and the guest access the headers from then on. That gives the device no power over the guest that it
+//! mergeable. So headers of loans are made invalid, and looked at when the loans come back, until the device has written many
+//! of them. From then on only it and the guest access the headers. That gives the device no power over the guest that it
 //! lacks: it can write to a lent buffer at any time, even after a check.
 
 use std::cell::Cell;
@@ -18,7 +18,7 @@ pub(super) struct HeaderProbe {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// The device has written so many headers. Each loan that it has got an invalid one before.
+    /// The device has written so many headers.
     Trial(u16),
     /// The device writes headers.
     Writes,
@@ -27,37 +27,36 @@ enum State {
 }
 
 impl HeaderProbe {
-    /// Begins the trial of a device that has no loans.
+    /// Begins the trial of a device.
     pub(super) fn new() -> HeaderProbe {
         HeaderProbe { state: Cell::new(State::Trial(0)) }
     }
 
-    /// Prepares a loan that the device will get.
+    /// Makes the header of a loan invalid that the device will get, during the trial. Reports whether it did.
     #[inline(always)]
-    pub(super) fn prepare(&self, ring: &Enqueue, loan: &Loan) {
-        if matches!(self.state.get(), State::Trial(_)) {
+    pub(super) fn spoil(&self, ring: &Enqueue, loan: &Loan) -> bool {
+        let is_on_trial = matches!(self.state.get(), State::Trial(_));
+        if is_on_trial {
             ring.spoil_header(loan);
         }
+        is_on_trial
     }
 
-    /// Reports whether the header of a loan that the device has filled is known to be valid.
+    /// Reports whether the header of a loan that the device has filled is known to be valid. One that was `spoiled` is
+    /// looked at, also if it comes back after the trial.
     #[inline(always)]
-    pub(super) fn is_written(&self, ring: &Enqueue, loan: &Loan) -> bool {
-        match self.state.get() {
-            State::Writes => true,
-            State::Leaves => false,
-            State::Trial(good) => self.judge(ring, loan, good),
-        }
+    pub(super) fn is_written(&self, ring: &Enqueue, loan: &Loan, spoiled: bool) -> bool {
+        if spoiled { self.judge(ring.has_valid_header(loan)) } else { matches!(self.state.get(), State::Writes) }
     }
 
     #[cold]
-    fn judge(&self, ring: &Enqueue, loan: &Loan, good: u16) -> bool {
-        let valid = ring.has_valid_header(loan);
-        self.state.set(match good + 1 {
-            _ if !valid => State::Leaves,
-            TRIALS => State::Writes,
-            good => State::Trial(good),
+    fn judge(&self, is_valid: bool) -> bool {
+        self.state.set(match self.state.get() {
+            _ if !is_valid => State::Leaves,
+            State::Trial(good) if good + 1 < TRIALS => State::Trial(good + 1),
+            State::Trial(_) => State::Writes,
+            known => known,
         });
-        valid
+        is_valid
     }
 }

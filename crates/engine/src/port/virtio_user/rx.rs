@@ -23,8 +23,16 @@ enum Held {
     Nothing,
     /// An own buffer, by index.
     Own(u16),
-    /// A guest's buffer; if frames are scattered, behind the first bytes of an own buffer, by index.
-    Lent(Loan, Option<u16>),
+    Lent(Lent),
+}
+
+/// A guest's buffer that the device has.
+struct Lent {
+    loan: Loan,
+    /// If frames are scattered, the own buffer with their first bytes, by index.
+    head: Option<u16>,
+    /// Whether its header was made invalid.
+    spoiled: bool,
 }
 
 /// Receive half: frames from the device.
@@ -100,11 +108,11 @@ impl VirtioReceive {
         loop {
             match Self::pop(end)? {
                 (_, Held::Own(index), len) => return Some((index, len.min(ROOM))),
-                (_, Held::Lent(loan, head), _) => {
+                (_, Held::Lent(lent), _) => {
                     self.lent.set(self.lent.get() - 1);
-                    self.spare.borrow_mut().extend(head);
+                    self.spare.borrow_mut().extend(lent.head);
                     if let Some(lending) = &self.lending {
-                        lending.strand(loan);
+                        lending.strand(lent.loan);
                     }
                 }
                 (_, Held::Nothing, _) => {}
@@ -190,7 +198,6 @@ impl VirtioReceive {
     ) -> Result<u16, Loan> {
         let whole = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
         let (head, added) = if self.outer == 0 {
-            self.headers.prepare(guest.ring(), &loan);
             (None, end.queue.add(&[whole]))
         } else {
             let Some(index) = spare.pop() else { return Err(loan) };
@@ -202,25 +209,19 @@ impl VirtioReceive {
             spare.extend(head);
             return Err(loan);
         };
-        *entry = Held::Lent(loan, head);
+        let spoiled = head.is_none() && self.headers.spoil(guest.ring(), &loan);
+        *entry = Held::Lent(Lent { loan, head, spoiled });
         self.lent.set(self.lent.get() + 1);
         Ok(id)
     }
 
-    /// Returns where a frame lies in `loan` with own buffer `head`, of which the device wrote `written` bytes.
+    /// Returns where a frame lies in `lent`, of which the device wrote `written` bytes.
     #[inline(always)]
-    fn landing(
-        &self,
-        end: &BufferedQueue<Held>,
-        guest: &GuestBuffers,
-        loan: &Loan,
-        head: Option<u16>,
-        written: u32,
-    ) -> Landing<'_> {
+    fn landing(&self, end: &BufferedQueue<Held>, guest: &GuestBuffers, lent: &Lent, written: u32) -> Landing<'_> {
         let len = written.saturating_sub(NET_HEADER);
-        let Some(index) = head else {
+        let Some(index) = lent.head else {
             // A device that returns a buffer unfilled has not written a header either.
-            let has_header = len > 0 && self.headers.is_written(guest.ring(), loan);
+            let has_header = len > 0 && self.headers.is_written(guest.ring(), &lent.loan, lent.spoiled);
             return Landing { has_header, ..Landing::whole(len) };
         };
         let in_head = len.min(self.outer);

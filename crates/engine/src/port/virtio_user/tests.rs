@@ -151,21 +151,31 @@ struct Mapping {
     device: Enqueue,
     guest: GuestBuffers,
     posted: Queue,
-    /// Guest address of its one buffer.
-    buffer: u64,
+    /// Guest address of its buffers, one after the other.
+    buffers: u64,
     arena: Arc<Arena>,
 }
 
-/// Virtio header of a frame in one buffer.
-const VALID: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+type Header = [u8; 12];
+
+/// Header of a frame in one buffer.
+const VALID: Header = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+
+/// Bytes of a buffer.
+const BUFFER: u32 = 2048;
+
+/// A device that writes the header, one that leaves num_buffers as it is, and one that writes nothing else.
+const WRITES: fn(&mut Header) = |header| *header = VALID;
+const LEAVES: fn(&mut Header) = |header| header[..10].fill(0);
+const COUNTS: fn(&mut Header) = |header| header[10..].copy_from_slice(&[1, 0]);
 
 impl Mapping {
     fn new() -> Mapping {
         const SIZE: u16 = 8;
         let mut arena = Arena::new(1 << 20, false).unwrap();
         let [ring, wire] = [(); 2].map(|()| Queue::layout(&mut arena, SIZE, NEGOTIATED).unwrap());
-        let buffer = arena.allocate(2048, 4096).unwrap();
-        let buffers = arena.allocate(u64::from(SIZE) * u64::from(STRIDE), 4096).unwrap();
+        let buffers = arena.allocate(u64::from(BUFFER) * u64::from(SIZE), 4096).unwrap();
+        let own = arena.allocate(u64::from(SIZE) * u64::from(STRIDE), 4096).unwrap();
         let memory = arena.memory().clone();
         let mapped = Arc::new(Mapped::new(true, 0));
         mapped.set_reachable(true);
@@ -174,60 +184,88 @@ impl Mapping {
         let guest = GuestBuffers::new(Enqueue::new(memory, &ring).unwrap(), Arc::default());
         let posted = Queue::new(&arena, &ring).unwrap();
         let arena = Arc::new(arena);
-        let end = QueueResources { queue, buffers, arena: arena.clone(), broken: Arc::default() };
-        Mapping { port: VirtioReceive::new(end, false, Some(mapped), 0), device, guest, posted, buffer, arena }
+        let end = QueueResources { queue, buffers: own, arena: arena.clone(), broken: Arc::default() };
+        Mapping { port: VirtioReceive::new(end, false, Some(mapped), 0), device, guest, posted, buffers, arena }
     }
 
-    fn header(&self) -> [u8; 12] {
-        self.arena.segment(self.buffer, NET_HEADER).unwrap().read().unwrap()
+    fn buffer(&self, number: usize) -> u64 {
+        self.buffers + number as u64 * u64::from(BUFFER)
     }
 
-    /// Passes a frame to the guest in its own buffer; `device` changes the header that the device wrote. Returns the
-    /// header that the guest gets.
-    fn pass(&mut self, device: impl Fn(&mut [u8; 12])) -> [u8; 12] {
-        // A guest may have used the buffer for anything.
-        self.arena.gather(self.buffer, std::iter::once(Segment::from(&[0xee; 12][..])));
-        self.posted.add(&[Buffer { addr: self.buffer, len: 2048, writable: true }]).unwrap();
+    fn header(&self, number: usize) -> Header {
+        self.arena.segment(self.buffer(number), NET_HEADER).unwrap().read().unwrap()
+    }
+
+    fn set_header(&self, number: usize, header: Header) {
+        self.arena.gather(self.buffer(number), std::iter::once(Segment::from(&header[..])));
+    }
+
+    /// Passes frames to the guest in its own buffers, whose headers are `before`: one frame for each of `devices`, which
+    /// change the headers. Returns the headers that the guest gets.
+    fn pass(&mut self, before: Header, devices: &[fn(&mut Header)]) -> Vec<Header> {
+        for number in 0..devices.len() {
+            self.set_header(number, before);
+            let buffer = Buffer { addr: self.buffer(number), len: BUFFER, writable: true };
+            self.posted.add(&[buffer]).unwrap();
+        }
         self.posted.publish();
         assert!(self.port.relend(&self.guest));
-        let before = self.header();
+        let mut headers: Vec<_> = (0..devices.len()).map(|number| self.header(number)).collect();
         let bytes = [7; 100];
         let mut storage = Box::<BurstStorage>::default();
         let mut burst = storage.start();
-        burst.push(Segment::from(&bytes[..]));
-        assert_eq!(self.device.transmit(burst.frames()).unwrap().frames, 1);
-        let mut header = before;
-        device(&mut header);
-        self.arena.gather(self.buffer, std::iter::once(Segment::from(&header[..])));
+        devices.iter().for_each(|_| burst.push(Segment::from(&bytes[..])));
+        assert_eq!(self.device.transmit(burst.frames()).unwrap().frames as usize, devices.len());
+        for (number, device) in devices.iter().enumerate() {
+            device(&mut headers[number]);
+            self.set_header(number, headers[number]);
+        }
         let mut burst = storage.start();
         assert!(self.port.receive_into(&self.guest, &mut burst));
-        assert_eq!(self.guest.ring().transmit(burst.frames()).unwrap().frames, 1);
+        assert_eq!(self.guest.ring().transmit(burst.frames()).unwrap().frames as usize, devices.len());
         self.port.relend(&self.guest);
-        assert_eq!(self.posted.pop_used().unwrap().map(|used| used.len), Some(112));
-        self.header()
+        devices.iter().for_each(|_| assert_eq!(self.posted.pop_used().unwrap().map(|used| used.len), Some(112)));
+        (0..devices.len()).map(|number| self.header(number)).collect()
+    }
+
+    /// Passes so many frames by a device that writes headers, one at a time.
+    fn pass_valid(&mut self, frames: usize) {
+        (0..frames).for_each(|_| assert_eq!(self.pass([0xee; 12], &[WRITES]), [VALID]));
     }
 }
 
 #[test]
 fn a_device_that_writes_headers_is_trusted_after_a_trial() {
     let mut mapping = Mapping::new();
-    for _ in 0..256 {
-        assert_eq!(mapping.pass(|header| *header = VALID), VALID);
-    }
-    let odd = [1; 12];
-    assert_eq!(mapping.pass(|header| *header = odd), odd, "the switch looks at no header any more");
+    mapping.pass_valid(256);
+    assert_eq!(
+        mapping.pass([0; 12], &[|header| *header = [1; 12]]),
+        [[1; 12]],
+        "the switch looks at no header any more"
+    );
 }
 
 #[test]
-fn a_device_that_leaves_num_buffers_alone_is_found_out() {
-    let mut mapping = Mapping::new();
-    for _ in 0..600 {
-        assert_eq!(mapping.pass(|header| header[..10].fill(0)), VALID);
+fn a_device_that_does_not_write_the_whole_header_is_found_out() {
+    for before in [[0; 12], [0xee; 12], VALID] {
+        for device in [LEAVES, COUNTS] {
+            for trusted in [0, 255] {
+                let mut mapping = Mapping::new();
+                mapping.pass_valid(trusted);
+                (0..300).for_each(|round| assert_eq!(mapping.pass(before, &[device]), [VALID], "round {round}"));
+                assert_eq!(mapping.pass([0xee; 12], &[device]), [VALID]);
+            }
+        }
     }
-    let mut mapping = Mapping::new();
-    for round in 0..600 {
-        let writes = round < 255;
-        let got = mapping.pass(|header| if writes { *header = VALID } else { header[..10].fill(0) });
-        assert_eq!(got, VALID, "round {round}");
+}
+
+/// Loans whose headers the switch made invalid are still out when the trial ends.
+#[test]
+fn no_guest_gets_a_header_that_the_switch_made_invalid() {
+    for device in [LEAVES, COUNTS] {
+        let mut mapping = Mapping::new();
+        mapping.pass_valid(255);
+        assert_eq!(mapping.pass([0; 12], &[WRITES, device, WRITES]), [VALID; 3]);
+        assert_eq!(mapping.pass([0xee; 12], &[device]), [VALID], "it is trusted no more");
     }
 }

@@ -4,7 +4,7 @@ use super::{InFlight, Lent, Socket, XdpReceive, push};
 use crate::port::zero_copy::{GuestBuffers, Lending, PassOn, ZeroCopyRx};
 use packet::Burst;
 use virtqueue::NET_HEADER;
-use virtqueue::device::{Filler, Landing, Loan};
+use virtqueue::device::{FilledLoans, Landing, Loan};
 use xsk::{Descriptor, RingBurst, Umem};
 
 /// Frames, or parts of frames, that the kernel has received.
@@ -19,7 +19,7 @@ struct Received<'r, 'q> {
     own: u64,
 }
 
-impl<'q> Filler<'q> for Received<'_, 'q> {
+impl<'q> FilledLoans<'q> for Received<'_, 'q> {
     #[inline(always)]
     fn next(&mut self, burst: &mut Burst<'_, 'q>) -> Option<(Loan, Landing<'q>)> {
         for part in &mut self.parts {
@@ -39,7 +39,7 @@ impl<'q> Filler<'q> for Received<'_, 'q> {
         None
     }
 
-    fn take_back(&mut self, loan: Loan) {
+    fn refused(&mut self, loan: Loan) {
         self.lending.strand(loan);
     }
 }

@@ -4,7 +4,7 @@ use super::{Held, VirtioReceive};
 use crate::port::virtio_user::{BufferedQueue, ROOM};
 use crate::port::zero_copy::{GuestBuffers, Lending, PassOn, ZeroCopyRx};
 use packet::Burst;
-use virtqueue::device::{Filler, Landing, Loan};
+use virtqueue::device::{FilledLoans, Landing, Loan};
 
 /// Buffers that the device has returned.
 struct ReturnedBuffers<'r, 'q> {
@@ -18,18 +18,18 @@ struct ReturnedBuffers<'r, 'q> {
     own: u64,
 }
 
-impl<'q> Filler<'q> for ReturnedBuffers<'_, 'q> {
+impl<'q> FilledLoans<'q> for ReturnedBuffers<'_, 'q> {
     #[inline(always)]
     fn next(&mut self, burst: &mut Burst<'_, 'q>) -> Option<(Loan, Landing<'q>)> {
         while burst.room() > 0 {
             let (id, held, len) = VirtioReceive::pop(self.end)?;
             match held {
-                Held::Lent(loan, head) => {
+                Held::Lent(lent) => {
                     self.lent += 1;
-                    self.taken.extend(head);
+                    self.taken.extend(lent.head);
                     self.lending.came_back(id.into());
-                    let landing = self.port.landing(self.end, self.guest, &loan, head, len);
-                    return Some((loan, landing));
+                    let landing = self.port.landing(self.end, self.guest, &lent, len);
+                    return Some((lent.loan, landing));
                 }
                 Held::Own(index) => {
                     self.own += 1;
@@ -42,7 +42,7 @@ impl<'q> Filler<'q> for ReturnedBuffers<'_, 'q> {
         None
     }
 
-    fn take_back(&mut self, loan: Loan) {
+    fn refused(&mut self, loan: Loan) {
         self.lending.strand(loan);
     }
 }
@@ -97,12 +97,12 @@ impl ZeroCopyRx for VirtioReceive {
         let mut lost = 0;
         while let Some((_, held, _)) = Self::pop(end) {
             lost += 1;
-            if let Held::Lent(loan, _) = held {
-                lending.strand(loan);
+            if let Held::Lent(lent) = held {
+                lending.strand(lent.loan);
             }
         }
         let lent = end.queue.entries().iter_mut().filter_map(|held| match std::mem::take(held) {
-            Held::Lent(loan, _) => Some(loan),
+            Held::Lent(lent) => Some(lent.loan),
             _ => None,
         });
         lending.recall(guest, lent);
