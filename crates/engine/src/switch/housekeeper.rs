@@ -56,8 +56,8 @@ impl Inner {
     fn retry(&self) {
         let Ok(mut open) = self.open.try_lock() else { return };
         let topology = self.topology();
-        let ports = topology.spec.ports.iter().zip(&topology.layout.ports);
-        for ((spec, shared), connection) in ports.zip(&mut open.connections) {
+        for (spec, shared) in topology.spec.ports.iter().zip(&topology.layout.ports) {
+            let connection = open.connections.get_mut(&spec.name).expect("every port has one");
             open::retry(connection, spec, shared, &self.fabric);
         }
     }

@@ -11,6 +11,7 @@ use crate::spec::AggregationSpec;
 use crate::stats::AggregationFlow;
 use crate::worker::Unresponsive;
 use paflow::Rules;
+use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -44,11 +45,13 @@ pub(super) struct Laid {
     pub(super) flows: Vec<AggregationFlow>,
 }
 
-/// Open connections of the switch.
+/// Connections of the switch's ports.
+#[derive(Default)]
 pub(super) struct Open {
-    /// By port, in the order of the specification.
-    pub(super) connections: Vec<Connection>,
-    pub(super) next_id: u64,
+    /// By name of the port.
+    pub(super) connections: HashMap<String, Connection>,
+    /// Number of ports that there have been: each gets the next one as its id.
+    pub(super) opened: u64,
 }
 
 impl Inner {

@@ -28,7 +28,7 @@ use crate::punt::EventNotifier;
 use crate::reload::Action;
 use crate::spec::Spec;
 use fabric::Fabric;
-use inner::{Inner, Open};
+use inner::Inner;
 use layout::Layout;
 use open::OpenError;
 use paflow::Rules;
@@ -69,7 +69,7 @@ impl Switch {
         let datapath = Arc::new(Datapath::new(notifier.clone()));
         let inner = Arc::new(Inner {
             fabric: Arc::new(Fabric::new(datapath.drops.clone())),
-            open: Mutex::new(Open { connections: vec![], next_id: 1 }),
+            open: Mutex::default(),
             topology: Live::new(nothing),
             rules: Arc::new(Live::new(Rules::none())),
             laid: Mutex::default(),

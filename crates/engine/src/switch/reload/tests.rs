@@ -2,15 +2,19 @@
 
 mod world;
 
-use super::super::actions::mirror_name;
 use super::*;
 use crate::Switch;
+use crate::forward::bridge::Bridge;
 use crate::port::{generator, pcap, tap};
-use crate::spec::{Driver, MappedQueues, Pace};
+use crate::spec::{Driver, MappedQueues, Pace, PortSpec};
 use crate::stats::{PortStats, Snapshot};
+use crate::switch::actions::{mapping_name, mirror_name};
+use crate::switch::mapping::Mapping;
+use crate::switch::shared::PortShared;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use world::{FRAMES, HONEST, Outsiders, World, outsiders};
 

@@ -1,0 +1,80 @@
+//! Parts of the next topology. Those that stay are the very parts of the one before.
+
+use crate::clock;
+use crate::forward::bridge::Bridge;
+use crate::forward::flows::Datapath;
+use crate::forward::mac_table::Key;
+use crate::reload::{Action, Step, Subject};
+use crate::spec::{BridgeSpec, MappingSpec, Spec, StaticEntry, Vlan};
+use crate::switch::actions::{mapping_name, step};
+use crate::switch::error::Error;
+use crate::switch::mapping::Mapping;
+use crate::switch::tenancy;
+use crate::switch::topology::Topology;
+use std::sync::Arc;
+
+impl Topology {
+    /// Returns the bridges of `spec`, as `actions` change those of this topology.
+    pub(super) fn next_bridges(
+        &self,
+        spec: &Spec,
+        actions: &[Action],
+        datapath: &Arc<Datapath>,
+    ) -> Result<Vec<Arc<Bridge>>, Error> {
+        let bridge = |wanted: &BridgeSpec| {
+            let known = self.bridges().find(|(had, ..)| had.name == wanted.name);
+            match (step(actions, Subject::Bridge, &wanted.name), known) {
+                (Some(Step::Kept), Some((_, bridge, _))) => Ok(bridge.clone()),
+                _ => new_bridge(wanted, spec, datapath).map(Arc::new),
+            }
+        };
+        spec.bridges.iter().map(bridge).collect()
+    }
+
+    /// Returns the mappings of `spec`, as `actions` change those of this topology.
+    pub(super) fn next_mappings(&self, spec: &Spec, actions: &[Action]) -> Vec<Arc<Mapping>> {
+        let mapping = |wanted: &MappingSpec, queues| {
+            if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Mapping, &mapping_name(wanted)) {
+                let mut known = self.layout.ports.iter().flat_map(|port| port.mappings());
+                return known.find(|m| m.is_of(wanted) && m.queues() == queues).cloned().expect("it was there before");
+            }
+            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues))
+        };
+        let pairs = |wanted| MappingSpec::pairs(wanted, spec).into_iter().map(move |queues| (wanted, queues));
+        spec.mappings.iter().flat_map(pairs).map(|(wanted, queues)| mapping(wanted, queues)).collect()
+    }
+
+    /// Lets bridges adopt what those of `old` learned about ports that are in both. Nobody forwards meanwhile.
+    pub(super) fn remember(&self, old: &Topology) {
+        let now = clock::seconds();
+        for (spec, bridge, members) in self.bridges() {
+            let Some((_, known, had)) = old.bridges().find(|(other, ..)| other.name == spec.name) else { continue };
+            // Index in this bridge of a port of the old one, if it is the same port in the same VLANs.
+            let place = |port: u16| {
+                let port = had[usize::from(port)];
+                let is = |&member: &usize| Arc::ptr_eq(&self.layout.ports[member], &old.layout.ports[port]);
+                let place = members.iter().position(is)?;
+                (self.spec.ports[members[place]].vlan == old.spec.ports[port].vlan).then_some(place as u16)
+            };
+            if Arc::ptr_eq(bridge, known) {
+                bridge.table.sweep(now, |port| place(port).is_none());
+            } else {
+                bridge.remember(known, now, place);
+            }
+        }
+    }
+}
+
+/// Returns a bridge that has learned nothing.
+fn new_bridge(wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Result<Bridge, Error> {
+    let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
+    let vlans: Vec<Vlan> = wanted.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect();
+    let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
+    let port = |name: &String| wanted.ports.iter().position(|port| port == name).map(|index| index as u16);
+    let place = |entry: &StaticEntry| Some((Key::of(entry.mac, entry.vlan), port(&entry.port)?));
+    let statics: Vec<_> = wanted.statics.iter().filter_map(place).collect();
+    let mut bridge = Bridge::new(&vlans, wanted.learned_limit, seconds, &statics)
+        .map_err(|error| Error::Statics(wanted.name.clone(), error))?;
+    bridge.flows = wanted.flows.map(|_| datapath.number(&wanted.ports));
+    Ok(bridge)
+}

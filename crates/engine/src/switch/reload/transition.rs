@@ -1,0 +1,190 @@
+//! A reload under way. Each step takes all actions of one kind, in an order that never lets a frame go astray.
+
+use super::Applied;
+use crate::forward::bridge::Bridge;
+use crate::port::record::Recorder;
+use crate::reload::{Action, Step, Subject};
+use crate::spec::{FailMode, PortSpec, Spec};
+use crate::stage::aggregate::rules;
+use crate::switch::actions::{actions, mappings_of, step};
+use crate::switch::error::Error;
+use crate::switch::inner::{Inner, Open};
+use crate::switch::layout::Layout;
+use crate::switch::mapping::Mapping;
+use crate::switch::open::{self, Connection, OpenError};
+use crate::switch::shared::{PortShared, SwitchParts};
+use crate::switch::tags;
+use crate::switch::tenancy::{self, Verdict};
+use crate::switch::topology::Topology;
+use crate::worker::Worker;
+use std::sync::Arc;
+
+/// See the module.
+pub(super) struct Transition<'s> {
+    inner: &'s Inner,
+    open: &'s mut Open,
+    old: Arc<Topology>,
+    spec: Spec,
+    /// Shared state of the ports of `spec`, in its order.
+    ports: Vec<Arc<PortShared>>,
+    bridges: Vec<Arc<Bridge>>,
+    mappings: Vec<Reviewed>,
+    /// Workers that did not run yet, by index.
+    spawned: Vec<Option<Worker>>,
+    applied: Applied,
+}
+
+/// A mapping of the next topology, with the verdict that applies to it there.
+struct Reviewed {
+    mapping: Arc<Mapping>,
+    verdict: Verdict,
+}
+
+impl<'s> Transition<'s> {
+    /// Compares `spec` with the present topology. On an error nothing was done.
+    pub(super) fn prepare(inner: &'s Inner, open: &'s mut Open, spec: Spec) -> Result<Transition<'s>, Error> {
+        let old = inner.topology();
+        let actions = actions(&old.spec, &spec);
+        let bridges = old.next_bridges(&spec, &actions, &inner.datapath)?;
+        let spawned = inner.fabric.spawn_missing(&spec.workers_or_default()).map_err(Error::Worker)?;
+        let mappings = old.next_mappings(&spec, &actions);
+        let reviewed = |mapping: &Arc<Mapping>| {
+            let wanted = spec.mappings.iter().find(|wanted| mapping.is_of(wanted));
+            let verdict = tenancy::judge(&spec, wanted.expect("it is a mapping of the specification"));
+            Reviewed { mapping: mapping.clone(), verdict }
+        };
+        Ok(Transition {
+            ports: next_ports(inner, &mut open.opened, &old, &spec, &mappings, &actions),
+            mappings: mappings.iter().map(reviewed).collect(),
+            applied: Applied { actions, failed: Vec::new() },
+            inner,
+            open,
+            old,
+            spec,
+            bridges,
+            spawned,
+        })
+    }
+
+    /// Sets the rules of ports that aggregate.
+    pub(super) fn set_aggregation(&self) {
+        let changes = |action: &Action| action.subject == Subject::Aggregation && action.step != Step::Kept;
+        if self.applied.actions.iter().any(changes) {
+            let mut laid = self.inner.laid.lock().unwrap();
+            laid.spec.clone_from(&self.spec.aggregation);
+            self.inner.rules.set(rules(laid.spec.as_ref(), &laid.flows));
+        }
+    }
+
+    /// Closes ports that are removed or reopened: ends the connection to their peer, and releases their resources. Their
+    /// sessions drain by themselves.
+    pub(super) fn close_ports(&mut self) {
+        let ends =
+            |action: &&Action| action.subject == Subject::Port && matches!(action.step, Step::Removed | Step::Reopened);
+        for action in self.applied.actions.iter().filter(ends) {
+            let port = self.old.port(&action.name).expect("it was there before");
+            drop(self.open.connections.remove(&port.name));
+            let fabric = &self.inner.fabric;
+            fabric.clear(port.id, 0..port.reported());
+            port.file().into_iter().chain(&fabric.record(port.id, None)).for_each(Recorder::keep);
+        }
+    }
+
+    /// Applies the verdicts that keep frames out of guests' memory.
+    pub(super) fn tighten_mappings(&self) {
+        for Reviewed { mapping, verdict } in &self.mappings {
+            mapping.expect_growth(tags::growth(&self.spec, mapping.spec()));
+            if *verdict != Verdict::InPlace {
+                mapping.review(verdict.clone());
+            }
+        }
+    }
+
+    /// Records the frames of ports to the files of the specification.
+    pub(super) fn record_ports(&mut self) {
+        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
+            let present = self.inner.fabric.recorder(port.id);
+            if present.as_ref().map(Recorder::path) != spec.record.as_deref() {
+                self.applied.change(&spec.name, "record-to");
+                record(self.inner, spec, port).unwrap_or_else(|error| self.applied.fail(&spec.name, error));
+            }
+        }
+    }
+
+    /// Opens ports that are added or reopened, and those that could not be opened before.
+    pub(super) fn open_ports(&mut self) {
+        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
+            if !self.open.connections.get(&spec.name).is_some_and(Connection::is_settled) {
+                self.applied.change(&spec.name, "opened again");
+                drop(self.open.connections.remove(&spec.name));
+                let (connection, trouble) = open::open(spec, port, &self.inner.fabric);
+                trouble.into_iter().for_each(|error| self.applied.fail(&spec.name, error));
+                self.open.connections.insert(spec.name.clone(), connection);
+            }
+        }
+    }
+
+    /// Has the workers forward by the next topology, which all readers see from now on. Returns the actions taken.
+    pub(super) fn forward(self) -> Applied {
+        let Transition { inner, open, old, spec, ports, bridges, mappings, spawned, applied } = self;
+        let layout = Layout::new(&spec, ports, bridges);
+        let standalone = spec.bridges.iter().any(|bridge| bridge.flows == Some(FailMode::Standalone));
+        inner.datapath.prepare(layout.workers.len(), standalone);
+        let mut new = Topology { spec, layout, workers: Vec::new() };
+        let lost = inner.fabric.arrange(&new.layout, spawned, || new.remember(&old));
+        for port in new.layout.ports.iter().filter(|port| lost.contains(&port.id)) {
+            open.connections.get_mut(&port.name).expect("every port has one").lose(port);
+        }
+        // Frames may go into guests' memory only now that no worker forwards by the old topology.
+        mappings.into_iter().for_each(|Reviewed { mapping, verdict }| mapping.review(verdict));
+        new.workers = inner.fabric.pulses();
+        inner.topology.set(new);
+        applied
+    }
+}
+
+/// Returns the shared state of the ports of `spec`; those that stay open keep theirs.
+fn next_ports(
+    inner: &Inner,
+    opened: &mut u64,
+    old: &Topology,
+    spec: &Spec,
+    mappings: &[Arc<Mapping>],
+    actions: &[Action],
+) -> Vec<Arc<PortShared>> {
+    let parts = SwitchParts { rules: &inner.rules, relayed: &inner.notifier, asked: &inner.asked };
+    let mut shared = |port: &PortSpec| {
+        if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Port, &port.name) {
+            return old.port(&port.name).expect("it was there before").clone();
+        }
+        *opened += 1;
+        let of_queue = |queue| mappings.iter().find(|mapping| mapping.is_end(&port.name, queue)).cloned();
+        let own = if mappings_of(spec, &port.name).next().is_some() {
+            (0..port.driver.queues()).map(of_queue).collect()
+        } else {
+            vec![]
+        };
+        let shared = PortShared::new(*opened, port, own, &parts);
+        inner.fabric.register(shared.id, shared.stages().clone());
+        Arc::new(shared)
+    };
+    spec.ports.iter().map(&mut shared).collect()
+}
+
+/// Records the frames of a port, which may be open, as `spec` says. On an error they are not recorded.
+fn record(inner: &Inner, spec: &PortSpec, port: &PortShared) -> Result<(), OpenError> {
+    let created = open::recorder(spec);
+    let recorder = created.as_ref().ok().cloned().flatten();
+    let change = || inner.fabric.record(port.id, recorder).iter().for_each(Recorder::keep);
+    let mappings: Vec<_> = port.mappings().collect();
+    at_rest(&mappings, Box::new(change));
+    created.map(|_| ())
+}
+
+/// Runs `change` while nothing is lent by any of `mappings`.
+fn at_rest(mappings: &[&Arc<Mapping>], change: Box<dyn FnOnce() + '_>) {
+    match mappings {
+        [] => change(),
+        [first, rest @ ..] => first.at_rest(|| at_rest(rest, change)),
+    }
+}
