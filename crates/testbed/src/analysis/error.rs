@@ -1,7 +1,8 @@
 //! Errors of analyses.
 
 use super::bench::MeasureError;
-use super::{cache, pattern, switch};
+use super::{cache, parts, pattern, switch};
+use crate::ring_format::RingFormat;
 use loadgen::cpu::PinError;
 use std::path::PathBuf;
 
@@ -19,6 +20,8 @@ pub enum AnalyseError {
     Cache(#[from] cache::CacheError),
     #[error("{row}, {pattern}: {source}")]
     Measure { row: String, pattern: pattern::Pattern, source: MeasureError },
+    #[error("{pattern}, {ring}, {size} B: {source}")]
+    Turn { pattern: pattern::Pattern, ring: RingFormat, size: u16, source: parts::TurnError },
     #[error("the results can't be written to {}: {source}", path.display())]
     Write { path: PathBuf, source: std::io::Error },
 }

@@ -1,6 +1,6 @@
 //! Analyses of receive queue mapping, after the evaluation in Kawashima, "Software Physical/Virtual Rx Queue Mapping Toward
 //! High-Performance Containerized Networking", IEEE TNSM 18 (2021): the cost of copies (tables II and III, figures 9, 11 and
-//! 12), the effect of ring sizes, and a model of the caches (tables IV to VI).
+//! 12), each part on a processor of its own (table IV), the effect of ring sizes, and a model of the caches (tables IV to VI).
 
 mod bench;
 mod cache;
@@ -9,8 +9,10 @@ mod files;
 mod findings;
 mod heat;
 mod measure;
+mod parts;
 mod pattern;
 mod patterns;
+mod rig;
 mod rings;
 mod setup;
 mod switch;
@@ -24,6 +26,8 @@ pub use error::AnalyseError;
 pub enum Analyse {
     /// The cost of each copy: the data path with its copies, without them, and as if there were none
     Patterns(patterns::Patterns),
+    /// The time of each part of the data path on a processor of its own, and the cache lines that move between them
+    Parts(parts::Parts),
     /// The effect of the sizes of the rings before and behind the switch
     Rings(rings::Rings),
     /// A model of the caches, for each part of the data path
@@ -36,6 +40,7 @@ pub enum Analyse {
 pub fn run(analyse: &Analyse) -> Result<(), AnalyseError> {
     match analyse {
         Analyse::Patterns(patterns) => patterns::run(patterns),
+        Analyse::Parts(parts) => parts::run(parts),
         Analyse::Rings(rings) => rings::run(rings),
         Analyse::Cache(cache) => Ok(cache::run(cache)?),
         Analyse::Switch(switch) => Ok(switch::run(switch)?),

@@ -2,12 +2,12 @@
 //! counters, which virtual machines seldom have.
 
 mod profile;
-mod rig;
+mod rounds;
 
 use super::files::write;
 use super::pattern::Pattern;
+use super::rig::RigError;
 use super::setup::{Setup, sizes};
-
 use crate::compare::{Machine, free_directory};
 use crate::ring_format::RingFormat;
 use clap::Args;
@@ -20,8 +20,6 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use vhost_user::frontend::QueueSizes;
-
-pub use rig::RigError;
 
 /// Caches of the paper's processor, as size, ways and bytes per line; 16 MiB replace its 19.25, which the model does not
 /// support.
@@ -115,7 +113,7 @@ struct Part {
 pub fn run(cache: &Cache) -> Result<(), CacheError> {
     if cache.itself {
         let setup = setups(cache).next().expect("every option has a value");
-        return Ok(rig::run(&setup, cache.frames)?);
+        return Ok(rounds::run(&setup, cache.frames)?);
     }
     let all: Vec<Setup> = setups(cache).collect();
     let mut points = Vec::new();
@@ -152,7 +150,7 @@ fn point(cache: &Cache, setup: &Setup) -> Result<Point, CacheError> {
         names.iter().map(|name| events.get(*name).copied().unwrap_or_default()).sum::<u64>() as f64
             / cache.frames as f64
     };
-    let parts = rig::PARTS.iter().zip(second.iter().zip(&third)).map(|(&(part, _), (second, third))| Part {
+    let parts = rounds::PARTS.iter().zip(second.iter().zip(&third)).map(|(&(part, _), (second, third))| Part {
         part,
         instructions: per_frame(second, &["Ir"]),
         d1_misses: per_frame(second, &["D1mr", "D1mw"]),
@@ -183,7 +181,7 @@ fn profile(cache: &Cache, setup: &Setup, last: &str) -> Result<Vec<Events>, Cach
 
 fn read(path: &Path) -> Result<Vec<Events>, CacheError> {
     let text = std::fs::read_to_string(path).map_err(CacheError::Valgrind)?;
-    let found = profile::inside(&text, rig::MEASURED, &rig::PARTS.map(|(_, name)| name));
+    let found = profile::inside(&text, rounds::MEASURED, &rounds::PARTS.map(|(_, name)| name));
     // A part without instructions was not found.
     let found = found.filter(|parts| parts.iter().all(|events| events.get("Ir").is_some_and(|&count| count > 0)));
     found.ok_or_else(|| CacheError::Profile(path.to_owned()))
@@ -231,7 +229,7 @@ fn table(cache: &Cache, found: &Found, figure: Figure) -> String {
         }
     }
     for row in found.points.chunks(cache.size.len() * cache.r#virtual.len()) {
-        for (index, (part, _)) in rig::PARTS.iter().enumerate() {
+        for (index, (part, _)) in rounds::PARTS.iter().enumerate() {
             let Setup { pattern, ring, .. } = row[0].setup;
             let words = [pattern.to_string(), ring.to_string(), (*part).to_owned()];
             table.add_row(words.into_iter().chain(row.iter().map(|point| figure(&point.parts[index]))));

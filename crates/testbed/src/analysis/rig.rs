@@ -1,17 +1,14 @@
-//! The whole data path in one thread: NIC, switch and network function in turn, each in a separate function, so that a profile
-//! can distinguish them. All of them access the same memory at the same addresses, as a physically addressed cache would see
-//! it.
+//! The whole data path in one process: NIC, switch and network function, each with its own ends of common rings. All of them
+//! access the same memory at the same addresses, as a physically addressed cache would see it.
 
-use super::super::pattern::Way;
-use super::super::setup::Setup;
+use super::pattern::Way;
+use super::setup::Setup;
 use crate::ring_format::RingFormat;
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::port::zero_copy::Mapped;
 use engine::worker::ByHand;
-use loadgen::load::{Counts, Header, Nothing, Payload, Touch, TouchLevel};
 use loadgen::wire::{Broken, Device, Function, FunctionError, NicRings};
-use std::hint::black_box;
 use std::sync::Arc;
 use vhost_user::frontend::{QueueEnd, QueuePair, QueueSizes};
 use virtqueue::device::{Dequeue, Enqueue};
@@ -38,34 +35,19 @@ pub enum RigError {
 }
 
 /// All parts.
-struct Rig {
-    nic: Device,
-    function: Function,
+pub struct Rig {
+    pub nic: Device,
+    pub function: Function,
     /// Forwarding from the NIC to the network function, and back.
-    there: ByHand,
-    back: ByHand,
-    window: u64,
-}
-
-/// Names of the parts, in results and in the profile.
-pub const PARTS: [(&str, &str); 4] =
-    [("SW_R", "switch_receives"), ("SW_T", "switch_transmits"), ("NF", "function_works"), ("NIC", "nic_works")];
-/// The function whose calls of these parts count.
-pub const MEASURED: &str = "rounds_measured";
-
-/// Sends `frames` through the rig, after as many that do not count.
-pub fn run(setup: &Setup, frames: u64) -> Result<(), RigError> {
-    let mut rig = Rig::new(setup, setup.pattern.is_sound())?;
-    match setup.touch {
-        TouchLevel::None => rig.run::<Nothing>(frames),
-        TouchLevel::Header => rig.run::<Header>(frames),
-        TouchLevel::Payload => rig.run::<Payload>(frames),
-    }
+    pub there: ByHand,
+    pub back: ByHand,
+    /// Maximum number of frames in flight.
+    pub window: u64,
 }
 
 impl Rig {
     /// Creates a rig whose NIC compares the frames that come back if `checked`.
-    fn new(setup: &Setup, checked: bool) -> Result<Rig, RigError> {
+    pub fn new(setup: &Setup, checked: bool) -> Result<Rig, RigError> {
         let Setup { pattern, physical, guest, .. } = *setup;
         let (receive, transmit) = (pattern.receive(), pattern.transmit());
         let mapped = receive == Way::Zero || transmit == Way::Zero;
@@ -121,69 +103,18 @@ impl Rig {
             window: setup.window().into(),
         })
     }
+}
 
-    fn run<T: Touch>(&mut self, frames: u64) -> Result<(), RigError> {
-        // Frames from before all buffers were posted are not counted as missing.
-        self.rounds_before::<T>(frames)?;
-        self.rounds_measured::<T>(self.nic.counts().received + frames)
-    }
-
-    // These two differ, or the compiler would merge them.
-    #[inline(never)]
-    fn rounds_before<T: Touch>(&mut self, until: u64) -> Result<(), RigError> {
-        self.rounds::<T>(black_box(until))
-    }
-
-    #[inline(never)]
-    fn rounds_measured<T: Touch>(&mut self, until: u64) -> Result<(), RigError> {
-        let outcome = self.rounds::<T>(until);
-        black_box(until);
-        outcome
-    }
-
-    /// Lets each part in turn do all its work, until `until` frames have come back.
-    #[inline(always)]
-    fn rounds<T: Touch>(&mut self, until: u64) -> Result<(), RigError> {
-        let mut vain = 0;
-        loop {
-            let before = self.nic.counts();
-            if before.received >= until {
-                return Ok(());
-            }
-            self.nic_works::<T>()?;
-            self.switch_receives();
-            self.function_works::<T>()?;
-            self.switch_transmits();
-            let Counts { received, corrupt, .. } = self.nic.counts();
-            // Lent buffers take one turn to reach the NIC.
-            vain = if received == before.received { vain + 1 } else { 0 };
-            if vain > 4 || corrupt > 0 {
-                return Err(RigError::Wrong { received, wanted: until, corrupt });
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn nic_works<T: Touch>(&mut self) -> Result<(), RigError> {
-        while self.nic.turn::<T>(self.window)? > 0 {}
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn switch_receives(&mut self) {
-        while self.there.round() {}
-    }
-
-    #[inline(never)]
-    fn function_works<T: Touch>(&mut self) -> Result<(), RigError> {
-        while self.function.turn::<T>()? > 0 {}
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn switch_transmits(&mut self) {
-        while self.back.round() {}
-    }
+/// Returns a NIC and a network function on one pair of rings, without a switch between them.
+pub fn without_switch(setup: &Setup) -> Result<(Device, Function), RigError> {
+    let [_, features] = negotiated(setup.ring, false);
+    let mut arena = Arena::new(Function::footprint(features, setup.guest, setup.size), false)?;
+    let [to, from] = rings(&mut arena, setup.guest, features);
+    let pair = QueuePair { receive: driver(&arena, to)?, transmit: driver(&arena, from)? };
+    let function = Function::new(&mut arena, pair, setup.size);
+    let memory = arena.memory().clone();
+    let rings = NicRings::of(Enqueue::new(memory.clone(), &to)?, Dequeue::new(memory, &from)?);
+    Ok((Device::new(rings, setup.size, true), function))
 }
 
 /// Returns the features that the switch negotiates with the NIC and with the guest.
@@ -201,45 +132,4 @@ fn rings(arena: &mut Arena, sizes: QueueSizes, negotiated: Negotiated) -> [Queue
 
 fn driver(arena: &Arena, config: QueueConfig) -> Result<QueueEnd, RigError> {
     Ok(QueueEnd::create(Queue::new(arena, &config)?, config)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::super::pattern::Pattern;
-    use super::*;
-    use clap::ValueEnum;
-
-    /// Every pattern moves its frames, and those that make all copies move them unchanged.
-    #[test]
-    fn all_patterns_and_formats_go_round() {
-        for &pattern in Pattern::value_variants() {
-            for ring in [RingFormat::Split, RingFormat::Packed] {
-                for (receive, transmit) in [(64, 64), (1024, 256)] {
-                    let sizes = QueueSizes { receive, transmit };
-                    let setup =
-                        Setup { pattern, ring, size: 512, touch: TouchLevel::Payload, physical: sizes, guest: sizes };
-                    let outcome = run(&setup, 5000);
-                    assert!(outcome.is_ok(), "{pattern}, {ring}, {receive}: {outcome:?}");
-                }
-            }
-        }
-    }
-
-    /// A NIC that compares frames detects an omitted copy.
-    #[test]
-    fn fakes_are_fakes() {
-        for pattern in [Pattern::B, Pattern::C, Pattern::F] {
-            let sizes = 64.into();
-            let setup = Setup {
-                pattern,
-                ring: RingFormat::Split,
-                size: 512,
-                touch: TouchLevel::Payload,
-                physical: sizes,
-                guest: sizes,
-            };
-            let mut rig = Rig::new(&setup, true).unwrap();
-            assert!(matches!(rig.rounds::<Payload>(1000), Err(RigError::Wrong { .. })), "{pattern}");
-        }
-    }
 }

@@ -1,0 +1,177 @@
+//! The time of each part of the data path on a processor of its own, after the paper's figures 8, 11 and 12 and its table IV.
+//!
+//! The paper has a processor for each part. Two processors suffice to measure the same, if the parts take turns: the part
+//! in question works alone on one of them, and all others share the other one. So it finds in its caches what it would
+//! find with a processor each. The slowest part limits the rate of such a pipeline. The difference to all parts on one
+//! processor is the cost of cache lines that move between processors.
+
+mod measure;
+mod show;
+mod turns;
+
+use super::error::AnalyseError;
+use super::files::write;
+use super::pattern::Pattern;
+use super::setup::{Setup, sizes};
+use crate::compare::{Machine, Spread, free_directory};
+use crate::latency::{self, Latency};
+use crate::ring_format::RingFormat;
+use crate::transfer::{self, Transfer};
+use clap::Args;
+use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
+use loadgen::wire::queue_sizes;
+use measure::{Part, Processors};
+use serde::Serialize;
+use std::path::PathBuf;
+use vhost_user::frontend::QueueSizes;
+
+pub use turns::TurnError;
+
+/// Which parts, under which conditions.
+#[derive(Clone, Debug, Args)]
+pub struct Parts {
+    /// Copy patterns
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["a", "e", "g"])]
+    pub pattern: Vec<Pattern>,
+    /// Ring formats
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["split", "packed"])]
+    pub ring: Vec<RingFormat>,
+    /// Bytes of a frame, without its checksum
+    #[arg(long, value_delimiter = ',', default_values = ["64", "128", "256", "512", "1024", "1280", "1514"],
+          value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
+    pub size: Vec<u16>,
+    /// Descriptors of the rings between NIC and switch
+    #[arg(long, value_name = "RX[:TX]", default_value = "512:1024", value_parser = queue_sizes)]
+    pub physical: QueueSizes,
+    /// Descriptors of the rings between switch and network function
+    #[arg(long, value_name = "RX[:TX]", value_delimiter = ',', default_values = ["1024:256"], value_parser = queue_sizes)]
+    pub r#virtual: Vec<QueueSizes>,
+    /// How much of every frame the network function touches, and the NIC looks at
+    #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
+    pub touch: TouchLevel,
+    /// Measurements of each point
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Turns of each measurement, of up to 256 frames
+    #[arg(long, default_value_t = 200)]
+    pub turns: usize,
+    /// Processor of the part that is measured
+    #[arg(long, value_name = "CPU", default_value_t = 0)]
+    pub part_cpu: usize,
+    /// Processor of all other parts
+    #[arg(long, value_name = "CPU", default_value_t = 1)]
+    pub others_cpu: usize,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Directory for the results [default: bench/results/DATE-parts]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Parts that have a processor each in the paper.
+const PIPELINE: [Part; 3] = [Part::Receive, Part::Function, Part::Transmit];
+
+/// All results.
+#[derive(Debug, Serialize)]
+struct Found {
+    rig: Machine,
+    command: String,
+    line_cycles: Transfer,
+    figures: Vec<Figure>,
+}
+
+/// Results of one setup: medians of all rounds, in cycles per frame.
+#[derive(Debug, Serialize)]
+struct Figure {
+    setup: Setup,
+    /// Latency between the processors before.
+    latency: Latency,
+    parts: Vec<Timed>,
+    /// The network function without a switch, alone on a processor.
+    without_switch: f64,
+}
+
+/// Cycles per frame of one part.
+#[derive(Debug, Serialize)]
+struct Timed {
+    part: Part,
+    /// Alone on a processor.
+    alone: f64,
+    /// On one processor with all others.
+    together: f64,
+}
+
+impl Timed {
+    /// Returns the approximate number of cache lines per frame that come from another processor.
+    fn lines(&self, cost: &Transfer) -> f64 {
+        ((self.alone - self.together) / ((cost.read + cost.write) / 2.0)).max(0.0)
+    }
+}
+
+impl Figure {
+    /// Returns the slowest part: it limits a pipeline in which each part has a processor.
+    fn slowest(&self) -> &Timed {
+        self.parts.iter().max_by(|a, b| a.alone.total_cmp(&b.alone)).expect("there are three parts")
+    }
+}
+
+/// Measures, and writes the results.
+pub fn run(parts: &Parts) -> Result<(), AnalyseError> {
+    let rig = Machine::detect(&std::env::current_exe().unwrap_or_default());
+    let line_cycles = transfer::between(parts.part_cpu, parts.others_cpu)?;
+    let command = std::env::args().skip(1).fold("testbed".to_owned(), |line, word| line + " " + &word);
+    let mut found = Found { rig, command, line_cycles, figures: Vec::new() };
+    let setups = setups(parts);
+    for (number, setup) in setups.iter().enumerate() {
+        let Setup { pattern, ring, size, guest, .. } = setup;
+        eprintln!("[{}/{}] {pattern}, {ring}, {size} B, {}", number + 1, setups.len(), sizes(*guest));
+        found.figures.push(figure(parts, setup)?);
+    }
+    let text = show::text(&found);
+    let json = serde_json::to_string_pretty(&found).expect("numbers and strings") + "\n";
+    print!("{}", if parts.json { &json } else { &text });
+    let directory = parts.out.clone().unwrap_or_else(|| free_directory(&found.rig, "parts"));
+    let chart = show::chart(&found, &parts.size);
+    let files = [("results.json", &json), ("table.txt", &text), ("chart.svg", &chart)];
+    write(&directory, files.into_iter()).map_err(|source| AnalyseError::Write { path: directory.clone(), source })?;
+    eprintln!("results in {}", directory.display());
+    Ok(())
+}
+
+fn setups(parts: &Parts) -> Vec<Setup> {
+    let Parts { touch, physical, .. } = *parts;
+    let mut setups = Vec::new();
+    for &size in &parts.size {
+        for &ring in &parts.ring {
+            for &guest in &parts.r#virtual {
+                let setup = |&pattern: &Pattern| Setup { pattern, ring, size, touch, physical, guest };
+                setups.extend(parts.pattern.iter().map(setup));
+            }
+        }
+    }
+    setups
+}
+
+/// Measures one setup in all rounds.
+fn figure(parts: &Parts, setup: &Setup) -> Result<Figure, AnalyseError> {
+    let failed = |source| AnalyseError::Turn { pattern: setup.pattern, ring: setup.ring, size: setup.size, source };
+    let processors = Processors { alone: parts.part_cpu, others: parts.others_cpu };
+    let latency = latency::between(processors.alone, processors.others)?;
+    let mut alone = PIPELINE.map(|_| Vec::new());
+    let mut together = PIPELINE.map(|_| Vec::new());
+    let mut without_switch = Vec::new();
+    for _ in 0..parts.rounds {
+        let all = measure::measure(setup, None, processors, parts.turns).map_err(failed)?;
+        for (index, part) in PIPELINE.into_iter().enumerate() {
+            let figures = measure::measure(setup, Some(part), processors, parts.turns).map_err(failed)?;
+            alone[index].push(figures[part as usize]);
+            together[index].push(all[part as usize]);
+        }
+        without_switch.push(measure::measure_without_switch(setup, processors, parts.turns).map_err(failed)?);
+    }
+    let median = |figures: &Vec<f64>| Spread::of(figures.iter().copied()).map_or(0.0, |spread| spread.median);
+    let timed = PIPELINE.into_iter().zip(alone.iter().zip(&together));
+    let timed = timed.map(|(part, (alone, together))| Timed { part, alone: median(alone), together: median(together) });
+    Ok(Figure { setup: *setup, latency, parts: timed.collect(), without_switch: median(&without_switch) })
+}

@@ -1,0 +1,91 @@
+//! The results as a table and as a chart.
+
+use super::super::pattern::Pattern;
+use super::super::setup::{Setup, sizes};
+use super::{Figure, Found};
+use crate::draw::{self, Line, Lines};
+use crate::ring_format::RingFormat;
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+
+/// Formats the table: nanoseconds and moved lines per frame of each part, and the rate of the pipeline.
+pub fn text(found: &Found) -> String {
+    let mut table = Table::new();
+    let header = ["PATTERN", "RING", "SIZE", "VIRTUAL", "SW_R ns", "NF ns", "SW_T ns", "LINES", "Mpps", "SLOWEST"];
+    table.load_style(NOTHING).set_header(header.into_iter().chain(["NO SWITCH Mpps"]));
+    for index in [2, 3, 4, 5, 6, 7, 8, 10] {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for figure in &found.figures {
+        let Setup { pattern, ring, size, guest, .. } = figure.setup;
+        let lines: Vec<_> = figure.parts.iter().map(|part| format!("{:.1}", part.lines(&found.line_cycles))).collect();
+        let mut cells = vec![pattern.to_string(), ring.to_string(), size.to_string(), sizes(guest)];
+        cells.extend(figure.parts.iter().map(|part| format!("{:.1}", part.alone / found.rig.tsc_ghz)));
+        cells.push(lines.join(" + "));
+        cells.extend([format!("{:.1}", rate(found, figure)), figure.slowest().part.to_string()]);
+        cells.push(format!("{:.1}", without_switch(found, figure)));
+        table.add_row(cells);
+    }
+    let distances = found.figures.iter().map(|figure| figure.latency.nanoseconds);
+    let (least, most) = distances.fold((f64::MAX, 0.0_f64), |(least, most), ns| (least.min(ns), most.max(ns)));
+    format!(
+        "{}\n\n{}\nEach part alone on a processor, all others by turns on another one; nanoseconds per frame, medians. LINES: \
+         cache lines per frame\nthat came from the other processor, from the difference to all parts on one processor. \
+         Mpps: of the slowest part.\nBetween the processors: {}; {least:.0} to {most:.0} ns one way.\n",
+        table.trim_fmt(),
+        found.rig,
+        found.line_cycles,
+    )
+}
+
+/// Returns the rate of a pipeline with a processor for each part, in millions of frames per second.
+fn rate(found: &Found, figure: &Figure) -> f64 {
+    1e3 * found.rig.tsc_ghz / figure.slowest().alone
+}
+
+fn without_switch(found: &Found, figure: &Figure) -> f64 {
+    1e3 * found.rig.tsc_ghz / figure.without_switch
+}
+
+/// Draws the rates over the sizes of frames, a panel per ring format.
+pub fn chart(found: &Found, marks: &[u16]) -> String {
+    let mut rings: Vec<RingFormat> = found.figures.iter().map(|figure| figure.setup.ring).collect();
+    rings.dedup();
+    rings.sort_by_key(|ring| *ring as u8);
+    rings.dedup();
+    let panel = |ring: RingFormat| {
+        let of_ring = |figure: &&Figure| figure.setup.ring == ring;
+        let mut patterns: Vec<Pattern> = Vec::new();
+        for figure in found.figures.iter().filter(of_ring) {
+            if !patterns.contains(&figure.setup.pattern) {
+                patterns.push(figure.setup.pattern);
+            }
+        }
+        let first = |size: u16, pattern: Option<Pattern>| {
+            let is = |figure: &&Figure| figure.setup.size == size && pattern.is_none_or(|p| figure.setup.pattern == p);
+            found.figures.iter().filter(of_ring).find(is)
+        };
+        let line = |name: String, value: &dyn Fn(u16) -> Option<f64>| Line {
+            name,
+            values: marks.iter().map(|&size| value(size)).collect(),
+        };
+        let mut lines: Vec<Line> = patterns
+            .iter()
+            .map(|&pattern| {
+                line(pattern.to_string(), &|size| first(size, Some(pattern)).map(|figure| rate(found, figure)))
+            })
+            .collect();
+        lines.push(line("no switch".into(), &|size| first(size, None).map(|figure| without_switch(found, figure))));
+        (format!("{ring} rings"), lines)
+    };
+    draw::svg(&Lines {
+        title: "A processor for each part: frames through switch, function and switch, Mpps".into(),
+        axis: "bytes of a frame".into(),
+        marks: marks.iter().map(u16::to_string).collect(),
+        panels: rings.into_iter().map(panel).collect(),
+        limits: Vec::new(),
+        foot: found.rig.to_string(),
+    })
+}
