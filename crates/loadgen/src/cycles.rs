@@ -10,6 +10,14 @@ pub fn now() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// Returns the cycle count after all earlier loads have ended; [`now`] may be read before.
+#[inline(always)]
+pub fn after_loads() -> u64 {
+    let mut processor = 0;
+    // SAFETY: it writes only the number of the processor, to the variable; user mode may do it on every Linux.
+    unsafe { core::arch::x86_64::__rdtscp(&mut processor) }
+}
+
 /// A moment on three clocks: the difference between two gives the counter's frequency, and the caller's share of a processor.
 pub struct Mark {
     cycles: u64,

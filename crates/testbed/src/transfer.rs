@@ -66,7 +66,7 @@ pub fn between(a: usize, b: usize) -> Result<Transfer, PinError> {
                 touch(line(at));
             }
             fence(Ordering::SeqCst);
-            samples.push(cycles::now() - start);
+            samples.push(cycles::after_loads() - start);
             // Unless the other side has ended both meanwhile.
             let mine = 2 * round + first;
             let _ = turn.compare_exchange(mine, mine + 1, Ordering::Release, Ordering::Relaxed);
