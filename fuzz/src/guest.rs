@@ -5,7 +5,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::sync::{Arc, OnceLock};
 use virtqueue::memory::{Memory, Region};
 
-/// Two adjacent regions, each from its own file: one window with a seam in it.
+/// Two adjacent regions, each from its own file: one extent with a seam in it.
 pub const LOW: u64 = 0x1_0000;
 pub const LOW_LEN: u64 = 0x2_0000;
 /// A distant region that starts within its file.

@@ -6,18 +6,18 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Period in which lines are counted.
-const WINDOW: Duration = Duration::from_secs(1);
+const PERIOD: Duration = Duration::from_secs(1);
 /// Lines written in a period; more are left out.
 const LINES: u32 = 10;
 
 /// Rate-limited logger of one socket.
 pub(crate) struct RateLimitedLog {
     socket: String,
-    current: Mutex<Window>,
+    current: Mutex<Period>,
 }
 
 /// The lines of the current period.
-struct Window {
+struct Period {
     since: Instant,
     written: u32,
     left_out: u64,
@@ -25,7 +25,7 @@ struct Window {
 
 impl RateLimitedLog {
     pub(crate) fn new(socket: &Path) -> Self {
-        let current = Mutex::new(Window { since: Instant::now(), written: 0, left_out: 0 });
+        let current = Mutex::new(Period { since: Instant::now(), written: 0, left_out: 0 });
         RateLimitedLog { socket: socket.display().to_string(), current }
     }
 
@@ -43,17 +43,17 @@ impl RateLimitedLog {
 
     /// Returns how many lines were suppressed before this one, or `None` to suppress it too.
     fn admit(&self, now: Instant) -> Option<u64> {
-        let mut window = self.current.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if now.duration_since(window.since) >= WINDOW {
-            window.since = now;
-            window.written = 0;
+        let mut period = self.current.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if now.duration_since(period.since) >= PERIOD {
+            period.since = now;
+            period.written = 0;
         }
-        if window.written == LINES {
-            window.left_out += 1;
+        if period.written == LINES {
+            period.left_out += 1;
             return None;
         }
-        window.written += 1;
-        Some(std::mem::take(&mut window.left_out))
+        period.written += 1;
+        Some(std::mem::take(&mut period.left_out))
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
         let start = Instant::now();
         let written = (0..1000).filter(|_| log.admit(start).is_some()).count();
         assert_eq!(written, LINES as usize);
-        assert_eq!(log.admit(start + WINDOW * 2), Some(1000 - u64::from(LINES)));
-        assert_eq!(log.admit(start + WINDOW * 2), Some(0));
+        assert_eq!(log.admit(start + PERIOD * 2), Some(1000 - u64::from(LINES)));
+        assert_eq!(log.admit(start + PERIOD * 2), Some(0));
     }
 }

@@ -4,7 +4,7 @@
 //! through a Rust reference, and reads each guest word once: into a local, which is checked and used from then on. The
 //! bytes of frames are read through [`packet`], whose frames borrow from the queue that they come from.
 //!
-//! - [`memory`]: the regions a guest shares, mapped as windows, and address translation.
+//! - [`memory`]: the regions a guest shares, mapped as extents, and address translation.
 //! - [`device`]: the switch's side of a ring; [`driver`]: the network function's side.
 #![warn(unreachable_pub)]
 

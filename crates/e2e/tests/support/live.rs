@@ -24,12 +24,12 @@ use super::{Home, Millrace, SOON, patch, poller, wait_for};
 use e2e::virtio::{Exchange, Options, Pump};
 
 /// Period over which the honest guests' frames are counted at rest; as many must arrive again in each check.
-const WINDOW: Duration = Duration::from_millis(50);
+const PERIOD: Duration = Duration::from_millis(50);
 
-/// Windows at rest. The slowest one counts: the machine may be busy.
-const WINDOWS: u32 = 5;
+/// Periods at rest. The slowest one counts: the machine may be busy.
+const PERIODS: u32 = 5;
 
-/// Time for the frames of a window beyond which a guest counts as starved.
+/// Time for the frames of a period beyond which a guest counts as starved.
 const STARVED: Duration = Duration::from_secs(20);
 
 /// Number of checks during an attack.
@@ -40,7 +40,7 @@ pub struct Live {
     pub home: Home,
     pub millrace: Millrace,
     pump: Pump,
-    /// Frames that arrive each way within [`WINDOW`] without an attack.
+    /// Frames that arrive each way within [`PERIOD`] without an attack.
     at_rest: u64,
 }
 
@@ -89,12 +89,12 @@ impl Live {
         millrace.wait_up(&["c", "d"]);
         let pump = Pump::start(Exchange::new([c, d], [3, 4], 60..=1500, 64));
         pump.wait_for(100, SOON).unwrap();
-        let window = || {
+        let period = || {
             let before = pump.received();
-            std::thread::sleep(WINDOW);
+            std::thread::sleep(PERIOD);
             pump.received().iter().zip(before).map(|(now, before)| now - before).min().unwrap_or(0)
         };
-        let at_rest = (0..WINDOWS).map(|_| window()).min().unwrap_or(0).max(1);
+        let at_rest = (0..PERIODS).map(|_| period()).min().unwrap_or(0).max(1);
         Live { home, millrace, pump, at_rest }
     }
 
@@ -121,7 +121,7 @@ impl Live {
             }
             assert!(!ended, "the attack ended before it was told to");
             let frames = self.pump.received()[0] - began.1[0];
-            let rates = [self.at_rest as f64 / WINDOW.as_secs_f64(), frames as f64 / took.as_secs_f64()];
+            let rates = [self.at_rest as f64 / PERIOD.as_secs_f64(), frames as f64 / took.as_secs_f64()];
             println!("{} strikes; honest frames a second each way: {rates:.0?} (at rest, attacked)", state.strikes());
         });
     }

@@ -1,17 +1,20 @@
-//! Instructions per burst of a bridge's MAC table, of a worker's round, and of a mapping's rounds each way, counted by
-//! valgrind: exact, independent of the machine's load.
+//! Instructions per burst of a bridge's MAC table, of a worker's round along a patch and through a bridge, and of a
+//! mapping's rounds each way, counted by valgrind: exact, independent of the machine's load.
 //!
 //! `cargo xtask test --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
 
+mod conversations;
 mod mapped;
 
+use conversations::Conversations;
 use engine::forward::mac_table::{Key, MacTable};
 use engine::port::generator::Generator;
 use engine::port::sink::Sink;
 use engine::spec::Pace;
 use engine::worker::ByHand;
 use gungraun::{library_benchmark, library_benchmark_group, main};
+use packet::MAX_BURST;
 use std::hint::black_box;
 
 const BURST: u64 = 32;
@@ -49,15 +52,27 @@ fn learn_and_look_up(rig: Rig) {
 }
 
 /// Returns a worker between queues that cost almost nothing, after the one round in many that is timed.
-fn worker() -> ByHand {
+fn patch() -> ByHand {
     let frames = Generator::new(64, Pace::default(), 0, None);
-    let mut worker = ByHand::new(Box::new(frames), Box::new(Sink), false, false);
+    after_a_round(ByHand::new(Box::new(frames), Box::new(Sink), false, false))
+}
+
+/// The same through a bridge, after it has learned the stations: a burst is of this many pairs of them.
+fn bridge(pairs: u8) -> ByHand {
+    let conversations = Conversations::new(pairs);
+    let there = conversations.destinations();
+    after_a_round(ByHand::through_bridge(Box::new(conversations), Box::new(Sink), &there))
+}
+
+fn after_a_round(mut worker: ByHand) -> ByHand {
     assert!(worker.round());
     worker
 }
 
-#[library_benchmark(setup = worker)]
-#[bench::patch()]
+#[library_benchmark]
+#[bench::patch(args = (), setup = patch)]
+#[bench::bridge(args = (MAX_BURST as u8), setup = bridge)]
+#[bench::bridge_one_pair(args = (1), setup = bridge)]
 fn round(mut worker: ByHand) {
     black_box(worker.round());
     std::mem::forget(worker);

@@ -28,13 +28,18 @@ impl Bridge {
         ageing_seconds: u32,
         statics: &[(Key, u16)],
     ) -> Result<Bridge, TooManyStatics> {
-        Ok(Bridge {
-            table: MacTable::new(vlans.len(), limit, ageing_seconds, statics)?,
+        Ok(Bridge::of(MacTable::new(vlans.len(), limit, ageing_seconds, statics)?, vlans))
+    }
+
+    /// Returns a bridge of ports with these VLANs, and a `table` for as many ports.
+    pub(crate) fn of(table: MacTable, vlans: &[Vlan]) -> Bridge {
+        Bridge {
+            table,
             members: vlans.iter().map(Membership::new).collect(),
             flat: vlans.iter().all(|v| *v == Vlan::Ignore),
             flooded: vlans.iter().map(|_| AtomicU64::new(0)).collect(),
             flows: None,
-        })
+        }
     }
 
     /// Adopts what `other` learned and counted for ports that have a `place` here. No worker may forward meanwhile.

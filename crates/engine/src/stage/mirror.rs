@@ -56,7 +56,7 @@ impl Probe {
 
 /// A mirror of a port: which frames are copied, where, and to which port.
 #[derive(Clone)]
-pub(crate) struct Tap {
+pub(crate) struct MirrorTo {
     pub(crate) direction: MirrorDirection,
     pub(crate) at: MirrorPoint,
     pub(crate) to: Arc<Probe>,
@@ -73,11 +73,16 @@ impl Mirror {
     /// Name of the stage.
     pub(crate) const NAME: &str = "mirror";
 
-    /// Returns the mirror of `queue` by those `taps` that copy frames of this direction at this point.
-    pub(crate) fn of(taps: &[Tap], direction: MirrorDirection, at: MirrorPoint, queue: usize) -> Option<Box<Mirror>> {
-        let copies = |tap: &&Tap| tap.direction == MirrorDirection::Both || tap.direction == direction;
-        let here = taps.iter().filter(|tap| tap.at == at).filter(copies);
-        let to: Vec<_> = here.map(|tap| tap.to.clone()).collect();
+    /// Returns the mirror of `queue` by those mirrors that copy frames of this direction at this point.
+    pub(crate) fn of(
+        mirrors: &[MirrorTo],
+        direction: MirrorDirection,
+        at: MirrorPoint,
+        queue: usize,
+    ) -> Option<Box<Mirror>> {
+        let copies = |mirror: &&MirrorTo| mirror.direction == MirrorDirection::Both || mirror.direction == direction;
+        let here = mirrors.iter().filter(|mirror| mirror.at == at).filter(copies);
+        let to: Vec<_> = here.map(|mirror| mirror.to.clone()).collect();
         (!to.is_empty()).then(|| Box::new(Mirror { queue, at, to }))
     }
 

@@ -35,21 +35,21 @@ const INGRESS: &[Row<dyn IngressStage>] = &[
     Row::fixed("staged", |on, _, _| if on.staged { Some(Box::new(Staged::new())) } else { None }),
     Row::fixed("fault", |on, _, drops| Some(Box::new(FaultInjector::new(on.faults.clone()?, drops.clone())))),
     Row::live("record", |on, _, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
-    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.taps, In, Wire, queue)?)),
+    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.mirrors, In, Wire, queue)?)),
     Row::fixed("decapsulate", |on, queue, drops| {
         Some(Box::new(Decapsulate::new(on.tunnel.clone()?, on.neighbours.clone(), drops.clone(), queue)))
     }),
     Row::fixed("split", |on, queue, drops| Some(Box::new(Split::new(on.member.clone()?, queue, drops.clone())))),
-    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.taps, In, Forward, queue)?)),
+    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.mirrors, In, Forward, queue)?)),
 ];
 
 /// Stages between forwarding and a queue.
 const EGRESS: &[Row<dyn EgressStage>] = &[
-    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.taps, Out, Forward, queue)?)),
+    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.mirrors, Out, Forward, queue)?)),
     Row::fixed("join", |on, queue, drops| Some(Box::new(Join::new(on.member.clone()?, queue, drops.clone())))),
     Row::fixed("encapsulate", |on, _, drops| Some(Box::new(Encapsulate::new(on.tunnel.clone()?, drops.clone())))),
     Row::live("record", |on, _, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
-    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.taps, Out, Wire, queue)?)),
+    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.mirrors, Out, Wire, queue)?)),
 ];
 
 /// Slots of the first stage of either order in a worker's stopwatch.

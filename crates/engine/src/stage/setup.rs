@@ -1,7 +1,7 @@
 //! Settings and shared state that the stages of a port are made from.
 
 use super::aggregate::Member;
-use super::mirror::Tap;
+use super::mirror::MirrorTo;
 use crate::drops::PortDrops;
 use crate::neighbour::Neighbours;
 use crate::port::record::Recorder;
@@ -24,7 +24,7 @@ pub(crate) struct Setup {
     /// File that frames are recorded to.
     pub(crate) recorder: Option<Recorder>,
     /// Mirrors of the port's frames.
-    pub(crate) taps: Vec<Tap>,
+    pub(crate) mirrors: Vec<MirrorTo>,
     /// The tunnel that ends here.
     pub(crate) tunnel: Option<Arc<TunnelEnd>>,
     /// State for aggregation, if the port aggregates.

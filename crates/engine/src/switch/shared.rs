@@ -81,7 +81,7 @@ impl PortShared {
             staged: spec.staged,
             faults: spec.fault.clone(),
             recorder: None,
-            taps: Vec::new(),
+            mirrors: Vec::new(),
             tunnel: spec.vxlan.clone().map(Arc::new),
             member,
             neighbours,

@@ -2,10 +2,12 @@
 
 use super::{Input, OutputQueue, Plan};
 use crate::clock::{self, Cycles};
-use crate::forward::{Half, Output, Target, TransmitQueue};
+use crate::forward::bridge::Bridge;
+use crate::forward::mac_table::{Key, MacTable};
+use crate::forward::{BridgePlan, Half, Output, Target, TransmitQueue};
 use crate::monitor::WorkerCounters;
 use crate::port::{RxQueue, TxQueue};
-use crate::spec::MAX_QUEUES;
+use crate::spec::{MAX_QUEUES, Vlan};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use std::sync::Arc;
@@ -44,6 +46,22 @@ impl ByHand {
         output.running.set(0, true);
         plan.outputs.push(output);
         ByHand { plan, now: cycles.now() }
+    }
+
+    /// Returns a worker that moves frames from `input` to `output` through a bridge, which has seen the stations `there`
+    /// behind the output. It learns the others, and its hash key is known.
+    pub fn through_bridge(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, there: &[Key]) -> ByHand {
+        const PORTS: [Vlan; 2] = [Vlan::Ignore, Vlan::Ignore];
+        const LIMIT: u32 = 1024;
+        const AGEING_SECONDS: u32 = 300;
+        let mut worker = ByHand::new(input, output, false, false);
+        let table = MacTable::with_known_key(PORTS.len(), LIMIT, AGEING_SECONDS);
+        there.iter().for_each(|&station| table.learn(station, 1, clock::seconds()));
+        // No frame goes to the bridge's first port, where they all come from.
+        let bridge = BridgePlan::new(Arc::new(Bridge::of(table, &PORTS)), vec![0; PORTS.len()], 0);
+        worker.plan.bridges.push(bridge);
+        worker.plan.inputs[0].target = Target::Bridge { bridge: 0, from: 0 };
+        worker
     }
 
     /// Runs one round, as a worker does. Reports whether anything moved.

@@ -50,10 +50,10 @@ pub struct LoadOptions {
     #[arg(long, default_value_t = 256, value_parser = power_of_two)]
     pub queue_size: u16,
     /// Ask for mergeable receive buffers
-    #[arg(long, value_name = "on|off", default_value = "on", action = clap::ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_name = "on|off", hide_possible_values = true, default_value = "on", action = clap::ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub mergeable: bool,
     /// Ask for buffers to be used in order
-    #[arg(long, value_name = "on|off", default_value = "on", action = clap::ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_name = "on|off", hide_possible_values = true, default_value = "on", action = clap::ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub in_order: bool,
     /// Frames under way in each direction at most
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]

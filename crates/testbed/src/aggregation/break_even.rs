@@ -10,10 +10,10 @@ use std::path::PathBuf;
 /// From which cost of a hop on aggregation pays.
 #[derive(Clone, Debug, Args)]
 pub struct BreakEven {
-    /// Output of `cargo bench -p millrace-paflow`
+    /// File with the output of `cargo bench -p millrace-paflow`
     #[arg(value_name = "COST")]
     pub cost: PathBuf,
-    /// Results of `testbed aggregation throughput`
+    /// Files with the results of `testbed aggregation throughput`, as it wrote them
     #[arg(value_name = "RESULTS.json", required = true)]
     pub results: Vec<PathBuf>,
     /// The picture

@@ -11,14 +11,20 @@ use std::fmt::Write;
 /// How many frames packets leave in.
 #[derive(Clone, Debug, Args)]
 pub struct Ratio {
-    /// By what packets leave the node: rings, af_packet or af_xdp
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["rings", "af_packet", "af_xdp"])]
+    /// How packets leave the node: by rings, af_packet or af_xdp
+    #[arg(
+        long,
+        value_enum,
+        hide_possible_values = true,
+        value_delimiter = ',',
+        default_value = "rings,af_packet,af_xdp"
+    )]
     path: Vec<Between>,
     /// Millions of packets a second
-    #[arg(long, value_delimiter = ',', default_values = ["0.1", "1", "2", "4", "6", "8"], value_parser = millions)]
+    #[arg(long, value_delimiter = ',', default_value = "0.1,1,2,4,6,8", value_parser = millions)]
     rate: Vec<f64>,
     /// Packets in a row; 1 is smooth traffic
-    #[arg(long, value_delimiter = ',', default_values = ["1", "32"], value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_delimiter = ',', default_value = "1,32", value_parser = clap::value_parser!(u16).range(1..=256))]
     train: Vec<u16>,
     #[command(flatten)]
     measuring: Measuring,

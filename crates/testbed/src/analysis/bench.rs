@@ -35,7 +35,7 @@ pub struct Measuring {
     /// Processor of the NIC and the network function
     #[arg(long, value_name = "CPU", default_value_t = 1)]
     pub load_cpu: usize,
-    /// Directory for the results [default: bench/results/DATE-NAME]
+    /// Directory for the results [default: bench/results/DATE-patterns or DATE-rings]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

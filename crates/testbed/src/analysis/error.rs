@@ -2,6 +2,7 @@
 
 use super::bench::MeasureError;
 use super::{cache, parts, pattern, switch};
+use crate::record::RecordError;
 use crate::ring_format::RingFormat;
 use loadgen::cpu::PinError;
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ pub enum AnalyseError {
     Measure { row: String, pattern: pattern::Pattern, source: MeasureError },
     #[error("{pattern}, {ring}, {size} B: {source}")]
     Turn { pattern: pattern::Pattern, ring: RingFormat, size: u16, source: parts::TurnError },
+    #[error(transparent)]
+    Record(#[from] RecordError),
     #[error("the results can't be written to {}: {source}", path.display())]
     Write { path: PathBuf, source: std::io::Error },
 }

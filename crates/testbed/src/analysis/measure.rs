@@ -5,7 +5,7 @@ use super::error::AnalyseError;
 use super::files::write;
 use super::findings::{Findings, Point, Row};
 use super::setup::Setup;
-use crate::compare::Machine;
+use crate::machine::Machine;
 use crate::{latency, transfer};
 use lab::process::Interrupt;
 
@@ -52,7 +52,7 @@ pub(super) fn end(
     }
     let text = findings.text();
     print!("{text}");
-    let directory = measuring.out.clone().unwrap_or_else(|| crate::compare::free_directory(&findings.rig, name));
+    let directory = measuring.out.clone().unwrap_or_else(|| crate::record::free_directory(&findings.rig, name));
     let json = serde_json::to_string_pretty(findings).expect("numbers and strings") + "\n";
     let files = [("results.json", &json), ("table.txt", &text)];
     write(&directory, files.into_iter().chain(pictures.iter().map(|(name, svg)| (*name, svg))))

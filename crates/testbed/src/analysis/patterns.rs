@@ -16,14 +16,14 @@ use vhost_user::frontend::QueueSizes;
 /// Which patterns, under which conditions.
 #[derive(Clone, Debug, Args)]
 pub struct Patterns {
-    /// Patterns: those of the paper's table III, and g and h, which also send in place
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["a", "b", "c", "d", "e", "f", "g"])]
+    /// Copies that the switch makes: (a) to (f) are the patterns of the paper's table III, (g) and (h) also send in place
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "a,b,c,d,e,f,g")]
     pub pattern: Vec<Pattern>,
     /// Ring formats
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["split", "packed"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "split,packed")]
     pub ring: Vec<RingFormat>,
     /// Bytes of a frame, without its checksum
-    #[arg(long, value_delimiter = ',', default_values = ["64", "128", "256", "512", "1024", "1280", "1514"],
+    #[arg(long, value_delimiter = ',', default_value = "64,128,256,512,1024,1280,1514",
           value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
     pub size: Vec<u16>,
     /// How much of every frame the network function touches, and the NIC looks at. It compares nothing of what comes back

@@ -18,17 +18,17 @@ use vhost_user::frontend::QueueSizes;
 #[derive(Clone, Debug, Args)]
 pub struct Rings {
     /// Descriptors of the ring that the NIC fills
-    #[arg(long, value_delimiter = ',', default_values = ["64", "256", "1024", "4096"], value_parser = power_of_two)]
+    #[arg(long, value_delimiter = ',', default_value = "64,256,1024,4096", value_parser = power_of_two)]
     pub physical: Vec<u16>,
     /// Descriptors of the ring that the network function receives from
-    #[arg(long, value_delimiter = ',', default_values = ["64", "256", "1024", "4096", "16384"], value_parser = power_of_two)]
+    #[arg(long, value_delimiter = ',', default_value = "64,256,1024,4096,16384", value_parser = power_of_two)]
     pub r#virtual: Vec<u16>,
     /// Descriptors of the transmit rings: of the one to the NIC, and of the one that the network function sends to
-    #[arg(long, value_name = "PHYSICAL:VIRTUAL", value_delimiter = ',', default_values = ["256:256", "256:1024", "1024:256"],
+    #[arg(long, value_name = "PHYSICAL:VIRTUAL", value_delimiter = ',', default_value = "256:256,256:1024,1024:256",
           value_parser = queue_sizes)]
     pub transmit: Vec<QueueSizes>,
     /// Copy patterns that are compared
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["a", "e"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "a,e")]
     pub pattern: Vec<Pattern>,
     /// Ring format
     #[arg(long, value_enum, default_value_t = RingFormat::Split)]

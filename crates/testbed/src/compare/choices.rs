@@ -1,19 +1,17 @@
 //! Choices of a comparison: ways to forward, peers and loads.
 
 use clap::ValueEnum;
-use serde::Serialize;
 
 /// How Millrace joins its two ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Forward {
     /// Back to back.
     Patch,
     /// By destination address.
     Bridge,
-    /// Back to back, and the wire's NIC fills the network function's own buffers.
+    /// Back to back, and mapped: the wire's NIC fills the network function's own buffers.
     Map,
-    /// The same by destination address.
+    /// By destination address, and mapped.
     BridgeMap,
     /// By OpenFlow: one flow for each direction.
     Openflow,
@@ -38,8 +36,7 @@ pub enum Peer {
 }
 
 /// Who sends the frames and takes them back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LoadKind {
     /// `testbed load`, which checks every frame
     Testbed,

@@ -5,8 +5,8 @@
 
 mod chart;
 mod choices;
+mod figures;
 mod lone;
-mod machine;
 mod measure;
 mod millrace;
 mod options;
@@ -15,13 +15,15 @@ mod results;
 mod scenario;
 mod table;
 
+pub use chart::{DrawCharts, run as run_chart};
 pub use lone::{LoneFrames, run as run_lone_frames};
-pub use machine::Machine;
 pub use options::Compare;
 pub use results::{Counted, Spread};
 
+use crate::machine::{Machine, commit_of};
 use crate::millrace::MillraceError;
 use crate::peers::TESTPMD_MEGABYTES;
+use crate::record::{RecordError, free_directory};
 use crate::transfer;
 use choices::LoadKind;
 use lab::dpdk::Pages;
@@ -32,7 +34,6 @@ use measure::{Bench, MeasureError};
 use progress::Progress;
 use results::{Outcome, Results, Run};
 use scenario::{Contestant, Scenario};
-use std::path::{Path, PathBuf};
 
 /// Error of a comparison.
 #[derive(Debug, thiserror::Error)]
@@ -60,8 +61,8 @@ pub enum CompareError {
     Mapped,
     #[error("{scenario}, {contestant}: {source}")]
     Measure { scenario: Scenario, contestant: Contestant, source: MeasureError },
-    #[error("the results can't be written to {}: {source}", path.display())]
-    Write { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Record(#[from] RecordError),
 }
 
 /// Compares, prints a table, and writes the results to files.
@@ -89,6 +90,10 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     if dpdk > 0 && pages == Pages::Normal {
         results.notes.push("DPDK ran without huge pages, for want of them, which costs it speed".to_owned());
     }
+    if let Some(against) = &against {
+        let commit = commit_of(against).unwrap_or_else(|| "unknown".to_owned());
+        results.notes.push(format!("the other build is of commit {commit}"));
+    }
     results.transfer = Some(transfer::between(compare.switch_cpu, compare.load_cpu)?);
     let bench = Bench { compare, millrace: program, against, pages, interrupt: &interrupt };
     let outcome = run_all(&bench, &mut results);
@@ -97,7 +102,8 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
         let text = table::text(&results);
         print!("{text}");
         let directory = compare.out.clone().unwrap_or_else(|| free_directory(&results.rig, &compare.label));
-        write(&directory, &results, &text).map_err(|source| CompareError::Write { path: directory.clone(), source })?;
+        let record = figures::record(&results);
+        record.write(&directory, &[("table.txt", &text), (chart::FILE, &chart::svg(&record))])?;
         eprintln!("results in {}", directory.display());
     }
     outcome
@@ -134,19 +140,4 @@ fn run_all(bench: &Bench<'_>, results: &mut Results) -> Result<(), CompareError>
         results.outcomes.push(outcome);
     }
     Ok(())
-}
-
-/// Returns the default directory for results of this name, which does not exist yet.
-pub fn free_directory(rig: &Machine, label: &str) -> PathBuf {
-    let name = format!("bench/results/{}-{label}", rig.day());
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    let free = std::iter::once(name.clone()).chain(numbered).map(PathBuf::from).find(|path| !path.exists());
-    free.expect("numbers do not end")
-}
-
-fn write(directory: &Path, results: &Results, table: &str) -> std::io::Result<()> {
-    std::fs::create_dir_all(directory)?;
-    std::fs::write(directory.join("results.json"), serde_json::to_string_pretty(results)? + "\n")?;
-    std::fs::write(directory.join("table.txt"), table)?;
-    std::fs::write(directory.join("chart.svg"), chart::svg(results))
 }

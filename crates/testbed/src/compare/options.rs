@@ -6,11 +6,20 @@ use clap::Args;
 use loadgen::load::TouchLevel;
 use std::path::PathBuf;
 
+/// Command lines to begin with.
+const EXAMPLES: &str = "Examples:
+  testbed compare --quick
+  testbed compare --peer ovs --size 64,1514 --label ovs
+  testbed compare --forward bridge,patch --size 64 --label bridge
+  testbed compare --load wire --forward map,patch --label wire-copy
+  testbed compare --peer millrace --against ../other/target/release/millrace";
+
 /// A comparison.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Compare {
     /// Ring formats
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["split", "packed"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "split,packed")]
     pub ring: Vec<RingFormat>,
     /// Bytes of a frame, without its checksum [default: 64,512,1518; with --quick: 64,1518]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(60..=9216))]
@@ -18,11 +27,11 @@ pub struct Compare {
     /// How much of every frame the load touches [default: header, and payload at the longest size]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub touch: Vec<TouchLevel>,
-    /// How Millrace joins its ports; two of them are compared with each other, one with a peer. `map` and `bridge-map`
-    /// are for `--load wire`
+    /// How Millrace joins its ports: one way is compared with a peer, two ways with each other. `map` and `bridge-map` are
+    /// for `--load wire`
     #[arg(long, value_enum, value_delimiter = ',', default_value = "patch")]
     pub forward: Vec<Forward>,
-    /// Who Millrace is compared with, if not with itself [default: testpmd]
+    /// The other switch, if --forward names one way [default: testpmd]
     #[arg(long, value_enum)]
     pub peer: Option<Peer>,
     /// Who sends the frames and takes them back
@@ -55,7 +64,7 @@ pub struct Compare {
     /// Directory for the results [default: bench/results/DATE-LABEL]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Name of the results
+    /// Name of the results: the last part of the default directory's name
     #[arg(long, default_value = "compare")]
     pub label: String,
 }

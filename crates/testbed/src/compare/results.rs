@@ -1,25 +1,21 @@
 //! Measured and derived results.
 
-use super::choices::LoadKind;
-use super::machine::Machine;
 use super::options::Compare;
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{Distance, Latency};
+use crate::machine::Machine;
 use crate::transfer::Transfer;
 use engine::stats::{Snapshot, WorkerStats};
 use loadgen::load::Report;
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Results of one comparison.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct Results {
     /// Machine of the measurements.
     pub rig: Machine,
     /// Cost of moving cache lines between the processors, before the first measurement.
     pub transfer: Option<Transfer>,
-    /// Kind of load.
-    pub load: LoadKind,
     /// Number of rounds.
     pub rounds: u32,
     /// Seconds of each measurement.
@@ -38,7 +34,6 @@ impl Results {
         Results {
             rig,
             transfer: None,
-            load: compare.load,
             rounds: compare.rounds(),
             seconds: compare.seconds(),
             contestants,
@@ -49,7 +44,7 @@ impl Results {
 }
 
 /// Results of one scenario.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct Outcome {
     /// The conditions.
     pub scenario: Scenario,
@@ -60,7 +55,7 @@ pub struct Outcome {
 }
 
 /// One measurement.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct Run {
     /// The switch.
     pub contestant: Contestant,
@@ -85,13 +80,10 @@ pub struct Run {
 }
 
 /// Counters of Millrace between two moments.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct Counted {
     /// Cycles in rounds that moved frames, per frame.
-    #[serde(skip)]
     pub cycles_per_packet: f64,
-    /// Cycles per frame of each stage, sampled since the start.
-    pub stage_cycles_per_packet: BTreeMap<String, f64>,
     /// Share of its cycles spent on idle polling.
     pub idle_share: f64,
     /// Frames that ended without being sent, by reason.
@@ -115,11 +107,6 @@ impl Counted {
         drops.retain(|_, count| *count > 0);
         Counted {
             cycles_per_packet: busy / of(|w| w.packets).max(1.0),
-            stage_cycles_per_packet: after
-                .workers
-                .first()
-                .map(|w| w.stage_cycles_per_packet.clone())
-                .unwrap_or_default(),
             idle_share: idle / (busy + idle).max(1.0),
             drops,
         }
@@ -175,15 +162,22 @@ impl Outcome {
         all.all(|distance| distance == self.latency_after.distance).then_some(self.latency_after.distance)
     }
 
+    /// Returns all latencies between the processors.
+    pub fn latencies(&self) -> impl Iterator<Item = Latency> {
+        self.runs.iter().map(|run| run.latency).chain([self.latency_after])
+    }
+
     /// Returns the spread of the latency between the processors, in nanoseconds.
     pub fn nanoseconds(&self) -> Option<Spread> {
-        let all = self.runs.iter().map(|run| run.latency.nanoseconds);
-        Spread::of(all.chain([self.latency_after.nanoseconds]))
+        Spread::of(self.latencies().map(|latency| latency.nanoseconds))
     }
 
     /// Returns remarks on the runs for the reader.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        if self.distance().is_none() {
+            notes.push(format!("{}: the processors moved, so its figures do not compare", self.scenario));
+        }
         for run in &self.runs {
             let about = format!("{}, {}, round {}", self.scenario, run.contestant, run.round + 1);
             if let Some(load) = run.load.as_ref().filter(|load| load.has_errors()) {
@@ -246,7 +240,6 @@ pub mod tests {
         Results {
             rig: Machine::detect(std::path::Path::new("/")),
             transfer: Some(Transfer { read: 20.0, write: 17.0 }),
-            load: LoadKind::Testbed,
             rounds: 1,
             seconds: 1.0,
             contestants: PAIR,
@@ -265,6 +258,8 @@ pub mod tests {
         outcome.runs[3].latency = Latency { nanoseconds: 200.0, distance: Distance::Far };
         assert_eq!(outcome.distance(), None);
         assert_eq!(outcome.nanoseconds(), Some(Spread { median: 40.0, min: 40.0, max: 200.0 }));
+        assert!(outcome.notes()[0].contains("moved"));
+        outcome.runs[3].latency.distance = Distance::Near;
         assert_eq!(outcome.notes(), [""; 0]);
         outcome.runs[0].switch_cpu_share = 0.5;
         assert_eq!(outcome.notes().len(), 1);

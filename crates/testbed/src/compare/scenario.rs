@@ -4,14 +4,13 @@ use super::choices::{Forward, LoadKind, Peer};
 use super::options::Compare;
 use crate::peers::TESTPMD_MEGABYTES;
 use crate::ring_format::RingFormat;
+use clap::ValueEnum;
 use lab::ovs;
 use loadgen::load::TouchLevel;
-use serde::Serialize;
 use std::fmt;
 
 /// One of the two compared switches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contestant {
     /// Millrace.
     Millrace(Forward),
@@ -45,6 +44,22 @@ impl Contestant {
     }
 }
 
+impl Contestant {
+    /// Returns its name in records.
+    pub fn key(self) -> String {
+        let forward = |forward: Forward| {
+            let value = forward.to_possible_value();
+            format!("millrace {}", value.as_ref().map_or("", |value| value.get_name()))
+        };
+        match self {
+            Contestant::Millrace(way) => forward(way),
+            Contestant::Against(way) => forward(way) + ", other build",
+            Contestant::Testpmd => "testpmd".to_owned(),
+            Contestant::Ovs => "ovs".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Contestant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let forward = |forward: &Forward| match forward {
@@ -64,7 +79,7 @@ impl fmt::Display for Contestant {
 }
 
 /// The conditions of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// Ring format of both ports.
     pub ring: RingFormat,
@@ -137,6 +152,8 @@ mod tests {
         assert_eq!(names(&[Forward::Bridge], Some(Peer::Testpmd)), ["Millrace bridge", "testpmd"]);
         assert_eq!(names(&[Forward::Map], Some(Peer::Ovs)), ["Millrace mapped", "OVS"]);
         assert_eq!(names(&[Forward::Bridge, Forward::Patch], None), ["Millrace bridge", "Millrace patch"]);
+        assert_eq!(Contestant::Millrace(Forward::BridgeMap).key(), "millrace bridge-map");
+        assert_eq!(Contestant::Against(Forward::Map).key(), "millrace map, other build");
         let builds = ["Millrace patch", "Millrace patch, other build"];
         assert_eq!(names(&[Forward::Patch], Some(Peer::Millrace)), builds);
         assert_eq!(Contestant::pair(&[Forward::Patch; 2], Some(Peer::Ovs)), None);

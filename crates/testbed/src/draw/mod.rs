@@ -6,4 +6,4 @@ mod svg;
 
 pub use lines::{Line, Lines, svg};
 pub use scale::Scale;
-pub use svg::{Svg, label};
+pub use svg::Svg;

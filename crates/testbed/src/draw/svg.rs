@@ -38,8 +38,12 @@ impl Svg {
     }
 
     /// Draws text.
-    pub fn label(&mut self, at: (f64, f64), anchor: &str, size: u32, text: &str) {
-        label(&mut self.0, at, anchor, size, text);
+    pub fn label(&mut self, (x, y): (f64, f64), anchor: &str, size: u32, text: &str) {
+        let text = text.replace('&', "&amp;").replace('<', "&lt;");
+        let _ = writeln!(
+            self.0,
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-size=\"{size}\">{text}</text>"
+        );
     }
 
     /// Draws centred text in this colour.
@@ -53,12 +57,4 @@ impl Svg {
         self.0.push_str("</svg>\n");
         self.0
     }
-}
-
-/// Appends text to a picture.
-pub fn label(out: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, text: &str) {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    // Writing to a string does not fail.
-    let _ =
-        writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-size=\"{size}\">{text}</text>");
 }

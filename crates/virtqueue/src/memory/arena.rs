@@ -2,7 +2,7 @@
 
 use super::error::MemoryError;
 use super::region::Region;
-use super::{Memory, map::WindowMapping};
+use super::{Memory, map::ExtentMapping};
 use packet::Segment;
 use packet::copy::Copier;
 use rustix::fd::OwnedFd;
@@ -141,5 +141,5 @@ pub(super) fn memory_file(len: u64) -> rustix::io::Result<OwnedFd> {
 // A device may share the arena while our queues use it: both hold the same mapping.
 const _: fn() = || {
     fn shared<T: Send + Sync>() {}
-    shared::<WindowMapping>();
+    shared::<ExtentMapping>();
 };

@@ -13,9 +13,9 @@ const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::empty(), MapFlags::PRIVATE.un
 #[cfg(miri)]
 const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::READ.union(ProtFlags::WRITE), MapFlags::PRIVATE);
 
-/// The regions of one window, mapped back to back; unmapped when dropped.
+/// The regions of one extent, mapped back to back; unmapped when dropped.
 #[derive(Debug)]
-pub(super) struct WindowMapping {
+pub(super) struct ExtentMapping {
     regions: Vec<Region>,
     reserved: *mut u8,
     reserved_len: usize,
@@ -27,11 +27,11 @@ pub(super) struct WindowMapping {
 }
 
 // SAFETY: the mapping is shared memory that is only ever touched through raw pointers and atomics.
-unsafe impl Send for WindowMapping {}
+unsafe impl Send for ExtentMapping {}
 // SAFETY: as above, and nothing in it changes after it was created.
-unsafe impl Sync for WindowMapping {}
+unsafe impl Sync for ExtentMapping {}
 
-impl WindowMapping {
+impl ExtentMapping {
     /// Maps a run as cut by [`super::region::runs`]. Checked regions are so short that no sum or rounding wraps around.
     pub(super) fn new(run: &[Region]) -> Result<Self, MemoryError> {
         let first = &run[0];
@@ -57,7 +57,7 @@ impl WindowMapping {
         // SAFETY: pad bytes lie before `host` in the reservation.
         let (mapped, mapped_len) =
             (unsafe { reserved.add(pad as usize) }, (lead + len).next_multiple_of(page) as usize);
-        let mut mapping = WindowMapping {
+        let mut mapping = ExtentMapping {
             regions: run.to_vec(),
             reserved,
             reserved_len: reserved_len as usize,
@@ -120,7 +120,7 @@ impl WindowMapping {
     }
 }
 
-impl Drop for WindowMapping {
+impl Drop for ExtentMapping {
     fn drop(&mut self) {
         self.watch = None;
         // SAFETY: the reservation is ours, and every holder of a pointer into it holds the `Memory` that holds us.

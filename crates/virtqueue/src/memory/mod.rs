@@ -1,8 +1,8 @@
-//! Guest memory: windows into which the regions shared by a guest are mapped.
+//! Guest memory: extents into which the regions shared by a guest are mapped.
 //!
-//! A window is one run of guest addresses without a gap, mapped at one run of host addresses, whatever the number of
+//! An extent is one run of guest addresses without a gap, mapped at one run of host addresses, whatever the number of
 //! its regions; a buffer may therefore cross from one region into the next. Nothing here ever creates a Rust reference
-//! into a window: a guest may change any byte at any moment.
+//! into an extent: a guest may change any byte at any moment.
 
 mod arena;
 mod budget;
@@ -20,22 +20,22 @@ pub use span::{Part, Span};
 pub(crate) use writer::Writer;
 pub use writer::{DirtyLog, Unlogged};
 
-use map::WindowMapping;
+use map::ExtentMapping;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// One run of guest addresses, readable and writable at one run of host addresses.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct Extent {
     start: u64,
     len: u64,
     host: *mut u8,
 }
 
-impl Window {
-    const NONE: Window = Window { start: 0, len: 0, host: std::ptr::null_mut() };
+impl Extent {
+    const NONE: Extent = Extent { start: 0, len: 0, host: std::ptr::null_mut() };
 
-    /// Returns the host address of `[addr, addr + len)` if all of it lies in this window.
+    /// Returns the host address of `[addr, addr + len)` if all of it lies in this extent.
     #[inline(always)]
     fn translate(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
         let offset = addr.wrapping_sub(self.start);
@@ -61,13 +61,13 @@ struct UserRange {
 /// Adding or removing a region makes a new `Memory`, which shares the mappings that did not change.
 #[derive(Debug)]
 pub struct Memory {
-    /// The largest window, which nearly every look-up hits.
-    first: Window,
-    /// Sorted by start, padded with empty windows to a power of two, so that every look-up takes the same number of steps.
-    windows: Box<[Window]>,
+    /// The largest extent, which nearly every look-up hits.
+    first: Extent,
+    /// Sorted by start, padded with empty extents to a power of two, so that every look-up takes the same number of steps.
+    extents: Box<[Extent]>,
     users: Box<[UserRange]>,
     regions: Vec<Region>,
-    mappings: Vec<Arc<WindowMapping>>,
+    mappings: Vec<Arc<ExtentMapping>>,
 }
 
 // SAFETY: the pointers are to shared mappings that live as long as `mappings`; every access to them is by raw pointer
@@ -103,22 +103,22 @@ impl Memory {
     /// Returns the same memory, also addressable by our own host addresses: for a device in this process that receives
     /// buffers by their host address.
     pub fn also_by_host(&self) -> Memory {
-        let own = |w: &Window| Window { start: w.host.addr() as u64, ..*w };
-        let known: Vec<Window> = self.windows.iter().filter(|w| w.len > 0).copied().collect();
-        let windows = known.iter().map(own).chain(known.iter().copied()).collect();
+        let own = |e: &Extent| Extent { start: e.host.addr() as u64, ..*e };
+        let known: Vec<Extent> = self.extents.iter().filter(|e| e.len > 0).copied().collect();
+        let extents = known.iter().map(own).chain(known.iter().copied()).collect();
         let (users, regions, mappings) = (self.users.clone(), self.regions.clone(), self.mappings.clone());
-        Memory { first: self.first, windows: Self::searchable(windows), users, regions, mappings }
+        Memory { first: self.first, extents: Self::searchable(extents), users, regions, mappings }
     }
 
-    /// Sorts and pads the windows for [`Memory::translate_elsewhere`].
-    fn searchable(mut windows: Vec<Window>) -> Box<[Window]> {
-        windows.sort_by_key(|window| window.start);
-        let padding = Window { start: u64::MAX, ..Window::NONE };
-        windows.resize(windows.len().next_power_of_two(), padding);
-        windows.into()
+    /// Sorts and pads the extents for [`Memory::translate_elsewhere`].
+    fn searchable(mut extents: Vec<Extent>) -> Box<[Extent]> {
+        extents.sort_by_key(|extent| extent.start);
+        let padding = Extent { start: u64::MAX, ..Extent::NONE };
+        extents.resize(extents.len().next_power_of_two(), padding);
+        extents.into()
     }
 
-    fn build(mut regions: Vec<Region>, known: &[Arc<WindowMapping>]) -> Result<Self, MemoryError> {
+    fn build(mut regions: Vec<Region>, known: &[Arc<ExtentMapping>]) -> Result<Self, MemoryError> {
         region::check(&mut regions)?;
         let user = |r: &Region| UserRange { start: r.user_addr, len: r.len, guest_addr: r.guest_addr };
         let users = regions.iter().map(user).collect();
@@ -126,17 +126,17 @@ impl Memory {
         for run in region::runs(&regions) {
             let mapping = match known.iter().find(|m| m.holds(run)) {
                 Some(mapping) => mapping.clone(),
-                None => Arc::new(WindowMapping::new(run)?),
+                None => Arc::new(ExtentMapping::new(run)?),
             };
             mappings.push(mapping);
         }
-        let windows: Vec<Window> =
-            mappings.iter().map(|m| Window { start: m.guest_addr(), len: m.len(), host: m.host() }).collect();
-        let first = windows.iter().copied().max_by_key(|w| w.len).unwrap_or(Window::NONE);
-        Ok(Memory { first, windows: Self::searchable(windows), users, regions, mappings })
+        let extents: Vec<Extent> =
+            mappings.iter().map(|m| Extent { start: m.guest_addr(), len: m.len(), host: m.host() }).collect();
+        let first = extents.iter().copied().max_by_key(|e| e.len).unwrap_or(Extent::NONE);
+        Ok(Memory { first, extents: Self::searchable(extents), users, regions, mappings })
     }
 
-    /// Returns the host address of the guest buffer `[addr, addr + len)`, or `None` unless one window maps all of it.
+    /// Returns the host address of the guest buffer `[addr, addr + len)`, or `None` unless one extent maps all of it.
     #[inline(always)]
     pub fn translate(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
         match self.first.translate(addr, len) {
@@ -145,16 +145,16 @@ impl Memory {
         }
     }
 
-    /// Translates by the last window that starts at or before `addr`, in the same number of steps for every address.
+    /// Translates by the last extent that starts at or before `addr`, in the same number of steps for every address.
     #[cold]
     fn translate_elsewhere(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
         let mut at = 0;
-        let mut step = self.windows.len() / 2;
+        let mut step = self.extents.len() / 2;
         while step > 0 {
-            at += if self.windows[at + step].start <= addr { step } else { 0 };
+            at += if self.extents[at + step].start <= addr { step } else { 0 };
             step /= 2;
         }
-        self.windows[at].translate(addr, len)
+        self.extents[at].translate(addr, len)
     }
 
     /// Returns the guest address of the byte at `host`, if that is in this memory.
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn adjacent_regions_are_one_window() {
+    fn adjacent_regions_are_one_extent() {
         let m = Memory::map(vec![region(0x2000, 0x1000, 0x3000), region(0x1000, 0x1000, 0)]).unwrap();
         let p = m.translate(0x1ff0, 0x20).expect("a buffer may cross regions");
         assert_eq!(m.translate(0x2000, 1).unwrap().as_ptr() as usize, p.as_ptr() as usize + 0x10);
@@ -213,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn every_window_is_found() {
+    fn every_extent_is_found() {
         let regions: Vec<_> = (0..9).map(|i| region(0x10_0000 + i * 0x3000, 0x1000 * (1 + i % 2), 0)).collect();
         let m = Memory::map(regions).unwrap();
         for i in 0..9 {
             let start = 0x10_0000 + i * 0x3000;
             let len = 0x1000 * (1 + i % 2);
-            assert!(m.translate(start, len).is_some(), "window {i}");
+            assert!(m.translate(start, len).is_some(), "extent {i}");
             assert!(m.translate(start + len - 1, 1).is_some());
             assert!(m.translate(start + len, 1).is_none());
             assert!(m.translate(start - 1, 1).is_none());

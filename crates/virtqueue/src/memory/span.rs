@@ -1,6 +1,6 @@
 //! Several memories in one run of addresses, for a kernel interface that takes only one.
 //!
-//! The run is mapped in addition to the windows that the rings use. It starts and ends with an unused guard page, so
+//! The run is mapped in addition to the extents that the rings use. It starts and ends with an unused guard page, so
 //! that a chunk that reaches slightly over the edge of a memory is still in the run.
 
 use super::Memory;
@@ -26,8 +26,8 @@ pub struct Part {
     pub page: u64,
     /// Bytes of the first page before the region.
     lead: u64,
-    /// Address of the region in its memory's window, and its length.
-    window: (u64, u64),
+    /// Address of the region in its memory's extent, and its length.
+    extent: (u64, u64),
 }
 
 /// Several memories in one run of addresses, unmapped when dropped. It holds the memories.
@@ -52,9 +52,9 @@ impl Span {
         let mut regions: Vec<(&Region, u64, u64)> = Vec::new();
         for memory in memories {
             for region in memory.regions() {
-                let window = memory.translate(region.guest_addr, region.len);
-                let window = window.expect("a region lies in one window").addr().get() as u64;
-                regions.push((region, region.page_size(), window));
+                let extent = memory.translate(region.guest_addr, region.len);
+                let extent = extent.expect("a region lies in one extent").addr().get() as u64;
+                regions.push((region, region.page_size(), extent));
             }
         }
         // The largest pages first: then each region lies at a multiple of its page size, without gaps.
@@ -62,10 +62,10 @@ impl Span {
         let largest = regions.first().map_or(GUARD, |r| r.1);
         let mut parts = Vec::new();
         let mut end = GUARD;
-        for &(region, page, window) in &regions {
+        for &(region, page, extent) in &regions {
             let lead = region.offset % page;
             let len = (lead + region.len).next_multiple_of(page);
-            parts.push(Part { start: end, len, page, lead, window: (window, region.len) });
+            parts.push(Part { start: end, len, page, lead, extent: (extent, region.len) });
             end = end.checked_add(len).filter(|&end| end <= MAX_ALL).ok_or(too_long(region))?;
         }
         let len = end + GUARD;
@@ -120,12 +120,12 @@ impl Span {
         &self.parts
     }
 
-    /// Returns the offset in the span of `len` bytes at an address of one of the windows, if they lie in one region.
+    /// Returns the offset in the span of `len` bytes at an address of one of the extents, if they lie in one region.
     #[inline]
-    pub fn offset(&self, window_addr: u64, len: u64) -> Option<u64> {
+    pub fn offset(&self, extent_addr: u64, len: u64) -> Option<u64> {
         self.parts.iter().find_map(|part| {
-            let (start, room) = part.window;
-            let at = window_addr.wrapping_sub(start);
+            let (start, room) = part.extent;
+            let at = extent_addr.wrapping_sub(start);
             (at < room && len <= room - at).then(|| part.start + part.lead + at)
         })
     }
@@ -152,12 +152,12 @@ mod tests {
         Region { guest_addr, user_addr: guest_addr, len, offset, file: memfd(offset + len) }
     }
 
-    fn window(memory: &Memory, addr: u64) -> u64 {
+    fn extent(memory: &Memory, addr: u64) -> u64 {
         memory.translate(addr, 1).unwrap().addr().get() as u64
     }
 
     #[test]
-    fn what_is_written_to_a_window_is_in_the_span() {
+    fn what_is_written_to_an_extent_is_in_the_span() {
         let a = Arc::new(Memory::map(vec![region(0x1000, 0x2000, 0), region(0x8000, 0x1800, 0x800)]).unwrap());
         let b = Arc::new(Memory::map(vec![region(0x1000, 0x1000, 0x3000)]).unwrap());
         let span = Span::new(&[a.clone(), b.clone()]).unwrap();
@@ -165,7 +165,7 @@ mod tests {
         for (n, (memory, addr)) in
             [(&a, 0x1000), (&a, 0x2fff), (&a, 0x8000), (&a, 0x97ff), (&b, 0x1fff)].iter().enumerate()
         {
-            let at = span.offset(window(memory, *addr), 1).unwrap();
+            let at = span.offset(extent(memory, *addr), 1).unwrap();
             let byte = memory.translate(*addr, 1).unwrap();
             // SAFETY: both are mapped; the test owns the files.
             unsafe {
@@ -179,7 +179,7 @@ mod tests {
     fn only_runs_within_a_region_are_found() {
         let a = Arc::new(Memory::map(vec![region(0x1000, 0x1000, 0), region(0x2000, 0x1000, 0)]).unwrap());
         let span = Span::new(std::slice::from_ref(&a)).unwrap();
-        let at = window(&a, 0x1000);
+        let at = extent(&a, 0x1000);
         assert_eq!(span.offset(at, 0x1000), Some(GUARD));
         assert_eq!(span.offset(at + 1, 0x1000), None, "the next region may lie elsewhere");
         assert_eq!(span.offset(at + 0x2000, 1), None);

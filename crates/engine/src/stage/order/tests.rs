@@ -11,7 +11,7 @@ use crate::port::sink::{Nothing, Sink};
 use crate::punt::EventNotifier;
 use crate::spec::{Faults, MirrorDirection, MirrorPoint};
 use crate::stage::aggregate::{Member, Relay};
-use crate::stage::mirror::{Probe, Tap};
+use crate::stage::mirror::{MirrorTo, Probe};
 use crate::stage::running::Running;
 use crate::stage::shared::Shared;
 use crate::stage::stopwatch::RECEIVE;
@@ -48,7 +48,7 @@ fn plain() -> Setup {
         staged: false,
         faults: None,
         recorder: None,
-        taps: Vec::new(),
+        mirrors: Vec::new(),
         tunnel: None,
         member: None,
         neighbours,
@@ -90,9 +90,9 @@ fn probe(most: Option<usize>) -> (Arc<Probe>, Taken, Arc<Drops>) {
     (Arc::new(Probe::new(queues, running, drops.clone())), taken, drops)
 }
 
-/// Returns a tap of both directions at this point.
-fn tap(at: MirrorPoint, to: &Arc<Probe>) -> Tap {
-    Tap { direction: MirrorDirection::Both, at, to: to.clone() }
+/// Returns a mirror of both directions at this point.
+fn mirror(at: MirrorPoint, to: &Arc<Probe>) -> MirrorTo {
+    MirrorTo { direction: MirrorDirection::Both, at, to: to.clone() }
 }
 
 fn names_of(stages: impl Iterator<Item = usize>) -> Vec<&'static str> {
@@ -147,7 +147,7 @@ fn a_queue_has_the_stages_that_its_port_needs_in_their_order() {
         (Ingress::with_stages(Box::new(Nothing), &setup, 0), Egress::with_stages(Box::new(Sink), &setup, 0));
     assert!(!ingress.has_stages() && egress_names(&egress).is_empty());
     let (probe, ..) = probe(None);
-    setup.taps = vec![tap(Wire, &probe), tap(Forward, &probe)];
+    setup.mirrors = vec![mirror(Wire, &probe), mirror(Forward, &probe)];
     setup.staged = true;
     setup.faults = Some(Faults::default());
     setup.recorder = Some(Recorder::create(&home.path().join("a.pcap")).unwrap());
@@ -198,14 +198,14 @@ fn frames_that_are_recorded_or_changed_do_not_lie_in_a_guests_buffers() {
     assert_eq!(needs(&Setup { faults: Some(Faults::default()), ..plain() }), (true, false));
     assert_eq!(needs(&Setup { tunnel: Some(Arc::new(end(1, 2))), ..plain() }), (false, false));
     let (probe, ..) = probe(None);
-    assert_eq!(needs(&Setup { taps: vec![tap(Wire, &probe)], ..plain() }), (false, false));
+    assert_eq!(needs(&Setup { mirrors: vec![mirror(Wire, &probe)], ..plain() }), (false, false));
 }
 
 #[test]
 fn each_point_sees_frames_as_they_are_there() {
     let ((wire, outside, _), (forward, inside, _)) = (probe(Some(32)), probe(Some(32)));
-    let taps = vec![tap(Wire, &wire), tap(Forward, &forward)];
-    let setup = Setup { taps, tunnel: Some(Arc::new(end(1, 2))), ..plain() };
+    let mirrors = vec![mirror(Wire, &wire), mirror(Forward, &forward)];
+    let setup = Setup { mirrors, tunnel: Some(Arc::new(end(1, 2))), ..plain() };
     let sent = Taken::default();
     let egress = Egress::with_stages(Box::new(Link(sent.clone(), 32)), &setup, 0);
     let ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
@@ -260,7 +260,7 @@ fn each_stage_is_explained() {
 #[test]
 fn copies_that_find_no_room_are_dropped_at_their_destination_only() {
     let ((some, taken, full), (none, _, down)) = (probe(Some(1)), probe(None));
-    let setup = Setup { taps: vec![tap(Wire, &some), tap(Wire, &none)], ..plain() };
+    let setup = Setup { mirrors: vec![mirror(Wire, &some), mirror(Wire, &none)], ..plain() };
     let frames = vec![vec![5; 60]; 3];
     let ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
     assert_eq!(receive(&ingress, &frames), frames);

@@ -4,7 +4,7 @@ use super::{Fabric, FabricState, Halves, Layout, QueueKey, ReceiveHalf, Transmit
 use crate::port::record::Recorder;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
-use crate::stage::mirror::{Mirror, Probe, Tap};
+use crate::stage::mirror::{Mirror, MirrorTo, Probe};
 use crate::stage::setup::Setup;
 use crate::switch::layout::Mirroring;
 use crate::switch::shared::PortShared;
@@ -86,10 +86,10 @@ impl FabricState {
         for port in &layout.ports {
             let mirrors = layout.mirrors.iter().map(|mirror| &mirror.spec).zip(&probes);
             let mirrors = mirrors.filter(|(spec, _)| spec.from.contains(&port.name));
-            let taps = mirrors.map(|(spec, to)| Tap { direction: spec.direction, at: spec.at, to: to.clone() });
-            let taps = taps.collect();
+            let mirrors = mirrors.map(|(spec, to)| MirrorTo { direction: spec.direction, at: spec.at, to: to.clone() });
+            let mirrors = mirrors.collect();
             if let Some(setup) = self.setups.get_mut(&port.id) {
-                Arc::make_mut(setup).taps = taps;
+                Arc::make_mut(setup).mirrors = mirrors;
                 // Queues that mirrors copy to are no longer among the halves.
                 self.refresh(port.id);
             }

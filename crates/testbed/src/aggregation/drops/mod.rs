@@ -13,14 +13,14 @@ use std::fmt::Write;
 /// How many packets are lost.
 #[derive(Clone, Debug, Args)]
 pub struct Drops {
-    /// By what packets leave the node: rings, af_packet or af_xdp
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["af_packet", "rings"])]
+    /// How packets leave the node: by rings, af_packet or af_xdp
+    #[arg(long, value_enum, hide_possible_values = true, value_delimiter = ',', default_value = "af_packet,rings")]
     path: Vec<Between>,
     /// Where packets are split and joined
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["none", "vhost", "nf", "native"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "none,vhost,nf,native")]
     placement: Vec<Placement>,
     /// Millions of packets a second
-    #[arg(long, value_delimiter = ',', default_values = ["0.5", "1", "2", "3", "4", "5", "8", "12"], value_parser = millions)]
+    #[arg(long, value_delimiter = ',', default_value = "0.5,1,2,3,4,5,8,12", value_parser = millions)]
     rate: Vec<f64>,
     /// Packets in a row; 1 is smooth traffic
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]

@@ -13,10 +13,10 @@ use std::fmt::Write;
 #[derive(Clone, Debug, Args)]
 pub struct Latency {
     /// Where packets are split and joined
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["none", "vhost", "nf", "native"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "none,vhost,nf,native")]
     placement: Vec<Placement>,
     /// Millions of packets a second
-    #[arg(long, value_delimiter = ',', default_values = ["0.05", "1"], value_parser = millions)]
+    #[arg(long, value_delimiter = ',', default_value = "0.05,1", value_parser = millions)]
     rate: Vec<f64>,
     /// Packets in a row; 1 is smooth traffic
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]

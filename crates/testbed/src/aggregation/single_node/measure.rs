@@ -4,8 +4,9 @@ use super::results::{Case, Results, Row, classes};
 use super::{NODE_CPU, Sample, SingleNodeConfig, TRAFFIC_CPU, pass};
 use crate::aggregation::error::{AggregationError, SingleNodeError};
 use crate::aggregation::rig::{Programs, Rig};
-use crate::compare::{Machine, free_directory};
 use crate::latency;
+use crate::machine::Machine;
+use crate::record::free_directory;
 use clap::Args;
 use loadgen::traffic::OfferedLoad;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub struct Measuring {
     pub unseen: bool,
     #[command(flatten)]
     pub programs: Programs,
-    /// Directory for the results [default: bench/results/DATE-aggregation-NAME]
+    /// Directory for the results [default: bench/results/DATE-aggregation-COMMAND]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print the results as JSON, and not as a table

@@ -2,8 +2,9 @@
 
 use super::sample::Sample;
 use crate::aggregation::rig::{Between, Placement};
-use crate::compare::{Machine, Spread};
+use crate::compare::Spread;
 use crate::latency::Latency;
+use crate::machine::Machine;
 use hdrhistogram::Histogram;
 use loadgen::traffic;
 use serde::Serialize;

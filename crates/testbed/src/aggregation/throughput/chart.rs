@@ -32,7 +32,7 @@ fn picture(results: &Results, path: Between) -> String {
 mod tests {
     use super::super::results::tests::row;
     use super::*;
-    use crate::compare::Machine;
+    use crate::machine::Machine;
 
     #[test]
     fn a_picture_has_a_line_for_each_placement() {

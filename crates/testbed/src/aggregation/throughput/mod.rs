@@ -13,8 +13,9 @@ pub use results::{Load, Results, Row, Run};
 
 use super::AggregationError;
 use super::rig::{Between, Cpus, Placement, Port, Rig, RigError, TwoNodesConfig, replay};
-use crate::compare::{Machine, free_directory};
 use crate::latency;
+use crate::machine::Machine;
+use crate::record::free_directory;
 use measure::Loaded;
 use std::path::Path;
 

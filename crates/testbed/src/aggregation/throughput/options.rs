@@ -8,14 +8,14 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 pub struct Throughput {
     /// Link between the nodes
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["af_packet", "af_xdp", "rings", "ovs", "testpmd"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "af_packet,af_xdp,rings,ovs,testpmd")]
     pub path: Vec<Between>,
     /// Bytes of a packet, without its checksum
-    #[arg(long, value_delimiter = ',', default_values = ["64", "256", "512", "1024", "1498"],
+    #[arg(long, value_delimiter = ',', default_value = "64,256,512,1024,1498",
         value_parser = clap::value_parser!(u16).range(60..=1514))]
     pub sizes: Vec<u16>,
     /// Where packets are split and joined
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["none", "vhost", "nf", "native"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "none,vhost,nf,native")]
     pub placement: Vec<Placement>,
     /// Measurements of each placement, in turn with the others
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]

@@ -2,8 +2,9 @@
 
 use super::search::{Tried, best};
 use crate::aggregation::rig::{Between, Cpus, Placement, Processed};
-use crate::compare::{Machine, Spread};
+use crate::compare::Spread;
 use crate::latency::Latency;
+use crate::machine::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

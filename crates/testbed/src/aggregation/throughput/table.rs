@@ -64,7 +64,7 @@ mod tests {
     use super::super::results::tests::row;
     use super::*;
     use crate::aggregation::rig::Between;
-    use crate::compare::Machine;
+    use crate::machine::Machine;
 
     #[test]
     fn every_path_has_its_table() {

@@ -8,7 +8,8 @@ use super::files::write;
 use super::pattern::Pattern;
 use super::rig::RigError;
 use super::setup::{Setup, sizes};
-use crate::compare::{Machine, free_directory};
+use crate::machine::Machine;
+use crate::record::free_directory;
 use crate::ring_format::RingFormat;
 use clap::Args;
 use comfy_table::presets::NOTHING;
@@ -31,20 +32,20 @@ const L3: &str = "16777216,16,64";
 #[derive(Clone, Debug, Args)]
 pub struct Cache {
     /// Copy patterns
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["a", "e", "g"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "a,e,g")]
     pub pattern: Vec<Pattern>,
     /// Ring formats
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["split", "packed"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "split,packed")]
     pub ring: Vec<RingFormat>,
     /// Bytes of a frame, without its checksum
-    #[arg(long, value_delimiter = ',', default_values = ["64", "1514"],
+    #[arg(long, value_delimiter = ',', default_value = "64,1514",
           value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
     pub size: Vec<u16>,
     /// Descriptors of the rings between NIC and switch
     #[arg(long, value_name = "RX[:TX]", default_value = "512:1024", value_parser = queue_sizes)]
     pub physical: QueueSizes,
     /// Descriptors of the rings between switch and network function
-    #[arg(long, value_name = "RX[:TX]", value_delimiter = ',', default_values = ["1024:256", "8192:256", "1024:1024"],
+    #[arg(long, value_name = "RX[:TX]", value_delimiter = ',', default_value = "1024:256,8192:256,1024:1024",
           value_parser = queue_sizes)]
     pub r#virtual: Vec<QueueSizes>,
     /// How much of every frame the network function touches, and the NIC looks at

@@ -4,24 +4,19 @@ use super::super::rig::{Rig, RigError, without_switch};
 use super::super::setup::Setup;
 use super::turns::{self, Step, TurnError};
 use crate::compare::Spread;
-use clap::ValueEnum;
 use loadgen::load::{Header, Nothing, Payload, Touch, TouchLevel};
-use serde::Serialize;
 use std::fmt;
 
 /// A part of the data path, in the order of their turns. The paper's figure 8 gives the last three a processor each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The NIC: hardware elsewhere.
     Nic,
     /// The switch, from the NIC to the network function.
-    #[serde(rename = "SW_R")]
     Receive,
     /// The network function.
-    #[serde(rename = "NF")]
     Function,
     /// The switch, from the network function to the NIC.
-    #[serde(rename = "SW_T")]
     Transmit,
 }
 
@@ -156,6 +151,7 @@ mod tests {
     use super::super::super::pattern::Pattern;
     use super::*;
     use crate::ring_format::RingFormat;
+    use clap::ValueEnum;
     use vhost_user::frontend::QueueSizes;
 
     const SIZES: QueueSizes = QueueSizes { receive: 256, transmit: 256 };

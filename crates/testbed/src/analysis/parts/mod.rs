@@ -10,18 +10,18 @@ mod show;
 mod turns;
 
 use super::error::AnalyseError;
-use super::files::write;
 use super::pattern::Pattern;
 use super::setup::{Setup, sizes};
-use crate::compare::{Machine, Spread, free_directory};
+use crate::compare::Spread;
 use crate::latency::{self, Latency};
+use crate::machine::Machine;
+use crate::record::free_directory;
 use crate::ring_format::RingFormat;
 use crate::transfer::{self, Transfer};
 use clap::Args;
 use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
 use loadgen::wire::queue_sizes;
 use measure::{Part, Processors};
-use serde::Serialize;
 use std::path::PathBuf;
 use vhost_user::frontend::QueueSizes;
 
@@ -73,27 +73,24 @@ pub struct Parts {
 const PIPELINE: [Part; 3] = [Part::Receive, Part::Function, Part::Transmit];
 
 /// All results.
-#[derive(Debug, Serialize)]
 struct Found {
     rig: Machine,
-    command: String,
     line_cycles: Transfer,
     figures: Vec<Figure>,
 }
 
 /// Results of one setup: medians of all rounds, in cycles per frame.
-#[derive(Debug, Serialize)]
 struct Figure {
     setup: Setup,
     /// Latency between the processors before.
     latency: Latency,
-    parts: Vec<Timed>,
+    /// Those of [`PIPELINE`].
+    parts: [Timed; 3],
     /// The network function without a switch, alone on a processor.
     without_switch: f64,
 }
 
 /// Cycles per frame of one part.
-#[derive(Debug, Serialize)]
 struct Timed {
     part: Part,
     /// Alone on a processor.
@@ -120,21 +117,17 @@ impl Figure {
 pub fn run(parts: &Parts) -> Result<(), AnalyseError> {
     let rig = Machine::detect(&std::env::current_exe().unwrap_or_default());
     let line_cycles = transfer::between(parts.part_cpu, parts.others_cpu)?;
-    let command = std::env::args().skip(1).fold("testbed".to_owned(), |line, word| line + " " + &word);
-    let mut found = Found { rig, command, line_cycles, figures: Vec::new() };
+    let mut found = Found { rig, line_cycles, figures: Vec::new() };
     let setups = setups(parts);
     for (number, setup) in setups.iter().enumerate() {
         let Setup { pattern, ring, size, guest, .. } = setup;
         eprintln!("[{}/{}] {pattern}, {ring}, {size} B, {}", number + 1, setups.len(), sizes(*guest));
         found.figures.push(figure(parts, setup)?);
     }
-    let text = show::text(&found);
-    let json = serde_json::to_string_pretty(&found).expect("numbers and strings") + "\n";
-    print!("{}", if parts.json { &json } else { &text });
+    let (text, record) = (show::text(&found), show::record(&found));
+    print!("{}", if parts.json { record.text() } else { text.clone() });
     let directory = parts.out.clone().unwrap_or_else(|| free_directory(&found.rig, "parts"));
-    let chart = show::chart(&found, &parts.size);
-    let files = [("results.json", &json), ("table.txt", &text), ("chart.svg", &chart)];
-    write(&directory, files.into_iter()).map_err(|source| AnalyseError::Write { path: directory.clone(), source })?;
+    record.write(&directory, &[("table.txt", &text), ("chart.svg", &show::chart(&found, &parts.size))])?;
     eprintln!("results in {}", directory.display());
     Ok(())
 }
@@ -171,7 +164,10 @@ fn figure(parts: &Parts, setup: &Setup) -> Result<Figure, AnalyseError> {
         without_switch.push(measure::measure_without_switch(setup, processors, parts.turns).map_err(failed)?);
     }
     let median = |figures: &Vec<f64>| Spread::of(figures.iter().copied()).map_or(0.0, |spread| spread.median);
-    let timed = PIPELINE.into_iter().zip(alone.iter().zip(&together));
-    let timed = timed.map(|(part, (alone, together))| Timed { part, alone: median(alone), together: median(together) });
-    Ok(Figure { setup: *setup, latency, parts: timed.collect(), without_switch: median(&without_switch) })
+    let timed = |index: usize| Timed {
+        part: PIPELINE[index],
+        alone: median(&alone[index]),
+        together: median(&together[index]),
+    };
+    Ok(Figure { setup: *setup, latency, parts: [0, 1, 2].map(timed), without_switch: median(&without_switch) })
 }

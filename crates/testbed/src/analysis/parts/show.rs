@@ -1,12 +1,56 @@
-//! The results as a table and as a chart.
+//! The results as a table, as a chart, and as they are kept.
 
 use super::super::pattern::Pattern;
 use super::super::setup::{Setup, sizes};
 use super::{Figure, Found};
 use crate::draw::{self, Line, Lines};
+use crate::record::{Record, rounded};
 use crate::ring_format::RingFormat;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A row as it is kept.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    pattern: Pattern,
+    ring: RingFormat,
+    bytes: u16,
+    /// Descriptors of the rings between switch and network function, as "RX:TX".
+    #[serde(rename = "virtual")]
+    guest: String,
+    /// Nanoseconds per frame of each part, alone on a processor.
+    ns: BTreeMap<String, f64>,
+    /// Cache lines per frame that came from the other processor, approximately.
+    lines: BTreeMap<String, f64>,
+    /// Rate of the slowest part.
+    mpps: f64,
+    /// Rate of the network function without a switch.
+    no_switch_mpps: f64,
+}
+
+/// Returns the results as they are kept.
+pub fn record(found: &Found) -> Record<Row> {
+    let row = |figure: &Figure| {
+        let of_parts = |value: &dyn Fn(&super::Timed) -> f64| {
+            figure.parts.iter().map(|part| (part.part.to_string(), rounded(value(part), 1))).collect()
+        };
+        let Setup { pattern, ring, size, guest, .. } = figure.setup;
+        Row {
+            pattern,
+            ring,
+            bytes: size,
+            guest: sizes(guest),
+            ns: of_parts(&|part| part.alone / found.rig.tsc_ghz),
+            lines: of_parts(&|part| part.lines(&found.line_cycles)),
+            mpps: rounded(rate(found, figure), 1),
+            no_switch_mpps: rounded(without_switch(found, figure), 1),
+        }
+    };
+    let record = Record::new(&found.rig, &[], found.figures.iter().map(row).collect());
+    record.with_cores(found.figures.iter().map(|figure| figure.latency)).with_transfer(Some(found.line_cycles))
+}
 
 /// Formats the table: nanoseconds and moved lines per frame of each part, and the rate of the pipeline.
 pub fn text(found: &Found) -> String {

@@ -3,10 +3,11 @@
 mod guest;
 
 use super::choices::Forward;
-use super::machine::Machine;
 use super::millrace;
 use crate::latency::{self, Latency};
+use crate::machine::Machine;
 use crate::millrace::{Idle, MillraceError};
+use crate::record::{Record, RecordError, free_directory, rounded};
 use crate::ring_format::RingFormat;
 use clap::{Args, ValueEnum};
 use comfy_table::presets::NOTHING;
@@ -41,10 +42,10 @@ pub enum Waiting {
 #[derive(Clone, Debug, Args)]
 pub struct LoneFrames {
     /// How the switch rests while there are no frames
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["sleep", "backoff", "poll"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "sleep,backoff,poll")]
     pub idle: Vec<Idle>,
     /// How the guests wait for frames
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["poll", "call"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "poll,call")]
     pub receive: Vec<Waiting>,
     /// Ring format
     #[arg(long, value_enum, default_value_t = RingFormat::Split)]
@@ -64,9 +65,12 @@ pub struct LoneFrames {
     /// Processor of the guests
     #[arg(long, value_name = "CPU", default_value_t = 1)]
     pub guest_cpu: usize,
-    /// Print JSON too: it goes to standard output, and the table to standard error
+    /// Print the results as JSON, and not as a table
     #[arg(long)]
     pub json: bool,
+    /// Directory for the results [default: bench/results/DATE-lone]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// Error of a measurement.
@@ -83,12 +87,12 @@ pub enum LoneError {
     Pin(#[from] PinError),
     #[error("{action}: {source}")]
     System { action: &'static str, source: std::io::Error },
-    #[error("the report can't be written: {0}")]
-    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Record(#[from] RecordError),
 }
 
 /// Times of many frames, in microseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 struct Times {
     median: f64,
     p99: f64,
@@ -103,7 +107,7 @@ impl Times {
 }
 
 /// One idle policy with one kind of guest.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 struct Row {
     idle: Idle,
     receive: Waiting,
@@ -112,13 +116,11 @@ struct Row {
     /// The other way, right after that.
     back_us: Times,
     round_trip_us: Times,
-    /// Half of the round trip's median.
-    one_way_estimate_us: f64,
     /// Processor share of the idle switch.
     idle_cpu_share: f64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 struct Report {
     rig: Machine,
     ring: RingFormat,
@@ -138,13 +140,37 @@ pub fn run(options: &LoneFrames) -> Result<(), LoneError> {
     }
     let (rig, ring) = (Machine::detect(&program), options.ring);
     let report = Report { rig, ring, frames: options.frames, cores, rows };
-    if options.json {
-        eprint!("{}", text(&report));
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        print!("{}", text(&report));
-    }
+    let (record, text) = (record(&report), text(&report));
+    print!("{}", if options.json { record.text() } else { text.clone() });
+    let directory = options.out.clone().unwrap_or_else(|| free_directory(&report.rig, "lone"));
+    record.write(&directory, &[("table.txt", &text)])?;
+    eprintln!("results in {}", directory.display());
     Ok(())
+}
+
+/// A row as it is kept; times are median and 99th percentile.
+#[derive(Debug, Serialize)]
+struct Figure {
+    idle: Idle,
+    receive: Waiting,
+    there_us: [f64; 2],
+    back_us: [f64; 2],
+    round_trip_us: [f64; 2],
+    idle_cpu_percent: f64,
+}
+
+fn record(report: &Report) -> Record<Figure> {
+    let times = |Times { median, p99 }| [median, p99].map(|time| rounded(time, 1));
+    let figure = |row: &Row| Figure {
+        idle: row.idle,
+        receive: row.receive,
+        there_us: times(row.there_us),
+        back_us: times(row.back_us),
+        round_trip_us: times(row.round_trip_us),
+        idle_cpu_percent: rounded(100.0 * row.idle_cpu_share, 1),
+    };
+    let notes = ["each time: median, 99th percentile".to_owned()];
+    Record::new(&report.rig, &notes, report.rows.iter().map(figure).collect()).with_cores([report.cores])
 }
 
 fn measure(options: &LoneFrames, program: &Path, idle: Idle, interrupt: &Interrupt) -> Result<Vec<Row>, LoneError> {
@@ -177,7 +203,6 @@ fn measure(options: &LoneFrames, program: &Path, idle: Idle, interrupt: &Interru
             there_us: Times::of(there),
             back_us: Times::of(back),
             round_trip_us: round_trips,
-            one_way_estimate_us: round_trips.median / 2.0,
             idle_cpu_share,
         });
     }
@@ -248,7 +273,7 @@ fn text(report: &Report) -> String {
             times(row.there_us),
             times(row.back_us),
             times(row.round_trip_us),
-            format!("{:.1}", row.one_way_estimate_us),
+            format!("{:.1}", row.round_trip_us.median / 2.0),
             format!("{:.1} %", 100.0 * row.idle_cpu_share),
         ]);
     }

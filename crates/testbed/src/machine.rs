@@ -30,14 +30,13 @@ impl Machine {
     /// Detects this machine, now; `millrace` is a program within its sources.
     pub fn detect(millrace: &Path) -> Machine {
         let cpu = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| model(&text));
-        let beside = millrace.parent().unwrap_or(Path::new("."));
         Machine {
             cpu: cpu.unwrap_or_else(|| "unknown processor".to_owned()),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             tsc_ghz: cycles::frequency() / 1e9,
             dpdk: None,
-            commit: commit(beside),
+            commit: commit_of(millrace),
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         }
     }
@@ -66,7 +65,9 @@ fn model(cpuinfo: &str) -> Option<String> {
     Some(line.trim_start_matches([' ', '\t', ':']).to_owned())
 }
 
-fn commit(directory: &Path) -> Option<String> {
+/// Returns the version of the sources that a program lies within.
+pub fn commit_of(program: &Path) -> Option<String> {
+    let directory = program.parent().unwrap_or(Path::new("."));
     let mut git = Command::new("git");
     // Change nothing in the repository, not even the time of its index.
     git.env("GIT_OPTIONAL_LOCKS", "0").args(["describe", "--always", "--dirty", "--exclude=*"]).current_dir(directory);
