@@ -174,6 +174,7 @@ fn guests_of_a_bridge_each_have_a_queue() -> Result<()> {
     // All guests at once with the stations of their queues: in place.
     let pumps = [pump([a, x], 0), pump([b, y], 1), pump([c, z], 2)];
     pumps.iter().try_for_each(|pump| pump.wait_for(FRAMES, support::SOON))?;
+    learned(near);
     for (queue, pump) in pumps.into_iter().enumerate() {
         let tally = pump.stop()?;
         assert!(tally.is_complete(), "guest {queue} lost frames: {tally:?}");
@@ -182,7 +183,6 @@ fn guests_of_a_bridge_each_have_a_queue() -> Result<()> {
         assert!(now.in_place > before.in_place + FRAMES / 2 && now.elsewhere == before.elsewhere, "{now:?}");
         assert!(now.sent_in_place > before.sent_in_place && now.sent_copied > before.sent_copied, "{now:?}");
     }
-    learned(near);
     nothing_dropped(near, &["wan", "near0", "near1", "near2"]);
     switches.into_iter().for_each(Millrace::stop);
     Ok(())
