@@ -3,15 +3,18 @@
 mod support;
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use e2e::virtio::{Guest, Sink, Sizes, Source};
+use e2e::virtio::{Exchange, Guest, Options, Pump, Sink, Sizes, Source};
+use engine::stats::MappingStats;
 use lab::{Result, cpu};
 use support::crafted::{Crafted, Ram};
-use support::wait_for;
+use support::functions::{self, SharedNic};
 use support::wire::{KINDS, Scene};
+use support::{Millrace, wait_for};
 use virtqueue::NET_HEADER;
 
 /// Every size that fits the usual MTU.
@@ -69,7 +72,10 @@ enum By {
 }
 
 /// The guest with its memory, and the checker of its frames.
-struct Machine {
+struct Machine<'s> {
+    switch: &'s Millrace,
+    /// Index of its mapping.
+    mapping: usize,
     guest: Crafted,
     /// Memory that stays, and memory that comes and goes.
     stays: Ram,
@@ -77,15 +83,19 @@ struct Machine {
     sink: Sink,
 }
 
-impl Machine {
-    fn connect(scene: &Scene, packed: bool) -> Machine {
+impl Machine<'_> {
+    fn connect<'s>(switch: &'s Millrace, mapping: usize, socket: &Path, packed: bool) -> Machine<'s> {
         let [stays, goes] = [1 << 30, 3 << 30].map(|start| Ram::new(start, (STAY * STEP).next_multiple_of(4096)));
-        let mut guest = Crafted::connect(&scene.home.socket("fw"), packed, &[&stays]);
+        let mut guest = Crafted::connect(socket, packed, &[&stays]);
         for buffer in 0..STAY {
             assert!(guest.post(stays.start() + buffer * STEP, BUFFER));
         }
         guest.publish();
-        Machine { guest, stays, goes, sink: Sink::new(2, 1, SIZES) }
+        Machine { switch, mapping, guest, stays, goes, sink: Sink::new(2, 1, SIZES) }
+    }
+
+    fn mapping(&self) -> MappingStats {
+        self.switch.stats().mappings.swap_remove(self.mapping)
     }
 
     /// Takes received frames and posts their buffers again, those in the memory that goes only if it `keeps`. Returns the
@@ -135,46 +145,51 @@ impl Machine {
     fn there(&self) -> usize {
         self.guest.posted().filter(|&(addr, _)| self.goes.has(addr)).count()
     }
-}
 
-/// Waits until frames arrive in place.
-fn in_place(scene: &Scene, machine: &mut Machine) {
-    let before = scene.millrace.mapping().in_place;
-    wait_for("frames in place", || {
-        machine.turn(true).unwrap();
-        let mapping = scene.millrace.mapping();
-        (mapping.zero_copy && mapping.in_place > before + 100).then_some(())
-    });
-}
-
-/// Adds memory, receives into it, and removes it: after its buffers came back, or before if `early`.
-fn come_and_go(scene: &Scene, machine: &mut Machine, by: By, early: bool) -> Result<()> {
-    machine.add(by);
-    in_place(scene, machine);
-    for buffer in 0..GO {
-        assert!(machine.guest.post(machine.goes.start() + buffer * STEP, BUFFER));
-    }
-    machine.guest.publish();
-    machine.receive_into(true, GO as usize)?;
-    // The guest also sends from there.
-    let frame = machine.goes.start() + GO * STEP;
-    machine.goes.write(frame, &[0x5a; 1000]);
-    machine.guest.send(frame, NET_HEADER + 900);
-    if !early {
-        wait_for("the buffers to come back", || {
-            machine.turn(false).unwrap();
-            (machine.there() == 0 && machine.guest.sending() == 0).then_some(())
+    /// Waits until frames arrive in place.
+    fn in_place(&mut self) {
+        let before = self.mapping().in_place;
+        wait_for("frames in place", || {
+            self.turn(true).unwrap();
+            let mapping = self.mapping();
+            (mapping.zero_copy && mapping.in_place > before + 100).then_some(())
         });
     }
-    machine.remove(by);
-    let then = machine.goes.snapshot();
-    wait_for("all buffers to come back from memory that is gone", || {
-        machine.turn(false).unwrap();
-        (machine.there() == 0 && machine.guest.sending() == 0).then_some(())
-    });
-    in_place(scene, machine);
-    assert!(machine.goes.snapshot() == then, "{by:?}, early: {early}: something was written after the memory had gone");
-    Ok(())
+
+    /// Waits until all buffers in the memory that goes came back.
+    fn back(&mut self) {
+        wait_for("the buffers to come back", || {
+            self.turn(false).unwrap();
+            (self.there() == 0 && self.guest.sending() == 0).then_some(())
+        });
+    }
+
+    /// Adds memory, receives into it, and removes it: after its buffers came back, or before if `early`.
+    fn come_and_go(&mut self, by: By, early: bool) -> Result<()> {
+        self.add(by);
+        self.in_place();
+        for buffer in 0..GO {
+            assert!(self.guest.post(self.goes.start() + buffer * STEP, BUFFER));
+        }
+        self.guest.publish();
+        self.receive_into(true, GO as usize)?;
+        // The guest also sends from there.
+        let frame = self.goes.start() + GO * STEP;
+        self.goes.write(frame, &[0x5a; 1000]);
+        self.guest.send(frame, NET_HEADER + 900);
+        if !early {
+            self.back();
+        }
+        self.remove(by);
+        let then = self.goes.snapshot();
+        self.back();
+        self.in_place();
+        assert!(
+            self.goes.snapshot() == then,
+            "{by:?}, early: {early}: something was written after the memory had gone"
+        );
+        Ok(())
+    }
 }
 
 #[test]
@@ -183,21 +198,57 @@ fn memory_comes_and_goes_under_load() -> Result<()> {
     for kind in KINDS {
         for packed in [false, true] {
             let scene = Scene::new(kind)?;
-            let mut machine = Machine::connect(&scene, packed);
+            let mut machine = Machine::connect(&scene.millrace, 0, &scene.home.socket("fw"), packed);
             let load = Load::start(scene.wire.far().connect()?);
-            in_place(&scene, &mut machine);
+            machine.in_place();
             for early in [false, true] {
                 for by in [By::Slot, By::Table, By::Slot, By::Table] {
-                    come_and_go(&scene, &mut machine, by, early)?;
+                    machine.come_and_go(by, early)?;
                 }
             }
             // No buffer was lost on the way.
             machine.receive_into(false, STAY as usize)?;
             load.stop()?;
-            let mapping = scene.millrace.mapping();
+            let mapping = machine.mapping();
             assert!(mapping.sent_in_place > 0, "{kind:?}: {mapping:?}");
             scene.millrace.stop();
         }
     }
+    Ok(())
+}
+
+/// Functions on other queues of the NIC lose nothing meanwhile.
+#[test]
+fn memory_comes_and_goes_beside_other_functions() -> Result<()> {
+    let _alone = cpu::alone();
+    let nic = SharedNic::new()?;
+    let config = [functions::nic("up0"), functions::functions("near"), support::poller()].concat();
+    let switches = nic.start(&config);
+    let near = &switches[0];
+    let mut pumps = Vec::new();
+    for queue in 0..2 {
+        pumps.push(Pump::start(Exchange::new(nic.connect(&switches, queue)?, [3, 4], SIZES, 32)));
+    }
+    for packed in [false, true] {
+        let mut machine = Machine::connect(near, 2, &nic.near.socket("near2"), packed);
+        let load = Load::start(Options::new(nic.far.socket("far2")).connect()?);
+        machine.in_place();
+        for (by, early) in [(By::Slot, false), (By::Table, true), (By::Slot, true), (By::Table, false)] {
+            machine.come_and_go(by, early)?;
+            for (queue, pump) in pumps.iter().enumerate() {
+                // A panic, so that the switches show their counters.
+                pump.wait_for(100, support::SOON).unwrap_or_else(|error| panic!("function {queue}: {error}"));
+            }
+            let others = &near.stats().mappings[..2];
+            assert!(others.iter().all(|mapping| mapping.zero_copy && mapping.on_loan > 0), "{others:?}");
+        }
+        load.stop()?;
+    }
+    for (queue, pump) in pumps.into_iter().enumerate() {
+        let tally = pump.stop()?;
+        assert!(tally.is_complete(), "function {queue} lost frames: {tally:?}");
+    }
+    functions::nothing_dropped(near, &["near0", "near1"]);
+    switches.into_iter().for_each(Millrace::stop);
     Ok(())
 }

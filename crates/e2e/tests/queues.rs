@@ -2,15 +2,13 @@
 
 mod support;
 
-use e2e::virtio::{Exchange, Guest, Options, Pump};
+use e2e::virtio::{Exchange, Pump};
 use engine::reload::Step;
 use lab::dpdk::{self, Forward, Testpmd};
 use lab::{Result, cpu};
-use support::wire::{Cable, Wire};
+use support::functions::{QUEUES, SharedNic, functions, nic, nothing_dropped, wait_mapped};
+use support::wire::Wire;
 use support::{Home, Millrace, mapped, wait_for};
-
-/// Queues of the NIC, and functions.
-const QUEUES: usize = 3;
 
 /// Frames each way, for each function.
 const FRAMES: u64 = 5000;
@@ -18,75 +16,20 @@ const FRAMES: u64 = 5000;
 /// Every size that fits the usual MTU.
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 
-/// Returns the ports of the functions, and a mapping for each.
-fn functions(name: &str) -> String {
-    let function = |queue| {
-        let mapping = format!("[[mapping]]\nfrom = \"wan.{queue}\"\nto = \"{name}{queue}\"\nmode = \"pass-through\"\n");
-        support::port(&format!("{name}{queue}")) + &mapping
-    };
-    (0..QUEUES).map(function).collect()
-}
-
-/// A cable with a switch at each end: what the `near` function of a queue sends arrives at the `far` one.
-struct Scene {
-    cable: Cable,
-    near: Home,
-    far: Home,
-}
-
-impl Scene {
-    fn new() -> Result<Scene> {
-        Ok(Scene { cable: Cable::with_queues(QUEUES as u32)?, near: Home::new(), far: Home::new() })
-    }
-
-    /// Returns the configuration of the `near` or `far` switch.
-    fn config(name: &str, interface: &str, worker: &str) -> String {
-        let port = "[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\n";
-        let steer = "[[port.steer]]\nmac = \"02:00:00:00:00:01\"\nqueue = 1\n";
-        format!("{port}interface = \"{interface}\"\nqueues = {QUEUES}\n{steer}{}{worker}", functions(name))
-    }
-
-    fn start(&self, worker: &str) -> [Millrace; 2] {
-        // While a worker sleeps, the kernel has few buffers of a mapped guest, and may lose frames: here nobody sleeps.
-        let switches = [
-            self.near.start_inside(&self.cable.here, &Scene::config("near", "up0", worker)),
-            self.far.start_inside(&self.cable.there, &Scene::config("far", "up1", "[[worker]]\n")),
-        ];
-        switches.iter().for_each(|switch| switch.wait_up(&["wan"]));
-        switches
-    }
-
-    /// Connects the two functions of a queue, and waits until both are mapped.
-    fn connect(&self, switches: &[Millrace; 2], queue: usize) -> Result<[Guest; 2]> {
-        let near = Options::new(self.near.socket(&format!("near{queue}")));
-        let near = if queue.is_multiple_of(2) { near } else { near.packed() };
-        let guests = [near.connect()?, Options::new(self.far.socket(&format!("far{queue}"))).connect()?];
-        // A queue takes no frames while it is mapped, so these would be lost.
-        switches.iter().for_each(|switch| wait_mapped(switch, queue..queue + 1));
-        Ok(guests)
-    }
-}
-
-/// Waits until each of these queues has buffers of its guest.
-fn wait_mapped(switch: &Millrace, queues: std::ops::Range<usize>) {
-    wait_for(&format!("queues {queues:?} to be mapped, of {:?}", switch.stats().mappings), || {
-        let mappings = switch.stats().mappings;
-        mappings[queues.clone()].iter().all(|mapping| mapping.zero_copy && mapping.on_loan > 0).then_some(())
-    });
-}
-
-fn nothing_dropped(switch: &Millrace, ports: &[&str]) {
-    ports.iter().for_each(|port| assert_eq!(switch.port(port).dropped(), 0, "{:?}", switch.port(port).0));
+/// Returns the configuration of the near switch.
+fn config(worker: &str) -> String {
+    let steer = "[[port.steer]]\nmac = \"02:00:00:00:00:01\"\nqueue = 1\n";
+    [&nic("up0"), steer, &functions("near"), worker].concat()
 }
 
 #[test]
 fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
     let _alone = cpu::alone();
-    let scene = Scene::new()?;
+    let scene = SharedNic::new()?;
     // A worker for two of the functions, and one for the third, which is also a sender to the NIC.
     let workers = "[[worker]]\nports = [\"wan.0\", \"near0\", \"wan.1\", \"near1\"]\n[[worker]]\n".to_owned();
     for worker in [support::poller(), workers] {
-        let switches = scene.start(&worker);
+        let switches = scene.start(&config(&worker));
         let near = &switches[0];
         let detail = near.port("wan").0.detail;
         let refused = "frames to 02:00:00:00:00:01 are not steered to queue 1: driver veth has no rules by MAC address";
@@ -116,8 +59,8 @@ fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
 #[test]
 fn a_function_that_dies_disturbs_no_other() -> Result<()> {
     let _alone = cpu::alone();
-    let scene = Scene::new()?;
-    let switches = scene.start(&support::poller());
+    let scene = SharedNic::new()?;
+    let switches = scene.start(&config(&support::poller()));
     let near = &switches[0];
     let mut pumps = Vec::new();
     for queue in 0..QUEUES - 1 {
@@ -189,11 +132,11 @@ fn queues_of_a_virtio_nic() -> Result<()> {
 #[test]
 fn a_function_whose_port_is_reopened_disturbs_no_other() -> Result<()> {
     let _alone = cpu::alone();
-    let scene = Scene::new()?;
-    let switches = scene.start(&support::poller());
+    let scene = SharedNic::new()?;
+    let switches = scene.start(&config(&support::poller()));
     let near = &switches[0];
     let pump = Pump::start(Exchange::new(scene.connect(&switches, 0)?, [1, 2], SIZES, 32));
-    let config = Scene::config("near", "up0", &support::poller());
+    let config = config(&support::poller());
     let socket = "socket = \"near1.sock\"\n";
     for changed in [socket.to_owned() + "memory = \"any\"\n", socket.to_owned()] {
         scene.near.configure(&config.replace(socket, &changed));

@@ -6,6 +6,8 @@
 
 pub mod crafted;
 pub mod files;
+pub mod functions;
+pub mod gate;
 pub mod live;
 pub mod mapped;
 pub mod rogue;

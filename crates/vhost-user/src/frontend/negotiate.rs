@@ -52,13 +52,15 @@ pub(super) fn negotiate(
     Ok((device, negotiated, pairs))
 }
 
-/// Shares the memory of `arena` and `others` with the device.
+/// Shares the memory of `arena` and `others` with the device. When this returns, the device has it.
 pub(super) fn share(device: &Frontend, arena: &Arena, others: &[Region]) -> Result<(), FrontendError> {
     let regions: Vec<_> = arena.memory().regions().iter().chain(others).map(info).collect();
     if regions.len() > MAX_TABLE {
         return Err(FrontendError::TooManyRegions { count: regions.len(), max: MAX_TABLE });
     }
-    device.set_mem_table(&regions).map(|_| ()).map_err(refused("SET_MEM_TABLE"))
+    device.set_mem_table(&regions).map_err(refused("SET_MEM_TABLE"))?;
+    // Without REPLY_ACK only this tells when the device has the table, as it answers requests in their order.
+    device.get_features().map(|_| ()).map_err(refused("SET_MEM_TABLE"))
 }
 
 /// Negotiates features.

@@ -15,6 +15,10 @@ use xsk::{Attach, Attached, Chunks, Groups, Interface, Mode, Queue, QueueConfig,
 /// Time that a driver may take to release a queue.
 pub(super) const RELEASE: Duration = Duration::from_secs(10);
 
+/// Time limit for a queue of the open port to be released by the kernel, which takes two grace periods of RCU: these may
+/// be seconds on a busy machine.
+const REOPEN: Duration = Duration::from_secs(60);
+
 /// Ethernet header and a VLAN tag: the bytes of a frame beyond the MTU.
 pub(super) const OVERHEAD: usize = 18;
 
@@ -133,6 +137,9 @@ impl Device {
             refused: Vec::new(),
         };
         let opened = device.choose(settings.mode, settings.queues.into())?;
+        // From now on, a queue that is taken is one whose last socket the kernel has not released yet. To give up would
+        // close the queues of all functions.
+        device.config.busy_wait = REOPEN;
         device.add_rules(&settings.steer);
         let opened = pools.into_iter().zip(opened).map(|(pools, socket)| OpenedQueue { pools, socket });
         Ok((Arc::new(device), opened.collect()))

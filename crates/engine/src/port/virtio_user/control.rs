@@ -14,6 +14,9 @@ use virtqueue::{QueueConfig, features};
 /// Interval at which the link is checked.
 const CHECK: Duration = Duration::from_millis(20);
 
+/// Connections in a row that may end when the backend is given a guest's memory. The next one does without.
+const TRIES: u32 = 3;
+
 /// Returns what a port asks of its backend. A `mapped` port gets every frame in one buffer.
 fn options(settings: &Settings, mapped: bool) -> FrontendOptions {
     let packed = if settings.packed { features::RING_PACKED } else { 0 };
@@ -40,8 +43,9 @@ impl LinkThread {
         site.set_state(false, "no backend is connected".into());
         let stopping = stop.clone();
         let thread = std::thread::Builder::new().name(format!("link-{}", site.name())).spawn(move || {
+            let mut failed_shares = 0;
             while !stopping.load(Ordering::Relaxed) {
-                let why = serve(&options, &site, &stopping);
+                let why = serve(&options, &site, &stopping, &mut failed_shares);
                 site.set_state(false, format!("no backend is connected: {why}"));
                 std::thread::sleep(CHECK);
             }
@@ -61,9 +65,10 @@ impl Drop for LinkThread {
     }
 }
 
-/// Serves one connection until it ends, and returns why it did.
-fn serve(options: &FrontendOptions, site: &Arc<dyn Site>, stop: &AtomicBool) -> String {
-    let (session, pairs) = match Session::establish(options, site, stop) {
+/// Serves one connection until it ends, and returns why it did. `failed_shares` is the number of connections in a row
+/// that ended when the backend was given a guest's memory.
+fn serve(options: &FrontendOptions, site: &Arc<dyn Site>, stop: &AtomicBool, failed_shares: &mut u32) -> String {
+    let (session, pairs) = match Session::establish(options, site, stop, *failed_shares < TRIES) {
         Ok(established) => established,
         Err(why) => return why,
     };
@@ -85,6 +90,11 @@ fn serve(options: &FrontendOptions, site: &Arc<dyn Site>, stop: &AtomicBool) -> 
     }
     site.mappings().for_each(|(_, mapping)| mapping.physical_down());
     site.clear(count);
+    if session.lock().unwrap().lost_by_sharing {
+        *failed_shares += 1;
+        return "it left, or did not answer, when it was given a guest's memory".into();
+    }
+    *failed_shares = 0;
     if broken.load(Ordering::Relaxed) { "a queue of it is broken".into() } else { "it left".into() }
 }
 
@@ -102,6 +112,10 @@ struct Session {
     accepted: Option<Vec<Arc<Memory>>>,
     /// Whether the backend did not answer in time and was disconnected: what it still does is unknown.
     silent: bool,
+    /// Whether the backend is given memory of guests.
+    shares: bool,
+    /// Whether the backend became useless when it was given a guest's memory.
+    lost_by_sharing: bool,
 }
 
 type Pair = (ReceiveHalf, TransmitHalf);
@@ -111,6 +125,7 @@ impl Session {
         options: &FrontendOptions,
         site: &Arc<dyn Site>,
         stop: &AtomicBool,
+        shares: bool,
     ) -> Result<(Session, Vec<Pair>), String> {
         let buffers = |size: u16| u64::from(size) * u64::from(STRIDE);
         let pair = buffers(options.queue_sizes.receive) + buffers(options.queue_sizes.transmit);
@@ -138,6 +153,8 @@ impl Session {
             guests: vec![Vec::new(); pairs.len()],
             accepted: Some(Vec::new()),
             silent: false,
+            shares,
+            lost_by_sharing: false,
         };
         let pairs = pairs.into_iter().zip(places).enumerate().map(|(queue, (pair, place))| {
             let receive = session.receive_half(queue, pair.receive);
@@ -196,6 +213,12 @@ impl Session {
         if self.accepted.as_ref().is_some_and(has) {
             return Ok(());
         }
+        if !self.shares {
+            return Err(format!(
+                "the backend left, or did not answer, {TRIES} times in a row when it was given a guest's memory; it is \
+                 tried again when the backend connects anew"
+            ));
+        }
         let memories: Vec<Arc<Memory>> = memories.into_iter().cloned().collect();
         let mut regions = Vec::new();
         for memory in &memories {
@@ -252,6 +275,7 @@ impl ZeroCopyQueue for SessionQueue {
             // Memory that the backend does not take must not stand in the way of other guests'.
             session.guests[self.queue].clear();
             if session.share().is_err() {
+                session.lost_by_sharing = !memories.is_empty();
                 session.broken.store(true, Ordering::Relaxed);
             }
         }

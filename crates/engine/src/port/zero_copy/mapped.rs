@@ -1,21 +1,23 @@
 //! State that the control side and a mapped queue share: whether buffers are lent, and counters.
 
 use crate::counters::Counter;
+use packet::MAX_BURST;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// Minimum length of a lent buffer: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 
-/// Buffers that stay in the guest's ring if frames may also come from elsewhere, or in buffers of the switch.
-pub(super) const KEEP: u32 = 16;
+/// Buffers that stay in the guest's ring if frames may also come from elsewhere, or in buffers of the switch: a burst,
+/// which is copied to them at once.
+pub(super) const KEEP: u32 = MAX_BURST as u32;
 
 /// Minimum number of buffers that a physical queue offers, its own included, so that frames for others still pass when
 /// the guest has posted none: two bursts.
 pub(in crate::port) const RESERVE: u16 = 64;
 
 /// The same when its worker sleeps, for exclusive queues too: nobody reports that the guest has posted more, and
-/// without buffers no frame would wake the worker. At most the number that stays in the guest's ring, to be copied to.
-pub(in crate::port) const RESERVE_ASLEEP: u16 = KEEP as u16;
+/// without buffers no frame would wake the worker. At most [`KEEP`], as they are copied to buffers that stay.
+pub(in crate::port) const RESERVE_ASLEEP: u16 = 16;
 
 /// State shared between the control side and a mapped queue.
 #[derive(Debug, Default)]

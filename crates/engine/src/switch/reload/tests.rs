@@ -65,8 +65,10 @@ impl Parts {
         };
         let mut recorded: Vec<_> = switch.inner.fabric.recorders().iter().map(|r| r.path().to_owned()).collect();
         recorded.sort();
-        // The other pairs of a mapping stay or go with the first.
-        let is_first = |mapping: &&Arc<Mapping>| mapping.queues() == MappedQueues { physical: 0, guest: 0 };
+        // The other pairs of a mapping of whole ports stay or go with the first.
+        let is_first = |mapping: &&Arc<Mapping>| {
+            mapping.spec().is_of_one() || mapping.queues() == MappedQueues { physical: 0, guest: 0 }
+        };
         let named = |mapping: &Arc<Mapping>| (mapping_name(mapping.spec()), mapping.clone());
         Parts {
             ports: ports.iter().map(|port| (port.name.clone(), port.clone())).collect(),

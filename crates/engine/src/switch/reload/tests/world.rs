@@ -48,7 +48,7 @@ pub(super) struct Outsiders {
     first: bool,
     ageing: u8,
     aggregation: u8,
-    mapping: u8,
+    mappings: u8,
     /// Mirror of the honest ports to one that has no other use.
     mirror: u8,
     /// Idle policies of workers; the first polls the honest ports.
@@ -68,13 +68,13 @@ pub(super) fn outsiders() -> impl Strategy<Value = Outsiders> {
     });
     let ports = prop::collection::vec(prop::option::weighted(0.7, port), OTHERS);
     let workers = prop::collection::vec(0..4u8, 0..4);
-    (ports, any::<bool>(), 0..2u8, 0..3u8, 0..3u8, 0..4u8, workers).prop_map(
-        |(ports, first, ageing, aggregation, mapping, mirror, workers)| Outsiders {
+    (ports, any::<bool>(), 0..2u8, 0..3u8, 0..6u8, 0..4u8, workers).prop_map(
+        |(ports, first, ageing, aggregation, mappings, mirror, workers)| Outsiders {
             ports,
             first,
             ageing,
             aggregation,
-            mapping,
+            mappings,
             mirror,
             workers,
         },
@@ -156,7 +156,7 @@ impl World {
             2 => Driver::VirtioUser(virtio_user::Settings {
                 socket: path("gone"),
                 mode: Mode::Client,
-                queues: 1,
+                queues: 2 + u16::from(of.aggregate),
                 queue_sizes,
                 packed: of.fault,
             }),
@@ -187,8 +187,7 @@ impl World {
     pub(super) fn spec(&self, outsiders: &Outsiders) -> Spec {
         let of = outsiders.ports.iter().enumerate().filter_map(|(index, of)| Some((index, of.as_ref()?)));
         let others: Vec<_> = of.map(|(index, of)| (self.outsider(index, of), of.place)).collect();
-        let (mut mappings, mut patches) =
-            (Vec::new(), vec![["source".into(), "driver".into()], ["device".into(), "sink".into()]]);
+        let mut patches = vec![["source".into(), "driver".into()], ["device".into(), "sink".into()]];
         let mut bridge = vec!["early".to_owned(), "listener".into(), "talker".into()];
         let mut other = Vec::new();
         let mut waiting: Option<String> = None;
@@ -208,17 +207,12 @@ impl World {
         if outsiders.first {
             bridge.rotate_right(1);
         }
-        let find =
-            |is: fn(&Driver) -> bool| others.iter().find(|(port, _)| is(&port.driver)).map(|(p, _)| p.name.clone());
+        let find = |is: fn(&Driver) -> bool| {
+            others.iter().filter(|(port, _)| is(&port.driver)).map(|(port, _)| port.name.clone()).collect::<Vec<_>>()
+        };
         let physical = find(|driver| matches!(driver, Driver::VirtioUser(_)));
-        let guest = find(|driver| matches!(driver, Driver::VhostUser(_)));
-        if let (Some(from), Some(to)) = (physical, guest)
-            && outsiders.mapping > 0
-        {
-            let tenancy = if outsiders.mapping == 1 { Tenancy::TrustAll } else { Tenancy::Trust(vec![]) };
-            let (from, to) = (PortQueues::all(from), PortQueues::all(to));
-            mappings.push(MappingSpec { from, to, pass_through: false, tenancy, copy_break: Some(64) });
-        }
+        let guests = find(|driver| matches!(driver, Driver::VhostUser(_)));
+        let mappings = mappings(outsiders.mappings, &physical, &guests);
         let is_mapped = |name: &String| mappings.iter().any(|m| m.from.port == *name || m.to.port == *name);
         let free = others.iter().find(|(port, place)| *place == 0 && !is_mapped(&port.name));
         let mirrors = free.and_then(|(to, _)| mirror(outsiders.mirror, &to.name)).into_iter().collect();
@@ -258,6 +252,28 @@ impl World {
         }
         let aggregation = aggregation(outsiders.aggregation);
         Spec { ports, patches, bridges, mappings, mirrors, aggregation, workers }
+    }
+}
+
+/// Returns some mappings of the first physical port to the guests, of whole ports or of queues, if there are both.
+fn mappings(which: u8, physical: &[String], guests: &[String]) -> Vec<MappingSpec> {
+    let (Some(wan), Some(first), Some(last)) = (physical.first(), guests.first(), guests.last()) else { return vec![] };
+    let whole = |tenancy| {
+        let (from, to) = (PortQueues::all(wan), PortQueues::all(first));
+        vec![MappingSpec { from, to, pass_through: false, tenancy, copy_break: Some(64) }]
+    };
+    let one = |queue, to| {
+        let (from, tenancy) = (PortQueues::one(wan, queue), Tenancy::Trust(vec![]));
+        MappingSpec { from, to, pass_through: true, tenancy, copy_break: Some(64) }
+    };
+    match which {
+        0 => vec![],
+        1 => whole(Tenancy::TrustAll),
+        2 => whole(Tenancy::Trust(vec![])),
+        3 => vec![one(0, PortQueues::all(first))],
+        // Of one guest, both queues; of two, the first queue of one and the second of the other.
+        4 => vec![one(0, PortQueues::all(first)), one(1, PortQueues::one(last, 1))],
+        _ => vec![one(1, PortQueues::one(first, 0)), one(0, PortQueues::one(last, 1))],
     }
 }
 
