@@ -17,7 +17,7 @@ pub struct Mapping {
     /// Link between the nodes; the second one must have a port there that can be mapped
     #[arg(long, value_delimiter = ',', default_values = ["virtio"], value_parser = mappable)]
     pub path: Vec<Between>,
-    /// Packets: bytes of all of them, `imix`, or `half` (64 and 1498 bytes in turn)
+    /// Packets: bytes of all of them, `imix`, or `half` (16 of 64 and 16 of 1498 bytes in turn)
     #[arg(long, value_delimiter = ',', default_values = ["64", "imix", "half", "1498"])]
     pub packets: Vec<Packets>,
     /// Where packets are split and joined

@@ -23,7 +23,7 @@ pub enum Packets {
     Size(u16),
     /// Of twelve packets seven of 64 bytes, four of 590 and one of 1498.
     Imix,
-    /// 64 and 1498 bytes in turn.
+    /// 16 packets of 64 bytes, and 16 of 1498.
     Half,
 }
 
@@ -33,7 +33,8 @@ impl Packets {
         match self {
             Packets::Size(size) => vec![size; BURST],
             Packets::Imix => [64, 590, 64, 590, 64, 64, 590, 64, 590, 64, 64, LONG].repeat(8),
-            Packets::Half => [64, LONG].repeat(BURST / 2),
+            // In runs, as packets to one next hop stay in order: a short one between two long ones travels alone.
+            Packets::Half => [[64; BURST / 2], [LONG; BURST / 2]].concat(),
         }
     }
 }
