@@ -235,7 +235,8 @@ mod tests {
         config.replace(Port::new("wan", "sink").aggregating(true));
         check(&config);
         assert_eq!(config.text().matches("[[port]]").count(), 2);
-        config.replace(Port::new("wan", "virtio-user").with_text("socket", directory.path().join("s").display()));
+        let wan = Port::new("wan", "virtio-user").with_text("socket", directory.path().join("s").display());
+        config.replace(wan.aggregating(true));
         config.replace(Port::new("near", "vhost-user").with_text("socket", directory.path().join("n").display()));
         config.mappings = std::mem::take(&mut config.patches).into_iter().map(|[near, wan]| [wan, near]).collect();
         check(&config);

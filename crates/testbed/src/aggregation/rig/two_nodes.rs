@@ -57,7 +57,8 @@ impl TwoNodesConfig {
             self.out.clone().aggregating(splits),
         ];
         let (mut patches, mut mappings) = (vec![["right", "out"]], Vec::new());
-        if self.mapped { &mut mappings } else { &mut patches }.push(["wan", "left"]);
+        let wire = if self.mapped { &mut mappings } else { &mut patches };
+        wire.push(["wan", "left"]);
         let b = NodeConfig {
             name: "b",
             ports,
