@@ -7,9 +7,12 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use e2e::virtio::Options;
+use lab::netns::Namespace;
 use lab::{Result, cpu};
 use rustix::process::Signal;
+use support::mapped::PASS_THROUGH;
 use support::stream::{aggregation, cable, exchange, ip, mac, network, packet, patch, uplink, within_mtu};
+use support::wire::Wire;
 use support::{Home, Millrace, wait_for};
 
 /// Runs two switches with a cable between them and a guest at either end.
@@ -316,35 +319,110 @@ fn packets_of_several_guests_are_joined_in_a_round() -> Result<()> {
     Ok(())
 }
 
-/// A mapped guest's packets are sent in place or joined. Packets for it are copied once, out of aggregates.
-#[test]
-fn a_mapped_port_aggregates() -> Result<()> {
-    let _alone = cpu::alone();
-    let homes = [Home::new(), Home::new()];
+/// Runs a switch whose port `wan` aggregates and is mapped to a guest, and the switch before it, which has the other of these
+/// two ports.
+fn mapped(
+    homes: &[Home; 2],
+    [near, far]: [String; 2],
+    namespaces: Option<&[Namespace; 2]>,
+    guest: fn(Options) -> Options,
+) -> Result<()> {
     let flows = |node: usize| aggregation(node, &[(100, 1 - node)], "");
-    let near = [network("wan"), support::port("nf"), patch("nf", "wan"), flows(0), support::SLEEPER.into()];
-    let mapping = "[[mapping]]\nfrom = \"wan\"\nto = \"nf\"\nmode = \"pass-through\"\n";
-    let wan = uplink("wan", &homes[0].socket("wan"));
-    let far = [wan, support::port("nf"), mapping.into(), flows(1), support::poller()];
-    let switches = [homes[0].start(&near.concat()), homes[1].start(&far.concat())];
-    let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
-    wait_for("both ends of the mapping", || {
-        let mapping = switches[1].mapping();
-        (!mapping.zero_copy && mapping.reason?.contains("aggregates")).then_some(())
-    });
+    let near = [near, support::port("nf"), patch("nf", "wan"), flows(0), support::SLEEPER.into()];
+    let mapping = PASS_THROUGH.replace("\"fw\"", "\"nf\"");
+    let far = [far, support::port("nf"), mapping, flows(1), support::poller()];
+    let start = |node: usize, config: String| match namespaces {
+        Some(namespaces) => homes[node].start_inside(&namespaces[node], &config),
+        None => homes[node].start(&config),
+    };
+    let switches = [start(0, near.concat()), start(1, far.concat())];
+    let mut ends =
+        [Options::new(homes[0].socket("nf")).connect()?, guest(Options::new(homes[1].socket("nf"))).connect()?];
+    wait_for("both ends of the mapping", || switches[1].mapping().zero_copy.then_some(()));
     // The guest's memory was shared with the other switch, which may have restarted its queues for that.
     for switch in &switches {
         switch.wait_up(&["wan", "nf"]);
     }
-    exchange(&mut ends, 20_000, &[100, 200])?;
+    // Packets of VLAN 100 come in aggregates, those of 200 alone.
+    for vids in [&[200][..], &[100, 200], &[100]] {
+        exchange(&mut ends, 10_000, vids)?;
+    }
     let mapping = switches[1].mapping();
     assert!(mapping.sent_in_place > 0 && mapping.sent_copied > 0, "{mapping:?}");
     let [received, sent] = switches[1].sides("wan");
+    assert_eq!((received.packets, sent.packets), (30_000, 30_000));
     assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
+    // Every frame came in a buffer of the guest or of the switch. Of those in a buffer of the guest, all stayed there but
+    // the aggregates.
+    assert_eq!(mapping.in_place + mapping.copied, received.frames, "{mapping:?}");
+    assert!(mapping.in_place > mapping.split && mapping.split > 0 && mapping.elsewhere == 0, "{mapping:?}");
+    assert!(mapping.split <= received.aggregates, "{mapping:?} {received:?}");
     for switch in switches {
         switch.none_dropped();
         switch.stop();
     }
+    Ok(())
+}
+
+/// A mapped guest's packets are sent in place or joined. Packets for it stay in the buffer in which they came, or are copied
+/// once, out of aggregates.
+#[test]
+fn a_mapped_port_aggregates() -> Result<()> {
+    let _alone = cpu::alone();
+    let guests: [fn(Options) -> Options; 2] = [|guest| guest, Options::packed];
+    for guest in guests {
+        let homes = [Home::new(), Home::new()];
+        let wans = [network("wan"), uplink("wan", &homes[0].socket("wan"))];
+        mapped(&homes, wans, None, guest)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_mapped_port_on_a_cable_aggregates() -> Result<()> {
+    let _alone = cpu::alone();
+    let wan = |driver: &str, interface: &str| {
+        format!("[[port]]\nname = \"wan\"\ndriver = \"{driver}\"\ninterface = \"{interface}\"\naggregate = true\n")
+    };
+    let homes = [Home::new(), Home::new()];
+    mapped(&homes, [wan("af_packet", "up0"), wan("af_xdp", "up1")], Some(&cable()?), |guest| guest)
+}
+
+/// A guest that has fewer buffers than an aggregate has packets still gets them, and its mapping copies.
+#[test]
+fn a_mapped_port_aggregates_for_a_guest_with_few_buffers() -> Result<()> {
+    let _alone = cpu::alone();
+    let (home, wire) = (Home::new(), Wire::new());
+    let wan = wire.port(false) + "aggregate = true\n";
+    let rules = aggregation(0, &[(100, 1)], "");
+    let millrace = home.start(&[wan, support::port("fw"), PASS_THROUGH.into(), rules, support::poller()].concat());
+    let mut guest = Options::new(home.socket("fw")).queue_size(16).connect()?;
+    let mut sender = wire.far().connect()?;
+    wait_for("both ends of the mapping", || millrace.mapping().zero_copy.then_some(()));
+    millrace.wait_up(&["wan", "fw"]);
+    let packets: Vec<_> =
+        (0..).map(|number| packet(0, number, &[100])).filter(|packet| packet.len() < 70).take(12).collect();
+    let aggregate = by_hand(&packets);
+    for round in 0..200 {
+        sender.reap()?;
+        let sent = if round % 2 == 0 { &aggregate } else { &packets[0] };
+        assert!(sender.send(&[sent], 1)?);
+        sender.flush();
+        let mut due = if round % 2 == 0 { packets.iter() } else { packets[..1].iter() };
+        wait_for("its packets", || {
+            guest
+                .receive(64, |bytes| {
+                    assert!(due.next().is_some_and(|packet| packet == bytes));
+                    Ok(())
+                })
+                .unwrap();
+            due.as_slice().is_empty().then_some(())
+        });
+    }
+    let mapping = millrace.mapping();
+    assert_eq!((mapping.in_place, mapping.copied), (0, 200), "{mapping:?}");
+    millrace.none_dropped();
+    millrace.stop();
     Ok(())
 }
 

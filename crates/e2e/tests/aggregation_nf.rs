@@ -9,6 +9,7 @@ use e2e::virtio::Options;
 use lab::netns::Namespace;
 use lab::process::Daemon;
 use lab::{Result, cpu};
+use support::mapped::PASS_THROUGH;
 use support::stream::{aggregation, cable, exchange, lay_cable, network, patch, uplink, within_mtu};
 use support::{Home, SOON};
 
@@ -107,6 +108,61 @@ fn a_network_function_splits_and_joins_what_a_cable_brings() -> Result<()> {
 #[test]
 fn a_native_network_function_on_a_cable() -> Result<()> {
     on_a_cable(true)
+}
+
+/// Puts the function behind a mapping: a port that does not aggregate receives whole aggregates into the function's buffers, and
+/// sends what the function joins from there.
+fn behind_a_mapping(native: bool) -> Result<()> {
+    let _alone = cpu::alone();
+    let homes = [Home::new(), Home::new()];
+    let vids = [100, 101, 300];
+    let flows = |to| [(100, to), (101, to)];
+    let near = [network("wan"), support::port("nf"), patch("nf", "wan"), aggregation(0, &flows(1), "")];
+    let far = [
+        uplink("wan", &homes[0].socket("wan")).replace("aggregate = true\n", ""),
+        support::port("left"),
+        support::port("right"),
+        support::port("guest"),
+        PASS_THROUGH.replace("\"fw\"", "\"left\""),
+        patch("right", "guest"),
+    ];
+    let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + support::SLEEPER));
+    let (first, second) = (start(&homes[0], &near), start(&homes[1], &far));
+    let rules = behind(&aggregation(1, &flows(0), ""), "left");
+    let function = Function::start(&homes[1], None, &rules, native);
+    second.wait_up(&["wan", "left", "right"]);
+    second.wait_mapped();
+    let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
+    first.wait_up(&["wan", "nf"]);
+    exchange(&mut ends, PACKETS, &vids)?;
+    let [received, sent] = first.sides("wan");
+    assert_eq!((received.packets, sent.packets), (PACKETS, PACKETS));
+    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
+    within_mtu(&received);
+    within_mtu(&sent);
+    // More frames came in place than were single packets: aggregates did, too.
+    let mapping = second.mapping();
+    assert_eq!(mapping.in_place + mapping.copied, sent.frames, "{mapping:?}");
+    assert!(mapping.in_place > sent.frames - sent.aggregates, "{mapping:?} {sent:?}");
+    assert_eq!((mapping.split, mapping.elsewhere), (0, 0), "{mapping:?}");
+    assert_eq!(mapping.sent_in_place + mapping.sent_copied, received.frames, "{mapping:?}");
+    assert!(mapping.sent_in_place > 0, "{mapping:?}");
+    first.none_dropped();
+    second.none_dropped();
+    function.stop(PACKETS);
+    first.stop();
+    second.stop();
+    Ok(())
+}
+
+#[test]
+fn a_network_function_behind_a_mapping_gets_aggregates_in_place() -> Result<()> {
+    behind_a_mapping(false)
+}
+
+#[test]
+fn a_native_network_function_behind_a_mapping_gets_aggregates_in_place() -> Result<()> {
+    behind_a_mapping(true)
 }
 
 /// Puts the function between bridges that carry two VLANs and no untagged frames: aggregates are tagged as well.

@@ -152,8 +152,11 @@ pub struct MappingStats {
     pub longest_loan_us: u64,
     /// Frames received into a buffer of the guest.
     pub in_place: u64,
-    /// Of these, frames for another destination, which were copied or dropped.
+    /// Of these, frames for another destination, which were copied, and frames that were dropped.
     pub elsewhere: u64,
+    /// Of these, aggregates, whose packets were copied to other buffers of the guest.
+    #[serde(default)]
+    pub split: u64,
     /// Frames received into buffers of the switch, because the guest's ran out or because they were steered there.
     pub copied: u64,
     /// Frames of the guest sent without a copy.

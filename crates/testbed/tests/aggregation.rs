@@ -86,6 +86,33 @@ fn packets_come_through_programs() {
     measured("testpmd", 64, &[("nf", 22.0)]);
 }
 
+/// Packets of two sizes come through the second node with its port mapped and without; those that are not joined stay in
+/// place.
+#[test]
+fn packets_come_through_a_mapping() {
+    let _alone = lab::cpu::alone();
+    let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
+    command.args(["aggregation", "mapping", "--rounds", "1", "--seconds", "0.05", "--packets", "half,imix"]);
+    command.args(["--placement", "vhost,native", "--programs"]).arg(programs()).arg("--out").arg(results.path());
+    let output = command.env("TMPDIR", scratch.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(results.path().join("results.json")).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["rows"].as_array().unwrap().len(), 4);
+    for row in json["rows"].as_array().unwrap() {
+        let round = &row["rounds"][0];
+        let loads = |kind: &str| round[kind].as_array().unwrap().clone();
+        assert!(loads("unmapped").iter().all(|load| load["in_place"].is_null()), "{row}");
+        for kind in ["unmapped", "mapped"] {
+            assert!(loads(kind).iter().any(|load| load["mpps"].as_f64().unwrap() > 0.0), "{row}");
+        }
+        assert!(loads("mapped").iter().any(|load| load["in_place"].as_f64().unwrap() > 0.0), "{row}");
+    }
+    assert!(std::fs::read_to_string(results.path().join("table.md")).unwrap().contains("| virtio | half | vhost |"));
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "files are left");
+}
+
 /// Returns the ids of all descendants of a process.
 fn descendants(of: u32) -> Vec<u32> {
     let parent = |id: u32| -> Option<u32> {

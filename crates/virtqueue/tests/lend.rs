@@ -2,7 +2,7 @@
 
 mod support;
 
-use packet::{Burst, BurstStorage, MIN_FRAME, Segment};
+use packet::{Burst, BurstStorage, Keepable, MIN_FRAME, Segment};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use support::{Case, Driver, frame, lend, take_filled};
@@ -233,6 +233,66 @@ fn buffers_that_are_too_short_or_needed_elsewhere_stay() {
         let lent = std::iter::from_fn(|| lend(&guest.enqueue, 500, 0).unwrap()).count();
         assert_eq!(lent, 3, "a buffer in pieces is not lent");
         assert_eq!(guest.enqueue.unfit(Terms { room: 500, keep: 0, most: 1 }), Some(500), "it is the pieces");
+    }
+}
+
+/// A lent buffer that several frames came in never reaches the guest: each of them is copied to another one.
+#[test]
+fn parts_of_a_frame_are_copied_out_of_its_buffer() {
+    for packed in [false, true] {
+        let mut guest = Guest::new(case(packed, 16));
+        guest.post(8, ROOM);
+        let loans = [(); 2].map(|()| lend(&guest.enqueue, ROOM, 0).unwrap().unwrap());
+        let frames = [frame(1, 300), frame(2, 400)];
+        loans.iter().zip(&frames).for_each(|(loan, bytes)| guest.fill(loan, bytes));
+        let taken_apart = loans[0].addr();
+        let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
+        let mut burst = storage.start();
+        for (loan, bytes) in loans.into_iter().zip(&frames) {
+            assert!(taken(&guest, loan, bytes.len() as u32, &mut burst));
+        }
+        let arrived = burst.frames();
+        let [first, second] = arrived.as_slice() else { panic!("two frames") };
+        assert!(first.is_lent() && second.is_lent());
+        // The frame's own headers, and then its parts; one of them in pieces.
+        let (a, rest) = first.first().split_at(20).1.split_at(40);
+        let (b, c) = rest.split_at(100);
+        let mut packets = other.start();
+        [a, b].into_iter().for_each(|part| packets.push_keepable(part, Keepable::PART));
+        packets.push(second.first());
+        let pieces: [Segment<'_>; 2] = c.split_at(30).into();
+        assert!(packets.push_marked(pieces, Keepable::PART));
+        assert_eq!(guest.enqueue.transmit(packets.frames()).unwrap().frames, 4);
+        let mut back = Vec::new();
+        guest.enqueue.settle(|loan| back.push(loan));
+        assert_eq!(back.iter().map(Loan::addr).collect::<Vec<_>>(), [taken_apart]);
+        guest.collect();
+        let expected = [&frames[0][20..60], &frames[0][60..160], &frames[1], &frames[0][160..]];
+        assert_eq!(guest.received, expected);
+        assert_eq!(guest.empty, 0);
+    }
+}
+
+#[test]
+fn many_buffers_can_stay() {
+    for packed in [false, true] {
+        let mut guest = Guest::new(case(packed, 256));
+        guest.post(256, ROOM);
+        let mut loans = Vec::new();
+        loop {
+            guest.enqueue.set_aside(150, packed).unwrap();
+            let before = loans.len();
+            loans.extend(lend(&guest.enqueue, ROOM, 150).unwrap());
+            if loans.len() == before {
+                break;
+            }
+        }
+        assert_eq!((loans.len(), guest.enqueue.posted()), (106, 150));
+        guest.enqueue.lend_no_more();
+        loans.into_iter().for_each(|loan| guest.enqueue.give_back(loan));
+        guest.enqueue.close();
+        guest.collect();
+        assert_eq!(guest.empty, 256, "it has lent, so all come back");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::list::{List, Placed};
 use super::stopwatch::{FORWARD, Stopwatch};
-use crate::port::zero_copy::ZeroCopyRx;
+use crate::port::zero_copy::{Mix, ZeroCopyRx};
 use crate::port::{RxQueue, Wait};
 use packet::{Burst, MAX_BURST};
 use std::time::Duration;
@@ -26,6 +26,11 @@ pub(crate) trait IngressStage: Send {
     /// Reports whether it may pass on several bursts for one.
     fn multiplies(&self) -> bool {
         false
+    }
+
+    /// Returns what became of the frames of the last burst, if it takes frames apart.
+    fn mix(&self) -> Option<Mix> {
+        None
     }
 
     /// Reports whether frames must not lie in the buffers of the guest that they are for.
@@ -85,6 +90,11 @@ impl Ingress {
     /// See [`IngressStage::multiplies`].
     pub(crate) fn multiplies(&self) -> bool {
         self.stages.iter().any(|stage| stage.multiplies())
+    }
+
+    /// See [`IngressStage::mix`].
+    pub(crate) fn mix(&self) -> Option<Mix> {
+        self.stages.iter().find_map(|stage| stage.mix())
     }
 
     /// Returns the half, if it can receive into a guest's buffers now.

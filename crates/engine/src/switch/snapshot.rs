@@ -154,9 +154,6 @@ impl Topology {
                 to_port.name
             ));
         }
-        if from_port.aggregate {
-            return Err(format!("packets of \"{}\" are taken out of aggregates", from_port.name));
-        }
         for port in [from_port, to_port] {
             if port.record.is_some() || port.fault.is_some() || port.staged {
                 return Err(format!("frames of \"{}\" are recorded, staged or have faults injected", port.name));

@@ -19,6 +19,14 @@ pub(super) enum Verdict {
 
 /// Judges a mapping of `spec`.
 pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
+    let aggregates = spec.ports.iter().any(|port| port.name == mapping.from.port && port.aggregate);
+    if aggregates && spec.aggregation.as_ref().is_some_and(|aggregation| aggregation.relay.is_some()) {
+        return Verdict::Copied(format!(
+            "flows that other switches relay are taken from frames at \"{}\", which \"{}\" could write if they lay in its memory: set \
+             `relay = false` in [openflow], or `aggregate = false` at \"{}\"",
+            mapping.from.port, mapping.to.port, mapping.from.port,
+        ));
+    }
     let bridge = spec.bridges.iter().find(|bridge| bridge.ports.contains(&mapping.to.port));
     // All frames of a patched port are for the guest.
     let Some(bridge) = bridge.filter(|_| !mapping.pass_through) else { return Verdict::InPlace };
@@ -53,7 +61,7 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
 mod tests {
     use super::*;
     use crate::port::{af_packet, sink, tap, vhost_user};
-    use crate::spec::{Access, BridgeSpec, Driver, Mode, PortQueues, PortSpec, StaticEntry};
+    use crate::spec::{Access, AggregationSpec, BridgeSpec, Chains, Driver, Mode, PortQueues, PortSpec, StaticEntry};
     use std::time::Duration;
 
     fn guest(name: &str) -> PortSpec {
@@ -111,6 +119,42 @@ mod tests {
         assert_eq!(judged(trust(&["tap", "other", "third"]), others()), Verdict::InPlace);
         for all in [Tenancy::TrustAll, Tenancy::Steered] {
             assert_eq!(judged(all, others()), Verdict::InPlace);
+        }
+    }
+
+    /// Whoever can write a frame that relays flows sets next hops.
+    #[test]
+    fn relayed_flows_are_not_received_into_a_guests_memory() {
+        let judged = |aggregate, relay, pass_through| {
+            let mut wan = PortSpec::new("wan", Driver::Sink(sink::Settings));
+            wan.aggregate = aggregate;
+            let aggregation = AggregationSpec { relay, ..aggregation() };
+            let ports = vec![wan, guest("fw")];
+            let spec = Spec { ports, aggregation: Some(aggregation), ..Spec::default() };
+            let (from, to) = (PortQueues::all("wan"), PortQueues::all("fw"));
+            judge(&spec, &MappingSpec { from, to, pass_through, tenancy: Tenancy::TrustAll, copy_break: None })
+        };
+        let own = Some(MacAddr([2, 0, 0, 0, 0, 9]));
+        for pass_through in [false, true] {
+            for (aggregate, relay) in [(false, None), (true, None), (false, own)] {
+                assert_eq!(judged(aggregate, relay, pass_through), Verdict::InPlace);
+            }
+            let Verdict::Copied(why) = judged(true, own, pass_through) else { panic!("it is not safe") };
+            assert!(why.contains("\"fw\" could write") && why.contains("`relay = false`"), "{why}");
+        }
+    }
+
+    fn aggregation() -> AggregationSpec {
+        AggregationSpec {
+            mtu: 1500,
+            chains: Chains::Vlan,
+            receiver: paflow::Receiver::default(),
+            mac: MacAddr([2, 0, 0, 0, 0, 9]),
+            addresses: Vec::new(),
+            drop_unknown: false,
+            relay: None,
+            next_hops: Vec::new(),
+            flows: Vec::new(),
         }
     }
 

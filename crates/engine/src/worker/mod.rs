@@ -7,6 +7,8 @@ mod idle;
 mod plan;
 mod pulse;
 mod sleeper;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 #[cfg(feature = "analysis")]
 pub use by_hand::ByHand;

@@ -162,7 +162,7 @@ impl Plan {
                     moved = true;
                 }
                 if ingress.is_due() {
-                    work.process(input, ingress, &mut burst, &mut self.scratch);
+                    work.process(input, ingress, None, &mut burst, &mut self.scratch);
                     moved = true;
                 }
                 continue;
@@ -175,7 +175,7 @@ impl Plan {
             }
             self.counters.place.set(here.at(Activity::Forward));
             let frames = if has_stages {
-                work.process(input, ingress, &mut burst, &mut self.scratch)
+                work.process(input, ingress, lent.map(|(lend, _)| lend), &mut burst, &mut self.scratch)
             } else {
                 work.forward(input, &burst, &mut self.scratch)
             };
@@ -239,10 +239,21 @@ struct Work<'p> {
 
 impl Work<'_> {
     /// Passes a burst through the stages of its queue, and forwards what comes out of them. Returns the number of frames.
+    /// `lend` is the queue's half if it received into a guest's buffers.
     #[inline(never)]
-    fn process(&self, input: &Input, ingress: &Ingress, burst: &mut Burst<'_, '_>, scratch: &mut Scratch) -> usize {
+    fn process(
+        &self,
+        input: &Input,
+        ingress: &Ingress,
+        lend: Option<&dyn ZeroCopyRx>,
+        burst: &mut Burst<'_, '_>,
+        scratch: &mut Scratch,
+    ) -> usize {
         let mut count = 0;
         ingress.process(burst, &self.counters.watch, &mut |burst| count += self.forward(input, burst, scratch));
+        if let Some((lend, mix)) = lend.zip(ingress.mix()) {
+            lend.adapt(mix);
+        }
         count
     }
 

@@ -167,11 +167,12 @@ pub(super) fn mappings(mappings: &[MappingStats]) -> String {
         "LONGEST us",
         "IN PLACE",
         "ELSEWHERE",
+        "SPLIT",
         "COPIED",
         "SENT IN PLACE",
         "SENT COPIED",
     ];
-    let mut out = table(&columns, 4..11);
+    let mut out = table(&columns, 4..12);
     for mapping in mappings {
         let reason = mapping.reason.as_deref().unwrap_or_default();
         out.add_row([
@@ -183,6 +184,7 @@ pub(super) fn mappings(mappings: &[MappingStats]) -> String {
             mapping.longest_loan_us.to_string(),
             mapping.in_place.to_string(),
             mapping.elsewhere.to_string(),
+            mapping.split.to_string(),
             mapping.copied.to_string(),
             mapping.sent_in_place.to_string(),
             mapping.sent_copied.to_string(),

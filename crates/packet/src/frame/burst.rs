@@ -133,6 +133,15 @@ impl<'q> Burst<'_, 'q> {
     /// If there is no [`Burst::room`].
     #[must_use]
     pub fn push_segments(&mut self, segments: impl IntoIterator<Item = Segment<'q>>) -> bool {
+        self.push_marked(segments, Keepable::NONE)
+    }
+
+    /// Like [`Burst::push_segments`], with a mark: [`Keepable::LENT`] or [`Keepable::PART`].
+    ///
+    /// # Panics
+    /// If there is no [`Burst::room`].
+    #[must_use]
+    pub fn push_marked(&mut self, segments: impl IntoIterator<Item = Segment<'q>>, mark: Keepable) -> bool {
         let mut segments = segments.into_iter();
         let Some(first) = segments.next() else { return false };
         let start = self.segments;
@@ -149,7 +158,7 @@ impl<'q> Burst<'_, 'q> {
         }
         self.segments = at;
         let (more_start, more_len) = (start as u16, (at - start) as u16);
-        self.put(Frame { first, len: len as u32, more_start, more_len, keepable: Keepable::NONE });
+        self.put(Frame { first, len: len as u32, more_start, more_len, keepable: mark });
         true
     }
 
@@ -266,6 +275,23 @@ mod tests {
         assert_eq!((later.keep(&later.as_slice()[0], 9), later.keep(&later.as_slice()[1], 9)), (None, Some(42)));
         frames.keep_places(moved.kept());
         assert_eq!((moved.kept(), burst.kept()), (0b100, 0b100));
+    }
+
+    #[test]
+    fn marks_stay_when_a_frame_is_cut_and_name_no_chain() {
+        let bytes = [7; 64];
+        let mut storage = Box::<BurstStorage>::default();
+        let mut burst = storage.start();
+        burst.push_keepable(Segment::from(&bytes[..]), Keepable::LENT);
+        let (a, b) = Segment::from(&bytes[..]).split_at(20);
+        assert!(burst.push_marked([a, b], Keepable::PART));
+        burst.push(Segment::from(&bytes[..]));
+        burst.set_queue(9);
+        burst.trim(|_, _| Some((10, 60)));
+        let frames = burst.frames();
+        let marks: Vec<_> = frames.as_slice().iter().map(|frame| (frame.is_lent(), frame.is_part())).collect();
+        assert_eq!(marks, [(true, false), (false, true), (false, false)]);
+        assert!(frames.as_slice().iter().all(|frame| frames.keep(frame, 9).is_none()));
     }
 
     #[test]

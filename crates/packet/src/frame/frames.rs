@@ -53,7 +53,7 @@ impl<'b> Frames<'b> {
     /// Returns the chain of `frame` if it can be kept, and its queue is `queue`.
     #[inline(always)]
     pub fn keepable(&self, frame: &Frame<'b>, queue: u64) -> Option<Keepable> {
-        let can_be = self.queue == queue && queue != 0 && frame.keepable.place != Keepable::NONE.place;
+        let can_be = self.queue == queue && queue != 0 && frame.keepable.is_chain();
         can_be.then_some(frame.keepable)
     }
 

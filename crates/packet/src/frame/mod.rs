@@ -35,7 +35,8 @@ pub struct Frame<'a> {
     keepable: Keepable,
 }
 
-/// The chain of a frame that can be kept ([`Frames::keep`]): its place in the burst, and its id.
+/// The chain of a frame that can be kept ([`Frames::keep`]): its place in the burst, and its id; or a mark on a frame that has
+/// none.
 #[derive(Clone, Copy, Debug)]
 pub struct Keepable {
     /// The chain's place in the burst that its queue filled.
@@ -47,6 +48,25 @@ pub struct Keepable {
 impl Keepable {
     /// Marks a frame whose chain cannot be kept.
     pub const NONE: Keepable = Keepable { place: u8::MAX, id: 0 };
+
+    /// Marks a frame that was received into a buffer of the guest that it may be for: the guest can write to it.
+    pub const LENT: Keepable = Keepable { place: u8::MAX - 1, id: 0 };
+
+    /// Marks a frame that is one of several in the frame that was received, behind headers of that: it is copied wherever it goes,
+    /// as its buffer holds the others, too.
+    pub const PART: Keepable = Keepable { place: u8::MAX - 2, id: 0 };
+
+    /// Reports whether this is a chain.
+    #[inline(always)]
+    fn is_chain(self) -> bool {
+        usize::from(self.place) < MAX_BURST
+    }
+
+    /// Returns what is left when the frame is cut: a chain can no longer be kept, as no virtio header precedes the frame.
+    #[inline(always)]
+    fn cut(self) -> Keepable {
+        if self.is_chain() { Keepable::NONE } else { self }
+    }
 }
 
 impl<'a> Frame<'a> {
@@ -67,6 +87,18 @@ impl<'a> Frame<'a> {
     #[inline(always)]
     pub fn is_contiguous(&self) -> bool {
         self.more_len == 0
+    }
+
+    /// Reports whether it was received into a buffer of the guest that it may be for ([`Keepable::LENT`]).
+    #[inline(always)]
+    pub fn is_lent(&self) -> bool {
+        self.keepable.place == Keepable::LENT.place
+    }
+
+    /// Reports whether it is one of several in a received frame ([`Keepable::PART`]).
+    #[inline(always)]
+    pub fn is_part(&self) -> bool {
+        self.keepable.place == Keepable::PART.place
     }
 
     /// Drops the lifetime, as [`Segment::forget`] does.

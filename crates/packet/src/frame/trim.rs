@@ -1,7 +1,7 @@
 //! Removal of headers: a frame becomes a shorter borrow of the same bytes.
 #![allow(unsafe_code)]
 
-use super::{Burst, Frame, Frames, Keepable};
+use super::{Burst, Frame, Frames};
 
 impl Burst<'_, '_> {
     /// Cuts each frame to the range of offsets that `part` returns, and drops frames for which it returns `None`. The
@@ -19,7 +19,7 @@ impl Burst<'_, '_> {
             let mut frame = unsafe { self.storage.frames[index].assume_init() };
             assert!(from < to && to <= frame.len);
             if (from, to) != (0, frame.len) {
-                frame.keepable = Keepable::NONE;
+                frame.keepable = frame.keepable.cut();
                 if frame.is_contiguous() {
                     frame.first = frame.first.split_at(to).0.split_at(from).1;
                 } else {

@@ -1,6 +1,6 @@
 //! Errors of measurements.
 
-use super::rig::{Between, Placement, RigError};
+use super::rig::{Between, Packets, Placement, RigError};
 use loadgen::cpu::PinError;
 use nf::OpenError;
 use std::path::PathBuf;
@@ -16,6 +16,8 @@ pub enum AggregationError {
     Pin(#[from] PinError),
     #[error("{path}, {size} B, {placement}: {source}")]
     Measure { path: Between, size: u16, placement: Placement, source: RigError },
+    #[error("{path}, {packets}, {placement}: {source}")]
+    Mapped { path: Between, packets: Packets, placement: Placement, source: RigError },
     #[error("{path}, {placement}: {source}")]
     Traffic { path: Between, placement: Placement, source: SingleNodeError },
     #[error("{} can't be read: {source}", path.display())]

@@ -5,6 +5,7 @@ mod break_even;
 mod drops;
 mod error;
 mod latency;
+mod mapping;
 mod ratio;
 mod rig;
 mod single_node;
@@ -25,6 +26,8 @@ pub enum Aggregation {
     Latency(latency::Latency),
     /// How many packets are lost by rate, and how many of them in a row
     Drops(drops::Drops),
+    /// How much gets through with the second node's port mapped to the network function, and without, for mixes of sizes
+    Mapping(mapping::Mapping),
     /// Draw from which cost of a hop on joining packets pays
     BreakEven(break_even::BreakEven),
 }
@@ -36,6 +39,7 @@ pub fn run(aggregation: &Aggregation) -> Result<(), AggregationError> {
         Aggregation::Ratio(ratio) => ratio::run(ratio),
         Aggregation::Latency(latency) => latency::run(latency),
         Aggregation::Drops(drops) => drops::run(drops),
+        Aggregation::Mapping(options) => mapping::run(options),
         Aggregation::BreakEven(options) => break_even::run(options),
     }
 }

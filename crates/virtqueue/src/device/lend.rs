@@ -37,7 +37,7 @@ impl Loan {
 pub struct Terms {
     /// Minimum length of a buffer in bytes, in one run.
     pub room: u32,
-    /// Number of buffers that stay in the queue, for frames from other ports.
+    /// Number of buffers that stay in the queue, for frames that are copied.
     pub keep: u32,
     /// Maximum number of loans.
     pub most: usize,
@@ -154,6 +154,10 @@ impl Filled {
 
     /// As [`Filled::claim`], for any frame.
     fn find(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Option<Claimed> {
+        if frame.is_part() {
+            // Its buffer holds other frames, too, and goes back.
+            return None;
+        }
         let body = fixup::body(frames, frame)?;
         let (start, count) = (self.next.get(), self.count.get());
         for step in 0..count {

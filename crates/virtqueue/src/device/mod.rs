@@ -237,6 +237,23 @@ impl<L: DirtyLog> Enqueue<L> {
         each!(self, q => q.lend(terms, borrower))
     }
 
+    /// Reads posted buffers ahead, so that more than `keep` are at hand ([`Enqueue::posted`]), if there are. With `fetch`, prefetches
+    /// them: most will be copied to, not lent.
+    pub fn set_aside(&self, keep: u32, fetch: bool) -> Result<(), Fatal> {
+        each!(self, q => q.set_aside(keep, fetch))
+    }
+
+    /// Announces that no buffers will be lent for a while, so that those read ahead are prefetched.
+    pub fn lend_no_more(&self) {
+        each!(self, q => q.lend_no_more())
+    }
+
+    /// Returns the number of posted buffers that are at hand for frames: those that were read and not used or lent since.
+    #[inline]
+    pub fn posted(&self) -> u32 {
+        each!(self, q => q.posted())
+    }
+
     /// Returns the length of the next buffer's first run, if [`Enqueue::lend`] on the same terms refuses the buffer because
     /// that run is too short or the buffer is in pieces.
     #[inline]
@@ -244,9 +261,13 @@ impl<L: DirtyLog> Enqueue<L> {
         each!(self, q => q.unfit(terms))
     }
 
-    /// Adds the frames in `filled` loans to `burst`, without moving them, as long as there is room. If [`Enqueue::transmit`] then gets such a frame, it delivers it in this buffer, even if the
-    /// frame was shortened or up to 16 bytes at its front were replaced; bytes that must move are moved within the buffer when
-    /// the burst ends. Returns the number of frames in loans.
+    /// Adds the frames in `filled` loans to `burst`, marked as [`Keepable::LENT`], without moving them, as long as there is room.
+    /// If [`Enqueue::transmit`] then gets such a frame, it delivers it in this buffer, even if the frame was shortened or up to
+    /// 16 bytes at its front were replaced; bytes that must move are moved within the buffer when the burst ends. It copies
+    /// a [`Keepable::PART`] of such a frame to another buffer. Returns the number of frames in loans.
+    ///
+    /// [`Keepable::LENT`]: packet::Keepable::LENT
+    /// [`Keepable::PART`]: packet::Keepable::PART
     ///
     /// # Panics
     /// If `filled` fills the burst with other frames and then returns a loan.

@@ -126,6 +126,13 @@ impl PostedQueue {
         }
     }
 
+    /// Grows if the queue would not hold so many buffers and has not grown yet.
+    pub(super) fn make_room_for(&self, buffers: u32) {
+        if buffers > self.most.get() {
+            self.grow();
+        }
+    }
+
     /// Adds a chain. One without any usable byte still takes its turn, as a buffer of length zero.
     pub(super) fn push_chain(&self, walked: &WalkedChain) {
         let TakenChain { id, slots } = walked.chain;

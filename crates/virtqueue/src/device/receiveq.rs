@@ -10,7 +10,7 @@ use crate::config::{QueueConfig, features};
 use crate::error::{Dropped, Fatal};
 use crate::layout::NET_HEADER;
 use packet::copy::Copier;
-use packet::{Burst, Frame, Frames, MAX_FRAME, MIN_FRAME, Segment};
+use packet::{Burst, Frame, Frames, Keepable, MAX_FRAME, MIN_FRAME, Segment};
 use std::cell::Cell;
 
 /// Number of buffers read and prefetched before frames fill them. Measured: +40 to 58 % when the cores are far from
@@ -62,9 +62,17 @@ pub struct Receiveq<R> {
     dropped: Cell<DropCounts>,
     /// Identifies this queue on its loans.
     id: u64,
-    /// Buffers have left the queue in another order than they were posted.
-    has_lent: Cell<bool>,
+    lends: Cell<Lends>,
     filled: Filled,
+}
+
+/// Whether a queue lends. A queue that ever did has returned buffers in another order than they were posted in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lends {
+    Never,
+    /// It did, and now keeps all buffers for frames that are copied.
+    Before,
+    Now,
 }
 
 /// Result of looking for a frame's buffers at the front of the posted ones.
@@ -92,7 +100,7 @@ impl<R: ReceiveRing> Receiveq<R> {
             size: config.size,
             dropped: Cell::default(),
             id: lend::queue_id(),
-            has_lent: Cell::new(false),
+            lends: Cell::new(Lends::Never),
             filled: Filled::new(),
         }
     }
@@ -177,7 +185,7 @@ impl<R: ReceiveRing> Receiveq<R> {
         }
         self.ring.publish();
         // Only after a burst: reading ahead while idle would steal cache lines from a guest that is posting.
-        self.ring.look_ahead(&self.posted, LOOK_AHEAD, !self.has_lent.get(), &self.reading)?;
+        self.ring.look_ahead(&self.posted, LOOK_AHEAD, self.lends.get() != Lends::Now, &self.reading)?;
         Ok(done)
     }
 
@@ -195,7 +203,7 @@ impl<R: ReceiveRing> Receiveq<R> {
             if !fits(buffer, room) {
                 return Ok(lent);
             }
-            self.has_lent.set(true);
+            self.lends.set(Lends::Now);
             self.posted.pop(1);
             if let Err(refused) = borrower.put(Loan { buffer, queue: self.id }) {
                 self.give_back(refused);
@@ -203,6 +211,27 @@ impl<R: ReceiveRing> Receiveq<R> {
             }
         }
         Ok(most)
+    }
+
+    #[cold]
+    pub(super) fn set_aside(&self, keep: u32, fetch: bool) -> Result<(), Fatal> {
+        self.reading.renew();
+        let wanted = keep.saturating_add(LOOK_AHEAD);
+        self.posted.make_room_for(wanted);
+        self.ring.look_ahead(&self.posted, wanted, fetch, &self.reading)
+    }
+
+    #[cold]
+    pub(super) fn lend_no_more(&self) {
+        if self.lends.get() == Lends::Now {
+            self.lends.set(Lends::Before);
+        }
+    }
+
+    /// Returns the number of posted buffers that were read and are still here.
+    #[inline(always)]
+    pub(super) fn posted(&self) -> u32 {
+        self.posted.len()
     }
 
     #[inline(always)]
@@ -239,10 +268,10 @@ impl<R: ReceiveRing> Receiveq<R> {
         // queue holds; the frame starts and ends within it, even if `len` is zero.
         let rest = unsafe { Segment::new(loan.buffer.ptr.add(at as usize), len) };
         match head {
-            None => burst.push(rest),
-            Some(head) if len == 0 => burst.push(head),
+            None => burst.push_keepable(rest, Keepable::LENT),
+            Some(head) if len == 0 => burst.push_keepable(head, Keepable::LENT),
             Some(head) => {
-                let added = burst.push_segments([head, rest]);
+                let added = burst.push_marked([head, rest], Keepable::LENT);
                 debug_assert!(added, "there is room for two segments of each frame");
             }
         }
@@ -289,7 +318,7 @@ impl<R: ReceiveRing> Receiveq<R> {
     /// Returns all unused buffers, empty, if the queue has lent any. Lending returns buffers out of order, and a
     /// successor resumes where the used ring ends, so it would lose those still held here.
     pub(super) fn close(&self) {
-        if !self.has_lent.get() {
+        if self.lends.get() == Lends::Never {
             return;
         }
         while self.posted.len() > 0 {

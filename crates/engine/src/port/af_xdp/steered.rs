@@ -6,7 +6,7 @@
 
 use super::XdpReceive;
 use crate::port::af_packet::PacketReceive;
-use crate::port::zero_copy::{GuestBuffers, Mapped, ZeroCopyRx};
+use crate::port::zero_copy::{GuestBuffers, Mapped, Mix, ZeroCopyRx};
 use crate::port::{LifeCycle, RxQueue, Wait};
 use packet::Burst;
 use std::cell::Cell;
@@ -96,6 +96,10 @@ impl ZeroCopyRx for Steered {
     fn relend(&self, guest: &GuestBuffers) -> bool {
         self.passed.recycle();
         self.own.relend(guest)
+    }
+
+    fn adapt(&self, mix: Mix) {
+        self.own.adapt(mix);
     }
 
     fn recall(&self, guest: &GuestBuffers) -> u64 {

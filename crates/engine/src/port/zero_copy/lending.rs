@@ -2,6 +2,7 @@
 
 use super::guest::GuestBuffers;
 use super::mapped::{KEEP, MISPLACED, Mapped};
+use super::share::{Mix, Share};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,6 +17,7 @@ pub(in crate::port) struct Lending {
     waiting: RefCell<Vec<Loan>>,
     /// The one loan that is timed: its key, and when it was lent.
     timed: Cell<Option<(u64, Instant)>>,
+    share: Share,
 }
 
 /// Passes loans on to the filler of a queue.
@@ -52,7 +54,8 @@ impl<P: PassOn> Borrower for PassedOn<'_, P> {
 impl Lending {
     /// Returns an empty set of at most `most` loans, for buffers of at least `room` bytes.
     pub(in crate::port) fn new(mapped: Arc<Mapped>, room: u32, most: usize) -> Lending {
-        Lending { mapped, room, waiting: RefCell::new(Vec::with_capacity(most)), timed: Cell::new(None) }
+        let waiting = RefCell::new(Vec::with_capacity(most));
+        Lending { mapped, room, waiting, timed: Cell::new(None), share: Share::default() }
     }
 
     #[inline(always)]
@@ -72,13 +75,19 @@ impl Lending {
         }
     }
 
+    /// See [`super::ZeroCopyRx::adapt`].
+    pub(in crate::port) fn adapt(&self, mix: Mix) {
+        self.mapped.split.add(mix.lent.into());
+        self.mapped.set_keep(self.share.adapt(mix));
+    }
+
     /// Keeps a loan that came back while there is no guest, until there is one.
     pub(in crate::port) fn strand(&self, loan: Loan) {
         self.waiting.borrow_mut().push(loan);
     }
 
     /// Ends a burst of filled loans, and passes up to `most` loans on, with `more` bytes than frames need. Some buffers stay
-    /// in the guest's ring if the queue also offers its own. Reports whether any were lent.
+    /// in the guest's ring if frames are copied to it, as those in the queue's own buffers are. Reports whether any were lent.
     #[inline(always)]
     pub(in crate::port) fn relend(
         &self,
@@ -91,10 +100,15 @@ impl Lending {
         let mut waiting = self.waiting.borrow_mut();
         let waited = waiting.len();
         guest.ring().settle(|loan| waiting.push(loan));
-        mapped.elsewhere.add((waiting.len() - waited) as u64);
+        mapped.unclaimed.add((waiting.len() - waited) as u64);
+        let exclusive = mapped.is_exclusive() && !own_out;
+        let most = match exclusive {
+            false if mapped.keep() > KEEP => guest.ration(&mut waiting, most, mapped.keep()),
+            _ => most,
+        };
+        let keep = if exclusive { 0 } else { KEEP };
         let mut passed_on = PassedOn { to, last: None, misplaced: false };
         let again = pass_on_waiting(&mut waiting, guest, most, &mut passed_on);
-        let keep = if mapped.exclusive && !own_out { 0 } else { KEEP };
         let terms = Terms { room: self.room + more, keep, most: most - again };
         let fresh = if passed_on.misplaced { 0 } else { guest.lend(terms, &mut passed_on) };
         let PassedOn { last, misplaced, .. } = passed_on;

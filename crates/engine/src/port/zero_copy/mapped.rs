@@ -2,7 +2,7 @@
 
 use crate::counters::Counter;
 use packet::MAX_BURST;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Minimum length of a lent buffer: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
@@ -10,6 +10,9 @@ pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 /// Buffers that stay in the guest's ring if frames may also come from elsewhere, or in buffers of the switch: a burst,
 /// which is copied to them at once.
 pub(super) const KEEP: u32 = MAX_BURST as u32;
+
+/// Stands for all buffers: none is lent.
+pub(super) const KEEP_ALL: u32 = u32::MAX;
 
 /// Minimum number of buffers that a physical queue offers, its own included, so that frames for others still pass when
 /// the guest has posted none: two bursts.
@@ -27,7 +30,12 @@ pub struct Mapped {
     /// The guest's transmit queue, if its frames may be sent without a copy; else zero.
     in_place_from: AtomicU64,
     /// Whether the guest gets frames from this queue only.
-    pub(super) exclusive: bool,
+    pass_through: bool,
+    /// The same, and none of them is taken apart on the way.
+    exclusive: AtomicBool,
+    /// Number of buffers that stay in the guest's ring, unless the queue is exclusive. If frames are taken apart, the queue sets
+    /// it ([`super::share`]), to more than [`KEEP`].
+    keep: AtomicU32,
     /// Length in bytes from which a guest's frame is sent without a copy.
     pub copy_break: u32,
     /// Bytes by which frames grow on their way to the guest; negative if they shrink.
@@ -36,8 +44,10 @@ pub struct Mapped {
     pub on_loan: Counter,
     /// Frames received into the guest's buffers.
     pub in_place: Counter,
-    /// Of these, frames for another destination.
-    pub elsewhere: Counter,
+    /// Of these, frames that the guest did not get in place: for another destination, dropped, or taken apart.
+    pub unclaimed: Counter,
+    /// Of these, frames that were taken apart.
+    pub split: Counter,
     /// Frames received into buffers of the switch, because the guest's ran out or because they were steered there.
     pub copied: Counter,
     /// Frames of the guest sent without a copy.
@@ -52,10 +62,36 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// Returns the state of a mapping. `exclusive`: the guest gets frames from nowhere else. From `copy_break` bytes
+    /// Returns the state of a mapping. `pass_through`: the guest gets frames from nowhere else. From `copy_break` bytes
     /// on, its frames are sent without a copy.
-    pub fn new(exclusive: bool, copy_break: u32) -> Mapped {
-        Mapped { exclusive, copy_break, ..Mapped::default() }
+    pub fn new(pass_through: bool, copy_break: u32) -> Mapped {
+        let mapped = Mapped { pass_through, copy_break, ..Mapped::default() };
+        mapped.set_splits(false);
+        mapped
+    }
+
+    /// Sets whether frames are taken apart on their way to the guest. If so, nothing is lent before the queue has received
+    /// some that are not.
+    pub fn set_splits(&self, splits: bool) {
+        self.exclusive.store(self.pass_through && !splits, Ordering::Relaxed);
+        self.set_keep(if splits { KEEP_ALL } else { KEEP });
+    }
+
+    /// Reports whether the guest gets all frames of this queue, as they come, and no others.
+    #[inline(always)]
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.exclusive.load(Ordering::Relaxed)
+    }
+
+    /// Sets the number of buffers that stay in the guest's ring.
+    pub(super) fn set_keep(&self, buffers: u32) {
+        self.keep.store(buffers, Ordering::Relaxed);
+    }
+
+    /// Returns the number of buffers that stay in the guest's ring.
+    #[inline(always)]
+    pub(super) fn keep(&self) -> u32 {
+        self.keep.load(Ordering::Relaxed)
     }
 
     /// Sets whether buffers may be lent.
@@ -101,7 +137,14 @@ impl Mapped {
     /// Returns the minimum number of buffers to offer, the queue's own included, while its worker polls.
     #[inline(always)]
     pub(in crate::port) fn reserve(&self) -> u16 {
-        if self.exclusive && self.unfit.get() == 0 { 0 } else { RESERVE }
+        if self.is_exclusive() && self.unfit.get() == 0 {
+            0
+        } else if self.keep() > KEEP && self.on_loan.get() == 0 {
+            // A queue that could lend and does not is as deep as one without a mapping.
+            u16::MAX
+        } else {
+            RESERVE
+        }
     }
 
     /// Explains why no buffer is on loan, if the cause is the guest's buffers.

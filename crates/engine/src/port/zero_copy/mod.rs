@@ -2,18 +2,20 @@
 //!
 //! The worker of such a queue lends: it takes posted buffers from the guest and offers them to the backend or kernel
 //! that fills the queue (the filler). A frame that comes back in one and is for that guest is already in place; any
-//! other is copied out, and its buffer is lent again.
+//! other is copied out, and its buffer is lent again. So are the packets of a frame that is taken apart.
 
 mod guest;
 mod lending;
 mod mapped;
 mod mapping;
+mod share;
 
 pub use guest::GuestBuffers;
 pub(super) use lending::{Lending, PassOn};
 pub use mapped::{LEND_ROOM, Mapped};
 pub(super) use mapped::{RESERVE, RESERVE_ASLEEP};
 pub(crate) use mapping::{Guest, MappingEnd};
+pub use share::Mix;
 
 use super::{RxQueue, TxQueue};
 use packet::Burst;
@@ -29,6 +31,10 @@ pub trait ZeroCopyRx {
     /// per round, even without frames. Reports whether any buffer was offered, the switch's own included, so that the
     /// filler must be notified.
     fn relend(&self, guest: &GuestBuffers) -> bool;
+
+    /// Adapts the number of loans to what became of the frames of a burst. Called between receiving and
+    /// [`ZeroCopyRx::relend`], if a stage takes frames apart.
+    fn adapt(&self, mix: Mix);
 
     /// Returns all loans to the guest. Nothing may fill them any more. Returns how many frames are lost, received but
     /// not yet read.

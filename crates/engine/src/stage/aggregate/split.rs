@@ -5,8 +5,9 @@ use super::{Member, Relay};
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
 use crate::octets::Bytes;
+use crate::port::zero_copy::Mix;
 use crate::stage::ingress::{IngressStage, Next};
-use packet::{Burst, BurstStorage, Frame, Frames, MAX_BURST};
+use packet::{Burst, BurstStorage, Frame, Frames, Keepable, MAX_BURST};
 use paflow::Rules;
 use paflow::decode::{MOST, Piece, locate};
 use paflow::receive::Found;
@@ -27,6 +28,8 @@ pub(crate) struct Split {
     at_once: Cell<usize>,
     /// Rounds to skip in favour of other queues.
     sits_out: Cell<usize>,
+    /// What became of the frames of the last burst.
+    mix: Cell<Mix>,
 }
 
 /// State kept from burst to burst.
@@ -69,6 +72,7 @@ impl Split {
             state: RefCell::new(state),
             at_once: Cell::new(MAX_BURST),
             sits_out: Cell::new(0),
+            mix: Cell::default(),
         }
     }
 
@@ -95,10 +99,12 @@ impl IngressStage for Split {
         if frames.as_slice().iter().all(|frame| matches!(look(rules, &frames, frame), Kind::Packet)) {
             // The burst itself goes on, so that frames can still be sent without a copy.
             counters.count(frames.as_slice().iter().map(|frame| WireFrame::packet(frame.len())));
+            self.mix.set(Mix { whole: frames.len() as u32, packets: frames.len() as u32, ..Mix::default() });
             next.pass(burst);
             return self.at_once.set(MAX_BURST);
         }
         let mut packets = 0;
+        let mut mix = Mix::default();
         let mut out = storage.start();
         for frame in frames.as_slice() {
             let kind = match look(rules, &frames, frame) {
@@ -108,8 +114,12 @@ impl IngressStage for Split {
             match kind {
                 Kind::Packet | Kind::Question => {
                     packets += 1;
+                    mix.whole += 1;
                     counters.count(std::iter::once(WireFrame::packet(frame.len())));
-                    add(&mut out, &frames, frame, 0, frame.len(), drops);
+                    // A frame that came in a buffer of its guest stays there.
+                    if !out.push_segments(frames.segments(frame)) {
+                        too_many_segments(drops);
+                    }
                 }
                 Kind::Answered => {}
                 Kind::Wrong(reason) => drops.add(reason, 1),
@@ -127,6 +137,8 @@ impl IngressStage for Split {
                     let aggregate = WireFrame { len: frame.len(), packets: number, is_aggregate: true };
                     counters.count(std::iter::once(aggregate));
                     packets += number;
+                    mix.apart += 1;
+                    mix.lent += u32::from(frame.is_lent());
                     for piece in &pieces[..number] {
                         if out.room() == 0 {
                             next.pass(&mut out);
@@ -144,6 +156,7 @@ impl IngressStage for Split {
         if !out.is_empty() {
             next.pass(&mut out);
         }
+        self.mix.set(Mix { packets: packets as u32, ..mix });
         let frames = frames.len();
         self.at_once.set((TURN * MAX_BURST * frames).div_ceil(packets.max(frames)).min(MAX_BURST));
         // The other queues get one turn for each burst beyond the first.
@@ -165,6 +178,10 @@ impl IngressStage for Split {
     fn multiplies(&self) -> bool {
         true
     }
+
+    fn mix(&self) -> Option<Mix> {
+        Some(self.mix.get())
+    }
 }
 
 /// Classifies a frame: an aggregate or another frame for this switch, or an ordinary packet.
@@ -173,19 +190,21 @@ fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
     let bytes = Bytes::new(frames, frame);
     match rules.find(&bytes) {
         Ok(Some(found)) => Kind::Aggregate(found),
-        Ok(None) if rules.relay.is_some_and(|own| Relay::is_meant(own, &bytes)) => Kind::Relayed,
+        // A guest must not set next hops, as it could by what it writes to a buffer of its own.
+        Ok(None) if !frame.is_lent() && rules.relay.is_some_and(|own| Relay::is_meant(own, &bytes)) => Kind::Relayed,
         Ok(None) if rules.station.may_be_asked(&bytes) => Kind::Question,
         Ok(None) => Kind::Packet,
         Err(reject) => Kind::Wrong(reject.into()),
     }
 }
 
-/// Adds `len` bytes of `frame`, from `at` on, as a separate frame.
+/// Adds a packet of an aggregate as a frame of its own: `len` bytes of `frame`, from `at` on. It is a borrow of the aggregate,
+/// which may lie in a buffer of the guest that the packet is for: the packet is copied from there, never delivered in it.
 #[inline(always)]
 fn add<'q>(out: &mut Burst<'_, 'q>, frames: &Frames<'q>, frame: &Frame<'q>, at: u32, len: u32, drops: &Drops) {
     let (_, rest) = frame.first().split_at(at);
     if rest.len() >= len {
-        return out.push(rest.split_at(len).0);
+        return out.push_keepable(rest.split_at(len).0, Keepable::PART);
     }
     let mut skip = at;
     let mut left = len;
@@ -196,9 +215,15 @@ fn add<'q>(out: &mut Burst<'_, 'q>, frames: &Frames<'q>, frame: &Frame<'q>, at: 
         left -= part.len();
         (!part.is_empty()).then_some(part)
     });
-    if !out.push_segments(parts) {
-        // The packets have no more segments in total than the frames that held them.
-        debug_assert!(false, "the burst has room for all segments");
-        drops.add(Reason::TooLong, 1);
+    if !out.push_marked(parts, Keepable::PART) {
+        too_many_segments(drops);
     }
+}
+
+/// Counts a frame that the burst has no room for.
+#[cold]
+fn too_many_segments(drops: &Drops) {
+    // The packets have no more segments in total than the frames that held them.
+    debug_assert!(false, "the burst has room for all segments");
+    drops.add(Reason::TooLong, 1);
 }

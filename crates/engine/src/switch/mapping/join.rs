@@ -147,10 +147,10 @@ impl Mapping {
             memories.clear();
         }
         let Some(PhysicalQueue { site, queue, .. }) = state.filler.physical() else { return };
-        // The packets of an aggregate need separate buffers: if all were on loan to receive aggregates, none would be left.
-        let aggregates = site.aggregates();
+        // The packets of an aggregate need separate buffers.
+        self.mapped.set_splits(site.aggregates());
         let macs = match &state.verdict {
-            Verdict::Steered(macs) if !aggregates => Some(macs.iter().map(|mac| mac.0).collect::<Vec<_>>()),
+            Verdict::Steered(macs) => Some(macs.iter().map(|mac| mac.0).collect::<Vec<_>>()),
             _ => None,
         };
         if queue.rests_to_share(&memories, macs.as_deref()) {
@@ -165,7 +165,7 @@ impl Mapping {
         if let Err(why) = &shared {
             tracing::warn!("port \"{}\" copies: {why}", site.name());
         }
-        let lends = shared.is_ok() && !is_lost && !aggregates && !matches!(state.verdict, Verdict::Copied(_));
+        let lends = shared.is_ok() && !is_lost && !matches!(state.verdict, Verdict::Copied(_));
         let takes = lends && state.guests.to.is_some();
         let sends = state.guests.from.as_ref().filter(|_| shared.is_ok() && !is_lost).map_or(0, |guest| guest.id);
         // The queue restarts, so that all frames after that are in buffers of one kind.

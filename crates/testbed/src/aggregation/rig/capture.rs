@@ -4,31 +4,91 @@ use super::node::Port;
 use super::{Rig, RigError};
 use capture::Writer;
 use loadgen::traffic::CHAIN;
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
-/// Packets in the file: as many as are received in a burst.
-const PACKETS: u32 = 32;
+/// Packets in a burst.
+const BURST: usize = 32;
 
-/// Returns a port `name` that replays packets of `size` bytes of [`CHAIN`] endlessly, at `rate` per second in bursts of 32, or
-/// as fast as they are accepted.
-pub fn replay(rig: &Rig, name: &str, size: u16, rate: Option<u64>) -> Result<Port, RigError> {
-    let path = rig.file(&format!("{size}.pcap"));
+/// The longest packet of a mix.
+const LONG: u16 = 1498;
+
+/// Sizes of the packets that are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub enum Packets {
+    /// All of one size, in bytes.
+    Size(u16),
+    /// Of twelve packets seven of 64 bytes, four of 590 and one of 1498.
+    Imix,
+    /// 16 packets of 64 bytes, and 16 of 1498.
+    Half,
+}
+
+impl Packets {
+    /// Returns the sizes of the packets in a file, in order.
+    fn sizes(self) -> Vec<u16> {
+        match self {
+            Packets::Size(size) => vec![size; BURST],
+            Packets::Imix => [64, 590, 64, 590, 64, 64, 590, 64, 590, 64, 64, LONG].repeat(8),
+            // In runs, as packets to one next hop stay in order: a short one between two long ones travels alone.
+            Packets::Half => [[64; BURST / 2], [LONG; BURST / 2]].concat(),
+        }
+    }
+}
+
+impl fmt::Display for Packets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Packets::Size(size) => write!(f, "{size}"),
+            Packets::Imix => f.write_str("imix"),
+            Packets::Half => f.write_str("half"),
+        }
+    }
+}
+
+impl From<Packets> for String {
+    fn from(packets: Packets) -> String {
+        packets.to_string()
+    }
+}
+
+impl FromStr for Packets {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Packets, String> {
+        match (text, text.parse()) {
+            ("imix", _) => Ok(Packets::Imix),
+            ("half", _) => Ok(Packets::Half),
+            (_, Ok(size @ 60..=1514)) => Ok(Packets::Size(size)),
+            _ => Err("give `imix`, `half`, or a number of bytes from 60 to 1514".to_owned()),
+        }
+    }
+}
+
+/// Returns a port `name` that replays these packets of [`CHAIN`] endlessly, at `rate` per second in bursts of 32, or as fast as
+/// they are accepted.
+pub fn replay(rig: &Rig, name: &str, packets: Packets, rate: Option<u64>) -> Result<Port, RigError> {
+    let path = rig.file(&format!("{packets}.pcap"));
     if !path.exists() {
         let failed = |source| RigError::System { action: "packets can't be written to a file", source };
-        file(size).and_then(|file| std::fs::write(&path, file)).map_err(failed)?;
+        file(packets).and_then(|file| std::fs::write(&path, file)).map_err(failed)?;
     }
     let port = Port::new(name, "pcap").with_text("replay", path.display()).with("loop", true);
     Ok(match rate {
-        Some(rate) => port.with("rate", rate).with("burst", PACKETS),
+        Some(rate) => port.with("rate", rate).with("burst", BURST),
         None => port,
     })
 }
 
 /// Builds a capture file of these packets.
-fn file(size: u16) -> std::io::Result<Vec<u8>> {
-    let mut file = Vec::new();
-    let mut writer = Writer::new(&mut file, size.into())?;
-    for _ in 0..PACKETS {
+fn file(packets: Packets) -> std::io::Result<Vec<u8>> {
+    let (sizes, mut file) = (packets.sizes(), Vec::new());
+    let longest = sizes.iter().copied().max().unwrap_or_default();
+    let mut writer = Writer::new(&mut file, longest.into())?;
+    for size in sizes {
         writer.write(Duration::ZERO, &packet(size))?;
     }
     Ok(file)
@@ -49,8 +109,24 @@ mod tests {
 
     #[test]
     fn a_file_has_whole_packets() {
-        let bytes = file(64).unwrap();
+        let bytes = file(Packets::Size(64)).unwrap();
         assert_eq!(bytes.len(), 24 + 32 * (16 + 64));
         assert_eq!(packet(64)[12..18], [0x81, 0, 0, 100, 0x88, 0xb5]);
+    }
+
+    #[test]
+    fn a_mix_has_its_shares_in_whole_bursts() {
+        let count = |packets: Packets, size| packets.sizes().iter().filter(|other| **other == size).count();
+        assert_eq!([64, 590, 1498].map(|size| count(Packets::Imix, size)), [56, 32, 8]);
+        assert_eq!([64, 1498].map(|size| count(Packets::Half, size)), [16, 16]);
+        assert_eq!(Packets::Imix.sizes().len() % BURST, 0);
+    }
+
+    #[test]
+    fn names_are_understood() {
+        for packets in [Packets::Size(64), Packets::Imix, Packets::Half] {
+            assert_eq!(packets.to_string().parse(), Ok(packets));
+        }
+        assert!(["", "59", "1515", "mix"].iter().all(|text| text.parse::<Packets>().is_err()));
     }
 }

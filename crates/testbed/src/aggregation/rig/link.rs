@@ -26,6 +26,8 @@ pub enum Between {
     AfXdp,
     /// Shared rings: virtio-user to vhost-user
     Rings,
+    /// The same the other way round: the second node is the driver, as of a virtio NIC
+    Virtio,
     /// Open vSwitch with DPDK, a vhost-user port for each node
     Ovs,
     /// DPDK's testpmd, a vhost-user port for each node
@@ -38,7 +40,7 @@ impl Between {
         match self {
             Between::Ovs => ovs::MEGABYTES,
             Between::Testpmd => TESTPMD_MEGABYTES,
-            Between::AfPacket | Between::AfXdp | Between::Rings => 0,
+            Between::AfPacket | Between::AfXdp | Between::Rings | Between::Virtio => 0,
         }
     }
 
@@ -54,6 +56,7 @@ impl fmt::Display for Between {
             Between::AfPacket => "af_packet",
             Between::AfXdp => "af_xdp",
             Between::Rings => "rings",
+            Between::Virtio => "virtio",
             Between::Ovs => "ovs",
             Between::Testpmd => "testpmd",
         })
@@ -111,8 +114,10 @@ impl Link {
                 namespaces = Some(both);
                 names.map(|interface| Port::new(name, &between.to_string()).with_text("interface", interface))
             }
-            Between::Rings => {
-                [ring("virtio-user", &sockets[0]).with("queue-size", QUEUE), ring("vhost-user", &sockets[0])]
+            Between::Rings | Between::Virtio => {
+                let driver = ring("virtio-user", &sockets[0]).with("queue-size", QUEUE);
+                let device = ring("vhost-user", &sockets[0]);
+                if between == Between::Rings { [driver, device] } else { [device, driver] }
             }
             Between::Ovs | Between::Testpmd => {
                 forwarder = Some(Forwarder::start(rig, between, directory.path(), &sockets, lcores)?);

@@ -11,7 +11,7 @@ mod node;
 mod place;
 mod two_nodes;
 
-pub use capture::replay;
+pub use capture::{Packets, replay};
 pub use function::{Placement, Processed};
 pub use link::*;
 pub use node::*;

@@ -98,6 +98,8 @@ pub struct NodeConfig {
     pub ports: Vec<Port>,
     /// Patched pairs of ports, by name.
     pub patches: Vec<[&'static str; 2]>,
+    /// Pairs of ports, by name, of which the first is mapped to the second, as one wire.
+    pub mappings: Vec<[&'static str; 2]>,
     /// Placement of its worker.
     pub place: Place,
     /// Rules for joining and splitting, at ports that aggregate.
@@ -111,6 +113,9 @@ impl NodeConfig {
         // Writing to a string does not fail.
         for [a, b] in &self.patches {
             let _ = writeln!(text, "[[patch]]\nports = [\"{a}\", \"{b}\"]\n");
+        }
+        for [from, to] in &self.mappings {
+            let _ = writeln!(text, "[[mapping]]\nfrom = \"{from}\"\nto = \"{to}\"\nmode = \"pass-through\"\n");
         }
         let _ = writeln!(text, "[[worker]]\ncpu = {}\nidle = \"{}\"", self.place.cpu, self.place.idle);
         if self.place.priority.is_some() {
@@ -215,6 +220,7 @@ mod tests {
                 Port::new("wan", "virtio-user").with_text("socket", directory.path().join("s").display()),
             ],
             patches: vec![["near", "wan"]],
+            mappings: Vec::new(),
             place: Place { cpu: 0, idle: Idle::Sleep, priority: None },
             rules: None,
         };
@@ -229,5 +235,10 @@ mod tests {
         config.replace(Port::new("wan", "sink").aggregating(true));
         check(&config);
         assert_eq!(config.text().matches("[[port]]").count(), 2);
+        let wan = Port::new("wan", "virtio-user").with_text("socket", directory.path().join("s").display());
+        config.replace(wan.aggregating(true));
+        config.replace(Port::new("near", "vhost-user").with_text("socket", directory.path().join("n").display()));
+        config.mappings = std::mem::take(&mut config.patches).into_iter().map(|[near, wan]| [wan, near]).collect();
+        check(&config);
     }
 }

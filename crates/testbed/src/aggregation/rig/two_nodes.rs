@@ -25,6 +25,8 @@ pub struct TwoNodesConfig {
     pub between: Between,
     /// Place where packets are split and joined. The first node joins them unless this is nowhere.
     pub placement: Placement,
+    /// Whether the second node's port to the link is mapped to the function.
+    pub mapped: bool,
     /// Source of packets: a port `near` of the first node.
     pub near: Port,
     /// Destination of packets behind the function: a port `out` of the second node.
@@ -43,6 +45,7 @@ impl TwoNodesConfig {
             name: "a",
             ports,
             patches: vec![["near", "wan"]],
+            mappings: Vec::new(),
             place: self.cpus.a,
             rules: joins.then_some(Rules { own: A, next: B }),
         };
@@ -53,10 +56,14 @@ impl TwoNodesConfig {
             Port::guest("right", rig),
             self.out.clone().aggregating(splits),
         ];
+        let (mut patches, mut mappings) = (vec![["right", "out"]], Vec::new());
+        let wire = if self.mapped { &mut mappings } else { &mut patches };
+        wire.push(["wan", "left"]);
         let b = NodeConfig {
             name: "b",
             ports,
-            patches: vec![["wan", "left"], ["right", "out"]],
+            patches,
+            mappings,
             place: self.cpus.b,
             rules: splits.then_some(Rules { own: B, next: B + 1 }),
         };

@@ -102,7 +102,7 @@ impl SingleNode {
                 let ring = ring.ok_or(SingleNodeError::Exit(config.exit))?;
                 (link.port(0), Exit::Kernel(ring), Some(link))
             }
-            Between::Ovs | Between::Testpmd => return Err(SingleNodeError::Exit(config.exit)),
+            Between::Virtio | Between::Ovs | Between::Testpmd => return Err(SingleNodeError::Exit(config.exit)),
         };
         let source = Nic::serve(&entry)?;
         let node = NodeConfig {
@@ -114,6 +114,7 @@ impl SingleNode {
                 wan.aggregating(in_switch),
             ],
             patches: vec![["in", "left"], ["right", "wan"]],
+            mappings: Vec::new(),
             place: Place { cpu: NODE_CPU, idle: Idle::Poll, priority: None },
             rules: in_switch.then_some(NODE),
         };

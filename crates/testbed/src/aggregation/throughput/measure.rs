@@ -1,8 +1,8 @@
 //! Measurement of one load on two nodes.
 
 use super::results::{Load, Spent};
-use crate::aggregation::rig::{Interval, Node, Placement, Rig, RigError, TwoNodes, TwoNodesConfig, replay};
-use engine::stats::{Snapshot, WorkerStats};
+use crate::aggregation::rig::{Interval, Node, Packets, Placement, Rig, RigError, TwoNodes, TwoNodesConfig, replay};
+use engine::stats::{MappingStats, Snapshot, WorkerStats};
 use std::time::Duration;
 
 /// Time for a new load to fill the rings and wake up sleepers before measuring.
@@ -15,19 +15,19 @@ struct Moment {
     cpu_time: Duration,
 }
 
-/// Two nodes that carry packets of one size.
+/// Two nodes that carry packets.
 pub struct Loaded<'r> {
     rig: &'r Rig,
     nodes: TwoNodes,
     placement: Placement,
-    size: u16,
+    packets: Packets,
 }
 
 impl<'r> Loaded<'r> {
     /// Starts the nodes.
-    pub fn start(rig: &'r Rig, config: TwoNodesConfig, size: u16) -> Result<Loaded<'r>, RigError> {
+    pub fn start(rig: &'r Rig, config: TwoNodesConfig, packets: Packets) -> Result<Loaded<'r>, RigError> {
         let placement = config.placement;
-        Ok(Loaded { rig, nodes: TwoNodes::start(rig, config)?, placement, size })
+        Ok(Loaded { rig, nodes: TwoNodes::start(rig, config)?, placement, packets })
     }
 
     /// Returns the version of the program between the nodes, if there is one.
@@ -41,7 +41,7 @@ impl<'r> Loaded<'r> {
         if self.nodes.function().is_none() {
             self.nodes.start_function(self.rig)?;
         }
-        self.nodes.a().replace(replay(self.rig, "near", self.size, rate)?)?;
+        self.nodes.a().replace(replay(self.rig, "near", self.packets, rate)?)?;
         let interrupt = self.rig.interrupt();
         interrupt.sleep(SETTLE)?;
         self.nodes.link().take_cycles()?;
@@ -72,6 +72,7 @@ impl<'r> Loaded<'r> {
             frames: millions(frames as f64),
             a: spent(0),
             b: spent(1),
+            in_place: in_place(b),
             function,
             link_cycles,
             drops: a.drops("a.").into_iter().chain(b.drops("b.")).collect(),
@@ -100,6 +101,15 @@ fn on_the_link(node: Interval<'_>) -> (u64, u64) {
     };
     let both = |s: &Snapshot| joined(s).unwrap_or_else(|| (packets(s, "wan").1, packets(s, "wan").1));
     (node.growth(|s| both(s).0), node.growth(|s| both(s).1))
+}
+
+/// Returns the share of the frames from the link that a node received into buffers of the function, if it has a mapping. The
+/// packets of those that were split were then copied.
+fn in_place(node: Interval<'_>) -> Option<f64> {
+    node.after.mappings.first()?;
+    let sum = |count: fn(&MappingStats) -> u64| node.growth(|s| s.mappings.iter().map(count).sum());
+    let (in_place, copied) = (sum(|m| m.in_place - m.split), sum(|m| m.split + m.copied));
+    Some(in_place as f64 / (in_place + copied).max(1) as f64)
 }
 
 fn spent(before: &Moment, after: &Moment, packets: f64) -> Spent {

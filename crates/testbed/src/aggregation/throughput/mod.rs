@@ -8,15 +8,16 @@ mod results;
 mod search;
 mod table;
 
-pub use options::Throughput;
+pub use measure::Loaded;
+pub use options::{Throughput, cpus, seconds};
 pub use results::{Load, Results, Row, Run};
+pub use search::{best, search};
 
 use super::AggregationError;
-use super::rig::{Between, Cpus, Placement, Port, Rig, RigError, TwoNodesConfig, replay};
+use super::rig::{Between, Cpus, Packets, Placement, Port, Rig, RigError, TwoNodesConfig, replay};
 use crate::latency;
 use crate::machine::Machine;
 use crate::record::free_directory;
-use measure::Loaded;
 use std::path::Path;
 
 /// Measures, prints, and writes the results to files.
@@ -98,13 +99,15 @@ fn run_once(
     earlier: Option<&Run>,
 ) -> Result<(Vec<Load>, Option<String>), RigError> {
     let Conditions { path, size, placement, cpus } = conditions;
-    let near = replay(rig, "near", size, Some(1000))?;
+    let packets = Packets::Size(size);
+    let near = replay(rig, "near", packets, Some(1000))?;
     let out = Port::new("out", "sink");
-    let mut loaded = Loaded::start(rig, TwoNodesConfig { between: path, placement, near, out, cpus }, size)?;
+    let mut loaded =
+        Loaded::start(rig, TwoNodesConfig { between: path, placement, mapped: false, near, out, cpus }, packets)?;
     let version = loaded.version();
     let mut load = |rate| loaded.load(rate, options.seconds);
     let loads = match earlier {
-        None => search::search(load)?,
+        None => search(load)?,
         Some(run) => run.around_best().into_iter().map(&mut load).collect::<Result<_, _>>()?,
     };
     Ok((loads, version))

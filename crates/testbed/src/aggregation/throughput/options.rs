@@ -45,12 +45,14 @@ impl Throughput {
     }
 }
 
-fn cpus(text: &str) -> Result<[usize; 4], String> {
+/// Parses four numbers of processors.
+pub fn cpus(text: &str) -> Result<[usize; 4], String> {
     let numbers: Option<Vec<usize>> = text.split(',').map(|number| number.parse().ok()).collect();
     numbers.and_then(|numbers| numbers.try_into().ok()).ok_or_else(|| "give four numbers of processors".to_owned())
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+/// Parses a number of seconds.
+pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.05..=600.0).contains(&seconds) => Ok(seconds),
         _ => Err("give a number of seconds from 0.05 to 600".to_owned()),

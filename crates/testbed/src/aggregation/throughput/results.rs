@@ -66,6 +66,9 @@ pub struct Load {
     pub a: Spent,
     /// The second node.
     pub b: Spent,
+    /// Share of the frames from the link that stayed in the function's buffers in which they came, if the second node has a
+    /// mapping.
+    pub in_place: Option<f64>,
     /// Counters of the function from its start to its end.
     pub function: Processed,
     /// Cycles per frame of a program between the nodes.
@@ -152,6 +155,7 @@ pub mod tests {
             frames: mpps / 16.0,
             a: Spent { cycles: 50.0, nanoseconds: 20.0, stages: BTreeMap::new() },
             b: Spent { cycles: 60.0, nanoseconds: 25.0, stages: BTreeMap::new() },
+            in_place: None,
             function: Processed::default(),
             link_cycles: None,
             drops: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! Reception into the buffers of a guest.
 
 use super::{InFlight, Lent, Socket, XdpReceive, push};
-use crate::port::zero_copy::{GuestBuffers, Lending, PassOn, ZeroCopyRx};
+use crate::port::zero_copy::{GuestBuffers, Lending, Mix, PassOn, ZeroCopyRx};
 use packet::Burst;
 use virtqueue::NET_HEADER;
 use virtqueue::device::{FilledLoans, Landing, Loan};
@@ -109,6 +109,10 @@ impl ZeroCopyRx for XdpReceive {
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));
         self.fill_reserve(lending.mapped().reserve()) || any
+    }
+
+    fn adapt(&self, mix: Mix) {
+        self.lending.iter().for_each(|lending| lending.adapt(mix));
     }
 
     fn recall(&self, guest: &GuestBuffers) -> u64 {

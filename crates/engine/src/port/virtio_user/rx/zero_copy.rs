@@ -2,7 +2,7 @@
 
 use super::{Held, VirtioReceive};
 use crate::port::virtio_user::{BufferedQueue, ROOM};
-use crate::port::zero_copy::{GuestBuffers, Lending, PassOn, ZeroCopyRx};
+use crate::port::zero_copy::{GuestBuffers, Lending, Mix, PassOn, ZeroCopyRx};
 use packet::Burst;
 use virtqueue::device::{FilledLoans, Landing, Loan};
 
@@ -86,9 +86,13 @@ impl ZeroCopyRx for VirtioReceive {
         let mut offer = Offer { port: self, end, spare: &mut spare, guest };
         let any = lending.relend(guest, (most.into(), 0), own_out, &mut offer);
         drop(spare);
-        let own = self.offer_reserve(end, lending.mapped().reserve());
         lending.mapped().on_loan.set(self.lent.get().into());
+        let own = self.offer_reserve(end, lending.mapped().reserve());
         any || own
+    }
+
+    fn adapt(&self, mix: Mix) {
+        self.lending.iter().for_each(|lending| lending.adapt(mix));
     }
 
     fn recall(&self, guest: &GuestBuffers) -> u64 {
