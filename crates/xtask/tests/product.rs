@@ -1,4 +1,4 @@
-//! What the program is built with.
+//! The features that the program is built with.
 
 use std::path::Path;
 use std::process::Command;

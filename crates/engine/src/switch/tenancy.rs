@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Whoever can write a frame that relays flows sets next hops.
+    /// A guest that can write a frame that relays flows could set next hops.
     #[test]
     fn relayed_flows_are_not_received_into_a_guests_memory() {
         let judged = |aggregate, relay, pass_through| {

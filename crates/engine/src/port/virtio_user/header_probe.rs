@@ -11,7 +11,7 @@ use virtqueue::device::{Enqueue, Loan};
 /// Number of headers that a device must write before it is trusted.
 const TRIALS: u16 = 256;
 
-/// What is known of a device.
+/// Whether a device writes headers, as far as known.
 pub(super) struct HeaderProbe {
     state: Cell<State>,
 }

@@ -33,7 +33,7 @@ pub struct Mix {
     pub packets: u32,
 }
 
-/// What the last bursts were like.
+/// Sums over the last bursts.
 #[derive(Default)]
 pub(super) struct Share {
     /// Packets of the greatest burst, less what has faded since.

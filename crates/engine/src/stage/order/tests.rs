@@ -243,7 +243,7 @@ fn each_stage_counts_what_it_drops() {
     let egress = Egress::with_stages(Box::new(Link(Taken::default(), 1)), &setup, 0);
     let frames = [vec![1; 60], vec![2; 1500], vec![3; 60], vec![4; 60]];
     let sent = send(&frames, |frames| egress.transmit(frames, false, &Stopwatch::default()));
-    // Whoever sends to the port counts what its queue did not take.
+    // The sender to the port counts the frames that its queue did not take.
     sent.count_drops(frames.len(), &setup.drops.queue);
     let wanted = [("encapsulate", "too-long", 1), ("fault", "injected", 2), ("queue", "no-buffers", 2)];
     assert_dropped(&setup, &wanted);
