@@ -126,8 +126,9 @@ fn behind_a_mapping(native: bool) -> Result<()> {
         PASS_THROUGH.replace("\"fw\"", "\"left\""),
         patch("right", "guest"),
     ];
-    let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + support::SLEEPER));
-    let (first, second) = (start(&homes[0], &near), start(&homes[1], &far));
+    let first = homes[0].start(&(near.concat() + support::SLEEPER));
+    // Lends before the first frame arrives.
+    let second = homes[1].start(&(far.concat() + &support::poller()));
     let rules = behind(&aggregation(1, &flows(0), ""), "left");
     let function = Function::start(&homes[1], None, &rules, native);
     second.wait_up(&["wan", "left", "right"]);
