@@ -71,10 +71,11 @@ fn print(text: String) -> Result<(), Box<dyn Error>> {
 }
 
 fn complain(error: &(dyn Error + 'static)) {
-    match error.downcast_ref() {
-        Some(LoadError::Invalid(report)) => eprintln!("{}", show(report)),
-        _ => eprintln!("millrace: {error}"),
-    }
+    // If the terminal was closed, nobody reads it.
+    let _ = match error.downcast_ref() {
+        Some(LoadError::Invalid(report)) => writeln!(io::stderr(), "{}", show(report)),
+        _ => writeln!(io::stderr(), "millrace: {error}"),
+    };
 }
 
 fn show(report: &Report) -> String {

@@ -74,7 +74,6 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, around: &Surroundings) 
 
 /// Draws a line, and marks it if it is longer than its place.
 fn line(frame: &mut Frame<'_>, area: Rect, line: Line<'_>) {
-    let area = area.intersection(frame.area());
     let is_cut = line.width() > area.width.into();
     frame.render_widget(line, area);
     if is_cut && !area.is_empty() {
@@ -115,9 +114,9 @@ fn condition(model: &Model, around: &Surroundings) -> Line<'static> {
 fn sums(rates: &Rates, around: &Surroundings) -> Line<'static> {
     let down = rates.ports.iter().filter(|port| !port.up).count();
     let up = rates.ports.len() - down;
-    let rx: f64 = rates.ports.iter().map(|port| port.rx_packets_per_second).sum();
-    let tx: f64 = rates.ports.iter().map(|port| port.tx_packets_per_second).sum();
-    let drops: f64 = rates.ports.iter().map(|port| port.drops_per_second).sum();
+    let rx = rates.total(|port| port.rx_packets_per_second);
+    let tx = rates.total(|port| port.tx_packets_per_second);
+    let drops = rates.total(|port| port.drops_per_second);
     let worker = rates.workers.iter().max_by(|a, b| a.busy.total_cmp(&b.busy));
     let worker = worker.map(|worker| format!("  busiest worker {:.0} %", 100.0 * worker.busy));
     let tone = |is: bool, tone| around.style(if is { tone } else { Tone::Normal });
@@ -150,7 +149,6 @@ fn views(model: &Model) -> Line<'static> {
 
 /// Draws the rows around the selected one.
 fn table(frame: &mut Frame<'_>, area: Rect, model: &Model, grid: &Grid, around: &Surroundings) {
-    let area = area.intersection(frame.area());
     let widths = widths(grid);
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let header = grid.columns.iter().enumerate().map(|(index, column)| {

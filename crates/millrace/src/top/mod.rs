@@ -1,11 +1,12 @@
 //! `millrace top`: what a running switch does, live.
 //!
 //! Two samples of the switch's counters (`sample`) become rates (`rates`), and rates become tables (`view`, `grid`). On a
-//! terminal, `model` knows which table is shown and what keys do, `draw` draws it, and `screen` has the terminal. Elsewhere,
-//! `lines` prints.
+//! terminal, `model` knows which table is shown and what keys do, and `draw` draws it; `screen` and `keyboard` have the
+//! terminal. Elsewhere, `lines` prints.
 
 mod draw;
 mod grid;
+mod keyboard;
 mod lines;
 mod model;
 mod rates;
@@ -44,7 +45,8 @@ pub fn run(options: &TopOptions) -> Result<(), TopError> {
     let socket = options.socket.clone().unwrap_or_else(find_socket);
     // A switch that goes away later is tried again, but a wrong path should be reported at once.
     let first = Sample::take(&socket)?;
-    let form = match (options.json, options.plain || !io::stdout().is_terminal()) {
+    let is_interactive = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let form = match (options.json, options.plain || !is_interactive) {
         (true, _) => Form::Json,
         (false, true) => Form::Plain,
         (false, false) => {

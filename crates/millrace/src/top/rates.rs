@@ -170,6 +170,11 @@ impl Rates {
             aggregation: now.aggregation.as_ref().map(aggregation),
         }
     }
+
+    /// Adds a rate of all ports.
+    pub(super) fn total(&self, rate: impl Fn(&Port) -> f64) -> f64 {
+        self.ports.iter().map(rate).fold(0.0, add)
+    }
 }
 
 /// Adds rates. The `sum` of none would be -0, and be shown so.

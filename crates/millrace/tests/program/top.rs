@@ -10,8 +10,12 @@ const PORTS: &str = "port = [{name='a', driver='generator', rate=10000}, {name='
      {name='c', driver='generator', rate=1000}]\npatch = [{ports=['a', 'b']}]\n";
 
 fn top(daemon: &Daemon) -> Terminal {
+    top_by(daemon, Terminal::start)
+}
+
+fn top_by(daemon: &Daemon, start: fn(&'static str, &[&str], u16, u16) -> Terminal) -> Terminal {
     let arguments = ["top", "--socket", daemon.socket.to_str().unwrap(), "--interval", "50ms"];
-    let mut terminal = Terminal::start(env!("CARGO_BIN_EXE_millrace"), &arguments, 120, 24);
+    let mut terminal = start(env!("CARGO_BIN_EXE_millrace"), &arguments, 120, 24);
     terminal.wait_for("patch b");
     terminal
 }
@@ -66,6 +70,18 @@ fn a_signal_ends_it_and_restores_the_terminal() {
         let terminal = top(&daemon);
         kill_process(Pid::from_child(&terminal.child), signal).unwrap();
         assert_eq!(terminal.end().signal(), Some(signal.as_raw()));
+    }
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(directory.path(), PORTS);
+    for terminal in [top(&daemon), top_by(&daemon, Terminal::start_without_signals)] {
+        let ended = terminal.hang_up();
+        // By the signal, or by itself: with an error if it was just about to draw.
+        let is_by_signal = ended.signal() == Some(Signal::HUP.as_raw());
+        assert!(is_by_signal || matches!(ended.code(), Some(0 | 1)), "{ended}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! A terminal for tests, with a program on it: keys go in, and the screen is read.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
@@ -7,8 +8,9 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Switches to a screen of the program's own, and back; shows the cursor.
@@ -23,11 +25,27 @@ pub struct Terminal {
     before: Termios,
     pub child: Child,
     output: Arc<Mutex<Vec<u8>>>,
+    is_closed: Arc<AtomicBool>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Terminal {
-    /// Starts a program on a terminal of so many columns and rows.
+    /// Starts a program on a terminal of so many columns and rows, which is its controlling terminal: the one that the tests
+    /// run on is left alone.
     pub fn start(program: impl AsRef<OsStr>, arguments: &[&str], columns: u16, rows: u16) -> Terminal {
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").arg(program).args(arguments);
+        Terminal::start_by(command, columns, rows)
+    }
+
+    /// Starts a program on a terminal from which it gets no signals.
+    pub fn start_without_signals(program: impl AsRef<OsStr>, arguments: &[&str], columns: u16, rows: u16) -> Terminal {
+        let mut command = Command::new("setsid");
+        command.arg(program).args(arguments);
+        Terminal::start_by(command, columns, rows)
+    }
+
+    fn start_by(mut command: Command, columns: u16, rows: u16) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -35,21 +53,15 @@ impl Terminal {
         resize(&slave, columns, rows);
         let before = tcgetattr(&slave).unwrap();
         let end = || slave.try_clone().unwrap();
-        // It becomes the program's controlling terminal, so that the one that the tests run on is left alone.
-        let mut command = Command::new("setsid");
-        command.arg("--ctty").arg(program).args(arguments).stdin(end()).stdout(end()).stderr(end());
-        let child = command.env("TERM", "xterm-256color").env_remove("NO_COLOR").spawn().expect("setsid of util-linux");
+        command.stdin(end()).stdout(end()).stderr(end()).env("TERM", "xterm-256color").env_remove("NO_COLOR");
+        let child = command.spawn().expect("setsid of util-linux");
+        // It holds the program's end of the terminal.
+        drop(command);
         let master = File::from(master);
-        let output = Arc::new(Mutex::new(Vec::new()));
-        let (mut reader, read) = (master.try_clone().unwrap(), output.clone());
-        // It ends when the terminal is closed.
-        thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                read.lock().unwrap().extend_from_slice(&bytes[..count]);
-            }
-        });
-        Terminal { master, slave, before, child, output }
+        let (output, is_closed) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicBool>::default());
+        let (copy, written, closed) = (master.try_clone().unwrap(), output.clone(), is_closed.clone());
+        let reader = Some(thread::spawn(move || read(copy, &written, &closed)));
+        Terminal { master, slave, before, child, output, is_closed, reader }
     }
 
     pub fn press(&mut self, keys: &str) {
@@ -83,6 +95,14 @@ impl Terminal {
         status
     }
 
+    /// Closes the terminal, as a window or a connection is closed, and waits until the program has ended.
+    pub fn hang_up(mut self) -> ExitStatus {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.reader.take().unwrap().join().unwrap();
+        self.master = File::open("/dev/null").unwrap();
+        self.wait("the end", |terminal| terminal.child.try_wait().unwrap())
+    }
+
     /// Returns all that the program has written.
     pub fn written(&self) -> String {
         String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
@@ -105,6 +125,19 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Reads what the program writes, until the terminal is closed.
+fn read(mut master: File, output: &Mutex<Vec<u8>>, is_closed: &AtomicBool) {
+    let mut bytes = [0; 4096];
+    while !is_closed.load(Ordering::Relaxed) {
+        let tick = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+        if matches!(poll(&mut [PollFd::new(&master, PollFlags::IN)], Some(&tick)), Ok(1..)) {
+            let count = master.read(&mut bytes).unwrap_or(0);
+            output.lock().unwrap().extend_from_slice(&bytes[..count]);
+        }
     }
 }
 

@@ -83,6 +83,11 @@ fn a_filter_is_shown_while_it_is_typed_and_after() {
 
 #[test]
 fn an_empty_view_says_why() {
+    let mut none = Model::new(ports(1.0, &[]));
+    none.accept(Ok(ports(2.0, &[])));
+    let shown = screen(&none);
+    assert_eq!(shown[1], "0 ports up, 0 down  RX 0 pps  TX 0 pps  drops 0/s");
+    assert_eq!(shown[4], "No ports are configured.");
     let mut model = model();
     press(&mut model, "5");
     assert_eq!(screen(&model)[4], "Aggregation is not configured.");
