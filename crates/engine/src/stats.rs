@@ -263,6 +263,9 @@ pub struct WorkerStats {
     /// Cycles per received frame, sampled: of the steps `receive`, `forward` (with transmission) and `recycle`, and of
     /// each stage that ran.
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
+    /// Frames in the bursts that were sampled for it, so that a reader of two snapshots can tell what lies between them.
+    #[serde(default)]
+    pub sampled_packets: u64,
     /// Queues it polls, as `port.queue`.
     pub queues: Vec<String>,
     /// Its current position, e.g. `port "a" queue 0 (transmit)` or `asleep`.

@@ -3,6 +3,7 @@
 use crate::demo::FunctionOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A software data plane for NFV nodes: a vhost-user switch.
 #[derive(Debug, Parser)]
@@ -13,7 +14,8 @@ use std::path::PathBuf;
 Examples:
   millrace check switch.toml           judge a configuration
   millrace run --config switch.toml    start the switch; Ctrl-C stops it, SIGHUP reloads the configuration
-  millrace ctl stats --watch 1         show what it is doing, every second
+  millrace top                         watch it live: rates, drops, workers, mappings, aggregation
+  millrace ctl ports                   ask it once; scripts add --json
   millrace demo                        see frames move, without a guest or a configuration"
 )]
 pub struct Cli {
@@ -61,6 +63,29 @@ Examples:
   millrace ctl reload                  apply the changed configuration, and say what that took; --json for scripts
   millrace ctl --socket /run/b.sock shutdown")]
     Ctl(CtlOptions),
+    /// Watch a running switch: rates, drops, workers, mappings and aggregation
+    #[command(after_help = "\
+Keys on the live screen:
+  Left, Right, Tab, 1-5       another view: ports, drops, workers, mappings, aggregation
+  Up, Down, PgUp, PgDn        another row; the lines below the table say all about it
+  s, r                        sort by the next column, reverse the order
+  /                           show only rows with a text; Enter ends typing, Esc shows all again
+  p                           pause: keep the figures; p again goes on
+  ?                           explain the keys, and the columns of the view
+  q, Ctrl-C                   leave
+
+All figures are of the last interval, but for FRAMES of the drops, which counts since the port
+was opened. A switch that goes away is tried again, also after a restart; one that is not there
+at the start is an error. Without --socket, the switch is looked for where `millrace ctl` looks.
+Where standard input or output is no terminal, --plain is the default. Colours mark what needs a look;
+NO_COLOR=1 turns them off. docs/top.md explains the fields of --json.
+
+Examples:
+  millrace top                                   the live screen
+  millrace top --interval 200ms                  five times a second
+  millrace top --plain --interval 1m >> top.log  a block of lines each minute
+  millrace top --json --count 1                  the rates of one second, for scripts")]
+    Top(TopOptions),
     /// Print the aggregated packets in a capture file, and what they hold
     #[command(after_help = "\
 Aggregates are recognized over UDP, inside of VXLAN, and in plain Ethernet frames. Those that a switch would drop are
@@ -200,6 +225,26 @@ pub struct StatsOptions {
     pub count: Option<u64>,
 }
 
+/// Options of `top`.
+#[derive(Clone, Debug, Args)]
+pub struct TopOptions {
+    /// Control socket of the switch
+    #[arg(long, short, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Time between two looks at the switch, such as 1s, 500ms or 1m
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// Print a block of lines each interval, without colours, for logs
+    #[arg(long, conflicts_with = "json")]
+    pub plain: bool,
+    /// Print one line of JSON each interval
+    #[arg(long)]
+    pub json: bool,
+    /// End after so many intervals
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+}
+
 /// Options of `decode`.
 #[derive(Debug, Args)]
 pub struct DecodeOptions {
@@ -234,6 +279,15 @@ pub struct DemoOptions {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    // A bare number is in seconds, as everywhere else.
+    let interval = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match interval.or_else(|| humantime::parse_duration(text).ok()) {
+        Some(interval) if (Duration::from_millis(10)..=Duration::from_secs(86_400)).contains(&interval) => Ok(interval),
+        _ => Err("give a time from 10ms to 1day, such as 1s or 500ms".to_owned()),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -274,5 +328,18 @@ mod tests {
         };
         assert_eq!(stats.watch, Some(0.5));
         assert!(Cli::try_parse_from(["millrace", "ctl", "stats", "--watch", "0"]).is_err());
+    }
+
+    #[test]
+    fn intervals_have_units_or_are_seconds() {
+        let parse = |text: &str| Cli::try_parse_from(["millrace", "top", "--interval", text]);
+        for (text, millis) in [("1s", 1000), ("500ms", 500), ("1m", 60_000), ("0.25", 250), ("2", 2000)] {
+            let Command::Top(options) = parse(text).unwrap().command else { panic!("not top") };
+            assert_eq!(options.interval, Duration::from_millis(millis), "{text}");
+        }
+        for text in ["0", "-1", "1ms", "2days", "x", "nan", "inf"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        assert!(Cli::try_parse_from(["millrace", "top", "--plain", "--json"]).is_err());
     }
 }

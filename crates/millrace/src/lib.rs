@@ -13,3 +13,4 @@ pub mod machine;
 pub mod metrics;
 pub mod openflow;
 pub mod serve;
+pub mod top;

@@ -3,7 +3,7 @@
 use clap::Parser;
 use millrace::cli::{Cli, Command, RunOptions};
 use millrace::config::{Config, LoadError, Report};
-use millrace::{config, ctl, daemon, decode, demo, machine};
+use millrace::{config, ctl, daemon, decode, demo, machine, top};
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -14,6 +14,7 @@ fn main() -> ExitCode {
         Command::Run(options) => run(&options),
         Command::Check(options) => check(&options.path()),
         Command::Ctl(options) => ctl::run(&options, &mut io::stdout().lock()).map_err(Into::into),
+        Command::Top(options) => top::run(&options).map_err(Into::into),
         Command::Decode(options) => {
             decode::run(&options, &mut io::BufWriter::new(io::stdout().lock())).map_err(Into::into)
         }
@@ -70,10 +71,11 @@ fn print(text: String) -> Result<(), Box<dyn Error>> {
 }
 
 fn complain(error: &(dyn Error + 'static)) {
-    match error.downcast_ref() {
-        Some(LoadError::Invalid(report)) => eprintln!("{}", show(report)),
-        _ => eprintln!("millrace: {error}"),
-    }
+    // If the terminal was closed, nobody reads it.
+    let _ = match error.downcast_ref() {
+        Some(LoadError::Invalid(report)) => writeln!(io::stderr(), "{}", show(report)),
+        _ => writeln!(io::stderr(), "millrace: {error}"),
+    };
 }
 
 fn show(report: &Report) -> String {

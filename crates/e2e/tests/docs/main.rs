@@ -146,6 +146,7 @@ pages! {
     performance: "docs/performance.md",
     reload: "docs/reload.md",
     security: "docs/security.md",
+    top: "docs/top.md",
     troubleshooting: "docs/troubleshooting.md",
     vxlan: "docs/vxlan.md",
 }

@@ -34,6 +34,7 @@ impl Switch {
                 sleeps: counters.sleeps.get(),
                 packets: counters.packets.get(),
                 stage_cycles_per_packet: stages.map(|(name, cycles)| (name.into(), cycles as f64 / sampled)).collect(),
+                sampled_packets: counters.sampled.get(),
                 queues: polled.map(|at| format!("{}.{}", layout.ports[at.port].name, at.queue)).collect(),
                 place: topology.place(pulse),
                 hung_seconds: hung(pulse),

@@ -2,8 +2,8 @@
 
 mod aggregation;
 mod flows;
-mod rates;
-mod tables;
+pub(crate) mod rates;
+pub(crate) mod tables;
 
 use crate::cli::{CtlOptions, CtlRequest, StatsOptions};
 use crate::config::default_control_socket;
@@ -47,7 +47,7 @@ pub fn run(options: &CtlOptions, out: &mut dyn Write) -> Result<(), CtlError> {
 }
 
 /// Returns the first default socket that exists, or the one to name in the error message.
-fn find_socket() -> PathBuf {
+pub(crate) fn find_socket() -> PathBuf {
     let here = Path::new("millrace.sock");
     let usual = default_control_socket(Path::new(""));
     // The switch may run as another user, with another default.

@@ -36,17 +36,34 @@ pub(super) struct WorkerRates {
     pub packets_per_second: f64,
 }
 
+/// Time between two snapshots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interval {
+    pub(crate) seconds: f64,
+}
+
+impl Interval {
+    /// Returns how fast a counter grows, each second. One that is less than it was has started again from 0, such as that of a
+    /// reopened port.
+    pub(crate) fn rate(self, from: u64, to: u64) -> f64 {
+        let grown = to.checked_sub(from).unwrap_or(to);
+        if self.seconds > 0.0 { grown as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Returns the share of this time in which a worker moved frames, 0 to 1. Time asleep is counted as neither busy nor idle
+    /// cycles.
+    pub(crate) fn busy(self, before: &WorkerStats, now: &WorkerStats, cycles_hz: u64) -> f64 {
+        (self.rate(before.busy_cycles, now.busy_cycles) / cycles_hz.max(1) as f64).min(1.0)
+    }
+}
+
 /// Computes the rates from `before` to `now`. Counters of a switch, port or worker started in between count from 0.
 pub(super) fn between(before: &Snapshot, now: &Snapshot) -> Rates {
     let restarted = now.uptime_seconds < before.uptime_seconds;
     let nothing = Snapshot::default();
     let before = if restarted { &nothing } else { before };
-    let seconds = now.uptime_seconds - before.uptime_seconds;
-    let rate = |from: u64, to: u64| {
-        // A reopened port counts from 0.
-        let difference = if to >= from { to - from } else { to };
-        if seconds > 0.0 { difference as f64 / seconds } else { 0.0 }
-    };
+    let interval = Interval { seconds: now.uptime_seconds - before.uptime_seconds };
+    let rate = |from: u64, to: u64| interval.rate(from, to);
     let mut queues = Vec::new();
     for port in &now.ports {
         let old_port = before.ports.iter().find(|old| old.name == port.name);
@@ -70,16 +87,14 @@ pub(super) fn between(before: &Snapshot, now: &Snapshot) -> Rates {
         .map(|worker| {
             let old = before.workers.iter().find(|old| old.index == worker.index).cloned();
             let old = old.unwrap_or_else(WorkerStats::default);
-            // Share of the whole interval: time asleep is counted as neither busy nor idle cycles.
-            let busy = rate(old.busy_cycles, worker.busy_cycles) / now.cycles_hz.max(1) as f64;
             WorkerRates {
                 worker: worker.index,
-                busy: busy.min(1.0),
+                busy: interval.busy(&old, worker, now.cycles_hz),
                 packets_per_second: rate(old.packets, worker.packets),
             }
         })
         .collect();
-    Rates { seconds, queues, workers }
+    Rates { seconds: interval.seconds, queues, workers }
 }
 
 #[cfg(test)]

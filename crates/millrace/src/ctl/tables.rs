@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, Table};
 use engine::stats::{MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
 
 /// Creates a table with right-aligned columns `numbers`.
-pub(super) fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
+pub(crate) fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(header.iter().copied());
     for index in numbers {
@@ -19,7 +19,7 @@ pub(super) fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
     table
 }
 
-pub(super) fn text(table: &Table) -> String {
+pub(crate) fn text(table: &Table) -> String {
     table.trim_fmt()
 }
 
@@ -221,7 +221,7 @@ pub(super) fn ratio(part: u64, whole: u64) -> Option<f64> {
 }
 
 /// Formats three digits and a prefix: `14.9 M`.
-fn scaled(number: f64) -> String {
+pub(crate) fn scaled(number: f64) -> String {
     let (mut number, mut prefix) = (number, "");
     for larger in [" k", " M", " G", " T"] {
         if number < 999.5 {

@@ -3,6 +3,9 @@
 mod capabilities;
 mod confinement;
 mod mirror;
+#[path = "../terminal/mod.rs"]
+mod terminal;
+mod top;
 
 use engine::reload::Step;
 use millrace::control::{Client, ReloadReport};
