@@ -14,9 +14,9 @@ pub(crate) const F_NEXT: u16 = 1;
 pub(crate) const F_WRITE: u16 = 2;
 /// Descriptor flag: the buffer is a table of descriptors.
 pub(crate) const F_INDIRECT: u16 = 4;
-/// Packed descriptor flag: see [`packed_is_available`].
+/// Packed descriptor flag: see [`packed_available_bits`].
 pub(crate) const F_AVAIL: u16 = 1 << 7;
-/// Packed descriptor flag: see [`packed_is_available`].
+/// Packed descriptor flag: see [`packed_available_bits`].
 pub(crate) const F_USED: u16 = 1 << 15;
 
 /// Split: `avail.flags` bit by which the driver, without EVENT_IDX, asks for no interrupts.
@@ -76,27 +76,23 @@ impl Tail {
     pub(crate) fn packed_flags(self) -> u16 {
         (self.0 >> 48) as u16
     }
+
+    /// Returns the flags that tell whether a packed descriptor is available or used, to be compared with
+    /// [`packed_available_bits`] or [`packed_used_bits`] of a lap.
+    #[inline(always)]
+    pub(crate) fn packed_state(self) -> u16 {
+        self.packed_flags() & (F_AVAIL | F_USED)
+    }
 }
 
-/// Reports whether a packed descriptor is available: AVAIL equals the wrap counter and USED does not (§2.8.1).
-#[inline(always)]
-pub(crate) fn packed_is_available(flags: u16, wrap: bool) -> bool {
-    flags & (F_AVAIL | F_USED) == if wrap { F_AVAIL } else { F_USED }
-}
-
-/// Reports whether a packed descriptor is used: both bits equal the wrap counter (§2.8.1).
-#[inline(always)]
-pub(crate) fn packed_is_used(flags: u16, wrap: bool) -> bool {
-    flags & (F_AVAIL | F_USED) == if wrap { F_AVAIL | F_USED } else { 0 }
-}
-
-/// Returns the bits that make a packed descriptor available in a lap with this wrap counter.
+/// Returns the bits that make a packed descriptor available in a lap with this wrap counter: AVAIL equals the counter and
+/// USED does not (§2.8.1).
 #[inline(always)]
 pub(crate) fn packed_available_bits(wrap: bool) -> u16 {
     if wrap { F_AVAIL } else { F_USED }
 }
 
-/// Returns the bits that make a packed descriptor used in a lap with this wrap counter.
+/// Returns the bits that make a packed descriptor used in a lap with this wrap counter: both equal the counter (§2.8.1).
 #[inline(always)]
 pub(crate) fn packed_used_bits(wrap: bool) -> u16 {
     if wrap { F_AVAIL | F_USED } else { 0 }

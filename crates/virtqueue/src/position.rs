@@ -1,5 +1,7 @@
 //! Positions in a packed ring (virtio 1.2 §2.8.1).
 
+use std::hint::cold_path;
+
 /// A position in the ring: a slot, and the wrap counter of the lap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
@@ -12,7 +14,12 @@ impl Position {
     #[inline(always)]
     pub(crate) fn advance(self, slots: u16, size: u16) -> Position {
         let slot = self.slot + slots;
-        if slot >= size { Position { slot: slot - size, wrap: !self.wrap } } else { Position { slot, ..self } }
+        if slot < size {
+            return Position { slot, ..self };
+        }
+        // A branch that is predicted costs less on every slot than a choice without one.
+        cold_path();
+        Position { slot: slot - size, wrap: !self.wrap }
     }
 
     /// Returns the number of slots from here to `later`, which is at most one lap further on.

@@ -4,6 +4,8 @@ use super::chain::WalkedChain;
 use super::taken::TakenChain;
 use crate::config::MAX_CHAIN;
 use std::cell::Cell;
+use std::hint::cold_path;
+use std::slice;
 
 /// One buffer. A chain is one or more of them; the last one carries its id.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,40 @@ pub(super) struct PostedQueue {
     size: u16,
     head: Cell<u32>,
     tail: Cell<u32>,
+}
+
+/// A walk over entries of the queue, in locals: after each write to guest memory, a cell has to be read again.
+pub(super) struct Entries<'q> {
+    queue: &'q PostedQueue,
+    /// The next of them, as far as they lie one after the other in memory.
+    run: slice::Iter<'q, Cell<Posted>>,
+    /// Queue positions where `run` ends, and where all of them end.
+    run_end: u32,
+    end: u32,
+}
+
+impl<'q> Entries<'q> {
+    /// Returns the next entry.
+    #[inline(always)]
+    pub(super) fn first(&mut self) -> Option<&'q Cell<Posted>> {
+        if self.run.as_slice().is_empty() {
+            cold_path();
+            *self = self.queue.entries(self.run_end, self.end.wrapping_sub(self.run_end));
+        }
+        self.run.as_slice().first()
+    }
+
+    /// Passes the next entry.
+    #[inline(always)]
+    pub(super) fn pass(&mut self) {
+        self.run.next();
+    }
+
+    /// Returns the queue position of the next entry.
+    #[inline(always)]
+    fn position(&self) -> u32 {
+        self.run_end.wrapping_sub(self.run.len() as u32)
+    }
 }
 
 /// Entries in use until the queue grows.
@@ -81,7 +117,7 @@ impl PostedQueue {
 
     /// Reports whether a chain of one buffer still fits; [`PostedQueue::push_chain`] makes room for a longer one.
     #[inline(always)]
-    pub(super) fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         self.len() <= self.most.get()
     }
 
@@ -101,8 +137,44 @@ impl PostedQueue {
         self.head.set(self.head.get().wrapping_add(count));
     }
 
+    /// Returns `count` entries from queue position `at` on.
     #[inline(always)]
-    pub(super) fn push(&self, posted: Posted) {
+    fn entries(&self, at: u32, count: u32) -> Entries<'_> {
+        let mask = self.mask.get();
+        let start = at & mask;
+        let in_run = count.min(mask + 1 - start);
+        let run = self.entries[start as usize..(start + in_run) as usize].iter();
+        Entries { queue: self, run, run_end: at.wrapping_add(in_run), end: at.wrapping_add(count) }
+    }
+
+    /// Returns all buffers, to be used from the front; [`PostedQueue::pop_to`] removes those used.
+    #[inline(always)]
+    pub(super) fn front(&self) -> Entries<'_> {
+        self.entries(self.head.get(), self.len())
+    }
+
+    /// Removes the buffers in front of those `left` of [`PostedQueue::front`].
+    #[inline(always)]
+    pub(super) fn pop_to(&self, left: &Entries<'_>) {
+        self.head.set(left.position());
+    }
+
+    /// Returns free entries behind the last buffer, up to a length of `wanted` and as long as the queue has room;
+    /// [`PostedQueue::push_to`] adds those filled with chains of one buffer.
+    #[inline(always)]
+    pub(super) fn vacant(&self, wanted: u32) -> Entries<'_> {
+        let most = wanted.min(self.most.get() + 1);
+        self.entries(self.tail.get(), most.saturating_sub(self.len()))
+    }
+
+    /// Adds the buffers in front of those entries `left` of [`PostedQueue::vacant`].
+    #[inline(always)]
+    pub(super) fn push_to(&self, left: &Entries<'_>) {
+        self.tail.set(left.position());
+    }
+
+    #[inline(always)]
+    fn push(&self, posted: Posted) {
         let tail = self.tail.get();
         self.entry(tail).set(posted);
         self.tail.set(tail.wrapping_add(1));
@@ -180,8 +252,12 @@ mod tests {
         Read(u16, bool),
         /// Reads chains of one buffer until no more are read.
         Fill,
+        /// Reads chains of one buffer in one walk, until the queue has this length.
+        Walk(u32),
         /// Uses the chain at the front.
         Use,
+        /// Uses up to this many chains of one buffer from the front, in one walk.
+        UseRun(u16),
         /// Lends this many chains of one buffer from the front.
         Lend(u16),
         /// Returns this many loans.
@@ -194,6 +270,8 @@ mod tests {
         prop_oneof![
             3 => (buffers, prop::bool::weighted(0.9)).prop_map(|(buffers, good)| Step::Read(buffers, good)),
             1 => Just(Step::Fill),
+            2 => (0..300u32).prop_map(Step::Walk),
+            2 => (0..300u16).prop_map(Step::UseRun),
             2 => Just(Step::Use),
             2 => (1..300u16).prop_map(Step::Lend),
             2 => (1..300u16).prop_map(Step::GiveBack),
@@ -245,6 +323,31 @@ mod tests {
             match *step {
                 Step::Read(buffers, good) => drop(self.read(buffers, good)),
                 Step::Fill => while self.read(1, true) {},
+                Step::Walk(wanted) => {
+                    let mut vacant = self.queue.vacant(wanted);
+                    while self.free > 0
+                        && let Some(entry) = vacant.first()
+                    {
+                        self.free -= 1;
+                        self.number += 1;
+                        let ptr = std::ptr::without_provenance_mut(self.number);
+                        entry.set(Posted { ptr, len: 1, id: 0, slots: 1 });
+                        vacant.pass();
+                        self.model.push_back((self.number, 1));
+                        assert!(self.model.len() <= wanted as usize);
+                    }
+                    self.queue.push_to(&vacant);
+                }
+                Step::UseRun(most) => {
+                    let mut front = self.queue.front();
+                    for _ in 0..most {
+                        let Some(buffer) = front.first().filter(|buffer| buffer.get().is_last()) else { break };
+                        front.pass();
+                        assert_eq!(Some(known(buffer.get())), self.model.pop_front());
+                        self.free += 1;
+                    }
+                    self.queue.pop_to(&front);
+                }
                 Step::Use => {
                     let Some(last) = self.model.iter().position(|buffer| buffer.1 > 0) else { return };
                     self.queue.pop(last as u32 + 1);

@@ -42,8 +42,21 @@ pub(super) trait ReceiveRing {
     /// their first cache lines for writing.
     fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal>;
 
-    /// Returns the chain that ends with `last`, with `written` bytes in it, to the guest.
-    fn put_used(&self, last: Posted, written: u32);
+    /// Where a call stands in returning chains. It is a local meanwhile: after each write to guest memory, a cell has to be
+    /// read again.
+    type Used;
+
+    /// Returns where the next call goes on.
+    fn used(&self) -> Self::Used;
+
+    /// Stores where a call stands: before [`ReceiveRing::publish`], and before [`ReceiveRing::used`] is called again.
+    fn set_used(&self, used: Self::Used);
+
+    /// Returns the chain that ends with `last` to the guest, with `written` bytes in it, at least one.
+    fn put_used(&self, used: &mut Self::Used, last: Posted, written: u32);
+
+    /// Returns the chain that ends with `last` to the guest, empty.
+    fn put_unused(&self, used: &mut Self::Used, last: Posted);
 
     /// Publishes all returned chains at once.
     fn publish(&self);
@@ -134,6 +147,7 @@ impl<R: ReceiveRing> Receiveq<R> {
         if !LENT && self.posted.len() < wanted {
             self.ring.look_ahead(&self.posted, wanted, true, &self.reading)?;
         }
+        let (mut used, mut front) = (self.ring.used(), self.posted.front());
         for (i, frame) in frames.as_slice().iter().enumerate() {
             let need = frame.len() + NET_HEADER;
             if LENT && let Some(claimed) = self.filled.claim(&frames, frame) {
@@ -141,13 +155,13 @@ impl<R: ReceiveRing> Receiveq<R> {
                     // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more.
                     unsafe { write_header(writer, claimed.buffer.ptr) };
                 }
-                self.ring.put_used(claimed.buffer, need);
+                self.ring.put_used(&mut used, claimed.buffer, need);
                 done.frames += 1;
                 done.bytes += u64::from(frame.len());
                 continue;
             }
-            if self.posted.len() > 0 {
-                let buffer = self.posted.peek(0);
+            if let Some(buffer) = front.first() {
+                let buffer = buffer.get();
                 if buffer.is_last() && buffer.len >= need && frame.is_contiguous() {
                     // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more, and the
                     // frame's first segment is all of it.
@@ -156,14 +170,19 @@ impl<R: ReceiveRing> Receiveq<R> {
                         let payload = buffer.ptr.add(NET_HEADER as usize);
                         writer.copy(self.copier, payload, frame.first().as_ptr(), frame.len() as usize);
                     }
-                    self.ring.put_used(buffer, need);
-                    self.posted.pop(1);
+                    self.ring.put_used(&mut used, buffer, need);
+                    front.pass();
                     done.frames += 1;
                     done.bytes += u64::from(frame.len());
                     continue;
                 }
             }
-            match self.scatter(&frames, frame)? {
+            // The rest is rare, and works on the queue itself.
+            self.ring.set_used(used);
+            self.posted.pop_to(&front);
+            let room = self.scatter(&frames, frame)?;
+            (used, front) = (self.ring.used(), self.posted.front());
+            match room {
                 Room::Fits { .. } => {
                     done.frames += 1;
                     done.bytes += u64::from(frame.len());
@@ -179,6 +198,8 @@ impl<R: ReceiveRing> Receiveq<R> {
                 }
             }
         }
+        self.ring.set_used(used);
+        self.posted.pop_to(&front);
         if LENT {
             // Other ports may still have to copy from these buffers: `Receiveq::settle` publishes them to the guest.
             return Ok(done);
@@ -321,13 +342,15 @@ impl<R: ReceiveRing> Receiveq<R> {
         if self.lends.get() == Lends::Never {
             return;
         }
+        let mut used = self.ring.used();
         while self.posted.len() > 0 {
             let buffer = self.posted.peek(0);
             if buffer.is_last() {
-                self.ring.put_used(buffer, 0);
+                self.ring.put_unused(&mut used, buffer);
             }
             self.posted.pop(1);
         }
+        self.ring.set_used(used);
         self.ring.publish();
     }
 
@@ -363,7 +386,9 @@ impl<R: ReceiveRing> Receiveq<R> {
             in_chain += filled;
             left -= filled;
             if buffer.is_last() {
-                self.ring.put_used(buffer, in_chain);
+                let mut used = self.ring.used();
+                self.ring.put_used(&mut used, buffer, in_chain);
+                self.ring.set_used(used);
                 in_chain = 0;
             }
         }
@@ -401,7 +426,9 @@ impl<R: ReceiveRing> Receiveq<R> {
                 }
                 let reason = if buffer.len == 0 { Dropped::BadBuffer } else { Dropped::Short };
                 DropCounts::count(&self.dropped, reason);
-                self.ring.put_used(buffer, 0);
+                let mut used = self.ring.used();
+                self.ring.put_unused(&mut used, buffer);
+                self.ring.set_used(used);
                 self.posted.pop(buffers);
                 self.filling.spend(buffers);
                 (buffers, bytes) = (0, 0);

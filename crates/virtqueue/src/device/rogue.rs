@@ -39,6 +39,7 @@ impl<R> Rogue<R> {
 
 impl<R: ReceiveRing> ReceiveRing for Rogue<R> {
     type Ring = R::Ring;
+    type Used = R::Used;
 
     fn ring(&self) -> &R::Ring {
         self.ring.ring()
@@ -48,8 +49,20 @@ impl<R: ReceiveRing> ReceiveRing for Rogue<R> {
         self.ring.look_ahead(posted, wanted, fetch, budget)
     }
 
-    fn put_used(&self, last: Posted, written: u32) {
-        self.ring.put_used(last, written);
+    fn used(&self) -> R::Used {
+        self.ring.used()
+    }
+
+    fn set_used(&self, used: R::Used) {
+        self.ring.set_used(used);
+    }
+
+    fn put_used(&self, used: &mut R::Used, last: Posted, written: u32) {
+        self.ring.put_used(used, last, written);
+    }
+
+    fn put_unused(&self, used: &mut R::Used, last: Posted) {
+        self.ring.put_unused(used, last);
         self.again.set(self.again.get() + 1);
         assert!(self.again.get() <= SIZE.into(), "one call gives back more chains than the ring holds");
         match self.format {

@@ -5,7 +5,7 @@ use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
 use crate::error::{Fatal, SetupError};
-use crate::layout::{F_NEXT, F_WRITE, Tail, event, packed_available_bits, packed_is_used};
+use crate::layout::{F_NEXT, F_WRITE, Tail, event, packed_available_bits, packed_used_bits};
 use crate::memory::Memory;
 use crate::ordering::{consume, crosses, get, publish, put};
 use crate::position::Position;
@@ -92,7 +92,7 @@ impl PackedDriver {
         let mut tail = Tail(0);
         if !self.outstanding.in_batch() {
             tail = Tail(consume(self.areas.tail(at.slot)));
-            if !packed_is_used(tail.packed_flags(), at.wrap) || self.free == self.areas.size {
+            if tail.packed_state() != packed_used_bits(at.wrap) || self.free == self.areas.size {
                 return Ok(None);
             }
         }
@@ -130,7 +130,7 @@ impl PackedDriver {
     }
 
     pub(super) fn has_used(&self) -> bool {
-        let used = |tail: Tail| packed_is_used(tail.packed_flags(), self.used.wrap);
+        let used = |tail: Tail| tail.packed_state() == packed_used_bits(self.used.wrap);
         self.outstanding.in_batch() || used(Tail(consume(self.areas.tail(self.used.slot))))
     }
 }

@@ -11,7 +11,7 @@ use super::taken::TakenChain;
 use crate::areas::Areas;
 use crate::config::{Format, QueueConfig, features};
 use crate::error::{Fatal, SetupError};
-use crate::layout::{Descriptor, Tail, event, packed_is_available, packed_used_bits};
+use crate::layout::{Descriptor, Tail, event, packed_available_bits, packed_used_bits};
 use crate::memory::{DirtyLog, Memory, Writer};
 use crate::ordering::{consume, crosses, get};
 use crate::position::Position;
@@ -25,14 +25,23 @@ pub struct PackedRing<L> {
     in_order: bool,
     /// Next descriptor that the guest will make available.
     next_avail: Cell<Position>,
-    /// Next descriptor to be written as used; those before `published` are published.
-    next_used: Cell<Position>,
+    used: Cell<Used>,
+    /// The used descriptors before this one are published.
     published: Cell<Position>,
-    /// First descriptor written since the last publish. It is written last: until then the guest sees none of them.
-    first: Cell<Option<FirstUsed>>,
     /// Used position at the last query whether the guest wants a notification.
     notified: Cell<Position>,
     walked: RefCell<WalkedChain>,
+}
+
+/// The used descriptors written since the last publish.
+#[derive(Clone, Copy)]
+pub(in crate::device) struct Used {
+    /// Next descriptor to be written as used.
+    next: Position,
+    /// The bits of a used descriptor in the lap of `next`.
+    bits: u16,
+    /// The first of them. It is written last: until then the guest sees none of them.
+    first: Option<FirstUsed>,
 }
 
 /// A used descriptor that is not yet written.
@@ -44,8 +53,11 @@ struct FirstUsed {
 
 /// How far a call has read the ring, and how far it may go: not beyond the slots that were free to be offered when it
 /// began. A guest that writes flags while we read could otherwise send us round the ring again.
+#[derive(Clone, Copy)]
 struct Scan {
     at: Position,
+    /// The bits of an available descriptor in the lap of `at`.
+    available: u16,
     slots_left: u16,
 }
 
@@ -54,7 +66,11 @@ impl Scan {
     #[inline(always)]
     fn pass(&mut self, slots: u16, size: u16) {
         self.slots_left -= slots;
-        self.at = self.at.advance(slots, size);
+        let next = self.at.advance(slots, size);
+        if next.wrap != self.at.wrap {
+            self.available = packed_available_bits(next.wrap);
+        }
+        self.at = next;
     }
 }
 
@@ -75,20 +91,20 @@ impl<L: DirtyLog> PackedRing<L> {
             writer: Writer::new(memory, log),
             in_order: config.negotiated.has(features::IN_ORDER),
             next_avail: Cell::new(start),
-            next_used: Cell::new(start),
+            used: Cell::new(Used { next: start, bits: packed_used_bits(start.wrap), first: None }),
             published: Cell::new(start),
-            first: Cell::new(None),
             notified: Cell::new(start),
             walked: RefCell::new(WalkedChain::new()),
         })
     }
 
-    /// Returns the descriptor at `at` if the guest made it available.
+    /// Returns the descriptor where `scan` is if the guest made it available.
     #[inline(always)]
-    fn available(&self, at: Position) -> Option<Head> {
-        let tail = Tail(consume(self.areas.tail(at.slot)));
-        packed_is_available(tail.packed_flags(), at.wrap)
-            .then(|| Head { index: at.slot, descriptor: Descriptor { addr: get(self.areas.addr(at.slot)), tail } })
+    fn available(&self, scan: &Scan) -> Option<Head> {
+        let slot = scan.at.slot;
+        let tail = Tail(consume(self.areas.tail(slot)));
+        (tail.packed_state() == scan.available)
+            .then(|| Head { index: slot, descriptor: Descriptor { addr: get(self.areas.addr(slot)), tail } })
     }
 
     /// Starts to read chains. The guest may have made the whole ring available except slots taken and not yet published
@@ -96,27 +112,38 @@ impl<L: DirtyLog> PackedRing<L> {
     #[inline(always)]
     fn scan(&self) -> Scan {
         let at = self.next_avail.get();
-        Scan { at, slots_left: self.areas.size - self.published.get().distance(at, self.areas.size) }
+        Scan { at, available: packed_available_bits(at.wrap), slots_left: self.areas.size - self.slots_taken() }
+    }
+
+    /// Returns the number of slots of the chains taken and not yet published as used.
+    #[inline(always)]
+    fn slots_taken(&self) -> u16 {
+        self.published.get().distance(self.next_avail.get(), self.areas.size)
     }
 
     /// Writes a used descriptor for a chain, with these further flags.
     #[inline(always)]
-    fn put_used_chain(&self, chain: TakenChain, len: u32, flags: u16) {
-        let at = self.next_used.get();
-        let tail = Tail::packed(len, chain.id, flags | packed_used_bits(at.wrap));
-        if self.first.get().is_none() {
-            self.first.set(Some(FirstUsed { slot: at.slot, tail }));
+    fn put_used_chain(&self, used: &mut Used, chain: TakenChain, len: u32, flags: u16) {
+        let at = used.next;
+        let tail = Tail::packed(len, chain.id, flags | used.bits);
+        if used.first.is_none() {
+            used.first = Some(FirstUsed { slot: at.slot, tail });
         } else {
             self.writer.put(self.areas.tail(at.slot), tail.0);
         }
-        self.next_used.set(at.advance(chain.slots, self.areas.size));
+        used.next = at.advance(chain.slots, self.areas.size);
+        if used.next.wrap != at.wrap {
+            used.bits = packed_used_bits(used.next.wrap);
+        }
     }
 
     #[inline(always)]
     fn publish_used(&self) {
-        if let Some(first) = self.first.take() {
+        let mut used = self.used.get();
+        if let Some(first) = used.first.take() {
             self.writer.publish(self.areas.tail(first.slot), first.tail.0);
-            self.published.set(self.next_used.get());
+            self.published.set(used.next);
+            self.used.set(used);
         }
     }
 }
@@ -155,7 +182,7 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
 
     #[inline(always)]
     fn wants_notification(&self) -> bool {
-        let (new, old) = (self.next_used.get(), self.notified.get());
+        let (new, old) = (self.used.get().next, self.notified.get());
         if new == old {
             return false;
         }
@@ -172,7 +199,7 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
     }
 
     fn base(&self) -> u32 {
-        let bits = u32::from(self.next_used.get().bits());
+        let bits = u32::from(self.used.get().next.bits());
         bits | bits << 16
     }
 }

@@ -1,6 +1,6 @@
 //! A guest's receive queue in the packed format: posted buffers in, used descriptors out.
 
-use super::PackedRing;
+use super::{PackedRing, Used};
 use crate::device::budget::Budget;
 use crate::device::chain::Access;
 use crate::device::posted::{Posted, PostedQueue};
@@ -25,6 +25,7 @@ impl<L: DirtyLog> PackedRing<L> {
 
 impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
     type Ring = Self;
+    type Used = Used;
 
     fn ring(&self) -> &Self {
         self
@@ -37,9 +38,11 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
         }
         let size = self.areas.size;
         let memory = &*self.areas.memory;
-        let (mut scan, mut most) = (self.scan(), wanted);
-        while posted.len() < most && posted.has_room() && scan.slots_left > 0 {
-            let Some(head) = self.available(scan.at) else { break };
+        let (mut scan, mut vacant) = (self.scan(), posted.vacant(wanted));
+        while scan.slots_left > 0
+            && let Some(entry) = vacant.first()
+        {
+            let Some(head) = self.available(&scan) else { break };
             let len = head.descriptor.tail.len();
             if let Some(chain) = Self::single(head, Access::Write)
                 && let Some(ptr) = memory.translate(head.descriptor.addr, len.into())
@@ -48,28 +51,42 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
                     // The frame's first line. The header, if on another line, hardly ever changes.
                     prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
                 }
-                posted.push(Posted { ptr: ptr.as_ptr(), len, id: chain.id, slots: chain.slots });
+                entry.set(Posted { ptr: ptr.as_ptr(), len, id: chain.id, slots: chain.slots });
+                vacant.pass();
                 scan.pass(chain.slots, size);
             } else {
+                posted.push_to(&vacant);
                 let slots = self.post_chain(posted, budget, head.index, head.descriptor)?;
-                if budget.is_spent() {
-                    most = 0;
-                }
+                vacant = posted.vacant(if budget.is_spent() { 0 } else { wanted });
                 if slots > scan.slots_left {
                     return Err(Fatal::LongChain { size });
                 }
                 scan.pass(slots, size);
             }
         }
+        posted.push_to(&vacant);
         self.next_avail.set(scan.at);
         Ok(())
     }
 
     #[inline(always)]
-    fn put_used(&self, last: Posted, written: u32) {
+    fn used(&self) -> Used {
+        self.used.get()
+    }
+
+    #[inline(always)]
+    fn set_used(&self, used: Used) {
+        self.used.set(used);
+    }
+
+    #[inline(always)]
+    fn put_used(&self, used: &mut Used, last: Posted, written: u32) {
         // WRITE tells that something was written (§2.8.4).
-        let flags = if written > 0 { F_WRITE } else { 0 };
-        self.put_used_chain(TakenChain { id: last.id, slots: last.slots }, written, flags);
+        self.put_used_chain(used, TakenChain { id: last.id, slots: last.slots }, written, F_WRITE);
+    }
+
+    fn put_unused(&self, used: &mut Used, last: Posted) {
+        self.put_used_chain(used, TakenChain { id: last.id, slots: last.slots }, 0, 0);
     }
 
     #[inline(always)]

@@ -41,12 +41,15 @@ impl<L: DirtyLog> PackedTransmit<L> {
     }
 
     /// Ends the call after a chain of this many slots, and counts if others wait.
-    fn cut_short_after(&self, scan: &mut Scan, slots: u16, intake: &Intake) {
-        let next = scan.at.advance(slots, self.ring.areas.size);
-        if slots < scan.slots_left && self.ring.available(next).is_some() {
-            intake.count_cut_short();
+    fn cut_short_after(&self, scan: Scan, slots: u16, intake: &Intake) -> Scan {
+        if slots < scan.slots_left {
+            let mut next = scan;
+            next.pass(slots, self.ring.areas.size);
+            if self.ring.available(&next).is_some() {
+                intake.count_cut_short();
+            }
         }
-        scan.slots_left = scan.slots_left.min(slots);
+        Scan { slots_left: scan.slots_left.min(slots), ..scan }
     }
 }
 
@@ -58,7 +61,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     }
 
     fn has_work(&self) -> bool {
-        self.ring.available(self.ring.next_avail.get()).is_some()
+        self.ring.available(&self.ring.scan()).is_some()
     }
 
     #[inline(always)]
@@ -67,7 +70,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
         let budget = Budget::new();
         let (mut scan, mut taken) = (ring.scan(), 0);
         while taken < MAX_BURST && burst.room() > 0 && scan.slots_left > 0 {
-            let Some(head) = ring.available(scan.at) else { break };
+            let Some(head) = ring.available(&scan) else { break };
             let place = kept.map(|_| taken);
             if let Some(chain) = push_usual(ring, burst, head, place) {
                 self.record(&mut scan, &mut taken, chain, kept);
@@ -77,7 +80,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
             let Some(chain) = unusual else { break };
             let goes_on = taken + 1 < MAX_BURST && burst.room() > 0;
             if goes_on && is_enough(burst, &budget) {
-                self.cut_short_after(&mut scan, chain.slots, intake);
+                scan = self.cut_short_after(scan, chain.slots, intake);
             }
             if chain.slots > scan.slots_left {
                 return Err(Fatal::LongChain { size: ring.areas.size });
@@ -95,20 +98,22 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     #[inline(always)]
     fn recycle(&self, kept: Option<&Kept>) {
         let ring = &self.ring;
+        let mut used = ring.used.get();
+        let mut put = |chain| ring.put_used_chain(&mut used, chain, 0, 0);
         if let Some(kept) = kept {
-            kept.give_back(|chain| ring.put_used_chain(chain, 0, 0));
-            return ring.publish_used();
-        }
-        let taken = &self.taken[..self.count.take()];
-        if ring.in_order {
-            // One descriptor, where the batch starts, stands for the whole batch (virtio 1.2 §2.8.9).
-            if let Some(last) = taken.last() {
-                let slots = taken.iter().map(|chain| chain.get().slots).sum();
-                ring.put_used_chain(TakenChain { id: last.get().id, slots }, 0, 0);
-            }
+            kept.give_back(put);
         } else {
-            taken.iter().for_each(|chain| ring.put_used_chain(chain.get(), 0, 0));
+            let taken = &self.taken[..self.count.take()];
+            if ring.in_order {
+                // One descriptor, where the batch starts, stands for the whole batch (virtio 1.2 §2.8.9).
+                if let Some(last) = taken.last() {
+                    put(TakenChain { id: last.get().id, slots: ring.slots_taken() });
+                }
+            } else {
+                taken.iter().for_each(|chain| put(chain.get()));
+            }
         }
+        ring.used.set(used);
         ring.publish_used();
     }
 }

@@ -23,6 +23,8 @@ impl<L: DirtyLog> SplitRing<L> {
 
 impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
     type Ring = Self;
+    /// Next index of the used ring.
+    type Used = u16;
 
     fn ring(&self) -> &Self {
         self
@@ -37,9 +39,11 @@ impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
         }
         let mut count = self.available(missing)?.min(missing);
         let start = self.next_avail.get();
-        let mut taken = 0;
-        while taken < count && posted.has_room() {
-            let head = self.head(start.wrapping_add(taken))?;
+        let (mut taken, mut vacant) = (0, posted.vacant(u32::MAX));
+        while taken < count
+            && let Some(entry) = vacant.first()
+        {
+            let head = self.head(start.wrapping_add(taken)).inspect_err(|_| posted.push_to(&vacant))?;
             let len = head.descriptor.tail.len();
             if let Some(chain) = Self::single(head, Access::Write)
                 && let Some(ptr) = memory.translate(head.descriptor.addr, len.into())
@@ -48,24 +52,41 @@ impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
                     // The frame's first line. The header, if on another line, hardly ever changes.
                     prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
                 }
-                posted.push(Posted { ptr: ptr.as_ptr(), len, id: chain.id, slots: chain.slots });
+                entry.set(Posted { ptr: ptr.as_ptr(), len, id: chain.id, slots: chain.slots });
+                vacant.pass();
             } else {
+                posted.push_to(&vacant);
                 self.post_chain(posted, budget, head.index, head.descriptor)?;
+                vacant = posted.vacant(u32::MAX);
                 if budget.is_spent() {
                     count = taken + 1;
                 }
             }
             taken += 1;
         }
+        posted.push_to(&vacant);
         self.next_avail.set(start.wrapping_add(taken));
         Ok(())
     }
 
     #[inline(always)]
-    fn put_used(&self, last: Posted, written: u32) {
-        let next = self.next_used.get();
-        self.put_used_at(next, last.id, written);
-        self.next_used.set(next.wrapping_add(1));
+    fn used(&self) -> u16 {
+        self.next_used.get()
+    }
+
+    #[inline(always)]
+    fn set_used(&self, used: u16) {
+        self.next_used.set(used);
+    }
+
+    #[inline(always)]
+    fn put_used(&self, used: &mut u16, last: Posted, written: u32) {
+        self.put_used_at(*used, last.id, written);
+        *used = used.wrapping_add(1);
+    }
+
+    fn put_unused(&self, used: &mut u16, last: Posted) {
+        self.put_used(used, last, 0);
     }
 
     #[inline(always)]
