@@ -2,8 +2,6 @@
 
 use super::bench::MeasureError;
 use super::{cache, parts, pattern, switch};
-use crate::record::RecordError;
-use crate::ring_format::RingFormat;
 use loadgen::cpu::PinError;
 use std::path::PathBuf;
 
@@ -21,10 +19,8 @@ pub enum AnalyseError {
     Cache(#[from] cache::CacheError),
     #[error("{row}, {pattern}: {source}")]
     Measure { row: String, pattern: pattern::Pattern, source: MeasureError },
-    #[error("{pattern}, {ring}, {size} B: {source}")]
-    Turn { pattern: pattern::Pattern, ring: RingFormat, size: u16, source: parts::TurnError },
     #[error(transparent)]
-    Record(#[from] RecordError),
+    Parts(#[from] parts::PartsError),
     #[error("the results can't be written to {}: {source}", path.display())]
     Write { path: PathBuf, source: std::io::Error },
 }

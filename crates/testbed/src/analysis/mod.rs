@@ -40,7 +40,7 @@ pub enum Analyse {
 pub fn run(analyse: &Analyse) -> Result<(), AnalyseError> {
     match analyse {
         Analyse::Patterns(patterns) => patterns::run(patterns),
-        Analyse::Parts(parts) => parts::run(parts),
+        Analyse::Parts(parts) => Ok(parts::run(parts)?),
         Analyse::Rings(rings) => rings::run(rings),
         Analyse::Cache(cache) => Ok(cache::run(cache)?),
         Analyse::Switch(switch) => Ok(switch::run(switch)?),

@@ -2,11 +2,11 @@
 
 mod world;
 
-use super::*;
 use crate::Switch;
 use crate::forward::bridge::Bridge;
 use crate::port::{generator, pcap, tap};
-use crate::spec::{Driver, MappedQueues, Pace, PortSpec};
+use crate::reload::{Action, Step, Subject};
+use crate::spec::{Driver, MappedQueues, Pace, PortSpec, Spec};
 use crate::stats::{PortStats, Snapshot};
 use crate::switch::actions::{mapping_name, mirror_name};
 use crate::switch::mapping::Mapping;

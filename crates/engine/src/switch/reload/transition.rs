@@ -1,6 +1,6 @@
 //! A reload under way. Each step takes all actions of one kind, in an order that never lets a frame go astray.
 
-use super::Applied;
+use super::applied::Applied;
 use crate::forward::bridge::Bridge;
 use crate::port::record::Recorder;
 use crate::reload::{Action, Step, Subject};

@@ -5,27 +5,29 @@
 //! find with a processor each. The slowest part limits the rate of such a pipeline. The difference to all parts on one
 //! processor is the cost of cache lines that move between processors.
 
+mod error;
+mod found;
 mod measure;
 mod show;
 mod turns;
 
-use super::error::AnalyseError;
 use super::pattern::Pattern;
 use super::setup::{Setup, sizes};
 use crate::compare::Spread;
-use crate::latency::{self, Latency};
+use crate::latency;
 use crate::machine::Machine;
 use crate::record::free_directory;
 use crate::ring_format::RingFormat;
-use crate::transfer::{self, Transfer};
+use crate::transfer;
 use clap::Args;
+use found::{Figure, Found, Timed};
 use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
 use loadgen::wire::queue_sizes;
 use measure::{Part, Processors};
 use std::path::PathBuf;
 use vhost_user::frontend::QueueSizes;
 
-pub use turns::TurnError;
+pub use error::PartsError;
 
 /// Which parts, under which conditions.
 #[derive(Clone, Debug, Args)]
@@ -72,49 +74,8 @@ pub struct Parts {
 /// Parts that have a processor each in the paper.
 const PIPELINE: [Part; 3] = [Part::Receive, Part::Function, Part::Transmit];
 
-/// All results.
-struct Found {
-    rig: Machine,
-    line_cycles: Transfer,
-    figures: Vec<Figure>,
-}
-
-/// Results of one setup: medians of all rounds, in cycles per frame.
-struct Figure {
-    setup: Setup,
-    /// Latency between the processors before.
-    latency: Latency,
-    /// Those of [`PIPELINE`].
-    parts: [Timed; 3],
-    /// The network function without a switch, alone on a processor.
-    without_switch: f64,
-}
-
-/// Cycles per frame of one part.
-struct Timed {
-    part: Part,
-    /// Alone on a processor.
-    alone: f64,
-    /// On one processor with all others.
-    together: f64,
-}
-
-impl Timed {
-    /// Returns the approximate number of cache lines per frame that come from another processor.
-    fn lines(&self, cost: &Transfer) -> f64 {
-        ((self.alone - self.together) / ((cost.read + cost.write) / 2.0)).max(0.0)
-    }
-}
-
-impl Figure {
-    /// Returns the slowest part: it limits a pipeline in which each part has a processor.
-    fn slowest(&self) -> &Timed {
-        self.parts.iter().max_by(|a, b| a.alone.total_cmp(&b.alone)).expect("there are three parts")
-    }
-}
-
 /// Measures, and writes the results.
-pub fn run(parts: &Parts) -> Result<(), AnalyseError> {
+pub fn run(parts: &Parts) -> Result<(), PartsError> {
     let rig = Machine::detect(&std::env::current_exe().unwrap_or_default());
     let line_cycles = transfer::between(parts.part_cpu, parts.others_cpu)?;
     let mut found = Found { rig, line_cycles, figures: Vec::new() };
@@ -147,8 +108,8 @@ fn setups(parts: &Parts) -> Vec<Setup> {
 }
 
 /// Measures one setup in all rounds.
-fn figure(parts: &Parts, setup: &Setup) -> Result<Figure, AnalyseError> {
-    let failed = |source| AnalyseError::Turn { pattern: setup.pattern, ring: setup.ring, size: setup.size, source };
+fn figure(parts: &Parts, setup: &Setup) -> Result<Figure, PartsError> {
+    let failed = |source| PartsError::Turn { pattern: setup.pattern, ring: setup.ring, size: setup.size, source };
     let processors = Processors { alone: parts.part_cpu, others: parts.others_cpu };
     let latency = latency::between(processors.alone, processors.others)?;
     let mut alone = PIPELINE.map(|_| Vec::new());

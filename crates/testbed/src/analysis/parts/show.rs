@@ -2,7 +2,7 @@
 
 use super::super::pattern::Pattern;
 use super::super::setup::{Setup, sizes};
-use super::{Figure, Found};
+use super::found::{Figure, Found, Timed};
 use crate::draw::{self, Line, Lines};
 use crate::record::{Record, rounded};
 use crate::ring_format::RingFormat;
@@ -33,7 +33,7 @@ pub struct Row {
 /// Returns the results as they are kept.
 pub fn record(found: &Found) -> Record<Row> {
     let row = |figure: &Figure| {
-        let of_parts = |value: &dyn Fn(&super::Timed) -> f64| {
+        let of_parts = |value: &dyn Fn(&Timed) -> f64| {
             figure.parts.iter().map(|part| (part.part.to_string(), rounded(value(part), 1))).collect()
         };
         let Setup { pattern, ring, size, guest, .. } = figure.setup;
