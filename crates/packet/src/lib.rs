@@ -24,7 +24,6 @@ mod mac_addr;
 
 pub use buffers::Buffers;
 pub use frame::{
-    Burst, BurstStorage, Ethernet, Frame, Frames, Keepable, Lease, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME,
-    Segment,
+    Burst, BurstStorage, Ethernet, Frame, Frames, Lease, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, Origin, Segment,
 };
 pub use mac_addr::{MacAddr, ParseMacAddrError};

@@ -2,7 +2,7 @@
 
 mod support;
 
-use packet::{Burst, BurstStorage, Keepable, MIN_FRAME, Segment};
+use packet::{Burst, BurstStorage, MIN_FRAME, Origin, Segment};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use support::{Case, Driver, frame, lend, take_filled};
@@ -258,10 +258,10 @@ fn parts_of_a_frame_are_copied_out_of_its_buffer() {
         let (a, rest) = first.first().split_at(20).1.split_at(40);
         let (b, c) = rest.split_at(100);
         let mut packets = other.start();
-        [a, b].into_iter().for_each(|part| packets.push_keepable(part, Keepable::PART));
+        [a, b].into_iter().for_each(|part| packets.push_from(part, Origin::PART));
         packets.push(second.first());
         let pieces: [Segment<'_>; 2] = c.split_at(30).into();
-        assert!(packets.push_marked(pieces, Keepable::PART));
+        assert!(packets.push_segments_from(pieces, Origin::PART));
         assert_eq!(guest.enqueue.transmit(packets.frames()).unwrap().frames, 4);
         let mut back = Vec::new();
         guest.enqueue.settle(|loan| back.push(loan));

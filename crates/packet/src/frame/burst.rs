@@ -1,7 +1,7 @@
 //! Frames taken together from one queue.
 #![allow(unsafe_code)]
 
-use super::{Frame, Frames, Keepable, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, Segment};
+use super::{Frame, Frames, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, Origin, Segment};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -105,13 +105,14 @@ impl<'q> Burst<'_, 'q> {
     /// If there is no [`Burst::room`].
     #[inline(always)]
     pub fn push(&mut self, segment: Segment<'q>) {
-        self.push_keepable(segment, Keepable::NONE);
+        self.push_from(segment, Origin::OTHER);
     }
 
-    /// Adds a frame of one segment whose chain may be kept: a virtio header of the same buffer precedes it.
+    /// Adds a frame of one segment that lies where `origin` says. In a chain that may be kept, a virtio header of the same buffer
+    /// precedes it.
     #[inline(always)]
-    pub fn push_keepable(&mut self, segment: Segment<'q>, keepable: Keepable) {
-        self.put(Frame { first: segment, len: segment.len(), more_start: 0, more_len: 0, keepable });
+    pub fn push_from(&mut self, segment: Segment<'q>, origin: Origin) {
+        self.put(Frame { first: segment, len: segment.len(), more_start: 0, more_len: 0, origin });
     }
 
     /// Sets the queue that the chains belong to.
@@ -133,15 +134,15 @@ impl<'q> Burst<'_, 'q> {
     /// If there is no [`Burst::room`].
     #[must_use]
     pub fn push_segments(&mut self, segments: impl IntoIterator<Item = Segment<'q>>) -> bool {
-        self.push_marked(segments, Keepable::NONE)
+        self.push_segments_from(segments, Origin::OTHER)
     }
 
-    /// Like [`Burst::push_segments`], with a mark: [`Keepable::LENT`] or [`Keepable::PART`].
+    /// Like [`Burst::push_segments`], for segments that lie where `origin` says: it is no chain.
     ///
     /// # Panics
     /// If there is no [`Burst::room`].
     #[must_use]
-    pub fn push_marked(&mut self, segments: impl IntoIterator<Item = Segment<'q>>, mark: Keepable) -> bool {
+    pub fn push_segments_from(&mut self, segments: impl IntoIterator<Item = Segment<'q>>, origin: Origin) -> bool {
         let mut segments = segments.into_iter();
         let Some(first) = segments.next() else { return false };
         let start = self.segments;
@@ -158,7 +159,7 @@ impl<'q> Burst<'_, 'q> {
         }
         self.segments = at;
         let (more_start, more_len) = (start as u16, (at - start) as u16);
-        self.put(Frame { first, len: len as u32, more_start, more_len, keepable: mark });
+        self.put(Frame { first, len: len as u32, more_start, more_len, origin });
         true
     }
 
@@ -263,9 +264,8 @@ mod tests {
         let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
         let bytes = [7; 64];
         let mut burst = storage.start();
-        (0..3).for_each(|place| {
-            burst.push_keepable(Segment::from(&bytes[..]), Keepable { place, id: 40 + u16::from(place) })
-        });
+        (0..3)
+            .for_each(|place| burst.push_from(Segment::from(&bytes[..]), Origin { place, id: 40 + u16::from(place) }));
         burst.set_queue(9);
         let frames = burst.frames();
         let mut moved = other.start();
@@ -282,9 +282,9 @@ mod tests {
         let bytes = [7; 64];
         let mut storage = Box::<BurstStorage>::default();
         let mut burst = storage.start();
-        burst.push_keepable(Segment::from(&bytes[..]), Keepable::LENT);
+        burst.push_from(Segment::from(&bytes[..]), Origin::LENT);
         let (a, b) = Segment::from(&bytes[..]).split_at(20);
-        assert!(burst.push_marked([a, b], Keepable::PART));
+        assert!(burst.push_segments_from([a, b], Origin::PART));
         burst.push(Segment::from(&bytes[..]));
         burst.set_queue(9);
         burst.trim(|_, _| Some((10, 60)));

@@ -1,7 +1,7 @@
 //! A selection of a burst's frames, read and sent.
 #![allow(unsafe_code)]
 
-use super::{Ethernet, Frame, Keepable, MIN_FRAME, Segment};
+use super::{Ethernet, Frame, MIN_FRAME, Origin, Segment};
 use std::cell::Cell;
 
 /// Some frames of a burst, in order, on their way to a queue.
@@ -45,21 +45,21 @@ impl<'b> Frames<'b> {
     /// header before the frame belongs to the same buffer.
     #[inline(always)]
     pub fn keep(&self, frame: &Frame<'b>, queue: u64) -> Option<u16> {
-        let chain = self.keepable(frame, queue)?;
+        let chain = self.chain_of(frame, queue)?;
         self.kept.set(self.kept.get() | 1 << chain.place);
         Some(chain.id)
     }
 
     /// Returns the chain of `frame` if it can be kept, and its queue is `queue`.
     #[inline(always)]
-    pub fn keepable(&self, frame: &Frame<'b>, queue: u64) -> Option<Keepable> {
-        let can_be = self.queue == queue && queue != 0 && frame.keepable.is_chain();
-        can_be.then_some(frame.keepable)
+    pub fn chain_of(&self, frame: &Frame<'b>, queue: u64) -> Option<Origin> {
+        let can_be = self.queue == queue && queue != 0 && frame.origin.is_chain();
+        can_be.then_some(frame.origin)
     }
 
     /// Reports whether the chain at this place was kept ([`Frames::keep`]).
     #[inline(always)]
-    pub fn is_kept(&self, chain: Keepable) -> bool {
+    pub fn is_kept(&self, chain: Origin) -> bool {
         self.kept.get() >> chain.place & 1 == 1
     }
 

@@ -32,29 +32,28 @@ pub struct Frame<'a> {
     len: u32,
     more_start: u16,
     more_len: u16,
-    keepable: Keepable,
+    origin: Origin,
 }
 
-/// The chain of a frame that can be kept ([`Frames::keep`]): its place in the burst, and its id; or a mark on a frame that has
-/// none.
+/// Where a frame lies: in a guest's chain that can be kept ([`Frames::keep`]), with its place in the burst and its id; or one
+/// of the places below.
 #[derive(Clone, Copy, Debug)]
-pub struct Keepable {
+pub struct Origin {
     /// The chain's place in the burst that its queue filled.
     pub place: u8,
     /// The id by which the queue releases it.
     pub id: u16,
 }
 
-impl Keepable {
-    /// Marks a frame whose chain cannot be kept.
-    pub const NONE: Keepable = Keepable { place: u8::MAX, id: 0 };
+impl Origin {
+    /// A chain that cannot be kept, or memory that is no guest's.
+    pub const OTHER: Origin = Origin { place: u8::MAX, id: 0 };
 
-    /// Marks a frame that was received into a buffer of the guest that it may be for: the guest can write to it.
-    pub const LENT: Keepable = Keepable { place: u8::MAX - 1, id: 0 };
+    /// A buffer of the guest that the frame may be for: the guest can write to it.
+    pub const LENT: Origin = Origin { place: u8::MAX - 1, id: 0 };
 
-    /// Marks a frame that is one of several in the frame that was received, behind headers of that: it is copied wherever it goes,
-    /// as its buffer holds the others, too.
-    pub const PART: Keepable = Keepable { place: u8::MAX - 2, id: 0 };
+    /// A frame that was received with others in it: this one is copied wherever it goes, as its buffer holds the others, too.
+    pub const PART: Origin = Origin { place: u8::MAX - 2, id: 0 };
 
     /// Reports whether this is a chain.
     #[inline(always)]
@@ -64,8 +63,8 @@ impl Keepable {
 
     /// Returns what is left when the frame is cut: a chain can no longer be kept, as no virtio header precedes the frame.
     #[inline(always)]
-    fn cut(self) -> Keepable {
-        if self.is_chain() { Keepable::NONE } else { self }
+    fn cut(self) -> Origin {
+        if self.is_chain() { Origin::OTHER } else { self }
     }
 }
 
@@ -89,16 +88,16 @@ impl<'a> Frame<'a> {
         self.more_len == 0
     }
 
-    /// Reports whether it was received into a buffer of the guest that it may be for ([`Keepable::LENT`]).
+    /// Reports whether it was received into a buffer of the guest that it may be for ([`Origin::LENT`]).
     #[inline(always)]
     pub fn is_lent(&self) -> bool {
-        self.keepable.place == Keepable::LENT.place
+        self.origin.place == Origin::LENT.place
     }
 
-    /// Reports whether it is one of several in a received frame ([`Keepable::PART`]).
+    /// Reports whether it is one of several in a received frame ([`Origin::PART`]).
     #[inline(always)]
     pub fn is_part(&self) -> bool {
-        self.keepable.place == Keepable::PART.place
+        self.origin.place == Origin::PART.place
     }
 
     /// Drops the lifetime, as [`Segment::forget`] does.
@@ -109,7 +108,7 @@ impl<'a> Frame<'a> {
             len: self.len,
             more_start: self.more_start,
             more_len: self.more_len,
-            keepable: self.keepable,
+            origin: self.origin,
         }
     }
 }

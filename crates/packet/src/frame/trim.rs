@@ -19,7 +19,7 @@ impl Burst<'_, '_> {
             let mut frame = unsafe { self.storage.frames[index].assume_init() };
             assert!(from < to && to <= frame.len);
             if (from, to) != (0, frame.len) {
-                frame.keepable = frame.keepable.cut();
+                frame.origin = frame.origin.cut();
                 if frame.is_contiguous() {
                     frame.first = frame.first.split_at(to).0.split_at(from).1;
                 } else {
@@ -61,7 +61,7 @@ impl Burst<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::frame::{BurstStorage, Keepable, Segment};
+    use crate::frame::{BurstStorage, Origin, Segment};
     use proptest::prelude::*;
 
     proptest! {
@@ -110,7 +110,7 @@ mod tests {
         let bytes = [7; 64];
         let mut storage = Box::<BurstStorage>::default();
         let mut burst = storage.start();
-        (0..2).for_each(|place| burst.push_keepable(Segment::from(&bytes[..]), Keepable { place, id: 4 }));
+        (0..2).for_each(|place| burst.push_from(Segment::from(&bytes[..]), Origin { place, id: 4 }));
         burst.set_queue(9);
         let mut cut = [(0, 64), (10, 64)].into_iter();
         burst.trim(|_, _| cut.next());

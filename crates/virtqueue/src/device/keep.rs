@@ -3,7 +3,7 @@
 
 use super::lend;
 use super::taken::TakenChain;
-use packet::{Keepable, MAX_BURST};
+use packet::{MAX_BURST, Origin};
 use std::cell::Cell;
 
 /// A transmit queue's record of the chains that it has taken.
@@ -67,7 +67,7 @@ impl Kept {
 
     /// Keeps one chain of the burst. Returns false, and keeps nothing, if the burst has ended, or if this chain or one of
     /// its id is already kept.
-    pub(super) fn keep_one(&self, chain: Keepable) -> bool {
+    pub(super) fn keep_one(&self, chain: Origin) -> bool {
         let place = usize::from(chain.place);
         let is_there = place < self.count.get() && self.taken[place].get().slots != 0;
         is_there && self.taken[place].get().id == chain.id && self.keep_place(place)

@@ -111,7 +111,7 @@ impl Lessor {
     /// ([`Frames::keep`]), or another chain of its id is.
     #[inline]
     pub fn lease<L: DirtyLog>(&self, queue: &Dequeue<L>, frames: &Frames<'_>, frame: &Frame<'_>) -> Option<Lease> {
-        let chain = frames.keepable(frame, self.queue)?;
+        let chain = frames.chain_of(frame, self.queue)?;
         let bytes = frame.first();
         let is_ours = queue.id() == self.queue
             && !frames.is_kept(chain)

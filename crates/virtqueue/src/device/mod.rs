@@ -24,7 +24,7 @@ mod transmitq;
 use crate::config::{Format, QueueConfig};
 use crate::error::{Dropped, Fatal, SetupError};
 use crate::memory::{DirtyLog, Memory, Unlogged};
-use packet::{Burst, Frames, Keepable};
+use packet::{Burst, Frames, Origin};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ impl<L: DirtyLog> Dequeue<L> {
     }
 
     /// Keeps the chain of one frame of the burst for a lease; returns false if it could not.
-    fn keep_one(&self, chain: Keepable) -> bool {
+    fn keep_one(&self, chain: Origin) -> bool {
         each!(self, q => q.kept().is_some_and(|kept| kept.keep_one(chain)))
     }
 
@@ -261,13 +261,13 @@ impl<L: DirtyLog> Enqueue<L> {
         each!(self, q => q.unfit(terms))
     }
 
-    /// Adds the frames in `filled` loans to `burst`, marked as [`Keepable::LENT`], without moving them, as long as there is room.
+    /// Adds the frames in `filled` loans to `burst`, marked as [`Origin::LENT`], without moving them, as long as there is room.
     /// If [`Enqueue::transmit`] then gets such a frame, it delivers it in this buffer, even if the frame was shortened or up to
     /// 16 bytes at its front were replaced; bytes that must move are moved within the buffer when the burst ends. It copies
-    /// a [`Keepable::PART`] of such a frame to another buffer. Returns the number of frames in loans.
+    /// a [`Origin::PART`] of such a frame to another buffer. Returns the number of frames in loans.
     ///
-    /// [`Keepable::LENT`]: packet::Keepable::LENT
-    /// [`Keepable::PART`]: packet::Keepable::PART
+    /// [`Origin::LENT`]: packet::Origin::LENT
+    /// [`Origin::PART`]: packet::Origin::PART
     ///
     /// # Panics
     /// If `filled` fills the burst with other frames and then returns a loan.

@@ -10,7 +10,7 @@ use crate::config::{QueueConfig, features};
 use crate::error::{Dropped, Fatal};
 use crate::layout::NET_HEADER;
 use packet::copy::Copier;
-use packet::{Burst, Frame, Frames, Keepable, MAX_FRAME, MIN_FRAME, Segment};
+use packet::{Burst, Frame, Frames, MAX_FRAME, MIN_FRAME, Origin, Segment};
 use std::cell::Cell;
 
 /// Number of buffers read and prefetched before frames fill them. Measured: +40 to 58 % when the cores are far from
@@ -289,10 +289,10 @@ impl<R: ReceiveRing> Receiveq<R> {
         // queue holds; the frame starts and ends within it, even if `len` is zero.
         let rest = unsafe { Segment::new(loan.buffer.ptr.add(at as usize), len) };
         match head {
-            None => burst.push_keepable(rest, Keepable::LENT),
-            Some(head) if len == 0 => burst.push_keepable(head, Keepable::LENT),
+            None => burst.push_from(rest, Origin::LENT),
+            Some(head) if len == 0 => burst.push_from(head, Origin::LENT),
             Some(head) => {
-                let added = burst.push_marked([head, rest], Keepable::LENT);
+                let added = burst.push_segments_from([head, rest], Origin::LENT);
                 debug_assert!(added, "there is room for two segments of each frame");
             }
         }

@@ -10,7 +10,7 @@ use crate::error::Fatal;
 use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::Memory;
 use packet::copy::prefetch;
-use packet::{Burst, Keepable, MAX_FRAME, MIN_FRAME, Segment};
+use packet::{Burst, MAX_FRAME, MIN_FRAME, Origin, Segment};
 use std::cell::Cell;
 
 /// Operations on a transmit queue that differ between the ring formats.
@@ -107,7 +107,7 @@ impl Intake {
         if let Some(chain) = R::single(Head { index, descriptor: first }, Access::Read)
             && let Some(frame) = frame_of(&ring.areas().memory, first, MAX_FRAME)
         {
-            burst.push_keepable(frame, keepable(place, chain));
+            burst.push_from(frame, origin(place, chain));
             return Ok(Some(chain));
         }
         let walked = ring.walk(index, first, Access::Read)?;
@@ -136,7 +136,7 @@ pub(super) fn push_usual<'q, R: DeviceRing>(
     if place.is_none() || frame.len() < burst.unread_from() {
         prefetch(frame.as_ptr());
     }
-    burst.push_keepable(frame, keepable(place, chain));
+    burst.push_from(frame, origin(place, chain));
     Some(chain)
 }
 
@@ -146,8 +146,8 @@ pub(super) fn is_enough(burst: &Burst<'_, '_>, budget: &Budget) -> bool {
 }
 
 #[inline(always)]
-fn keepable(place: Option<usize>, chain: TakenChain) -> Keepable {
-    place.map_or(Keepable::NONE, |place| Keepable { place: place as u8, id: chain.id })
+fn origin(place: Option<usize>, chain: TakenChain) -> Origin {
+    place.map_or(Origin::OTHER, |place| Origin { place: place as u8, id: chain.id })
 }
 
 /// Returns the frame in `buffer`, behind a virtio header, if it has a legal length of at most `longest` bytes.

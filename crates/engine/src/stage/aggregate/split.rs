@@ -7,7 +7,7 @@ use crate::live::Reader;
 use crate::octets::Bytes;
 use crate::port::zero_copy::Mix;
 use crate::stage::ingress::{IngressStage, Next};
-use packet::{Burst, BurstStorage, Frame, Frames, Keepable, MAX_BURST};
+use packet::{Burst, BurstStorage, Frame, Frames, MAX_BURST, Origin};
 use paflow::Rules;
 use paflow::decode::{MOST, Piece, locate};
 use paflow::receive::Found;
@@ -204,7 +204,7 @@ fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
 fn add<'q>(out: &mut Burst<'_, 'q>, frames: &Frames<'q>, frame: &Frame<'q>, at: u32, len: u32, drops: &Drops) {
     let (_, rest) = frame.first().split_at(at);
     if rest.len() >= len {
-        return out.push_keepable(rest.split_at(len).0, Keepable::PART);
+        return out.push_from(rest.split_at(len).0, Origin::PART);
     }
     let mut skip = at;
     let mut left = len;
@@ -215,7 +215,7 @@ fn add<'q>(out: &mut Burst<'_, 'q>, frames: &Frames<'q>, frame: &Frame<'q>, at: 
         left -= part.len();
         (!part.is_empty()).then_some(part)
     });
-    if !out.push_marked(parts, Keepable::PART) {
+    if !out.push_segments_from(parts, Origin::PART) {
         too_many_segments(drops);
     }
 }
