@@ -18,7 +18,7 @@ pub struct Figure {
     pub setup: Setup,
     /// Latency between the processors before.
     pub latency: Latency,
-    /// Those of [`PIPELINE`].
+    /// SW_R, NF and SW_T.
     pub parts: [Timed; 3],
     /// The network function without a switch, alone on a processor.
     pub without_switch: f64,
