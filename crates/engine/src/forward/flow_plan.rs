@@ -345,7 +345,7 @@ impl Work {
             } else {
                 let headers = &self.headers[index];
                 let rest = part(&frames, frame, headers.taken() as u32, u32::MAX);
-                burst.push_segments([Segment::from(headers.bytes())].into_iter().chain(rest))
+                burst.push_segments_from([Segment::from(headers.bytes())].into_iter().chain(rest), frame.cut_origin())
             };
             if !added {
                 // Longer than frames can be, or more segments than a burst holds.

@@ -204,12 +204,12 @@ impl LearningPlan {
             let mut burst = scratch.edited.start();
             for (i, frame) in frames.as_slice().iter().enumerate().filter(|(i, _)| goes(*i)) {
                 nowhere &= !(1 << i);
-                let tag = &tags[i];
+                let (tag, origin) = (&tags[i], frame.cut_origin());
                 let added = match member.egress(tag) {
-                    Edit::Keep => burst.push_segments(frames.segments(frame)),
-                    Edit::Push => burst.push_segments(tagged(&frames, frame, tag, 0)),
-                    Edit::Replace => burst.push_segments(tagged(&frames, frame, tag, TAG)),
-                    Edit::Pop => burst.push_segments(untagged(&frames, frame)),
+                    Edit::Keep => burst.push_segments_from(frames.segments(frame), origin),
+                    Edit::Push => burst.push_segments_from(tagged(&frames, frame, tag, 0), origin),
+                    Edit::Replace => burst.push_segments_from(tagged(&frames, frame, tag, TAG), origin),
+                    Edit::Pop => burst.push_segments_from(untagged(&frames, frame), origin),
                 };
                 if !added {
                     // More segments than a burst holds: only when frames in very many segments are edited.

@@ -59,8 +59,13 @@ fn first(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     match bytes {
         [] => None,
         [ESCAPE, b'[', rest @ ..] => {
-            let last = rest.iter().position(|byte| (b'@'..=b'~').contains(byte))?;
-            Some((sequence(&rest[..=last]), last + 3))
+            let last = rest.iter().position(|byte| (b'@'..=b'~').contains(byte) || byte.is_ascii_control())?;
+            // A control character is a key of its own: the sequence before it is not finished.
+            if rest[last].is_ascii_control() {
+                Some((None, last + 2))
+            } else {
+                Some((sequence(&rest[..=last]), last + 3))
+            }
         }
         [ESCAPE, b'O', rest @ ..] => Some((sequence(rest.get(..1)?), 3)),
         [byte, ..] if byte.is_ascii() => Some((single(*byte), 1)),
@@ -122,6 +127,7 @@ mod tests {
         assert_eq!(keys(b"\x1b[A\x1b[B\x1b[C\x1b[D\t\x1b[Z"), [Up, Down, Right, Left, Right, Left]);
         assert_eq!(keys(b"\x1bOA\x1bOH\x1b[F\x1b[5~\x1b[6~\x1b[1~"), [Up, Home, End, PageUp, PageDown, Home]);
         assert_eq!(keys(b"\x1b"), [Escape]);
+        assert_eq!(keys(b"\x1b[\x03q"), [Interrupt, Char('q')], "no sequence keeps Ctrl-C");
         assert_eq!(keys("é→".as_bytes()), [Char('é'), Char('→')]);
     }
 

@@ -16,8 +16,12 @@ use signal_hook::low_level::emulate_default_handler;
 use std::io::{self, stdout};
 use std::mem::ManuallyDrop;
 use std::path::Path;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use std::{env, panic, thread};
+
+/// Time that a signal leaves for the last output, which a terminal that nobody reads never takes.
+const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
 /// Shows the switch at `socket` until the user leaves, or `count` intervals have passed.
 pub(super) fn run(socket: &Path, first: Sample, interval: Duration, count: Option<u64>) -> io::Result<()> {
@@ -30,8 +34,8 @@ pub(super) fn run(socket: &Path, first: Sample, interval: Duration, count: Optio
     };
     let mut model = Model::new(first);
     let sampler = Sampler::start(socket, interval)?;
-    let _raw = RawScreen::enter()?;
     restore_at_signals()?;
+    let _raw = RawScreen::enter()?;
     // Its drop panics if the terminal is gone. All else that it does is done by `RawScreen`.
     let mut terminal = ManuallyDrop::new(Terminal::new(CrosstermBackend::new(stdout()))?);
     let mut keyboard = Keyboard::default();
@@ -79,9 +83,16 @@ fn restore_at_signals() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            // Nothing is drawn any more.
-            let _output = stdout().lock();
-            restore();
+            // This never waits, unlike all output to a terminal that nobody reads.
+            let _ = disable_raw_mode();
+            let (restored, is_restored) = channel();
+            thread::spawn(move || {
+                // Nothing is drawn any more.
+                let _output = stdout().lock();
+                restore();
+                let _ = restored.send(());
+            });
+            let _ = is_restored.recv_timeout(LAST_OUTPUT);
             let _ = emulate_default_handler(signal);
         }
     })?;

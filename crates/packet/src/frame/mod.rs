@@ -100,6 +100,12 @@ impl<'a> Frame<'a> {
         self.origin.place == Origin::PART.place
     }
 
+    /// Returns where the frame lies if it is rebuilt behind other headers: its chain can no longer be kept.
+    #[inline(always)]
+    pub fn cut_origin(&self) -> Origin {
+        self.origin.cut()
+    }
+
     /// Drops the lifetime, as [`Segment::forget`] does.
     #[inline(always)]
     fn forget(&self) -> Frame<'static> {

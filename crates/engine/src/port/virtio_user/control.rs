@@ -275,7 +275,7 @@ impl ZeroCopyQueue for SessionQueue {
             // Memory that the backend does not take must not stand in the way of other guests'.
             session.guests[self.queue].clear();
             if session.share().is_err() {
-                session.lost_by_sharing = !memories.is_empty();
+                session.lost_by_sharing |= !memories.is_empty();
                 session.broken.store(true, Ordering::Relaxed);
             }
         }

@@ -18,6 +18,8 @@ pub(in crate::port) struct Lending {
     /// The one loan that is timed: its key, and when it was lent.
     timed: Cell<Option<(u64, Instant)>>,
     share: Share,
+    /// Frames in loans that were taken apart, and are not counted yet.
+    taken_apart: Cell<u32>,
 }
 
 /// Passes loans on to the filler of a queue.
@@ -55,7 +57,7 @@ impl Lending {
     /// Returns an empty set of at most `most` loans, for buffers of at least `room` bytes.
     pub(in crate::port) fn new(mapped: Arc<Mapped>, room: u32, most: usize) -> Lending {
         let waiting = RefCell::new(Vec::with_capacity(most));
-        Lending { mapped, room, waiting, timed: Cell::new(None), share: Share::default() }
+        Lending { mapped, room, waiting, timed: Cell::new(None), share: Share::default(), taken_apart: Cell::new(0) }
     }
 
     #[inline(always)]
@@ -77,7 +79,7 @@ impl Lending {
 
     /// See [`super::ZeroCopyRx::adapt`].
     pub(in crate::port) fn adapt(&self, mix: Mix) {
-        self.mapped.split.add(mix.lent.into());
+        self.taken_apart.set(self.taken_apart.get() + mix.lent);
         self.mapped.set_keep(self.share.adapt(mix));
     }
 
@@ -100,7 +102,9 @@ impl Lending {
         let mut waiting = self.waiting.borrow_mut();
         let waited = waiting.len();
         guest.ring().settle(|loan| waiting.push(loan));
+        // These in this order, as the one includes the other.
         mapped.unclaimed.add((waiting.len() - waited) as u64);
+        mapped.split.add(self.taken_apart.take().into());
         let exclusive = mapped.is_exclusive() && !own_out;
         let most = match exclusive {
             false if mapped.keep() > KEEP => guest.ration(&mut waiting, most, mapped.keep()),

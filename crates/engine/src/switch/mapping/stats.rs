@@ -9,6 +9,8 @@ impl Mapping {
     pub(in crate::switch) fn stats(&self, lends: impl FnOnce() -> Result<(), String>) -> MappingStats {
         let reason = self.why_not(lends);
         let (spec, mapped) = (&self.spec, &self.mapped);
+        // Read first, as it is counted last.
+        let split = mapped.split.get();
         MappingStats {
             from: PortQueues::one(&spec.from.port, self.queues.physical).to_string(),
             to: PortQueues::one(&spec.to.port, self.queues.guest).to_string(),
@@ -18,8 +20,8 @@ impl Mapping {
             on_loan: mapped.on_loan.get(),
             longest_loan_us: mapped.longest.get(),
             in_place: mapped.in_place.get(),
-            elsewhere: mapped.unclaimed.get().saturating_sub(mapped.split.get()),
-            split: mapped.split.get(),
+            elsewhere: mapped.unclaimed.get().saturating_sub(split),
+            split,
             copied: mapped.copied.get(),
             sent_in_place: mapped.sent_in_place.get(),
             sent_copied: mapped.sent_copied.get(),
