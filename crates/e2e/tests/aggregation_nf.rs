@@ -10,7 +10,7 @@ use lab::netns::Namespace;
 use lab::process::Daemon;
 use lab::{Result, cpu};
 use support::mapped::PASS_THROUGH;
-use support::stream::{aggregation, cable, exchange, lay_cable, network, patch, uplink, within_mtu};
+use support::stream::{aggregation, cable, exchange, joined_both_ways, lay_cable, network, patch, uplink, within_mtu};
 use support::{Home, SOON};
 
 const PACKETS: u64 = 4000;
@@ -85,10 +85,7 @@ fn on_a_cable(native: bool) -> Result<()> {
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
     exchange(&mut ends, PACKETS, &vids)?;
     let [received, sent] = first.sides("wan");
-    assert_eq!((received.packets, sent.packets), (PACKETS, PACKETS));
-    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
-    within_mtu(&received);
-    within_mtu(&sent);
+    joined_both_ways(&received, &sent, PACKETS);
     // The switch beside the network function counts frames, regardless of their contents.
     second.counted("wan", sent.frames, received.frames);
     second.counted("guest", PACKETS, PACKETS);
@@ -137,10 +134,7 @@ fn behind_a_mapping(native: bool) -> Result<()> {
     first.wait_up(&["wan", "nf"]);
     exchange(&mut ends, PACKETS, &vids)?;
     let [received, sent] = first.sides("wan");
-    assert_eq!((received.packets, sent.packets), (PACKETS, PACKETS));
-    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
-    within_mtu(&received);
-    within_mtu(&sent);
+    joined_both_ways(&received, &sent, PACKETS);
     // More frames came in place than were single packets: aggregates did, too.
     let mapping = second.mapping();
     assert_eq!(mapping.in_place + mapping.copied, sent.frames, "{mapping:?}");
@@ -188,10 +182,7 @@ fn on_trunks(native: bool) -> Result<()> {
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
     exchange(&mut ends, PACKETS, &vids)?;
     let [received, sent] = first.sides("wan");
-    assert_eq!((received.packets, sent.packets), (PACKETS, PACKETS));
-    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
-    within_mtu(&received);
-    within_mtu(&sent);
+    joined_both_ways(&received, &sent, PACKETS);
     first.none_dropped();
     second.none_dropped();
     function.stop(PACKETS);
@@ -300,10 +291,7 @@ fn chain_of_three(native: [bool; 2]) -> Result<()> {
     }
     let all = PACKETS * mixes.len() as u64;
     let [received, sent] = switches[0].sides("wan");
-    assert_eq!((received.packets, sent.packets), (all, all));
-    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
-    within_mtu(&received);
-    within_mtu(&sent);
+    joined_both_ways(&received, &sent, all);
     // The switches in between count frames. Fewer than packets: both functions joined, too.
     assert!(switches[1].port("east").tx() < all && switches[2].port("west").tx() < all);
     assert_eq!(switches[1].port("east").tx(), switches[2].port("west").rx());

@@ -165,6 +165,14 @@ pub fn within_mtu(side: &AggregationSide) {
     assert!(side.frames > 0 && side.sizes[6] == 0, "{side:?}");
 }
 
+/// Checks that so many packets went each way, some of them joined, in frames that the wire carries.
+pub fn joined_both_ways(received: &AggregationSide, sent: &AggregationSide, packets: u64) {
+    assert_eq!((received.packets, sent.packets), (packets, packets));
+    assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
+    within_mtu(received);
+    within_mtu(sent);
+}
+
 /// Creates two namespaces joined by a cable, `up0` here and `up1` there, in which the kernel sends nothing by itself.
 pub fn cable() -> Result<[Namespace; 2]> {
     let ends = [super::quiet_namespace()?, super::quiet_namespace()?];

@@ -30,7 +30,7 @@ const HELP: [(&str, &str); 7] = [
     ("q, Ctrl-C", "leave"),
 ];
 
-/// What a screen shows beside the model.
+/// Conditions of drawing that are not in the model.
 #[derive(Clone, Debug)]
 pub(super) struct Surroundings {
     /// The control socket.

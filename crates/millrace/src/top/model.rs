@@ -1,4 +1,4 @@
-//! What the screen shows, and what keys do to it: without a terminal.
+//! The state of the screen, and its changes by keys, without a terminal.
 
 use super::grid::{Grid, Sort};
 use super::rates::Rates;
@@ -35,7 +35,7 @@ pub(super) enum Flow {
     Leave,
 }
 
-/// What a user chose in one view.
+/// The user's choices in one view.
 #[derive(Clone, Debug, Default)]
 struct Choice {
     sort: Sort,

@@ -1,4 +1,4 @@
-//! What happened between two samples, each second. `millrace top --json` prints it as it is: the names of its fields are
+//! Rates between two samples, per second. `millrace top --json` prints them as they are: the names of their fields are
 //! documented in `docs/top.md`.
 
 use super::sample::Sample;
@@ -9,7 +9,7 @@ use engine::stats::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What happened between two samples.
+/// Rates between two samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Rates {
     /// Seconds between the samples.

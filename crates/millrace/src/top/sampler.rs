@@ -4,7 +4,7 @@ use super::sample::Sample;
 use crate::control::ClientError;
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ pub(super) struct Sampler {
 impl Sampler {
     /// Takes a sample of the switch at `socket` every `interval`, the first one earlier if that is long.
     pub(super) fn start(socket: &Path, interval: Duration) -> io::Result<Sampler> {
-        let (sender, samples) = channel();
+        // One that waits is enough: a screen that is not drawn needs no more.
+        let (sender, samples) = sync_channel(1);
         let socket = socket.to_owned();
         thread::Builder::new().name("sampler".to_owned()).spawn(move || {
             let mut pause = interval.min(FIRST);

@@ -234,7 +234,7 @@ impl<R: ReceiveRing> Receiveq<R> {
         Ok(most)
     }
 
-    #[cold]
+    #[inline(never)]
     pub(super) fn set_aside(&self, keep: u32, fetch: bool) -> Result<(), Fatal> {
         self.reading.renew();
         let wanted = keep.saturating_add(LOOK_AHEAD);
@@ -242,7 +242,7 @@ impl<R: ReceiveRing> Receiveq<R> {
         self.ring.look_ahead(&self.posted, wanted, fetch, &self.reading)
     }
 
-    #[cold]
+    #[inline(never)]
     pub(super) fn lend_no_more(&self) {
         if self.lends.get() == Lends::Now {
             self.lends.set(Lends::Before);

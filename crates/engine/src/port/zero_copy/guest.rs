@@ -32,7 +32,7 @@ impl GuestBuffers {
 
     /// Has `keep` buffers stay in the ring: gives it as many of the loans that wait as it lacks. Returns how many of the others
     /// and of its own it can lend, up to `most`.
-    #[cold]
+    #[inline(never)]
     pub(super) fn ration(&self, waiting: &mut Vec<Loan>, most: usize, keep: u32) -> usize {
         if keep == KEEP_ALL {
             waiting.drain(..).for_each(|loan| self.ring.give_back(loan));

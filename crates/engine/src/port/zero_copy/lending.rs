@@ -94,7 +94,8 @@ impl Lending {
     pub(in crate::port) fn relend(
         &self,
         guest: &GuestBuffers,
-        (most, more): (usize, u32),
+        most: usize,
+        more: u32,
         own_out: bool,
         to: &mut impl PassOn,
     ) -> bool {

@@ -20,7 +20,7 @@ const WORTH: u32 = 8;
 const MEMORY: u32 = 16;
 const LONG_MEMORY: u32 = 64;
 
-/// What became of the frames of a burst.
+/// Numbers of frames of a burst that were taken apart, and that were not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mix {
     /// Frames that went on as they came.

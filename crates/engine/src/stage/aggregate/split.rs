@@ -28,7 +28,7 @@ pub(crate) struct Split {
     at_once: Cell<usize>,
     /// Rounds to skip in favour of other queues.
     sits_out: Cell<usize>,
-    /// What became of the frames of the last burst.
+    /// The mix of the last burst.
     mix: Cell<Mix>,
 }
 
@@ -117,7 +117,7 @@ impl IngressStage for Split {
                     mix.whole += 1;
                     counters.count(std::iter::once(WireFrame::packet(frame.len())));
                     // A frame that came in a buffer of its guest stays there.
-                    if !out.push_segments(frames.segments(frame)) {
+                    if !out.push_segments_from(frames.segments(frame), frame.cut_origin()) {
                         too_many_segments(drops);
                     }
                 }

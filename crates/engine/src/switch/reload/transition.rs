@@ -1,4 +1,5 @@
-//! A reload under way. Each step takes all actions of one kind, in an order that never lets a frame go astray.
+//! A reload under way. Each step takes all actions of one kind. In their order no frame reaches a port or a guest's memory that
+//! neither specification allows.
 
 use super::applied::Applied;
 use crate::forward::bridge::Bridge;

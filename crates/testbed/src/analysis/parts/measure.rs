@@ -4,6 +4,7 @@ use super::super::rig::{Rig, RigError, without_switch};
 use super::super::setup::Setup;
 use super::turns::{self, Step, TurnError};
 use crate::compare::Spread;
+use engine::worker::ByHand;
 use loadgen::load::{Header, Nothing, Payload, Touch, TouchLevel};
 use std::fmt;
 
@@ -40,28 +41,38 @@ pub struct Processors {
     pub others: usize,
 }
 
-/// Measures `turns` turns of `setup`; `alone` has a processor to itself, or all parts share one. Returns the cycles per
-/// frame of each part.
+/// Measures `turns` turns of `setup`, with the switch between NIC and function or without one; `alone` has a processor to
+/// itself, or all parts share one. Returns the cycles per frame of each part.
 pub fn measure(
     setup: &Setup,
+    has_switch: bool,
     alone: Option<Part>,
     processors: Processors,
     turns: usize,
 ) -> Result<[f64; 4], TurnError> {
-    match setup.touch {
-        TouchLevel::None => measure_with::<Nothing>(setup, alone, processors, turns),
-        TouchLevel::Header => measure_with::<Header>(setup, alone, processors, turns),
-        TouchLevel::Payload => measure_with::<Payload>(setup, alone, processors, turns),
-    }
+    let measure = match setup.touch {
+        TouchLevel::None => measure_with::<Nothing>,
+        TouchLevel::Header => measure_with::<Header>,
+        TouchLevel::Payload => measure_with::<Payload>,
+    };
+    measure(setup, has_switch, alone, processors, turns)
 }
 
 fn measure_with<T: Touch>(
     setup: &Setup,
+    has_switch: bool,
     alone: Option<Part>,
     processors: Processors,
     turns: usize,
 ) -> Result<[f64; 4], TurnError> {
-    let Rig { mut nic, mut function, mut there, mut back, window } = Rig::new(setup, setup.pattern.is_sound())?;
+    let (mut nic, mut function, mut there, mut back) = if has_switch {
+        let Rig { nic, function, there, back, .. } = Rig::new(setup, setup.pattern.is_sound())?;
+        (nic, function, Some(there), Some(back))
+    } else {
+        let (nic, function) = without_switch(setup)?;
+        (nic, function, None, None)
+    };
+    let window = setup.window().into();
     let warm_up = warm_up(setup);
     let mut received = Vec::with_capacity(warm_up + turns);
     let mut wire = || {
@@ -70,7 +81,7 @@ fn measure_with<T: Touch>(
         Ok(())
     };
     let mut receive = || {
-        while there.round() {}
+        while there.as_mut().is_some_and(ByHand::round) {}
         Ok(())
     };
     let mut work = || {
@@ -78,7 +89,7 @@ fn measure_with<T: Touch>(
         Ok(())
     };
     let mut transmit = || {
-        while back.round() {}
+        while back.as_mut().is_some_and(ByHand::round) {}
         Ok(())
     };
     let on = |part| if alone.is_none_or(|alone| alone == part) { processors.alone } else { processors.others };
@@ -89,41 +100,10 @@ fn measure_with<T: Touch>(
         Step { cpu: on(Part::Transmit), work: &mut transmit },
     ];
     let cycles = turns::run(steps, warm_up + turns)?;
-    let counts = nic.counts();
-    let frames = per_turn(&received, warm_up, counts.corrupt)?;
+    let frames = per_turn(&received, warm_up, nic.counts().corrupt)?;
     let mut figures = [0.0; 4];
     figures.iter_mut().zip(&cycles).for_each(|(figure, cycles)| *figure = median(&cycles[warm_up..]) / frames);
     Ok(figures)
-}
-
-/// Measures the network function alone on a processor, with its rings at the NIC and no switch between them. Returns its
-/// cycles per frame.
-pub fn measure_without_switch(setup: &Setup, processors: Processors, turns: usize) -> Result<f64, TurnError> {
-    match setup.touch {
-        TouchLevel::None => without::<Nothing>(setup, processors, turns),
-        TouchLevel::Header => without::<Header>(setup, processors, turns),
-        TouchLevel::Payload => without::<Payload>(setup, processors, turns),
-    }
-}
-
-fn without<T: Touch>(setup: &Setup, processors: Processors, turns: usize) -> Result<f64, TurnError> {
-    let (mut nic, mut function) = without_switch(setup)?;
-    let window = setup.window().into();
-    let warm_up = warm_up(setup);
-    let mut received = Vec::with_capacity(warm_up + turns);
-    let mut wire = || {
-        while nic.turn::<T>(window)? > 0 {}
-        received.push(nic.counts().received);
-        Ok(())
-    };
-    let mut work = || {
-        while function.turn::<T>()? > 0 {}
-        Ok(())
-    };
-    let steps = vec![Step { cpu: processors.others, work: &mut wire }, Step { cpu: processors.alone, work: &mut work }];
-    let cycles = turns::run(steps, warm_up + turns)?;
-    let counts = nic.counts();
-    Ok(median(&cycles[1][warm_up..]) / per_turn(&received, warm_up, counts.corrupt)?)
 }
 
 /// Returns the number of turns that do not count: until all descriptors and buffers have been used twice.
@@ -166,7 +146,7 @@ mod tests {
     fn every_part_of_every_pattern_is_measured() {
         for &pattern in Pattern::value_variants() {
             for ring in [RingFormat::Split, RingFormat::Packed] {
-                let cycles = measure(&setup(pattern, ring), Some(Part::Receive), ONE, 10).unwrap();
+                let cycles = measure(&setup(pattern, ring), true, Some(Part::Receive), ONE, 10).unwrap();
                 assert!(cycles.iter().all(|&cycles| cycles > 0.0), "{pattern}, {ring}: {cycles:?}");
             }
         }
@@ -175,7 +155,8 @@ mod tests {
     #[test]
     fn the_function_is_measured_without_a_switch() {
         for ring in [RingFormat::Split, RingFormat::Packed] {
-            assert!(measure_without_switch(&setup(Pattern::A, ring), ONE, 10).unwrap() > 0.0);
+            let cycles = measure(&setup(Pattern::A, ring), false, Some(Part::Function), ONE, 10).unwrap();
+            assert!(cycles[Part::Function as usize] > 0.0, "{ring}: {cycles:?}");
         }
     }
 }

@@ -115,14 +115,15 @@ fn figure(parts: &Parts, setup: &Setup) -> Result<Figure, PartsError> {
     let mut alone = PIPELINE.map(|_| Vec::new());
     let mut together = PIPELINE.map(|_| Vec::new());
     let mut without_switch = Vec::new();
+    let measured =
+        |has_switch, alone| measure::measure(setup, has_switch, alone, processors, parts.turns).map_err(failed);
     for _ in 0..parts.rounds {
-        let all = measure::measure(setup, None, processors, parts.turns).map_err(failed)?;
+        let all = measured(true, None)?;
         for (index, part) in PIPELINE.into_iter().enumerate() {
-            let figures = measure::measure(setup, Some(part), processors, parts.turns).map_err(failed)?;
-            alone[index].push(figures[part as usize]);
+            alone[index].push(measured(true, Some(part))?[part as usize]);
             together[index].push(all[part as usize]);
         }
-        without_switch.push(measure::measure_without_switch(setup, processors, parts.turns).map_err(failed)?);
+        without_switch.push(measured(false, Some(Part::Function))?[Part::Function as usize]);
     }
     let median = |figures: &Vec<f64>| Spread::of(figures.iter().copied()).map_or(0.0, |spread| spread.median);
     let timed = |index: usize| Timed {

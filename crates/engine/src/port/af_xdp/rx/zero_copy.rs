@@ -104,7 +104,7 @@ impl ZeroCopyRx for XdpReceive {
         let start = NET_HEADER.saturating_add_signed(growth);
         let more = growth.max(0).unsigned_abs();
         let mut fill = FillWith { socket, umem, start, addresses: &mut addresses, lent: &mut lent };
-        let any = lending.relend(guest, (most, more), self.filled.get() > 0, &mut fill);
+        let any = lending.relend(guest, most, more, self.filled.get() > 0, &mut fill);
         push(&mut addresses, |some| socket.rings.borrow_mut().fill.push(some));
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));

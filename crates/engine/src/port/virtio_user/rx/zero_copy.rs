@@ -84,7 +84,7 @@ impl ZeroCopyRx for VirtioReceive {
         let own_out = self.offered(end) > self.lent.get();
         let most = end.queue.free() / if self.outer > 0 { 2 } else { 1 };
         let mut offer = Offer { port: self, end, spare: &mut spare, guest };
-        let any = lending.relend(guest, (most.into(), 0), own_out, &mut offer);
+        let any = lending.relend(guest, most.into(), 0, own_out, &mut offer);
         drop(spare);
         lending.mapped().on_loan.set(self.lent.get().into());
         let own = self.offer_reserve(end, lending.mapped().reserve());
