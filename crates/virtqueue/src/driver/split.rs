@@ -8,6 +8,7 @@ use crate::error::{Fatal, SetupError};
 use crate::layout::{AVAIL_NO_INTERRUPT, F_NEXT, F_WRITE, Tail, USED_NO_NOTIFY};
 use crate::memory::Memory;
 use crate::ordering::{consume, crosses, get, publish, put, put_changed};
+use packet::copy::prefetch_write;
 use std::sync::Arc;
 
 /// The driver side of a split ring.
@@ -28,6 +29,8 @@ pub struct SplitDriver {
     /// Next index of the used ring, and the device's index at the last read.
     used: u16,
     seen: u16,
+    /// Whether the buffer added last lies elsewhere than the one before in its descriptor.
+    moves: bool,
 }
 
 impl SplitDriver {
@@ -50,6 +53,7 @@ impl SplitDriver {
             kicked: 0,
             used: 0,
             seen: 0,
+            moves: false,
         })
     }
 
@@ -71,7 +75,7 @@ impl SplitDriver {
             } else {
                 (write, 0)
             };
-            put_changed(self.areas.addr(at), buffer.addr);
+            self.moves = put_changed(self.areas.addr(at), buffer.addr);
             put_changed(self.areas.tail(at), Tail::split(buffer.len, flags, next).0);
             at = next;
         }
@@ -107,6 +111,10 @@ impl SplitDriver {
             .next(self.ids.oldest(), || (get(id), get(len)))
             .ok_or(Fatal::BadHead { head: get(id) as u16, size: self.areas.size })?;
         self.used = self.used.wrapping_add(1);
+        if self.moves {
+            // The device has read the line, and one store after the other would wait until the device's processor gives it up.
+            prefetch_write(self.areas.addr(done.id).as_ptr().cast());
+        }
         self.ids.give_back(done.id);
         let mut at = done.id;
         for _ in 1..done.descriptors {
