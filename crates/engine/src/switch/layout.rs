@@ -327,6 +327,10 @@ mod tests {
         assert_eq!(from(2), [Queues::one(at(0, 0)); 2]);
         let senders = |port| [0, 1].map(|queue| layout.senders_to(at(port, queue)));
         assert_eq!((senders(0), senders(1), senders(2)), ([2, 1], [1, 1], [0, 1]));
+        let lenders = [at(0, 0), at(0, 1), at(1, 0), at(2, 1)].map(|queue| layout.rx_buffers_from(queue));
+        assert_eq!(lenders, [Some(at(2, 1)), Some(at(1, 0)), None, None]);
+        let senders = [at(0, 0), at(1, 0), at(1, 1), at(2, 1)].map(|queue| layout.tx_in_place_via(queue));
+        assert_eq!(senders, [None, Some(at(0, 1)), None, Some(at(0, 0))]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Mappings: the guest whose buffers a physical queue receives into. Each pair of queues is a mapping of its own, so that a
 //! guest that comes or goes stops no queue but its own.
 //!
-//! Both ends come and go. Buffers are lent while both are present; before either changes, the physical queue is
-//! stopped, so that nothing fills the buffers any more, and they return to the guest. A mapping ends in no other way.
+//! Both ends come and go, and a reload moves a physical queue from one mapping to another while its port is open ([`Seat`]).
+//! Buffers are lent while both are present; before either changes, the physical queue is stopped, so that nothing fills the
+//! buffers any more, and they return to the guest. A mapping ends in no other way.
 //!
 //! The exception is a queue that does not stop: buffers that it may still fill never return. The guest's session ends, so that
 //! the guest learns that its device is gone, and its memory stays until the physical port could be opened again.

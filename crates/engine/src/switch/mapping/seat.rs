@@ -1,9 +1,9 @@
-//! The place of a physical queue in the switch's mappings. A reload gives it a mapping, takes it away or replaces it, and the
-//! port stays open: only this queue rests meanwhile.
+//! The place of a physical queue in the switch's mappings. A reload gives the queue a mapping, takes it away or replaces it.
+//! The port stays open, and only this queue rests meanwhile.
 //!
-//! A queue without a mapping runs, too, with buffers of the switch. It changes its mapping at rest: the one that it had has
-//! stopped both directions and has all buffers back before the next one starts them. If the queue does not stop, the port
-//! fails and is opened again; until then the old mapping keeps the memory, and the next one has no queue.
+//! Without a mapping the queue runs with buffers of the switch. It changes its mapping at rest: the old mapping stops both
+//! directions and returns all buffers to its guest, and only then does the new one start the queue. If the queue does not
+//! stop, its port fails and is opened again. Until then the old mapping keeps the guest's memory, and the new one has no queue.
 
 use super::Mapping;
 use super::physical::PhysicalQueue;
@@ -24,7 +24,7 @@ struct Seated {
     mapping: Option<Arc<Mapping>>,
     /// The queue while the port is up, if there is no mapping.
     unmapped: Option<PhysicalQueue>,
-    /// Mappings before, whose guests' memory the queue may still fill: it did not stop.
+    /// Former mappings for which the queue did not stop: it may still fill the memory of their guests.
     stuck: Vec<Arc<Mapping>>,
 }
 
@@ -49,7 +49,9 @@ impl Seat {
                 (queue, Direction::BOTH.to_vec())
             }
         };
-        queue.into_iter().for_each(|queue| state.run(queue, rested.clone()));
+        if let Some(queue) = queue {
+            state.run(queue, rested);
+        }
     }
 
     /// Returns the present mapping.

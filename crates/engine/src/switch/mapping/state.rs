@@ -1,14 +1,16 @@
 //! The states of a mapping.
 //!
 //! ```text
-//!              physical_up                       a queue does not stop
+//!                enter                           a queue does not stop
 //!   Closed ───────────────────► Open ─────────────────────────────────► Stuck
 //!     ▲                         │  ▲                                     │  │ ▲
-//!     └─────────────────────────┘  └─────────────────────────────────────┘  └─┘ physical_down:
-//!            physical_down            physical_up: the port could be            the memory stays
+//!     └─────────────────────────┘  └─────────────────────────────────────┘  └─┘ physical_down, leave:
+//!        physical_down, leave         enter: the port could be                  the memory stays
 //!                                     opened again, so nothing uses its old queues; if it is
 //!                                     another port, or a reload reopens it, the memory is lost
 //! ```
+//!
+//! A mapping that is `Stuck` and that a reload has removed ends with [`super::Seat`], in the same two ways.
 //!
 //! While it is `Open`, every change (a queue of the guest comes or goes, a new verdict) stops the directions concerned, lets
 //! all loans return, and starts them again.
