@@ -43,6 +43,7 @@ pub(super) struct PortShared {
     analysis: crate::port::Analysis,
     /// File that the port writes to, if it is a recording port.
     file: OnceLock<Recorder>,
+    /// Ends of mappings that its queues are.
     ends: Ends,
     /// Setup of its stages when it opens. The fabric adds to its own copy what changes while the port is open.
     stages: Arc<Setup>,

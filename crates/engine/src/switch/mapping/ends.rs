@@ -6,10 +6,8 @@ use crate::spec::PortSpec;
 use std::sync::Arc;
 
 /// The ends of mappings at a port, by queue.
-#[derive(Default)]
 pub(in crate::switch) enum Ends {
     /// No queue of the port is mapped.
-    #[default]
     None,
     /// A physical port: each queue may get a mapping, or lose it, while the port is open.
     Physical(Vec<Seat>),
@@ -26,9 +24,7 @@ impl Ends {
             return Ends::Physical(queues.map(seat).collect());
         }
         if mappings.iter().any(|mapping| mapping.spec.to.port == port.name) {
-            let is_end =
-                |mapping: &&Arc<Mapping>, queue| mapping.spec.to.port == port.name && mapping.queues.guest == queue;
-            return Ends::Guest(queues.map(|queue| mappings.iter().find(|m| is_end(m, queue)).cloned()).collect());
+            return Ends::Guest(queues.map(|queue| guest(mappings, &port.name, queue).cloned()).collect());
         }
         Ends::None
     }
@@ -56,4 +52,9 @@ impl Ends {
 /// Returns the mapping whose physical end a queue is.
 fn physical<'m>(mappings: &'m [Arc<Mapping>], port: &str, queue: usize) -> Option<&'m Arc<Mapping>> {
     mappings.iter().find(|mapping| mapping.spec.from.port == port && mapping.queues.physical == queue)
+}
+
+/// Returns the mapping whose guest's end a queue is.
+fn guest<'m>(mappings: &'m [Arc<Mapping>], port: &str, queue: usize) -> Option<&'m Arc<Mapping>> {
+    mappings.iter().find(|mapping| mapping.spec.to.port == port && mapping.queues.guest == queue)
 }
