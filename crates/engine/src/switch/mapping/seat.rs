@@ -55,7 +55,7 @@ impl Seat {
     }
 
     /// Returns the present mapping.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(in crate::switch) fn mapping(&self) -> Option<Arc<Mapping>> {
         self.state.lock().unwrap().mapping.clone()
     }
