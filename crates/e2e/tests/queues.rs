@@ -2,11 +2,11 @@
 
 mod support;
 
-use e2e::virtio::{Exchange, Pump};
+use e2e::virtio::{Exchange, Options, Pump, Sink};
 use engine::reload::Step;
 use lab::dpdk::{self, Forward, Testpmd};
 use lab::{Result, cpu};
-use support::functions::{QUEUES, SharedNic, functions, nic, nothing_dropped, wait_mapped};
+use support::functions::{QUEUES, SharedNic, functions, mapping, nic, nothing_dropped, wait_mapped};
 use support::wire::Wire;
 use support::{Home, Millrace, mapped, wait_for};
 
@@ -154,5 +154,119 @@ fn a_function_whose_port_is_reopened_disturbs_no_other() -> Result<()> {
     assert!(tally.is_complete(), "the other function lost frames: {tally:?}");
     nothing_dropped(near, &["wan", "near0"]);
     switches.into_iter().for_each(Millrace::stop);
+    Ok(())
+}
+
+/// Reloads `switch` with queue 2 of the NIC mapped to a function, or to none: in `config` it is mapped to `near2`. The NIC must
+/// stay open, and the mappings of the other queues as they are.
+fn remap(switch: &Millrace, home: &Home, config: &str, to: Option<&str>, reopened: &[&str]) {
+    let third = mapping(2, "near2");
+    assert!(config.contains(&third));
+    home.configure(&config.replace(&third, &to.map(|to| mapping(2, to)).unwrap_or_default()));
+    let received = switch.port("wan").rx();
+    let report = switch.reload();
+    assert_eq!((report.failed(), report.ports(Step::Changed)), (0, vec!["wan"]), "{report}");
+    assert_eq!(report.ports(Step::Reopened), reopened, "{report}");
+    assert!(switch.port("wan").0.up && switch.port("wan").rx() >= received, "it was opened again");
+    let mappings = switch.stats().mappings;
+    let ends: Vec<_> = mappings.iter().map(|mapping| (&*mapping.from, mapping.to.clone())).collect();
+    let third = to.map(|to| ("wan.2", format!("{to}.0")));
+    let expected = [("wan.0", "near0.0".to_owned()), ("wan.1", "near1.0".to_owned())].into_iter().chain(third);
+    assert_eq!(ends, expected.collect::<Vec<_>>());
+    let told = switch.ctl("mappings");
+    assert_eq!(told.contains("wan.2"), to.is_some(), "{told}");
+    assert!(mappings[2..].iter().all(|mapping| !mapping.zero_copy), "its guest has not come yet: {mappings:?}");
+}
+
+/// Frames arrive at all queues all the time, and every payload is checked. Nothing is written to the memory of a guest whose
+/// mapping is gone.
+#[test]
+fn a_mapping_comes_and_goes_beside_other_functions() -> Result<()> {
+    let _alone = cpu::alone();
+    let scene = SharedNic::new()?;
+    let config = config(&support::poller()) + &support::port("other");
+    let switches = scene.start(&config);
+    let near = &switches[0];
+    let mut pumps = Vec::new();
+    for queue in 0..QUEUES - 1 {
+        pumps.push(Pump::start(Exchange::new(scene.connect(&switches, queue)?, [1, 2], SIZES, 32)));
+    }
+    let _sends = mapped::blaster(scene.far.socket("far2"), false, [2, 1])?;
+    let mut to = "near2";
+    for round in 0..20 {
+        let options = Options::new(scene.near.socket(to));
+        let mut guest = if round % 2 == 0 { options } else { options.packed() }.connect()?;
+        let mut sink = Sink::new(2, 1, 60..=1500);
+        wait_for("frames in place", || {
+            guest.receive(64, |frame| sink.take(frame)).unwrap();
+            let mapping = near.stats().mappings.swap_remove(2);
+            (mapping.in_place > 100 && sink.received() > 100).then_some(())
+        });
+        let reload = |to, reopened: &[&str]| remap(near, &scene.near, &config, to, reopened);
+        let next = if round % 5 < 3 { to } else { ["near2", "other"][usize::from(to == "near2")] };
+        if next == to || round % 5 == 4 {
+            reload(None, &[to]);
+        } else {
+            reload(Some(next), &["near2", "other"]);
+        }
+        let memory = guest.leave();
+        let then = memory();
+        for pump in &pumps {
+            pump.wait_for(20, support::SOON)?;
+        }
+        let others = &near.stats().mappings[..2];
+        assert!(others.iter().all(|mapping| mapping.zero_copy && mapping.on_loan > 0), "round {round}: {others:?}");
+        if near.stats().mappings.len() == 2 {
+            reload(Some(next), &[next]);
+        }
+        assert!(memory() == then, "round {round}: something was written after the mapping had gone");
+        to = next;
+    }
+    for (queue, pump) in pumps.into_iter().enumerate() {
+        let tally = pump.stop()?;
+        assert!(tally.is_complete(), "function {queue} lost frames: {tally:?}");
+    }
+    nothing_dropped(near, &["near0", "near1"]);
+    switches.into_iter().for_each(Millrace::stop);
+    Ok(())
+}
+
+/// Its backend keeps its connection, and serves the other queues again after its table of memory has changed.
+#[test]
+fn a_mapping_of_a_virtio_nic_comes_and_goes() -> Result<()> {
+    let _alone = cpu::alone();
+    let (home, wire) = (Home::new(), Wire::new());
+    let nic = wire.port(false) + &format!("queues = {QUEUES}\n");
+    let config = [nic, functions("near"), support::port("other"), support::poller()].concat();
+    let switch = home.start(&config);
+    switch.wait_up(&["wan"]);
+    let far = dpdk::Port::new(wire.home.socket("far"));
+    let mut testpmd = Testpmd::builder("far").port(far).queues(QUEUES as u16).forward(Forward::FlowGen).spawn()?;
+    testpmd.wait_ready(dpdk::READY)?;
+    let _echoes = [0, 1].map(|queue| mapped::echo(home.socket(&format!("near{queue}")), queue == 1).unwrap());
+    wait_mapped(&switch, 0..2);
+    testpmd.start()?;
+    let all_pass = |queues: usize| {
+        let in_place = || switch.stats().mappings.iter().map(|mapping| mapping.in_place).collect::<Vec<_>>();
+        let before = in_place();
+        wait_for("frames to pass", || {
+            in_place().iter().zip(&before).take(queues).all(|(now, before)| *now > before + 500).then_some(())
+        });
+    };
+    let mut to = "near2";
+    for round in 0..10 {
+        let mut guest = mapped::echo(home.socket(to), round % 2 == 1)?;
+        wait_mapped(&switch, 0..QUEUES);
+        all_pass(QUEUES);
+        remap(&switch, &home, &config, None, &[to]);
+        all_pass(2);
+        guest.kill()?;
+        to = if round % 3 == 2 { "other" } else { "near2" };
+        remap(&switch, &home, &config, Some(to), &[to]);
+    }
+    assert_eq!(wire.sessions(), 1, "the NIC's backend was connected to again");
+    testpmd.stop()?;
+    testpmd.quit(support::SOON)?;
+    switch.stop();
     Ok(())
 }

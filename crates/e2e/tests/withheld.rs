@@ -4,6 +4,7 @@
 mod support;
 
 use e2e::virtio::{Exchange, Options};
+use engine::reload::Step;
 use lab::{Result, cpu};
 use rustix::process::Signal;
 use support::{Home, Millrace, wait_for};
@@ -75,5 +76,34 @@ fn a_guest_that_leaves_meanwhile() -> Result<()> {
     drop(guest);
     millrace.wait_said(mark, "cannot be stopped: port \"wan\" still owns some of the guest's buffers");
     millrace.wait_down("fw");
+    recovers(&nic_home, nic, &home, millrace)
+}
+
+/// The next guest gets no buffer filled before the NIC is connected anew: it may still fill those of the first.
+#[test]
+fn a_mapping_that_moves_to_another_guest_meanwhile() -> Result<()> {
+    let _alone = cpu::alone();
+    let (nic_home, mut nic, home, mut millrace) = start();
+    let mut guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_mapped();
+    nic.daemon.signal(Signal::STOP)?;
+    home.configure(&config(&nic_home, "trust = [\"fw\"]").replace("to = \"fw\"", "to = \"other\""));
+    let mark = millrace.daemon.log().mark();
+    let report = millrace.reload();
+    assert_eq!((report.ports(Step::Changed), report.ports(Step::Reopened)), (vec!["wan"], vec!["fw", "other"]));
+    millrace.wait_said(mark, "cannot be stopped: port \"wan\" still owns some of the guest's buffers");
+    wait_for("the guest to be disconnected", || (!guest.is_connected()).then_some(()));
+    assert_eq!(guest.receive(usize::MAX, |_| Ok(()))?, 0, "nothing came back");
+    let memory = guest.leave();
+    let other = Options::new(home.socket("other")).connect()?;
+    let mapping = millrace.mapping();
+    assert!(mapping.to == "other.0" && !mapping.zero_copy && mapping.on_loan == 0, "{mapping:?}");
+    nic.daemon.signal(Signal::CONT)?;
+    millrace.wait_mapped();
+    let then = memory();
+    let far = Options::new(nic_home.socket("far")).connect()?;
+    Exchange::new([other, far], [1, 2], 60..=1500, 8).run(1000, support::SOON)?;
+    assert!(memory() == then, "frames for the new guest are written to the memory of the old one");
+    millrace.wait_down("other");
     recovers(&nic_home, nic, &home, millrace)
 }

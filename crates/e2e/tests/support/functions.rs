@@ -15,11 +15,13 @@ pub const QUEUES: usize = 3;
 
 /// Returns the ports of the functions, and a mapping for each.
 pub fn functions(name: &str) -> String {
-    let function = |queue| {
-        let mapping = format!("[[mapping]]\nfrom = \"wan.{queue}\"\nto = \"{name}{queue}\"\nmode = \"pass-through\"\n");
-        port(&format!("{name}{queue}")) + &mapping
-    };
-    (0..QUEUES).map(function).collect()
+    let name = |queue| format!("{name}{queue}");
+    (0..QUEUES).map(|queue| port(&name(queue)) + &mapping(queue, &name(queue))).collect()
+}
+
+/// Returns the mapping of a queue of the NIC to a function.
+pub fn mapping(queue: usize, to: &str) -> String {
+    format!("[[mapping]]\nfrom = \"wan.{queue}\"\nto = \"{to}\"\nmode = \"pass-through\"\n")
 }
 
 /// Returns the NIC's port, at this end of the cable.

@@ -42,6 +42,12 @@ impl Wire {
         format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\npacked = {packed}\n")
     }
 
+    /// Returns how many times a switch has connected to it.
+    pub fn sessions(&self) -> usize {
+        let log = self.millrace.as_ref().expect("it lives").daemon.log().since(0);
+        log.iter().filter(|line| line.contains("frontend connected") && line.contains("wan.sock")).count()
+    }
+
     pub fn far(&self) -> Options {
         Options::new(self.home.socket("far"))
     }

@@ -1,6 +1,6 @@
 //! The switch, as an open port sees it: takes its queues, and is told its state.
 
-use super::zero_copy::MappingEnd;
+use super::zero_copy::{GuestEnd, PhysicalEnd};
 use super::{RxQueue, SessionFault, TxQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::record::Recorder;
@@ -43,8 +43,11 @@ pub(crate) trait Site: Send + Sync {
     /// Reports whether aggregates arrive here.
     fn aggregates(&self) -> bool;
 
-    /// Returns the mapping that a queue of the port is an end of.
-    fn mapping(&self, queue: usize) -> Option<&dyn MappingEnd>;
+    /// Returns the physical end of mappings that a queue of the port is. If any of its queues is mapped, all are such ends.
+    fn physical_end(&self, queue: usize) -> Option<&dyn PhysicalEnd>;
+
+    /// Returns the guest's end of a mapping that a queue of the port is.
+    fn guest_end(&self, queue: usize) -> Option<&dyn GuestEnd>;
 
     /// Sets the state that users see.
     fn set_state(&self, up: bool, detail: String);
@@ -77,14 +80,14 @@ pub(crate) trait Site: Send + Sync {
 }
 
 impl dyn Site + '_ {
-    /// Returns the mappings of all queues, with their indices.
-    pub(crate) fn mappings(&self) -> impl Iterator<Item = (usize, &dyn MappingEnd)> {
-        (0..self.queues()).filter_map(|queue| Some((queue, self.mapping(queue)?)))
+    /// Removes all queues of a physical port from its ends of mappings. See [`PhysicalEnd::physical_down`].
+    pub(crate) fn physical_down(&self) {
+        (0..self.queues()).filter_map(|queue| self.physical_end(queue)).for_each(|end| end.physical_down());
     }
 
     /// Reports whether any queue of the port is mapped.
     pub(crate) fn is_mapped(&self) -> bool {
-        self.mappings().next().is_some()
+        (0..self.queues()).any(|queue| self.physical_end(queue).is_some() || self.guest_end(queue).is_some())
     }
 
     /// Gives both halves of a queue that is up to workers.

@@ -41,25 +41,36 @@ impl Reload<'_> {
     fn ports(&self) -> Vec<Action> {
         let action = |port: &PortSpec| match self.old.ports.iter().find(|had| had.name == port.name) {
             None => Action::new(Subject::Port, &port.name, Step::Added, vec![]),
-            Some(had) => match self.why_reopened(had, port) {
-                why if why.is_empty() => Action::of_known(Subject::Port, &port.name, changes(had, port)),
-                why => Action::new(Subject::Port, &port.name, Step::Reopened, why),
-            },
+            Some(had) => self.known_port(had, port),
         };
         let gone = self.old.ports.iter().filter(|had| self.new.ports.iter().all(|port| port.name != had.name));
         let gone = gone.map(|had| Action::new(Subject::Port, &had.name, Step::Removed, vec![]));
         self.new.ports.iter().map(action).chain(gone).collect()
     }
 
-    /// Returns why a port cannot stay open.
-    fn why_reopened(&self, had: &PortSpec, port: &PortSpec) -> Vec<String> {
-        let mut why = reopening(had, port);
-        let [before, after]: [Vec<_>; 2] = [self.old, self.new].map(|spec| mappings_of(spec, &port.name).collect());
-        let stays = |after: &&MappingSpec| before.iter().any(|before| self.why_new(before, after).is_empty());
-        if before.len() != after.len() || !after.iter().all(stays) {
+    fn known_port(&self, had: &PortSpec, port: &PortSpec) -> Action {
+        let (mut reopening, mut changes) = (reopening(had, port), changes(had, port));
+        if self.is_remapped(&port.name) {
+            let why = if self.stays_physical(&port.name) { &mut changes } else { &mut reopening };
             why.push("mapping".into());
         }
-        why
+        if reopening.is_empty() {
+            return Action::of_known(Subject::Port, &port.name, changes);
+        }
+        Action::new(Subject::Port, &port.name, Step::Reopened, reopening)
+    }
+
+    /// Reports whether a mapping of a port's queues is new, gone, or another one.
+    fn is_remapped(&self, port: &str) -> bool {
+        let [before, after]: [Vec<_>; 2] = [self.old, self.new].map(|spec| mappings_of(spec, port).collect());
+        let stays = |after: &&MappingSpec| before.iter().any(|before| self.why_new(before, after).is_empty());
+        before.len() != after.len() || !after.iter().all(stays)
+    }
+
+    /// Reports whether a physical port is mapped before and after. Only its first mapping, or the loss of its last one,
+    /// changes what it negotiates with its peer.
+    fn stays_physical(&self, port: &str) -> bool {
+        [self.old, self.new].iter().all(|spec| spec.mappings.iter().any(|mapping| mapping.from.port == port))
     }
 
     /// Returns why a mapping cannot stay as it was.
@@ -232,7 +243,7 @@ fn worker_changes(had: &WorkerSpec, wanted: &WorkerSpec) -> Vec<String> {
 }
 
 /// Returns the mappings that have queues of this port as an end.
-pub(super) fn mappings_of<'s>(spec: &'s Spec, port: &str) -> impl Iterator<Item = &'s MappingSpec> {
+fn mappings_of<'s>(spec: &'s Spec, port: &str) -> impl Iterator<Item = &'s MappingSpec> {
     spec.mappings.iter().filter(move |mapping| mapping.from.port == port || mapping.to.port == port)
 }
 
@@ -244,4 +255,83 @@ fn polled(spec: &Spec) -> Vec<Vec<(&str, usize)>> {
     }
     polled.iter_mut().for_each(|queues| queues.sort_unstable());
     polled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::{vhost_user, virtio_user};
+    use crate::spec::{Mode, PortQueues, QueueSizes, Tenancy};
+
+    /// Returns a specification of a physical port and some guests, with these mappings: queue, guest, and copy-break.
+    fn spec(mappings: &[(usize, &str, u32)]) -> Spec {
+        let nic = Driver::VirtioUser(virtio_user::Settings {
+            socket: "nic.sock".into(),
+            mode: Mode::Client,
+            queues: 3,
+            queue_sizes: QueueSizes::from(64),
+            packed: false,
+        });
+        let guest = |name: &str| {
+            let settings = vhost_user::Settings {
+                socket: name.into(),
+                mode: Mode::Server,
+                access: Default::default(),
+                queues: Some(1),
+                any_memory: false,
+            };
+            PortSpec::new(name, Driver::VhostUser(settings))
+        };
+        let mapping = |&(queue, to, copy_break): &(usize, &str, u32)| MappingSpec {
+            from: PortQueues::one("wan", queue),
+            to: PortQueues::all(to),
+            pass_through: true,
+            copy_break: Some(copy_break),
+            tenancy: Tenancy::Trust(vec![]),
+        };
+        Spec {
+            ports: vec![PortSpec::new("wan", nic), guest("fw"), guest("dpi")],
+            mappings: mappings.iter().map(mapping).collect(),
+            ..Spec::default()
+        }
+    }
+
+    /// Returns the actions on ports and mappings that are not kept, and what they are taken for.
+    fn taken(old: &Spec, new: &Spec) -> Vec<String> {
+        let of_interest = |action: &&Action| matches!(action.subject, Subject::Port | Subject::Mapping);
+        let actions = actions(old, new);
+        actions.iter().filter(of_interest).filter(|a| a.step != Step::Kept).map(Action::to_string).collect()
+    }
+
+    #[test]
+    fn a_physical_port_stays_open_while_it_is_mapped() {
+        let [one, two] = [spec(&[(0, "fw", 64)]), spec(&[(0, "fw", 64), (2, "dpi", 64)])];
+        let wan = "changed port wan (mapping)";
+        assert_eq!(taken(&one, &two), [wan, "reopened port dpi (mapping)", "added mapping wan.2 -> dpi"]);
+        assert_eq!(taken(&two, &one), [wan, "reopened port dpi (mapping)", "removed mapping wan.2 -> dpi"]);
+        let other = spec(&[(0, "fw", 64), (2, "dpi", 128)]);
+        assert_eq!(
+            taken(&two, &other),
+            [wan, "reopened port dpi (mapping)", "reopened mapping wan.2 -> dpi (copy-break)"]
+        );
+        let moved = spec(&[(0, "dpi", 64)]);
+        let ports = [wan, "reopened port fw (mapping)", "reopened port dpi (mapping)"];
+        assert_eq!(taken(&one, &moved)[..3], ports);
+        assert_eq!(taken(&two, &two), [""; 0]);
+    }
+
+    #[test]
+    fn a_physical_port_is_reopened_for_its_first_mapping_and_after_its_last() {
+        let [none, one] = [spec(&[]), spec(&[(0, "fw", 64)])];
+        let ports = ["reopened port wan (mapping)", "reopened port fw (mapping)"];
+        assert_eq!(taken(&none, &one)[..2], ports);
+        assert_eq!(taken(&one, &none)[..2], ports);
+    }
+
+    #[test]
+    fn a_physical_port_whose_options_change_is_reopened() {
+        let (one, mut two) = (spec(&[(0, "fw", 64)]), spec(&[(0, "fw", 64), (2, "dpi", 64)]));
+        two.ports[0].aggregate = true;
+        assert_eq!(taken(&one, &two)[0], "reopened port wan (aggregate)");
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
-use crate::spec::{MirrorSpec, PortSpec, Spec, WorkerSpec};
+use crate::spec::{MappedQueues, MappingSpec, MirrorSpec, PortSpec, Spec, WorkerSpec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -65,6 +65,13 @@ struct QueuePatch {
     guest: Queues,
 }
 
+/// A physical queue and the guest's queue that it is mapped to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joined {
+    pub(super) physical: QueueIndex,
+    pub(super) guest: QueueIndex,
+}
+
 /// A mirror of the specification.
 pub(super) struct Mirroring {
     pub(super) spec: MirrorSpec,
@@ -87,6 +94,8 @@ pub(super) enum Destination<'l> {
 pub(super) struct Layout {
     pub(super) ports: Vec<Arc<PortShared>>,
     pub(super) domains: Vec<Domain>,
+    /// Pairs of mapped queues, in the order of the specification.
+    pub(super) joined: Vec<Joined>,
     queue_patches: Vec<QueuePatch>,
     pub(super) mirrors: Vec<Mirroring>,
     pub(super) workers: Vec<WorkerSpec>,
@@ -106,6 +115,12 @@ impl Layout {
             Domain::Bridge { bridge, members }
         });
         let domains: Vec<_> = patches.chain(bridges).collect();
+        let joined = |mapping: &MappingSpec, pair: MappedQueues| Joined {
+            physical: QueueIndex { port: index(&mapping.from.port), queue: pair.physical },
+            guest: QueueIndex { port: index(&mapping.to.port), queue: pair.guest },
+        };
+        let pairs = |mapping| MappingSpec::pairs(mapping, spec).into_iter().map(move |pair| joined(mapping, pair));
+        let joined = spec.mappings.iter().flat_map(pairs).collect();
         let of_one = spec.mappings.iter().filter(|mapping| mapping.pass_through && mapping.is_of_one());
         let queue_patches = of_one.map(|mapping| QueuePatch {
             physical: QueueIndex { port: index(&mapping.from.port), queue: mapping.from.queue.unwrap_or(0) },
@@ -116,7 +131,7 @@ impl Layout {
         let workers = spec.workers_or_default();
         let assignment = assignment(spec);
         let senders = (0..ports.len()).map(|port| senders(&domains, &assignment, port)).collect();
-        Layout { assignment, senders, ports, domains, queue_patches, mirrors, workers }
+        Layout { assignment, senders, ports, domains, joined, queue_patches, mirrors, workers }
     }
 
     /// Returns the queues that `worker` polls.
@@ -158,18 +173,17 @@ impl Layout {
 
     /// Returns the guest's queue that lends its buffers to a physical queue.
     pub(super) fn rx_buffers_from(&self, physical: QueueIndex) -> Option<QueueIndex> {
-        let own = &self.ports[physical.port];
-        let mapping = own.mapping(physical.queue)?;
-        let port = self.ports.iter().position(|p| p.name == mapping.spec().to.port)?;
-        (mapping.spec().from.port == own.name).then_some(QueueIndex { port, queue: mapping.queues().guest })
+        self.joined.iter().find(|joined| joined.physical == physical).map(|joined| joined.guest)
     }
 
     /// Returns the physical queue that may send frames of a guest's queue without a copy.
     pub(super) fn tx_in_place_via(&self, guest: QueueIndex) -> Option<QueueIndex> {
-        let own = &self.ports[guest.port];
-        let mapping = own.mapping(guest.queue)?;
-        let port = self.ports.iter().position(|p| p.name == mapping.spec().from.port)?;
-        (mapping.spec().to.port == own.name).then_some(QueueIndex { port, queue: mapping.queues().physical })
+        self.joined.iter().find(|joined| joined.guest == guest).map(|joined| joined.physical)
+    }
+
+    /// Reports whether a queue of the port is mapped.
+    pub(super) fn is_mapped(&self, port: usize) -> bool {
+        self.joined.iter().any(|joined| joined.physical.port == port || joined.guest.port == port)
     }
 
     /// Returns how many workers may send to a queue.
@@ -243,6 +257,7 @@ mod tests {
     use crate::port::{tap, vhost_user};
     use crate::punt::EventNotifier;
     use crate::spec::{Driver, MappingSpec, PortQueues, PortSpec};
+    use crate::switch::mapping::Ends;
     use crate::switch::shared::SwitchParts;
     use paflow::Rules;
 
@@ -251,7 +266,7 @@ mod tests {
         let rules = Arc::new(Live::new(Rules::none()));
         let notifier = Arc::new(EventNotifier::new().unwrap());
         let parts = SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier };
-        let shared = |(id, port)| Arc::new(PortShared::new(id, port, Vec::new(), &parts));
+        let shared = |(id, port)| Arc::new(PortShared::new(id, port, Ends::None, &parts));
         Layout::new(spec, (1..).zip(&spec.ports).map(shared).collect(), vec![])
     }
 
@@ -312,6 +327,10 @@ mod tests {
         assert_eq!(from(2), [Queues::one(at(0, 0)); 2]);
         let senders = |port| [0, 1].map(|queue| layout.senders_to(at(port, queue)));
         assert_eq!((senders(0), senders(1), senders(2)), ([2, 1], [1, 1], [0, 1]));
+        let lenders = [at(0, 0), at(0, 1), at(1, 0), at(2, 1)].map(|queue| layout.rx_buffers_from(queue));
+        assert_eq!(lenders, [Some(at(2, 1)), Some(at(1, 0)), None, None]);
+        let senders = [at(0, 0), at(1, 0), at(1, 1), at(2, 1)].map(|queue| layout.tx_in_place_via(queue));
+        assert_eq!(senders, [None, Some(at(0, 1)), None, Some(at(0, 0))]);
     }
 
     #[test]

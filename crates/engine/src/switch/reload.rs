@@ -23,6 +23,7 @@ impl Inner {
         transition.close_ports();
         // No frame for a guest, new or old, may land where the next specification forbids it.
         transition.tighten_mappings();
+        transition.seat_queues();
         transition.record_ports();
         transition.open_ports();
         // Only now do workers poll the new ports: each of them has its outputs.

@@ -1,6 +1,6 @@
 //! State that the parts of one port share: its counters, its state, and the setup of its stages.
 
-use super::mapping::Mapping;
+use super::mapping::Ends;
 use crate::counters::QueueCounters;
 use crate::drops::PortDrops;
 use crate::live::Live;
@@ -43,8 +43,8 @@ pub(super) struct PortShared {
     analysis: crate::port::Analysis,
     /// File that the port writes to, if it is a recording port.
     file: OnceLock<Recorder>,
-    /// Mappings of its queues, by index; may be shorter.
-    mappings: Vec<Option<Arc<Mapping>>>,
+    /// Ends of mappings that its queues are.
+    ends: Ends,
     /// Setup of its stages when it opens. The fabric adds to its own copy what changes while the port is open.
     stages: Arc<Setup>,
 }
@@ -57,12 +57,7 @@ pub(super) struct PortState {
 }
 
 impl PortShared {
-    pub(super) fn new(
-        id: u64,
-        spec: &PortSpec,
-        mappings: Vec<Option<Arc<Mapping>>>,
-        parts: &SwitchParts<'_>,
-    ) -> PortShared {
+    pub(super) fn new(id: u64, spec: &PortSpec, ends: Ends, parts: &SwitchParts<'_>) -> PortShared {
         let queues = spec.driver.queues();
         let neighbours = Arc::new(Neighbours::new(queues, parts.asked.clone()));
         let member = spec.aggregate.then(|| Member {
@@ -97,7 +92,7 @@ impl PortShared {
             #[cfg(feature = "analysis")]
             analysis: spec.analysis,
             file: OnceLock::new(),
-            mappings,
+            ends,
             stages: Arc::new(stages),
         }
     }
@@ -113,14 +108,9 @@ impl PortShared {
         QueueKey { port: self.id, queue }
     }
 
-    /// Returns the mapping that a queue of the port is an end of.
-    pub(super) fn mapping(&self, queue: usize) -> Option<&Arc<Mapping>> {
-        self.mappings.get(queue)?.as_ref()
-    }
-
-    /// Returns all mappings that queues of the port are ends of.
-    pub(super) fn mappings(&self) -> impl Iterator<Item = &Arc<Mapping>> {
-        self.mappings.iter().flatten()
+    /// Returns the ends of mappings that its queues are.
+    pub(super) fn ends(&self) -> &Ends {
+        &self.ends
     }
 
     /// Returns the state for aggregation, if the port aggregates.

@@ -4,7 +4,7 @@ use super::fabric::Fabric;
 use super::shared::PortShared;
 use crate::drops::Drops;
 use crate::port::record::Recorder;
-use crate::port::zero_copy::MappingEnd;
+use crate::port::zero_copy::{GuestEnd, PhysicalEnd};
 use crate::port::{Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
 use crate::queue_key::QueueKey;
 use std::sync::Arc;
@@ -57,8 +57,12 @@ impl Site for PortSite {
         self.shared.member().is_some()
     }
 
-    fn mapping(&self, queue: usize) -> Option<&dyn MappingEnd> {
-        self.shared.mapping(queue).map(|mapping| &**mapping as &dyn MappingEnd)
+    fn physical_end(&self, queue: usize) -> Option<&dyn PhysicalEnd> {
+        self.shared.ends().physical(queue)
+    }
+
+    fn guest_end(&self, queue: usize) -> Option<&dyn GuestEnd> {
+        self.shared.ends().guest(queue)
     }
 
     fn set_state(&self, up: bool, detail: String) {

@@ -1,7 +1,7 @@
 //! The report of the switch: all counters at one moment, and MAC tables.
 
 use super::Switch;
-use super::layout::{Domain, QueueIndex};
+use super::layout::{Domain, Joined, QueueIndex};
 use super::shared::PortShared;
 use super::topology::Topology;
 use crate::clock::{self, Cycles};
@@ -132,21 +132,13 @@ impl Topology {
     }
 
     fn mapping_stats(&self) -> Vec<MappingStats> {
-        let mut stats = Vec::new();
-        for (port, shared) in self.layout.ports.iter().enumerate() {
-            for queue in 0..shared.queues.len() {
-                let from = QueueIndex { port, queue };
-                let (Some(mapping), Some(to)) = (shared.mapping(queue), self.layout.rx_buffers_from(from)) else {
-                    continue;
-                };
-                stats.push(mapping.stats(|| self.lends(from, to)));
-            }
-        }
-        stats
+        let mut mappings: Vec<_> = self.layout.joined.iter().zip(&self.mappings).collect();
+        mappings.sort_by_key(|(joined, _)| (joined.physical.port, joined.physical.queue));
+        mappings.into_iter().map(|(joined, mapping)| mapping.stats(|| self.lends(*joined))).collect()
     }
 
     /// Checks that the worker of a physical queue can borrow from the guest's queue, or explains why not.
-    fn lends(&self, from: QueueIndex, to: QueueIndex) -> Result<(), String> {
+    fn lends(&self, Joined { physical: from, guest: to }: Joined) -> Result<(), String> {
         let [from_port, to_port] = [from, to].map(|queue| &self.spec.ports[queue.port]);
         if self.layout.senders_to(to) > 1 {
             let worker = self.layout.poller(from);

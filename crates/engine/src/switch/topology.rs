@@ -1,6 +1,7 @@
 //! The running specification, for all readers.
 
 use super::layout::{Domain, Layout};
+use super::mapping::Mapping;
 use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
 use crate::queue_key::QueueKey;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 pub(super) struct Topology {
     pub(super) spec: Spec,
     pub(super) layout: Layout,
+    /// Mappings, a pair of queues each, in the order of [`Layout::joined`].
+    pub(super) mappings: Vec<Arc<Mapping>>,
     pub(super) workers: Vec<Arc<Pulse>>,
 }
 

@@ -1,8 +1,8 @@
 //! AF_PACKET ports: interfaces by packet rings.
 
 use super::{PacketReceive, PacketTransmit, Settings};
+use crate::port::Site;
 use crate::port::interface::{Interface, Session};
-use crate::port::{ReceiveHalf, Site, TransmitHalf};
 use netdev::{Link, Links, PacketRx, PacketTx, RxConfig, RxMonitor, TxConfig, TxState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,10 +42,10 @@ impl Session for Open {
         &self.link
     }
 
-    fn halves(&mut self, queue: usize) -> Result<(ReceiveHalf, TransmitHalf), String> {
+    fn attach(&mut self, site: &Arc<dyn Site>, queue: usize) -> Result<(), String> {
         let (receive, transmit) = self.queues.get_mut(queue).and_then(Option::take).ok_or("it has too few rings")?;
-        let receive = PacketReceive::new(receive, self.site.drops().clone());
-        Ok((Box::new(receive), Box::new(PacketTransmit::new(transmit))))
+        let (receive, transmit) = (PacketReceive::new(receive, site.drops().clone()), PacketTransmit::new(transmit));
+        site.attach(queue, Box::new(receive), Box::new(transmit)).map_err(|why| why.to_string())
     }
 
     fn changed(&mut self, link: &Link) -> Result<(), String> {

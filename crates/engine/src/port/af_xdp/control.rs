@@ -4,8 +4,7 @@ use super::Settings;
 use super::device::Device;
 use super::queue::XdpQueue;
 use crate::port::interface;
-use crate::port::zero_copy::ZeroCopyQueue;
-use crate::port::{ReceiveHalf, Site, TransmitHalf};
+use crate::port::{Site, zero_copy};
 use netdev::{Link, Links};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,7 +29,7 @@ impl interface::Interface for Settings {
 /// An open port, as its watcher sees it.
 struct XdpSession {
     device: Arc<Device>,
-    /// By index; `None` while a mapping has it.
+    /// By index; `None` once attached.
     queues: Vec<Option<XdpQueue>>,
 }
 
@@ -39,25 +38,15 @@ impl interface::Session for XdpSession {
         &self.device.watched.link
     }
 
-    fn halves(&mut self, queue: usize) -> Result<(ReceiveHalf, TransmitHalf), String> {
-        let queue = self.queues[queue].as_mut().ok_or("a mapping has it already")?;
-        Ok((queue.start_receive()?, queue.start_transmit()?))
-    }
-
-    fn attached(&mut self) {
-        // Queues that are not mapped only have to live.
-        let site = &self.device.site;
-        for (index, mapping) in site.mappings() {
-            if let Some(queue) = self.queues.get_mut(index).and_then(Option::take) {
-                mapping.physical_up(site.clone(), Box::new(queue));
-            }
-        }
+    fn attach(&mut self, site: &Arc<dyn Site>, queue: usize) -> Result<(), String> {
+        let opened = self.queues.get_mut(queue).and_then(Option::take).ok_or("it has too few sockets")?;
+        zero_copy::attach(site, queue, Box::new(opened))
     }
 
     fn detaching(&mut self) {
         let Device { site, watched, .. } = &*self.device;
         watched.count(&**site);
-        site.mappings().for_each(|(_, mapping)| mapping.physical_down());
+        site.physical_down();
     }
 
     fn changed(&mut self, link: &Link) -> Result<(), String> {

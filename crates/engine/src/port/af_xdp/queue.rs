@@ -100,13 +100,9 @@ impl XdpQueue {
         Pool::new(arena.clone(), &self.view, first, *size).ok_or_else(|| "its memory is in pieces".to_owned())
     }
 
-    fn mapped(&self) -> Option<Arc<Mapped>> {
-        self.device.site.mapping(self.index).map(|mapping| mapping.mapped())
-    }
-
     /// Adds all frames that are steered to the kernel to the half of queue 0, if there can be any: any queue may have a guest
     /// for which they are steered, also if this one has none.
-    fn with_passed(&self, half: XdpReceive) -> Result<ReceiveHalf, String> {
+    fn with_passed(&self, half: XdpReceive, mapped: Option<Arc<Mapped>>) -> Result<ReceiveHalf, String> {
         if self.index > 0 || self.macs.is_none() || self.device.is_zero_copy() {
             return Ok(Box::new(half));
         }
@@ -115,7 +111,7 @@ impl XdpQueue {
         let ring = rings.into_iter().next().ok_or("there is no packet socket")?;
         *watched.passed.lock().unwrap() = vec![ring.monitor()];
         let passed = PacketReceive::new(ring, site.drops().clone());
-        Ok(Box::new(Steered::new(half, passed, self.mapped())))
+        Ok(Box::new(Steered::new(half, passed, mapped)))
     }
 }
 
@@ -171,20 +167,20 @@ impl ZeroCopyQueue for XdpQueue {
         self.device.fail();
     }
 
-    fn start_receive(&mut self) -> Result<ReceiveHalf, String> {
+    fn start_receive(&mut self, mapped: Option<Arc<Mapped>>) -> Result<ReceiveHalf, String> {
         let rings = self.half(|prepared| prepared.receive.take())?;
         let room = NET_HEADER + self.view.umem().chunks().frame_limit(self.device.is_zero_copy());
         let pool = self.pool(Direction::ToGuest)?;
-        let lending = self.mapped().map(|mapped| Lending::new(mapped, room, pool.count().into()));
+        let lending = mapped.clone().map(|mapped| Lending::new(mapped, room, pool.count().into()));
         let (stuck, drops) = (self.stuck.clone(), self.device.site.drops().clone());
         let half = XdpReceive::new(rings, self.view.clone(), pool, lending, stuck, drops);
-        self.with_passed(half.map_err(|e| e.to_string())?)
+        self.with_passed(half.map_err(|e| e.to_string())?, mapped)
     }
 
-    fn start_transmit(&mut self) -> Result<TransmitHalf, String> {
+    fn start_transmit(&mut self, mapped: Option<Arc<Mapped>>) -> Result<TransmitHalf, String> {
         let rings = self.half(|prepared| prepared.transmit.take())?;
         let limit = (self.device.watched.link.mtu + OVERHEAD) as u32;
-        let (pool, mapped) = (self.pool(Direction::FromGuest)?, self.mapped());
+        let pool = self.pool(Direction::FromGuest)?;
         let half = XdpTransmit::new(rings, self.view.clone(), pool, limit, mapped, self.stuck.clone());
         Ok(Box::new(half))
     }

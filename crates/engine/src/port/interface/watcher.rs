@@ -3,7 +3,7 @@
 //! Other programs add, change and remove interfaces. Each of these ports has a thread that is notified: a port whose
 //! interface is missing, or not as it should be, is down with a reason until that changes.
 
-use crate::port::{Opened, PortControl, ReceiveHalf, Site, TransmitHalf};
+use crate::port::{Opened, PortControl, Site};
 use crate::punt::EventNotifier;
 use netdev::{Link, Links, Monitor};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -34,10 +34,8 @@ pub(in crate::port) trait Interface: Send {
 pub(in crate::port) trait Session: Send {
     /// Returns the interface, as it was when the port was opened.
     fn link(&self) -> &Link;
-    /// Returns the halves of a queue. Called once.
-    fn halves(&mut self, queue: usize) -> Result<(ReceiveHalf, TransmitHalf), String>;
-    /// Called when workers have all halves.
-    fn attached(&mut self) {}
+    /// Gives a queue of the port at `site` to workers. Called once.
+    fn attach(&mut self, site: &Arc<dyn Site>, queue: usize) -> Result<(), String>;
     /// Called before the halves are taken from the workers.
     fn detaching(&mut self) {}
     /// Handles a change of the interface. An error says why the port must be reopened.
@@ -157,12 +155,7 @@ impl Upkeep {
     }
 
     fn attach(&self, session: &mut dyn Session) -> Result<(), String> {
-        for queue in 0..self.site.queues() {
-            let (receive, transmit) = session.halves(queue)?;
-            self.site.attach(queue, receive, transmit).map_err(|why| why.to_string())?;
-        }
-        session.attached();
-        Ok(())
+        (0..self.site.queues()).try_for_each(|queue| session.attach(&self.site, queue))
     }
 
     fn close(&self, session: &mut dyn Session) {

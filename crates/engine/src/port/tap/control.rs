@@ -1,8 +1,8 @@
 //! Tap ports: opening one creates its interface.
 
 use super::{Settings, TapReceive, TapTransmit};
+use crate::port::Site;
 use crate::port::interface::{Interface, Session};
-use crate::port::{ReceiveHalf, Site, TransmitHalf};
 use netdev::{Link, Links, Tap, TapQueue};
 use std::sync::Arc;
 
@@ -43,9 +43,10 @@ impl Session for Open {
         &self.link
     }
 
-    fn halves(&mut self, queue: usize) -> Result<(ReceiveHalf, TransmitHalf), String> {
+    fn attach(&mut self, site: &Arc<dyn Site>, queue: usize) -> Result<(), String> {
         let tap = self.queues.get_mut(queue).and_then(Option::take).ok_or("the tap has too few queues")?;
-        Ok((Box::new(TapReceive::new(tap.clone())), Box::new(TapTransmit::new(tap))))
+        let (receive, transmit) = (TapReceive::new(tap.clone()), TapTransmit::new(tap));
+        site.attach(queue, Box::new(receive), Box::new(transmit)).map_err(|why| why.to_string())
     }
 
     fn describe(&self, link: &Link) -> String {

@@ -2,7 +2,7 @@
 
 use super::{Call, Settings, VhostReceive, VhostTransmit};
 use crate::port::kind::{Kind, PathUse, Queues};
-use crate::port::zero_copy::{Direction, Guest, MappingEnd};
+use crate::port::zero_copy::{Direction, Guest, GuestEnd};
 use crate::port::{MAX_QUEUES, Opened, PortControl, Site};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -112,12 +112,12 @@ impl backend::Queues for VhostPort {
             let half = VhostTransmit::new(ring, call, fault, drops);
             let attached = self.site.attach_transmit(queue, Box::new(half));
             self.site.end_session_if(attached);
-            if let Some(mapping) = self.site.mapping(queue) {
+            if let Some(mapping) = self.site.guest_end(queue) {
                 mapping.guest_up(Direction::ToGuest, Guest { site: self.site.clone(), memory, id: 0 });
             }
         } else {
             let mut ring = Dequeue::new(memory.clone(), &config)?;
-            let keeps = self.site.mapping(queue).is_some();
+            let keeps = self.site.guest_end(queue).is_some();
             #[cfg(feature = "analysis")]
             let keeps = keeps && !self.site.analysis().copied;
             if keeps {
@@ -127,7 +127,7 @@ impl backend::Queues for VhostPort {
             let half = VhostReceive::new(ring, kick, call, fault, drops);
             let attached = self.site.attach_receive(queue, Box::new(half));
             self.site.end_session_if(attached);
-            if let Some(mapping) = self.site.mapping(queue) {
+            if let Some(mapping) = self.site.guest_end(queue) {
                 mapping.guest_up(Direction::FromGuest, Guest { site: self.site.clone(), memory, id });
             }
         }
@@ -140,14 +140,14 @@ impl backend::Queues for VhostPort {
         let queue = index / 2;
         self.running.lock().unwrap().remove(&index);
         self.update();
-        let (site, mapping) = (&*self.site, self.site.mapping(queue));
+        let (site, mapping) = (&*self.site, self.site.guest_end(queue));
         let base = if index.is_multiple_of(2) {
-            let down = |mapping: &dyn MappingEnd| mapping.guest_receive_down(site);
+            let down = |mapping: &dyn GuestEnd| mapping.guest_receive_down(site);
             mapping
                 .map_or_else(|| site.detach_transmit(queue), down)
                 .map(|half| half.and_then(|mut half| half.life_cycle()?.base()))
         } else {
-            let down = |mapping: &dyn MappingEnd| mapping.guest_transmit_down(site);
+            let down = |mapping: &dyn GuestEnd| mapping.guest_transmit_down(site);
             mapping
                 .map_or_else(|| site.detach_receive(queue), down)
                 .map(|half| half.and_then(|mut half| half.life_cycle()?.base()))

@@ -1,7 +1,7 @@
 //! The thread that keeps a virtio-user port connected to its backend.
 
 use super::{QueueResources, STRIDE, Settings, VirtioReceive, VirtioTransmit};
-use crate::port::zero_copy::{Direction, Mapped, ZeroCopyQueue};
+use crate::port::zero_copy::{self, Direction, Mapped, ZeroCopyQueue};
 use crate::port::{PortControl, ReceiveHalf, Site, TransmitHalf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -74,21 +74,18 @@ fn serve(options: &FrontendOptions, site: &Arc<dyn Site>, stop: &AtomicBool, fai
     };
     let (link, broken, count) = (session.link.clone(), session.broken.clone(), pairs.len());
     let pages = if session.arena.is_huge() { "huge pages" } else { "4 KiB pages" };
-    for (queue, (receive, transmit)) in pairs.into_iter().enumerate() {
-        if let Err(why) = site.attach(queue, receive, transmit) {
-            site.clear(count);
-            return why.to_string();
-        }
-    }
     let session = Arc::new(Mutex::new(session));
-    for (queue, mapping) in site.mappings() {
-        mapping.physical_up(site.clone(), Box::new(SessionQueue { session: session.clone(), queue }));
+    let attach = |(queue, pair)| zero_copy::attach(site, queue, Box::new(SessionQueue::new(&session, queue, pair)));
+    if let Err(why) = pairs.into_iter().enumerate().try_for_each(attach) {
+        site.physical_down();
+        site.clear(count);
+        return why;
     }
     site.set_state(true, format!("{}, {count} queue pairs, {pages}", link.negotiated().format()));
     while !stop.load(Ordering::Relaxed) && link.is_connected() && !broken.load(Ordering::Relaxed) {
         std::thread::sleep(CHECK);
     }
-    site.mappings().for_each(|(_, mapping)| mapping.physical_down());
+    site.physical_down();
     site.clear(count);
     if session.lock().unwrap().lost_by_sharing {
         *failed_shares += 1;
@@ -118,15 +115,13 @@ struct Session {
     lost_by_sharing: bool,
 }
 
-type Pair = (ReceiveHalf, TransmitHalf);
-
 impl Session {
     fn establish(
         options: &FrontendOptions,
         site: &Arc<dyn Site>,
         stop: &AtomicBool,
         shares: bool,
-    ) -> Result<(Session, Vec<Pair>), String> {
+    ) -> Result<(Session, Vec<QueuePair>), String> {
         let buffers = |size: u16| u64::from(size) * u64::from(STRIDE);
         let pair = buffers(options.queue_sizes.receive) + buffers(options.queue_sizes.transmit);
         // Rings need less than a tenth of their buffers' memory.
@@ -156,11 +151,6 @@ impl Session {
             shares,
             lost_by_sharing: false,
         };
-        let pairs = pairs.into_iter().zip(places).enumerate().map(|(queue, (pair, place))| {
-            let receive = session.receive_half(queue, pair.receive);
-            (receive, session.transmit_half(queue, pair.transmit, place.1))
-        });
-        let pairs = pairs.collect();
         Ok((session, pairs))
     }
 
@@ -168,22 +158,17 @@ impl Session {
         QueueResources { queue, buffers, arena: self.arena.clone(), broken: self.broken.clone() }
     }
 
-    fn mapped(&self, queue: usize) -> Option<Arc<Mapped>> {
-        self.site.mapping(queue).map(|mapping| mapping.mapped())
-    }
-
-    fn receive_half(&self, queue: usize, end: QueueEnd) -> ReceiveHalf {
+    fn receive_half(&self, queue: usize, end: QueueEnd, mapped: Option<Arc<Mapped>>) -> ReceiveHalf {
         let mergeable = self.link.negotiated().has(features::MRG_RXBUF);
         let end = self.end(end, self.places[2 * queue].1);
-        let mapped = self.mapped(queue);
         #[cfg(feature = "analysis")]
         let mapped = mapped.filter(|_| !self.site.analysis().copied);
         let outer = self.site.overhead();
         Box::new(VirtioReceive::new(end, mergeable, mapped, outer))
     }
 
-    fn transmit_half(&self, queue: usize, end: QueueEnd, buffers: u64) -> TransmitHalf {
-        Box::new(VirtioTransmit::new(self.end(end, buffers), self.mapped(queue)))
+    fn transmit_half(&self, queue: usize, end: QueueEnd, mapped: Option<Arc<Mapped>>) -> TransmitHalf {
+        Box::new(VirtioTransmit::new(self.end(end, self.places[2 * queue + 1].1), mapped))
     }
 
     fn restart(&mut self, index: usize) -> Result<QueueEnd, String> {
@@ -251,13 +236,21 @@ impl Session {
     }
 }
 
-/// A mapped queue pair of an established link.
+/// A queue pair of an established link.
 struct SessionQueue {
     session: Arc<Mutex<Session>>,
     queue: usize,
+    /// Its ends that run since the link was established, and that no half has had.
+    receive: Option<QueueEnd>,
+    transmit: Option<QueueEnd>,
 }
 
 impl SessionQueue {
+    fn new(session: &Arc<Mutex<Session>>, queue: usize, pair: QueuePair) -> SessionQueue {
+        let QueuePair { receive, transmit, .. } = pair;
+        SessionQueue { session: session.clone(), queue, receive: Some(receive), transmit: Some(transmit) }
+    }
+
     fn session(&self) -> MutexGuard<'_, Session> {
         self.session.lock().unwrap()
     }
@@ -294,16 +287,17 @@ impl ZeroCopyQueue for SessionQueue {
         self.session().broken.store(true, Ordering::Relaxed);
     }
 
-    fn start_receive(&mut self) -> Result<ReceiveHalf, String> {
+    fn start_receive(&mut self, mapped: Option<Arc<Mapped>>) -> Result<ReceiveHalf, String> {
+        let fresh = self.receive.take();
         let mut session = self.session();
-        let end = session.restart(2 * self.queue)?;
-        Ok(session.receive_half(self.queue, end))
+        let end = fresh.map_or_else(|| session.restart(2 * self.queue), Ok)?;
+        Ok(session.receive_half(self.queue, end, mapped))
     }
 
-    fn start_transmit(&mut self) -> Result<TransmitHalf, String> {
+    fn start_transmit(&mut self, mapped: Option<Arc<Mapped>>) -> Result<TransmitHalf, String> {
+        let fresh = self.transmit.take();
         let mut session = self.session();
-        let index = 2 * self.queue + 1;
-        let (end, buffers) = (session.restart(index)?, session.places[index].1);
-        Ok(session.transmit_half(self.queue, end, buffers))
+        let end = fresh.map_or_else(|| session.restart(2 * self.queue + 1), Ok)?;
+        Ok(session.transmit_half(self.queue, end, mapped))
     }
 }

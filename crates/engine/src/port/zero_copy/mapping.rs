@@ -1,21 +1,21 @@
 //! A mapping, as the ports at its ends see it.
 
-use super::{Direction, Mapped, ZeroCopyQueue};
+use super::{Direction, ZeroCopyQueue};
 use crate::port::{Kept, ReceiveHalf, Site, TransmitHalf};
 use std::sync::Arc;
 use virtqueue::memory::Memory;
 
-/// The mapping that a queue of a port is an end of.
-pub(crate) trait MappingEnd: Send + Sync {
-    /// Returns the state shared with the halves of the physical queue.
-    fn mapped(&self) -> Arc<Mapped>;
-
-    /// Adds the physical queue, of the port at `site`; its halves are attached.
+/// The physical end of a mapping: the place of a physical port's queue, whether it is mapped at present or not.
+pub(crate) trait PhysicalEnd: Send + Sync {
+    /// Adds the queue, of the port at `site`. Nothing of it runs yet: its halves are started and attached here.
     fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>);
 
-    /// Removes the physical queue, which has ended or will: nothing fills or reads its buffers.
+    /// Removes the queue, which has ended or will: nothing fills or reads its buffers.
     fn physical_down(&self);
+}
 
+/// The guest's end of a mapping.
+pub(crate) trait GuestEnd: Send + Sync {
     /// Adds a queue that the guest has started; its half is attached.
     fn guest_up(&self, direction: Direction, guest: Guest);
 
@@ -35,4 +35,14 @@ pub(crate) struct Guest {
     pub(crate) memory: Arc<Memory>,
     /// For a transmit queue: [`virtqueue::device::Dequeue::id`], or zero.
     pub(crate) id: u64,
+}
+
+/// Gives a queue of the port at `site` to workers: by its end of a mapping, if it has one.
+pub(crate) fn attach(site: &Arc<dyn Site>, index: usize, mut queue: Box<dyn ZeroCopyQueue>) -> Result<(), String> {
+    if let Some(end) = site.physical_end(index) {
+        end.physical_up(site.clone(), queue);
+        return Ok(());
+    }
+    let (receive, transmit) = (queue.start_receive(None)?, queue.start_transmit(None)?);
+    site.attach(index, receive, transmit).map_err(|why| why.to_string())
 }

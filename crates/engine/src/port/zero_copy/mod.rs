@@ -14,7 +14,7 @@ pub use guest::GuestBuffers;
 pub(super) use lending::{Lending, PassOn};
 pub use mapped::{LEND_ROOM, Mapped};
 pub(super) use mapped::{RESERVE, RESERVE_ASLEEP};
-pub(crate) use mapping::{Guest, MappingEnd};
+pub(crate) use mapping::{Guest, GuestEnd, PhysicalEnd, attach};
 pub use share::Mix;
 
 use super::{RxQueue, TxQueue};
@@ -98,8 +98,8 @@ pub(crate) trait ZeroCopyQueue: Send {
     fn stop(&mut self, direction: Direction) -> Result<(), String>;
     /// Has the port reopened, because a worker does not return a queue.
     fn fail(&mut self);
-    /// Restarts the stopped receive half, with buffers of the switch.
-    fn start_receive(&mut self) -> Result<Box<dyn RxQueue>, String>;
-    /// Restarts the stopped transmit half.
-    fn start_transmit(&mut self) -> Result<Box<dyn TxQueue>, String>;
+    /// Starts the receive half, which is new or has stopped, with buffers of the switch; of a guest, too, if it is `mapped`.
+    fn start_receive(&mut self, mapped: Option<Arc<Mapped>>) -> Result<Box<dyn RxQueue>, String>;
+    /// Starts the transmit half, which is new or has stopped.
+    fn start_transmit(&mut self, mapped: Option<Arc<Mapped>>) -> Result<Box<dyn TxQueue>, String>;
 }

@@ -89,7 +89,7 @@ impl Assembly<'_> {
         (output.running, output.drops) = (self.state.running(shared.id), shared.drops.queue.clone());
         output.aggregates = shared.member().is_some();
         // A mapped port sends chains without a copy, and returns them by the queue that they came from.
-        output.one = (output.aggregates && shared.mappings().next().is_none()).then_some(self.worker);
+        output.one = (output.aggregates && !self.layout.is_mapped(to.port)).then_some(self.worker);
         self.pieces.outputs.push(output);
         self.pieces.outputs.len() - 1
     }

@@ -1,10 +1,10 @@
 //! Joining the physical queue with the guest's, and parting them: loans begin and end here only.
 
 use super::Mapping;
-use super::state::{MappingState, PhysicalQueue, is_among};
-use crate::drops::Reason;
+use super::physical::{PhysicalQueue, Stopped, lose};
+use super::state::{MappingState, is_among};
 use crate::port::zero_copy::{Direction, Guest};
-use crate::port::{Kept, LifeCycle, ReceiveHalf, RxQueue, Site, TransmitHalf};
+use crate::port::{Kept, ReceiveHalf, RxQueue, Site, TransmitHalf};
 use crate::switch::tenancy::Verdict;
 use packet::BurstStorage;
 use std::sync::Arc;
@@ -27,18 +27,12 @@ impl Mapping {
     /// Stops the physical queue in these directions, and returns to the guest what it had lent. Returns all directions
     /// stopped.
     pub(super) fn rest(&self, state: &mut MappingState, mut directions: Vec<Direction>) -> Vec<Direction> {
-        let Some(PhysicalQueue { site, queue, .. }) = state.filler.physical() else { return Vec::new() };
-        let site = site.clone();
-        if queue.is_coupled() && !directions.is_empty() {
+        let Some(physical) = state.filler.physical() else { return Vec::new() };
+        let site = physical.site.clone();
+        if physical.queue.is_coupled() && !directions.is_empty() {
             directions = Direction::BOTH.to_vec();
         }
-        let halves: Vec<_> = directions.iter().map(|&direction| (direction, self.halt(&*site, direction))).collect();
-        // A half that a worker still has does not count as stopped when its filler has stopped.
-        let stop = |(direction, half): (Direction, Result<Stopped, Kept>)| {
-            let half = half.inspect_err(|_| queue.fail()).map_err(|why| why.to_string());
-            (direction, half.and_then(|half| queue.stop(direction).map(|()| half)))
-        };
-        let stopped: Vec<_> = halves.into_iter().map(stop).collect();
+        let stopped = physical.stop(&directions);
         for (direction, stopped) in stopped {
             let guest = state.guests.get(direction).filter(|_| self.is_joined(direction));
             let half = match stopped {
@@ -73,23 +67,6 @@ impl Mapping {
             Direction::ToGuest => self.mapped.set_reachable(false),
             Direction::FromGuest => self.mapped.set_in_place_from(0),
         }
-    }
-
-    /// Takes a half of the physical queue from its worker.
-    fn halt(&self, site: &dyn Site, direction: Direction) -> Result<Stopped, Kept> {
-        let stop = |half: Option<&mut dyn LifeCycle>| lose(site, half.map_or(0, LifeCycle::stop));
-        Ok(match direction {
-            Direction::ToGuest => {
-                let mut half = site.detach_receive(self.queues.physical)?;
-                stop(half.as_mut().and_then(|half| half.life_cycle()));
-                Stopped::Receive(half)
-            }
-            Direction::FromGuest => {
-                let mut half = site.detach_transmit(self.queues.physical)?;
-                stop(half.as_mut().and_then(|half| half.life_cycle()));
-                Stopped::Transmit(half)
-            }
-        })
     }
 
     /// Returns the buffers that a stopped half has to the guest.
@@ -159,7 +136,7 @@ impl Mapping {
         if state.filler.is_stuck() {
             return;
         }
-        let Some(PhysicalQueue { site, queue, refused }) = state.filler.physical() else { return };
+        let Some(PhysicalQueue { site, queue, refused, .. }) = state.filler.physical() else { return };
         let shared = queue.share(&memories, macs.as_deref());
         *refused = shared.clone().err();
         if let Err(why) = &shared {
@@ -181,44 +158,13 @@ impl Mapping {
         self.mapped.set_reachable(takes);
         self.mapped.set_in_place_from(sends);
         let Some(physical) = state.filler.physical() else { return };
-        rested.iter().for_each(|&direction| self.start(physical, direction));
+        rested.iter().for_each(|&direction| physical.start(direction, Some(&self.mapped)));
     }
 
     /// Stops those of these directions that are not `rested`, and adds them.
-    fn rest_also(&self, state: &mut MappingState, rested: &mut Vec<Direction>, directions: &[Direction]) {
+    pub(super) fn rest_also(&self, state: &mut MappingState, rested: &mut Vec<Direction>, directions: &[Direction]) {
         let others = directions.iter().filter(|direction| !rested.contains(direction)).copied().collect();
         rested.extend(self.rest(state, others));
-    }
-
-    /// Restarts a stopped direction.
-    fn start(&self, PhysicalQueue { site, queue, .. }: &mut PhysicalQueue, direction: Direction) {
-        let index = self.queues.physical;
-        let attached = |attached: Result<(), Kept>| attached.map_err(|why| why.to_string());
-        let (started, does) = match direction {
-            Direction::ToGuest => {
-                (queue.start_receive().and_then(|half| attached(site.attach_receive(index, half))), "receive")
-            }
-            Direction::FromGuest => {
-                (queue.start_transmit().and_then(|half| attached(site.attach_transmit(index, half))), "send")
-            }
-        };
-        if let Err(why) = started {
-            tracing::error!("port \"{}\": queue {index} does not {does} again: {why}", site.name());
-            queue.fail();
-        }
-    }
-}
-
-/// A physical queue's half that was taken from its worker.
-enum Stopped {
-    Receive(Option<ReceiveHalf>),
-    Transmit(Option<TransmitHalf>),
-}
-
-/// Counts received frames that are lost.
-fn lose(site: &dyn Site, frames: u64) {
-    if frames > 0 {
-        site.drops().add(Reason::Down, frames);
     }
 }
 

@@ -1,13 +1,17 @@
 //! Mappings: the guest whose buffers a physical queue receives into. Each pair of queues is a mapping of its own, so that a
 //! guest that comes or goes stops no queue but its own.
 //!
-//! Both ends come and go. Buffers are lent while both are present; before either changes, the physical queue is
-//! stopped, so that nothing fills the buffers any more, and they return to the guest. A mapping ends in no other way.
+//! Both ends come and go, and a reload moves a physical queue from one mapping to another while its port is open ([`Seat`]).
+//! Buffers are lent while both are present; before either changes, the physical queue is stopped, so that nothing fills the
+//! buffers any more, and they return to the guest. A mapping ends in no other way.
 //!
 //! The exception is a queue that does not stop: buffers that it may still fill never return. The guest's session ends, so that
 //! the guest learns that its device is gone, and its memory stays until the physical port could be opened again.
 
+mod ends;
 mod join;
+mod physical;
+mod seat;
 mod shown;
 mod state;
 mod stats;
@@ -15,12 +19,16 @@ mod stats;
 mod tests;
 
 use super::tenancy::Verdict;
-use crate::port::zero_copy::{Direction, Guest, GuestBuffers, Mapped, MappingEnd, ZeroCopyQueue};
+use crate::port::zero_copy::{Direction, Guest, GuestBuffers, GuestEnd, Mapped};
 use crate::port::{Kept, ReceiveHalf, Site, TransmitHalf, copy_break};
 use crate::spec::{MappedQueues, MappingSpec};
+use physical::PhysicalQueue;
 use shown::Shown;
-use state::{Filler, Guests, MappingState, PhysicalQueue};
+use state::{Filler, Guests, MappingState};
 use std::sync::{Arc, Mutex};
+
+pub(super) use ends::Ends;
+pub(super) use seat::Seat;
 
 /// The mapping of a physical queue to a guest's queue.
 pub(super) struct Mapping {
@@ -58,10 +66,9 @@ impl Mapping {
         self.spec.from == spec.from && self.spec.to == spec.to
     }
 
-    /// Reports whether a queue is one of its ends.
-    pub(super) fn is_end(&self, port: &str, queue: usize) -> bool {
-        let MappingSpec { from, to, .. } = &self.spec;
-        from.port == port && self.queues.physical == queue || to.port == port && self.queues.guest == queue
+    /// Reports whether a queue of this port is one of its ends.
+    pub(super) fn has_end_at(&self, port: &str) -> bool {
+        self.spec.from.port == port || self.spec.to.port == port
     }
 
     /// Sets by how many bytes frames grow on their way to the guest.
@@ -97,6 +104,42 @@ impl Mapping {
         });
     }
 
+    /// Adds the physical queue, of which these directions are at rest, and runs it with this mapping.
+    fn enter(&self, physical: PhysicalQueue, mut rested: Vec<Direction>) {
+        self.change(|state| {
+            state.open(physical);
+            self.rest_also(state, &mut rested, &Direction::BOTH);
+            self.join(state, rested);
+        });
+    }
+
+    /// Removes the physical queue for another mapping, or none: all of the guest's buffers return to it. Returns the queue at
+    /// rest, if the port is up and it has stopped.
+    fn leave(&self) -> Option<PhysicalQueue> {
+        self.change(|state| {
+            self.rest(state, Direction::BOTH.to_vec());
+            state.filler.take()
+        })
+    }
+
+    /// Removes the physical queue, which has ended or will: nothing fills or reads its buffers.
+    fn physical_down(&self) {
+        self.change(|state| {
+            self.rest(state, self.joined());
+            state.filler.close();
+        });
+    }
+
+    /// Reports whether the physical queue may still fill buffers, as it did not stop.
+    fn is_stuck(&self) -> bool {
+        self.state.lock().unwrap().filler.is_stuck()
+    }
+
+    /// Releases memory that a queue might still have filled when it left: its port could be opened again.
+    fn release_withheld(&self) {
+        self.change(|state| state.filler = Filler::Closed);
+    }
+
     /// Removes a queue of the guest from the physical one, if that may have buffers of it. Returns the directions stopped
     /// for that, and an error if any buffer of the guest's memory is still in use.
     fn part(&self, state: &mut MappingState, direction: Direction) -> (Vec<Direction>, Result<(), Kept>) {
@@ -112,25 +155,7 @@ impl Mapping {
     }
 }
 
-impl MappingEnd for Mapping {
-    fn mapped(&self) -> Arc<Mapped> {
-        self.mapped.clone()
-    }
-
-    fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>) {
-        self.change(|state| {
-            state.open(PhysicalQueue { site, queue, refused: None });
-            self.join(state, Vec::new());
-        });
-    }
-
-    fn physical_down(&self) {
-        self.change(|state| {
-            self.rest(state, self.joined());
-            state.filler.close();
-        });
-    }
-
+impl GuestEnd for Mapping {
     fn guest_up(&self, direction: Direction, guest: Guest) {
         self.change(|state| {
             *state.guests.get_mut(direction) = Some(guest);
@@ -142,7 +167,8 @@ impl MappingEnd for Mapping {
         self.change(|state| {
             let (rested, whole) = self.part(state, Direction::ToGuest);
             let half = site.detach_transmit(self.queues.guest);
-            if !rested.is_empty() && whole.is_ok() {
+            // Also if the physical queue had gone before: a ring that has never lent is left as it is.
+            if whole.is_ok() {
                 half.iter().flatten().filter_map(|half| half.guest()).for_each(GuestBuffers::close);
             }
             self.join(state, rested);

@@ -1,21 +1,23 @@
 //! The states of a mapping.
 //!
 //! ```text
-//!              physical_up                       a queue does not stop
+//!                enter                           a queue does not stop
 //!   Closed ───────────────────► Open ─────────────────────────────────► Stuck
 //!     ▲                         │  ▲                                     │  │ ▲
-//!     └─────────────────────────┘  └─────────────────────────────────────┘  └─┘ physical_down:
-//!            physical_down            physical_up: the port could be            the memory stays
+//!     └─────────────────────────┘  └─────────────────────────────────────┘  └─┘ physical_down, leave:
+//!        physical_down, leave         enter: the port could be                  the memory stays
 //!                                     opened again, so nothing uses its old queues; if it is
 //!                                     another port, or a reload reopens it, the memory is lost
 //! ```
 //!
+//! A mapping that is `Stuck` and that a reload has removed ends with [`super::Seat`], in the same two ways.
+//!
 //! While it is `Open`, every change (a queue of the guest comes or goes, a new verdict) stops the directions concerned, lets
 //! all loans return, and starts them again.
 
+use super::physical::PhysicalQueue;
 use crate::drops::Drops;
-use crate::port::Site;
-use crate::port::zero_copy::{Direction, Guest, ZeroCopyQueue};
+use crate::port::zero_copy::{Direction, Guest};
 use crate::switch::tenancy::Verdict;
 use std::sync::Arc;
 use virtqueue::memory::Memory;
@@ -65,14 +67,6 @@ pub(super) enum Filler {
     Stuck { physical: Option<PhysicalQueue>, port: Arc<Drops>, memories: Vec<Arc<Memory>> },
 }
 
-/// A physical queue whose port is up.
-pub(super) struct PhysicalQueue {
-    pub(super) site: Arc<dyn Site>,
-    pub(super) queue: Box<dyn ZeroCopyQueue>,
-    /// Reason why it cannot reach the guest's memory.
-    pub(super) refused: Option<String>,
-}
-
 impl Filler {
     /// Returns the queue, if its port is up.
     pub(super) fn physical(&mut self) -> Option<&mut PhysicalQueue> {
@@ -87,6 +81,18 @@ impl Filler {
         match self {
             Filler::Stuck { physical, .. } => *physical = None,
             Filler::Closed | Filler::Open(_) => *self = Filler::Closed,
+        }
+    }
+
+    /// Takes the queue, which is at rest. One that did not stop is of no use to anybody, and its port has failed.
+    pub(super) fn take(&mut self) -> Option<PhysicalQueue> {
+        match std::mem::replace(self, Filler::Closed) {
+            Filler::Open(physical) => Some(physical),
+            other => {
+                *self = other;
+                self.close();
+                None
+            }
         }
     }
 

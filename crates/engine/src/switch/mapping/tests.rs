@@ -6,12 +6,13 @@ use super::super::site::PortSite;
 use super::*;
 use crate::live::Live;
 use crate::port::vhost_user::{Call, VhostTransmit};
-use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive};
+use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
+use crate::port::zero_copy::{PhysicalEnd, ZeroCopyQueue};
 use crate::port::{Ending, sink};
 use crate::spec::{Driver, PortQueues, PortSpec, Tenancy};
 use paflow::Rules;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vhost_user::frontend::QueueEnd;
 use virtqueue::device::Enqueue;
 use virtqueue::driver::{Buffer, Queue};
@@ -30,19 +31,20 @@ fn ring() -> (Arena, Queue, QueueConfig) {
 }
 
 /// A physical port that only keeps buffers, and may refuse to release them.
+#[derive(Clone, Default)]
 struct Nic {
     holds: Arc<AtomicBool>,
-    mapped: Arc<Mapped>,
+    /// Mappings that its receive half was ever started with, and loans of all of them when it was started last.
+    mappings: Arc<Mutex<Vec<Arc<Mapped>>>>,
+    on_loan: Arc<AtomicU64>,
 }
 
 impl Nic {
-    fn half(&self) -> ReceiveHalf {
+    fn end() -> QueueResources {
         let (mut arena, queue, config) = ring();
         let buffers = arena.allocate(u64::from(SIZE) * u64::from(STRIDE), 64).unwrap();
         let (arena, broken) = (Arc::new(arena), Arc::default());
-        let queue = QueueEnd::create(queue, config).unwrap();
-        let end = QueueResources { queue, buffers, arena, broken };
-        Box::new(VirtioReceive::new(end, false, Some(self.mapped.clone()), 0))
+        QueueResources { queue: QueueEnd::create(queue, config).unwrap(), buffers, arena, broken }
     }
 }
 
@@ -57,12 +59,15 @@ impl ZeroCopyQueue for Nic {
 
     fn fail(&mut self) {}
 
-    fn start_receive(&mut self) -> Result<ReceiveHalf, String> {
-        Ok(self.half())
+    fn start_receive(&mut self, mapped: Option<Arc<Mapped>>) -> Result<ReceiveHalf, String> {
+        let mut mappings = self.mappings.lock().unwrap();
+        self.on_loan.store(mappings.iter().map(|mapped| mapped.on_loan.get()).sum(), Ordering::Relaxed);
+        mappings.extend(mapped.clone());
+        Ok(Box::new(VirtioReceive::new(Nic::end(), false, mapped, 0)))
     }
 
-    fn start_transmit(&mut self) -> Result<TransmitHalf, String> {
-        Err("it does not send".into())
+    fn start_transmit(&mut self, mapped: Option<Arc<Mapped>>) -> Result<TransmitHalf, String> {
+        Ok(Box::new(VirtioTransmit::new(Nic::end(), mapped)))
     }
 }
 
@@ -72,77 +77,68 @@ fn site(id: u64, name: &str) -> Arc<dyn Site> {
     let notifier = Arc::new(crate::punt::EventNotifier::new().unwrap());
     let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
     let parts = SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier };
-    let shared = PortShared::new(id, &spec, Vec::new(), &parts);
+    let shared = PortShared::new(id, &spec, Ends::None, &parts);
     PortSite::of(&Arc::new(shared), &Arc::<Fabric>::default())
 }
 
+/// Returns a mapping of the physical port to this one.
+fn mapping(to: &str) -> Arc<Mapping> {
+    let tenancy = Tenancy::Trust(Vec::new());
+    let (from, to) = (PortQueues::all("wan"), PortQueues::all(to));
+    let spec = MappingSpec { from, to, pass_through: true, tenancy, copy_break: Some(0) };
+    Arc::new(Mapping::new(spec, Verdict::InPlace, MappedQueues { physical: 0, guest: 0 }))
+}
+
 /// A mapping, and the guest's side of its receive queue.
-struct Bench {
-    mapping: Mapping,
-    wan: Arc<dyn Site>,
-    fw: Arc<dyn Site>,
-    holds: Arc<AtomicBool>,
-    guest: Queue,
+struct Function {
+    mapping: Arc<Mapping>,
+    site: Arc<dyn Site>,
+    ring: Queue,
     /// The switch's mapping of the guest's memory.
     memory: Weak<Memory>,
 }
 
-impl Bench {
-    /// Returns a bench whose guest has posted buffers, all of which are on loan.
-    fn new() -> Bench {
-        let [wan, fw] = [site(1, "wan"), site(2, "fw")];
-        let tenancy = Tenancy::Trust(Vec::new());
-        let (from, to) = (PortQueues::all("wan"), PortQueues::all("fw"));
-        let spec = MappingSpec { from, to, pass_through: true, tenancy, copy_break: Some(0) };
-        let mapping = Mapping::new(spec, Verdict::InPlace, MappedQueues { physical: 0, guest: 0 });
-        let (guest, holds) = (ring().1, Arc::default());
-        let mut bench = Bench { mapping, wan, fw, holds, guest, memory: Weak::new() };
-        bench.nic_comes();
-        bench.guest_comes();
-        bench.lend();
-        bench
+impl Function {
+    fn new(id: u64, name: &str) -> Function {
+        Function { mapping: mapping(name), site: site(id, name), ring: ring().1, memory: Weak::new() }
     }
 
-    fn nic_comes(&self) {
-        let nic = Nic { holds: self.holds.clone(), mapped: self.mapping.mapped() };
-        self.wan.attach_receive(0, nic.half()).unwrap();
-        self.mapping.physical_up(self.wan.clone(), Box::new(nic));
-    }
-
-    fn guest_comes(&mut self) {
+    /// Adds a guest that has posted buffers.
+    fn comes(&mut self) {
         let (mut arena, mut guest, config) = ring();
         for _ in 0..SIZE {
             let addr = arena.allocate(2048, 64).unwrap();
             guest.add(&[Buffer { addr, len: 2048, writable: true }]).unwrap();
         }
         guest.publish();
-        self.fw.fault().clear();
+        self.site.fault().clear();
         let memory = Arc::new(Memory::map(arena.memory().regions().to_vec()).unwrap());
         let ring = Enqueue::new(memory.clone(), &config).unwrap();
-        let half = VhostTransmit::new(ring, Call::new(None), self.fw.fault().clone(), Arc::default());
-        self.fw.attach_transmit(0, Box::new(half)).unwrap();
+        let half = VhostTransmit::new(ring, Call::new(None), self.site.fault().clone(), Arc::default());
+        self.site.attach_transmit(0, Box::new(half)).unwrap();
         self.memory = Arc::downgrade(&memory);
-        self.mapping.guest_up(Direction::ToGuest, Guest { site: self.fw.clone(), memory, id: 0 });
-        self.guest = guest;
+        self.mapping.guest_up(Direction::ToGuest, Guest { site: self.site.clone(), memory, id: 0 });
+        self.ring = guest;
     }
 
-    /// Lends buffers, as a worker does.
-    fn lend(&self) {
-        let half = self.wan.detach_receive(0).unwrap().expect("it runs");
-        let to_guest = self.fw.detach_transmit(0).unwrap().expect("it runs");
-        half.zero_copy().expect("it is mapped").relend(to_guest.guest().expect("it is a guest's"));
-        self.wan.attach_receive(0, half).unwrap();
-        self.fw.attach_transmit(0, to_guest).unwrap();
-        assert_eq!(self.mapping.mapped().on_loan.get(), u64::from(SIZE));
+    /// Removes its guest.
+    fn goes(&self) -> Result<Option<TransmitHalf>, Kept> {
+        self.mapping.guest_receive_down(&*self.site)
     }
 
     /// Returns how many buffers the guest has back.
     fn back(&mut self) -> usize {
-        std::iter::from_fn(|| self.guest.pop_used().unwrap()).count()
+        std::iter::from_fn(|| self.ring.pop_used().unwrap()).count()
     }
 
+    fn has_memory(&self) -> bool {
+        self.memory.upgrade().is_some()
+    }
+
+    /// Reports whether its session has to end, as the physical port keeps its buffers.
     fn is_withheld(&self) -> bool {
-        matches!(self.fw.fault().take(|| {}), Some(Ending::Withheld(why)) if why.contains("\"wan\"") && why.contains("it holds on"))
+        let is_right = |why: &str| why.contains("\"wan\"") && why.contains("it holds on");
+        matches!(self.site.fault().take(|| {}), Some(Ending::Withheld(why)) if is_right(&why))
     }
 
     fn reason(&self) -> String {
@@ -150,85 +146,226 @@ impl Bench {
     }
 }
 
+/// A seat whose queue is up and mapped to `fw`.
+struct Bench {
+    wan: Arc<dyn Site>,
+    seat: Seat,
+    nic: Nic,
+    fw: Function,
+}
+
+impl Bench {
+    /// Returns a bench whose guest has posted buffers, all of which are on loan.
+    fn new() -> Bench {
+        let fw = Function::new(2, "fw");
+        let seat = Seat::new(0, Some(fw.mapping.clone()));
+        let mut bench = Bench { wan: site(1, "wan"), seat, nic: Nic::default(), fw };
+        bench.nic_comes();
+        bench.fw.comes();
+        bench.lend(&bench.fw);
+        bench
+    }
+
+    fn nic_comes(&self) {
+        self.seat.physical_up(self.wan.clone(), Box::new(self.nic.clone()));
+    }
+
+    fn holds(&self, holds: bool) {
+        self.nic.holds.store(holds, Ordering::Relaxed);
+    }
+
+    /// Lends all buffers of a guest, as a worker does.
+    fn lend(&self, to: &Function) {
+        let half = self.wan.detach_receive(0).unwrap().expect("it runs");
+        let to_guest = to.site.detach_transmit(0).unwrap().expect("it runs");
+        half.zero_copy().expect("it is mapped").relend(to_guest.guest().expect("it is a guest's"));
+        self.wan.attach_receive(0, half).unwrap();
+        to.site.attach_transmit(0, to_guest).unwrap();
+        assert_eq!(to.mapping.mapped.on_loan.get(), u64::from(SIZE));
+    }
+
+    /// Reports whether the physical queue runs, and whether it lends.
+    fn runs_and_lends(&self) -> (bool, bool) {
+        let half = self.wan.detach_receive(0).unwrap();
+        let found = (half.is_some(), half.as_ref().is_some_and(|half| half.zero_copy().is_some()));
+        half.into_iter().for_each(|half| self.wan.attach_receive(0, half).unwrap());
+        found
+    }
+}
+
 #[test]
 fn a_queue_that_stops_gives_everything_back() {
     let mut bench = Bench::new();
-    let half = bench.mapping.guest_receive_down(&*bench.fw).unwrap().expect("it ran");
-    assert_eq!((bench.back(), bench.fw.fault().take(|| {})), (usize::from(SIZE), None));
+    let half = bench.fw.goes().unwrap().expect("it ran");
+    assert_eq!((bench.fw.back(), bench.fw.site.fault().take(|| {})), (usize::from(SIZE), None));
     drop(half);
-    assert!(bench.memory.upgrade().is_none(), "nobody needs it any more");
+    assert!(!bench.fw.has_memory(), "nobody needs it any more");
 }
 
 #[test]
 fn nothing_is_lent_while_a_change_is_made() {
     let bench = Bench::new();
-    let mapped = bench.mapping.mapped();
-    bench.mapping.at_rest(|| assert!(mapped.on_loan.get() == 0 && !mapped.is_reachable()));
+    let mapped = &bench.fw.mapping.mapped;
+    bench.fw.mapping.at_rest(|| assert!(mapped.on_loan.get() == 0 && !mapped.is_reachable()));
     assert!(mapped.is_reachable());
-    bench.lend();
-    assert_eq!((bench.fw.fault().take(|| {}), bench.reason()), (None, String::new()));
+    bench.lend(&bench.fw);
+    assert_eq!((bench.fw.site.fault().take(|| {}), bench.fw.reason()), (None, String::new()));
 }
 
 #[test]
 fn a_queue_that_does_not_stop_gives_nothing_back() {
     let mut bench = Bench::new();
-    bench.holds.store(true, Ordering::Relaxed);
-    let error =
-        bench.mapping.guest_receive_down(&*bench.fw).err().expect("the guest must not hear that it has stopped");
+    bench.holds(true);
+    let error = bench.fw.goes().err().expect("the guest must not hear that it has stopped");
     assert!(error.0.contains("\"wan\" still owns some of the guest's buffers"), "{error}");
-    assert!(bench.is_withheld());
-    assert_eq!(bench.back(), 0);
-    assert!(bench.memory.upgrade().is_some(), "it may still be written to");
+    assert!(bench.fw.is_withheld());
+    assert_eq!(bench.fw.back(), 0);
+    assert!(bench.fw.has_memory(), "it may still be written to");
 
     // The next guest does not get a queue that has another guest's buffers.
-    let before = bench.memory.clone();
-    bench.guest_comes();
-    assert!(!bench.mapping.mapped().is_reachable() && before.upgrade().is_some());
-    assert!(bench.reason().contains("still owns"), "{}", bench.reason());
-    bench.holds.store(false, Ordering::Relaxed);
-    bench.mapping.physical_down();
+    let before = bench.fw.memory.clone();
+    bench.fw.comes();
+    assert!(!bench.fw.mapping.mapped.is_reachable() && before.upgrade().is_some());
+    assert!(bench.fw.reason().contains("still owns"), "{}", bench.fw.reason());
+    bench.holds(false);
+    bench.seat.physical_down();
     assert!(before.upgrade().is_some(), "that it has gone says nothing");
     bench.nic_comes();
     assert!(before.upgrade().is_none(), "it could be opened again");
-    bench.lend();
-    assert_eq!(bench.reason(), "");
+    bench.lend(&bench.fw);
+    assert_eq!(bench.fw.reason(), "");
 }
 
 /// The configuration may name another NIC: that it could be opened says nothing about the queue of the first.
 #[test]
 fn another_port_does_not_release_what_the_first_one_keeps() {
     let mut bench = Bench::new();
-    bench.holds.store(true, Ordering::Relaxed);
-    bench.mapping.physical_down();
-    assert!(bench.mapping.guest_receive_down(&*bench.fw).is_err());
-    let before = bench.memory.clone();
-    bench.holds.store(false, Ordering::Relaxed);
-    bench.wan = site(3, "wan");
+    bench.holds(true);
+    bench.seat.physical_down();
+    assert!(bench.fw.goes().is_err());
+    let before = bench.fw.memory.clone();
+    bench.holds(false);
+    (bench.wan, bench.seat) = (site(3, "wan"), Seat::new(0, Some(bench.fw.mapping.clone())));
     bench.nic_comes();
     assert!(before.upgrade().is_some(), "the first one may still write to it");
-    bench.guest_comes();
-    bench.lend();
+    bench.fw.comes();
+    bench.lend(&bench.fw);
 }
 
 #[test]
 fn a_guest_that_stays_loses_its_device() {
     let mut bench = Bench::new();
-    bench.holds.store(true, Ordering::Relaxed);
-    bench.mapping.physical_down();
-    assert!(bench.is_withheld());
-    assert_eq!(bench.back(), 0);
+    bench.holds(true);
+    bench.seat.physical_down();
+    assert!(bench.fw.is_withheld());
+    assert_eq!(bench.fw.back(), 0);
     // The session does this at its end.
-    assert!(bench.mapping.guest_receive_down(&*bench.fw).is_err());
-    assert!(bench.memory.upgrade().is_some());
-    assert_eq!(bench.back(), 0);
+    assert!(bench.fw.goes().is_err());
+    assert!(bench.fw.has_memory());
+    assert_eq!(bench.fw.back(), 0);
 }
 
 #[test]
 fn memory_that_was_never_let_go_of_stays() {
-    let Bench { mapping, wan, fw, holds, memory, .. } = Bench::new();
-    holds.store(true, Ordering::Relaxed);
-    mapping.physical_down();
-    assert!(mapping.guest_receive_down(&*fw).is_err());
-    drop((mapping, wan, fw));
+    let bench = Bench::new();
+    bench.holds(true);
+    bench.seat.physical_down();
+    assert!(bench.fw.goes().is_err());
+    let memory = bench.fw.memory.clone();
+    drop(bench);
+    assert!(memory.upgrade().is_some());
+}
+
+/// Every buffer is back before the other guest lends. Both guests are there all the time.
+#[test]
+fn a_queue_changes_its_mapping() {
+    let mut bench = Bench::new();
+    let mut dpi = Function::new(3, "dpi");
+    dpi.comes();
+    assert!(dpi.reason().contains("port \"wan\" is down"), "{}", dpi.reason());
+    bench.seat.set(Some(&dpi.mapping));
+    assert_eq!(bench.nic.on_loan.load(Ordering::Relaxed), 0, "buffers were still on loan when the queue was started");
+    assert!(!bench.fw.mapping.mapped.is_reachable() && dpi.mapping.mapped.is_reachable());
+    bench.lend(&dpi);
+    assert_eq!((bench.fw.reason(), dpi.reason()), ("port \"wan\" is down".into(), String::new()));
+    // That the first guest goes does not concern the queue any more.
+    drop(bench.fw.goes().unwrap());
+    assert_eq!((bench.fw.back(), bench.fw.site.fault().take(|| {})), (usize::from(SIZE), None));
+    assert!(!bench.fw.has_memory());
+    assert_eq!(dpi.mapping.mapped.on_loan.get(), u64::from(SIZE));
+    drop(dpi.goes().unwrap());
+    assert_eq!(dpi.back(), usize::from(SIZE));
+}
+
+#[test]
+fn a_queue_loses_its_mapping_and_gets_another() {
+    let mut bench = Bench::new();
+    bench.seat.set(None);
+    assert_eq!(bench.runs_and_lends(), (true, false));
+    drop(bench.fw.goes().unwrap());
+    assert_eq!((bench.fw.back(), bench.fw.has_memory()), (usize::from(SIZE), false));
+    let mut dpi = Function::new(3, "dpi");
+    bench.seat.set(Some(&dpi.mapping));
+    assert_eq!(bench.runs_and_lends(), (true, false));
+    dpi.comes();
+    bench.lend(&dpi);
+    assert_eq!(dpi.reason(), "");
+    // A mapping that stays is not touched.
+    bench.seat.set(Some(&dpi.mapping));
+    assert_eq!(dpi.mapping.mapped.on_loan.get(), u64::from(SIZE));
+}
+
+#[test]
+fn a_port_that_is_down_changes_its_mapping() {
+    let bench = Bench::new();
+    bench.seat.physical_down();
+    assert_eq!(bench.fw.mapping.mapped.on_loan.get(), 0);
+    let mut dpi = Function::new(3, "dpi");
+    dpi.comes();
+    bench.seat.set(Some(&dpi.mapping));
+    assert!(dpi.reason().contains("is down"), "{}", dpi.reason());
+    bench.nic_comes();
+    bench.lend(&dpi);
+    bench.seat.physical_down();
+    bench.wan.clear(1);
+    bench.seat.set(None);
+    assert_eq!(bench.runs_and_lends(), (false, false));
+    drop(dpi.goes().unwrap());
+    assert_eq!(dpi.back(), usize::from(SIZE));
+    bench.nic_comes();
+    assert_eq!(bench.runs_and_lends(), (true, false));
+}
+
+/// The next guest gets no queue that may still fill another one's buffers, until the port could be opened again.
+#[test]
+fn a_queue_that_does_not_stop_gets_no_other_mapping() {
+    for has_next in [true, false] {
+        let mut bench = Bench::new();
+        let mut dpi = Function::new(3, "dpi");
+        bench.holds(true);
+        bench.seat.set(has_next.then_some(&dpi.mapping));
+        assert!(bench.fw.is_withheld() && bench.fw.goes().is_err());
+        dpi.comes();
+        assert!(!dpi.mapping.mapped.is_reachable());
+        bench.holds(false);
+        bench.seat.physical_down();
+        assert!(bench.fw.has_memory() && bench.fw.back() == 0, "it may still be written to");
+        bench.nic_comes();
+        assert!(!bench.fw.has_memory(), "it could be opened again");
+        if has_next {
+            bench.lend(&dpi);
+        }
+    }
+}
+
+#[test]
+fn memory_of_a_mapping_that_is_gone_stays_as_well() {
+    let bench = Bench::new();
+    bench.holds(true);
+    bench.seat.set(None);
+    assert!(bench.fw.goes().is_err());
+    let memory = bench.fw.memory.clone();
+    bench.seat.physical_down();
+    drop(bench);
     assert!(memory.upgrade().is_some());
 }

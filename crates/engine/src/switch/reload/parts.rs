@@ -35,8 +35,8 @@ impl Topology {
     pub(super) fn next_mappings(&self, spec: &Spec, actions: &[Action]) -> Vec<Arc<Mapping>> {
         let mapping = |wanted: &MappingSpec, queues| {
             if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Mapping, &mapping_name(wanted)) {
-                let mut known = self.layout.ports.iter().flat_map(|port| port.mappings());
-                return known.find(|m| m.is_of(wanted) && m.queues() == queues).cloned().expect("it was there before");
+                let known = self.mappings.iter().find(|m| m.is_of(wanted) && m.queues() == queues);
+                return known.cloned().expect("it was there before");
             }
             Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues))
         };

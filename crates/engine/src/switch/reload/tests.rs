@@ -9,7 +9,7 @@ use crate::reload::{Action, Step, Subject};
 use crate::spec::{Driver, MappedQueues, Pace, PortSpec, Spec};
 use crate::stats::{PortStats, Snapshot};
 use crate::switch::actions::{mapping_name, mirror_name};
-use crate::switch::mapping::Mapping;
+use crate::switch::mapping::{Ends, Mapping, Seat};
 use crate::switch::shared::PortShared;
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -47,6 +47,8 @@ struct Parts {
     ports: HashMap<String, Arc<PortShared>>,
     bridges: HashMap<String, Arc<Bridge>>,
     mappings: HashMap<String, Arc<Mapping>>,
+    /// Mappings of the queues of physical ports, by address; none of other ports.
+    seated: HashMap<String, Vec<Option<usize>>>,
     workers: Vec<Arc<crate::worker::Pulse>>,
     queues: Vec<Vec<String>>,
     recorded: Vec<std::path::PathBuf>,
@@ -73,7 +75,8 @@ impl Parts {
         Parts {
             ports: ports.iter().map(|port| (port.name.clone(), port.clone())).collect(),
             bridges: topology.bridges().map(|(spec, bridge, _)| (spec.name.clone(), bridge.clone())).collect(),
-            mappings: ports.iter().flat_map(|p| p.mappings()).filter(is_first).map(named).collect(),
+            mappings: topology.mappings.iter().filter(is_first).map(named).collect(),
+            seated: ports.iter().map(|port| (port.name.clone(), seated(port, &topology.mappings))).collect(),
             queues: (0..workers.len()).map(polled).collect(),
             workers,
             recorded,
@@ -112,7 +115,7 @@ impl Parts {
         }
         for name in names(&self.ports, &now.ports) {
             let spec = |parts: &Parts| parts.spec.ports.iter().find(|p| p.name == *name).cloned();
-            let same = spec(self) == spec(now);
+            let same = spec(self) == spec(now) && self.seated.get(name) == now.seated.get(name);
             compare(Subject::Port, name, address(self.ports.get(name)), address(now.ports.get(name)), same);
         }
         for name in names(&self.bridges, &now.bridges) {
@@ -140,6 +143,19 @@ impl Parts {
         let wanted: std::collections::BTreeSet<_> = now.spec.ports.iter().filter_map(|p| p.record.clone()).collect();
         assert!(wanted.iter().eq(&now.recorded), "{:?} are to be recorded, and {:?} are", wanted, now.recorded);
     }
+}
+
+/// Returns the mapping of each queue of a physical port, by address: they must be these.
+fn seated(port: &PortShared, mappings: &[Arc<Mapping>]) -> Vec<Option<usize>> {
+    let Ends::Physical(seats) = port.ends() else { return Vec::new() };
+    let seated = |(queue, seat): (usize, &Seat)| {
+        let is_end = |m: &&Arc<Mapping>| m.spec().from.port == port.name && m.queues().physical == queue;
+        let [wanted, seated] = [mappings.iter().find(is_end).cloned(), seat.mapping()]
+            .map(|mapping| mapping.map(|mapping| Arc::as_ptr(&mapping).addr()));
+        assert_eq!(seated, wanted, "{} has another mapping at queue {queue}", port.name);
+        seated
+    };
+    seats.iter().enumerate().map(seated).collect()
 }
 
 proptest! {

@@ -7,11 +7,11 @@ use crate::port::record::Recorder;
 use crate::reload::{Action, Step, Subject};
 use crate::spec::{FailMode, PortSpec, Spec};
 use crate::stage::aggregate::rules;
-use crate::switch::actions::{actions, mappings_of, step};
+use crate::switch::actions::{actions, step};
 use crate::switch::error::Error;
 use crate::switch::inner::{Inner, Open};
 use crate::switch::layout::Layout;
-use crate::switch::mapping::Mapping;
+use crate::switch::mapping::{Ends, Mapping};
 use crate::switch::open::{self, Connection, OpenError};
 use crate::switch::shared::{PortShared, SwitchParts};
 use crate::switch::tags;
@@ -29,16 +29,10 @@ pub(super) struct Transition<'s> {
     /// Shared state of the ports of `spec`, in its order.
     ports: Vec<Arc<PortShared>>,
     bridges: Vec<Arc<Bridge>>,
-    mappings: Vec<Reviewed>,
+    mappings: Vec<Arc<Mapping>>,
     /// Workers that did not run yet, by index.
     spawned: Vec<Option<Worker>>,
     applied: Applied,
-}
-
-/// A mapping of the next topology, with the verdict that applies to it there.
-struct Reviewed {
-    mapping: Arc<Mapping>,
-    verdict: Verdict,
 }
 
 impl<'s> Transition<'s> {
@@ -49,14 +43,9 @@ impl<'s> Transition<'s> {
         let bridges = old.next_bridges(&spec, &actions, &inner.datapath)?;
         let spawned = inner.fabric.spawn_missing(&spec.workers_or_default()).map_err(Error::Worker)?;
         let mappings = old.next_mappings(&spec, &actions);
-        let reviewed = |mapping: &Arc<Mapping>| {
-            let wanted = spec.mappings.iter().find(|wanted| mapping.is_of(wanted));
-            let verdict = tenancy::judge(&spec, wanted.expect("it is a mapping of the specification"));
-            Reviewed { mapping: mapping.clone(), verdict }
-        };
         Ok(Transition {
             ports: next_ports(inner, &mut open.opened, &old, &spec, &mappings, &actions),
-            mappings: mappings.iter().map(reviewed).collect(),
+            mappings,
             applied: Applied { actions, failed: Vec::new() },
             inner,
             open,
@@ -93,12 +82,21 @@ impl<'s> Transition<'s> {
 
     /// Applies the verdicts that keep frames out of guests' memory.
     pub(super) fn tighten_mappings(&self) {
-        for Reviewed { mapping, verdict } in &self.mappings {
+        for mapping in &self.mappings {
             mapping.expect_growth(tags::growth(&self.spec, mapping.spec()));
-            if *verdict != Verdict::InPlace {
-                mapping.review(verdict.clone());
+            let verdict = verdict(&self.spec, mapping);
+            if verdict != Verdict::InPlace {
+                mapping.review(verdict);
             }
         }
+    }
+
+    /// Gives the queues of physical ports that stay open their mappings of the specification: each rests that gets one or
+    /// loses one. The guests of mappings that end have gone with their ports, and those of new ones can only come to ports
+    /// that are opened later. Plans of workers still join queues by the old topology, to the halves of ports that are
+    /// closed, so nothing is lent by the new mappings before the workers have the new plans.
+    pub(super) fn seat_queues(&self) {
+        self.ports.iter().for_each(|port| port.ends().set(&port.name, &self.mappings));
     }
 
     /// Records the frames of ports to the files of the specification.
@@ -107,9 +105,19 @@ impl<'s> Transition<'s> {
             let present = self.inner.fabric.recorder(port.id);
             if present.as_ref().map(Recorder::path) != spec.record.as_deref() {
                 self.applied.change(&spec.name, "record-to");
-                record(self.inner, spec, port).unwrap_or_else(|error| self.applied.fail(&spec.name, error));
+                self.record(spec, port).unwrap_or_else(|error| self.applied.fail(&spec.name, error));
             }
         }
+    }
+
+    /// Records the frames of a port, which may be open, as `spec` says. On an error they are not recorded.
+    fn record(&self, spec: &PortSpec, port: &PortShared) -> Result<(), OpenError> {
+        let created = open::recorder(spec);
+        let recorder = created.as_ref().ok().cloned().flatten();
+        let change = || self.inner.fabric.record(port.id, recorder).iter().for_each(Recorder::keep);
+        let mappings: Vec<_> = self.mappings.iter().filter(|mapping| mapping.has_end_at(&port.name)).collect();
+        at_rest(&mappings, Box::new(change));
+        created.map(|_| ())
     }
 
     /// Opens ports that are added or reopened, and those that could not be opened before.
@@ -131,13 +139,13 @@ impl<'s> Transition<'s> {
         let layout = Layout::new(&spec, ports, bridges);
         let standalone = spec.bridges.iter().any(|bridge| bridge.flows == Some(FailMode::Standalone));
         inner.datapath.prepare(layout.workers.len(), standalone);
-        let mut new = Topology { spec, layout, workers: Vec::new() };
+        let mut new = Topology { spec, layout, mappings, workers: Vec::new() };
         let lost = inner.fabric.arrange(&new.layout, spawned, || new.remember(&old));
         for port in new.layout.ports.iter().filter(|port| lost.contains(&port.id)) {
             open.connections.get_mut(&port.name).expect("every port has one").lose(port);
         }
         // Frames may go into guests' memory only now that no worker forwards by the old topology.
-        mappings.into_iter().for_each(|Reviewed { mapping, verdict }| mapping.review(verdict));
+        new.mappings.iter().for_each(|mapping| mapping.review(verdict(&new.spec, mapping)));
         new.workers = inner.fabric.pulses();
         inner.topology.set(new);
         applied
@@ -159,27 +167,17 @@ fn next_ports(
             return old.port(&port.name).expect("it was there before").clone();
         }
         *opened += 1;
-        let of_queue = |queue| mappings.iter().find(|mapping| mapping.is_end(&port.name, queue)).cloned();
-        let own = if mappings_of(spec, &port.name).next().is_some() {
-            (0..port.driver.queues()).map(of_queue).collect()
-        } else {
-            vec![]
-        };
-        let shared = PortShared::new(*opened, port, own, &parts);
+        let shared = PortShared::new(*opened, port, Ends::of(port, mappings), &parts);
         inner.fabric.register(shared.id, shared.stages().clone());
         Arc::new(shared)
     };
     spec.ports.iter().map(&mut shared).collect()
 }
 
-/// Records the frames of a port, which may be open, as `spec` says. On an error they are not recorded.
-fn record(inner: &Inner, spec: &PortSpec, port: &PortShared) -> Result<(), OpenError> {
-    let created = open::recorder(spec);
-    let recorder = created.as_ref().ok().cloned().flatten();
-    let change = || inner.fabric.record(port.id, recorder).iter().for_each(Recorder::keep);
-    let mappings: Vec<_> = port.mappings().collect();
-    at_rest(&mappings, Box::new(change));
-    created.map(|_| ())
+/// Returns the verdict on a mapping of this specification.
+fn verdict(spec: &Spec, mapping: &Mapping) -> Verdict {
+    let wanted = spec.mappings.iter().find(|wanted| mapping.is_of(wanted));
+    tenancy::judge(spec, wanted.expect("it is a mapping of the specification"))
 }
 
 /// Runs `change` while nothing is lent by any of `mappings`.

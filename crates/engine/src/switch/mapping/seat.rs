@@ -1,0 +1,97 @@
+//! The place of a physical queue in the switch's mappings. A reload gives the queue a mapping, takes it away or replaces it.
+//! The port stays open, and only this queue rests meanwhile.
+//!
+//! Without a mapping the queue runs with buffers of the switch. It changes its mapping at rest: the old mapping stops both
+//! directions and returns all buffers to its guest, and only then does the new one start the queue. If the queue does not
+//! stop, its port fails and is opened again. Until then the old mapping keeps the guest's memory, and the new one has no queue.
+
+use super::Mapping;
+use super::physical::PhysicalQueue;
+use crate::port::Site;
+use crate::port::zero_copy::{Direction, PhysicalEnd, ZeroCopyQueue};
+use std::sync::{Arc, Mutex};
+
+/// The place of a physical queue.
+pub(in crate::switch) struct Seat {
+    /// Index of the queue in its port.
+    index: usize,
+    /// May be locked for as long as the state of a mapping, before which it is locked.
+    state: Mutex<Seated>,
+}
+
+struct Seated {
+    /// The mapping that the queue is an end of, which also has the queue while the port is up.
+    mapping: Option<Arc<Mapping>>,
+    /// The queue while the port is up, if there is no mapping.
+    unmapped: Option<PhysicalQueue>,
+    /// Former mappings for which the queue did not stop: it may still fill the memory of their guests.
+    stuck: Vec<Arc<Mapping>>,
+}
+
+impl Seat {
+    pub(super) fn new(index: usize, mapping: Option<Arc<Mapping>>) -> Seat {
+        Seat { index, state: Mutex::new(Seated { mapping, unmapped: None, stuck: Vec::new() }) }
+    }
+
+    /// Makes the queue an end of this mapping from now on, or of none.
+    pub(super) fn set(&self, mapping: Option<&Arc<Mapping>>) {
+        let mut state = self.state.lock().unwrap();
+        if state.mapping.as_ref().map(Arc::as_ptr) == mapping.map(Arc::as_ptr) {
+            return;
+        }
+        let (queue, rested) = match std::mem::replace(&mut state.mapping, mapping.cloned()) {
+            None => (state.unmapped.take(), Vec::new()),
+            Some(before) => {
+                let queue = before.leave();
+                if before.is_stuck() {
+                    state.stuck.push(before);
+                }
+                (queue, Direction::BOTH.to_vec())
+            }
+        };
+        if let Some(queue) = queue {
+            state.run(queue, rested);
+        }
+    }
+
+    /// Returns the present mapping.
+    #[cfg(all(test, not(loom)))]
+    pub(in crate::switch) fn mapping(&self) -> Option<Arc<Mapping>> {
+        self.state.lock().unwrap().mapping.clone()
+    }
+}
+
+impl Seated {
+    /// Runs the queue, of which these directions are at rest, with the present mapping.
+    fn run(&mut self, mut physical: PhysicalQueue, rested: Vec<Direction>) {
+        if let Some(mapping) = &self.mapping {
+            mapping.enter(physical, rested);
+            return;
+        }
+        // If this fails, the queue sees to it that the port is opened again.
+        if let Err(why) = physical.queue.share(&[], None) {
+            tracing::error!(
+                "port \"{}\": queue {} keeps a guest's memory: {why}",
+                physical.site.name(),
+                physical.index
+            );
+        }
+        rested.iter().for_each(|&direction| physical.start(direction, None));
+        self.unmapped = Some(physical);
+    }
+}
+
+impl PhysicalEnd for Seat {
+    fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>) {
+        let mut state = self.state.lock().unwrap();
+        // The port could be opened again, so nothing uses its old queues any more.
+        state.stuck.drain(..).for_each(|mapping| mapping.release_withheld());
+        state.run(PhysicalQueue { site, index: self.index, queue, refused: None }, Direction::BOTH.to_vec());
+    }
+
+    fn physical_down(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.unmapped = None;
+        state.mapping.iter().for_each(|mapping| mapping.physical_down());
+    }
+}
