@@ -41,8 +41,8 @@ fn rig() -> Rig {
 }
 
 #[library_benchmark]
-#[bench::one_by_one(rig())]
-fn batch(mut rig: Rig) {
+#[bench::batch(rig())]
+fn hand_over(mut rig: Rig) {
     (0..TIMES).for_each(|value| rig.hand_over(black_box(value)));
 }
 
@@ -52,5 +52,5 @@ fn claim(rig: Rig) {
     (0..TIMES).for_each(|_| _ = black_box(rig.worker.claim().is_none()));
 }
 
-library_benchmark_group!(name = thirty_two_times, benchmarks = [batch, claim]);
+library_benchmark_group!(name = thirty_two_times, benchmarks = [hand_over, claim]);
 main!(library_benchmark_groups = thirty_two_times);

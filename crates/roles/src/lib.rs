@@ -5,17 +5,19 @@
 //! refills the hardware's queue with their buffers.
 //!
 //! ```text
-//!    completed, in        claimed by workers,      published: any         free: the parent
-//!    any order            not complete             worker may claim it    may fill it
-//!  ┌────┬────┬────┬────┬────┬────┬────┬────┬────┬────┬────┬────┬────┬────┐
-//!  │ 20 │ 21 │ 22 │ 23 │ 24 │ 25 │ 26 │ 27 │ 28 │ 29 │    │    │    │    │
-//!  │ ok │ ok │    │ ok │    │ ok │    │    │    │    │    │    │    │    │
-//!  └────┴────┴────┴────┴────┴────┴────┴────┴────┴────┴────┴────┴────┴────┘
-//!    ▲                             ▲                   ▲
-//!    │ front: 20 and 21 are        │ claimed: a worker │ next: the parent fills
-//!    │ released, and 22 not yet    │ takes 26, by a    │ batch 30 here, and
-//!                                    compare-and-swap    publishes it by a store
+//!     front: released next           cursor: claimed next  next: published next
+//!    ▼                             ▼                   ▼
+//!  ┌────┬────┬────┬────┬────┬────┬────┬────┬────┬────┬────┬────┬────┬────┬────┬────┐
+//!  │ 20 │ 21 │ 22 │ 23 │ 24 │ 25 │ 26 │ 27 │ 28 │ 29 │    │    │    │    │    │    │
+//!  │done│done│    │done│    │done│    │    │    │    │    │    │    │    │    │    │
+//!  └────┴────┴────┴────┴────┴────┴────┴────┴────┴────┴────┴────┴────┴────┴────┴────┘
+//!   └─ claimed: workers complete┘ └─ published: any ─┘ └─ free: the parent fills ─┘
+//!      them in any order             worker may claim     and publishes them
+//!                                    them
 //! ```
+//!
+//! Here, the parent can release 20 and 21, and then waits for 22. A worker claims 26 by one compare-and-swap of the cursor;
+//! the parent publishes 30 by one store.
 //!
 //! A worker that stalls stops the front. The parent can leave its batch behind, and go on: there is a spare batch for each
 //! worker. A batch left behind comes back when its worker completes it, or never: then one batch is withheld, and nothing

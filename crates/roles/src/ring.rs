@@ -251,8 +251,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "index out of bounds")]
     fn a_key_that_was_taken_opens_nothing() {
-        let (ring, mut keys) = Ring::new(1, usize::from(NO_BATCH), || 0u8);
-        drop(keys[0].take());
+        let most = if cfg!(miri) { 100 } else { usize::from(NO_BATCH) };
+        let (ring, mut keys) = Ring::new(1, most, || 0u8);
+        let _taken = keys[0].take();
         ring.get(&keys[0]);
     }
 }

@@ -16,6 +16,13 @@ pub struct Worker<B> {
 /// If it is dropped, and not completed, its frames may not have been processed: the parent gets it as
 /// [`Outcome::Abandoned`](crate::Outcome). If it is forgotten ([`std::mem::forget`]), the parent never gets it back, and has
 /// one batch less.
+///
+/// Threads may share a claim only if they may share the batch:
+///
+/// ```compile_fail,E0277
+/// fn share<T: Sync>() {}
+/// share::<roles::Claim<'_, std::cell::Cell<u8>>>();
+/// ```
 #[must_use = "a claim that is dropped is abandoned"]
 pub struct Claim<'a, B> {
     ring: &'a Ring<B>,

@@ -10,7 +10,7 @@ const BASELINE: &str = "bench/baseline/instructions.json";
 /// Largest increase allowed, in percent.
 const TOLERANCE: f64 = 2.0;
 
-/// Packets in the measured burst.
+/// Packets in the measured burst; of `millrace-roles`, batches and claims.
 const PACKETS: f64 = 32.0;
 
 /// Instructions per packet, by benchmark.

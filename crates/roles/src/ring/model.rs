@@ -166,7 +166,7 @@ fn a_batch_that_is_claimed_relaxed_is_caught() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "Causality violation")]
 fn a_cursor_that_is_moved_by_a_store_is_caught() {
     let claim = |ring: &Ring<u64>| claim_by(ring, Ordering::Acquire, load_and_store);
     loom::model(move || hand_over(Steps { claim, ..STEPS }, 2, 1));
@@ -185,7 +185,7 @@ fn a_batch_that_is_taken_back_relaxed_is_caught() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "a batch is taken back as it was given back")]
 fn a_batch_that_is_taken_back_before_it_was_given_back_is_caught() {
     loom::model(|| hand_over(Steps { take_back: take_back_unasked, ..STEPS }, 2, 1));
 }
