@@ -10,7 +10,7 @@ const BASELINE: &str = "bench/baseline/instructions.json";
 /// Largest increase allowed, in percent.
 const TOLERANCE: f64 = 2.0;
 
-/// Packets in the measured burst.
+/// Packets in the measured burst; of `millrace-roles`, batches and claims.
 const PACKETS: f64 = 32.0;
 
 /// Instructions per packet, by benchmark.
@@ -68,7 +68,9 @@ fn parse(text: &str) -> Result<(String, Counts), Failure> {
 fn measure(context: &Context) -> Result<Counts, Failure> {
     let mut counts = Counts::new();
     let engine = ["--package", "millrace-engine", "--features", "analysis"];
-    for package in [&["--package", "millrace-virtqueue"], &["--package", "millrace-openflow"], &engine[..]] {
+    let [virtqueue, openflow, roles] =
+        ["millrace-virtqueue", "millrace-openflow", "millrace-roles"].map(|package| ["--package", package]);
+    for package in [&virtqueue[..], &openflow, &roles, &engine] {
         let bench = context.cargo(&["bench", "--quiet", "--bench", "instructions"]).args(package);
         let output = bench.args(&["--", "--output-format=json"]).output()?;
         for line in output.lines().filter(|line| line.starts_with('{')) {

@@ -42,7 +42,13 @@ const STEPS: &[Step] = &[
         needs: &[Need::Packages, Need::HugePages],
         run: binaries::run,
     },
-    Step { name: "miri", about: "rings and frames under Miri", lane: Lane::Aside(0), needs: &[Need::Miri], run: miri },
+    Step {
+        name: "miri",
+        about: "rings, frames and batches under Miri",
+        lane: Lane::Aside(0),
+        needs: &[Need::Miri],
+        run: miri,
+    },
     Step {
         name: "dependencies",
         about: "licences, duplicates, sources and advisories of what is depended on",
@@ -166,7 +172,8 @@ fn loom(context: &Context) -> Result<(), Failure> {
         run.env("CARGO_TARGET_DIR", context.target("loom")).run()
     };
     loom(&["--package", "millrace-virtqueue", "--test", "loom"])?;
-    loom(&["--package", "millrace-virtqueue", "--package", "millrace-engine", "--lib", "model"])
+    let packages = ["millrace-virtqueue", "millrace-engine", "millrace-roles"].map(|package| ["--package", package]);
+    loom(&[packages.as_flattened(), &["--lib", "model"]].concat())
 }
 
 fn miri(context: &Context) -> Result<(), Failure> {
@@ -180,6 +187,7 @@ fn miri(context: &Context) -> Result<(), Failure> {
     // Batches of variations of the same case go the same ways through memory.
     let tests = ["--lib", "--test", "hostile", "--test", "dirty_log", "--test", "lease", "--", "--skip", "batch_of"];
     miri("millrace-virtqueue", &tests, FLAGS)?;
+    miri("millrace-roles", &["--lib", "--tests"], FLAGS)?;
     // Rust references into a ring point only to its atomics, and these tests create so many that tracking them takes
     // four times as long as the rest.
     miri("millrace-virtqueue", &["--test", "rings"], &format!("{FLAGS} -Zmiri-disable-stacked-borrows"))
