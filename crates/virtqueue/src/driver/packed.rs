@@ -9,6 +9,7 @@ use crate::layout::{F_NEXT, F_WRITE, Tail, event, packed_available_bits, packed_
 use crate::memory::Memory;
 use crate::ordering::{consume, crosses, get, publish, put};
 use crate::position::Position;
+use packet::copy::prefetch_write;
 use std::sync::Arc;
 
 /// The driver side of a packed ring.
@@ -100,6 +101,8 @@ impl PackedDriver {
             .outstanding
             .next(self.ids.oldest(), || (tail.packed_id().into(), tail.len()))
             .ok_or(Fatal::BadHead { head: tail.packed_id(), size: self.areas.size })?;
+        // The next lap writes here. Stores to one line after the other would wait until the device's processor gives them up.
+        prefetch_write(self.areas.tail(at.slot).as_ptr().cast());
         self.used = at.advance(done.descriptors, self.areas.size);
         self.free += done.descriptors;
         self.ids.give_back(done.id);

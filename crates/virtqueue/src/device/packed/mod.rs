@@ -15,6 +15,7 @@ use crate::layout::{Descriptor, Tail, event, packed_available_bits, packed_used_
 use crate::memory::{DirtyLog, Memory, Writer};
 use crate::ordering::{consume, crosses, get};
 use crate::position::Position;
+use packet::copy::prefetch_write;
 use std::cell::{Cell, RefCell, RefMut};
 use std::sync::Arc;
 
@@ -105,6 +106,13 @@ impl<L: DirtyLog> PackedRing<L> {
         let tail = Tail(consume(self.areas.tail(slot)));
         (tail.packed_state() == scan.available)
             .then(|| Head { index: slot, descriptor: Descriptor { addr: get(self.areas.addr(slot)), tail } })
+    }
+
+    /// Prefetches a chain's slot, where its return is written: stores to one line after the other would wait until the guest's
+    /// processor gives them up.
+    #[inline(always)]
+    fn fetch_to_return(&self, head: &Head) {
+        prefetch_write(self.areas.tail(head.index).as_ptr().cast());
     }
 
     /// Starts to read chains. The guest may have made the whole ring available except slots taken and not yet published

@@ -43,6 +43,7 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
             && let Some(entry) = vacant.first()
         {
             let Some(head) = self.available(&scan) else { break };
+            self.fetch_to_return(&head);
             let len = head.descriptor.tail.len();
             if let Some(chain) = Self::single(head, Access::Write)
                 && let Some(ptr) = memory.translate(head.descriptor.addr, len.into())

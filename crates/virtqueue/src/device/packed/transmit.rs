@@ -71,6 +71,9 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
         let (mut scan, mut taken) = (ring.scan(), 0);
         while taken < MAX_BURST && burst.room() > 0 && scan.slots_left > 0 {
             let Some(head) = ring.available(&scan) else { break };
+            if !ring.in_order {
+                ring.fetch_to_return(&head);
+            }
             let place = kept.map(|_| taken);
             if let Some(chain) = push_usual(ring, burst, head, place) {
                 self.record(&mut scan, &mut taken, chain, kept);
