@@ -6,7 +6,7 @@ use crate::switch::open::OpenError;
 /// Result of a reload.
 pub(in crate::switch) struct Applied {
     pub(in crate::switch) actions: Vec<Action>,
-    /// Ports that could not be opened, or could not be recorded.
+    /// Ports that could not be opened, recorded, or given their mappings.
     pub(in crate::switch) failed: Vec<OpenError>,
 }
 
@@ -15,10 +15,13 @@ impl Applied {
         self.actions.iter_mut().find(|action| action.subject == Subject::Port && action.name == name)
     }
 
-    /// Marks a kept port as changed, because an earlier failure is retried.
+    /// Marks a port that stays as changed, because an earlier failure is retried.
     pub(super) fn change(&mut self, port: &str, what: &str) {
-        if let Some(action) = self.port(port).filter(|action| action.step == Step::Kept) {
-            (action.step, action.why) = (Step::Changed, vec![what.to_owned()]);
+        if let Some(action) = self.port(port).filter(|action| matches!(action.step, Step::Kept | Step::Changed)) {
+            action.step = Step::Changed;
+            if !action.why.iter().any(|known| known == what) {
+                action.why.push(what.to_owned());
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::Switch;
 use crate::forward::bridge::Bridge;
 use crate::port::{generator, pcap, tap};
 use crate::reload::{Action, Step, Subject};
-use crate::spec::{Driver, MappedQueues, Pace, PortSpec, Spec};
+use crate::spec::{Driver, MappedQueues, Pace, PortSpec, Spec, Vlan};
 use crate::stats::{PortStats, Snapshot};
 use crate::switch::actions::{mapping_name, mirror_name};
 use crate::switch::mapping::{Ends, Mapping, Seat};
@@ -276,6 +276,27 @@ fn a_recording_that_cant_be_is_told_and_the_port_goes_on() {
     let again = switch.reload(spec).unwrap();
     assert!(again.iter().any(|action| action.error.is_some()), "it is tried again, and told again: {again:?}");
     assert!(Arc::ptr_eq(&before.ports["device"], &Parts::of(&switch).ports["device"]));
+}
+
+#[test]
+fn a_port_that_is_opened_again_says_so_beside_other_changes() {
+    let home = tempfile::tempdir().unwrap();
+    let missing = home.path().join("missing.pcap");
+    let spec = |vlan| {
+        let settings =
+            pcap::Settings { replay: Some(missing.clone()), record: None, repeat: false, pace: Pace::default() };
+        Spec { ports: vec![PortSpec { vlan, ..PortSpec::new("file", Driver::Pcap(settings)) }], ..Spec::default() }
+    };
+    let switch = Switch::start(Spec::default()).unwrap();
+    let reload = |vlan| switch.reload(spec(vlan)).unwrap().swap_remove(0).to_string();
+    for (vlan, told) in [
+        (Vlan::Ignore, "added port file, which FAILED: "),
+        (Vlan::Ignore, "changed port file (opened again), which FAILED: "),
+        (Vlan::Access(5), "changed port file (VLANs, opened again), which FAILED: "),
+    ] {
+        let action = reload(vlan);
+        assert!(action.starts_with(told), "{action}");
+    }
 }
 
 #[test]
