@@ -4,7 +4,7 @@
 mod support;
 
 use e2e::virtio::{Exchange, Options};
-use engine::reload::Step;
+use engine::reload::{Action, Step};
 use lab::{Result, cpu};
 use rustix::process::Signal;
 use support::{Home, Millrace, wait_for};
@@ -91,6 +91,11 @@ fn a_mapping_that_moves_to_another_guest_meanwhile() -> Result<()> {
     let mark = millrace.daemon.log().mark();
     let report = millrace.reload();
     assert_eq!((report.ports(Step::Changed), report.ports(Step::Reopened)), (vec!["wan"], vec!["fw", "other"]));
+    let failed: Vec<_> = report.actions.iter().filter(|action| action.error.is_some()).map(Action::to_string).collect();
+    let [failed] = &failed[..] else { panic!("only the NIC's port fails: {failed:?}") };
+    assert!(failed.starts_with("changed port wan (mapping), which FAILED: "), "{failed}");
+    assert!(failed.contains("queue 0 could not be stopped: "), "{failed}");
+    assert!(failed.ends_with("; the port is being opened again"), "{failed}");
     millrace.wait_said(mark, "cannot be stopped: port \"wan\" still owns some of the guest's buffers");
     wait_for("the guest to be disconnected", || (!guest.is_connected()).then_some(()));
     assert_eq!(guest.receive(usize::MAX, |_| Ok(()))?, 0, "nothing came back");
@@ -98,6 +103,10 @@ fn a_mapping_that_moves_to_another_guest_meanwhile() -> Result<()> {
     let other = Options::new(home.socket("other")).connect()?;
     let mapping = millrace.mapping();
     assert!(mapping.to == "other.0" && !mapping.zero_copy && mapping.on_loan == 0, "{mapping:?}");
+    // Before the port has seen that its queue failed, and after.
+    let reason = mapping.reason.as_deref().unwrap_or_default();
+    let is_true = reason.starts_with("port \"wan\" is being opened again: queue 0 could not be stopped: ");
+    assert!(is_true || reason == "port \"wan\" is down", "{reason}");
     nic.daemon.signal(Signal::CONT)?;
     millrace.wait_mapped();
     let then = memory();

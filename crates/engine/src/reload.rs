@@ -14,7 +14,7 @@ pub struct Action {
     pub step: Step,
     /// Differences that caused the step; empty for parts that are kept, added or removed.
     pub why: Vec<String>,
-    /// Reason for a failure, after which the port is down or not recorded.
+    /// Reason for a failure, after which the port is down, not recorded, or being opened again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -49,7 +49,7 @@ pub enum Step {
     Removed,
     /// It ends and starts again: a port's peers are disconnected, a mapping's buffers are returned, a worker gets a new thread.
     Reopened,
-    /// It changes while it runs, unnoticed by its peers.
+    /// It changes while it runs, and its peers stay connected.
     Changed,
     /// It is not touched.
     Kept,

@@ -22,7 +22,7 @@ pub(super) enum Connection {
     Failed { again: Instant, pause: Duration },
 }
 
-/// Reason why a port cannot be opened.
+/// Reason why a port cannot be opened, recorded, or given its mappings.
 #[derive(Debug, thiserror::Error)]
 #[error("port \"{port}\" ({driver}): {problem}")]
 pub struct OpenError {
@@ -83,7 +83,7 @@ pub(super) fn retry(connection: &mut Connection, spec: &PortSpec, shared: &Arc<P
 }
 
 impl OpenError {
-    fn of(spec: &PortSpec, problem: String) -> OpenError {
+    pub(super) fn of(spec: &PortSpec, problem: String) -> OpenError {
         OpenError { port: spec.name.clone(), driver: spec.driver.name(), problem }
     }
 }

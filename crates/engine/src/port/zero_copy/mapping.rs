@@ -7,8 +7,9 @@ use virtqueue::memory::Memory;
 
 /// The physical end of a mapping: the place of a physical port's queue, whether it is mapped at present or not.
 pub(crate) trait PhysicalEnd: Send + Sync {
-    /// Adds the queue, of the port at `site`. Nothing of it runs yet: its halves are started and attached here.
-    fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>);
+    /// Adds the queue, of the port at `site`. Nothing of it runs yet: its halves are started and attached here. On an error the
+    /// port has to be closed and opened again.
+    fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>) -> Result<(), String>;
 
     /// Removes the queue, which has ended or will: nothing fills or reads its buffers.
     fn physical_down(&self);
@@ -40,8 +41,7 @@ pub(crate) struct Guest {
 /// Gives a queue of the port at `site` to workers: by its end of a mapping, if it has one.
 pub(crate) fn attach(site: &Arc<dyn Site>, index: usize, mut queue: Box<dyn ZeroCopyQueue>) -> Result<(), String> {
     if let Some(end) = site.physical_end(index) {
-        end.physical_up(site.clone(), queue);
-        return Ok(());
+        return end.physical_up(site.clone(), queue);
     }
     let (receive, transmit) = (queue.start_receive(None)?, queue.start_transmit(None)?);
     site.attach(index, receive, transmit).map_err(|why| why.to_string())

@@ -96,7 +96,7 @@ pub(crate) trait ZeroCopyQueue: Send {
     /// Stops a direction whose half has stopped. When this returns, nothing fills or reads its buffers any more; on an
     /// error, the port has to be reopened, which is impossible before.
     fn stop(&mut self, direction: Direction) -> Result<(), String>;
-    /// Has the port reopened, because a worker does not return a queue.
+    /// Has the port reopened, because the queue could not be stopped or started.
     fn fail(&mut self);
     /// Starts the receive half, which is new or has stopped, with buffers of the switch; of a guest, too, if it is `mapped`.
     fn start_receive(&mut self, mapped: Option<Arc<Mapped>>) -> Result<Box<dyn RxQueue>, String>;

@@ -29,11 +29,13 @@ impl Ends {
         Ends::None
     }
 
-    /// Gives the queues of a physical port, which may be open, the mappings that they are ends of from now on.
-    pub(in crate::switch) fn set(&self, port: &str, mappings: &[Arc<Mapping>]) {
-        if let Ends::Physical(seats) = self {
-            seats.iter().enumerate().for_each(|(queue, seat)| seat.set(physical(mappings, port, queue)));
-        }
+    /// Gives the queues of a physical port, which may be open, the mappings that they are ends of from now on. Fails if any
+    /// queue has failed; the others have their mappings all the same.
+    pub(in crate::switch) fn set(&self, port: &str, mappings: &[Arc<Mapping>]) -> Result<(), String> {
+        let Ends::Physical(seats) = self else { return Ok(()) };
+        let set = |(queue, seat): (usize, &Seat)| seat.set(physical(mappings, port, queue)).err();
+        let failed: Vec<_> = seats.iter().enumerate().filter_map(set).collect();
+        if failed.is_empty() { Ok(()) } else { Err(format!("{}; the port is being opened again", failed.join("; "))) }
     }
 
     /// Returns the end that a queue of a physical port is.

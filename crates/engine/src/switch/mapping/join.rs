@@ -2,7 +2,7 @@
 
 use super::Mapping;
 use super::physical::{PhysicalQueue, Stopped, lose};
-use super::state::{MappingState, is_among};
+use super::state::MappingState;
 use crate::port::zero_copy::{Direction, Guest};
 use crate::port::{Kept, ReceiveHalf, RxQueue, Site, TransmitHalf};
 use crate::switch::tenancy::Verdict;
@@ -25,37 +25,27 @@ impl Mapping {
     }
 
     /// Stops the physical queue in these directions, and returns to the guest what it had lent. Returns all directions
-    /// stopped.
+    /// stopped. If any does not stop, the queue has failed, and none is started again.
     pub(super) fn rest(&self, state: &mut MappingState, mut directions: Vec<Direction>) -> Vec<Direction> {
-        let Some(physical) = state.filler.physical() else { return Vec::new() };
+        let Some(physical) = &mut state.physical else { return Vec::new() };
         let site = physical.site.clone();
         if physical.queue.is_coupled() && !directions.is_empty() {
             directions = Direction::BOTH.to_vec();
         }
-        let stopped = physical.stop(&directions);
-        for (direction, stopped) in stopped {
+        for (direction, stopped) in physical.stop(&directions) {
             let guest = state.guests.get(direction).filter(|_| self.is_joined(direction));
-            let half = match stopped {
-                Ok(half) => half,
+            match stopped {
+                Ok(Stopped::Receive(half)) => self.recall(half, guest, &*site),
+                Ok(Stopped::Transmit(half)) => self.release(half, guest),
                 Err(why) => {
-                    tracing::error!(
-                        "port \"{}\": queue {} could not be stopped: {why}",
-                        site.name(),
-                        self.queues.physical
-                    );
-                    if let Some(guest) = guest {
+                    if let Some(Guest { site: owner, memory, .. }) = guest.cloned() {
                         let why = format!("port \"{}\" still owns some of the guest's buffers: {why}", site.name());
-                        guest.site.fault().withhold(why);
-                        state.filler.withhold(&guest.memory);
+                        owner.fault().withhold(why);
+                        state.withhold(&memory, site.drops());
                     }
                     // The loans known to the half are lost with it.
                     self.forget(direction);
-                    continue;
                 }
-            };
-            match half {
-                Stopped::Receive(half) => self.recall(half, guest, &*site),
-                Stopped::Transmit(half) => self.release(half, guest),
             }
         }
         directions
@@ -106,15 +96,13 @@ impl Mapping {
         self.forget(Direction::FromGuest);
     }
 
-    /// Lets the physical queue reach the memory of the present guest, and restarts the `rested` directions.
+    /// Lets the physical queue reach the memory of the present guest, and restarts the `rested` directions. Does nothing with
+    /// a queue that has failed.
     pub(super) fn join(&self, state: &mut MappingState, mut rested: Vec<Direction>) {
-        if state.filler.is_stuck() {
-            return;
-        }
         let mut memories: Vec<Arc<Memory>> = Vec::new();
         let mut is_lost = false;
         for guest in Direction::BOTH.into_iter().filter_map(|direction| state.guests.get(direction)) {
-            is_lost |= state.is_lost(&guest.memory);
+            is_lost |= state.withholds(&guest.memory);
             if !is_among(&memories, &guest.memory) {
                 memories.push(guest.memory.clone());
             }
@@ -123,20 +111,17 @@ impl Mapping {
         if is_lost {
             memories.clear();
         }
-        let Some(PhysicalQueue { site, queue, .. }) = state.filler.physical() else { return };
-        // The packets of an aggregate need separate buffers.
-        self.mapped.set_splits(site.aggregates());
         let macs = match &state.verdict {
             Verdict::Steered(macs) => Some(macs.iter().map(|mac| mac.0).collect::<Vec<_>>()),
             _ => None,
         };
+        let Some(PhysicalQueue { site, queue, .. }) = state.working() else { return };
+        // The packets of an aggregate need separate buffers.
+        self.mapped.set_splits(site.aggregates());
         if queue.rests_to_share(&memories, macs.as_deref()) {
             self.rest_also(state, &mut rested, &Direction::BOTH);
         }
-        if state.filler.is_stuck() {
-            return;
-        }
-        let Some(PhysicalQueue { site, queue, refused, .. }) = state.filler.physical() else { return };
+        let Some(PhysicalQueue { site, queue, refused, .. }) = state.working() else { return };
         let shared = queue.share(&memories, macs.as_deref());
         *refused = shared.clone().err();
         if let Err(why) = &shared {
@@ -152,13 +137,10 @@ impl Mapping {
         if self.mapped.in_place_from() != 0 && sends == 0 {
             self.rest_also(state, &mut rested, &[Direction::FromGuest]);
         }
-        if state.filler.is_stuck() {
-            return;
-        }
+        let Some(physical) = state.working() else { return };
         self.mapped.set_reachable(takes);
         self.mapped.set_in_place_from(sends);
-        let Some(physical) = state.filler.physical() else { return };
-        rested.iter().for_each(|&direction| physical.start(direction, Some(&self.mapped)));
+        physical.start(&rested, Some(&self.mapped));
     }
 
     /// Stops those of these directions that are not `rested`, and adds them.
@@ -166,6 +148,11 @@ impl Mapping {
         let others = directions.iter().filter(|direction| !rested.contains(direction)).copied().collect();
         rested.extend(self.rest(state, others));
     }
+}
+
+/// Reports whether `memory` is one of `memories`.
+fn is_among(memories: &[Arc<Memory>], memory: &Arc<Memory>) -> bool {
+    memories.iter().any(|known| Arc::ptr_eq(known, memory))
 }
 
 /// Drains a stopped queue and returns its number of frames: at most as many as a ring holds, as a device that claims to

@@ -6,7 +6,8 @@
 //! buffers any more, and they return to the guest. A mapping ends in no other way.
 //!
 //! The exception is a queue that does not stop: buffers that it may still fill never return. The guest's session ends, so that
-//! the guest learns that its device is gone, and its memory stays until the physical port could be opened again.
+//! the guest learns that its device is gone, and its memory stays until the physical port could be opened again. Such a queue
+//! has failed, also if it has no buffers of a guest, and is not used any more.
 
 mod ends;
 mod join;
@@ -19,12 +20,13 @@ mod stats;
 mod tests;
 
 use super::tenancy::Verdict;
+use crate::drops::Drops;
 use crate::port::zero_copy::{Direction, Guest, GuestBuffers, GuestEnd, Mapped};
 use crate::port::{Kept, ReceiveHalf, Site, TransmitHalf, copy_break};
 use crate::spec::{MappedQueues, MappingSpec};
 use physical::PhysicalQueue;
 use shown::Shown;
-use state::{Filler, Guests, MappingState};
+use state::MappingState;
 use std::sync::{Arc, Mutex};
 
 pub(super) use ends::Ends;
@@ -47,7 +49,7 @@ impl Mapping {
     pub(super) fn new(spec: MappingSpec, verdict: Verdict, queues: MappedQueues) -> Mapping {
         let copy_break = spec.copy_break.unwrap_or_else(copy_break::measured);
         let mapped = Arc::new(Mapped::new(spec.pass_through, copy_break));
-        let state = MappingState { filler: Filler::Closed, guests: Guests::default(), verdict, lost: Vec::new() };
+        let state = MappingState::new(verdict);
         let shown = Mutex::new(Shown::of(&state));
         Mapping { spec, queues, mapped, state: Mutex::new(state), shown }
     }
@@ -104,21 +106,24 @@ impl Mapping {
         });
     }
 
-    /// Adds the physical queue, of which these directions are at rest, and runs it with this mapping.
-    fn enter(&self, physical: PhysicalQueue, mut rested: Vec<Direction>) {
+    /// Adds the physical queue, of which these directions are at rest, and runs it with this mapping. Fails if the queue has
+    /// failed, or fails now.
+    fn enter(&self, physical: PhysicalQueue, mut rested: Vec<Direction>) -> Result<(), String> {
         self.change(|state| {
-            state.open(physical);
+            let physical = state.physical.insert(physical);
+            physical.works()?;
             self.rest_also(state, &mut rested, &Direction::BOTH);
             self.join(state, rested);
-        });
+            state.physical.as_ref().map_or(Ok(()), PhysicalQueue::works)
+        })
     }
 
-    /// Removes the physical queue for another mapping, or none: all of the guest's buffers return to it. Returns the queue at
-    /// rest, if the port is up and it has stopped.
+    /// Removes the physical queue for another mapping, or none: all of the guest's buffers return to it. Returns the queue, if
+    /// the port is up. It is at rest, or has failed.
     fn leave(&self) -> Option<PhysicalQueue> {
         self.change(|state| {
             self.rest(state, Direction::BOTH.to_vec());
-            state.filler.take()
+            state.physical.take()
         })
     }
 
@@ -126,18 +131,18 @@ impl Mapping {
     fn physical_down(&self) {
         self.change(|state| {
             self.rest(state, self.joined());
-            state.filler.close();
+            state.physical = None;
         });
     }
 
-    /// Reports whether the physical queue may still fill buffers, as it did not stop.
-    fn is_stuck(&self) -> bool {
-        self.state.lock().unwrap().filler.is_stuck()
+    /// Reports whether a queue may still fill memory of the guest, as it did not stop.
+    fn withholds_any(&self) -> bool {
+        self.state.lock().unwrap().withholds_any()
     }
 
-    /// Releases memory that a queue might still have filled when it left: its port could be opened again.
-    fn release_withheld(&self) {
-        self.change(|state| state.filler = Filler::Closed);
+    /// Releases memory that queues of `port` might still have filled: it could be opened again.
+    fn release_withheld(&self, port: &Arc<Drops>) {
+        self.change(|state| state.release_withheld(port));
     }
 
     /// Removes a queue of the guest from the physical one, if that may have buffers of it. Returns the directions stopped

@@ -6,13 +6,17 @@ use crate::port::{Kept, LifeCycle, ReceiveHalf, Site, TransmitHalf};
 use std::sync::Arc;
 
 /// A physical queue whose port is up.
+///
+/// A queue that could not be stopped or started has failed: nobody uses it any more, and its port is opened again.
 pub(super) struct PhysicalQueue {
     pub(super) site: Arc<dyn Site>,
     /// Its index in its port.
-    pub(super) index: usize,
+    index: usize,
     pub(super) queue: Box<dyn ZeroCopyQueue>,
     /// Reason why it cannot reach the guest's memory.
     pub(super) refused: Option<String>,
+    /// Reason why it has failed.
+    pub(super) failed: Option<String>,
 }
 
 /// A half that was taken from its worker.
@@ -22,13 +26,19 @@ pub(super) enum Stopped {
 }
 
 impl PhysicalQueue {
+    /// Returns a queue that has not started.
+    pub(super) fn new(site: Arc<dyn Site>, index: usize, queue: Box<dyn ZeroCopyQueue>) -> PhysicalQueue {
+        PhysicalQueue { site, index, queue, refused: None, failed: None }
+    }
+
     /// Stops these directions. When this returns, nothing fills or reads the buffers of those whose half is returned.
     pub(super) fn stop(&mut self, directions: &[Direction]) -> Vec<(Direction, Result<Stopped, String>)> {
         let halves: Vec<_> = directions.iter().map(|&direction| (direction, self.halt(direction))).collect();
         // A half that a worker still has does not count as stopped when its filler has stopped.
         let stop = |(direction, half): (Direction, Result<Stopped, Kept>)| {
-            let half = half.inspect_err(|_| self.queue.fail()).map_err(|why| why.to_string());
-            (direction, half.and_then(|half| self.queue.stop(direction).map(|()| half)))
+            let half = half.map_err(|why| why.to_string());
+            let stopped = half.and_then(|half| self.queue.stop(direction).map(|()| half));
+            (direction, stopped.inspect_err(|why| self.fail(&format!("could not be stopped: {why}"))))
         };
         halves.into_iter().map(stop).collect()
     }
@@ -50,9 +60,20 @@ impl PhysicalQueue {
         })
     }
 
-    /// Starts a direction that is new or has stopped, with the state of the mapping that it belongs to from now on.
-    pub(super) fn start(&mut self, direction: Direction, mapped: Option<&Arc<Mapped>>) {
-        let (site, index, mapped) = (&self.site, self.index, mapped.cloned());
+    /// Starts directions that are new or have stopped, with the state of the mapping that they belong to from now on.
+    pub(super) fn start(&mut self, directions: &[Direction], mapped: Option<&Arc<Mapped>>) {
+        for &direction in directions {
+            // A second direction would only wait as long as the first for what does not come.
+            if self.failed.is_none()
+                && let Err(why) = self.try_start(direction, mapped.cloned())
+            {
+                self.fail(&why);
+            }
+        }
+    }
+
+    fn try_start(&mut self, direction: Direction, mapped: Option<Arc<Mapped>>) -> Result<(), String> {
+        let (site, index) = (&self.site, self.index);
         let attached = |attached: Result<(), Kept>| attached.map_err(|why| why.to_string());
         let (started, does) = match direction {
             Direction::ToGuest => {
@@ -64,10 +85,20 @@ impl PhysicalQueue {
                 (half.and_then(|half| attached(site.attach_transmit(index, half))), "send")
             }
         };
-        if let Err(why) = started {
-            tracing::error!("port \"{}\": queue {index} does not {does}: {why}", site.name());
-            self.queue.fail();
-        }
+        started.map_err(|why| format!("does not {does}: {why}"))
+    }
+
+    /// Gives up the queue, and has its port opened again. `why` follows its name.
+    pub(super) fn fail(&mut self, why: &str) {
+        let why = format!("queue {} {why}", self.index);
+        tracing::error!("port \"{}\": {why}", self.site.name());
+        self.queue.fail();
+        self.failed.get_or_insert(why);
+    }
+
+    /// Returns the reason as an error if it has failed.
+    pub(super) fn works(&self) -> Result<(), String> {
+        self.failed.clone().map_or(Ok(()), Err)
     }
 }
 

@@ -2,8 +2,9 @@
 //! The port stays open, and only this queue rests meanwhile.
 //!
 //! Without a mapping the queue runs with buffers of the switch. It changes its mapping at rest: the old mapping stops both
-//! directions and returns all buffers to its guest, and only then does the new one start the queue. If the queue does not
-//! stop, its port fails and is opened again. Until then the old mapping keeps the guest's memory, and the new one has no queue.
+//! directions and returns all buffers to its guest, and only then does the new one start the queue. A queue that does not
+//! stop, or does not start, has failed: its port is opened again. Until then the old mapping keeps the guest's memory, if the
+//! queue may still fill it, and the queue does not run under the new one.
 
 use super::Mapping;
 use super::physical::PhysicalQueue;
@@ -25,33 +26,32 @@ struct Seated {
     /// The queue while the port is up, if there is no mapping.
     unmapped: Option<PhysicalQueue>,
     /// Former mappings for which the queue did not stop: it may still fill the memory of their guests.
-    stuck: Vec<Arc<Mapping>>,
+    withholding: Vec<Arc<Mapping>>,
 }
 
 impl Seat {
     pub(super) fn new(index: usize, mapping: Option<Arc<Mapping>>) -> Seat {
-        Seat { index, state: Mutex::new(Seated { mapping, unmapped: None, stuck: Vec::new() }) }
+        Seat { index, state: Mutex::new(Seated { mapping, unmapped: None, withholding: Vec::new() }) }
     }
 
-    /// Makes the queue an end of this mapping from now on, or of none.
-    pub(super) fn set(&self, mapping: Option<&Arc<Mapping>>) {
+    /// Makes the queue an end of this mapping from now on, or of none. Fails if the queue has failed, so that its port is
+    /// opened again.
+    pub(super) fn set(&self, mapping: Option<&Arc<Mapping>>) -> Result<(), String> {
         let mut state = self.state.lock().unwrap();
         if state.mapping.as_ref().map(Arc::as_ptr) == mapping.map(Arc::as_ptr) {
-            return;
+            return Ok(());
         }
         let (queue, rested) = match std::mem::replace(&mut state.mapping, mapping.cloned()) {
             None => (state.unmapped.take(), Vec::new()),
             Some(before) => {
                 let queue = before.leave();
-                if before.is_stuck() {
-                    state.stuck.push(before);
+                if before.withholds_any() {
+                    state.withholding.push(before);
                 }
                 (queue, Direction::BOTH.to_vec())
             }
         };
-        if let Some(queue) = queue {
-            state.run(queue, rested);
-        }
+        queue.map_or(Ok(()), |queue| state.run(queue, rested))
     }
 
     /// Returns the present mapping.
@@ -62,31 +62,29 @@ impl Seat {
 }
 
 impl Seated {
-    /// Runs the queue, of which these directions are at rest, with the present mapping.
-    fn run(&mut self, mut physical: PhysicalQueue, rested: Vec<Direction>) {
+    /// Runs the queue, of which these directions are at rest, with the present mapping. Fails if the queue has failed, or
+    /// fails now.
+    fn run(&mut self, physical: PhysicalQueue, rested: Vec<Direction>) -> Result<(), String> {
         if let Some(mapping) = &self.mapping {
-            mapping.enter(physical, rested);
-            return;
+            return mapping.enter(physical, rested);
         }
-        // If this fails, the queue sees to it that the port is opened again.
+        let physical = self.unmapped.insert(physical);
+        physical.works()?;
         if let Err(why) = physical.queue.share(&[], None) {
-            tracing::error!(
-                "port \"{}\": queue {} keeps a guest's memory: {why}",
-                physical.site.name(),
-                physical.index
-            );
+            physical.fail(&format!("may keep access to a guest's memory: {why}"));
         }
-        rested.iter().for_each(|&direction| physical.start(direction, None));
-        self.unmapped = Some(physical);
+        physical.start(&rested, None);
+        physical.works()
     }
 }
 
 impl PhysicalEnd for Seat {
-    fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>) {
+    fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>) -> Result<(), String> {
         let mut state = self.state.lock().unwrap();
         // The port could be opened again, so nothing uses its old queues any more.
-        state.stuck.drain(..).for_each(|mapping| mapping.release_withheld());
-        state.run(PhysicalQueue { site, index: self.index, queue, refused: None }, Direction::BOTH.to_vec());
+        let Seated { mapping, withholding, .. } = &mut *state;
+        withholding.drain(..).chain(mapping.clone()).for_each(|mapping| mapping.release_withheld(site.drops()));
+        state.run(PhysicalQueue::new(site, self.index, queue), Direction::BOTH.to_vec())
     }
 
     fn physical_down(&self) {

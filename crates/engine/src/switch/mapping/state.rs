@@ -1,19 +1,20 @@
 //! The states of a mapping.
 //!
 //! ```text
-//!                enter                           a queue does not stop
-//!   Closed ───────────────────► Open ─────────────────────────────────► Stuck
-//!     ▲                         │  ▲                                     │  │ ▲
-//!     └─────────────────────────┘  └─────────────────────────────────────┘  └─┘ physical_down, leave:
-//!        physical_down, leave         enter: the port could be                  the memory stays
-//!                                     opened again, so nothing uses its old queues; if it is
-//!                                     another port, or a reload reopens it, the memory is lost
+//!               enter                   the queue does not stop, or does not start
+//!   Closed ───────────────► Working ────────────────────────────────────────────────► Failed
+//!     ▲                        │                                                        │
+//!     └────────────────────────┴────────────────────────────────────────────────────────┘
+//!                            physical_down, or leave for another mapping
 //! ```
 //!
-//! A mapping that is `Stuck` and that a reload has removed ends with [`super::Seat`], in the same two ways.
+//! While its queue works, every change (a queue of the guest comes or goes, a new verdict) stops the directions concerned, lets
+//! all loans return, and starts them again. A queue that has failed does nothing any more, in this mapping or in another that
+//! it is handed on to, until its port closes it and is opened again.
 //!
-//! While it is `Open`, every change (a queue of the guest comes or goes, a new verdict) stops the directions concerned, lets
-//! all loans return, and starts them again.
+//! Memory of a guest that a failed queue may still fill is withheld: it stays until the queue's port could be opened again, so
+//! that nothing uses its old queues. If it is another port, or a reload reopens it, nobody learns when that is: the memory is
+//! lost. A mapping that a reload has removed withholds memory in the same way ([`super::Seat`]).
 
 use super::physical::PhysicalQueue;
 use crate::drops::Drops;
@@ -24,11 +25,11 @@ use virtqueue::memory::Memory;
 
 /// State of a mapping. Locked before the fabric is.
 pub(super) struct MappingState {
-    pub(super) filler: Filler,
+    /// The queue that fills the guest's buffers, while its port is up.
+    pub(super) physical: Option<PhysicalQueue>,
     pub(super) guests: Guests,
     pub(super) verdict: Verdict,
-    /// Memories that a queue of another port may still fill, for ever.
-    pub(super) lost: Vec<Arc<Memory>>,
+    withheld: Vec<Withheld>,
 }
 
 /// Running queues of the guest.
@@ -56,108 +57,49 @@ impl Guests {
     }
 }
 
-/// The physical queue, which fills the guest's buffers.
-pub(super) enum Filler {
-    /// Its port is down.
-    Closed,
-    /// Its port is up.
-    Open(PhysicalQueue),
-    /// It did not stop, and may still fill these memories. If its port, which is known by its counters, is still up, it is
-    /// unusable.
-    Stuck { physical: Option<PhysicalQueue>, port: Arc<Drops>, memories: Vec<Arc<Memory>> },
-}
-
-impl Filler {
-    /// Returns the queue, if its port is up.
-    pub(super) fn physical(&mut self) -> Option<&mut PhysicalQueue> {
-        match self {
-            Filler::Open(physical) | Filler::Stuck { physical: Some(physical), .. } => Some(physical),
-            Filler::Closed | Filler::Stuck { physical: None, .. } => None,
-        }
-    }
-
-    /// Notes that the port is down.
-    pub(super) fn close(&mut self) {
-        match self {
-            Filler::Stuck { physical, .. } => *physical = None,
-            Filler::Closed | Filler::Open(_) => *self = Filler::Closed,
-        }
-    }
-
-    /// Takes the queue, which is at rest. One that did not stop is of no use to anybody, and its port has failed.
-    pub(super) fn take(&mut self) -> Option<PhysicalQueue> {
-        match std::mem::replace(self, Filler::Closed) {
-            Filler::Open(physical) => Some(physical),
-            other => {
-                *self = other;
-                self.close();
-                None
-            }
-        }
-    }
-
-    /// Keeps `memory`, as a queue that did not stop may still fill it.
-    pub(super) fn withhold(&mut self, memory: &Arc<Memory>) {
-        if let Filler::Stuck { memories, .. } = self {
-            if !is_among(memories, memory) {
-                memories.push(memory.clone());
-            }
-            return;
-        }
-        if let Filler::Open(physical) = std::mem::replace(self, Filler::Closed) {
-            let port = physical.site.drops().clone();
-            *self = Filler::Stuck { physical: Some(physical), port, memories: vec![memory.clone()] };
-        }
-    }
-
-    /// Reports whether a queue did not stop.
-    pub(super) fn is_stuck(&self) -> bool {
-        matches!(self, Filler::Stuck { .. })
-    }
-
-    /// Reports whether the queue may still fill `memory`.
-    fn withholds(&self, memory: &Arc<Memory>) -> bool {
-        matches!(self, Filler::Stuck { memories, .. } if is_among(memories, memory))
-    }
-
-    /// Takes the memories that the queue may still fill.
-    fn take_withheld(&mut self) -> Vec<Arc<Memory>> {
-        if let Filler::Stuck { memories, .. } = self { std::mem::take(memories) } else { Vec::new() }
-    }
+/// Memory of a guest that a queue may still fill, as it did not stop.
+struct Withheld {
+    /// The port of the queue, which is known by its counters.
+    port: Arc<Drops>,
+    memory: Arc<Memory>,
 }
 
 impl MappingState {
-    /// Notes that the physical port is up. If it is the one whose queue did not stop, nothing uses that queue any more; what
-    /// the queue of another port may still fill is lost.
-    pub(super) fn open(&mut self, physical: PhysicalQueue) {
-        if let Filler::Stuck { port, .. } = &self.filler
-            && !Arc::ptr_eq(port, physical.site.drops())
-        {
-            self.lost.append(&mut self.filler.take_withheld());
+    pub(super) fn new(verdict: Verdict) -> MappingState {
+        MappingState { physical: None, guests: Guests::default(), verdict, withheld: Vec::new() }
+    }
+
+    /// Returns the queue, if its port is up and it has not failed.
+    pub(super) fn working(&mut self) -> Option<&mut PhysicalQueue> {
+        self.physical.as_mut().filter(|physical| physical.failed.is_none())
+    }
+
+    /// Keeps `memory`, as a queue of `port` that did not stop may still fill it.
+    pub(super) fn withhold(&mut self, memory: &Arc<Memory>, port: &Arc<Drops>) {
+        if !self.withholds(memory) {
+            self.withheld.push(Withheld { port: port.clone(), memory: memory.clone() });
         }
-        self.filler = Filler::Open(physical);
     }
 
     /// Reports whether a queue may still fill `memory`, of this port or of one before.
     pub(super) fn withholds(&self, memory: &Arc<Memory>) -> bool {
-        self.filler.withholds(memory) || self.is_lost(memory)
+        self.withheld.iter().any(|known| Arc::ptr_eq(&known.memory, memory))
     }
 
-    /// Reports whether a queue of a port before may still fill `memory`.
-    pub(super) fn is_lost(&self, memory: &Arc<Memory>) -> bool {
-        is_among(&self.lost, memory)
+    /// Reports whether a queue may still fill any memory.
+    pub(super) fn withholds_any(&self) -> bool {
+        !self.withheld.is_empty()
+    }
+
+    /// Releases the memories that queues of `port` might still have filled: it could be opened again.
+    pub(super) fn release_withheld(&mut self, port: &Arc<Drops>) {
+        self.withheld.retain(|known| !Arc::ptr_eq(&known.port, port));
     }
 }
 
 impl Drop for MappingState {
     fn drop(&mut self) {
         // Nobody is left to learn when the memory is released: leaking it is better than giving it to another guest.
-        self.lost.append(&mut self.filler.take_withheld());
-        self.lost.drain(..).for_each(std::mem::forget);
+        self.withheld.drain(..).for_each(|known| std::mem::forget(known.memory));
     }
-}
-
-/// Reports whether `memory` is one of `memories`.
-pub(super) fn is_among(memories: &[Arc<Memory>], memory: &Arc<Memory>) -> bool {
-    memories.iter().any(|known| Arc::ptr_eq(known, memory))
 }

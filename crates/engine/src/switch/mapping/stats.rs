@@ -35,11 +35,11 @@ impl Mapping {
         if !shown.is_open {
             return Some(format!("port \"{}\" is down", spec.from.port));
         }
+        if let Some(why) = &shown.failed {
+            return Some(format!("port \"{}\" is being opened again: {why}", spec.from.port));
+        }
         if !shown.has_guest {
             return Some(format!("no guest has started queue {} of \"{}\"", self.queues.guest, spec.to.port));
-        }
-        if shown.is_stuck {
-            return Some(format!("port \"{}\" still owns some of the guest's buffers", spec.from.port));
         }
         shown.refused.clone().or_else(|| lends().err()).or_else(|| self.mapped.why_none())
     }

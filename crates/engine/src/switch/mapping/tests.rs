@@ -7,7 +7,7 @@ use super::*;
 use crate::live::Live;
 use crate::port::vhost_user::{Call, VhostTransmit};
 use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
-use crate::port::zero_copy::{PhysicalEnd, ZeroCopyQueue};
+use crate::port::zero_copy::{self, PhysicalEnd, ZeroCopyQueue};
 use crate::port::{Ending, sink};
 use crate::spec::{Driver, PortQueues, PortSpec, Tenancy};
 use paflow::Rules;
@@ -21,6 +21,9 @@ use virtqueue::{Negotiated, QueueConfig, features};
 
 const SIZE: u16 = 64;
 
+/// Reason why nothing is lent after the queue of [`Nic`] did not stop.
+const STOPS_NOT: &str = "port \"wan\" is being opened again: queue 0 could not be stopped: it holds on";
+
 /// Returns a packed ring: a device that stops returns all buffers in the ring itself.
 fn ring() -> (Arena, Queue, QueueConfig) {
     let mut arena = Arena::new(1 << 20, false).unwrap();
@@ -30,10 +33,11 @@ fn ring() -> (Arena, Queue, QueueConfig) {
     (arena, queue, config)
 }
 
-/// A physical port that only keeps buffers, and may refuse to release them.
+/// A physical port that only keeps buffers, and may refuse to release them, or to send.
 #[derive(Clone, Default)]
 struct Nic {
     holds: Arc<AtomicBool>,
+    is_mute: Arc<AtomicBool>,
     /// Mappings that its receive half was ever started with, and loans of all of them when it was started last.
     mappings: Arc<Mutex<Vec<Arc<Mapped>>>>,
     on_loan: Arc<AtomicU64>,
@@ -67,17 +71,24 @@ impl ZeroCopyQueue for Nic {
     }
 
     fn start_transmit(&mut self, mapped: Option<Arc<Mapped>>) -> Result<TransmitHalf, String> {
+        if self.is_mute.load(Ordering::Relaxed) {
+            return Err("it is mute".into());
+        }
         Ok(Box::new(VirtioTransmit::new(Nic::end(), mapped)))
     }
 }
 
 /// Returns the place of a port without workers.
 fn site(id: u64, name: &str) -> Arc<dyn Site> {
+    site_with(id, name, Ends::None)
+}
+
+fn site_with(id: u64, name: &str, ends: Ends) -> Arc<dyn Site> {
     let rules = Arc::new(Live::new(Rules::none()));
     let notifier = Arc::new(crate::punt::EventNotifier::new().unwrap());
     let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
     let parts = SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier };
-    let shared = PortShared::new(id, &spec, Ends::None, &parts);
+    let shared = PortShared::new(id, &spec, ends, &parts);
     PortSite::of(&Arc::new(shared), &Arc::<Fabric>::default())
 }
 
@@ -167,7 +178,18 @@ impl Bench {
     }
 
     fn nic_comes(&self) {
-        self.seat.physical_up(self.wan.clone(), Box::new(self.nic.clone()));
+        self.seat.physical_up(self.wan.clone(), Box::new(self.nic.clone())).unwrap();
+    }
+
+    /// Changes the mapping of the queue, which goes on.
+    fn set(&self, mapping: Option<&Function>) {
+        self.seat.set(mapping.map(|function| &function.mapping)).unwrap();
+    }
+
+    /// Changes the mapping of the queue, which does not stop.
+    fn set_in_vain(&self, mapping: Option<&Function>) {
+        let failed = self.seat.set(mapping.map(|function| &function.mapping));
+        assert_eq!(failed, Err("queue 0 could not be stopped: it holds on".into()));
     }
 
     fn holds(&self, holds: bool) {
@@ -226,7 +248,7 @@ fn a_queue_that_does_not_stop_gives_nothing_back() {
     let before = bench.fw.memory.clone();
     bench.fw.comes();
     assert!(!bench.fw.mapping.mapped.is_reachable() && before.upgrade().is_some());
-    assert!(bench.fw.reason().contains("still owns"), "{}", bench.fw.reason());
+    assert_eq!(bench.fw.reason(), STOPS_NOT);
     bench.holds(false);
     bench.seat.physical_down();
     assert!(before.upgrade().is_some(), "that it has gone says nothing");
@@ -283,7 +305,7 @@ fn a_queue_changes_its_mapping() {
     let mut dpi = Function::new(3, "dpi");
     dpi.comes();
     assert!(dpi.reason().contains("port \"wan\" is down"), "{}", dpi.reason());
-    bench.seat.set(Some(&dpi.mapping));
+    bench.set(Some(&dpi));
     assert_eq!(bench.nic.on_loan.load(Ordering::Relaxed), 0, "buffers were still on loan when the queue was started");
     assert!(!bench.fw.mapping.mapped.is_reachable() && dpi.mapping.mapped.is_reachable());
     bench.lend(&dpi);
@@ -300,18 +322,18 @@ fn a_queue_changes_its_mapping() {
 #[test]
 fn a_queue_loses_its_mapping_and_gets_another() {
     let mut bench = Bench::new();
-    bench.seat.set(None);
+    bench.set(None);
     assert_eq!(bench.runs_and_lends(), (true, false));
     drop(bench.fw.goes().unwrap());
     assert_eq!((bench.fw.back(), bench.fw.has_memory()), (usize::from(SIZE), false));
     let mut dpi = Function::new(3, "dpi");
-    bench.seat.set(Some(&dpi.mapping));
+    bench.set(Some(&dpi));
     assert_eq!(bench.runs_and_lends(), (true, false));
     dpi.comes();
     bench.lend(&dpi);
     assert_eq!(dpi.reason(), "");
     // A mapping that stays is not touched.
-    bench.seat.set(Some(&dpi.mapping));
+    bench.set(Some(&dpi));
     assert_eq!(dpi.mapping.mapped.on_loan.get(), u64::from(SIZE));
 }
 
@@ -322,13 +344,13 @@ fn a_port_that_is_down_changes_its_mapping() {
     assert_eq!(bench.fw.mapping.mapped.on_loan.get(), 0);
     let mut dpi = Function::new(3, "dpi");
     dpi.comes();
-    bench.seat.set(Some(&dpi.mapping));
+    bench.set(Some(&dpi));
     assert!(dpi.reason().contains("is down"), "{}", dpi.reason());
     bench.nic_comes();
     bench.lend(&dpi);
     bench.seat.physical_down();
     bench.wan.clear(1);
-    bench.seat.set(None);
+    bench.set(None);
     assert_eq!(bench.runs_and_lends(), (false, false));
     drop(dpi.goes().unwrap());
     assert_eq!(dpi.back(), usize::from(SIZE));
@@ -343,10 +365,11 @@ fn a_queue_that_does_not_stop_gets_no_other_mapping() {
         let mut bench = Bench::new();
         let mut dpi = Function::new(3, "dpi");
         bench.holds(true);
-        bench.seat.set(has_next.then_some(&dpi.mapping));
+        bench.set_in_vain(has_next.then_some(&dpi));
         assert!(bench.fw.is_withheld() && bench.fw.goes().is_err());
         dpi.comes();
         assert!(!dpi.mapping.mapped.is_reachable());
+        assert_eq!(dpi.reason(), if has_next { STOPS_NOT } else { "port \"wan\" is down" });
         bench.holds(false);
         bench.seat.physical_down();
         assert!(bench.fw.has_memory() && bench.fw.back() == 0, "it may still be written to");
@@ -362,10 +385,78 @@ fn a_queue_that_does_not_stop_gets_no_other_mapping() {
 fn memory_of_a_mapping_that_is_gone_stays_as_well() {
     let bench = Bench::new();
     bench.holds(true);
-    bench.seat.set(None);
+    bench.set_in_vain(None);
     assert!(bench.fw.goes().is_err());
     let memory = bench.fw.memory.clone();
     bench.seat.physical_down();
     drop(bench);
     assert!(memory.upgrade().is_some());
+}
+
+/// What the queue has is the switch's own, so no guest loses anything. It is of no use to the next one all the same.
+#[test]
+fn a_queue_that_does_not_stop_without_loans_has_failed_too() {
+    type Failing = fn(&mut Bench, &Function);
+    let unmapped: Failing = |bench, dpi| {
+        bench.set(None);
+        bench.holds(true);
+        bench.set_in_vain(Some(dpi));
+    };
+    let without_guest: Failing = |bench, dpi| {
+        drop(bench.fw.goes().unwrap());
+        bench.holds(true);
+        bench.set_in_vain(Some(dpi));
+    };
+    let twice: Failing = |bench, dpi| {
+        drop(bench.fw.goes().unwrap());
+        bench.holds(true);
+        bench.set_in_vain(None);
+        bench.set_in_vain(Some(dpi));
+    };
+    for fails in [unmapped, without_guest, twice] {
+        let (mut bench, mut dpi) = (Bench::new(), Function::new(3, "dpi"));
+        fails(&mut bench, &dpi);
+        bench.holds(false);
+        assert_eq!((bench.runs_and_lends(), dpi.reason()), ((false, false), STOPS_NOT.into()));
+        dpi.comes();
+        assert!(!dpi.mapping.mapped.is_reachable());
+        assert_eq!((bench.runs_and_lends(), dpi.reason()), ((false, false), STOPS_NOT.into()));
+        assert!(bench.fw.site.fault().take(|| {}).is_none() && dpi.site.fault().take(|| {}).is_none());
+        bench.seat.physical_down();
+        assert_eq!(dpi.reason(), "port \"wan\" is down");
+        bench.nic_comes();
+        bench.lend(&dpi);
+        assert_eq!(dpi.reason(), "");
+    }
+}
+
+#[test]
+fn a_guest_comes_to_a_queue_that_does_not_stop() {
+    let mut bench = Bench::new();
+    drop(bench.fw.goes().unwrap());
+    bench.holds(true);
+    bench.fw.comes();
+    assert!(!bench.fw.mapping.mapped.is_reachable());
+    assert_eq!((bench.runs_and_lends(), bench.fw.reason()), ((false, false), STOPS_NOT.into()));
+    // It had nothing of this guest, so the guest may go.
+    drop(bench.fw.goes().unwrap());
+    assert!(!bench.fw.has_memory() && bench.fw.site.fault().take(|| {}).is_none());
+}
+
+/// The port's thread hears it, so that it shows the reason and takes its time before it tries again.
+#[test]
+fn a_queue_that_does_not_start_closes_its_port() {
+    let fw = Function::new(2, "fw");
+    for mapping in [Some(fw.mapping.clone()), None] {
+        let wan = site_with(1, "wan", Ends::Physical(vec![Seat::new(0, mapping)]));
+        let nic = Nic::default();
+        nic.is_mute.store(true, Ordering::Relaxed);
+        let opened = zero_copy::attach(&wan, 0, Box::new(nic.clone()));
+        assert_eq!(opened, Err("queue 0 does not send: it is mute".into()));
+        wan.physical_down();
+        wan.clear(1);
+        nic.is_mute.store(false, Ordering::Relaxed);
+        zero_copy::attach(&wan, 0, Box::new(nic)).unwrap();
+    }
+    assert!(fw.reason().contains("no guest has started"), "{}", fw.reason());
 }

@@ -92,11 +92,15 @@ impl<'s> Transition<'s> {
     }
 
     /// Gives the queues of physical ports that stay open their mappings of the specification: each rests that gets one or
-    /// loses one. The guests of mappings that end have gone with their ports, and those of new ones can only come to ports
-    /// that are opened later. Plans of workers still join queues by the old topology, to the halves of ports that are
-    /// closed, so nothing is lent by the new mappings before the workers have the new plans.
-    pub(super) fn seat_queues(&self) {
-        self.ports.iter().for_each(|port| port.ends().set(&port.name, &self.mappings));
+    /// loses one. A port whose queue fails meanwhile is opened again by itself. The guests of mappings that end have gone with
+    /// their ports, and those of new ones can only come to ports that are opened later. Plans of workers still join queues by
+    /// the old topology, to the halves of ports that are closed, so nothing is lent by the new mappings before the workers
+    /// have the new plans.
+    pub(super) fn seat_queues(&mut self) {
+        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
+            let seated = port.ends().set(&spec.name, &self.mappings);
+            seated.unwrap_or_else(|why| self.applied.fail(&spec.name, OpenError::of(spec, why)));
+        }
     }
 
     /// Records the frames of ports to the files of the specification.
