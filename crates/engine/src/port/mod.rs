@@ -78,7 +78,6 @@ pub mod af_packet;
 pub mod af_xdp;
 #[cfg(feature = "analysis")]
 mod analysis;
-pub(crate) mod copy_break;
 pub(crate) mod frames;
 pub mod generator;
 mod interface;

@@ -286,7 +286,7 @@ mod tests {
             from: PortQueues::one("wan", queue),
             to: PortQueues::all(to),
             pass_through: true,
-            copy_break: Some(copy_break),
+            copy_break,
             tenancy: Tenancy::Trust(vec![]),
         };
         Spec {

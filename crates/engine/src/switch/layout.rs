@@ -300,7 +300,7 @@ mod tests {
             from: PortQueues::one("wan", queue),
             to,
             pass_through: true,
-            copy_break: Some(0),
+            copy_break: 0,
             tenancy: crate::spec::Tenancy::TrustAll,
         };
         let worker = |port, queue| WorkerSpec { queues: vec![PortQueues { port, queue }], ..WorkerSpec::default() };

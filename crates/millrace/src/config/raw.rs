@@ -26,6 +26,9 @@ use std::ops::Range;
 
 /// Bytes from which on frames may be sent from where they lie.
 pub const COPY_BREAKS: Range<i64> = 0..65536;
+/// Default of `copy-break`: measured, the two cost the same at 256 to 450 bytes, but on packed rings of processors that are far
+/// apart.
+pub const DEFAULT_COPY_BREAK: i64 = 256;
 /// Ageing times of a bridge, in seconds (IEEE 802.1Q, table 8-6, but from 1 s on).
 pub const AGEINGS: Range<i64> = 1..1_000_001;
 /// Default of `ageing`: IEEE 802.1Q's recommendation.
@@ -161,7 +164,7 @@ pub struct RawMapping {
     /// keep a buffer and give it back later.
     #[schemars(
         range(min = COPY_BREAKS.start, max = COPY_BREAKS.end - 1),
-        extend("x-default" = "measured when the switch starts")
+        extend("default" = DEFAULT_COPY_BREAK)
     )]
     pub copy_break: Field<i64>,
 }

@@ -22,7 +22,7 @@ mod tests;
 use super::tenancy::Verdict;
 use crate::drops::Drops;
 use crate::port::zero_copy::{Direction, Guest, GuestBuffers, GuestEnd, Mapped};
-use crate::port::{Kept, ReceiveHalf, Site, TransmitHalf, copy_break};
+use crate::port::{Kept, ReceiveHalf, Site, TransmitHalf};
 use crate::spec::{MappedQueues, MappingSpec};
 use physical::PhysicalQueue;
 use shown::Shown;
@@ -47,8 +47,7 @@ pub(super) struct Mapping {
 
 impl Mapping {
     pub(super) fn new(spec: MappingSpec, verdict: Verdict, queues: MappedQueues) -> Mapping {
-        let copy_break = spec.copy_break.unwrap_or_else(copy_break::measured);
-        let mapped = Arc::new(Mapped::new(spec.pass_through, copy_break));
+        let mapped = Arc::new(Mapped::new(spec.pass_through, spec.copy_break));
         let state = MappingState::new(verdict);
         let shown = Mutex::new(Shown::of(&state));
         Mapping { spec, queues, mapped, state: Mutex::new(state), shown }
