@@ -85,14 +85,14 @@ pub struct Workers {
     /// Workers that process frames; several work at the same time, and share the ports as --sharing says
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     workers: u16,
-    /// How workers share the ports; static-role for several workers, and without for one, which then does all
+    /// How workers share the ports; by default static-role for several workers, while one does all
     #[arg(long)]
     sharing: Option<Sharing>,
     /// Seconds that a worker may hold the oldest frames before the parent of static-role goes on without them
-    #[arg(long, default_value = "1", value_parser = seconds, requires = "sharing", value_name = "SECONDS")]
+    #[arg(long, default_value = "1", value_parser = seconds, value_name = "SECONDS")]
     patience: Duration,
     /// Processors to run on, separated by commas: the parent's if there is one, and each worker's
-    #[arg(long, value_delimiter = ',', requires = "sharing", value_name = "CPU")]
+    #[arg(long, value_delimiter = ',', value_name = "CPU")]
     cpus: Vec<usize>,
 }
 
@@ -104,7 +104,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 impl Workers {
     /// Returns the options of the crew; `None` if one thread does all.
     pub fn crew(&self) -> Option<CrewOptions> {
-        let sharing = if self.workers == 1 { self.sharing? } else { self.sharing.unwrap_or(Sharing::StaticRole) };
+        if self.workers == 1 && self.sharing.is_none() && self.cpus.is_empty() {
+            return None;
+        }
+        let sharing = self.sharing.unwrap_or(Sharing::StaticRole);
         let (patience, cpus) = (self.patience, self.cpus.clone());
         Some(CrewOptions { patience, cpus, ..CrewOptions::new(self.workers, sharing) })
     }

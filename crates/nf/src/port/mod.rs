@@ -31,8 +31,7 @@ pub struct Counters {
     pub full: u64,
     /// Buffers that the device returned without a frame.
     pub malformed: u64,
-    /// Packets and aggregates that were received, and dropped by a port that aggregates or by a crew; packets to be sent, and
-    /// dropped by a port that aggregates.
+    /// Packets and aggregates dropped by a port that aggregates, and received packets dropped by a crew.
     pub dropped: Drops,
 }
 
