@@ -30,7 +30,7 @@ fn forwarded(options: &[&str], workers: usize) -> Result<()> {
     assert!(status.success(), "{status}: {said}");
     let all = format!("{PACKETS} received, {PACKETS} sent, 0 dropped as the queue was full, 0 malformed");
     assert_eq!(said.matches(&all).count(), 2, "{said}");
-    assert_eq!(said.matches("cycles a packet").count(), workers, "{said}");
+    assert_eq!(said.matches("to claim").count(), workers, "{said}");
     assert!(!said.contains("dropped, "), "{said}");
     switch.none_dropped();
     switch.stop();

@@ -176,7 +176,7 @@ impl Common {
         exit(self.try_run(placement.into(), 0, |ports, idle, stop| Ok(run(ports, idle, stop, round)?)))
     }
 
-    /// Like [`Common::run`] with a crew, the functions of whose workers `work` makes; prints the workers' counters as well.
+    /// Like [`Common::run`] with a crew, the functions of whose workers `work` makes; prints the crew's counters as well.
     pub fn run_crew<W>(&self, options: CrewOptions, work: impl Fn() -> W) -> ExitCode
     where
         W: FnMut(&mut View<'_>) -> Verdict + Send,
@@ -196,15 +196,26 @@ impl Common {
         let spare_buffers = crew.options().spare_buffers();
         let outcome =
             self.try_run(Placement::Nf, spare_buffers, |ports, idle, stop| Ok(crew.run(ports, idle, stop, work)?));
-        for (number, counters) in (1..).zip(crew.counters()) {
-            let cycles = |cycles: u64| cycles.checked_div(counters.packets).unwrap_or(0);
+        let per_packet = |cycles: u64, packets: u64| if packets > 0 { cycles as f64 / packets as f64 } else { 0.0 };
+        if let Some(parent) = crew.parent() {
+            let cycles = |cycles| per_packet(cycles, parent.packets);
             eprintln!(
-                "worker {number}: {} batches, {} packets; cycles a packet: {} to claim, {} of work, {} to complete",
-                counters.batches,
-                counters.packets,
-                cycles(counters.claim_cycles),
-                cycles(counters.work_cycles),
-                cycles(counters.complete_cycles)
+                "parent: {} batches, {} packets; cycles a packet: {:.1} to receive, {:.1} to send",
+                parent.batches,
+                parent.packets,
+                cycles(parent.receive_cycles),
+                cycles(parent.send_cycles)
+            );
+        }
+        for (number, worker) in (1..).zip(crew.workers()) {
+            let cycles = |cycles| per_packet(cycles, worker.packets);
+            eprintln!(
+                "worker {number}: {} batches, {} packets; cycles a packet: {:.1} to claim, {:.1} of work, {:.1} to complete",
+                worker.batches,
+                worker.packets,
+                cycles(worker.claim_cycles),
+                cycles(worker.work_cycles),
+                cycles(worker.complete_cycles)
             );
         }
         outcome

@@ -20,12 +20,18 @@ use crate::port::{BURST, Ports};
 use crate::run::{Rounds, RunError};
 use std::sync::atomic::AtomicBool;
 
-/// A burst of packets from one port, with the verdict of each once they were processed.
+/// A burst of packets from one port, and the ports to send them to once they were processed.
+// It fits into two cache lines with the state that `roles` puts in front: no others move between the threads but for those
+// of packets.
 pub(super) struct Batch {
-    from: u16,
     packets: Vec<Packet>,
-    verdicts: Vec<Verdict>,
+    from: u16,
+    /// By packet: the number of a port, or `NOWHERE`.
+    to: [u16; BURST],
 }
+
+/// No port's number: the packet is dropped.
+const NOWHERE: u16 = u16::MAX;
 
 // SAFETY: Packets are not `Send` because of their pool's owners and its free list. A thread without the ports touches neither
 // by a batch (see above). The rest of a packet is plain data, and buffers are `Send`.
@@ -33,7 +39,7 @@ unsafe impl Send for Batch {}
 
 impl Batch {
     pub(super) fn new() -> Batch {
-        Batch { from: 0, packets: Vec::with_capacity(BURST), verdicts: Vec::with_capacity(BURST) }
+        Batch { packets: Vec::with_capacity(BURST), from: 0, to: [NOWHERE; BURST] }
     }
 
     /// Returns the number of packets.
@@ -42,18 +48,16 @@ impl Batch {
         self.packets.len()
     }
 
-    /// Calls `work` with each frame, and stores its verdict. There are `ports` ports to send to.
+    /// Calls `work` with each frame, and stores where it goes. There are `ports` ports to send to.
     #[inline]
     pub(super) fn process(&mut self, ports: u16, work: &mut impl FnMut(&mut View<'_>) -> Verdict) {
-        self.verdicts.clear();
-        for packet in &mut self.packets {
-            let verdict = work(&mut View::new(packet, self.from));
-            assert!(
-                !matches!(verdict, Verdict::Send(to) if to >= ports),
-                "{verdict:?}, and the last port is {}",
-                ports - 1
-            );
-            self.verdicts.push(verdict);
+        for (packet, to) in self.packets.iter_mut().zip(&mut self.to) {
+            *to = match work(&mut View::new(packet, self.from)) {
+                Verdict::Back => self.from,
+                Verdict::Send(to) if to < ports => to,
+                Verdict::Send(to) => panic!("a frame goes to port {to}, and the last port is {}", ports - 1),
+                Verdict::Drop => NOWHERE,
+            };
         }
     }
 }
@@ -96,26 +100,23 @@ impl<'p> Devices<'p> {
     pub(super) fn receive(&mut self, batch: &mut Batch, from: u16) -> usize {
         debug_assert!(batch.packets.is_empty());
         batch.from = from;
-        self.ports[usize::from(from)].receive(&mut batch.packets)
+        let received = self.ports[usize::from(from)].receive(&mut batch.packets);
+        debug_assert!(received <= BURST, "no port aggregates");
+        received
     }
 
     /// Sends the packets of a batch by their verdicts; [`Devices::flush`] shows them to the devices.
     #[inline]
     pub(super) fn send(&mut self, batch: &mut Batch) {
         let mut dropped = 0;
-        for (packet, &verdict) in batch.packets.drain(..).zip(&batch.verdicts) {
-            let to = match verdict {
-                Verdict::Back => batch.from,
-                Verdict::Send(to) => to,
-                Verdict::Drop => {
-                    dropped += 1;
-                    continue;
-                }
-            };
-            // Ports that could not be opened again are gone.
-            if let Some(port) = self.ports.get_mut(usize::from(to)) {
+        for (packet, &to) in batch.packets.drain(..).zip(&batch.to) {
+            if to == NOWHERE {
+                dropped += 1;
+                drop(packet);
+            } else if let Some(port) = self.ports.get_mut(usize::from(to)) {
                 port.send(packet, 1);
             }
+            // Otherwise the ports could not be opened again, and are gone.
         }
         if dropped > 0 {
             self.count_drops(batch.from, "verdict", dropped);

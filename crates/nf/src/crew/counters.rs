@@ -1,4 +1,17 @@
-//! What each worker did, and what it cost.
+//! What the parent and each worker did, and what it cost.
+
+/// The counters of a parent. Cycles are those of the time-stamp counter, and are of rounds in which there was something to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParentCounters {
+    /// Batches received.
+    pub batches: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Cycles spent to receive and publish them.
+    pub receive_cycles: u64,
+    /// Cycles spent to release and send them.
+    pub send_cycles: u64,
+}
 
 /// The counters of a worker. Cycles are those of the time-stamp counter, and are of batches only: what a worker spends
 /// without one is not counted.

@@ -25,6 +25,8 @@ struct Turns<'p> {
     port: u16,
     /// Workers that process a batch.
     busy: usize,
+    /// When a worker last found no frames, in cycles.
+    vain_at: u64,
     /// Set when a worker panics.
     is_over: bool,
     outcome: Result<(), RunError>,
@@ -65,7 +67,8 @@ where
 {
     let devices = Devices::new(ports);
     let count = devices.count();
-    let turns = Turns { devices, rounds: Rounds::new(idle), port: 0, busy: 0, is_over: false, outcome: Ok(()) };
+    let turns =
+        Turns { devices, rounds: Rounds::new(idle), port: 0, busy: 0, vain_at: 0, is_over: false, outcome: Ok(()) };
     let turns = Mutex::new(turns);
     thread::scope(|scope| {
         let turns = &turns;
@@ -106,6 +109,11 @@ fn work_in_turns<W: FnMut(&mut View<'_>) -> Verdict>(
             break;
         }
         let received = turn.receive(&mut batch, stop);
+        // What this waited for before there were frames is not the cost of a batch.
+        let start = start.max(turn.vain_at);
+        if received == 0 {
+            turn.vain_at = cycles.now();
+        }
         drop(turn);
         if received == 0 {
             vain += 1;

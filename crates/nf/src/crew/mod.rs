@@ -54,7 +54,7 @@ mod threads;
 mod view;
 mod worker;
 
-pub use counters::WorkerCounters;
+pub use counters::{ParentCounters, WorkerCounters};
 pub use error::CrewError;
 pub use options::{CrewOptions, Sharing};
 pub use view::{Verdict, View};
@@ -66,15 +66,16 @@ use std::sync::atomic::AtomicBool;
 /// Workers for the frames of all ports.
 pub struct Crew {
     options: CrewOptions,
-    counters: Vec<WorkerCounters>,
+    parent: ParentCounters,
+    workers: Vec<WorkerCounters>,
 }
 
 impl Crew {
     /// Creates a crew, which starts in [`Crew::run`]. Fails if the options contradict each other.
     pub fn new(options: CrewOptions) -> Result<Crew, CrewError> {
         options.check()?;
-        let counters = vec![WorkerCounters::default(); options.workers.into()];
-        Ok(Crew { options, counters })
+        let workers = vec![WorkerCounters::default(); options.workers.into()];
+        Ok(Crew { options, parent: ParentCounters::default(), workers })
     }
 
     /// Returns its options.
@@ -82,9 +83,14 @@ impl Crew {
         &self.options
     }
 
+    /// Returns the counters of the parent, if there is one.
+    pub fn parent(&self) -> Option<&ParentCounters> {
+        (self.options.sharing == Sharing::StaticRole).then_some(&self.parent)
+    }
+
     /// Returns the counters of each worker.
-    pub fn counters(&self) -> &[WorkerCounters] {
-        &self.counters
+    pub fn workers(&self) -> &[WorkerCounters] {
+        &self.workers
     }
 
     /// Receives, processes and sends frames until `stop` is set, or until a worker panics. What was received by then is
@@ -105,9 +111,9 @@ impl Crew {
         if let Some(port) = ports.iter().find(|port| port.aggregates()) {
             return Err(CrewError::Aggregation { socket: port.socket().into() });
         }
-        let works = self.counters.iter_mut().map(|counters| worker::Work { function: work(), counters }).collect();
+        let works = self.workers.iter_mut().map(|counters| worker::Work { function: work(), counters }).collect();
         match self.options.sharing {
-            Sharing::StaticRole => parent::run(ports, &self.options, idle, stop, works),
+            Sharing::StaticRole => parent::run(ports, &self.options, idle, stop, works, &mut self.parent),
             Sharing::Locked => locked::run(ports, &self.options, idle, stop, works),
         }
     }

@@ -1,12 +1,14 @@
 //! Static role assignment: the parent talks to the devices, and the workers process.
 
 use super::batch::{Batch, Devices};
+use super::counters::ParentCounters;
 use super::error::CrewError;
 use super::options::CrewOptions;
 use super::parking::Parking;
 use super::threads;
 use super::view::{Verdict, View};
 use super::worker::{self, Work};
+use crate::cycles::Cycles;
 use crate::port::Ports;
 use crate::run::{Idle, Rounds, RunError};
 use roles::{Outcome, share};
@@ -28,6 +30,7 @@ pub(super) fn run<W>(
     idle: Idle,
     stop: &AtomicBool,
     works: Vec<Work<'_, W>>,
+    counters: &mut ParentCounters,
 ) -> Result<(), CrewError>
 where
     W: FnMut(&mut View<'_>) -> Verdict + Send,
@@ -50,6 +53,8 @@ where
         waits: 0,
         front: None,
         has_lost_a_worker: false,
+        counters,
+        cycles: Cycles::new(),
     };
     let (cpu, cpus) = options.cpus.split_first().unzip();
     thread::scope(|scope| {
@@ -93,6 +98,8 @@ struct Parent<'p> {
     /// The oldest batch if a worker holds it, and since when it was seen there.
     front: Option<(u64, Instant)>,
     has_lost_a_worker: bool,
+    counters: &'p mut ParentCounters,
+    cycles: Cycles,
 }
 
 impl Parent<'_> {
@@ -135,16 +142,23 @@ impl Parent<'_> {
     /// Publishes a batch for each port that has received frames; returns their number.
     #[inline]
     fn receive(&mut self) -> usize {
+        let start = self.cycles.now();
         let count = self.devices.count();
         let mut received = 0;
         for _ in 0..count {
             self.turn = if self.turn + 1 < count { self.turn + 1 } else { 0 };
             let Some(mut batch) = self.batches.free() else { break };
-            if self.devices.receive(&mut batch, self.turn) > 0 {
+            let packets = self.devices.receive(&mut batch, self.turn);
+            if packets > 0 {
                 batch.publish();
                 self.parking.wake();
+                self.counters.packets += packets as u64;
                 received += 1;
             }
+        }
+        if received > 0 {
+            self.counters.batches += received as u64;
+            self.counters.receive_cycles += self.cycles.now().wrapping_sub(start);
         }
         received
     }
@@ -152,6 +166,7 @@ impl Parent<'_> {
     /// Sends the batches that workers have completed, in order; returns the number of batches that came back.
     #[inline]
     fn release(&mut self) -> usize {
+        let start = self.cycles.now();
         let Self { batches, devices, has_lost_a_worker, .. } = self;
         let released = batches.release(|batch, outcome| match outcome {
             Outcome::Complete => devices.send(batch),
@@ -163,6 +178,7 @@ impl Parent<'_> {
         });
         if released > 0 {
             devices.flush();
+            self.counters.send_cycles += self.cycles.now().wrapping_sub(start);
         }
         released
     }

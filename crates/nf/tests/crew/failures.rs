@@ -161,7 +161,7 @@ fn a_port_that_is_not_there_is_an_error() {
             },
         );
         let message = ended.outcome.as_ref().unwrap_err().to_string();
-        assert!(message.ends_with("panicked: Send(1), and the last port is 0"), "{message}");
+        assert!(message.ends_with("panicked: a frame goes to port 1, and the last port is 0"), "{message}");
         ended.is_conserved();
         assert_eq!(ended.port.transmitted, 0);
     }

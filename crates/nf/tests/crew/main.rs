@@ -44,6 +44,11 @@ fn come_back(options: CrewOptions, packed: bool, flows: u64) {
     assert_eq!(ended.workers.len(), usize::from(workers));
     assert_eq!(ended.workers.iter().map(|worker| worker.packets).sum::<u64>(), count);
     assert!(ended.workers.iter().all(|worker| worker.batches <= worker.packets));
+    assert_eq!(ended.parent.is_some(), sharing == Sharing::StaticRole);
+    if let Some(parent) = ended.parent {
+        assert_eq!((parent.batches, parent.packets), (ended.workers.iter().map(|worker| worker.batches).sum(), count));
+        assert!(parent.receive_cycles > 0 && parent.send_cycles > 0);
+    }
     assert!(ended.workers.iter().all(|worker| worker.batches == 0 || worker.work_cycles > 0));
 }
 

@@ -1,7 +1,7 @@
 //! A crew on one port, and the device behind the port.
 
 use super::backend::Echo;
-use nf::crew::{Crew, CrewError, CrewOptions, Sharing, Verdict, View, WorkerCounters};
+use nf::crew::{Crew, CrewError, CrewOptions, ParentCounters, Sharing, Verdict, View, WorkerCounters};
 use nf::{Counters, Idle, Options, PortOptions, Ports};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,6 +123,7 @@ pub fn wait<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 /// What is left of a crew.
 pub struct Ended {
     pub outcome: Result<(), CrewError>,
+    pub parent: Option<ParentCounters>,
     pub workers: Vec<WorkerCounters>,
     pub port: Counters,
     /// Free buffers, and those that are free when nothing is under way.
@@ -186,8 +187,8 @@ where
                 port.reclaim();
                 (port.free_buffers() >= free).then_some(())
             });
-            let workers = crew.counters().to_vec();
-            Ended { outcome, workers, port: port.counters(), free: [port.free_buffers(), free] }
+            let (parent, workers) = (crew.parent().copied(), crew.workers().to_vec());
+            Ended { outcome, parent, workers, port: port.counters(), free: [port.free_buffers(), free] }
         });
         test(&mut rig);
         stop.store(true, Ordering::Relaxed);
