@@ -12,9 +12,9 @@ const BATCHES: u16 = 4;
 /// How the workers share the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Sharing {
-    /// One more thread, the parent, alone talks to the devices; order is kept
+    /// One more thread, the parent, alone talks to the devices; frames keep their order
     StaticRole,
-    /// Workers take turns at the ports, under a lock; order is lost
+    /// Workers take turns at the ports, under a lock; frames may change their order
     Locked,
 }
 

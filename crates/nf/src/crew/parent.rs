@@ -38,7 +38,7 @@ where
     // The last worker is the parent's own.
     let (batches, mut workers) = share(options.room(), works.len() + 1, Batch::new);
     let own = workers.pop().expect("one more than there are functions");
-    let parking = Parking::default();
+    let parking = Parking::new(works.len());
     let devices = Devices::new(ports);
     let count = devices.count();
     let mut parent = Parent {
@@ -151,7 +151,7 @@ impl Parent<'_> {
             let packets = self.devices.receive(&mut batch, self.turn);
             if packets > 0 {
                 batch.publish();
-                self.parking.wake();
+                self.parking.wake(self.batches.outstanding());
                 self.counters.packets += packets as u64;
                 received += 1;
             }

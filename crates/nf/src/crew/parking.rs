@@ -9,9 +9,9 @@ const SPINS: u32 = 256;
 
 /// The workers that wait for a batch. The parent neither locks nor calls the kernel unless one waits.
 // On cache lines of its own: all read it, and it hardly ever changes.
-#[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Parking {
+    workers: usize,
     /// Workers that are about to wait, or wait.
     parked: AtomicU32,
     lot: Mutex<()>,
@@ -21,12 +21,21 @@ pub(super) struct Parking {
 }
 
 impl Parking {
-    /// Wakes a worker if one waits. The parent calls this when it has published a batch.
+    /// Returns the parking of this many workers.
+    pub(super) fn new(workers: usize) -> Parking {
+        let (lot, call) = (Mutex::new(()), Condvar::new());
+        Parking { workers, parked: AtomicU32::new(0), lot, call, over: AtomicBool::new(false) }
+    }
+
+    /// Wakes a worker if one waits, and the others can't be without work: `outstanding` batches are published and not given back.
+    /// The parent calls this when it has published a batch.
     #[inline]
-    pub(super) fn wake(&self) {
+    pub(super) fn wake(&self, outstanding: usize) {
         // Either the parent sees the worker that parks, or this sees the batch: it looks again once it has said that it parks.
         fence(Ordering::SeqCst);
-        if self.parked.load(Ordering::Relaxed) > 0 {
+        let parked = self.parked.load(Ordering::Relaxed) as usize;
+        // A worker holds one batch at a time: if there are no more batches than workers awake, one of these claims this batch.
+        if parked > 0 && outstanding > self.workers - parked {
             self.wake_one();
         }
     }
