@@ -8,8 +8,9 @@
 //!   run of a crew, and batches are of one run. It borrows the ports, so that the thread that called [`super::Crew::run`]
 //!   uses them, or has lent them to workers, for which it waits meanwhile.
 //! - [`Batch::process`] gives out [`View`]s, which read where the pool's buffers are, and access bytes of the packet's own
-//!   buffers. Nothing there counts owners or touches the list.
-//! - A batch that is dropped with packets in it leaks them: whoever drops it may not have the ports.
+//!   buffers. Nothing there counts owners or touches the list. Where the buffers are never changes, so that several threads may
+//!   read it.
+//! - A batch that is dropped with packets in it leaks them: the thread that drops it may not have the ports.
 //!
 //! The bytes are exclusive: a buffer has one owner ([`crate::memory`]), this is in one batch, and `roles` gives one thread at
 //! a time access to a batch.
@@ -21,14 +22,15 @@ use crate::run::{Rounds, RunError};
 use std::sync::atomic::AtomicBool;
 
 /// A burst of packets from one port, and the ports to send them to once they were processed.
-// It fits into two cache lines with the state that `roles` puts in front: no others move between the threads but for those
-// of packets.
+// With the state that `roles` puts in front, it fits into two cache lines.
 pub(super) struct Batch {
     packets: Vec<Packet>,
     from: u16,
     /// By packet: the number of a port, or `NOWHERE`.
     to: [u16; BURST],
 }
+
+const _: () = assert!(size_of::<Batch>() + 8 <= 128);
 
 /// No port's number: the packet is dropped.
 const NOWHERE: u16 = u16::MAX;
