@@ -1,6 +1,7 @@
 //! Command-line options common to the sample programs.
 
 use crate::aggregate::{Aggregation, Placement};
+use crate::crew::{Crew, CrewError, CrewOptions, Sharing, Verdict, View};
 use crate::port::{OpenError, Options, PortOptions, Ports};
 use crate::run::{Idle, RunError, run};
 use clap::builder::BoolishValueParser;
@@ -77,12 +78,57 @@ impl From<Native> for Placement {
     }
 }
 
+/// Options of programs whose frames several workers can process.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Several workers")]
+pub struct Workers {
+    /// Workers that process frames; several work at the same time, and share the ports as --sharing says
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    workers: u16,
+    /// How workers share the ports; by default static-role for several workers, while one does all
+    #[arg(long)]
+    sharing: Option<Sharing>,
+    /// Seconds that a worker may hold the oldest frames before the parent of static-role goes on without them
+    #[arg(long, default_value = "1", value_parser = seconds, value_name = "SECONDS")]
+    patience: Duration,
+    /// Processors to run on, separated by commas: the parent's if there is one, and each worker's
+    #[arg(long, value_delimiter = ',', value_name = "CPU")]
+    cpus: Vec<usize>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+impl Workers {
+    /// Returns the options of the crew; `None` if one thread does all.
+    pub fn crew(&self) -> Option<CrewOptions> {
+        if self.workers == 1 && self.sharing.is_none() && self.cpus.is_empty() {
+            return None;
+        }
+        let sharing = self.sharing.unwrap_or(Sharing::StaticRole);
+        let (patience, cpus) = (self.patience, self.cpus.clone());
+        Some(CrewOptions { patience, cpus, ..CrewOptions::new(self.workers, sharing) })
+    }
+}
+
 /// The reason why a program failed.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 enum Failure {
     Run(#[from] RunError),
+    Crew(CrewError),
     Aggregation(#[from] LoadError),
+}
+
+impl From<CrewError> for Failure {
+    fn from(error: CrewError) -> Failure {
+        match error {
+            CrewError::Run(error) => Failure::Run(error),
+            error => Failure::Crew(error),
+        }
+    }
 }
 
 impl From<OpenError> for Failure {
@@ -92,7 +138,8 @@ impl From<OpenError> for Failure {
 }
 
 impl Common {
-    fn options(&self, aggregation: Option<&Aggregation>) -> Options {
+    /// Returns the options of the ports, with at least these spare buffers.
+    fn options(&self, aggregation: Option<&Aggregation>, spare_buffers: u16) -> Options {
         let port = |socket: &PathBuf| PortOptions {
             mode: if self.server { Mode::Server } else { Mode::Client },
             queue_pairs: self.queue_pairs,
@@ -104,11 +151,13 @@ impl Common {
             aggregation: aggregation.cloned(),
             ..PortOptions::new(socket)
         };
+        let defaults = Options::new(self.sockets.iter().map(port).collect());
         Options {
             buffer_size: self.buffer_size,
+            spare_buffers: defaults.spare_buffers.max(spare_buffers),
             reconnect: !self.once,
             timeout: self.timeout.map(Duration::from_secs),
-            ..Options::new(self.sockets.iter().map(port).collect())
+            ..defaults
         }
     }
 
@@ -124,24 +173,69 @@ impl Common {
     /// Opens the ports, runs `round` on them until SIGINT or SIGTERM, and prints the ports' counters. `placement` applies to
     /// ports that aggregate.
     pub fn run(&self, placement: impl Into<Placement>, round: impl FnMut(&mut Ports) -> usize) -> ExitCode {
-        match self.try_run(placement.into(), round) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
-            }
-        }
+        exit(self.try_run(placement.into(), 0, |ports, idle, stop| Ok(run(ports, idle, stop, round)?)))
     }
 
-    fn try_run(&self, placement: Placement, round: impl FnMut(&mut Ports) -> usize) -> Result<(), Failure> {
-        let options = self.options(self.aggregation(placement)?.as_ref());
+    /// Like [`Common::run`] with a crew, the functions of whose workers `work` makes; prints the crew's counters as well.
+    pub fn run_crew<W>(&self, options: CrewOptions, work: impl Fn() -> W) -> ExitCode
+    where
+        W: FnMut(&mut View<'_>) -> Verdict + Send,
+    {
+        exit(self.try_run_crew(options, work))
+    }
+
+    fn try_run_crew<W>(&self, options: CrewOptions, work: impl Fn() -> W) -> Result<(), Failure>
+    where
+        W: FnMut(&mut View<'_>) -> Verdict + Send,
+    {
+        if self.aggregation.is_some() {
+            // Before a switch is waited for.
+            return Err(CrewError::Aggregation { socket: self.sockets[0].clone() }.into());
+        }
+        let mut crew = Crew::new(options)?;
+        let spare_buffers = crew.options().spare_buffers();
+        let outcome =
+            self.try_run(Placement::Nf, spare_buffers, |ports, idle, stop| Ok(crew.run(ports, idle, stop, work)?));
+        let per_packet = |cycles: u64, packets: u64| if packets > 0 { cycles as f64 / packets as f64 } else { 0.0 };
+        if let Some(parent) = crew.parent() {
+            let cycles = |cycles| per_packet(cycles, parent.packets);
+            eprintln!(
+                "parent: {} batches, {} packets; cycles a packet: {:.1} to receive, {:.1} to send",
+                parent.batches,
+                parent.packets,
+                cycles(parent.receive_cycles),
+                cycles(parent.send_cycles)
+            );
+        }
+        for (number, worker) in (1..).zip(crew.workers()) {
+            let cycles = |cycles| per_packet(cycles, worker.packets);
+            eprintln!(
+                "worker {number}: {} batches, {} packets; cycles a packet: {:.1} to claim, {:.1} of work, {:.1} to complete",
+                worker.batches,
+                worker.packets,
+                cycles(worker.claim_cycles),
+                cycles(worker.work_cycles),
+                cycles(worker.complete_cycles)
+            );
+        }
+        outcome
+    }
+
+    /// Opens the ports, with at least these spare buffers; runs `run` until SIGINT or SIGTERM, and prints the ports' counters.
+    fn try_run(
+        &self,
+        placement: Placement,
+        spare_buffers: u16,
+        run: impl FnOnce(&mut Ports, Idle, &AtomicBool) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let options = self.options(self.aggregation(placement)?.as_ref(), spare_buffers);
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             // A second signal terminates the process, in case the first does not stop it.
             signal_hook::flag::register_conditional_default(signal, stop.clone()).map_err(OpenError::Signals)?;
             signal_hook::flag::register(signal, stop.clone()).map_err(OpenError::Signals)?;
         }
-        let outcome = self.open_and_run(options, &stop, round);
+        let outcome = self.open_and_run(options, &stop, run);
         match outcome {
             // A signal while waiting for a switch is not a failure.
             Err(Failure::Run(RunError::Ports(OpenError::Link { source: FrontendError::Stopped, .. })))
@@ -157,7 +251,7 @@ impl Common {
         &self,
         options: Options,
         stop: &AtomicBool,
-        round: impl FnMut(&mut Ports) -> usize,
+        run: impl FnOnce(&mut Ports, Idle, &AtomicBool) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut ports = Ports::open(options, stop)?;
         for port in ports.iter() {
@@ -165,7 +259,7 @@ impl Common {
             eprintln!("{}: {} rings, features {:#x}", port.socket().display(), negotiated.format(), negotiated.0);
         }
         eprintln!("memory: {}", ports.memory());
-        let outcome = run(&mut ports, if self.poll { Idle::Poll } else { Idle::Sleep }, stop, round);
+        let outcome = run(&mut ports, if self.poll { Idle::Poll } else { Idle::Sleep }, stop);
         for port in ports.iter() {
             let c = port.counters();
             eprintln!(
@@ -181,6 +275,17 @@ impl Common {
             }
             c.dropped.named().for_each(|(reason, count)| eprintln!("  dropped, {reason}: {count}"));
         }
-        Ok(outcome?)
+        outcome
+    }
+}
+
+/// Prints a failure.
+fn exit(outcome: Result<(), Failure>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -5,9 +5,12 @@
 //! - [`wire`]: Ethernet, ARP, IPv4 and ICMP, read and written in place.
 //! - [`function`]: the sample network functions, independent of ports; `src/bin` has the programs.
 //! - [`run()`]: the loop around a network function, which polls or sleeps when idle.
+//! - [`crew`]: several workers that process the frames of all ports, while one thread alone talks to the devices.
 
 mod aggregate;
 pub mod cli;
+pub mod crew;
+mod cycles;
 pub mod function;
 pub mod memory;
 mod port;
@@ -15,6 +18,7 @@ mod run;
 pub mod wire;
 
 pub use aggregate::{Aggregation, Drops, Placement};
+pub use cycles::Cycles;
 pub use memory::{Embedded, Packet};
 pub use port::{Broken, Counters, OpenError, Options, Port, PortOptions, Ports, WaitError};
 pub use run::{Idle, RunError, run};

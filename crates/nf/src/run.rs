@@ -37,23 +37,45 @@ pub fn run(
     stop: &AtomicBool,
     mut round: impl FnMut(&mut Ports) -> usize,
 ) -> Result<(), RunError> {
-    let (mut rounds, mut vain) = (0u32, 0u32);
+    let mut rounds = Rounds::new(idle);
     while !stop.load(Ordering::Relaxed) {
-        rounds += 1;
-        if round(ports) > 0 {
-            vain = 0;
-        } else if idle == Idle::Sleep && vain >= PATIENCE {
-            ports.wait(SLEEP)?;
-            // Check the devices, then poll once before the next sleep.
-            rounds = CHECK_ROUNDS;
-        } else {
-            vain = vain.saturating_add(1);
-            std::hint::spin_loop();
-        }
-        if rounds >= CHECK_ROUNDS {
-            rounds = 0;
-            ports.check(stop)?;
-        }
+        let received = round(ports);
+        rounds.end(ports, received, stop)?;
     }
     Ok(())
+}
+
+/// What comes between two rounds: rest, and a look at the devices.
+pub(crate) struct Rounds {
+    idle: Idle,
+    since_check: u32,
+    /// Rounds without a frame, one after the other.
+    vain: u32,
+}
+
+impl Rounds {
+    pub(crate) fn new(idle: Idle) -> Rounds {
+        Rounds { idle, since_check: 0, vain: 0 }
+    }
+
+    /// Ends a round in which `received` frames came. Rests if there were none, and reconnects lost links.
+    #[inline]
+    pub(crate) fn end(&mut self, ports: &mut Ports, received: usize, stop: &AtomicBool) -> Result<(), RunError> {
+        self.since_check += 1;
+        if received > 0 {
+            self.vain = 0;
+        } else if self.idle == Idle::Sleep && self.vain >= PATIENCE {
+            ports.wait(SLEEP)?;
+            // Check the devices, then poll once before the next sleep.
+            self.since_check = CHECK_ROUNDS;
+        } else {
+            self.vain = self.vain.saturating_add(1);
+            std::hint::spin_loop();
+        }
+        if self.since_check >= CHECK_ROUNDS {
+            self.since_check = 0;
+            ports.check(stop)?;
+        }
+        Ok(())
+    }
 }

@@ -3,8 +3,9 @@
 mod backend;
 
 use backend::Echo;
+use nf::crew::{Crew, CrewOptions, Sharing, Verdict, View};
 use nf::memory::HEADROOM;
-use nf::{Aggregation, Options, Packet, Placement, PortOptions, Ports};
+use nf::{Aggregation, Idle, Options, Packet, Placement, PortOptions, Ports};
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::rules::{Chains, NextHop, Spec};
 use paflow::{Aggregate, Planner, Receiver, Rules, Template, encode};
@@ -407,6 +408,18 @@ fn next_hops_can_be_behind_one_port() {
     rig.send(&burst, 0, 0);
     rig.receive(40);
     assert_eq!(rig.ports[0].counters().transmitted_frames, 21);
+}
+
+#[test]
+fn a_crew_does_not_aggregate_yet() {
+    let mut rig = Rig::new(&plain(), Placement::Nf, |_| {});
+    let mut crew = Crew::new(CrewOptions::new(2, Sharing::StaticRole)).unwrap();
+    let back = || |_: &mut View| Verdict::Back;
+    let error = crew.run(&mut rig.ports, Idle::Sleep, &AtomicBool::new(false), back).unwrap_err();
+    assert!(
+        error.to_string().ends_with("aggregates, which a crew can't do yet: use one worker, and no sharing"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Counters of dropped packets, by reason.
 
-/// Number of reasons: those of [`paflow::Reject`], and three more.
+/// Number of reasons: those of [`paflow::Reject`], and three more; or the three of a crew.
 const REASONS: usize = 16;
 
 /// Dropped packets and aggregates, by the reason's name; `docs/troubleshooting.md` explains each.

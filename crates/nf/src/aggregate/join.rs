@@ -100,7 +100,7 @@ impl Join {
             let len = usize::from(u16::from_be_bytes(length));
             match packet.extract(port.pool(), at + LENGTH_LEN, len) {
                 Ok(embedded) => self.wait(port, embedded),
-                Err(reason) => port.drop_for(reason),
+                Err(reason) => port.drop_for(reason, 1),
             }
             at += entry_size(len as u16) as usize;
         }
@@ -115,7 +115,7 @@ impl Join {
         }
         let next_hop = self.rules.table.next_hop(&packet);
         if next_hop.is_none() && self.rules.drop_unknown {
-            return port.drop_for("unknown-chain");
+            return port.drop_for("unknown-chain", 1);
         }
         let index = self.waiting.len();
         // A packet longer than any IP packet is never joined.

@@ -1,7 +1,8 @@
 //! Sends every frame back, with source and destination address exchanged.
 
 use clap::Parser;
-use nf::cli::{Common, Native};
+use nf::cli::{Common, Native, Workers};
+use nf::crew::{Verdict, View};
 use nf::wire::ethernet;
 use nf::{Packet, Ports};
 use std::process::ExitCode;
@@ -14,11 +15,24 @@ struct Arguments {
     common: Common,
     #[command(flatten)]
     native: Native,
+    #[command(flatten)]
+    workers: Workers,
 }
 
 fn main() -> ExitCode {
+    let Arguments { common, native, workers } = Arguments::parse();
+    if let Some(crew) = workers.crew() {
+        return common.run_crew(crew, || {
+            |frame: &mut View| {
+                if frame.len() < ethernet::HEADER {
+                    return Verdict::Drop;
+                }
+                ethernet::swap_addresses(frame);
+                Verdict::Back
+            }
+        });
+    }
     let mut burst: Vec<Packet> = Vec::new();
-    let Arguments { common, native } = Arguments::parse();
     common.run(native, |ports: &mut Ports| {
         let mut received = 0;
         for port in ports.iter_mut() {

@@ -18,15 +18,21 @@ const START: u16 = HEADROOM as u16 + NET_HEADER as u16;
 #[derive(Debug)]
 pub(crate) struct Pool {
     buffers: Buffers,
-    free: RefCell<Vec<u16>>,
+    free: Line<RefCell<Vec<u16>>>,
 }
+
+/// On cache lines of its own: each packet changes the list of free buffers, and the number of owners in front of the pool,
+/// while workers of a crew read where buffers are. Processors fetch pairs of lines of 64 bytes.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Line<T>(T);
 
 impl Pool {
     /// Allocates `count` buffers for packets of `size` bytes each; `None` if the arena is too small.
     pub(crate) fn allocate(arena: &mut Arena, count: u16, size: usize) -> Option<Rc<Pool>> {
         let buffers = Buffers::allocate(arena, count, usize::from(START) + size)?;
         // The buffer freed last is taken first: its lines are still in the cache.
-        Some(Rc::new(Pool { buffers, free: RefCell::new((0..count).rev().collect()) }))
+        Some(Rc::new(Pool { buffers, free: Line(RefCell::new((0..count).rev().collect())) }))
     }
 
     /// Returns the bytes of arena that `count` buffers for packets of `size` bytes take.
@@ -37,7 +43,7 @@ impl Pool {
     /// Takes a buffer, as a segment of all bytes behind the headroom, with arbitrary contents. `None` if all are in use.
     #[inline]
     pub(crate) fn take(self: &Rc<Pool>) -> Option<Segment> {
-        let index = self.free.borrow_mut().pop()?;
+        let index = self.free.0.borrow_mut().pop()?;
         let len = self.buffers.size() - HEADROOM;
         Some(Segment { pool: self.clone(), index, start: HEADROOM as u16, len: len as u16 })
     }
@@ -49,7 +55,7 @@ impl Pool {
 
     /// Returns the number of free buffers.
     pub(crate) fn free(&self) -> usize {
-        self.free.borrow().len()
+        self.free.0.borrow().len()
     }
 }
 
@@ -123,7 +129,7 @@ impl DerefMut for Segment {
 impl Drop for Segment {
     #[inline]
     fn drop(&mut self) {
-        self.pool.free.borrow_mut().push(self.index);
+        self.pool.free.0.borrow_mut().push(self.index);
     }
 }
 

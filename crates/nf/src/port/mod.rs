@@ -31,7 +31,7 @@ pub struct Counters {
     pub full: u64,
     /// Buffers that the device returned without a frame.
     pub malformed: u64,
-    /// Packets and aggregates dropped by a port that aggregates.
+    /// Packets and aggregates dropped by a port that aggregates, and received packets dropped by a crew.
     pub dropped: Drops,
 }
 
@@ -185,10 +185,15 @@ impl Port {
         }
     }
 
-    /// Counts a packet that is not sent.
+    /// Counts packets that are not sent.
     #[cold]
-    pub(crate) fn drop_for(&mut self, reason: &'static str) {
-        self.counters.dropped.add(reason, 1);
+    pub(crate) fn drop_for(&mut self, reason: &'static str, count: u64) {
+        self.counters.dropped.add(reason, count);
+    }
+
+    /// Reports whether it splits and joins packets.
+    pub(crate) fn aggregates(&self) -> bool {
+        self.split.is_some()
     }
 
     /// Returns the queue pair to send a packet to.

@@ -1,4 +1,4 @@
-//! A vhost-user device that sends back all frames it receives.
+//! A vhost-user device that sends back all frames it receives, or collects them.
 #![allow(dead_code)] // Each test binary uses its part.
 
 use packet::BurstStorage;
@@ -30,7 +30,17 @@ impl Pair {
         }
         let longest = burst.frames().as_slice().iter().map(|frame| frame.len()).max().unwrap_or(0);
         shared.longest.fetch_max(longest, Ordering::Relaxed);
-        to.transmit(burst.frames()).unwrap();
+        if shared.collects {
+            let frames = burst.frames();
+            let bytes = frames.as_slice().iter().map(|frame| {
+                let mut bytes = vec![0; frame.len() as usize];
+                frames.copy_to(frame, &mut bytes);
+                bytes
+            });
+            shared.collected.lock().unwrap().extend(bytes);
+        } else {
+            to.transmit(burst.frames()).unwrap();
+        }
         from.recycle();
         ordering::before_asking();
         for (wanted, call) in [(to.wants_notification(), to_call), (from.wants_notification(), from_call)] {
@@ -49,6 +59,9 @@ struct Shared {
     stop: AtomicBool,
     /// Bytes of the longest frame that was sent back.
     longest: AtomicU32,
+    /// Whether frames are collected, and not sent back.
+    collects: bool,
+    collected: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Queues for Shared {
@@ -93,7 +106,16 @@ pub struct Echo {
 
 impl Echo {
     pub fn new(socket: &Path, mode: Mode, queue_pairs: u16) -> Echo {
-        let shared = Arc::new(Shared::default());
+        Self::start(socket, mode, queue_pairs, Shared::default())
+    }
+
+    /// A device that keeps what it receives.
+    pub fn collecting(socket: &Path, mode: Mode, queue_pairs: u16) -> Echo {
+        Self::start(socket, mode, queue_pairs, Shared { collects: true, ..Shared::default() })
+    }
+
+    fn start(socket: &Path, mode: Mode, queue_pairs: u16, shared: Shared) -> Echo {
+        let shared = Arc::new(shared);
         let options = Options::new(socket, mode, queue_pairs);
         let service = Service::spawn(options, shared.clone()).unwrap();
         let worker = shared.clone();
@@ -131,8 +153,18 @@ impl Echo {
         let mut burst = storage.start();
         burst.push(bytes.into());
         let pairs = self.shared.pairs.lock().unwrap();
-        let Some(Running(queue, _)) = pairs.first().and_then(|pair| pair.to.as_ref()) else { return false };
-        queue.transmit(burst.frames()).unwrap().frames == 1
+        let Some(Running(queue, call)) = pairs.first().and_then(|pair| pair.to.as_ref()) else { return false };
+        let sent = queue.transmit(burst.frames()).unwrap().frames == 1;
+        ordering::before_asking();
+        if let (true, Some(call)) = (queue.wants_notification(), call) {
+            call.notify();
+        }
+        sent
+    }
+
+    /// Returns the frames that were collected since the last call.
+    pub fn take(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.shared.collected.lock().unwrap())
     }
 }
 

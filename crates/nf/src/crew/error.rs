@@ -1,0 +1,24 @@
+//! Why a crew could not start, or ended.
+
+use crate::run::RunError;
+use std::path::PathBuf;
+
+/// The reason why a crew failed.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say it.
+pub enum CrewError {
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error("a crew of {workers} workers: 1 to {max} are possible")]
+    Workers { workers: u16, max: u16 },
+    #[error("processors: {given} given, {needed} needed: {who}")]
+    Processors { given: usize, needed: usize, who: &'static str },
+    #[error("port {} aggregates, which a crew can't do yet: use one worker, and no sharing", socket.display())]
+    Aggregation { socket: PathBuf },
+    #[error("can't run on processor {cpu}: {source}; is it online, and allowed by taskset or cgroup?")]
+    Pin { cpu: usize, source: std::io::Error },
+    #[error("can't start worker {number}: {source}")]
+    Spawn { number: usize, source: std::io::Error },
+    #[error("worker {number} panicked: {message}")]
+    Panicked { number: usize, message: String },
+}

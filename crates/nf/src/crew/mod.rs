@@ -1,0 +1,120 @@
+//! Crews: several workers process the frames of all ports.
+//!
+//! With [`Sharing::StaticRole`], one thread, the *parent*, alone talks to the devices: it receives, refills, transmits,
+//! reclaims and notifies. It publishes received bursts as *batches*. *Workers* claim batches by themselves, process the frames
+//! where they lie, and say by a [`Verdict`] where each goes. The parent sends the batches in the order in which it published
+//! them, so that all frames keep their order, and those of each flow with them.
+//!
+//! With [`Sharing::Locked`], there is no parent: workers take turns at the ports. Each locks them, receives a batch, unlocks,
+//! processes it, locks again, and sends it. Frames of different batches may leave in another order. This is the usual way to
+//! share a queue, and there for comparison.
+//!
+//! Packets never leave the thread that has the ports. A worker gets a [`View`] of each: its bytes, in all of its buffers.
+//! After the start nothing allocates, and nothing calls the kernel while all threads are busy.
+//!
+//! # Workers that fail
+//!
+//! A worker that holds the oldest batch for longer than [`CrewOptions::patience`] delays all frames behind it. The parent
+//! then goes on without this batch. Once it comes back, its frames are dropped and counted as `worker-stalled`, because they
+//! would be out of order. At the end, the crew waits for workers that have stalled.
+//!
+//! If a worker panics, the frames of its batch are dropped and counted as `worker-panicked`, what was received before is sent,
+//! and the crew ends with an error.
+//!
+//! # Example
+//!
+//! ```no_run
+//! # use nf::{Idle, Options, PortOptions, Ports, crew::{Crew, CrewOptions, Sharing, Verdict, View}};
+//! # use std::sync::atomic::AtomicBool;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut crew = Crew::new(CrewOptions::new(3, Sharing::StaticRole))?;
+//! let options = Options { spare_buffers: crew.options().spare_buffers(), ..Options::new(vec![PortOptions::new("a.sock")]) };
+//! let stop = AtomicBool::new(false);
+//! let mut ports = Ports::open(options, &stop)?;
+//! crew.run(&mut ports, Idle::Sleep, &stop, || {
+//!     // Each worker has its own count.
+//!     let mut count = 0;
+//!     move |frame: &mut View| {
+//!         count += 1;
+//!         if count % 2 == 0 { Verdict::Back } else { Verdict::Drop }
+//!     }
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod batch;
+mod counters;
+mod error;
+mod locked;
+mod options;
+mod parent;
+mod parking;
+mod threads;
+mod view;
+mod worker;
+
+pub use counters::{ParentCounters, WorkerCounters};
+pub use error::CrewError;
+pub use options::{CrewOptions, Sharing};
+pub use view::{Verdict, View};
+
+use crate::port::Ports;
+use crate::run::Idle;
+use std::sync::atomic::AtomicBool;
+
+/// Workers for the frames of all ports.
+pub struct Crew {
+    options: CrewOptions,
+    parent: ParentCounters,
+    workers: Vec<WorkerCounters>,
+}
+
+impl Crew {
+    /// Creates a crew, which starts in [`Crew::run`]. Fails if the options contradict each other.
+    pub fn new(options: CrewOptions) -> Result<Crew, CrewError> {
+        options.check()?;
+        let workers = vec![WorkerCounters::default(); options.workers.into()];
+        Ok(Crew { options, parent: ParentCounters::default(), workers })
+    }
+
+    /// Returns its options.
+    pub fn options(&self) -> &CrewOptions {
+        &self.options
+    }
+
+    /// Returns the counters of the parent, if there is one.
+    pub fn parent(&self) -> Option<&ParentCounters> {
+        (self.options.sharing == Sharing::StaticRole).then_some(&self.parent)
+    }
+
+    /// Returns the counters of each worker.
+    pub fn workers(&self) -> &[WorkerCounters] {
+        &self.workers
+    }
+
+    /// Receives, processes and sends frames until `stop` is set, or until a worker panics. What was received by then is
+    /// processed and sent. `work` makes the function of each worker, which gets every frame of the worker's batches.
+    /// Reconnects lost links if [`crate::Options::reconnect`] is set.
+    ///
+    /// The calling thread is the parent, if there is one. If [`CrewOptions::cpus`] are given, it stays pinned.
+    pub fn run<W>(
+        &mut self,
+        ports: &mut Ports,
+        idle: Idle,
+        stop: &AtomicBool,
+        work: impl Fn() -> W,
+    ) -> Result<(), CrewError>
+    where
+        W: FnMut(&mut View<'_>) -> Verdict + Send,
+    {
+        if let Some(port) = ports.iter().find(|port| port.aggregates()) {
+            return Err(CrewError::Aggregation { socket: port.socket().into() });
+        }
+        let works = self.workers.iter_mut().map(|counters| worker::Work { function: work(), counters }).collect();
+        match self.options.sharing {
+            Sharing::StaticRole => parent::run(ports, &self.options, idle, stop, works, &mut self.parent),
+            Sharing::Locked => locked::run(ports, &self.options, idle, stop, works),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Where workers without work wait.
+
+use crate::run::Idle;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Vain claims before a worker parks: to wake it costs more than a few of them.
+const SPINS: u32 = 256;
+
+/// The workers that wait for a batch. The parent neither locks nor calls the kernel unless one waits.
+// On cache lines of its own: all read it, and it hardly ever changes.
+#[repr(align(128))]
+pub(super) struct Parking {
+    workers: usize,
+    /// Workers that are about to wait, or wait.
+    parked: AtomicU32,
+    lot: Mutex<()>,
+    call: Condvar,
+    /// No more batches come.
+    over: AtomicBool,
+}
+
+impl Parking {
+    /// Returns the parking of this many workers.
+    pub(super) fn new(workers: usize) -> Parking {
+        let (lot, call) = (Mutex::new(()), Condvar::new());
+        Parking { workers, parked: AtomicU32::new(0), lot, call, over: AtomicBool::new(false) }
+    }
+
+    /// Wakes a worker if one waits, and the others can't be without work: `outstanding` batches are published and not given back.
+    /// The parent calls this when it has published a batch.
+    #[inline]
+    pub(super) fn wake(&self, outstanding: usize) {
+        // Either the parent sees the worker that parks, or this sees the batch: it looks again once it has said that it parks.
+        fence(Ordering::SeqCst);
+        let parked = self.parked.load(Ordering::Relaxed) as usize;
+        // A worker holds one batch at a time: if there are no more batches than workers awake, one of these claims this batch.
+        if parked > 0 && outstanding > self.workers - parked {
+            self.wake_one();
+        }
+    }
+
+    #[cold]
+    fn wake_one(&self) {
+        // With the lock, no worker is between its last look and its wait.
+        let _lot = self.lock();
+        self.call.notify_one();
+    }
+
+    /// Ends all waits, now and later.
+    pub(super) fn end(&self) {
+        let _lot = self.lock();
+        self.over.store(true, Ordering::Relaxed);
+        self.call.notify_all();
+    }
+
+    /// Reports whether no more batches come.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.lot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a worker spends the time between batches.
+pub(super) struct Rest<'p> {
+    parking: &'p Parking,
+    idle: Idle,
+    vain: u32,
+    /// While the worker is about to wait.
+    parked: Option<MutexGuard<'p, ()>>,
+}
+
+impl<'p> Rest<'p> {
+    pub(super) fn new(parking: &'p Parking, idle: Idle) -> Rest<'p> {
+        Rest { parking, idle, vain: 0, parked: None }
+    }
+
+    /// Rests after a vain claim. The worker then claims again.
+    #[inline]
+    pub(super) fn pause(&mut self) {
+        if self.idle == Idle::Poll || self.vain < SPINS {
+            self.vain = self.vain.saturating_add(1);
+            std::hint::spin_loop();
+        } else {
+            self.park();
+        }
+    }
+
+    #[cold]
+    fn park(&mut self) {
+        self.parked = Some(match self.parked.take() {
+            None => {
+                let lot = self.parking.lock();
+                self.parking.parked.fetch_add(1, Ordering::Relaxed);
+                // With the fence of the parent: the worker claims once more before it waits.
+                fence(Ordering::SeqCst);
+                lot
+            }
+            Some(lot) => self.parking.call.wait(lot).unwrap_or_else(PoisonError::into_inner),
+        });
+    }
+
+    /// Ends the rest: there is a batch.
+    #[inline]
+    pub(super) fn end(&mut self) {
+        self.vain = 0;
+        if self.parked.is_some() {
+            self.leave();
+        }
+    }
+
+    #[cold]
+    fn leave(&mut self) {
+        self.parking.parked.fetch_sub(1, Ordering::Relaxed);
+        self.parked = None;
+    }
+}

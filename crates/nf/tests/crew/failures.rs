@@ -1,0 +1,254 @@
+//! Workers that stall or panic, and devices that leave, while batches are out.
+
+use super::rig::{BOTH, DEADLINE, crew, device, frame, number, process, processed, run, wait};
+use nf::crew::{Crew, CrewOptions, Sharing, Verdict, View};
+use nf::{Idle, Options, PortOptions, Ports};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// Holds the worker that gets one of some frames until the test lets it go.
+struct Gate {
+    holds: AtomicU64,
+    arrived: Sender<()>,
+    leave: Mutex<Receiver<()>>,
+}
+
+/// The test's side of a gate.
+struct Keeper {
+    arrived: Receiver<()>,
+    leave: Sender<()>,
+}
+
+impl Gate {
+    /// Returns a gate for this frame.
+    fn new(number: u64) -> (Arc<Gate>, Keeper) {
+        let (arrived, is_arrived) = mpsc::channel();
+        let (leave, is_left) = mpsc::channel();
+        let gate = Gate { holds: number.into(), arrived, leave: is_left.into() };
+        (Arc::new(gate), Keeper { arrived: is_arrived, leave })
+    }
+
+    fn pass(&self, number: u64) {
+        if self.holds.load(Ordering::Relaxed) == number {
+            self.arrived.send(()).unwrap();
+            // Also if the test has failed.
+            let _ = self.leave.lock().unwrap().recv();
+        }
+    }
+}
+
+/// Processes frames, and holds the worker of one of them.
+fn gated(gate: &Arc<Gate>) -> impl Fn() -> Box<dyn FnMut(&mut View<'_>) -> Verdict + Send> + Send + use<> {
+    let gate = gate.clone();
+    move || {
+        let gate = gate.clone();
+        Box::new(move |view: &mut View| {
+            gate.pass(process(view));
+            Verdict::Back
+        })
+    }
+}
+
+impl Keeper {
+    fn wait(&self) {
+        self.arrived.recv_timeout(DEADLINE).unwrap();
+    }
+
+    fn open(&self) {
+        self.leave.send(()).unwrap();
+    }
+}
+
+#[test]
+fn a_worker_that_stalls_is_left_behind() {
+    for workers in [2, 4] {
+        let (gate, keeper) = Gate::new(100);
+        let options = CrewOptions { patience: Duration::from_millis(100), ..crew(workers, Sharing::StaticRole) };
+        let ended = run(
+            options,
+            |_| {},
+            gated(&gate),
+            |rig| {
+                rig.send(&frame(100, 0, 60));
+                keeper.wait();
+                let mut received = Vec::new();
+                for n in 101.. {
+                    rig.send(&frame(n, 0, 60));
+                    received.extend(rig.device().take());
+                    if received.len() > 1000 {
+                        break;
+                    }
+                    thread::yield_now();
+                }
+                assert!(received.iter().map(|frame| number(frame)).is_sorted(), "order is kept");
+                assert!(number(&received[0]) > 100);
+                keeper.open();
+            },
+        );
+        ended.outcome.as_ref().unwrap();
+        ended.is_conserved();
+        assert!(ended.dropped("worker-stalled") >= 1);
+    }
+}
+
+#[test]
+fn a_worker_that_stalls_under_a_lock_holds_up_nobody() {
+    let (gate, keeper) = Gate::new(100);
+    let ended = run(
+        crew(2, Sharing::Locked),
+        |_| {},
+        gated(&gate),
+        |rig| {
+            rig.exchange(0..100, |n| frame(n, 0, 60));
+            rig.send(&frame(100, 0, 60));
+            keeper.wait();
+            let received = rig.exchange(101..1000, |n| frame(n, 0, 60));
+            assert!(received.iter().map(|frame| number(frame)).eq(101..1000));
+            keeper.open();
+            let mut last = Vec::new();
+            rig.collect(&mut last, 1);
+            assert_eq!(last, [processed(100, 0, 60)]);
+        },
+    );
+    ended.outcome.as_ref().unwrap();
+    ended.is_conserved();
+    assert_eq!(ended.port.transmitted, 1000);
+}
+
+#[test]
+fn a_worker_that_panics_ends_the_crew() {
+    for sharing in BOTH {
+        for workers in [1, 3] {
+            let work = || {
+                |view: &mut View| {
+                    assert!(process(view) != 100, "frame 100 is not liked");
+                    Verdict::Back
+                }
+            };
+            let ended = run(
+                crew(workers, sharing),
+                |_| {},
+                work,
+                |rig| {
+                    (0..).take_while(|&n| rig.send(&frame(n, 0, 60))).for_each(drop);
+                    let received = rig.device().take();
+                    assert!(received.iter().all(|frame| number(frame) != 100));
+                },
+            );
+            let message = ended.outcome.as_ref().unwrap_err().to_string();
+            assert!(
+                message.starts_with("worker ") && message.ends_with("panicked: frame 100 is not liked"),
+                "{message}"
+            );
+            ended.is_conserved();
+            assert!(ended.dropped("worker-panicked") >= 1);
+        }
+    }
+}
+
+#[test]
+fn a_port_that_is_not_there_is_an_error() {
+    for sharing in BOTH {
+        let ended = run(
+            crew(2, sharing),
+            |_| {},
+            || |_: &mut View| Verdict::Send(1),
+            |rig| {
+                (0..).take_while(|&n| rig.send(&frame(n, 0, 60))).for_each(drop);
+            },
+        );
+        let message = ended.outcome.as_ref().unwrap_err().to_string();
+        assert!(message.ends_with("panicked: a frame goes to port 1, and the last port is 0"), "{message}");
+        ended.is_conserved();
+        assert_eq!(ended.port.transmitted, 0);
+    }
+}
+
+#[test]
+fn a_device_may_leave_and_return_while_batches_are_out() {
+    for sharing in BOTH {
+        let (gate, keeper) = Gate::new(100);
+        let ended = run(
+            crew(2, sharing),
+            |_| {},
+            gated(&gate),
+            |rig| {
+                rig.exchange(0..100, |n| frame(n, 0, 60));
+                rig.send(&frame(100, 0, 60));
+                keeper.wait();
+                rig.device = None;
+                rig.device = Some(device(&rig.socket));
+                // The new device has the ports.
+                rig.send(&frame(101, 0, 60));
+                keeper.open();
+                let mut received = Vec::new();
+                rig.collect(&mut received, 2);
+                if sharing == Sharing::Locked {
+                    received.sort_by_key(|frame| number(frame));
+                }
+                assert_eq!(received, [processed(100, 0, 60), processed(101, 0, 60)]);
+                let received = rig.exchange(102..500, |n| frame(n, 0, 60));
+                assert_eq!(received.len(), 398);
+            },
+        );
+        ended.outcome.as_ref().unwrap();
+        ended.is_conserved();
+        assert_eq!(ended.port.received, 500);
+    }
+}
+
+#[test]
+fn what_is_out_at_the_end_is_sent() {
+    for sharing in BOTH {
+        let (gate, keeper) = Gate::new(100);
+        let ended = run(
+            crew(2, sharing),
+            |_| {},
+            gated(&gate),
+            |rig| {
+                rig.exchange(0..100, |n| frame(n, 0, 60));
+                rig.send(&frame(100, 0, 60));
+                keeper.wait();
+                rig.stop.store(true, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(20));
+                assert!(!rig.ended.load(Ordering::Relaxed), "the crew waits for the worker");
+                keeper.open();
+                let mut received = Vec::new();
+                rig.collect(&mut received, 1);
+                assert_eq!(received, [processed(100, 0, 60)]);
+            },
+        );
+        ended.outcome.as_ref().unwrap();
+        ended.is_conserved();
+        assert_eq!(ended.port.transmitted, 101);
+    }
+}
+
+#[test]
+fn a_stop_while_the_device_is_away_ends_the_crew() {
+    let (gate, keeper) = Gate::new(100);
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("port");
+    let stop = AtomicBool::new(false);
+    let there = device(&socket);
+    thread::scope(|scope| {
+        let crew = scope.spawn(|| {
+            let mut ports = Ports::open(Options::new(vec![PortOptions::new(&socket)]), &stop).unwrap();
+            let mut crew = Crew::new(crew(2, Sharing::StaticRole)).unwrap();
+            crew.run(&mut ports, Idle::Sleep, &stop, gated(&gate))
+        });
+        wait("room", || there.inject(&frame(100, 0, 60)).then_some(()));
+        keeper.wait();
+        drop(there);
+        // The crew notices this in the meantime, or not before the stop.
+        thread::sleep(Duration::from_millis(300));
+        stop.store(true, Ordering::Relaxed);
+        keeper.open();
+        if let Err(error) = crew.join().unwrap() {
+            assert!(error.to_string().starts_with("port "), "{error}");
+        }
+    });
+}
