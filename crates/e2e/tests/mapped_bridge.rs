@@ -8,7 +8,7 @@ mod support;
 use e2e::virtio::{Exchange, Guest, Pump};
 use engine::stats::MappingStats;
 use lab::{Result, cpu};
-use support::functions::{QUEUES, SharedNic, nic, nothing_dropped};
+use support::functions::{QUEUES, SharedNic, nic, nothing_dropped, nothing_lost};
 use support::{Millrace, wait_for};
 
 /// Frames each way, for each pair.
@@ -215,11 +215,7 @@ fn a_guest_that_comes_and_goes_disturbs_no_other_in_the_bridge() -> Result<()> {
         deliver(&mut guest, &mut [&mut station], &frame(mac(FAR[2]), NEAR[2], 0))?;
     }
     learned(near);
-    for (queue, pump) in pumps.into_iter().enumerate() {
-        let tally = pump.stop()?;
-        assert!(tally.is_complete(), "guest {queue} lost frames: {tally:?}");
-    }
-    nothing_dropped(near, &["near0", "near1"]);
+    nothing_lost(near, pumps)?;
     switches.into_iter().for_each(Millrace::stop);
     Ok(())
 }

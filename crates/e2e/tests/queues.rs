@@ -6,7 +6,7 @@ use e2e::virtio::{Exchange, Options, Pump, Sink};
 use engine::reload::Step;
 use lab::dpdk::{self, Forward, Testpmd};
 use lab::{Result, cpu};
-use support::functions::{QUEUES, SharedNic, functions, mapping, nic, nothing_dropped, wait_mapped};
+use support::functions::{QUEUES, SharedNic, functions, mapping, nic, nothing_dropped, nothing_lost, wait_mapped};
 use support::wire::Wire;
 use support::{Home, Millrace, mapped, wait_for};
 
@@ -84,11 +84,7 @@ fn a_function_that_dies_disturbs_no_other() -> Result<()> {
     for pump in &pumps {
         pump.wait_for(100, support::SOON)?;
     }
-    for (queue, pump) in pumps.into_iter().enumerate() {
-        let tally = pump.stop()?;
-        assert!(tally.is_complete(), "function {queue} lost frames: {tally:?}");
-    }
-    nothing_dropped(near, &["near0", "near1"]);
+    nothing_lost(near, pumps)?;
     switches.into_iter().for_each(Millrace::stop);
     Ok(())
 }
@@ -222,11 +218,7 @@ fn a_mapping_comes_and_goes_beside_other_functions() -> Result<()> {
         assert!(memory() == then, "round {round}: something was written after the mapping had gone");
         to = next;
     }
-    for (queue, pump) in pumps.into_iter().enumerate() {
-        let tally = pump.stop()?;
-        assert!(tally.is_complete(), "function {queue} lost frames: {tally:?}");
-    }
-    nothing_dropped(near, &["near0", "near1"]);
+    nothing_lost(near, pumps)?;
     switches.into_iter().for_each(Millrace::stop);
     Ok(())
 }

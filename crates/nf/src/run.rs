@@ -45,7 +45,7 @@ pub fn run(
     Ok(())
 }
 
-/// What comes between two rounds: rest, and a look at the devices.
+/// The rest, and the look at the devices, between two rounds.
 pub(crate) struct Rounds {
     idle: Idle,
     since_check: u32,

@@ -182,7 +182,7 @@ impl<B> Ring<B> {
             _ if batch.left_behind.load(Ordering::Relaxed) => Outcome::Late,
             _ => Outcome::Complete,
         };
-        // Nobody else has anything of it now; whoever claims it next sees both.
+        // No worker accesses the batch now; the worker that claims it next sees both stores.
         batch.given_back.store(NOT_YET, Ordering::Relaxed);
         batch.left_behind.store(false, Ordering::Relaxed);
         Some((Key::new(index), outcome))

@@ -14,7 +14,7 @@ const PATIENCE: u32 = 20;
 /// Nothing takes as long, however busy the machine is.
 const FAR: Duration = Duration::from_secs(120);
 
-/// What became of a batch, by its number.
+/// The fate of a batch, by its number.
 #[derive(Default)]
 struct Fate {
     claimed: AtomicU8,
@@ -22,7 +22,7 @@ struct Fate {
     abandoned: AtomicU8,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 struct World {
     fates: Vec<Fate>,
     /// The parent wants nothing else but its batches back.

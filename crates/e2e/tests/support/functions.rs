@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use e2e::virtio::{Guest, Options};
+use e2e::virtio::{Guest, Options, Pump};
 use lab::Result;
 
 use super::wire::Cable;
@@ -71,4 +71,14 @@ pub fn wait_mapped(switch: &Millrace, queues: Range<usize>) {
 
 pub fn nothing_dropped(switch: &Millrace, ports: &[&str]) {
     ports.iter().for_each(|port| assert_eq!(switch.port(port).dropped(), 0, "{:?}", switch.port(port).0));
+}
+
+/// Stops the pumps of the first two functions, and checks that neither has lost a frame.
+pub fn nothing_lost(switch: &Millrace, pumps: impl IntoIterator<Item = Pump>) -> Result<()> {
+    for (queue, pump) in pumps.into_iter().enumerate() {
+        let tally = pump.stop()?;
+        assert!(tally.is_complete(), "function {queue} lost frames: {tally:?}");
+    }
+    nothing_dropped(switch, &["near0", "near1"]);
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the parent and each worker did, and what it cost.
+//! Counters of the parent and of each worker: batches, packets and cycles.
 
 /// The counters of a parent. Cycles are those of the time-stamp counter, and are of rounds in which there was something to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use std::thread;
 /// Vain turns, one after the other, before a worker lets others have the processor.
 const VAIN: u32 = 64;
 
-/// What workers share.
+/// The state that workers share under the lock.
 struct Turns<'p> {
     devices: Devices<'p>,
     rounds: Rounds,
@@ -109,7 +109,7 @@ fn work_in_turns<W: FnMut(&mut View<'_>) -> Verdict>(
             break;
         }
         let received = turn.receive(&mut batch, stop);
-        // What this waited for before there were frames is not the cost of a batch.
+        // Cycles spent waiting before there were frames are not the cost of a batch.
         let start = start.max(turn.vain_at);
         if received == 0 {
             turn.vain_at = cycles.now();

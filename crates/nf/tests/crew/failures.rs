@@ -1,6 +1,6 @@
 //! Workers that stall or panic, and devices that leave, while batches are out.
 
-use super::rig::{BOTH, DEADLINE, crew, device, frame, number, process, processed, run, wait};
+use super::rig::{BOTH, DEADLINE, Rig, crew, device, frame, number, process, processed, run, wait};
 use nf::crew::{Crew, CrewOptions, Sharing, Verdict, View};
 use nf::{Idle, Options, PortOptions, Ports};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,6 +53,13 @@ fn gated(gate: &Arc<Gate>) -> impl Fn() -> Box<dyn FnMut(&mut View<'_>) -> Verdi
 }
 
 impl Keeper {
+    /// Exchanges 100 frames, sends the next one, which the gate holds, and waits until a worker has it.
+    fn hold(&self, rig: &mut Rig<'_>) {
+        rig.exchange(0..100, |n| frame(n, 0, 60));
+        rig.send(&frame(100, 0, 60));
+        self.wait();
+    }
+
     fn wait(&self) {
         self.arrived.recv_timeout(DEADLINE).unwrap();
     }
@@ -176,9 +183,7 @@ fn a_device_may_leave_and_return_while_batches_are_out() {
             |_| {},
             gated(&gate),
             |rig| {
-                rig.exchange(0..100, |n| frame(n, 0, 60));
-                rig.send(&frame(100, 0, 60));
-                keeper.wait();
+                keeper.hold(rig);
                 rig.device = None;
                 rig.device = Some(device(&rig.socket));
                 // The new device has the ports.
@@ -209,9 +214,7 @@ fn what_is_out_at_the_end_is_sent() {
             |_| {},
             gated(&gate),
             |rig| {
-                rig.exchange(0..100, |n| frame(n, 0, 60));
-                rig.send(&frame(100, 0, 60));
-                keeper.wait();
+                keeper.hold(rig);
                 rig.stop.store(true, Ordering::Relaxed);
                 thread::sleep(Duration::from_millis(20));
                 assert!(!rig.ended.load(Ordering::Relaxed), "the crew waits for the worker");

@@ -37,7 +37,7 @@ pub fn number(frame: &[u8]) -> u64 {
     u64::from_be_bytes(frame[NUMBER].try_into().unwrap())
 }
 
-/// What workers do to a frame: they invert all bytes but the number.
+/// Processes a frame as workers do: inverts all bytes but the number.
 pub fn invert(bytes: &mut [u8]) {
     bytes.iter_mut().for_each(|byte| *byte = !*byte);
 }
@@ -120,7 +120,7 @@ pub fn wait<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// What is left of a crew.
+/// The outcome and the counters of a crew that has ended.
 pub struct Ended {
     pub outcome: Result<(), CrewError>,
     pub parent: Option<ParentCounters>,

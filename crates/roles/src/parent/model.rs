@@ -4,7 +4,7 @@ use super::*;
 use crate::worker::{Claim, Worker};
 use loom::thread;
 
-/// What a worker does with its claim.
+/// A worker's way to end its claim.
 type End = fn(Claim<'_, u64>);
 
 fn complete(claim: Claim<'_, u64>) {
@@ -121,7 +121,7 @@ fn a_worker_that_never_comes_back_withholds_one_batch() {
     });
 }
 
-/// What a worker has claimed stays when the parent goes.
+/// A claimed batch outlives the parent.
 #[test]
 fn batches_outlive_the_parent() {
     loom::model(|| {

@@ -393,7 +393,7 @@ fn memory_of_a_mapping_that_is_gone_stays_as_well() {
     assert!(memory.upgrade().is_some());
 }
 
-/// What the queue has is the switch's own, so no guest loses anything. It is of no use to the next one all the same.
+/// The queue has buffers of the switch only, so no guest loses any. The next mapping cannot use the queue all the same.
 #[test]
 fn a_queue_that_does_not_stop_without_loans_has_failed_too() {
     type Failing = fn(&mut Bench, &Function);
