@@ -1,7 +1,8 @@
 //! Frames, which every crate that moves or looks into packets speaks.
 //!
 //! - [`Burst`], [`Frames`], [`Frame`] and [`Segment`]: bytes borrowed from one queue on their way to another;
-//! - [`Lease`]: a frame that leaves the worker of its queue, and is returned;
+//! - [`LeasedFrames`]: frames that leave the worker of their queue, in [`Mapped`] memory or copied;
+//! - [`FrameBlock`]: frames that never change;
 //! - [`copy`]: the only copy of a frame;
 //! - [`Buffers`]: memory of this process for frames that do not come from a ring;
 //! - [`MacAddr`]: a MAC address;
@@ -18,12 +19,15 @@ pub mod checksum;
 pub mod copy;
 pub mod ethertype;
 mod frame;
+mod frame_block;
 pub mod header_len;
 pub mod ip_protocol;
 mod mac_addr;
 
 pub use buffers::Buffers;
 pub use frame::{
-    Burst, BurstStorage, Ethernet, Frame, Frames, Lease, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, Origin, Segment,
+    Burst, BurstStorage, Ethernet, Frame, Frames, LeasedFrames, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, Mapped,
+    Origin, Segment,
 };
+pub use frame_block::FrameBlock;
 pub use mac_addr::{MacAddr, ParseMacAddrError};

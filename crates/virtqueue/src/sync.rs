@@ -1,12 +1,12 @@
-//! Fence, atomics and words of the memory-ordering functions: the real ones, or loom's for the models.
+//! Fence and words of the memory-ordering functions: the real ones, or loom's for the models.
 
 use std::sync::atomic::Ordering;
 
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU16, AtomicU64, fence};
+pub(crate) use std::sync::atomic::fence;
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU16, AtomicU64, fence};
+pub(crate) use loom::sync::atomic::fence;
 
 /// An atomic word of a ring.
 pub trait Word {

@@ -1,7 +1,7 @@
 //! A selection of a burst's frames, read and sent.
 #![allow(unsafe_code)]
 
-use super::{Ethernet, Frame, MIN_FRAME, Origin, Segment};
+use super::{Ethernet, Frame, MIN_FRAME, Segment};
 use std::cell::Cell;
 
 /// Some frames of a burst, in order, on their way to a queue.
@@ -45,22 +45,11 @@ impl<'b> Frames<'b> {
     /// header before the frame belongs to the same buffer.
     #[inline(always)]
     pub fn keep(&self, frame: &Frame<'b>, queue: u64) -> Option<u16> {
-        let chain = self.chain_of(frame, queue)?;
-        self.kept.set(self.kept.get() | 1 << chain.place);
-        Some(chain.id)
-    }
-
-    /// Returns the chain of `frame` if it can be kept, and its queue is `queue`.
-    #[inline(always)]
-    pub fn chain_of(&self, frame: &Frame<'b>, queue: u64) -> Option<Origin> {
-        let can_be = self.queue == queue && queue != 0 && frame.origin.is_chain();
-        can_be.then_some(frame.origin)
-    }
-
-    /// Reports whether the chain at this place was kept ([`Frames::keep`]).
-    #[inline(always)]
-    pub fn is_kept(&self, chain: Origin) -> bool {
-        self.kept.get() >> chain.place & 1 == 1
+        if self.queue != queue || queue == 0 || !frame.origin.is_chain() {
+            return None;
+        }
+        self.kept.set(self.kept.get() | 1 << frame.origin.place);
+        Some(frame.origin.id)
     }
 
     /// Keeps the chains at these places, as [`Frames::keep`] does one by one.

@@ -3,14 +3,14 @@
 mod burst;
 mod ethernet;
 mod frames;
-mod lease;
+mod leased;
 mod segment;
 mod trim;
 
 pub use burst::{Burst, BurstStorage};
 pub use ethernet::Ethernet;
 pub use frames::Frames;
-pub use lease::Lease;
+pub use leased::{LeasedFrames, Mapped};
 pub use segment::Segment;
 
 /// Maximum number of frames in a burst.

@@ -1,9 +1,9 @@
-//! Chains kept beyond the end of their burst: the frame is sent from where it lies in guest memory, or leased to another
-//! worker ([`super::lease`]), and the chain returns to the guest when the sender or that worker is done.
+//! Chains kept beyond the end of their burst: the frame is sent from where it lies in guest memory, and the chain returns to
+//! the guest when the sender is done.
 
 use super::lend;
 use super::taken::TakenChain;
-use packet::{MAX_BURST, Origin};
+use packet::MAX_BURST;
 use std::cell::Cell;
 
 /// A transmit queue's record of the chains that it has taken.
@@ -61,29 +61,13 @@ impl Kept {
         while places != 0 {
             let place = places.trailing_zeros() as usize;
             places &= places - 1;
-            self.keep_place(place);
+            let chain = self.taken[place].get();
+            if let Some(kept) = self.slots.get(usize::from(chain.id)).filter(|kept| kept.get() == 0) {
+                kept.set(chain.slots);
+                self.out.set(self.out.get() + 1);
+                self.taken[place].set(TakenChain { slots: 0, ..chain });
+            }
         }
-    }
-
-    /// Keeps one chain of the burst. Returns false, and keeps nothing, if the burst has ended, or if this chain or one of
-    /// its id is already kept.
-    pub(super) fn keep_one(&self, chain: Origin) -> bool {
-        let place = usize::from(chain.place);
-        let is_there = place < self.count.get() && self.taken[place].get().slots != 0;
-        is_there && self.taken[place].get().id == chain.id && self.keep_place(place)
-    }
-
-    /// Keeps the chain at `place`, unless one of its id is already kept.
-    #[inline(always)]
-    fn keep_place(&self, place: usize) -> bool {
-        let chain = self.taken[place].get();
-        let free = self.slots.get(usize::from(chain.id)).filter(|kept| kept.get() == 0);
-        if let Some(kept) = free {
-            kept.set(chain.slots);
-            self.out.set(self.out.get() + 1);
-            self.taken[place].set(TakenChain { slots: 0, ..chain });
-        }
-        free.is_some()
     }
 
     /// Releases a kept chain, which returns to the guest with the next burst. Ignores an id that is not kept.

@@ -9,7 +9,6 @@ mod chain;
 mod fixup;
 mod header;
 mod keep;
-mod lease;
 mod lend;
 mod packed;
 mod posted;
@@ -24,11 +23,10 @@ mod transmitq;
 use crate::config::{Format, QueueConfig};
 use crate::error::{Dropped, Fatal, SetupError};
 use crate::memory::{DirtyLog, Memory, Unlogged};
-use packet::{Burst, Frames, Origin};
+use packet::{Burst, Frames};
 use std::cell::Cell;
 use std::sync::Arc;
 
-pub use lease::{Lessee, Lessor};
 pub use lend::{Borrower, FilledLoans, Landing, Loan, Terms};
 pub use receiveq::Delivered;
 
@@ -136,18 +134,6 @@ impl<L: DirtyLog> Dequeue<L> {
     #[inline]
     pub fn kept(&self) -> u16 {
         each!(self, q => q.kept().map_or(0, |kept| kept.out()))
-    }
-
-    /// Opens a way back for frames that another worker reads: the [`Lessor`] stays with this queue, the [`Lessee`] goes to
-    /// that worker. Returns `None` if chains of this queue cannot be kept. A queue has as many of them as it has workers
-    /// to feed.
-    pub fn open_leases(&self) -> Option<(Lessor, Lessee)> {
-        each!(self, q => q.kept().map(|kept| lease::open(kept.id(), q.ring().areas())))
-    }
-
-    /// Keeps the chain of one frame of the burst for a lease; returns false if it could not.
-    fn keep_one(&self, chain: Origin) -> bool {
-        each!(self, q => q.kept().is_some_and(|kept| kept.keep_one(chain)))
     }
 
     /// Reports whether there is something to receive.

@@ -3,10 +3,11 @@
 use super::error::MemoryError;
 use super::region::Region;
 use super::{Memory, map::ExtentMapping};
-use packet::Segment;
 use packet::copy::Copier;
+use packet::{Mapped, Segment};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -113,6 +114,13 @@ impl Arena {
     /// Reports whether it lies on huge pages.
     pub fn is_huge(&self) -> bool {
         self.huge
+    }
+}
+
+// SAFETY: the range is one of its memory, which it holds as long as it exists.
+unsafe impl Mapped for Arena {
+    fn range_of(&self, start: *const u8) -> Option<Range<usize>> {
+        self.memory.range_of(start)
     }
 }
 

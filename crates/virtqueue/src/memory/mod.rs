@@ -21,6 +21,8 @@ pub(crate) use writer::Writer;
 pub use writer::{DirtyLog, Unlogged};
 
 use map::ExtentMapping;
+use packet::Mapped;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -75,6 +77,17 @@ pub struct Memory {
 unsafe impl Send for Memory {}
 // SAFETY: as above; a `Memory` never changes after it was built.
 unsafe impl Sync for Memory {}
+
+// SAFETY: the range is that of one of `mappings`, which stay mapped as long as this exists: they never change. A file that
+// shrinks leaves no hole, as `fault` puts zeros there. Nobody makes a reference into them, and any thread may read them.
+unsafe impl Mapped for Memory {
+    fn range_of(&self, start: *const u8) -> Option<Range<usize>> {
+        self.mappings.iter().find_map(|mapping| {
+            let range = mapping.host().addr()..mapping.host().addr() + mapping.len() as usize;
+            range.contains(&start.addr()).then_some(range)
+        })
+    }
+}
 
 impl Memory {
     /// Maps `regions`, after checking each one against its file and against the others.
@@ -162,14 +175,6 @@ impl Memory {
         self.mappings.iter().find_map(|mapping| {
             let offset = (host.addr() as u64).wrapping_sub(mapping.host().addr() as u64);
             (offset < mapping.len()).then(|| mapping.guest_addr() + offset)
-        })
-    }
-
-    /// Reports whether all `len` bytes at `host` are in this memory.
-    pub(crate) fn contains_host(&self, host: *const u8, len: u64) -> bool {
-        self.mappings.iter().any(|mapping| {
-            let offset = (host.addr() as u64).wrapping_sub(mapping.host().addr() as u64);
-            offset < mapping.len() && len <= mapping.len() - offset
         })
     }
 

@@ -3,15 +3,16 @@
 use crate::port::pace::{Pace, Pacer};
 use crate::port::{RxQueue, Wait};
 use packet::checksum;
-use packet::{Burst, MacAddr, Segment};
+use packet::{Burst, FrameBlock, MacAddr};
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// Number of different frames, which are sent in turn.
 const VARIETY: usize = 64;
 
 /// Generator of UDP frames, at a rate or as fast as the switch takes them.
 pub struct Generator {
-    frames: Vec<Vec<u8>>,
+    frames: Arc<FrameBlock>,
     next: Cell<usize>,
     left: Cell<u64>,
     pacer: Pacer,
@@ -22,7 +23,7 @@ impl Generator {
     pub fn new(size: u32, pace: Pace, count: u64, mac: Option<MacAddr>) -> Generator {
         let source = mac.unwrap_or(MacAddr([0x02, 0, 0, 0, 0, 1]));
         Generator {
-            frames: (0..VARIETY).map(|i| udp_frame(size as usize, source, i as u16)).collect(),
+            frames: Arc::new((0..VARIETY).map(|i| udp_frame(size as usize, source, i as u16)).collect()),
             next: Cell::new(0),
             left: Cell::new(if count == 0 { u64::MAX } else { count }),
             pacer: Pacer::new(pace),
@@ -35,7 +36,7 @@ impl RxQueue for Generator {
         let count = (burst.room() as u64).min(self.pacer.due()).min(self.left.get()) as usize;
         for _ in 0..count {
             let next = self.next.get();
-            burst.push(Segment::from(&self.frames[next][..]));
+            burst.push(self.frames.frame(next));
             self.next.set((next + 1) % VARIETY);
         }
         self.left.set(self.left.get() - count as u64);
