@@ -76,12 +76,14 @@ pub struct Capabilities {
     pub faces_network: bool,
     /// Somebody behind it can read the frames that it gets.
     pub has_peer: bool,
+    /// Several workers can process the frames of one of its queues.
+    pub shares: bool,
 }
 
 impl Capabilities {
     /// No abilities.
     pub const NONE: Capabilities =
-        Capabilities { lends: false, has_guest: false, faces_network: false, has_peer: false };
+        Capabilities { lends: false, has_guest: false, faces_network: false, has_peer: false, shares: false };
 }
 
 /// Use of a path.

@@ -80,6 +80,7 @@ pub mod af_xdp;
 mod analysis;
 pub(crate) mod frames;
 pub mod generator;
+mod hold;
 mod interface;
 pub mod keys;
 mod kind;
@@ -98,6 +99,7 @@ pub mod zero_copy;
 
 #[cfg(feature = "analysis")]
 pub use analysis::Analysis;
+pub use hold::HoldBursts;
 pub use kind::{Capabilities, PathUse, Queues};
 pub(crate) use kind::{Opened, PortControl};
 pub use session_fault::{Ending, SessionFault};
@@ -156,6 +158,11 @@ pub trait RxQueue: Send {
 
     /// Returns this half, if outputs may keep its chains.
     fn chains(&self) -> Option<&dyn KeepChains> {
+        None
+    }
+
+    /// Returns this half, if other workers may use its frames when it has received more.
+    fn holds(&self) -> Option<&dyn HoldBursts> {
         None
     }
 

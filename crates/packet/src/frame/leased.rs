@@ -209,7 +209,9 @@ impl OwnBytes {
             self.used = 0;
         }
         if self.chunk == self.chunks.len() {
-            self.chunks.push((0..len.max(CHUNK)).map(|_| UnsafeCell::new(0)).collect());
+            let chunk = Box::<[UnsafeCell<u8>]>::new_zeroed_slice(len.max(CHUNK));
+            // SAFETY: zeros are bytes.
+            self.chunks.push(unsafe { chunk.assume_init() });
         }
         // Shared, as earlier segments point into the same chunk.
         let cells = &self.chunks[self.chunk][self.used..self.used + len];

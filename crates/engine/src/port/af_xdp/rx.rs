@@ -7,8 +7,8 @@ use super::rings::RxRings;
 use super::{Pool, Stuck, UmemView};
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::{Lending, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
-use crate::port::{LifeCycle, RxQueue, Wait};
-use packet::{Burst, MAX_FRAME, MIN_FRAME};
+use crate::port::{HoldBursts, LifeCycle, RxQueue, Wait};
+use packet::{Burst, MAX_FRAME, MIN_FRAME, Mapped};
 use rustix::net::{SendFlags, send};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,7 +25,7 @@ pub struct XdpReceive {
     /// `None` once stopped.
     socket: Option<Socket>,
     pool: Pool,
-    /// Own chunks that hold the present burst's frames, and own chunks that are free.
+    /// Own chunks that have the present burst's frames, unless they are held, and own chunks that are free.
     taken: RefCell<Vec<u16>>,
     spare: RefCell<Vec<u16>>,
     /// Parts of a frame whose last part has not arrived yet.
@@ -265,6 +265,29 @@ impl RxQueue for XdpReceive {
     #[inline]
     fn zero_copy(&self) -> Option<&dyn ZeroCopyRx> {
         self.lending.as_ref().filter(|lending| lending.mapped().is_reachable()).map(|_| self as &dyn ZeroCopyRx)
+    }
+
+    fn holds(&self) -> Option<&dyn HoldBursts> {
+        Some(self)
+    }
+}
+
+impl HoldBursts for XdpReceive {
+    fn memories(&self) -> Vec<Arc<dyn Mapped>> {
+        vec![self.pool.arena.clone()]
+    }
+
+    fn buffers(&self) -> usize {
+        self.pool.count().into()
+    }
+
+    fn hold(&self, held: &mut Vec<u16>) {
+        held.append(&mut self.taken.borrow_mut());
+    }
+
+    fn give_back(&self, held: &[u16]) {
+        debug_assert!(held.iter().all(|&index| index < self.pool.count()));
+        self.spare.borrow_mut().extend_from_slice(held);
     }
 }
 

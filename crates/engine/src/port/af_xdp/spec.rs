@@ -19,7 +19,7 @@ const DEFAULT_QUEUE_SIZE: i64 = 1024;
 /// The kind.
 pub const KIND: Registration = Registration {
     about: "an existing interface of the kernel, through AF_XDP sockets: its frames bypass the kernel's network stack",
-    capabilities: Capabilities { lends: true, faces_network: true, has_peer: true, ..Capabilities::NONE },
+    capabilities: Capabilities { lends: true, faces_network: true, has_peer: true, shares: true, ..Capabilities::NONE },
     lacks: &[],
 };
 

@@ -7,7 +7,7 @@
 use super::XdpReceive;
 use crate::port::af_packet::PacketReceive;
 use crate::port::zero_copy::{GuestBuffers, Mapped, Mix, ZeroCopyRx};
-use crate::port::{LifeCycle, RxQueue, Wait};
+use crate::port::{HoldBursts, LifeCycle, RxQueue, Wait};
 use packet::Burst;
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -85,6 +85,11 @@ impl RxQueue for Steered {
     #[inline]
     fn zero_copy(&self) -> Option<&dyn ZeroCopyRx> {
         self.own.zero_copy().map(|_| self as &dyn ZeroCopyRx)
+    }
+
+    fn holds(&self) -> Option<&dyn HoldBursts> {
+        // Frames of the packet socket lie in none of its memories.
+        self.own.holds()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Generation of UDP frames.
 
 use crate::port::pace::{Pace, Pacer};
-use crate::port::{RxQueue, Wait};
+use crate::port::{HoldBursts, RxQueue, Wait};
 use packet::checksum;
 use packet::{Burst, FrameBlock, MacAddr};
 use std::cell::Cell;
@@ -45,6 +45,10 @@ impl RxQueue for Generator {
     }
 
     fn recycle(&self) {}
+
+    fn holds(&self) -> Option<&dyn HoldBursts> {
+        Some(&self.frames)
+    }
 
     fn arm(&self) -> Wait {
         if self.left.get() == 0 { Wait::Event } else { self.pacer.wait() }

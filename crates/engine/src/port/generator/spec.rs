@@ -21,8 +21,11 @@ const SIZES: Range<i64> = 60..9001;
 const DEFAULT_SIZE: i64 = 64;
 
 /// The kind.
-pub const KIND: Registration =
-    Registration { about: "a source of frames, for measurements", capabilities: Capabilities::NONE, lacks: &[] };
+pub const KIND: Registration = Registration {
+    about: "a source of frames, for measurements",
+    capabilities: Capabilities { shares: true, ..Capabilities::NONE },
+    lacks: &[],
+};
 
 /// Keys of a generator port.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! Replay of a capture file.
 
 use crate::port::pace::{Pace, Pacer};
-use crate::port::{RxQueue, Wait};
+use crate::port::{HoldBursts, RxQueue, Wait};
 use capture::{Captured, Reader};
 use packet::{Burst, FrameBlock, MAX_FRAME, MIN_FRAME};
 use std::cell::Cell;
@@ -43,6 +43,10 @@ impl RxQueue for Replay {
     }
 
     fn recycle(&self) {}
+
+    fn holds(&self) -> Option<&dyn HoldBursts> {
+        Some(&self.frames)
+    }
 
     fn arm(&self) -> Wait {
         if self.next.get() < self.frames.len() { self.pacer.wait() } else { Wait::Event }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The kind.
 pub const KIND: Registration = Registration {
     about: "capture files: replays one, records to another",
-    capabilities: Capabilities::NONE,
+    capabilities: Capabilities { shares: true, ..Capabilities::NONE },
     lacks: &[],
 };
 

@@ -5,7 +5,7 @@ mod zero_copy;
 use super::header_probe::HeaderProbe;
 use super::{BufferedQueue, QueueResources, ROOM};
 use crate::port::zero_copy::{GuestBuffers, LEND_ROOM, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
-use crate::port::{RxQueue, Wait};
+use crate::port::{HoldBursts, RxQueue, Wait};
 use packet::{Burst, MIN_FRAME};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -43,7 +43,7 @@ pub struct VirtioReceive {
     mergeable: bool,
     /// Readable when the device notifies.
     call: Arc<Event>,
-    /// Own buffers that hold the present burst's frames, and own buffers that are free.
+    /// Own buffers that have the present burst's frames, unless they are held, and own buffers that are free.
     taken: RefCell<Vec<u16>>,
     spare: RefCell<Vec<u16>>,
     /// Buffers of the frame being received, as (index, bytes).
@@ -299,5 +299,28 @@ impl RxQueue for VirtioReceive {
     #[inline]
     fn zero_copy(&self) -> Option<&dyn ZeroCopyRx> {
         self.lending.as_ref().filter(|lending| lending.mapped().is_reachable()).map(|_| self as &dyn ZeroCopyRx)
+    }
+
+    fn holds(&self) -> Option<&dyn HoldBursts> {
+        Some(self)
+    }
+}
+
+impl HoldBursts for VirtioReceive {
+    fn memories(&self) -> Vec<Arc<dyn packet::Mapped>> {
+        vec![self.arena.clone()]
+    }
+
+    fn buffers(&self) -> usize {
+        self.end.borrow().queue.size().into()
+    }
+
+    fn hold(&self, held: &mut Vec<u16>) {
+        held.append(&mut self.taken.borrow_mut());
+    }
+
+    fn give_back(&self, held: &[u16]) {
+        debug_assert!(held.iter().all(|&index| usize::from(index) < self.buffers()));
+        self.spare.borrow_mut().extend_from_slice(held);
     }
 }

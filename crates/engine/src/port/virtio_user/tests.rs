@@ -1,6 +1,8 @@
 //! Tests of what a backend finds in the switch's buffers, of the headers that a guest gets, and of what returns to a guest
 //! when the backend ends.
 
+mod hold;
+
 use super::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
 use crate::port::zero_copy::{GuestBuffers, Mapped, ZeroCopyRx, ZeroCopyTx};
 use crate::port::{Sent, TxQueue};

@@ -82,9 +82,13 @@ impl ZeroCopyRx for VirtioReceive {
         let mut spare = self.spare.borrow_mut();
         spare.append(&mut self.taken.borrow_mut());
         let own_out = self.offered(end) > self.lent.get();
-        let most = end.queue.free() / if self.outer > 0 { 2 } else { 1 };
+        let mut most = usize::from(end.queue.free());
+        if self.outer > 0 {
+            // Each takes another descriptor and an own buffer, of which some may be held.
+            most = (most / 2).min(spare.len());
+        }
         let mut offer = Offer { port: self, end, spare: &mut spare, guest };
-        let any = lending.relend(guest, most.into(), 0, own_out, &mut offer);
+        let any = lending.relend(guest, most, 0, own_out, &mut offer);
         drop(spare);
         lending.mapped().on_loan.set(self.lent.get().into());
         let own = self.offer_reserve(end, lending.mapped().reserve());
