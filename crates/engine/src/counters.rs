@@ -68,6 +68,8 @@ impl QueueCounters {
             tx_bytes: self.sent.bytes.get(),
             bursts: std::array::from_fn(|i| self.received.bursts[i].get()),
             worker: None,
+            sharing: None,
+            lanes: Vec::new(),
         }
     }
 }

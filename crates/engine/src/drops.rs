@@ -29,6 +29,8 @@ reasons! {
     Down = "down",
     /// The destination's queue was full: the kernel's, or the ring of a loopback port.
     Busy = "busy",
+    /// A worker of a shared queue held the frame for longer than `stalled-after`: later frames have left before it.
+    WorkerStalled = "worker-stalled",
     /// Another worker that sends to the destination hangs there.
     Stuck = "stuck",
     /// The kernel refused the frame at the destination.

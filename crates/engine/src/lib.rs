@@ -26,6 +26,7 @@ pub mod port;
 mod punt;
 mod queue_key;
 pub mod reload;
+mod sharing;
 pub mod spec;
 mod stage;
 pub mod stats;

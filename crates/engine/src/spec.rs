@@ -5,6 +5,7 @@ pub use crate::port::Analysis;
 pub use crate::port::MAX_QUEUES;
 pub use crate::port::kinds::Driver;
 pub use crate::port::pace::Pace;
+pub use crate::sharing::MOST_WORKERS as MOST_SHARING;
 use packet::MacAddr;
 use std::fmt;
 use std::path::PathBuf;
@@ -195,6 +196,8 @@ pub struct PortSpec {
     pub aggregate: bool,
     /// End of a tunnel: all frames outside the port are VXLAN. Excludes `aggregate`.
     pub vxlan: Option<paflow::vxlan::TunnelEnd>,
+    /// Workers of its receive queues. If `None`, one worker polls each queue: one that names it, or any.
+    pub sharing: Option<SharingSpec>,
     /// Copies every received frame into a private buffer first, as switches with packet pools do, for comparison. No
     /// configuration can ask for it.
     pub staged: bool,
@@ -214,11 +217,80 @@ impl PortSpec {
             fault: None,
             aggregate: false,
             vxlan: None,
+            sharing: None,
             staged: false,
             #[cfg(feature = "analysis")]
             analysis: Analysis::default(),
         }
     }
+}
+
+/// Workers of a port's receive queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharingSpec {
+    /// The workers, by index; at least one, at most [`MOST_SHARING`], each once.
+    pub workers: Vec<usize>,
+    /// How they share the queues.
+    pub way: Sharing,
+}
+
+impl SharingSpec {
+    /// Reports whether each queue has a parent.
+    pub(crate) fn has_parent(&self) -> bool {
+        matches!(self.way, Sharing::StaticRole(_))
+    }
+
+    /// Returns the worker that polls a queue: alone, as its parent, or in turns with the others.
+    pub(crate) fn poller(&self, queue: usize) -> usize {
+        match self.way {
+            Sharing::StaticRole(StaticRoles { parent: Some(parent), .. }) => parent,
+            _ => self.workers[queue % self.workers.len()],
+        }
+    }
+}
+
+/// How workers share the receive queues of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each queue has one worker: they take turns, queue by queue.
+    Rss,
+    /// All workers receive from each queue, under a lock.
+    Locked,
+    /// Each queue has a parent, which receives. All workers process.
+    StaticRole(StaticRoles),
+}
+
+impl Sharing {
+    /// Returns its name in the configuration.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Sharing::Rss => "rss",
+            Sharing::Locked => "locked",
+            Sharing::StaticRole(_) => "static-role",
+        }
+    }
+}
+
+/// Terms of a queue that has a parent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticRoles {
+    /// The parent of all queues, by index, one of the workers or another one. If `None`, the workers are parents in turns, queue
+    /// by queue.
+    pub parent: Option<usize>,
+    /// Whether frames of a flow leave in the order in which they came.
+    pub order: Order,
+    /// Time after which a worker that holds the oldest frames counts as stalled.
+    pub stalled_after: Duration,
+}
+
+/// Order of frames that several workers process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Frames of a flow leave in the order in which they came.
+    #[default]
+    PerFlow,
+    /// Frames may overtake each other.
+    None,
 }
 
 /// Which VLANs a bridge port carries, and how.

@@ -228,8 +228,35 @@ pub struct QueueStats {
     pub tx_bytes: u64,
     /// Receive bursts by size; `bursts[i]` counts sizes up to [`BURST_BOUNDS`]`[i]`.
     pub bursts: [u64; BURST_BOUNDS.len()],
-    /// CPU index of the worker that polls this queue, if any.
+    /// Index of the worker that polls this queue, if any: alone, as its parent, or in turns with others.
     pub worker: Option<usize>,
+    /// How several workers share the queue, `static-role` or `locked`, if they do.
+    #[serde(default)]
+    pub sharing: Option<String>,
+    /// The workers that share it.
+    #[serde(default)]
+    pub lanes: Vec<LaneStats>,
+}
+
+/// A worker's part of a shared queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaneStats {
+    /// Index of the worker.
+    pub worker: usize,
+    /// Frames that it processed.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+}
+
+impl QueueStats {
+    /// Adds what a lane of the queue has received.
+    pub(crate) fn and_received(mut self, other: &QueueStats) -> QueueStats {
+        self.rx_packets += other.rx_packets;
+        self.rx_bytes += other.rx_bytes;
+        self.bursts.iter_mut().zip(other.bursts).for_each(|(sum, bursts)| *sum += bursts);
+        self
+    }
 }
 
 /// Upper bounds of the classes of frame lengths, in bytes without FCS.
@@ -266,7 +293,15 @@ pub struct WorkerStats {
     /// Frames in the bursts that were sampled for it, so that a reader of two snapshots can tell what lies between them.
     #[serde(default)]
     pub sampled_packets: u64,
-    /// Queues it polls, as `port.queue`.
+    /// Cycles per frame that it gets back from other workers, sampled: of the steps `publish` (with reception) and `release`
+    /// (with transmission), if it is the parent of a shared queue.
+    #[serde(default)]
+    pub parent_cycles_per_packet: BTreeMap<String, f64>,
+    /// Frames that were sampled for it.
+    #[serde(default)]
+    pub parent_sampled_packets: u64,
+    /// Queues it polls, as `port.queue`. Of queues that it shares with others: `port.queue:parent`, and `port.queue:lane` with the
+    /// number of its lane.
     pub queues: Vec<String>,
     /// Its current position, e.g. `port "a" queue 0 (transmit)` or `asleep`.
     #[serde(default)]

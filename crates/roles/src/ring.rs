@@ -165,6 +165,12 @@ impl<B> Ring<B> {
         }
     }
 
+    /// Reports whether a batch is published and not claimed.
+    pub(crate) fn has_unclaimed(&self) -> bool {
+        let number = self.claimed.0.load(Ordering::Relaxed);
+        self.entry(number).load(Ordering::Relaxed).wrapping_sub(number << 16) < self.batches.len() as u64
+    }
+
     /// Gives a batch back to the parent.
     #[inline(always)]
     pub(crate) fn give_back(&self, key: Key<B>, is_complete: bool) {

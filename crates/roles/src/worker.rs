@@ -42,6 +42,11 @@ impl<B> Worker<B> {
         let (sequence, key) = self.ring.claim()?;
         Some(Claim { ring: &self.ring, key, sequence, is_complete: false })
     }
+
+    /// Reports whether there is a batch to claim. Another worker may claim it first.
+    pub fn has_work(&self) -> bool {
+        self.ring.has_unclaimed()
+    }
 }
 
 impl<B> Claim<'_, B> {

@@ -10,18 +10,26 @@ pub(crate) struct BridgePlan {
     pub(super) learning: LearningPlan,
     /// The worker's flows, if controllers decide where frames go.
     flows: Option<FlowPlan>,
+    /// Whether its outputs send. Those of a lane may hand frames over.
+    sends: bool,
 }
 
 impl BridgePlan {
-    /// Returns the plan of worker `lane`; `outputs` has the worker's output for each port of the bridge.
-    pub(crate) fn new(bridge: Arc<Bridge>, outputs: Vec<usize>, lane: usize) -> BridgePlan {
-        let flows = bridge.flows.as_ref().map(|numbered| FlowPlan::new(numbered, lane));
-        BridgePlan { learning: LearningPlan { bridge, outputs }, flows }
+    /// Returns the plan of a worker; `outputs` has the worker's output for each port of the bridge, and all of them send by
+    /// themselves if it `sends`.
+    pub(crate) fn new(bridge: Arc<Bridge>, outputs: Vec<usize>, worker: usize, sends: bool) -> BridgePlan {
+        let flows = bridge.flows.as_ref().map(|numbered| FlowPlan::new(numbered, worker));
+        BridgePlan { learning: LearningPlan { bridge, outputs }, flows, sends }
     }
 
-    /// Reports whether this is a plan of `bridge`.
+    /// Reports whether this is a plan of `bridge` that sends by itself.
     pub(crate) fn is_of(&self, bridge: &Arc<Bridge>) -> bool {
-        Arc::ptr_eq(&self.learning.bridge, bridge)
+        self.sends && Arc::ptr_eq(&self.learning.bridge, bridge)
+    }
+
+    /// Returns the worker's output for each port of the bridge.
+    pub(crate) fn outputs(&self) -> &[usize] {
+        &self.learning.outputs
     }
 
     /// Reports whether a port of the bridge is at this output.
@@ -29,9 +37,9 @@ impl BridgePlan {
         self.learning.outputs.contains(&output)
     }
 
-    /// Reports whether controllers decide where frames go.
-    pub(crate) fn goes_by_flows(&self) -> bool {
-        self.flows.is_some()
+    /// Reports whether it can send packets of controllers, who decide where frames go.
+    pub(crate) fn emits(&self) -> bool {
+        self.sends && self.flows.is_some()
     }
 
     /// Forwards a burst that a port received.

@@ -27,7 +27,7 @@ pub(crate) struct FlowPlan {
     numbers: Arc<[u32]>,
     /// By number: the index of the port in the bridge plus one, or zero.
     ports: Box<[u16]>,
-    lane: usize,
+    worker: usize,
     ring: Arc<Ring>,
     notifier: Arc<EventNotifier>,
     lookups: RefCell<Lookups>,
@@ -77,10 +77,10 @@ struct Work {
 }
 
 impl FlowPlan {
-    /// Returns the plan of worker `lane`.
-    pub(crate) fn new(numbered: &Numbered, lane: usize) -> FlowPlan {
+    /// Returns the plan of a worker.
+    pub(crate) fn new(numbered: &Numbered, worker: usize) -> FlowPlan {
         let Numbered { datapath, numbers } = numbered.clone();
-        let ring = datapath.ring(lane);
+        let ring = datapath.ring(worker);
         let largest = numbers.iter().max().map_or(0, |number| *number as usize);
         let mut ports = vec![0; largest + 1].into_boxed_slice();
         numbers.iter().enumerate().for_each(|(port, number)| ports[*number as usize] = port as u16 + 1);
@@ -95,12 +95,12 @@ impl FlowPlan {
         FlowPlan {
             numbers,
             ports,
-            lane,
+            worker,
             ring,
             notifier: datapath.notifier.clone(),
             lookups: RefCell::new(Lookups {
                 flows: Reader::new(datapath.live.clone()),
-                cache: Cache::new(REMEMBERED, RandomState::new().hash_one(lane)),
+                cache: Cache::new(REMEMBERED, RandomState::new().hash_one(worker)),
                 work: Box::new(work),
             }),
             injected: RefCell::default(),
@@ -155,7 +155,7 @@ impl FlowPlan {
         let Lookups { flows, cache, work } = lookups;
         let flows: &Flows = flows.value();
         let frames = arrival.frames;
-        let lane = &flows.lanes[self.lane];
+        let lane = &flows.lanes[self.worker];
         let mut found = [MISS; MAX_BURST];
         let mut run = Run::default();
         let mut same = true;

@@ -9,7 +9,8 @@ use crate::stage::egress::Egress;
 use crate::stage::running::{Marks, Running};
 use crate::stage::shared::{Shared, Stuck};
 use crate::stage::stopwatch::Stopwatch;
-use packet::Frames;
+use packet::{Frames, LeasedFrames};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A queue that frames go to, as a worker reaches it.
@@ -18,6 +19,8 @@ pub(crate) enum Half {
     Own(Option<Egress>),
     /// Several workers send there, one at a time.
     Shared(Arc<Shared>),
+    /// Another worker sends what this one hands over.
+    HandedOver,
 }
 
 /// One transmit queue of an output.
@@ -37,6 +40,7 @@ impl TransmitQueue {
                 Ok(egress) => egress.as_ref().map(send),
                 Err(Stuck) => Some(Sent::none(Reason::Stuck)),
             },
+            Half::HandedOver => None,
         }
         .unwrap_or(Sent::none(Reason::Down))
     }
@@ -48,6 +52,7 @@ impl TransmitQueue {
         let sent = match &self.half {
             Half::Own(egress) => egress.as_ref().map(flush),
             Half::Shared(shared) => shared.lock()?.as_ref().map(flush),
+            Half::HandedOver => None,
         };
         Ok(sent.unwrap_or_default())
     }
@@ -67,6 +72,7 @@ impl TransmitQueue {
         match &self.half {
             Half::Own(egress) => egress.iter().for_each(|egress| egress.half.notify()),
             Half::Shared(shared) => shared.lock()?.iter().for_each(|egress| egress.half.notify()),
+            Half::HandedOver => {}
         }
         Ok(())
     }
@@ -88,6 +94,8 @@ pub(crate) struct Output {
     pub(crate) aggregates: bool,
     /// Whether several bursts of a round may come here and be joined.
     pub(crate) joins: bool,
+    /// Frames that another worker sends. `None` if there is no such worker, or it has not said where frames may lie.
+    handed: RefCell<Option<LeasedFrames>>,
     /// Queues that have sent frames since their peer was last notified.
     touched: Marks,
     /// Queues that hold frames until the round ends.
@@ -108,6 +116,7 @@ impl Output {
             one: None,
             aggregates: false,
             joins: false,
+            handed: RefCell::default(),
             touched: Marks::default(),
             holding: Marks::default(),
             worker,
@@ -119,9 +128,45 @@ impl Output {
     #[inline(always)]
     pub(crate) fn transmit(&self, number: usize, frames: Frames<'_>) {
         let queue = if self.queues.len() == 1 { 0 } else { self.running.pick(self.one.unwrap_or(number)) };
+        if let Half::HandedOver = self.queues[queue].half {
+            return self.hand_over(frames);
+        }
         self.worker.place.set(Place::of(self.port, self.first + queue).at(Activity::Transmit));
         let sent = self.queues[queue].transmit(frames, self.joins, &self.worker.watch);
         self.mark(queue, sent).count_drops(frames.len(), &self.drops);
+    }
+
+    /// Adds frames to those that another worker sends.
+    #[inline(never)]
+    fn hand_over(&self, frames: Frames<'_>) {
+        match &mut *self.handed.borrow_mut() {
+            Some(handed) => handed.add(frames),
+            None => self.drops.add(Reason::Down, frames.len() as u64),
+        }
+    }
+
+    /// Reports whether it hands over frames to any queue.
+    pub(crate) fn hands_over(&self) -> bool {
+        self.queues.iter().any(|queue| matches!(queue.half, Half::HandedOver))
+    }
+
+    /// Sets the room for frames that another worker sends. Drops those that wait in the room that there was.
+    pub(crate) fn set_handed(&self, room: Option<LeasedFrames>) {
+        if let Some(had) = self.handed.replace(room)
+            && !had.is_empty()
+        {
+            self.drops.add(Reason::Down, had.len() as u64);
+        }
+    }
+
+    /// Exchanges the frames that another worker sends for `room`, if there are any.
+    #[inline(always)]
+    pub(crate) fn swap_handed(&self, room: &mut LeasedFrames) {
+        if let Some(handed) = &mut *self.handed.borrow_mut()
+            && !handed.is_empty()
+        {
+            std::mem::swap(handed, room);
+        }
     }
 
     #[inline(always)]
@@ -196,7 +241,7 @@ impl Output {
     pub(crate) fn guest(&self, queue: usize) -> Option<&GuestBuffers> {
         match &self.at(queue)?.half {
             Half::Own(egress) => egress.as_ref()?.guest(),
-            Half::Shared(_) => None,
+            Half::Shared(_) | Half::HandedOver => None,
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) packets: Counter,
     /// Frames in sampled bursts.
     pub(crate) sampled: Counter,
+    /// Frames that it got back from the workers of shared queues, in sampled rounds.
+    pub(crate) released: Counter,
     /// Current place.
     pub(crate) place: CurrentPlace,
     /// Cycles of sampled bursts.

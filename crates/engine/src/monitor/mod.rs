@@ -4,4 +4,4 @@ mod counters;
 mod place;
 
 pub(crate) use counters::WorkerCounters;
-pub(crate) use place::{Activity, Place};
+pub(crate) use place::{Activity, CurrentPlace, Place};

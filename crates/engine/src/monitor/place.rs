@@ -14,6 +14,8 @@ pub(crate) enum Activity {
     Transmit,
     Recycle,
     Notify,
+    /// Taking back what other workers have processed, and sending it.
+    Release,
     /// Running jobs of the control side.
     Jobs,
     /// Asleep until woken.
@@ -21,13 +23,14 @@ pub(crate) enum Activity {
 }
 
 impl Activity {
-    const ALL: [Activity; 8] = [
+    const ALL: [Activity; 9] = [
         Activity::Between,
         Activity::Receive,
         Activity::Forward,
         Activity::Transmit,
         Activity::Recycle,
         Activity::Notify,
+        Activity::Release,
         Activity::Jobs,
         Activity::Asleep,
     ];
@@ -41,6 +44,7 @@ impl Activity {
             Activity::Transmit => "transmit",
             Activity::Recycle => "recycle",
             Activity::Notify => "notify",
+            Activity::Release => "release",
             Activity::Jobs => "jobs of the control side",
             Activity::Asleep => "asleep",
         }
@@ -78,7 +82,8 @@ impl Place {
     }
 
     pub(crate) fn activity(self) -> Activity {
-        Activity::ALL[self.0 as usize % Activity::ALL.len()]
+        let activity = self.0 & ((1 << QUEUE) - 1);
+        Activity::ALL[activity as usize % Activity::ALL.len()]
     }
 }
 

@@ -125,6 +125,17 @@ pub enum Wait {
     Time(Duration),
 }
 
+impl Wait {
+    /// Returns the condition to wait for this or for some time, if that is limited.
+    pub(crate) fn or_after(self, time: Option<Duration>) -> Wait {
+        match (self, time) {
+            (Wait::Event, Some(time)) => Wait::Time(time),
+            (Wait::Time(own), Some(time)) => Wait::Time(own.min(time)),
+            (wait, _) => wait,
+        }
+    }
+}
+
 /// Half of a queue that frames come from. Driven by one worker at a time.
 ///
 /// Frames stay in place and are borrowed from the queue, hence `&self`: a queue cannot change while a burst borrows from it.

@@ -118,17 +118,18 @@ impl Drop for FaultInjector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::Wait;
     use crate::port::generator::Generator;
+    use crate::port::{RxQueue, Wait};
     use crate::spec::Pace;
-    use crate::stage::ingress::Ingress;
+    use crate::stage::ingress::IngressStages;
     use crate::stage::stopwatch::Stopwatch;
 
     /// Passes a thousand frames. Returns how many came out at once, all that came out, and how many were dropped.
     fn run(faults: Faults) -> (usize, Vec<Vec<u8>>, u64) {
         let drops = Arc::new(Drops::default());
-        let generator = Box::new(Generator::new(64, Pace::default(), 1000, None));
-        let port = Ingress::of(generator, [Box::new(FaultInjector::new(faults, drops.clone())) as Box<_>]);
+        let generator = Generator::new(64, Pace::default(), 1000, None);
+        let injector = Box::new(FaultInjector::new(faults, drops.clone())) as Box<dyn IngressStage>;
+        let stages: IngressStages = [injector].into_iter().collect();
         let (mut storage, watch) = (Box::<BurstStorage>::default(), Stopwatch::default());
         let mut out = Vec::new();
         let mut first = 0;
@@ -137,8 +138,8 @@ mod tests {
         for round in 0.. {
             assert!(began.elapsed() < Duration::from_secs(120), "frames are missing: {}", out.len());
             let mut burst = storage.start();
-            if port.half.receive(&mut burst) || port.is_due() {
-                port.process(&mut burst, &watch, &mut |burst| {
+            if generator.receive(&mut burst) || stages.is_due() {
+                stages.process(&mut burst, &watch, &mut |burst| {
                     let frames = burst.frames();
                     out.extend(frames.as_slice().iter().map(|f| to_vec(&frames, f)));
                 });
@@ -146,11 +147,11 @@ mod tests {
             if round == 0 {
                 first = out.len();
             }
-            port.half.recycle();
+            generator.recycle();
             if out.len() as u64 + injected() >= 1000 {
                 break;
             }
-            if port.arm() != Wait::Ready {
+            if generator.arm().or_after(stages.due()) != Wait::Ready {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }

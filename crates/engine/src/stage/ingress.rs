@@ -39,28 +39,19 @@ pub(crate) trait IngressStage: Send {
     }
 }
 
-/// A queue that frames come from: the port's half, and the stages behind it.
-pub(crate) struct Ingress {
-    pub(crate) half: Box<dyn RxQueue>,
-    pub(super) stages: List<dyn IngressStage>,
-}
+/// The stages that frames from one queue pass, as one worker drives them.
+pub(crate) struct IngressStages(pub(super) List<dyn IngressStage>);
 
-impl Ingress {
-    /// Returns a queue without stages.
-    pub(crate) fn new(half: Box<dyn RxQueue>) -> Ingress {
-        Ingress { half, stages: List::new() }
+impl IngressStages {
+    /// Returns no stages.
+    pub(crate) fn none() -> IngressStages {
+        IngressStages(List::new())
     }
 
-    /// Returns a queue with these stages.
-    #[cfg(test)]
-    pub(crate) fn of(half: Box<dyn RxQueue>, stages: impl IntoIterator<Item = Box<dyn IngressStage>>) -> Ingress {
-        Ingress { half, stages: stages.into_iter().collect() }
-    }
-
-    /// Reports whether it has stages.
+    /// Reports whether there are none.
     #[inline(always)]
-    pub(crate) fn has_stages(&self) -> bool {
-        !self.stages.as_slice().is_empty()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.as_slice().is_empty()
     }
 
     /// Passes a burst through all stages, and then to `forward`.
@@ -70,12 +61,12 @@ impl Ingress {
         watch: &Stopwatch,
         forward: &mut dyn FnMut(&Burst<'_, '_>),
     ) {
-        Next { stages: self.stages.as_slice(), watch, forward }.pass(burst);
+        Next { stages: self.0.as_slice(), watch, forward }.pass(burst);
     }
 
     /// See [`IngressStage::turn`].
     pub(crate) fn turn(&self) -> Option<usize> {
-        self.stages.iter().try_fold(MAX_BURST, |frames, stage| Some(frames.min(stage.turn()?)))
+        self.0.iter().try_fold(MAX_BURST, |frames, stage| Some(frames.min(stage.turn()?)))
     }
 
     /// Reports whether a stage has frames to pass on although none arrived.
@@ -83,33 +74,57 @@ impl Ingress {
         self.due() == Some(Duration::ZERO)
     }
 
-    fn due(&self) -> Option<Duration> {
-        self.stages.iter().filter_map(|stage| stage.due()).min()
+    /// See [`IngressStage::due`].
+    pub(crate) fn due(&self) -> Option<Duration> {
+        self.0.iter().filter_map(|stage| stage.due()).min()
     }
 
     /// See [`IngressStage::multiplies`].
     pub(crate) fn multiplies(&self) -> bool {
-        self.stages.iter().any(|stage| stage.multiplies())
+        self.0.iter().any(|stage| stage.multiplies())
     }
 
     /// See [`IngressStage::mix`].
     pub(crate) fn mix(&self) -> Option<Mix> {
-        self.stages.iter().find_map(|stage| stage.mix())
+        self.0.iter().find_map(|stage| stage.mix())
+    }
+
+    /// See [`IngressStage::needs_private_frames`].
+    #[inline(always)]
+    fn need_private_frames(&self) -> bool {
+        self.0.iter().any(|stage| stage.needs_private_frames())
+    }
+}
+
+#[cfg(test)]
+impl FromIterator<Box<dyn IngressStage>> for IngressStages {
+    /// Puts stages in any order.
+    fn from_iter<I: IntoIterator<Item = Box<dyn IngressStage>>>(stages: I) -> IngressStages {
+        IngressStages(stages.into_iter().collect())
+    }
+}
+
+/// A queue that frames come from: the port's half, and the stages behind it.
+pub(crate) struct Ingress {
+    pub(crate) half: Box<dyn RxQueue>,
+    pub(crate) stages: IngressStages,
+}
+
+impl Ingress {
+    /// Returns a queue without stages.
+    pub(crate) fn new(half: Box<dyn RxQueue>) -> Ingress {
+        Ingress { half, stages: IngressStages::none() }
     }
 
     /// Returns the half, if it can receive into a guest's buffers now.
     #[inline(always)]
     pub(crate) fn lends(&self) -> Option<&dyn ZeroCopyRx> {
-        if self.stages.iter().any(|stage| stage.needs_private_frames()) { None } else { self.half.zero_copy() }
+        if self.stages.need_private_frames() { None } else { self.half.zero_copy() }
     }
 
     /// See [`RxQueue::arm`].
     pub(crate) fn arm(&self) -> Wait {
-        match (self.half.arm(), self.due()) {
-            (Wait::Event, Some(due)) => Wait::Time(due),
-            (Wait::Time(time), Some(due)) => Wait::Time(time.min(due)),
-            (wait, _) => wait,
-        }
+        self.half.arm().or_after(self.stages.due())
     }
 }
 

@@ -3,16 +3,16 @@
 use super::aggregate::{Join, Split};
 use super::egress::{Egress, EgressStage};
 use super::fault::FaultInjector;
-use super::ingress::{Ingress, IngressStage};
+use super::ingress::{IngressStage, IngressStages};
 use super::list::List;
 use super::mirror::Mirror;
 use super::record::Record;
 use super::setup::Setup;
 use super::staged::Staged;
-use super::stopwatch::{SLOTS, STEPS, Stopwatch};
+use super::stopwatch::{PARENT_STEPS, SLOTS, STEPS, Stopwatch};
 use super::tunnel::{Decapsulate, Encapsulate};
 use crate::drops::{Drops, PortDrops};
-use crate::port::{RxQueue, TxQueue};
+use crate::port::TxQueue;
 use crate::spec::MirrorDirection::{In, Out};
 use crate::spec::MirrorPoint::{Forward, Wire};
 use std::collections::BTreeMap;
@@ -75,29 +75,29 @@ impl<S: ?Sized> Row<S> {
     }
 }
 
-impl Ingress {
-    /// Returns a queue of a port, with the stages that the port needs.
-    pub(crate) fn with_stages(half: Box<dyn RxQueue>, setup: &Setup, queue: usize) -> Ingress {
-        let mut ingress = Ingress::new(half);
-        fill(INGRESS, INGRESS_SLOT, &mut ingress.stages, |row| Some(row.stage(setup, queue)));
-        ingress
+impl IngressStages {
+    /// Returns the stages that a queue of a port needs.
+    pub(crate) fn of(setup: &Setup, queue: usize) -> IngressStages {
+        let mut stages = IngressStages::none();
+        fill(INGRESS, INGRESS_SLOT, &mut stages.0, |row| Some(row.stage(setup, queue)));
+        stages
     }
 
     /// Replaces the stages that may change while the queue runs.
     pub(crate) fn refresh(&mut self, setup: &Setup, queue: usize) {
-        fill(INGRESS, INGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| row.stage(setup, queue)));
+        fill(INGRESS, INGRESS_SLOT, &mut self.0, |row| row.is_live.then(|| row.stage(setup, queue)));
     }
 }
 
 impl Egress {
-    /// See [`Ingress::with_stages`].
+    /// Returns a queue of a port, with the stages that the port needs.
     pub(crate) fn with_stages(half: Box<dyn TxQueue>, setup: &Setup, queue: usize) -> Egress {
         let mut egress = Egress::new(half);
         fill(EGRESS, EGRESS_SLOT, &mut egress.stages, |row| Some(row.stage(setup, queue)));
         egress
     }
 
-    /// See [`Ingress::refresh`].
+    /// See [`IngressStages::refresh`].
     pub(crate) fn refresh(&mut self, setup: &Setup, queue: usize) {
         fill(EGRESS, EGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| row.stage(setup, queue)));
     }
@@ -130,10 +130,19 @@ pub(crate) fn drops() -> Arc<PortDrops> {
 /// Returns the cycles of a worker's steps and of the stages that ran, by name.
 pub(crate) fn cycles(watch: &Stopwatch) -> BTreeMap<&'static str, u64> {
     let mut cycles = BTreeMap::from(STEPS.map(|step| (step, 0)));
+    cycles.retain(|step, _| !PARENT_STEPS.contains(step));
     for (slot, name) in STEPS.into_iter().chain(names()).enumerate().filter(|(slot, _)| watch.spent(*slot) > 0) {
-        *cycles.entry(name).or_default() += watch.spent(slot);
+        if !PARENT_STEPS.contains(&name) {
+            *cycles.entry(name).or_default() += watch.spent(slot);
+        }
     }
     cycles
+}
+
+/// Returns the cycles of the steps that a worker made as a parent, by name.
+pub(crate) fn parent_cycles(watch: &Stopwatch) -> BTreeMap<&'static str, u64> {
+    let steps = STEPS.into_iter().enumerate().filter(|(_, step)| PARENT_STEPS.contains(step));
+    steps.map(|(slot, step)| (step, watch.spent(slot))).filter(|(_, cycles)| *cycles > 0).collect()
 }
 
 #[cfg(all(test, not(loom)))]

@@ -34,9 +34,15 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Makes room for what the stages of `queue` leave to others. The queue is about to be up, perhaps for the first time.
+    /// Reports `queue` from now on, and makes room for what its stages leave to others. It is about to be up, perhaps for the
+    /// first time.
     pub(crate) fn prepare(&self, queue: usize) {
         self.reported.fetch_max(queue + 1, Ordering::Relaxed);
+        self.prepare_stages(queue);
+    }
+
+    /// Makes room for what the stages of `queue`, or of a lane with this index, leave to others.
+    pub(crate) fn prepare_stages(&self, queue: usize) {
         self.neighbours.prepare(queue);
         self.member.iter().for_each(|member| member.relay.prepare(queue));
     }

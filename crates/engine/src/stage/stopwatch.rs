@@ -4,7 +4,10 @@ use crate::clock::Cycles;
 use crate::counters::Counter;
 
 /// Steps of a worker that are timed beside the stages. Each has the slot of its index.
-pub(crate) const STEPS: [&str; 3] = ["receive", "forward", "recycle"];
+pub(crate) const STEPS: [&str; 5] = ["receive", "forward", "recycle", "publish", "release"];
+
+/// Of these, the steps of a parent: their frames are counted apart.
+pub(crate) const PARENT_STEPS: [&str; 2] = [STEPS[PUBLISH], STEPS[RELEASE]];
 
 /// Slot of taking a burst from a queue.
 pub(crate) const RECEIVE: usize = 0;
@@ -12,6 +15,10 @@ pub(crate) const RECEIVE: usize = 0;
 pub(crate) const FORWARD: usize = 1;
 /// Slot of returning a burst to its queue.
 pub(crate) const RECYCLE: usize = 2;
+/// Slot of receiving a burst for several workers.
+pub(crate) const PUBLISH: usize = 3;
+/// Slot of sending what other workers have processed, and of returning it to its queue.
+pub(crate) const RELEASE: usize = 4;
 
 /// Number of slots.
 pub(crate) const SLOTS: usize = 24;
@@ -50,6 +57,11 @@ impl Stopwatch {
         self.is_running.set(1);
         self.slot.set(slot as u64);
         self.since.set(since);
+    }
+
+    /// Stops it, and forgets what passed since it was started or last changed its slot.
+    pub(crate) fn cancel(&self) {
+        self.is_running.set(0);
     }
 
     /// Continues in `slot`, if it runs. Returns the slot before.

@@ -2,7 +2,7 @@
 
 use super::layout::assignment;
 use crate::reload::{Action, Step, Subject};
-use crate::spec::{AggregationSpec, BridgeSpec, Driver, MappingSpec, MirrorSpec, PortSpec, Spec, WorkerSpec};
+use crate::spec::{AggregationSpec, BridgeSpec, Driver, MappingSpec, MirrorSpec, PortSpec, Sharing, Spec, WorkerSpec};
 
 /// Returns the actions that turn `old` into `new`: every part of either is in one action.
 pub(super) fn actions(old: &Spec, new: &Spec) -> Vec<Action> {
@@ -203,6 +203,7 @@ fn reopening(had: &PortSpec, port: &PortSpec) -> Vec<String> {
         fault,
         aggregate,
         vxlan,
+        sharing: _,
         staged,
         #[cfg(feature = "analysis")]
         analysis,
@@ -222,7 +223,11 @@ fn reopening(had: &PortSpec, port: &PortSpec) -> Vec<String> {
 
 /// Returns the differences that can be applied while a port is open.
 fn changes(had: &PortSpec, port: &PortSpec) -> Vec<String> {
-    named(&[("VLANs", port.vlan != had.vlan), ("record-to", port.record != had.record)])
+    named(&[
+        ("VLANs", port.vlan != had.vlan),
+        ("record-to", port.record != had.record),
+        ("rx-sharing", port.sharing != had.sharing),
+    ])
 }
 
 fn aggregation_changes(had: &AggregationSpec, wanted: &AggregationSpec) -> Vec<String> {
@@ -247,13 +252,20 @@ fn mappings_of<'s>(spec: &'s Spec, port: &str) -> impl Iterator<Item = &'s Mappi
     spec.mappings.iter().filter(move |mapping| mapping.from.port == port || mapping.to.port == port)
 }
 
-/// Returns the queues that each worker polls.
+/// Returns the queues that each worker polls, or shares with others.
 fn polled(spec: &Spec) -> Vec<Vec<(&str, usize)>> {
     let mut polled = vec![Vec::new(); spec.workers_or_default().len()];
     for (port, workers) in spec.ports.iter().zip(assignment(spec)) {
-        workers.iter().enumerate().for_each(|(queue, &worker)| polled[worker].push((port.name.as_str(), queue)));
+        let shared = port.sharing.as_ref().filter(|sharing| sharing.way != Sharing::Rss);
+        for (queue, poller) in workers.iter().enumerate() {
+            let others = shared.iter().flat_map(|sharing| &sharing.workers);
+            std::iter::once(poller).chain(others).for_each(|&worker| polled[worker].push((port.name.as_str(), queue)));
+        }
     }
-    polled.iter_mut().for_each(|queues| queues.sort_unstable());
+    polled.iter_mut().for_each(|queues| {
+        queues.sort_unstable();
+        queues.dedup();
+    });
     polled
 }
 

@@ -5,6 +5,8 @@
 //! keeps what it has, which is neither taken from it nor freed.
 
 mod assemble;
+mod crew;
+mod sharing;
 mod stages;
 
 use super::layout::Layout;
@@ -14,6 +16,7 @@ use crate::forward::flows::Emission;
 use crate::forward::{BridgePlan, Half};
 use crate::port::{Kept, ReceiveHalf, TransmitHalf};
 use crate::queue_key::QueueKey;
+use crate::sharing::Parent;
 use crate::spec::WorkerSpec;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
@@ -22,6 +25,7 @@ use crate::stage::setup::Setup;
 use crate::stage::shared::{Shared, Stuck};
 use crate::stage::stopwatch::Stopwatch;
 use crate::worker::{Answer, Pieces, Pulse, Unresponsive, Worker};
+use crew::Crew;
 use packet::{BurstStorage, MAX_BURST, Segment};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -43,6 +47,10 @@ struct FabricState {
     /// Workers that poll queues, and workers that are the only ones to send to queues.
     pollers: HashMap<QueueKey, usize>,
     senders: HashMap<QueueKey, usize>,
+    /// The workers of queues that several share.
+    crews: HashMap<QueueKey, Crew>,
+    /// Parents whose frames have not all come back, and whose ports have been given up.
+    stranded: Vec<Parent>,
     /// The first worker of the bridge that forwards by flows.
     emitter: Option<usize>,
     /// Queues to which several workers send.
@@ -81,6 +89,10 @@ impl Fabric {
     /// Gives a queue that is up to the worker that polls it, and waits until it has it. A worker that does not respond
     /// drops the half later.
     pub(super) fn attach_receive(&self, key: QueueKey, half: ReceiveHalf) -> Result<(), Kept> {
+        let half = match self.attach_shared(key, half)? {
+            Ok(()) => return Ok(()),
+            Err(half) => half,
+        };
         let attached = {
             let mut state = self.state();
             let ingress = state.ingress(key, half);
@@ -98,6 +110,9 @@ impl Fabric {
     /// Takes a queue from its worker. When this returns, none of its frames is in use any more. A worker that does not
     /// respond drops the half later.
     pub(super) fn detach_receive(&self, key: QueueKey) -> Result<Option<ReceiveHalf>, Kept> {
+        if let Some(half) = self.detach_shared(key)? {
+            return Ok(half);
+        }
         let taken = {
             let mut state = self.state();
             match (state.parked_receive.remove(&key), state.poller(key)) {
@@ -211,9 +226,10 @@ impl Fabric {
         state.running.retain(|id, _| layout.ports.iter().any(|p| p.id == *id));
         state.setups.retain(|id, _| layout.ports.iter().any(|p| p.id == *id));
         state.mirror(layout, &mut halves);
+        let mut parts = state.divide_all(layout, &mut halves);
         let plans: Vec<_> =
-            (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves)).collect();
-        state.emitter = plans.iter().position(|pieces| pieces.bridges.iter().any(BridgePlan::goes_by_flows));
+            (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves, &mut parts)).collect();
+        state.emitter = plans.iter().position(|pieces| pieces.bridges.iter().any(BridgePlan::emits));
         state.parked_receive = halves.receive;
         state.parked_transmit = halves.transmit;
         let workers = state.workers.iter().map(|(_, worker)| worker);
@@ -314,18 +330,18 @@ impl FabricState {
             transmit: std::mem::take(&mut self.parked_transmit),
         };
         let mut lost = HashMap::new();
+        let mut parents = Vec::new();
+        self.rest_all();
         let take_all = |(_, worker): &(_, Worker)| worker.ask(|plan| plan.replace(Pieces::default()));
         let asked: Vec<_> = self.workers.iter().map(take_all).collect();
         for (index, answer) in asked.into_iter().enumerate() {
-            let Pieces { inputs, outputs, .. } = answer.wait().unwrap_or_else(|unresponsive| {
+            let Pieces { inputs, shared, outputs, .. } = answer.wait().unwrap_or_else(|unresponsive| {
                 let had = self.pollers.iter().chain(&self.senders).filter(|(_, worker)| **worker == index);
                 lost.extend(had.map(|(key, _)| (key.port, unresponsive.to_string())));
                 Pieces::default()
             });
-            for input in inputs {
-                let key = QueueKey { port: input.port, queue: input.queue };
-                halves.receive.extend(input.ingress.map(|ingress| (key, ingress)));
-            }
+            halves.receive.extend(inputs.into_iter().filter_map(|input| Some((input.route.from, input.ingress?))));
+            parents.extend(shared.parents.into_iter().filter_map(|input| Some((input.queue, input.parent?))));
             for output in outputs {
                 for (queue, transmit) in (output.first..).zip(output.queues) {
                     if let Half::Own(Some(egress)) = transmit.half {
@@ -334,6 +350,11 @@ impl FabricState {
                 }
             }
         }
+        let mut whole = HashMap::new();
+        for key in self.collect_shared(parents, &mut whole) {
+            lost.insert(key.port, "a worker does not give its frames back".into());
+        }
+        halves.receive.extend(whole.into_iter().map(|(key, half)| (key, self.ingress(key, half))));
         for (key, shared) in self.shared.drain() {
             match shared.lock() {
                 Ok(mut egress) => halves.transmit.extend(egress.take().map(|egress| (key, egress))),

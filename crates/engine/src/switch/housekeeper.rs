@@ -23,7 +23,8 @@ impl Inner {
             let topology = self.topology();
             let mut answered = false;
             for port in &topology.layout.ports {
-                for (queue, answers) in port.neighbours().drain() {
+                for (index, answers) in port.neighbours().drain() {
+                    let (queue, _lane) = port.queue_of(index);
                     self.fabric.send(port, queue, answers);
                     answered = true;
                 }

@@ -3,7 +3,9 @@
 
 use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
-use crate::spec::{MappedQueues, MappingSpec, MirrorSpec, PortSpec, Spec, WorkerSpec};
+use crate::spec::{
+    MappedQueues, MappingSpec, MirrorSpec, Order, PortSpec, Sharing, SharingSpec, Spec, StaticRoles, WorkerSpec,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -72,6 +74,13 @@ pub(super) struct Joined {
     pub(super) guest: QueueIndex,
 }
 
+/// A worker that sends to a queue. Its lanes have outputs of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Sender {
+    worker: usize,
+    is_lane: bool,
+}
+
 /// A mirror of the specification.
 pub(super) struct Mirroring {
     pub(super) spec: MirrorSpec,
@@ -101,8 +110,8 @@ pub(super) struct Layout {
     pub(super) workers: Vec<WorkerSpec>,
     /// Worker that polls each queue of each port.
     assignment: Vec<Vec<usize>>,
-    /// Number of workers that send to each port because of the patch or bridge that it is in.
-    senders: Vec<usize>,
+    /// By port: how several workers share each of its queues, if they do.
+    sharing: Vec<Option<SharingSpec>>,
 }
 
 impl Layout {
@@ -130,11 +139,17 @@ impl Layout {
         let mirrors = spec.mirrors.iter().map(|spec| Mirroring { spec: spec.clone(), to: index(&spec.to) }).collect();
         let workers = spec.workers_or_default();
         let assignment = assignment(spec);
-        let senders = (0..ports.len()).map(|port| senders(&domains, &assignment, port)).collect();
-        Layout { assignment, senders, ports, domains, joined, queue_patches, mirrors, workers }
+        let is_shared = |sharing: &SharingSpec| sharing.way != Sharing::Rss;
+        let sharing = spec.ports.iter().map(|port| port.sharing.clone().filter(is_shared)).collect();
+        Layout { assignment, sharing, ports, domains, joined, queue_patches, mirrors, workers }
     }
 
-    /// Returns the queues that `worker` polls.
+    /// Returns how several workers share each queue of a port, if they do.
+    pub(super) fn sharing(&self, port: usize) -> Option<&SharingSpec> {
+        self.sharing[port].as_ref()
+    }
+
+    /// Returns the queues that `worker` polls: alone, or as their parent.
     pub(super) fn polled_by(&self, worker: usize) -> impl Iterator<Item = QueueIndex> {
         let queues = |(port, workers): (usize, &Vec<usize>)| {
             let mine = workers.iter().enumerate().filter(|(_, w)| **w == worker);
@@ -143,7 +158,19 @@ impl Layout {
         self.assignment.iter().enumerate().flat_map(queues).collect::<Vec<_>>().into_iter()
     }
 
-    /// Returns the worker that polls a queue.
+    /// Returns the shared queues of which `worker` processes frames, each with the lane.
+    pub(super) fn lanes_of(&self, worker: usize) -> impl Iterator<Item = (QueueIndex, usize)> {
+        let of_port = move |(port, sharing): (usize, &Option<SharingSpec>)| {
+            let lane = sharing.as_ref()?.workers.iter().position(|&other| other == worker)?;
+            Some((port, lane))
+        };
+        let ports = self.sharing.iter().enumerate().filter_map(of_port);
+        ports.flat_map(|(port, lane)| {
+            (0..self.assignment[port].len()).map(move |queue| (QueueIndex { port, queue }, lane))
+        })
+    }
+
+    /// Returns the worker that polls a queue: alone, as its parent, or in turns with others.
     pub(super) fn poller(&self, queue: QueueIndex) -> usize {
         self.assignment[queue.port][queue.queue]
     }
@@ -188,44 +215,73 @@ impl Layout {
 
     /// Returns how many workers may send to a queue.
     pub(super) fn senders_to(&self, to: QueueIndex) -> usize {
-        if self.senders[to.port] > 0 {
-            return self.senders[to.port];
+        let Some(domain) = self.domain_of(to.port) else {
+            return self
+                .queue_patches
+                .iter()
+                .flat_map(|patch| self.senders_along(patch, to))
+                .collect::<BTreeSet<_>>()
+                .len();
+        };
+        // A bridge's worker has an output to every port of the bridge, its own included.
+        let sends = |other: usize| other != to.port || matches!(domain, Domain::Bridge { .. });
+        let others = domain.members().iter().filter(|&&other| sends(other));
+        others.flat_map(|&other| self.senders_from(other, to)).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Returns the workers that send frames of a port's queues to `to`.
+    fn senders_from(&self, port: usize, to: QueueIndex) -> impl Iterator<Item = Sender> {
+        let queues = 0..self.assignment[port].len();
+        queues.flat_map(move |queue| self.senders_of(QueueIndex { port, queue }, to))
+    }
+
+    /// Returns the workers that send frames of the queue `from` to `to`.
+    fn senders_of(&self, from: QueueIndex, to: QueueIndex) -> impl Iterator<Item = Sender> {
+        let lanes = self.sharing(from.port).map_or(&[][..], |sharing| &sharing.workers);
+        let lanes = lanes.iter().enumerate().filter(move |(lane, _)| self.lane_sends(from.port, *lane, to.queue));
+        // Behind a lock, all workers are equal.
+        let poller = (!self.is_locked(from.port)).then(|| Sender { worker: self.poller(from), is_lane: false });
+        poller.into_iter().chain(lanes.map(|(_, &worker)| Sender { worker, is_lane: true }))
+    }
+
+    /// Reports whether workers take turns at the queues of a port.
+    fn is_locked(&self, port: usize) -> bool {
+        self.sharing(port).is_some_and(|sharing| sharing.way == Sharing::Locked)
+    }
+
+    /// Reports whether a lane of a port's queues sends to the queues of this index by itself. Otherwise it hands over.
+    pub(super) fn lane_sends(&self, port: usize, lane: usize, queue: usize) -> bool {
+        match self.sharing(port).map(|sharing| &sharing.way) {
+            Some(Sharing::Locked) => true,
+            // Each lane has a queue of its own to send to. So workers do not meet at one, and a mapped guest's queue 0 is the
+            // parent's alone.
+            Some(Sharing::StaticRole(StaticRoles { order: Order::None, .. })) => lane == queue && lane > 0,
+            _ => false,
         }
-        let senders: BTreeSet<usize> =
-            self.queue_patches.iter().flat_map(|patch| self.senders_along(patch, to)).collect();
-        senders.len()
     }
 
     /// Returns the workers that send to a queue along `patch`.
-    fn senders_along(&self, patch: &QueuePatch, to: QueueIndex) -> Vec<usize> {
+    fn senders_along(&self, patch: &QueuePatch, to: QueueIndex) -> Vec<Sender> {
         let sends =
             |from: &QueueIndex| matches!(self.destination(*from), Destination::Port(queues) if queues.covers(to));
         let port = patch.guest.port;
         let of_guest = (0..self.assignment[port].len()).map(|queue| QueueIndex { port, queue });
         let ends = std::iter::once(patch.physical).chain(of_guest);
-        ends.filter(sends).map(|from| self.poller(from)).collect()
+        ends.filter(sends).flat_map(|from| self.senders_of(from, to)).collect()
     }
 }
 
-/// Counts the workers that send to `port` because of the domain that it is in.
-fn senders(domains: &[Domain], assignment: &[Vec<usize>], port: usize) -> usize {
-    let Some(domain) = domains.iter().find(|domain| domain.members().contains(&port)) else { return 0 };
-    // A bridge's worker has an output to every port of the bridge, its own included.
-    let sends = |other: usize| other != port || matches!(domain, Domain::Bridge { .. });
-    let others = domain.members().iter().filter(|&&other| sends(other));
-    others.flat_map(|&other| &assignment[other]).collect::<BTreeSet<_>>().len()
-}
-
-/// Assigns a worker to each queue of each port of `spec`: the worker that names it, or else the one with the fewest
-/// queues. If the guest chooses the number of queues, all its unnamed ones count as one and stay together: otherwise
+/// Assigns a worker to each queue of each port of `spec`: the worker that the port or the worker names, or else the one with the
+/// fewest queues. If the guest chooses the number of queues, all its unnamed ones count as one and stay together: otherwise
 /// every worker would need an output to wherever the port's frames go.
 pub(super) fn assignment(spec: &Spec) -> Vec<Vec<usize>> {
     let workers = spec.workers_or_default();
-    let named = |port: &str, queue: usize| {
-        workers.iter().position(|w| w.queues.iter().any(|queues| queues.covers(port, queue)))
+    let named = |port: &PortSpec, queue: usize| match &port.sharing {
+        Some(sharing) => Some(sharing.poller(queue)),
+        None => workers.iter().position(|w| w.queues.iter().any(|queues| queues.covers(&port.name, queue))),
     };
     let wanted: Vec<Vec<_>> =
-        spec.ports.iter().map(|p| (0..p.driver.queues()).map(|q| named(&p.name, q)).collect()).collect();
+        spec.ports.iter().map(|port| (0..port.driver.queues()).map(|queue| named(port, queue)).collect()).collect();
     let mut load = vec![0; workers.len()];
     for (port, wanted) in spec.ports.iter().zip(&wanted) {
         let mut named: Vec<usize> = wanted.iter().flatten().copied().collect();
@@ -233,7 +289,8 @@ pub(super) fn assignment(spec: &Spec) -> Vec<Vec<usize>> {
             named.sort_unstable();
             named.dedup();
         }
-        named.iter().for_each(|&worker| load[worker] += 1);
+        let others = port.sharing.iter().flat_map(|sharing| &sharing.workers);
+        named.iter().chain(others).for_each(|&worker| load[worker] += 1);
     }
     let mut least = || {
         let least = (0..load.len()).min_by_key(|&worker| load[worker]).unwrap_or_default();

@@ -9,10 +9,11 @@ use crate::port::SessionFault;
 use crate::port::record::Recorder;
 use crate::punt::EventNotifier;
 use crate::queue_key::QueueKey;
-use crate::spec::PortSpec;
+use crate::spec::{MOST_SHARING, PortSpec};
 use crate::stage::aggregate::{Member, Relay};
 use crate::stage::order;
 use crate::stage::setup::Setup;
+use crate::stats::QueueStats;
 use paflow::Rules;
 use paflow::vxlan::TunnelEnd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,6 +35,8 @@ pub(super) struct PortShared {
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) queues: Vec<Arc<QueueCounters>>,
+    /// Counters of what each lane of each queue has received: queue by queue, as many lanes as there can be.
+    lanes: Vec<Arc<QueueCounters>>,
     pub(super) drops: Arc<PortDrops>,
     pub(super) fault: Arc<SessionFault>,
     state: Mutex<PortState>,
@@ -59,12 +62,14 @@ pub(super) struct PortState {
 impl PortShared {
     pub(super) fn new(id: u64, spec: &PortSpec, ends: Ends, parts: &SwitchParts<'_>) -> PortShared {
         let queues = spec.driver.queues();
-        let neighbours = Arc::new(Neighbours::new(queues, parts.asked.clone()));
+        let lanes = if spec.driver.capabilities().shares { queues * MOST_SHARING } else { 0 };
+        let parts_of_queues = queues + lanes;
+        let neighbours = Arc::new(Neighbours::new(parts_of_queues, parts.asked.clone()));
         let member = spec.aggregate.then(|| Member {
             port: spec.name.as_str().into(),
             rules: parts.rules.clone(),
-            traffic: (0..queues).map(|_| Default::default()).collect(),
-            relay: Arc::new(Relay::new(queues, parts.relayed.clone())),
+            traffic: (0..parts_of_queues).map(|_| Default::default()).collect(),
+            relay: Arc::new(Relay::new(parts_of_queues, parts.relayed.clone())),
             neighbours: neighbours.clone(),
         });
         let drops = order::drops();
@@ -85,6 +90,7 @@ impl PortShared {
             id,
             name: spec.name.clone(),
             queues: (0..queues).map(|_| Arc::default()).collect(),
+            lanes: (0..lanes).map(|_| Arc::default()).collect(),
             drops,
             fault: Arc::default(),
             state: Mutex::default(),
@@ -106,6 +112,31 @@ impl PortShared {
     /// Returns the key of a queue of the port.
     pub(super) fn key(&self, queue: usize) -> QueueKey {
         QueueKey { port: self.id, queue }
+    }
+
+    /// Returns the key of a lane of a queue. Its index is behind those of all queues, as the lane has stages and counters of its
+    /// own.
+    pub(super) fn lane_key(&self, queue: usize, lane: usize) -> QueueKey {
+        self.key(self.queues.len() + queue * MOST_SHARING + lane)
+    }
+
+    /// Returns the queue that has this index, or is divided into the lane that has it, and the lane.
+    pub(super) fn queue_of(&self, index: usize) -> (usize, Option<usize>) {
+        match index.checked_sub(self.queues.len()) {
+            Some(lane) => (lane / MOST_SHARING, Some(lane % MOST_SHARING)),
+            None => (index, None),
+        }
+    }
+
+    /// Returns the counters of what a lane of a queue has received.
+    pub(super) fn lane(&self, queue: usize, lane: usize) -> &Arc<QueueCounters> {
+        &self.lanes[queue * MOST_SHARING + lane]
+    }
+
+    /// Returns the counters of a queue, with those of its lanes.
+    pub(super) fn queue_stats(&self, queue: usize) -> QueueStats {
+        let lanes = self.lanes.get(queue * MOST_SHARING..(queue + 1) * MOST_SHARING).unwrap_or_default();
+        lanes.iter().fold(self.queues[queue].stats(), |sum, lane| sum.and_received(&lane.stats()))
     }
 
     /// Returns the ends of mappings that its queues are.

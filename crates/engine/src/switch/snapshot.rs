@@ -9,7 +9,7 @@ use crate::drops::by_reason;
 use crate::forward::mac_table::Learning;
 use crate::spec::{PortSpec, WorkerSpec};
 use crate::stage::order;
-use crate::stats::{LearningStats, MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
+use crate::stats::{LaneStats, LearningStats, MacEntry, MappingStats, PortStats, QueueStats, Snapshot, WorkerStats};
 use crate::worker::{Pulse, STILL};
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ impl Switch {
             let (index, counters) = (pulse.index, &pulse.counters);
             let sampled = counters.sampled.get().max(1) as f64;
             let stages = order::cycles(&counters.watch).into_iter();
-            let polled = layout.polled_by(index).filter(|at| at.queue < layout.ports[at.port].reported());
+            let parent = order::parent_cycles(&counters.watch).into_iter();
+            let released = counters.released.get().max(1) as f64;
             WorkerStats {
                 index,
                 cpu: spec.cpu,
@@ -35,7 +36,11 @@ impl Switch {
                 packets: counters.packets.get(),
                 stage_cycles_per_packet: stages.map(|(name, cycles)| (name.into(), cycles as f64 / sampled)).collect(),
                 sampled_packets: counters.sampled.get(),
-                queues: polled.map(|at| format!("{}.{}", layout.ports[at.port].name, at.queue)).collect(),
+                parent_cycles_per_packet: parent
+                    .map(|(name, cycles)| (name.into(), cycles as f64 / released))
+                    .collect(),
+                parent_sampled_packets: counters.released.get(),
+                queues: topology.queues_of(index),
                 place: topology.place(pulse),
                 hung_seconds: hung(pulse),
             }
@@ -73,10 +78,19 @@ impl Topology {
     fn port_stats(&self, index: usize, port: &PortShared, spec: &PortSpec) -> PortStats {
         let state = port.state();
         let stage_drops = port.drops.named();
-        let queues = port.queues[..port.reported()].iter().enumerate().map(|(queue, counters)| {
-            let mut stats = counters.stats();
-            stats.worker = Some(self.layout.poller(QueueIndex { port: index, queue }));
-            stats
+        let sharing = self.layout.sharing(index);
+        let queues = (0..port.reported()).map(|queue| {
+            let lane = |(lane, &worker): (usize, &usize)| {
+                let stats = port.lane(queue, lane).stats();
+                LaneStats { worker, rx_packets: stats.rx_packets, rx_bytes: stats.rx_bytes }
+            };
+            let lanes = sharing.iter().flat_map(|sharing| sharing.workers.iter().enumerate().map(lane));
+            QueueStats {
+                worker: Some(self.layout.poller(QueueIndex { port: index, queue })),
+                sharing: sharing.map(|sharing| sharing.way.name().into()),
+                lanes: lanes.collect(),
+                ..port.queue_stats(queue)
+            }
         });
         PortStats {
             name: port.name.clone(),
@@ -91,6 +105,19 @@ impl Topology {
             cut_short: port.drops.queue.cut_short(),
             learning: self.learning(index),
         }
+    }
+
+    /// Names the queues that a worker polls, and its parts of those that it shares.
+    fn queues_of(&self, worker: usize) -> Vec<String> {
+        let layout = &self.layout;
+        let is_reported = |at: &QueueIndex| at.queue < layout.ports[at.port].reported();
+        let name = |at: QueueIndex| format!("{}.{}", layout.ports[at.port].name, at.queue);
+        let polled = layout.polled_by(worker).filter(is_reported).filter_map(|at| match layout.sharing(at.port) {
+            None => Some(name(at)),
+            Some(sharing) => sharing.has_parent().then(|| format!("{}:parent", name(at))),
+        });
+        let lanes = layout.lanes_of(worker).filter(|(at, _)| is_reported(at));
+        polled.chain(lanes.map(|(at, lane)| format!("{}:lane{lane}", name(at)))).collect()
     }
 
     fn learning(&self, port: usize) -> Option<LearningStats> {

@@ -39,7 +39,11 @@ impl Topology {
         let activity = place.activity().name();
         let Some(QueueKey { port, queue }) = place.queue() else { return activity.into() };
         match self.layout.ports.iter().find(|shared| shared.id == port) {
-            Some(shared) => format!("port \"{}\" queue {queue} ({activity})", shared.name),
+            Some(shared) => {
+                let (queue, lane) = shared.queue_of(queue);
+                let lane = lane.map_or_else(String::new, |lane| format!(" lane {lane}"));
+                format!("port \"{}\" queue {queue}{lane} ({activity})", shared.name)
+            }
             None => format!("a port that has gone ({activity})"),
         }
     }

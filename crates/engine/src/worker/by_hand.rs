@@ -1,12 +1,13 @@
 //! A worker without a thread: its owner runs its rounds. For analysis under a model of a processor, which has one at a time.
 
-use super::{Input, OutputQueue, Plan};
+use super::{Input, OutputQueue, Plan, Route};
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::{Key, MacTable};
 use crate::forward::{BridgePlan, Half, Output, Target, TransmitQueue};
 use crate::monitor::WorkerCounters;
 use crate::port::{RxQueue, TxQueue};
+use crate::queue_key::QueueKey;
 use crate::spec::{MAX_QUEUES, Vlan};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
@@ -29,15 +30,16 @@ impl ByHand {
         let mut plan = Plan::new(counters.clone(), cycles.clone(), None);
         let mapped = OutputQueue { output: 0, queue: 0 };
         plan.inputs.push(Input {
-            port: 0,
-            queue: 0,
+            route: Route {
+                from: QueueKey { port: 0, queue: 0 },
+                target: Target::Patch(0),
+                number: 0,
+                counters: Arc::default(),
+                drops: Arc::default(),
+            },
             ingress: Some(Ingress::new(input)),
-            target: Target::Patch(0),
-            number: 0,
             rx_buffers_from: lends.then_some(mapped),
             tx_in_place_via: keeps.then_some(mapped),
-            counters: Arc::default(),
-            drops: Arc::default(),
         });
         // As many queues as a guest's port has, of which one is up.
         let halves = std::iter::once(Some(Egress::new(output))).chain((1..MAX_QUEUES).map(|_| None));
@@ -58,9 +60,9 @@ impl ByHand {
         let table = MacTable::with_known_key(PORTS.len(), LIMIT, AGEING_SECONDS);
         there.iter().for_each(|&station| table.learn(station, 1, clock::seconds()));
         // No frame goes to the bridge's first port, where they all come from.
-        let bridge = BridgePlan::new(Arc::new(Bridge::of(table, &PORTS)), vec![0; PORTS.len()], 0);
+        let bridge = BridgePlan::new(Arc::new(Bridge::of(table, &PORTS)), vec![0; PORTS.len()], 0, true);
         worker.plan.bridges.push(bridge);
-        worker.plan.inputs[0].target = Target::Bridge { bridge: 0, from: 0 };
+        worker.plan.inputs[0].route.target = Target::Bridge { bridge: 0, from: 0 };
         worker
     }
 

@@ -1,15 +1,18 @@
 //! Changes that the control side makes to a plan, by jobs between two bursts.
 
 use super::Plan;
-use super::plan::Input;
+use super::input::Input;
+use super::parts::{LaneInput, SharedInputs};
+use super::route::Route;
 use crate::clock;
 use crate::drops::Drops;
 use crate::forward::flows::Emission;
 use crate::forward::{BridgePlan, Half, Injection, Output, Target};
 use crate::port::RxQueue;
 use crate::queue_key::QueueKey;
+use crate::sharing::{Lane, Parent};
 use crate::stage::egress::Egress;
-use crate::stage::ingress::Ingress;
+use crate::stage::ingress::{Ingress, IngressStages};
 use crate::stage::setup::Setup;
 use vhost_user::Event;
 use virtqueue::ordering;
@@ -19,6 +22,8 @@ use virtqueue::ordering;
 pub(crate) struct Pieces {
     /// Queues to poll, up or down.
     pub(crate) inputs: Vec<Input>,
+    /// Parts of queues that several workers share, up or down.
+    pub(crate) shared: SharedInputs,
     /// Ports to send to.
     pub(crate) outputs: Vec<Output>,
     /// Bridges of these ports.
@@ -45,6 +50,63 @@ impl Plan {
         ingress.inspect(|ingress| self.ignore(&*ingress.half))
     }
 
+    /// Becomes the parent of a shared queue.
+    pub(crate) fn attach_parent(&mut self, key: QueueKey, mut parent: Parent) {
+        drop(self.detach_parent(key));
+        let Some(at) = self.shared.parents.iter().position(|input| input.queue == key) else { return };
+        self.watch(&**parent.half());
+        self.shared.parents[at].parent = Some(parent);
+        self.settle();
+    }
+
+    /// Returns a parent that this worker was. Its batches should have come back ([`Plan::rest`]).
+    pub(crate) fn detach_parent(&mut self, key: QueueKey) -> Option<Parent> {
+        let mut parent = self.parent(key)?.take()?;
+        self.ignore(&**parent.half());
+        self.settle();
+        Some(parent)
+    }
+
+    fn parent(&mut self, key: QueueKey) -> Option<&mut Option<Parent>> {
+        let input = self.shared.parents.iter_mut().find(|input| input.queue == key)?;
+        Some(&mut input.parent)
+    }
+
+    /// Receives nothing more from a shared queue, so that all its batches come back, or receives again. Reports whether all have
+    /// come back.
+    pub(crate) fn rest(&mut self, key: QueueKey, rests: bool) -> bool {
+        match self.parent(key).and_then(Option::as_mut) {
+            Some(parent) if rests => parent.rest(),
+            Some(parent) => {
+                parent.go_on();
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// Starts processing frames of a shared queue.
+    pub(crate) fn attach_lane(&mut self, key: QueueKey, mut lane: Lane) {
+        drop(self.detach_lane(key));
+        let Some(input) = self.shared.lanes.iter_mut().find(|input| input.route.from == key) else { return };
+        for (output, room) in input.outputs.iter().zip(lane.take_handed()) {
+            self.outputs[*output].set_handed(Some(room));
+        }
+        input.lane = Some(lane);
+        self.settle();
+    }
+
+    /// Stops processing frames of a shared queue. No frame of it is in use after this.
+    pub(crate) fn detach_lane(&mut self, key: QueueKey) -> Option<Lane> {
+        let input = self.shared.lanes.iter_mut().find(|input| input.route.from == key)?;
+        let lane = input.lane.take()?;
+        for output in &input.outputs {
+            self.outputs[*output].set_handed(None);
+        }
+        self.settle();
+        Some(lane)
+    }
+
     /// Replaces the kick descriptor of a queue that is polled.
     pub(crate) fn rewire(&mut self, key: QueueKey, kick: Option<Event>) {
         if let Some(mut ingress) = self.detach_receive(key) {
@@ -57,18 +119,24 @@ impl Plan {
 
     /// Returns a queue that only this worker sends to, and which may be down.
     pub(crate) fn own_transmit<'p>(&'p mut self, key: QueueKey) -> Option<&'p mut Option<Egress>> {
-        let outputs = self.outputs.iter_mut().filter(|output| output.port == key.port);
-        let find = |output: &'p mut Output| output.queues.get_mut(key.queue.wrapping_sub(output.first));
-        match &mut { outputs }.find_map(find)?.half {
+        let mut outputs = self.outputs.iter_mut().filter(|output| output.port == key.port);
+        let own = |output: &'p mut Output| match &mut output.queues.get_mut(key.queue.wrapping_sub(output.first))?.half
+        {
             Half::Own(egress) => Some(egress),
-            Half::Shared(_) => None,
-        }
+            Half::Shared(_) | Half::HandedOver => None,
+        };
+        outputs.find_map(own)
     }
 
     /// Replaces those stages of a port that may change while its queues run, at queues that only this worker drives.
     pub(crate) fn refresh(&mut self, port: u64, setup: &Setup) {
-        for input in self.inputs.iter_mut().filter(|input| input.port == port) {
-            input.ingress.iter_mut().for_each(|ingress| ingress.refresh(setup, input.queue));
+        for Input { route, ingress, .. } in self.inputs.iter_mut().filter(|input| input.route.from.port == port) {
+            ingress.iter_mut().for_each(|ingress| ingress.stages.refresh(setup, route.from.queue));
+        }
+        for LaneInput { route, stages, .. } in
+            self.shared.lanes.iter_mut().filter(|input| input.route.from.port == port)
+        {
+            stages.refresh(setup, route.from.queue);
         }
         let outputs = self.outputs.iter_mut().filter(|output| output.port == port);
         for (queue, transmit) in outputs.flat_map(|output| (output.first..).zip(&mut output.queues)) {
@@ -79,35 +147,48 @@ impl Plan {
     }
 
     /// Replaces the parts of the plan, and returns the old ones.
-    pub(crate) fn replace(&mut self, Pieces { inputs, outputs, bridges }: Pieces) -> Pieces {
+    pub(crate) fn replace(&mut self, Pieces { inputs, shared, outputs, bridges }: Pieces) -> Pieces {
         self.inputs.iter().filter_map(|input| input.ingress.as_ref()).for_each(|ingress| self.ignore(&*ingress.half));
+        let parents: Vec<_> = self.shared.parents.iter().map(|input| input.queue).collect();
+        // Their halves are watched by this worker only.
+        let mut had_parents: Vec<_> = parents.into_iter().map(|key| (key, self.detach_parent(key))).collect();
         inputs.iter().filter_map(|input| input.ingress.as_ref()).for_each(|ingress| self.watch(&*ingress.half));
         let (running, resting) = inputs.into_iter().partition(|input| input.ingress.is_some());
         let mut had = std::mem::replace(&mut self.inputs, running);
         had.append(&mut std::mem::replace(&mut self.resting, resting));
         let outputs = std::mem::replace(&mut self.outputs, outputs);
         let bridges = std::mem::replace(&mut self.bridges, bridges);
+        let mut had_shared = std::mem::replace(&mut self.shared, shared);
+        for (input, (_, parent)) in had_shared.parents.iter_mut().zip(&mut had_parents) {
+            input.parent = parent.take();
+        }
         self.settle();
-        Pieces { inputs: had, outputs, bridges }
+        Pieces { inputs: had, shared: had_shared, outputs, bridges }
     }
 
     /// Makes outputs hold frames until the round ends where several bursts of a round can come together.
     fn settle(&mut self) {
+        let bridges = &self.bridges;
+        let sends = |route: &Route, index: usize, port: u64| match route.target {
+            Target::Patch(to) => to == index,
+            Target::Bridge { bridge, .. } => route.from.port != port && bridges[bridge].has_output(index),
+            Target::Nowhere => false,
+        };
+        let bursts = |stages: &IngressStages| if stages.multiplies() { 2 } else { 1 };
         for (index, output) in self.outputs.iter_mut().enumerate() {
-            let sends = |input: &&Input| match input.target {
-                Target::Patch(to) => to == index,
-                Target::Bridge { bridge, .. } => input.port != output.port && self.bridges[bridge].has_output(index),
-                Target::Nowhere => false,
-            };
-            let multiplies = |input: &Input| input.ingress.as_ref().is_some_and(Ingress::multiplies);
-            let bursts = |input: &Input| if multiplies(input) { 2 } else { 1 };
-            output.joins = output.aggregates && self.inputs.iter().filter(sends).map(bursts).sum::<usize>() > 1;
+            let inputs = self.inputs.iter().filter(|input| sends(&input.route, index, output.port));
+            let inputs = inputs.map(|input| input.ingress.as_ref().map_or(1, |ingress| bursts(&ingress.stages)));
+            let lanes = self.shared.lanes.iter().filter(|input| sends(&input.route, index, output.port));
+            let lanes = lanes.map(|input| bursts(&input.stages));
+            // A parent releases several batches in a round.
+            let parents = self.shared.parents.iter().filter(|input| input.outputs.contains(&index)).map(|_| 2);
+            output.joins = output.aggregates && inputs.chain(lanes).chain(parents).sum::<usize>() > 1;
         }
     }
 
     /// Sends packets of controllers through the bridge that goes by flows. Returns how many have no such bridge.
     pub(super) fn inject(&mut self, emissions: &[Emission], drops: &Drops) -> usize {
-        let Some(bridge) = self.bridges.iter().find(|bridge| bridge.goes_by_flows()) else {
+        let Some(bridge) = self.bridges.iter().find(|bridge| bridge.emits()) else {
             return emissions.len();
         };
         let injection = Injection { emissions, outputs: &self.outputs, drops, now: clock::seconds() };
@@ -134,5 +215,5 @@ impl Plan {
 }
 
 fn position(inputs: &[Input], key: QueueKey) -> Option<usize> {
-    inputs.iter().position(|input| input.port == key.port && input.queue == key.queue)
+    inputs.iter().position(|input| input.route.from == key)
 }

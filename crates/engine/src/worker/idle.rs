@@ -5,6 +5,7 @@ use crate::clock::Cycles;
 use crate::monitor::{Activity, Place};
 use crate::port::Wait;
 use crate::spec::Idle;
+use crate::stage::ingress::Ingress;
 use std::time::Duration;
 
 /// Default time after the last frame for which a worker polls before it rests. Waking up costs several microseconds, so
@@ -65,8 +66,8 @@ impl Plan {
         let queues = || self.inputs.iter().filter_map(|input| input.ingress.as_ref());
         let mut longest = self.keeps().then_some(HOLD);
         let mut ready = called();
-        for ingress in queues() {
-            match ingress.arm() {
+        for wait in queues().map(Ingress::arm).chain(self.shared.arm()) {
+            match wait {
                 Wait::Ready => ready = true,
                 Wait::Event => {}
                 Wait::Time(t) => longest = Some(longest.map_or(t, |l: Duration| l.min(t))),
@@ -78,6 +79,7 @@ impl Plan {
             self.counters.place.set(Place::nowhere(Activity::Between));
         }
         queues().for_each(|ingress| ingress.half.disarm());
+        self.shared.disarm();
         !ready
     }
 }

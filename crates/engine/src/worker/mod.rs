@@ -4,8 +4,12 @@
 mod by_hand;
 mod change;
 mod idle;
+mod input;
+mod parts;
 mod plan;
 mod pulse;
+mod route;
+mod shared;
 mod sleeper;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -13,14 +17,18 @@ mod tests;
 #[cfg(feature = "analysis")]
 pub use by_hand::ByHand;
 pub(crate) use change::Pieces;
-pub(crate) use plan::{Input, OutputQueue, Plan};
+pub(crate) use input::{Input, OutputQueue};
+pub(crate) use parts::{LaneInput, ParentInput};
+pub(crate) use plan::Plan;
 pub(crate) use pulse::{Answer, Change, Pulse, STILL, Unresponsive};
+pub(crate) use route::Route;
 
 use crate::clock::Cycles;
 use crate::drops::{Drops, Reason};
 use crate::forward::flows::Emission;
 use crate::handover::Mailbox;
 use crate::monitor::{Activity, Place, WorkerCounters};
+use crate::sharing::Alarm;
 use crate::spec::{Idle, WorkerSpec};
 use idle::Rest;
 use packet::MAX_BURST;
@@ -81,6 +89,11 @@ impl Worker {
     fn wake(&self) {
         // A full counter wakes it too. Nobody else has this eventfd, so it stays non-blocking.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Returns an alarm that wakes the worker.
+    pub(crate) fn alarm(&self) -> Arc<Alarm> {
+        Arc::new(Alarm::new(self.wake.clone()))
     }
 
     /// Makes the worker run `job`, between two bursts, after all earlier jobs.

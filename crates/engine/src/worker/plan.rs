@@ -1,80 +1,19 @@
 //! A worker's plan for a round: every queue it polls, where the queue's frames go, and all state needed on the way.
 
+use super::input::Input;
+use super::parts::SharedInputs;
+use super::route::Routing;
 use super::sleeper::Sleeper;
 use crate::clock::{self, Cycles};
-use crate::counters::QueueCounters;
-use crate::drops::{Drops, Reason};
-use crate::forward::{Arrival, BridgePlan, Output, Scratch, Target};
-use crate::monitor::{Activity, Place, WorkerCounters};
-use crate::port::RxQueue;
-use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
-use crate::stage::ingress::Ingress;
+use crate::forward::{BridgePlan, Output, Scratch};
+use crate::monitor::{Activity, WorkerCounters};
 use crate::stage::stopwatch::{FORWARD, RECEIVE, RECYCLE};
-use packet::{Burst, BurstStorage};
+use packet::BurstStorage;
 use std::sync::Arc;
 use virtqueue::ordering;
 
 /// One burst in this many has its stages timed. Timing all of them would cost about three cycles per frame.
-const SAMPLE: u32 = 64;
-
-/// A queue of an output of the plan.
-#[derive(Clone, Copy)]
-pub(crate) struct OutputQueue {
-    /// Index of the output in the plan.
-    pub(crate) output: usize,
-    /// Index of the queue in its port.
-    pub(crate) queue: usize,
-}
-
-/// A queue that a worker polls.
-pub(crate) struct Input {
-    pub(crate) port: u64,
-    pub(crate) queue: usize,
-    /// `None` while the queue is down.
-    pub(crate) ingress: Option<Ingress>,
-    pub(crate) target: Target,
-    /// Number by which its frames pick a queue: the index of the queue that it is mapped to, else its own.
-    pub(crate) number: usize,
-    /// The queue whose guest lends its buffers to this one, if it is mapped.
-    pub(crate) rx_buffers_from: Option<OutputQueue>,
-    /// The queue that may keep chains of this one while it sends them, if it is mapped.
-    pub(crate) tx_in_place_via: Option<OutputQueue>,
-    pub(crate) counters: Arc<QueueCounters>,
-    pub(crate) drops: Arc<Drops>,
-}
-
-impl Input {
-    /// Returns the half and the guest whose buffers it receives into, if both are available now.
-    #[inline(always)]
-    fn lent<'p>(&self, ingress: &'p Ingress, outputs: &'p [Output]) -> Option<(&'p dyn ZeroCopyRx, &'p GuestBuffers)> {
-        let OutputQueue { output, queue } = self.rx_buffers_from?;
-        Some((ingress.lends()?, outputs[output].guest(queue)?))
-    }
-
-    /// Returns the length from which an output sends its frames from the guest's memory, unread.
-    #[inline(always)]
-    fn unread_from(&self, ingress: &Ingress, outputs: &[Output]) -> u32 {
-        match (&self.target, self.tx_in_place_via) {
-            (&Target::Patch(to), Some(via)) if to == via.output && !ingress.has_stages() => {
-                outputs[to].unread_from(via.queue)
-            }
-            _ => u32::MAX,
-        }
-    }
-
-    /// Takes back chains that an output kept. Reports whether there were any.
-    #[inline(always)]
-    fn take_returned(&self, half: &dyn RxQueue, outputs: &[Output]) -> bool {
-        let Some(OutputQueue { output, queue }) = self.tx_in_place_via else { return false };
-        let Some(chains) = half.chains() else { return false };
-        let mut any = false;
-        outputs[output].returned(queue, &mut |ids| {
-            chains.release(ids);
-            any = true;
-        });
-        any
-    }
-}
+pub(super) const SAMPLE: u32 = 64;
 
 /// A worker's plan. Only the worker accesses it; the control side changes it by jobs between two bursts.
 pub(crate) struct Plan {
@@ -82,18 +21,20 @@ pub(crate) struct Plan {
     pub(super) inputs: Vec<Input>,
     /// Queues that are down: a guest may have many more queues than it uses.
     pub(super) resting: Vec<Input>,
+    /// Parts of queues that several workers share.
+    pub(super) shared: SharedInputs,
     pub(super) outputs: Vec<Output>,
     pub(super) bridges: Vec<BridgePlan>,
     pub(super) stop: bool,
     /// Present if the worker sleeps when idle.
     pub(super) sleeper: Option<Sleeper>,
     pub(super) counters: Arc<WorkerCounters>,
-    cycles: Cycles,
+    pub(super) cycles: Cycles,
     /// Seconds since the start, and the cycle count at which this second began.
-    second: u32,
+    pub(super) second: u32,
     second_began: u64,
-    bursts: u32,
-    storage: Box<BurstStorage>,
+    pub(super) bursts: u32,
+    pub(super) storage: Box<BurstStorage>,
     pub(super) scratch: Scratch,
 }
 
@@ -102,6 +43,7 @@ impl Plan {
         Plan {
             inputs: Vec::new(),
             resting: Vec::new(),
+            shared: SharedInputs::default(),
             outputs: Vec::new(),
             bridges: Vec::new(),
             stop: false,
@@ -125,23 +67,23 @@ impl Plan {
         if cycles_now.wrapping_sub(self.second_began) >= self.cycles.hz() {
             self.next_second(cycles_now);
         }
-        let mut moved = false;
+        let mut moved = !self.shared.is_empty() && self.shared_round(cycles_now);
         let watch = &self.counters.watch;
         for input in &self.inputs {
             let Some(ingress) = &input.ingress else { continue };
             let half = &*ingress.half;
-            let here = Place::of(input.port, input.queue);
+            let here = input.route.place();
             self.counters.place.set(here.at(Activity::Receive));
             let sample = self.bursts.is_multiple_of(SAMPLE);
             let began = if sample { self.cycles.now() } else { 0 };
-            let has_stages = ingress.has_stages();
+            let has_stages = !ingress.stages.is_empty();
             let mut burst = self.storage.start();
             if has_stages {
-                let Some(frames) = ingress.turn() else { continue };
+                let Some(frames) = ingress.stages.turn() else { continue };
                 burst.limit(frames);
             }
-            let work =
-                Work { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
+            let routing =
+                Routing { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
             let lent = input.lent(ingress, &self.outputs);
             let returned = input.take_returned(half, &self.outputs);
             burst.set_unread_from(input.unread_from(ingress, &self.outputs));
@@ -161,8 +103,8 @@ impl Plan {
                     half.recycle();
                     moved = true;
                 }
-                if ingress.is_due() {
-                    work.process(input, ingress, None, &mut burst, &mut self.scratch);
+                if ingress.stages.is_due() {
+                    routing.process(&input.route, &ingress.stages, &mut burst, &mut self.scratch);
                     moved = true;
                 }
                 continue;
@@ -175,9 +117,13 @@ impl Plan {
             }
             self.counters.place.set(here.at(Activity::Forward));
             let frames = if has_stages {
-                work.process(input, ingress, lent.map(|(lend, _)| lend), &mut burst, &mut self.scratch)
+                let frames = routing.process(&input.route, &ingress.stages, &mut burst, &mut self.scratch);
+                if let Some(((lend, _), mix)) = lent.zip(ingress.stages.mix()) {
+                    lend.adapt(mix);
+                }
+                frames
             } else {
-                work.forward(input, &burst, &mut self.scratch)
+                routing.forward(&input.route, burst.frames(), burst.bytes(), &mut self.scratch)
             };
             if sample {
                 watch.enter(RECYCLE);
@@ -205,10 +151,11 @@ impl Plan {
             ordering::before_asking();
             for input in &self.inputs {
                 if let Some(ingress) = &input.ingress {
-                    self.counters.place.set(Place::of(input.port, input.queue).at(Activity::Notify));
+                    self.counters.place.set(input.route.place().at(Activity::Notify));
                     ingress.half.notify();
                 }
             }
+            self.shared.notify(&self.counters.place);
             self.outputs.iter().for_each(Output::notify);
         }
         moved
@@ -226,55 +173,5 @@ impl Plan {
     fn next_second(&mut self, cycles_now: u64) {
         self.second = clock::seconds();
         self.second_began = cycles_now;
-    }
-}
-
-/// State needed to forward a burst.
-struct Work<'p> {
-    outputs: &'p [Output],
-    bridges: &'p [BridgePlan],
-    now: u32,
-    counters: &'p WorkerCounters,
-}
-
-impl Work<'_> {
-    /// Passes a burst through the stages of its queue, and forwards what comes out of them. Returns the number of frames.
-    /// `lend` is the queue's half if it received into a guest's buffers.
-    #[inline(never)]
-    fn process(
-        &self,
-        input: &Input,
-        ingress: &Ingress,
-        lend: Option<&dyn ZeroCopyRx>,
-        burst: &mut Burst<'_, '_>,
-        scratch: &mut Scratch,
-    ) -> usize {
-        let mut count = 0;
-        ingress.process(burst, &self.counters.watch, &mut |burst| count += self.forward(input, burst, scratch));
-        if let Some((lend, mix)) = lend.zip(ingress.mix()) {
-            lend.adapt(mix);
-        }
-        count
-    }
-
-    /// Forwards a burst. Returns its number of frames.
-    #[inline(always)]
-    fn forward(&self, input: &Input, burst: &Burst<'_, '_>, scratch: &mut Scratch) -> usize {
-        let count = burst.len();
-        if count == 0 {
-            return 0;
-        }
-        input.counters.received.burst(count, burst.bytes());
-        self.counters.packets.add(count as u64);
-        let (frames, queue) = (burst.frames(), input.number);
-        match input.target {
-            Target::Patch(output) => self.outputs[output].transmit(queue, frames),
-            Target::Bridge { bridge, from } => {
-                let (outputs, now, drops) = (self.outputs, self.now, &*input.drops);
-                self.bridges[bridge].forward(Arrival { frames, from, queue, now, outputs, drops }, scratch);
-            }
-            Target::Nowhere => input.drops.add(Reason::Unconnected, count as u64),
-        }
-        count
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of a worker between a NIC that brings aggregates and a guest whose buffers the NIC may fill.
 
-use super::plan::{Input, OutputQueue, Plan};
+use super::{Input, OutputQueue, Plan, Route};
 use crate::clock::{self, Cycles};
 use crate::drops::Drops;
 use crate::forward::{Half, Output, Target, TransmitQueue};
@@ -11,6 +11,7 @@ use crate::port::vhost_user::{Call, VhostTransmit};
 use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive};
 use crate::port::zero_copy::Mapped;
 use crate::punt::EventNotifier;
+use crate::queue_key::QueueKey;
 use crate::spec::{AggregationSpec, Chains};
 use crate::stage::aggregate::{Member, Relay, Split, rules};
 use crate::stage::egress::Egress;
@@ -131,15 +132,16 @@ impl Rig {
         let counters = Arc::<WorkerCounters>::default();
         let mut plan = Plan::new(counters.clone(), cycles.clone(), None);
         plan.inputs.push(Input {
-            port: 0,
-            queue: 0,
-            ingress: Some(Ingress::of(Box::new(half), [Box::new(split) as Box<_>])),
-            target: Target::Patch(0),
-            number: 0,
+            route: Route {
+                from: QueueKey { port: 0, queue: 0 },
+                target: Target::Patch(0),
+                number: 0,
+                counters: Arc::default(),
+                drops: Arc::default(),
+            },
+            ingress: Some(Ingress { half: Box::new(half), stages: [Box::new(split) as Box<_>].into_iter().collect() }),
             rx_buffers_from: is_mapped.then_some(OutputQueue { output: 0, queue: 0 }),
             tx_in_place_via: None,
-            counters: Arc::default(),
-            drops: Arc::default(),
         });
         let half = Half::Own(Some(Egress::new(Box::new(to_guest))));
         let output = Output::new(1, vec![TransmitQueue { half, counters: Arc::default() }], counters);

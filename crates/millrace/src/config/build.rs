@@ -26,7 +26,8 @@ pub(super) fn build(path: &Path, text: &str, reach: Option<&Reach>) -> Result<(C
 }
 
 fn config(check: &mut Check, file: &RawFile) -> Config {
-    let ports = ports::build(check, &file.ports);
+    // Without a section there is one worker.
+    let ports = ports::build(check, &file.ports, file.workers.len().max(1));
     let (mut patches, bridges) = forwarding::build(check, file, &ports, fail_mode(file));
     let mappings = mappings::build(check, file, &ports, &mut patches, &bridges);
     let joined = mirrors::Joined { patches: &patches, bridges: &bridges, mappings: &mappings };

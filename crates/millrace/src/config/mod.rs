@@ -18,6 +18,7 @@ mod ports;
 mod raw;
 mod reach;
 mod reference;
+mod sharing;
 #[cfg(test)]
 mod tests;
 mod types;

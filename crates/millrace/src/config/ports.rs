@@ -3,7 +3,7 @@
 use super::check::Check;
 use super::raw::{At, Field, RawFault, RawPort, Section, Several, VIDS};
 use super::value::is_name;
-use super::vxlan;
+use super::{sharing, vxlan};
 use engine::port::keys::{self, Checks};
 use engine::port::sink;
 use engine::spec::{Driver, Faults, PortSpec, Vlan};
@@ -29,6 +29,8 @@ pub(super) struct BuiltPort {
     pub vlan_span: Option<Range<usize>>,
     /// Place of its `aggregate` option, if set.
     pub aggregate_span: Option<Range<usize>>,
+    /// Place of its `workers` option, if they share its queues.
+    pub workers_span: Option<Range<usize>>,
     /// Start of its section.
     pub table: Range<usize>,
 }
@@ -75,12 +77,12 @@ pub(super) fn split(name: &str) -> (&str, Option<&str>) {
     name.split_once('.').map_or((name, None), |(name, number)| (name, Some(number)))
 }
 
-/// Builds all ports.
-pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>]) -> BuiltPorts {
+/// Builds all ports of a file with so many `workers`.
+pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>], workers: usize) -> BuiltPorts {
     let mut built = BuiltPorts { list: Vec::new(), by_name: HashMap::new() };
     for at in raw {
         let name = name(check, &at.span, &at.name, "port");
-        let spec = port(check, at, &name.value);
+        let spec = port(check, at, &name.value, workers);
         if let Some(&first) = built.by_name.get(&name.value) {
             let first: &BuiltPort = &built.list[first];
             check.problems.push(
@@ -95,6 +97,7 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>]) -> BuiltPorts {
             name_span: name.span,
             vlan_span: at.vlan.as_ref().map(|at| &at.span).or(at.trunk.as_ref().map(|at| &at.span)).cloned(),
             aggregate_span: at.aggregate.as_ref().filter(|at| at.value).map(|at| at.span.clone()),
+            workers_span: at.workers.as_ref().map(|at| at.span.clone()),
             table: at.span.clone(),
         });
     }
@@ -116,14 +119,16 @@ pub(super) fn name(check: &mut Check, table: &Range<usize>, field: &Field<String
     at.clone()
 }
 
-fn port(check: &mut Check, raw: &Section<RawPort>, name: &str) -> PortSpec {
+fn port(check: &mut Check, raw: &Section<RawPort>, name: &str, workers: usize) -> PortSpec {
+    let driver = driver(check, raw, name);
     PortSpec {
         vlan: vlan(check, raw),
         record: raw.record_to.as_ref().map(|at| check.written_file(at)),
         fault: raw.fault.as_ref().map(|raw| faults(check, raw)),
         aggregate: raw.aggregate.as_ref().is_some_and(|at| at.value),
         vxlan: vxlan::build(check, raw),
-        ..PortSpec::new(name, driver(check, raw, name))
+        sharing: sharing::build(check, raw, &driver, workers),
+        ..PortSpec::new(name, driver)
     }
 }
 

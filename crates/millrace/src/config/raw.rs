@@ -21,6 +21,7 @@ pub use tagged::tagged;
 pub use vxlan::{RawTunnelEnd, RawVxlan};
 
 use engine::port::kinds::DriverKeys;
+use engine::spec::MOST_SHARING;
 use schemars::JsonSchema;
 use std::ops::Range;
 
@@ -109,6 +110,49 @@ pub struct RawPort {
     /// everything is inside of VXLAN, and what is not from the other end is dropped. Excludes `aggregate`. docs/vxlan.md
     /// explains it.
     pub vxlan: Field<Table<RawVxlan>>,
+    /// How several workers share the receive queues of the port. Without it, one worker polls each queue. docs/sharing.md explains
+    /// it.
+    pub rx_sharing: Field<RxSharing>,
+    /// The workers that share the receive queues, by the place of their `[[worker]]` sections in the file, from 0 on. Required
+    /// with `rx-sharing`.
+    #[schemars(length(min = 1, max = MOST_SHARING))]
+    pub workers: Field<Vec<At<i64>>>,
+    /// With static roles: the worker that alone talks to the device, one of `workers` or another one. Without it, the `workers`
+    /// take turns: the first is the parent of queue 0.
+    pub parent: Field<i64>,
+    /// With static roles: the order in which frames leave the port's workers.
+    #[schemars(extend("default" = "per-flow"))]
+    pub order: Field<FrameOrder>,
+    /// With static roles: time after which a worker that holds the oldest frames counts as stalled, e.g. `"100ms"`; from 1 ms to
+    /// 10 seconds. The others go on without it, and frames that it held are dropped.
+    #[schemars(extend("default" = "1s"))]
+    pub stalled_after: Field<String>,
+}
+
+/// How several workers share the receive queues of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum RxSharing {
+    /// Queue by queue: the workers take turns, and each polls queues of its own. The NIC spreads flows over the queues.
+    Rss,
+    /// Frame by frame, with one parent: it alone receives, and all `workers` process what they claim. This also spreads a
+    /// single flow.
+    StaticRole,
+    /// Frame by frame, under a lock that each worker takes to receive. For comparison.
+    Locked,
+}
+
+/// The order in which frames leave the workers of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum FrameOrder {
+    /// As they came: the parent sends them.
+    #[default]
+    PerFlow,
+    /// Frames may overtake each other: where a guest has several queues, workers send to queues of their own.
+    None,
 }
 
 /// One `[port.fault]`.

@@ -31,7 +31,13 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &Built
         });
         let mut queues = Vec::new();
         for at in raw.ports.iter().flat_map(|list| &list.value) {
-            let Some((BuiltPort { spec, .. }, queue)) = ports.find_queues(check, at) else { continue };
+            let Some((BuiltPort { spec, workers_span, .. }, queue)) = ports.find_queues(check, at) else { continue };
+            if let Some(shared) = workers_span.as_ref().filter(|_| spec.sharing.is_some()) {
+                let message = format!("port {} names its workers itself", spec.name);
+                let problem = Problem::error(&at.span, message, "name it here, or `workers` there, not both");
+                check.problems.push(problem.and_at(shared, "named here"));
+                continue;
+            }
             let port = spec.name.as_str();
             for queue in queue.map_or(0..spec.driver.queues(), |queue| queue..queue + 1) {
                 if let Some(first) = polled.insert((port, queue), &at.span) {

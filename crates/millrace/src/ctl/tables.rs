@@ -5,7 +5,7 @@ use crate::confine::Confined;
 use crate::control::{Drops, PortSummary, Version};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use engine::stats::{MacEntry, MappingStats, PortStats, Snapshot, WorkerStats};
+use engine::stats::{MacEntry, MappingStats, PortStats, QueueStats, Snapshot, WorkerStats};
 
 /// Creates a table with right-aligned columns `numbers`.
 pub(crate) fn table(header: &[&str], numbers: std::ops::Range<usize>) -> Table {
@@ -50,7 +50,7 @@ pub(super) fn stats(snapshot: &Snapshot) -> String {
             out.add_row([
                 port.name.clone(),
                 index.to_string(),
-                queue.worker.map_or("-".to_owned(), |worker| worker.to_string()),
+                workers_of(queue),
                 queue.rx_packets.to_string(),
                 queue.rx_bytes.to_string(),
                 queue.tx_packets.to_string(),
@@ -61,6 +61,14 @@ pub(super) fn stats(snapshot: &Snapshot) -> String {
     }
     let learning = learning(&snapshot.ports).map(|table| format!("\n\n{}", text(&table))).unwrap_or_default();
     format!("Up for {:.0} s.\n{}{learning}", snapshot.uptime_seconds, text(&out))
+}
+
+/// Names the worker of a queue, or all that share it.
+fn workers_of(queue: &QueueStats) -> String {
+    if queue.lanes.is_empty() {
+        return queue.worker.map_or("-".to_owned(), |worker| worker.to_string());
+    }
+    queue.lanes.iter().map(|lane| lane.worker.to_string()).collect::<Vec<_>>().join(" ")
 }
 
 /// Builds the table of learning counters, if any port is in a bridge.
@@ -104,7 +112,7 @@ pub(super) fn workers(workers: &[WorkerStats]) -> String {
     let mut out = table(&header, 3..7);
     for worker in workers {
         let cycles = worker.busy_cycles + worker.idle_cycles;
-        let stages = worker.stage_cycles_per_packet.iter();
+        let stages = worker.stage_cycles_per_packet.iter().chain(&worker.parent_cycles_per_packet);
         let hangs = |time: f64| format!("hangs for {time:.1} s at {}", worker.place);
         out.add_row([
             worker.index.to_string(),

@@ -25,7 +25,11 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, workers: &[WorkerStats
         sample.encode_gauge(&worker.hung_seconds.unwrap_or_default())
     })?;
     let stages = workers.iter().flat_map(|worker| {
-        worker.stage_cycles_per_packet.iter().map(move |(stage, cycles)| (worker.index, stage, *cycles))
+        worker
+            .stage_cycles_per_packet
+            .iter()
+            .chain(&worker.parent_cycles_per_packet)
+            .map(move |(stage, cycles)| (worker.index, stage, *cycles))
     });
     let labels =
         |(worker, stage, _): &(usize, &String, f64)| [("worker", worker.to_string()), ("stage", (*stage).clone())];

@@ -247,12 +247,18 @@ impl Worker {
             old = WorkerStats::default();
         }
         let ratio = |part: f64, whole: u64| (whole > 0).then(|| part / whole as f64);
-        let sampled = now.sampled_packets - old.sampled_packets;
-        let stages = now.stage_cycles_per_packet.iter().filter_map(|(stage, &cost)| {
-            let before = old.stage_cycles_per_packet.get(stage).copied().unwrap_or_default();
-            let cycles = cost * now.sampled_packets as f64 - before * old.sampled_packets as f64;
-            Some((stage.clone(), ratio(cycles.max(0.0), sampled)?))
-        });
+        let cycles = |old: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>, packets: [u64; 2]| {
+            let cost = |(stage, &cost): (&String, &f64)| {
+                let before = old.get(stage).copied().unwrap_or_default() * packets[0] as f64;
+                let cycles = (cost * packets[1] as f64 - before).max(0.0);
+                Some((stage.clone(), ratio(cycles, packets[1] - packets[0])?))
+            };
+            now.iter().filter_map(cost).collect::<BTreeMap<_, _>>()
+        };
+        let sampled = [old.sampled_packets, now.sampled_packets];
+        let mut stages = cycles(&old.stage_cycles_per_packet, &now.stage_cycles_per_packet, sampled);
+        let sampled = [old.parent_sampled_packets, now.parent_sampled_packets];
+        stages.extend(cycles(&old.parent_cycles_per_packet, &now.parent_cycles_per_packet, sampled));
         Worker {
             worker: now.index,
             cpu: now.cpu,
@@ -263,7 +269,7 @@ impl Worker {
             sleeps_per_second: interval.rate(old.sleeps, now.sleeps),
             hung_seconds: now.hung_seconds,
             place: now.place.clone(),
-            stages: stages.collect(),
+            stages,
             queues: now.queues.clone(),
         }
     }

@@ -34,7 +34,7 @@ impl Rig {
         let (outputs, delivered) = remembering(4);
         Rig {
             datapath,
-            plan: BridgePlan::new(Arc::new(bridge), (0..4).collect(), 0),
+            plan: BridgePlan::new(Arc::new(bridge), (0..4).collect(), 0, true),
             outputs,
             delivered,
             drops: Drops::default(),

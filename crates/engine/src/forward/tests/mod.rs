@@ -58,7 +58,7 @@ impl Rig {
         let (outputs, delivered) = remembering(vlans.len());
         let bridge = Arc::new(Bridge::new(vlans, 4096, 300, statics).unwrap());
         Rig {
-            plan: BridgePlan::new(bridge, (0..vlans.len()).collect(), 0),
+            plan: BridgePlan::new(bridge, (0..vlans.len()).collect(), 0, true),
             outputs,
             delivered,
             drops: Drops::default(),

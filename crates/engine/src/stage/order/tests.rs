@@ -7,7 +7,7 @@ use crate::neighbour::Neighbours;
 use crate::port::Sent;
 use crate::port::frames::to_vec;
 use crate::port::record::Recorder;
-use crate::port::sink::{Nothing, Sink};
+use crate::port::sink::Sink;
 use crate::punt::EventNotifier;
 use crate::spec::{Faults, MirrorDirection, MirrorPoint};
 use crate::stage::aggregate::{Member, Relay};
@@ -108,8 +108,8 @@ fn assert_dropped(setup: &Setup, wanted: &[(&str, &str, u64)]) {
     assert_eq!(told, wanted);
 }
 
-fn ingress_names(ingress: &Ingress) -> Vec<&'static str> {
-    names_of(ingress.stages.as_slice().iter().map(|placed| placed.slot))
+fn ingress_names(ingress: &IngressStages) -> Vec<&'static str> {
+    names_of(ingress.0.as_slice().iter().map(|placed| placed.slot))
 }
 
 fn egress_names(egress: &Egress) -> Vec<&'static str> {
@@ -117,7 +117,7 @@ fn egress_names(egress: &Egress) -> Vec<&'static str> {
 }
 
 /// Receives these frames, and returns what is forwarded.
-fn receive(ingress: &Ingress, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+fn receive(ingress: &IngressStages, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (mut storage, watch, mut forwarded) = (Box::<BurstStorage>::default(), Stopwatch::default(), Vec::new());
     let mut burst = storage.start();
     frames.iter().for_each(|frame| burst.push(Segment::from(&frame[..])));
@@ -143,9 +143,8 @@ fn take(taken: &Taken) -> Vec<Vec<u8>> {
 fn a_queue_has_the_stages_that_its_port_needs_in_their_order() {
     let home = tempfile::tempdir().unwrap();
     let mut setup = plain();
-    let (ingress, egress) =
-        (Ingress::with_stages(Box::new(Nothing), &setup, 0), Egress::with_stages(Box::new(Sink), &setup, 0));
-    assert!(!ingress.has_stages() && egress_names(&egress).is_empty());
+    let (ingress, egress) = (IngressStages::of(&setup, 0), Egress::with_stages(Box::new(Sink), &setup, 0));
+    assert!(ingress.is_empty() && egress_names(&egress).is_empty());
     let (probe, ..) = probe(None);
     setup.mirrors = vec![mirror(Wire, &probe), mirror(Forward, &probe)];
     setup.staged = true;
@@ -153,7 +152,7 @@ fn a_queue_has_the_stages_that_its_port_needs_in_their_order() {
     setup.recorder = Some(Recorder::create(&home.path().join("a.pcap")).unwrap());
     setup.tunnel = Some(Arc::new(end(1, 2)));
     setup.member = Some(member(&setup));
-    let ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
+    let ingress = IngressStages::of(&setup, 0);
     let all = ["staged", "fault", "record", "mirror", "decapsulate", "split", "mirror"];
     assert_eq!(ingress_names(&ingress), all);
     let egress = Egress::with_stages(Box::new(Sink), &setup, 0);
@@ -165,7 +164,7 @@ fn stages_come_and_go_while_others_stay() {
     let home = tempfile::tempdir().unwrap();
     let faults = Some(Faults { delay: std::time::Duration::from_secs(3600), ..Faults::default() });
     let mut setup = Setup { faults, tunnel: Some(Arc::new(end(1, 2))), ..plain() };
-    let mut ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
+    let mut ingress = IngressStages::of(&setup, 0);
     let mut egress = Egress::with_stages(Box::new(Sink), &setup, 0);
     assert!(receive(&ingress, &[vec![7; 60]]).is_empty(), "the frame is delayed");
     for recorded in [true, false, true] {
@@ -187,9 +186,9 @@ fn stages_come_and_go_while_others_stay() {
 fn frames_that_are_recorded_or_changed_do_not_lie_in_a_guests_buffers() {
     let home = tempfile::tempdir().unwrap();
     let needs = |setup: &Setup| {
-        let ingress = Ingress::with_stages(Box::new(Nothing), setup, 0);
+        let ingress = IngressStages::of(setup, 0);
         let egress = Egress::with_stages(Box::new(Sink), setup, 0);
-        let ingress = ingress.stages.iter().any(|stage| stage.needs_private_frames());
+        let ingress = ingress.0.iter().any(|stage| stage.needs_private_frames());
         (ingress, egress.stages.iter().any(|stage| stage.needs_private_frames()))
     };
     let recorder = Recorder::create(&home.path().join("a.pcap")).unwrap();
@@ -208,7 +207,7 @@ fn each_point_sees_frames_as_they_are_there() {
     let setup = Setup { mirrors, tunnel: Some(Arc::new(end(1, 2))), ..plain() };
     let sent = Taken::default();
     let egress = Egress::with_stages(Box::new(Link(sent.clone(), 32)), &setup, 0);
-    let ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
+    let ingress = IngressStages::of(&setup, 0);
     let frames = [vec![1; 60], vec![2; 200]];
     let watch = Stopwatch::default();
     let outcome = send(&frames, |frames| egress.transmit(frames, false, &watch));
@@ -237,7 +236,7 @@ fn each_point_sees_frames_as_they_are_there() {
 fn each_stage_counts_what_it_drops() {
     let faults = Some(Faults { drop: 1.0, ..Faults::default() });
     let setup = Setup { faults, tunnel: Some(Arc::new(end(1, 2))), ..plain() };
-    let ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
+    let ingress = IngressStages::of(&setup, 0);
     assert!(receive(&ingress, &[vec![1; 60], vec![2; 60]]).is_empty());
     assert_dropped(&setup, &[("fault", "injected", 2)]);
     let egress = Egress::with_stages(Box::new(Link(Taken::default(), 1)), &setup, 0);
@@ -262,7 +261,7 @@ fn copies_that_find_no_room_are_dropped_at_their_destination_only() {
     let ((some, taken, full), (none, _, down)) = (probe(Some(1)), probe(None));
     let setup = Setup { mirrors: vec![mirror(Wire, &some), mirror(Wire, &none)], ..plain() };
     let frames = vec![vec![5; 60]; 3];
-    let ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
+    let ingress = IngressStages::of(&setup, 0);
     assert_eq!(receive(&ingress, &frames), frames);
     let sent = Taken::default();
     let egress = Egress::with_stages(Box::new(Link(sent.clone(), 32)), &setup, 0);
@@ -277,7 +276,7 @@ fn copies_that_find_no_room_are_dropped_at_their_destination_only() {
 #[test]
 fn cycles_are_told_of_steps_and_of_stages_that_ran() {
     let setup = Setup { tunnel: Some(Arc::new(end(1, 2))), staged: true, ..plain() };
-    let ingress = Ingress::with_stages(Box::new(Nothing), &setup, 0);
+    let ingress = IngressStages::of(&setup, 0);
     let watch = Stopwatch::default();
     let told = |watch: &Stopwatch| cycles(watch).into_keys().collect::<Vec<_>>();
     assert_eq!(told(&watch), ["forward", "receive", "recycle"]);

@@ -4,11 +4,10 @@ use super::{Decapsulate, Encapsulate};
 use crate::drops::Drops;
 use crate::neighbour::Neighbours;
 use crate::port::frames::to_vec;
-use crate::port::sink::Nothing;
 use crate::port::{Sent, TxQueue};
 use crate::punt::EventNotifier;
 use crate::stage::egress::Egress;
-use crate::stage::ingress::Ingress;
+use crate::stage::ingress::{IngressStage, IngressStages};
 use crate::stage::stopwatch::Stopwatch;
 use packet::MacAddr;
 use packet::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
@@ -75,7 +74,7 @@ fn receive_by(neighbours: &Arc<Neighbours>, frames: &[Vec<u8>], cut: usize, drop
     }
     let end = Arc::new(end(2, 1, 1500, Checksum::Zero));
     let decapsulate = Decapsulate::new(end, neighbours.clone(), drops.clone(), 0);
-    let port = Ingress::of(Box::new(Nothing), [Box::new(decapsulate) as Box<_>]);
+    let port: IngressStages = [Box::new(decapsulate) as Box<dyn IngressStage>].into_iter().collect();
     let mut inside = Vec::new();
     port.process(&mut burst, &Stopwatch::default(), &mut |burst| {
         let frames = burst.frames();

@@ -3,7 +3,7 @@
 use super::{Fabric, FabricState, Halves, Layout, QueueKey, ReceiveHalf, TransmitHalf};
 use crate::port::record::Recorder;
 use crate::stage::egress::Egress;
-use crate::stage::ingress::Ingress;
+use crate::stage::ingress::{Ingress, IngressStages};
 use crate::stage::mirror::{Mirror, MirrorTo, Probe};
 use crate::stage::setup::Setup;
 use crate::switch::layout::Mirroring;
@@ -53,7 +53,14 @@ impl FabricState {
     pub(super) fn ingress(&self, key: QueueKey, half: ReceiveHalf) -> Ingress {
         let Some(setup) = self.setups.get(&key.port) else { return Ingress::new(half) };
         setup.prepare(key.queue);
-        Ingress::with_stages(half, setup, key.queue)
+        Ingress { half, stages: IngressStages::of(setup, key.queue) }
+    }
+
+    /// Returns the stages of a lane of a shared queue.
+    pub(super) fn lane_stages(&self, key: QueueKey) -> IngressStages {
+        let Some(setup) = self.setups.get(&key.port) else { return IngressStages::none() };
+        setup.prepare_stages(key.queue);
+        IngressStages::of(setup, key.queue)
     }
 
     /// Puts the stages of its port around a transmit half.
@@ -67,7 +74,7 @@ impl FabricState {
     fn refresh(&mut self, port: u64) {
         let setup = &self.setups[&port];
         for (key, ingress) in self.parked_receive.iter_mut().filter(|(key, _)| key.port == port) {
-            ingress.refresh(setup, key.queue);
+            ingress.stages.refresh(setup, key.queue);
         }
         for (key, egress) in self.parked_transmit.iter_mut().filter(|(key, _)| key.port == port) {
             egress.refresh(setup, key.queue);
@@ -95,7 +102,7 @@ impl FabricState {
             }
         }
         for (key, ingress) in &mut halves.receive {
-            self.setups.get(&key.port).iter().for_each(|setup| ingress.refresh(setup, key.queue));
+            self.setups.get(&key.port).iter().for_each(|setup| ingress.stages.refresh(setup, key.queue));
         }
         for (key, egress) in halves.transmit.iter_mut() {
             self.setups.get(&key.port).iter().for_each(|setup| egress.refresh(setup, key.queue));

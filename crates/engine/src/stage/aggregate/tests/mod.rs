@@ -7,12 +7,11 @@ use crate::drops::Drops;
 use crate::live::Live;
 use crate::neighbour::Neighbours;
 use crate::port::frames::to_vec;
-use crate::port::sink::Nothing;
 use crate::port::{Sent, TxQueue};
 use crate::punt::EventNotifier;
 use crate::spec::{AggregationSpec, Chains, NextHopSpec};
 use crate::stage::egress::Egress;
-use crate::stage::ingress::Ingress;
+use crate::stage::ingress::{IngressStage, IngressStages};
 use crate::stage::stopwatch::Stopwatch;
 use crate::stats::{AggregationFlow, AggregationSide};
 use packet::{BurstStorage, Frames, MAX_BURST, Segment};
@@ -88,7 +87,7 @@ fn spec(vxlan: bool, checksum: Checksum) -> AggregationSpec {
 struct Rig {
     wire: Wire,
     join: Egress,
-    split: Ingress,
+    split: IngressStages,
     watch: Stopwatch,
     rules: Arc<Live<Rules>>,
     member: Member,
@@ -118,7 +117,7 @@ impl Rig {
         Rig {
             wire,
             join: Egress::of(link, [Box::new(join) as Box<_>]),
-            split: Ingress::of(Box::new(Nothing), [Box::new(split) as Box<_>]),
+            split: [Box::new(split) as Box<dyn IngressStage>].into_iter().collect(),
             watch: Stopwatch::default(),
             rules,
             member,

@@ -1,0 +1,47 @@
+//! A burst of frames on its way from the parent to a worker, and back.
+
+use crate::port::zero_copy::Mix;
+use packet::{Frames, LeasedFrames, Mapped};
+use std::sync::Arc;
+
+/// A burst of received frames, and what became of them.
+pub(crate) struct Batch {
+    /// The frames, as they were received.
+    pub(super) frames: LeasedFrames,
+    /// Ids of the buffers that they lie in.
+    pub(super) held: Vec<u16>,
+    /// Frames that the worker left to the parent to send, by output of the lane.
+    pub(super) handed: Box<[LeasedFrames]>,
+    /// What became of the frames, if a stage takes them apart.
+    pub(super) mix: Option<Mix>,
+}
+
+impl Batch {
+    /// Returns an empty batch, for frames that lie in `memories` and go to so many `outputs`.
+    pub(super) fn new(memories: &Arc<[Arc<dyn Mapped>]>, outputs: usize) -> Batch {
+        let frames = || LeasedFrames::new(memories.clone());
+        Batch { frames: frames(), held: Vec::new(), handed: (0..outputs).map(|_| frames()).collect(), mix: None }
+    }
+
+    /// Passes the frames that the worker handed over to `send`, each with the index of the lane's output.
+    #[inline]
+    pub(super) fn send(&self, send: &mut dyn FnMut(usize, Frames<'_>)) {
+        for (output, handed) in self.handed.iter().enumerate() {
+            handed.groups().for_each(|frames| send(output, frames));
+        }
+    }
+
+    /// Returns the number of frames that the worker handed over.
+    pub(super) fn handed(&self) -> usize {
+        self.handed.iter().map(LeasedFrames::len).sum()
+    }
+
+    /// Empties the batch.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.frames.clear();
+        self.held.clear();
+        self.handed.iter_mut().for_each(LeasedFrames::clear);
+        self.mix = None;
+    }
+}

@@ -1,0 +1,155 @@
+//! The parent of a shared queue: it alone talks to the device.
+
+use super::alarm::Alarm;
+use super::batch::Batch;
+use super::terms::Terms;
+use crate::drops::{Drops, Reason};
+use crate::port::{ReceiveHalf, Wait};
+use packet::{BurstStorage, Frames};
+use roles::Outcome;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Rounds between two looks for a worker that has stalled: a look reads a line that all workers write.
+const LOOK_ROUNDS: u32 = 64;
+
+/// Interval at which a parent that sleeps looks for batches that workers give back.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// The parent of a shared queue.
+pub(crate) struct Parent {
+    half: ReceiveHalf,
+    batches: roles::Parent<Batch>,
+    /// Whether it receives nothing more, so that all batches come back.
+    is_resting: bool,
+    stalled_after: u64,
+    rounds: u32,
+    /// The oldest batch if a worker holds it, and the count of cycles at which it was first seen there.
+    front: Option<(u64, u64)>,
+    drops: Arc<Drops>,
+    alarms: Vec<Arc<Alarm>>,
+}
+
+/// What a parent got back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Released {
+    pub(crate) batches: usize,
+    /// Frames received in these batches.
+    pub(crate) frames: usize,
+}
+
+impl Parent {
+    pub(super) fn new(half: ReceiveHalf, batches: roles::Parent<Batch>, terms: Terms) -> Parent {
+        let Terms { stalled_after, drops, alarms, .. } = terms;
+        Parent { half, batches, is_resting: false, stalled_after, rounds: 0, front: None, drops, alarms }
+    }
+
+    /// Releases the batches that workers have completed, and passes the frames that they handed over to `send`, with the index of
+    /// the lane's output.
+    #[inline]
+    pub(crate) fn release(&mut self, now: u64, send: &mut dyn FnMut(usize, Frames<'_>)) -> Released {
+        let Parent { half, batches, drops, .. } = self;
+        let holds = half.holds();
+        let mut frames = 0;
+        let released = batches.release(|batch, outcome| {
+            frames += batch.frames.len();
+            match outcome {
+                Outcome::Complete => batch.send(send),
+                Outcome::Late => drops.add(Reason::WorkerStalled, batch.handed() as u64),
+                Outcome::Abandoned => drops.add(Reason::WorkerStalled, batch.frames.len() as u64),
+            }
+            holds.into_iter().for_each(|holds| holds.give_back(&batch.held));
+            batch.clear();
+        });
+        if released > 0 {
+            self.front = None;
+            half.recycle();
+        }
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds.is_multiple_of(LOOK_ROUNDS) {
+            self.look(now);
+        }
+        Released { batches: released, frames }
+    }
+
+    /// Receives bursts until the device has no more, or no batch is free. Returns the number of frames.
+    #[inline]
+    pub(crate) fn receive(&mut self, storage: &mut BurstStorage) -> usize {
+        let Parent { half, batches, is_resting, .. } = self;
+        let mut received = 0;
+        while !*is_resting
+            && let Some(holds) = half.holds()
+            && let Some(mut batch) = batches.free()
+        {
+            let mut burst = storage.start();
+            if !half.receive(&mut burst) {
+                break;
+            }
+            received += burst.len();
+            batch.frames.add(burst.frames());
+            holds.hold(&mut batch.held);
+            half.recycle();
+            // Without a frame, it holds buffers whose frames were dropped: they come back with the batch as well.
+            batch.publish();
+        }
+        received
+    }
+
+    /// Goes on without the oldest batch if its worker has held it for too long.
+    #[cold]
+    fn look(&mut self, now: u64) {
+        self.front = match (self.batches.oldest(), self.front) {
+            (Some(number), Some((known, since))) if known == number => {
+                if now.wrapping_sub(since) > self.stalled_after && self.batches.leave_behind() {
+                    None
+                } else {
+                    self.front
+                }
+            }
+            (oldest, _) => oldest.map(|number| (number, now)),
+        };
+    }
+
+    /// Wakes workers that sleep, and notifies the device of returned buffers. There was a full fence since the last call of
+    /// [`Parent::receive`].
+    #[inline]
+    pub(crate) fn notify(&self) {
+        if self.batches.outstanding() > 0 {
+            self.alarms.iter().for_each(|alarm| alarm.ring());
+        }
+        self.half.notify();
+    }
+
+    /// Receives nothing more. Reports whether all batches have come back.
+    pub(crate) fn rest(&mut self) -> bool {
+        self.is_resting = true;
+        self.batches.outstanding() == 0
+    }
+
+    /// Receives again after [`Parent::rest`].
+    pub(crate) fn go_on(&mut self) {
+        self.is_resting = false;
+    }
+
+    /// Returns the half, once all batches have come back.
+    pub(crate) fn into_half(self) -> ReceiveHalf {
+        debug_assert_eq!(self.batches.outstanding(), 0, "a worker may read frames still");
+        self.half
+    }
+
+    /// Returns the half.
+    pub(crate) fn half(&mut self) -> &mut ReceiveHalf {
+        &mut self.half
+    }
+
+    /// Asks for notifications, and returns the condition to wait for.
+    pub(crate) fn arm(&self) -> Wait {
+        let waits = self.batches.outstanding() > 0;
+        self.half.arm().or_after(waits.then_some(PAUSE))
+    }
+
+    /// Asks no longer for notifications.
+    pub(crate) fn disarm(&self) {
+        self.half.disarm();
+    }
+}

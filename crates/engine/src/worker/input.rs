@@ -1,0 +1,64 @@
+//! A queue that one worker polls.
+
+use super::route::Route;
+use crate::forward::{Output, Target};
+use crate::port::RxQueue;
+use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
+use crate::stage::ingress::Ingress;
+
+/// A queue of an output of the plan.
+#[derive(Clone, Copy)]
+pub(crate) struct OutputQueue {
+    /// Index of the output in the plan.
+    pub(crate) output: usize,
+    /// Index of the queue in its port.
+    pub(crate) queue: usize,
+}
+
+/// A queue that a worker polls.
+pub(crate) struct Input {
+    pub(crate) route: Route,
+    /// `None` while the queue is down.
+    pub(crate) ingress: Option<Ingress>,
+    /// The queue whose guest lends its buffers to this one, if it is mapped.
+    pub(crate) rx_buffers_from: Option<OutputQueue>,
+    /// The queue that may keep chains of this one while it sends them, if it is mapped.
+    pub(crate) tx_in_place_via: Option<OutputQueue>,
+}
+
+impl Input {
+    /// Returns the half and the guest whose buffers it receives into, if both are available now.
+    #[inline(always)]
+    pub(super) fn lent<'p>(
+        &self,
+        ingress: &'p Ingress,
+        outputs: &'p [Output],
+    ) -> Option<(&'p dyn ZeroCopyRx, &'p GuestBuffers)> {
+        let OutputQueue { output, queue } = self.rx_buffers_from?;
+        Some((ingress.lends()?, outputs[output].guest(queue)?))
+    }
+
+    /// Returns the length from which an output sends its frames from the guest's memory, unread.
+    #[inline(always)]
+    pub(super) fn unread_from(&self, ingress: &Ingress, outputs: &[Output]) -> u32 {
+        match (&self.route.target, self.tx_in_place_via) {
+            (&Target::Patch(to), Some(via)) if to == via.output && ingress.stages.is_empty() => {
+                outputs[to].unread_from(via.queue)
+            }
+            _ => u32::MAX,
+        }
+    }
+
+    /// Takes back chains that an output kept. Reports whether there were any.
+    #[inline(always)]
+    pub(super) fn take_returned(&self, half: &dyn RxQueue, outputs: &[Output]) -> bool {
+        let Some(OutputQueue { output, queue }) = self.tx_in_place_via else { return false };
+        let Some(chains) = half.chains() else { return false };
+        let mut any = false;
+        outputs[output].returned(queue, &mut |ids| {
+            chains.release(ids);
+            any = true;
+        });
+        any
+    }
+}

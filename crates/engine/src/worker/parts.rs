@@ -1,0 +1,74 @@
+//! Parts of queues that several workers share, as one of these has them: a parent, and lanes.
+
+use super::route::Route;
+use crate::monitor::{Activity, CurrentPlace, Place};
+use crate::port::Wait;
+use crate::queue_key::QueueKey;
+use crate::sharing::{Lane, Parent};
+use crate::stage::ingress::IngressStages;
+
+/// A shared queue whose parent the worker is.
+pub(crate) struct ParentInput {
+    pub(crate) queue: QueueKey,
+    /// `None` while the queue is down.
+    pub(crate) parent: Option<Parent>,
+    /// The worker's outputs to which it sends what lanes hand over, in the order of the lanes' outputs.
+    pub(crate) outputs: Vec<usize>,
+    /// Number by which frames pick a queue.
+    pub(crate) number: usize,
+}
+
+/// A shared queue of which the worker processes frames.
+pub(crate) struct LaneInput {
+    pub(crate) route: Route,
+    /// `None` while the queue is down.
+    pub(crate) lane: Option<Lane>,
+    pub(crate) stages: IngressStages,
+    /// The lane's outputs, which hand over frames that they may not send.
+    pub(crate) outputs: Vec<usize>,
+}
+
+/// The shared queues of a worker.
+#[derive(Default)]
+pub(crate) struct SharedInputs {
+    pub(crate) parents: Vec<ParentInput>,
+    pub(crate) lanes: Vec<LaneInput>,
+}
+
+impl SharedInputs {
+    /// Reports whether there are none.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.parents.is_empty() && self.lanes.is_empty()
+    }
+
+    /// Wakes workers for what parents have published, and notifies the devices, after a full fence.
+    #[inline]
+    pub(super) fn notify(&mut self, place: &CurrentPlace) {
+        for ParentInput { queue, parent, .. } in &self.parents {
+            if let Some(parent) = parent {
+                place.set(Place::of(queue.port, queue.queue).at(Activity::Notify));
+                parent.notify();
+            }
+        }
+        for LaneInput { route, lane, .. } in &mut self.lanes {
+            if let Some(lane) = lane {
+                place.set(route.place().at(Activity::Notify));
+                lane.notify();
+            }
+        }
+    }
+
+    /// Asks to be woken, and returns the conditions to wait for.
+    pub(super) fn arm(&self) -> impl Iterator<Item = Wait> {
+        let parents = self.parents.iter().filter_map(|input| Some(input.parent.as_ref()?.arm()));
+        let lanes = self.lanes.iter().filter_map(|input| Some(input.lane.as_ref()?.arm().or_after(input.stages.due())));
+        parents.chain(lanes)
+    }
+
+    /// Asks no longer to be woken.
+    pub(super) fn disarm(&self) {
+        self.parents.iter().filter_map(|input| input.parent.as_ref()).for_each(Parent::disarm);
+        self.lanes.iter().filter_map(|input| input.lane.as_ref()).for_each(Lane::disarm);
+    }
+}

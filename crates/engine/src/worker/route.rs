@@ -1,0 +1,76 @@
+//! Where the frames of a queue go, and who counts them.
+
+use crate::counters::QueueCounters;
+use crate::drops::{Drops, Reason};
+use crate::forward::{Arrival, BridgePlan, Output, Scratch, Target};
+use crate::monitor::{Place, WorkerCounters};
+use crate::queue_key::QueueKey;
+use crate::stage::ingress::IngressStages;
+use packet::{Burst, Frames};
+use std::sync::Arc;
+
+/// Where the frames that a worker gets from one queue go.
+pub(crate) struct Route {
+    /// The queue.
+    pub(crate) from: QueueKey,
+    pub(crate) target: Target,
+    /// Number by which frames pick a queue: that of the queue that it is mapped to, else its own.
+    pub(crate) number: usize,
+    pub(crate) counters: Arc<QueueCounters>,
+    pub(crate) drops: Arc<Drops>,
+}
+
+impl Route {
+    /// Returns the queue as a worker's place.
+    #[inline(always)]
+    pub(super) fn place(&self) -> Place {
+        Place::of(self.from.port, self.from.queue)
+    }
+}
+
+/// State needed to forward a burst.
+pub(super) struct Routing<'p> {
+    pub(super) outputs: &'p [Output],
+    pub(super) bridges: &'p [BridgePlan],
+    pub(super) now: u32,
+    pub(super) counters: &'p WorkerCounters,
+}
+
+impl Routing<'_> {
+    /// Passes a burst through the stages of its queue, and forwards what comes out of them. Returns the number of frames.
+    #[inline(never)]
+    pub(super) fn process(
+        &self,
+        route: &Route,
+        stages: &IngressStages,
+        burst: &mut Burst<'_, '_>,
+        scratch: &mut Scratch,
+    ) -> usize {
+        let mut count = 0;
+        stages.process(burst, &self.counters.watch, &mut |burst| {
+            count += self.forward(route, burst.frames(), burst.bytes(), scratch);
+        });
+        count
+    }
+
+    /// Forwards frames, which have so many bytes together. Returns their number.
+    #[inline(always)]
+    pub(super) fn forward(&self, route: &Route, frames: Frames<'_>, bytes: u64, scratch: &mut Scratch) -> usize {
+        let count = frames.len();
+        if count == 0 {
+            return 0;
+        }
+        route.counters.received.burst(count, bytes);
+        self.counters.packets.add(count as u64);
+        match route.target {
+            Target::Patch(output) => self.outputs[output].transmit(route.number, frames),
+            Target::Bridge { bridge, from } => {
+                let (outputs, now, drops) = (self.outputs, self.now, &*route.drops);
+                let arrival = Arrival { frames, from, queue: route.number, now, outputs, drops };
+                self.bridges[bridge].forward(arrival, scratch);
+            }
+            Target::Nowhere => route.drops.add(Reason::Unconnected, count as u64),
+        }
+        count
+    }
+}
