@@ -1,4 +1,6 @@
-//! Tests that a worker that hangs holds up nobody else.
+//! Tests that a worker that hangs holds up nobody else, and of queues that several workers share.
+
+mod sharing;
 
 use super::*;
 use crate::port::{RxQueue, Sent, TxQueue, Wait, generator, sink, vhost_user, virtio_user};
