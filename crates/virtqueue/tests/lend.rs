@@ -4,72 +4,12 @@ mod support;
 
 use packet::{Burst, BurstStorage, MIN_FRAME, Origin, Segment};
 use proptest::prelude::*;
-use std::collections::{HashMap, VecDeque};
-use support::{Case, Driver, frame, lend, take_filled};
+use support::posting::{Guest, case};
+use support::{frame, lend, take_filled};
 use virtqueue::NET_HEADER;
 use virtqueue::device::{Enqueue, Landing, Loan, Terms};
 
 const ROOM: u32 = 2048;
-
-fn case(packed: bool, size: u16) -> Case {
-    Case { packed, in_order: false, event_idx: false, mergeable: true, size }
-}
-
-/// A guest that posts buffers and collects the frames in them.
-struct Guest {
-    driver: Driver,
-    enqueue: Enqueue,
-    area_of: HashMap<u16, u16>,
-    free: VecDeque<u16>,
-    received: Vec<Vec<u8>>,
-    empty: usize,
-}
-
-impl Guest {
-    fn new(case: Case) -> Guest {
-        let driver = Driver::new(case);
-        let enqueue = driver.enqueue();
-        let free = (0..case.size).collect();
-        Guest { driver, enqueue, area_of: HashMap::new(), free, received: vec![], empty: 0 }
-    }
-
-    fn post(&mut self, count: usize, room: u32) {
-        for _ in 0..count {
-            let Some(area) = self.free.pop_front() else { break };
-            let id = self.driver.add(area, &[room], true).expect("as many descriptors as areas");
-            self.area_of.insert(id, area);
-        }
-        self.driver.queue.publish();
-    }
-
-    fn collect(&mut self) {
-        while let Some(used) = self.driver.queue.pop_used().unwrap() {
-            let area = self.area_of.remove(&used.id).expect("came back once");
-            self.free.push_back(area);
-            if used.len == 0 {
-                self.empty += 1;
-                continue;
-            }
-            let bytes = self.driver.read(self.driver.area(area), used.len);
-            assert_eq!(bytes[..12], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0], "a whole frame without offloads");
-            self.received.push(bytes[12..].to_vec());
-        }
-    }
-
-    /// Writes a frame into a loan from outside, as a NIC does.
-    fn fill(&self, loan: &Loan, bytes: &[u8]) {
-        // The filler may leave anything in the header.
-        self.write(loan, 0, &[0xee; NET_HEADER as usize]);
-        self.write(loan, NET_HEADER, bytes);
-    }
-
-    fn write(&self, loan: &Loan, at: u32, bytes: &[u8]) {
-        assert!(loan.len() as usize >= bytes.len() + at as usize);
-        let base = self.driver.arena.host(virtqueue::memory::Arena::BASE, 1).unwrap().as_ptr().addr() as u64;
-        let addr = virtqueue::memory::Arena::BASE + (loan.addr() - base);
-        self.driver.write(addr + u64::from(at), bytes);
-    }
-}
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -280,7 +220,7 @@ fn many_buffers_can_stay() {
         guest.post(256, ROOM);
         let mut loans = Vec::new();
         loop {
-            guest.enqueue.set_aside(150, packed).unwrap();
+            guest.enqueue.read_ahead(150, packed).unwrap();
             let before = loans.len();
             loans.extend(lend(&guest.enqueue, ROOM, 150).unwrap());
             if loans.len() == before {

@@ -56,7 +56,7 @@ impl Rig {
         let mut from_guest = Dequeue::new(memory.clone(), &guest_tx).expect("it is valid");
         from_guest.allow_keeping();
         let mapped = Arc::new(Mapped::new(true, 0));
-        mapped.set_reachable(true);
+        mapped.set_reachable(Some(memory.clone()));
         mapped.set_in_place_from(from_guest.id());
         let end = |ring: QueueConfig, buffers| QueueResources {
             queue: QueueEnd::create(driver(&ring), ring).expect("there are descriptors"),

@@ -10,10 +10,13 @@ use std::sync::Arc;
 /// received nothing since. Frames that lie in no buffer that can be held, such as those of another source, are copied when they
 /// are leased, as they lie outside the memories.
 ///
+/// Buffers of a mapped guest are not among those held: they are set aside ([`super::zero_copy::GuestBuffers::set_aside`]).
+///
 /// All buffers have to be given back before the half leaves its worker: what comes after it may fill them again. Frames that are
 /// leased then still lie in mapped memory, but may have other bytes.
 pub trait HoldBursts {
-    /// Returns the memories that its frames lie in.
+    /// Returns the memories that its frames lie in, that of the guest included whose buffers it fills now. They are others only if
+    /// the half leaves its worker and comes again.
     fn memories(&self) -> Vec<Arc<dyn Mapped>>;
 
     /// Returns the number of buffers of the queue; [`usize::MAX`] if it needs none. If all are held, nothing is received.

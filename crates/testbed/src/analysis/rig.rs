@@ -75,7 +75,7 @@ impl Rig {
             from_guest.allow_keeping();
         }
         let mapping = Arc::new(Mapped::new(true, 0));
-        mapping.set_reachable(receive == Way::Zero);
+        mapping.set_reachable((receive == Way::Zero).then(|| memory.clone()));
         mapping.set_in_place_from(from_guest.id());
         let to_guest = VhostTransmit::new(to_guest, Call::new(None), Arc::default(), Arc::default());
         let from_guest = VhostReceive::new(from_guest, None, Call::new(None), Arc::default(), Arc::default());

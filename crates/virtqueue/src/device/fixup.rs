@@ -66,6 +66,11 @@ impl Fixups {
         self.count.set(count + 1);
     }
 
+    /// Reports whether no move is pending.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count.get() == 0
+    }
+
     /// Makes all pending moves, and writes the headers in front.
     #[inline(always)]
     pub(super) fn apply<L: DirtyLog>(&self, writer: &Writer<L>) {

@@ -96,10 +96,10 @@ pub(super) struct Filled {
 
 /// A filled buffer.
 #[derive(Clone, Copy)]
-struct FilledBuffer {
-    posted: Posted,
+pub(super) struct FilledBuffer {
+    pub(super) posted: Posted,
     /// As in [`Landing`].
-    has_header: bool,
+    pub(super) has_header: bool,
 }
 
 /// A filled buffer that holds a given frame.
@@ -181,6 +181,19 @@ impl Filled {
     #[inline(always)]
     pub(super) fn fix_up<L: DirtyLog>(&self, writer: &Writer<L>) {
         self.fixups.apply(writer);
+    }
+
+    /// Reports whether a claimed frame has yet to be moved.
+    #[inline(always)]
+    pub(super) fn needs_fix_up(&self) -> bool {
+        !self.fixups.is_empty()
+    }
+
+    /// Takes all unclaimed buffers, in order. No entries are left.
+    #[inline(always)]
+    pub(super) fn take_all(&self, mut take: impl FnMut(FilledBuffer)) {
+        self.entries[..self.count.take()].iter().filter_map(Cell::take).for_each(&mut take);
+        self.next.set(0);
     }
 
     /// Takes an unclaimed buffer. When it returns `None`, no entries are left.

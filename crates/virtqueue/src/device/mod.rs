@@ -4,6 +4,7 @@
 //! One thread at a time drives a queue, hence `&self` and cells: the frames of a burst borrow the queue that they came
 //! from, so the queue cannot be changed or dropped while any of its frames is in use.
 
+mod aside;
 mod budget;
 mod chain;
 mod fixup;
@@ -27,6 +28,7 @@ use packet::{Burst, Frames};
 use std::cell::Cell;
 use std::sync::Arc;
 
+pub use aside::Aside;
 pub use lend::{Borrower, FilledLoans, Landing, Loan, Terms};
 pub use receiveq::Delivered;
 
@@ -225,8 +227,8 @@ impl<L: DirtyLog> Enqueue<L> {
 
     /// Reads posted buffers ahead, so that more than `keep` are at hand ([`Enqueue::posted`]), if there are. With `fetch`, prefetches
     /// them: most will be copied to, not lent.
-    pub fn set_aside(&self, keep: u32, fetch: bool) -> Result<(), Fatal> {
-        each!(self, q => q.set_aside(keep, fetch))
+    pub fn read_ahead(&self, keep: u32, fetch: bool) -> Result<(), Fatal> {
+        each!(self, q => q.read_ahead(keep, fetch))
     }
 
     /// Announces that no buffers will be lent for a while, so that those read ahead are prefetched.
@@ -278,12 +280,35 @@ impl<L: DirtyLog> Enqueue<L> {
         each!(self, q => q.settle(unclaimed))
     }
 
+    /// Moves the filled loans of the present burst to `aside`, before any frame of the burst is transmitted: its frames stay where
+    /// they are, and [`Enqueue::settle`] ends the burst without them. Returns false, and moves nothing, if `aside` has others
+    /// of this queue, or if frames of this burst were transmitted and have to be moved; the burst then goes on as it was.
+    #[inline]
+    #[must_use = "they are still the present burst's if it returns false"]
+    pub fn set_aside(&self, aside: &mut Aside) -> bool {
+        each!(self, q => q.set_aside(aside))
+    }
+
+    /// Makes the loans in `aside` those of the present burst: if [`Enqueue::transmit`] gets their frames, it delivers them in
+    /// place, and [`Enqueue::settle`] ends the burst. Returns false, and takes nothing, if another queue lent them, or if the
+    /// burst before has not ended.
+    #[inline]
+    #[must_use = "they are still aside if it returns false"]
+    pub fn take_up(&self, aside: &mut Aside) -> bool {
+        each!(self, q => q.take_up(aside))
+    }
+
+    /// Returns the number of filled loans that are set aside.
+    pub fn aside(&self) -> usize {
+        each!(self, q => q.aside())
+    }
+
     /// Takes back an unfilled buffer, which is used next. Drops a loan of another queue.
     pub fn give_back(&self, loan: Loan) {
         each!(self, q => q.give_back(loan))
     }
 
-    /// Returns all posted but unused buffers to the guest if any were lent. All loans must be back.
+    /// Returns all posted but unused buffers to the guest if any were lent. All loans must be back, also those set aside.
     pub fn close(&self) {
         each!(self, q => q.close())
     }

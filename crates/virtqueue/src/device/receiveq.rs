@@ -1,6 +1,7 @@
 //! A guest's receive queue: common to both ring formats except for finding and returning buffers.
 
 use super::DropCounts;
+use super::aside::Aside;
 use super::budget::{Budget, cost};
 use super::header::{is_header_valid, spoil_header, write_header};
 use super::lend::{self, Borrower, Filled, FilledLoans, Landing, Loan, Terms};
@@ -77,6 +78,8 @@ pub struct Receiveq<R> {
     id: u64,
     lends: Cell<Lends>,
     filled: Filled,
+    /// Number of filled loans that are set aside.
+    aside: Cell<usize>,
 }
 
 /// Whether a queue lends. A queue that ever did has returned buffers in another order than they were posted in.
@@ -115,6 +118,7 @@ impl<R: ReceiveRing> Receiveq<R> {
             id: lend::queue_id(),
             lends: Cell::new(Lends::Never),
             filled: Filled::new(),
+            aside: Cell::new(0),
         }
     }
 
@@ -235,7 +239,7 @@ impl<R: ReceiveRing> Receiveq<R> {
     }
 
     #[inline(never)]
-    pub(super) fn set_aside(&self, keep: u32, fetch: bool) -> Result<(), Fatal> {
+    pub(super) fn read_ahead(&self, keep: u32, fetch: bool) -> Result<(), Fatal> {
         self.reading.renew();
         let wanted = keep.saturating_add(LOOK_AHEAD);
         self.posted.make_room_for(wanted);
@@ -321,6 +325,29 @@ impl<R: ReceiveRing> Receiveq<R> {
             unclaimed(Loan { buffer, queue: self.id });
         }
         self.ring.publish();
+    }
+
+    #[inline]
+    pub(super) fn set_aside(&self, aside: &mut Aside) -> bool {
+        let is_done = aside.take_from(&self.filled, self.id);
+        if is_done {
+            self.aside.set(self.aside.get() + aside.len());
+        }
+        is_done
+    }
+
+    #[inline]
+    pub(super) fn take_up(&self, aside: &mut Aside) -> bool {
+        let loans = aside.len();
+        let is_done = aside.move_to(&self.filled, self.id);
+        if is_done {
+            self.aside.set(self.aside.get() - loans);
+        }
+        is_done
+    }
+
+    pub(super) fn aside(&self) -> usize {
+        self.aside.get()
     }
 
     pub(super) fn give_back(&self, loan: Loan) {

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test file uses only part of it.
 
 pub mod guest;
+pub mod posting;
 
 use packet::Burst;
 use virtqueue::device::{Borrower, Dequeue, Enqueue, FilledLoans, Landing, Loan, Terms};

@@ -274,7 +274,8 @@ impl RxQueue for XdpReceive {
 
 impl HoldBursts for XdpReceive {
     fn memories(&self) -> Vec<Arc<dyn Mapped>> {
-        vec![self.pool.arena.clone()]
+        let guest = self.lending.iter().filter_map(|lending| lending.mapped().memory());
+        guest.map(|memory| memory as _).chain([self.pool.arena.clone() as _]).collect()
     }
 
     fn buffers(&self) -> usize {

@@ -308,7 +308,8 @@ impl RxQueue for VirtioReceive {
 
 impl HoldBursts for VirtioReceive {
     fn memories(&self) -> Vec<Arc<dyn packet::Mapped>> {
-        vec![self.arena.clone()]
+        let guest = self.lending.iter().filter_map(|lending| lending.mapped().memory());
+        guest.map(|memory| memory as _).chain([self.arena.clone() as _]).collect()
     }
 
     fn buffers(&self) -> usize {

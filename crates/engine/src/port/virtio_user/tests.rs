@@ -1,11 +1,12 @@
 //! Tests of what a backend finds in the switch's buffers, of the headers that a guest gets, and of what returns to a guest
 //! when the backend ends.
 
+mod aside;
 mod hold;
 
 use super::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
 use crate::port::zero_copy::{GuestBuffers, Mapped, ZeroCopyRx, ZeroCopyTx};
-use crate::port::{Sent, TxQueue};
+use crate::port::{Sent, SessionFault, TxQueue};
 use packet::{BurstStorage, Segment};
 use std::sync::Arc;
 use vhost_user::frontend::QueueEnd;
@@ -156,6 +157,8 @@ struct Mapping {
     /// Guest address of its buffers, one after the other.
     buffers: u64,
     arena: Arc<Arena>,
+    mapped: Arc<Mapped>,
+    fault: Arc<SessionFault>,
 }
 
 type Header = [u8; 12];
@@ -173,21 +176,27 @@ const COUNTS: fn(&mut Header) = |header| header[10..].copy_from_slice(&[1, 0]);
 
 impl Mapping {
     fn new() -> Mapping {
-        const SIZE: u16 = 8;
+        Mapping::sized(8, 0)
+    }
+
+    /// Returns a mapping with so many descriptors and buffers at either end, and so many bytes removed before each frame.
+    fn sized(size: u16, outer: u32) -> Mapping {
         let mut arena = Arena::new(1 << 20, false).unwrap();
-        let [ring, wire] = [(); 2].map(|()| Queue::layout(&mut arena, SIZE, NEGOTIATED).unwrap());
-        let buffers = arena.allocate(u64::from(BUFFER) * u64::from(SIZE), 4096).unwrap();
-        let own = arena.allocate(u64::from(SIZE) * u64::from(STRIDE), 4096).unwrap();
+        let [ring, wire] = [(); 2].map(|()| Queue::layout(&mut arena, size, NEGOTIATED).unwrap());
+        let buffers = arena.allocate(u64::from(BUFFER) * u64::from(size), 4096).unwrap();
+        let own = arena.allocate(u64::from(size) * u64::from(STRIDE), 4096).unwrap();
         let memory = arena.memory().clone();
+        let fault = Arc::<SessionFault>::default();
         let mapped = Arc::new(Mapped::new(true, 0));
-        mapped.set_reachable(true);
+        mapped.set_reachable(Some(memory.clone()));
         let queue = QueueEnd::create(Queue::new(&arena, &wire).unwrap(), wire).unwrap();
         let device = Enqueue::new(Arc::new(memory.also_by_host()), &wire).unwrap();
-        let guest = GuestBuffers::new(Enqueue::new(memory, &ring).unwrap(), Arc::default());
+        let guest = GuestBuffers::new(Enqueue::new(memory, &ring).unwrap(), fault.clone());
         let posted = Queue::new(&arena, &ring).unwrap();
         let arena = Arc::new(arena);
         let end = QueueResources { queue, buffers: own, arena: arena.clone(), broken: Arc::default() };
-        Mapping { port: VirtioReceive::new(end, false, Some(mapped), 0), device, guest, posted, buffers, arena }
+        let port = VirtioReceive::new(end, false, Some(mapped.clone()), outer);
+        Mapping { port, device, guest, posted, buffers, arena, mapped, fault }
     }
 
     fn buffer(&self, number: usize) -> u64 {

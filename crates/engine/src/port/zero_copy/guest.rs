@@ -4,7 +4,7 @@ use super::mapped::KEEP_ALL;
 use super::share::LEAST;
 use crate::port::SessionFault;
 use std::sync::Arc;
-use virtqueue::device::{Borrower, Enqueue, Loan, Terms};
+use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Terms};
 
 /// The buffers posted in a guest's receive queue.
 pub struct GuestBuffers {
@@ -39,7 +39,7 @@ impl GuestBuffers {
             self.ring.lend_no_more();
             return 0;
         }
-        if let Err(fatal) = self.ring.set_aside(keep, keep > LEAST) {
+        if let Err(fatal) = self.ring.read_ahead(keep, keep > LEAST) {
             self.fault.raise(fatal);
             return 0;
         }
@@ -49,9 +49,30 @@ impl GuestBuffers {
         most.min(stay + posted.saturating_sub(keep) as usize)
     }
 
-    /// Returns all posted and unused buffers to the guest, if a successor could not tell which they are.
+    /// Sets the guest's buffers of the present burst aside while others process its frames: [`Enqueue::set_aside`]. Called between
+    /// [`super::ZeroCopyRx::receive_into`] and [`super::ZeroCopyRx::relend`], which then ends the burst without them.
+    #[inline]
+    #[must_use = "they are still the present burst's if it returns false"]
+    pub fn set_aside(&self, aside: &mut Aside) -> bool {
+        self.ring.set_aside(aside)
+    }
+
+    /// Makes these buffers those of the present burst: [`Enqueue::take_up`]. Called before their frames are sent to the guest, with
+    /// no burst before it that has not ended; [`super::ZeroCopyRx::relend`] ends this one.
+    #[inline]
+    #[must_use = "they are still aside if it returns false"]
+    pub fn take_up(&self, aside: &mut Aside) -> bool {
+        self.ring.take_up(aside)
+    }
+
+    /// Returns all posted and unused buffers to the guest, if a successor could not tell which they are. All loans have to be back;
+    /// if others still have some that were set aside, the guest loses its device, as it could not learn of them otherwise.
     pub fn close(&self) {
         self.ring.close();
+        let aside = self.ring.aside();
+        if aside > 0 {
+            self.fault.withhold(format!("{aside} of its buffers are with workers that have not finished"));
+        }
     }
 
     /// Returns the ring, to which loans are returned.

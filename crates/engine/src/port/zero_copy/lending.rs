@@ -101,10 +101,14 @@ impl Lending {
     ) -> bool {
         let mapped = &*self.mapped;
         let mut waiting = self.waiting.borrow_mut();
-        let waited = waiting.len();
-        guest.ring().settle(|loan| waiting.push(loan));
+        let mut unclaimed = 0;
+        guest.ring().settle(|loan| {
+            unclaimed += 1;
+            // Those that were set aside come on top of those that the filler has.
+            if waiting.len() < waiting.capacity() { waiting.push(loan) } else { guest.ring().give_back(loan) }
+        });
         // These in this order, as the one includes the other.
-        mapped.unclaimed.add((waiting.len() - waited) as u64);
+        mapped.unclaimed.add(unclaimed);
         mapped.split.add(self.taken_apart.take().into());
         let exclusive = mapped.is_exclusive() && !own_out;
         let most = match exclusive {

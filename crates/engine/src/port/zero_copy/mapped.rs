@@ -3,6 +3,8 @@
 use crate::counters::Counter;
 use packet::MAX_BURST;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use virtqueue::memory::Memory;
 
 /// Minimum length of a lent buffer: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
@@ -25,8 +27,9 @@ pub(in crate::port) const RESERVE_ASLEEP: u16 = 16;
 /// State shared between the control side and a mapped queue.
 #[derive(Debug, Default)]
 pub struct Mapped {
-    /// Whether the filler can write to the guest's memory.
+    /// Whether the filler can write to the guest's memory, and that memory if so.
     reachable: AtomicBool,
+    memory: Mutex<Option<Arc<Memory>>>,
     /// The guest's transmit queue, if its frames may be sent without a copy; else zero.
     in_place_from: AtomicU64,
     /// Whether the guest gets frames from this queue only.
@@ -94,9 +97,16 @@ impl Mapped {
         self.keep.load(Ordering::Relaxed)
     }
 
-    /// Sets whether buffers may be lent.
-    pub fn set_reachable(&self, reachable: bool) {
+    /// Sets the memory of the guest whose buffers may be lent from now on; `None` if none may be.
+    pub fn set_reachable(&self, memory: Option<Arc<Memory>>) {
+        let reachable = memory.is_some();
+        *self.memory.lock().unwrap() = memory;
         self.reachable.store(reachable, Ordering::Release);
+    }
+
+    /// Returns the memory of the guest whose buffers may be lent.
+    pub(in crate::port) fn memory(&self) -> Option<Arc<Memory>> {
+        self.memory.lock().unwrap().clone()
     }
 
     /// Reports whether buffers may be lent.

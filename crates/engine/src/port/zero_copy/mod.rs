@@ -36,8 +36,9 @@ pub trait ZeroCopyRx {
     /// [`ZeroCopyRx::relend`], if a stage takes frames apart.
     fn adapt(&self, mix: Mix);
 
-    /// Returns all loans to the guest. Nothing may fill them any more. Returns how many frames are lost, received but
-    /// not yet read.
+    /// Returns all loans to the guest. Nothing may fill them any more. Those that are set aside ([`GuestBuffers::set_aside`]) are
+    /// not among them: its worker takes them up first, or they come back to the guest by the next half that takes them up.
+    /// Returns how many frames are lost, received but not yet read.
     fn recall(&self, guest: &GuestBuffers) -> u64;
 }
 

@@ -54,7 +54,7 @@ impl Mapping {
     /// Marks the guest's queue as not lent.
     fn forget(&self, direction: Direction) {
         match direction {
-            Direction::ToGuest => self.mapped.set_reachable(false),
+            Direction::ToGuest => self.mapped.set_reachable(None),
             Direction::FromGuest => self.mapped.set_in_place_from(0),
         }
     }
@@ -128,10 +128,10 @@ impl Mapping {
             tracing::warn!("port \"{}\" copies: {why}", site.name());
         }
         let lends = shared.is_ok() && !is_lost && !matches!(state.verdict, Verdict::Copied(_));
-        let takes = lends && state.guests.to.is_some();
+        let takes = state.guests.to.as_ref().filter(|_| lends).map(|guest| guest.memory.clone());
         let sends = state.guests.from.as_ref().filter(|_| shared.is_ok() && !is_lost).map_or(0, |guest| guest.id);
         // The queue restarts, so that all frames after that are in buffers of one kind.
-        if self.mapped.is_reachable() != takes {
+        if self.mapped.is_reachable() != takes.is_some() {
             self.rest_also(state, &mut rested, &[Direction::ToGuest]);
         }
         if self.mapped.in_place_from() != 0 && sends == 0 {

@@ -92,7 +92,11 @@ impl ZeroCopyRx for XdpReceive {
 
     fn relend(&self, guest: &GuestBuffers) -> bool {
         let (Some(socket), Some(lending)) = (&self.socket, &self.lending) else { return false };
-        self.spare.borrow_mut().append(&mut self.taken.borrow_mut());
+        let mut spare = self.spare.borrow_mut();
+        spare.append(&mut self.taken.borrow_mut());
+        // With the kernel, or held: frames in these will be copied.
+        let own_out = spare.len() < usize::from(self.pool.count());
+        drop(spare);
         let mut lent = self.lent.borrow_mut();
         let mut addresses = self.addresses.borrow_mut();
         // As in `fill_own`.
@@ -104,7 +108,7 @@ impl ZeroCopyRx for XdpReceive {
         let start = NET_HEADER.saturating_add_signed(growth);
         let more = growth.max(0).unsigned_abs();
         let mut fill = FillWith { socket, umem, start, addresses: &mut addresses, lent: &mut lent };
-        let any = lending.relend(guest, most, more, self.filled.get() > 0, &mut fill);
+        let any = lending.relend(guest, most, more, own_out, &mut fill);
         push(&mut addresses, |some| socket.rings.borrow_mut().fill.push(some));
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));

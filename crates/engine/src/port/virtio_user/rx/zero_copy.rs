@@ -81,12 +81,14 @@ impl ZeroCopyRx for VirtioReceive {
         let end = &mut *self.end.borrow_mut();
         let mut spare = self.spare.borrow_mut();
         spare.append(&mut self.taken.borrow_mut());
-        let own_out = self.offered(end) > self.lent.get();
-        let mut most = usize::from(end.queue.free());
+        let (mut most, mut heads) = (usize::from(end.queue.free()), 0);
         if self.outer > 0 {
             // Each takes another descriptor and an own buffer, of which some may be held.
             most = (most / 2).min(spare.len());
+            heads = usize::from(self.lent.get());
         }
+        // With the device, or held: frames in these will be copied.
+        let own_out = spare.len() + heads < usize::from(end.queue.size());
         let mut offer = Offer { port: self, end, spare: &mut spare, guest };
         let any = lending.relend(guest, most, 0, own_out, &mut offer);
         drop(spare);
