@@ -3,13 +3,15 @@
 use crate::port::zero_copy::Mix;
 use packet::{Frames, LeasedFrames, Mapped};
 use std::sync::Arc;
+use virtqueue::device::Aside;
 
 /// A burst of received frames, and what became of them.
 pub(crate) struct Batch {
     /// The frames, as they were received.
     pub(super) frames: LeasedFrames,
-    /// Ids of the buffers that they lie in.
+    /// Ids of the queue's own buffers that they lie in, and the mapped guest's.
     pub(super) held: Vec<u16>,
+    pub(super) aside: Aside,
     /// Frames that the worker left to the parent to send, by output of the lane.
     pub(super) handed: Box<[LeasedFrames]>,
     /// What became of the frames, if a stage takes them apart.
@@ -20,7 +22,13 @@ impl Batch {
     /// Returns an empty batch, for frames that lie in `memories` and go to so many `outputs`.
     pub(super) fn new(memories: &Arc<[Arc<dyn Mapped>]>, outputs: usize) -> Batch {
         let frames = || LeasedFrames::new(memories.clone());
-        Batch { frames: frames(), held: Vec::new(), handed: (0..outputs).map(|_| frames()).collect(), mix: None }
+        Batch {
+            frames: frames(),
+            held: Vec::new(),
+            aside: Aside::default(),
+            handed: (0..outputs).map(|_| frames()).collect(),
+            mix: None,
+        }
     }
 
     /// Passes the frames that the worker handed over to `send`, each with the index of the lane's output.
@@ -36,12 +44,15 @@ impl Batch {
         self.handed.iter().map(LeasedFrames::len).sum()
     }
 
-    /// Empties the batch.
+    /// Empties the batch. Buffers of a guest that are still aside are lost to it: it has lost its device.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.frames.clear();
         self.held.clear();
         self.handed.iter_mut().for_each(LeasedFrames::clear);
         self.mix = None;
+        if !self.aside.is_empty() {
+            self.aside = Aside::default();
+        }
     }
 }

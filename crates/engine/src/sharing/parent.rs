@@ -4,11 +4,13 @@ use super::alarm::Alarm;
 use super::batch::Batch;
 use super::terms::Terms;
 use crate::drops::{Drops, Reason};
+use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
 use crate::port::{ReceiveHalf, Wait};
 use packet::{BurstStorage, Frames};
 use roles::Outcome;
 use std::sync::Arc;
 use std::time::Duration;
+use virtqueue::ordering;
 
 /// Rounds between two looks for a worker that has stalled: a look reads a line that all workers write.
 const LOOK_ROUNDS: u32 = 64;
@@ -45,25 +47,39 @@ impl Parent {
     }
 
     /// Releases the batches that workers have completed, and passes the frames that they handed over to `send`, with the index of
-    /// the lane's output.
+    /// the lane's output. Frames may have been received into the buffers of `guest`.
     #[inline]
-    pub(crate) fn release(&mut self, now: u64, send: &mut dyn FnMut(usize, Frames<'_>)) -> Released {
+    pub(crate) fn release(
+        &mut self,
+        now: u64,
+        guest: Option<&GuestBuffers>,
+        send: &mut dyn FnMut(usize, Frames<'_>),
+    ) -> Released {
         let Parent { half, batches, drops, .. } = self;
         let holds = half.holds();
+        let lends = guest.zip(half.zero_copy());
         let mut frames = 0;
         let released = batches.release(|batch, outcome| {
             frames += batch.frames.len();
+            // If this fails, the guest is not the one that posted them.
+            let _is_up = guest.is_some_and(|guest| guest.take_up(&mut batch.aside));
             match outcome {
                 Outcome::Complete => batch.send(send),
                 Outcome::Late => drops.add(Reason::WorkerStalled, batch.handed() as u64),
                 Outcome::Abandoned => drops.add(Reason::WorkerStalled, batch.frames.len() as u64),
             }
             holds.into_iter().for_each(|holds| holds.give_back(&batch.held));
+            if let Some((guest, lend)) = lends {
+                batch.mix.into_iter().for_each(|mix| lend.adapt(mix));
+                lend.relend(guest);
+            }
             batch.clear();
         });
         if released > 0 {
             self.front = None;
-            half.recycle();
+            if lends.is_none() {
+                half.recycle();
+            }
         }
         self.rounds = self.rounds.wrapping_add(1);
         if self.rounds.is_multiple_of(LOOK_ROUNDS) {
@@ -72,23 +88,44 @@ impl Parent {
         Released { batches: released, frames }
     }
 
-    /// Receives bursts until the device has no more, or no batch is free. Returns the number of frames.
+    /// Receives bursts until the device has no more, or no batch is free: into the buffers of `guest`, too, if there is one. Returns
+    /// the number of frames.
     #[inline]
-    pub(crate) fn receive(&mut self, storage: &mut BurstStorage) -> usize {
+    pub(crate) fn receive(&mut self, guest: Option<&GuestBuffers>, storage: &mut BurstStorage) -> usize {
         let Parent { half, batches, is_resting, .. } = self;
+        let lends = guest.zip(half.zero_copy());
         let mut received = 0;
         while !*is_resting
             && let Some(holds) = half.holds()
             && let Some(mut batch) = batches.free()
         {
             let mut burst = storage.start();
-            if !half.receive(&mut burst) {
+            let any = match lends {
+                Some((guest, lend)) => lend.receive_into(guest, &mut burst),
+                None => half.receive(&mut burst),
+            };
+            if !any {
+                if let Some((guest, lend)) = lends
+                    && lend.relend(guest)
+                {
+                    // Without a frame, nothing else in the round notifies a filler that ran out of buffers and waits.
+                    ordering::before_asking();
+                    half.notify();
+                }
                 break;
             }
             received += burst.len();
             batch.frames.add(burst.frames());
             holds.hold(&mut batch.held);
-            half.recycle();
+            match lends {
+                Some((guest, lend)) => {
+                    // A free batch has none aside, and nothing was delivered since these frames were received.
+                    let _is_aside = guest.set_aside(&mut batch.aside);
+                    debug_assert!(_is_aside);
+                    lend.relend(guest);
+                }
+                None => half.recycle(),
+            }
             // Without a frame, it holds buffers whose frames were dropped: they come back with the batch as well.
             batch.publish();
         }
@@ -135,6 +172,12 @@ impl Parent {
     pub(crate) fn into_half(self) -> ReceiveHalf {
         debug_assert_eq!(self.batches.outstanding(), 0, "a worker may read frames still");
         self.half
+    }
+
+    /// Returns the half, if it can receive into a guest's buffers now.
+    #[inline]
+    pub(crate) fn lends(&self) -> Option<&dyn ZeroCopyRx> {
+        self.half.zero_copy()
     }
 
     /// Returns the half.

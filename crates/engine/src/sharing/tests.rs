@@ -127,12 +127,12 @@ impl Rig {
             assert_eq!(output, 0);
             sent.extend(frames.as_slice().iter().map(|frame| number(&frames, frame)));
         };
-        self.parent.release(self.now, &mut send).batches
+        self.parent.release(self.now, None, &mut send).batches
     }
 
     fn round(&mut self) -> bool {
         let released = self.release();
-        released + self.parent.receive(&mut self.storage) > 0
+        released + self.parent.receive(None, &mut self.storage) > 0
     }
 
     fn dropped(&self, reason: Reason) -> u64 {
@@ -379,7 +379,7 @@ fn frames_stay_where_they_are() {
     let there = device.block.frame(0).as_ptr();
     let terms = Terms { outputs: 0, stalled_after: 1, drops: Arc::default(), alarms: alarms(1) };
     let Ok((mut parent, mut lanes)) = assign(Box::new(device), terms) else { panic!("frames can be held") };
-    parent.receive(&mut BurstStorage::default());
+    parent.receive(None, &mut BurstStorage::default());
     let mut storage = BurstStorage::default();
     let mut claimed = lanes[0].claim(&mut storage).expect("a batch is published");
     let group = claimed.frames().0.groups().next().expect("a frame");

@@ -91,7 +91,7 @@ impl IngressStages {
 
     /// See [`IngressStage::needs_private_frames`].
     #[inline(always)]
-    fn need_private_frames(&self) -> bool {
+    pub(crate) fn need_private_frames(&self) -> bool {
         self.0.iter().any(|stage| stage.needs_private_frames())
     }
 }

@@ -167,6 +167,13 @@ impl Topology {
     /// Checks that the worker of a physical queue can borrow from the guest's queue, or explains why not.
     fn lends(&self, Joined { physical: from, guest: to }: Joined) -> Result<(), String> {
         let [from_port, to_port] = [from, to].map(|queue| &self.spec.ports[queue.port]);
+        if let Some(sharing) = self.layout.sharing(from.port).filter(|sharing| !sharing.has_parent()) {
+            return Err(format!(
+                "the workers of \"{}\" share it by rx-sharing = \"{}\"",
+                from_port.name,
+                sharing.way.name()
+            ));
+        }
         if self.layout.senders_to(to) > 1 {
             let worker = self.layout.poller(from);
             return Err(format!(

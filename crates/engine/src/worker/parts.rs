@@ -1,8 +1,11 @@
 //! Parts of queues that several workers share, as one of these has them: a parent, and lanes.
 
+use super::input::OutputQueue;
 use super::route::Route;
+use crate::forward::Output;
 use crate::monitor::{Activity, CurrentPlace, Place};
 use crate::port::Wait;
+use crate::port::zero_copy::GuestBuffers;
 use crate::queue_key::QueueKey;
 use crate::sharing::{Lane, Parent};
 use crate::stage::ingress::IngressStages;
@@ -16,6 +19,18 @@ pub(crate) struct ParentInput {
     pub(crate) outputs: Vec<usize>,
     /// Number by which frames pick a queue.
     pub(crate) number: usize,
+    /// The queue whose guest lends its buffers to this one, if it is mapped, and lanes leave frames in place.
+    pub(crate) rx_buffers_from: Option<OutputQueue>,
+}
+
+impl ParentInput {
+    /// Returns the guest whose buffers it receives into, if there is one now.
+    #[inline]
+    pub(super) fn guest<'p>(&self, outputs: &'p [Output]) -> Option<&'p GuestBuffers> {
+        let OutputQueue { output, queue } = self.rx_buffers_from?;
+        self.parent.as_ref()?.lends()?;
+        outputs[output].guest(queue)
+    }
 }
 
 /// A shared queue of which the worker processes frames.

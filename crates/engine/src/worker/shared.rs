@@ -23,17 +23,18 @@ impl Plan {
 
     /// Sends what workers have completed, and receives.
     fn parent_round(&mut self, index: usize, now: u64) -> bool {
-        let ParentInput { queue, parent: Some(parent), outputs: to, number } = &mut self.shared.parents[index] else {
-            return false;
-        };
-        let (counters, outputs, number) = (&*self.counters, &self.outputs, *number);
+        let (counters, outputs) = (&*self.counters, &self.outputs);
+        let input = &mut self.shared.parents[index];
+        let guest = input.guest(outputs);
+        let ParentInput { queue, parent: Some(parent), outputs: to, number, .. } = input else { return false };
+        let number = *number;
         let here = Place::of(queue.port, queue.queue);
         let sample = self.bursts.is_multiple_of(SAMPLE);
         counters.place.set(here.at(Activity::Release));
         if sample {
             counters.watch.start(RELEASE, self.cycles.now());
         }
-        let released = parent.release(now, &mut |output, frames| outputs[to[output]].transmit(number, frames));
+        let released = parent.release(now, guest, &mut |output, frames| outputs[to[output]].transmit(number, frames));
         if sample {
             let spent = released.batches > 0;
             if spent {
@@ -45,7 +46,7 @@ impl Plan {
         }
         counters.place.set(here.at(Activity::Receive));
         let began = if sample { self.cycles.now() } else { 0 };
-        let received = parent.receive(&mut self.storage);
+        let received = parent.receive(guest, &mut self.storage);
         if sample && received > 0 {
             counters.watch.start(PUBLISH, began);
             counters.watch.stop();

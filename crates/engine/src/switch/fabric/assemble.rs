@@ -89,9 +89,17 @@ impl Assembly<'_> {
             Target::Bridge { bridge, .. } => self.pieces.bridges[bridge].outputs().to_vec(),
             Target::Nowhere => Vec::new(),
         };
-        let number = layout.rx_buffers_from(queue).map_or(queue.queue, |mapped| mapped.queue);
+        let mapped = layout.rx_buffers_from(queue);
+        let number = mapped.map_or(queue.queue, |mapped| mapped.queue);
+        let only = if let Destination::Port(to) = layout.destination(queue) { to.only } else { None };
+        // Lanes have the same stages.
+        let is_private =
+            self.state.lane_stages(layout.ports[queue.port].lane_key(queue.queue, 0)).need_private_frames();
+        let rx_buffers_from = mapped
+            .filter(|_| !is_private)
+            .map(|to| OutputQueue { output: self.output(Queues { port: to.port, only }), queue: to.queue });
         let parent = self.parts.parents.remove(&key);
-        self.pieces.shared.parents.push(ParentInput { queue: key, parent, outputs, number });
+        self.pieces.shared.parents.push(ParentInput { queue: key, parent, outputs, number, rx_buffers_from });
     }
 
     /// Adds a lane of a shared queue.
