@@ -1,6 +1,6 @@
 //! Tests of a worker between a NIC that brings aggregates and a guest whose buffers the NIC may fill.
 
-use super::{Input, OutputQueue, Plan, Route};
+use super::{Input, LaneInput, OutputQueue, ParentInput, Plan, Route};
 use crate::clock::{self, Cycles};
 use crate::drops::Drops;
 use crate::forward::{Half, Output, Target, TransmitQueue};
@@ -12,6 +12,7 @@ use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive};
 use crate::port::zero_copy::Mapped;
 use crate::punt::EventNotifier;
 use crate::queue_key::QueueKey;
+use crate::sharing::{Alarm, Terms, assign};
 use crate::spec::{AggregationSpec, Chains};
 use crate::stage::aggregate::{Member, Relay, Split, rules};
 use crate::stage::egress::Egress;
@@ -19,6 +20,7 @@ use crate::stage::ingress::Ingress;
 use openflow::aggregation::RELAY_ETHERTYPE;
 use packet::{BurstStorage, MAX_BURST, MacAddr, Segment};
 use paflow::Receiver;
+use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use vhost_user::frontend::QueueEnd;
@@ -105,7 +107,12 @@ struct Rig {
 
 impl Rig {
     /// Returns a worker whose NIC fills buffers of the guest if it is `mapped`.
-    fn new(is_mapped: bool, Posting { packed, size, buffers }: Posting) -> Rig {
+    fn new(is_mapped: bool, posting: Posting) -> Rig {
+        Rig::of_lanes(is_mapped, posting, 0)
+    }
+
+    /// Returns a worker that is the parent of the NIC's queue, and has so many lanes of it. Without any, it polls the queue alone.
+    fn of_lanes(is_mapped: bool, Posting { packed, size, buffers }: Posting, lanes: usize) -> Rig {
         clock::start();
         let mut arena = Arena::new(8 << 20, false).unwrap();
         let common = features::VERSION_1 | if packed { features::RING_PACKED } else { 0 };
@@ -127,27 +134,44 @@ impl Rig {
         let to_guest = VhostTransmit::new(to_guest, Call::new(None), Arc::default(), Arc::default());
 
         let member = member();
-        let split = Split::new(member.clone(), 0, Arc::default());
+        let split = || Box::new(Split::new(member.clone(), 0, Arc::default())) as Box<_>;
         let cycles = Cycles::new();
         let counters = Arc::<WorkerCounters>::default();
         let mut plan = Plan::new(counters.clone(), cycles.clone(), None);
-        plan.inputs.push(Input {
-            route: Route {
-                from: QueueKey { port: 0, queue: 0 },
-                target: Target::Patch(0),
-                number: 0,
-                counters: Arc::default(),
-                drops: Arc::default(),
-            },
-            ingress: Some(Ingress { half: Box::new(half), stages: [Box::new(split) as Box<_>].into_iter().collect() }),
-            rx_buffers_from: is_mapped.then_some(OutputQueue { output: 0, queue: 0 }),
-            tx_in_place_via: None,
-        });
-        let half = Half::Own(Some(Egress::new(Box::new(to_guest))));
-        let output = Output::new(1, vec![TransmitQueue { half, counters: Arc::default() }], counters);
+        let output = Half::Own(Some(Egress::new(Box::new(to_guest))));
+        let output = Output::new(1, vec![TransmitQueue { half: output, counters: Arc::default() }], counters.clone());
         output.running.set(0, true);
         let drops = output.drops.clone();
         plan.outputs.push(output);
+        let rx_buffers_from = is_mapped.then_some(OutputQueue { output: 0, queue: 0 });
+        let queue = QueueKey { port: 0, queue: 0 };
+        let route = |queue, output| Route {
+            from: QueueKey { port: 0, queue },
+            target: Target::Patch(output),
+            number: 0,
+            counters: Arc::default(),
+            drops: Arc::default(),
+        };
+        if lanes == 0 {
+            let ingress = Ingress { half: Box::new(half), stages: [split()].into_iter().collect() };
+            let input = Input { route: route(0, 0), ingress: Some(ingress), rx_buffers_from, tx_in_place_via: None };
+            plan.inputs.push(input);
+        } else {
+            let wake = || Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
+            let alarms = (0..lanes).map(|_| Arc::new(Alarm::new(wake()))).collect();
+            let terms = Terms { outputs: 1, stalled_after: u64::MAX, drops: Arc::default(), alarms };
+            let Ok((parent, parts)) = assign(Box::new(half), terms) else { panic!("frames can be held") };
+            let (outputs, number) = (vec![0], 0);
+            plan.shared.parents.push(ParentInput { queue, parent: None, outputs, number, rx_buffers_from });
+            plan.attach_parent(queue, parent);
+            for (lane, part) in (1..).zip(parts) {
+                let half = TransmitQueue { half: Half::HandedOver, counters: Arc::default() };
+                plan.outputs.push(Output::new(1, vec![half], counters.clone()));
+                let (stages, outputs) = ([split()].into_iter().collect(), vec![lane]);
+                plan.shared.lanes.push(LaneInput { route: route(lane, lane), lane: None, stages, outputs });
+                plan.attach_lane(QueueKey { port: 0, queue: lane }, part);
+            }
+        }
         let mut rig = Rig {
             plan,
             now: cycles.now(),
@@ -287,7 +311,11 @@ const LEARN: usize = 20;
 
 /// Returns what the mapped rig counted in `bursts` bursts of a mix, after it knew the mix.
 fn settled(posting: Posting, mix: &[Shape], bursts: usize) -> Counts {
-    let mut rig = Rig::new(true, posting);
+    settled_in(Rig::new(true, posting), mix, bursts)
+}
+
+/// The same for a rig.
+fn settled_in(mut rig: Rig, mix: &[Shape], bursts: usize) -> Counts {
     rig.run(mix, LEARN);
     let before = rig.counts();
     rig.run(mix, bursts);
@@ -374,6 +402,40 @@ fn the_share_that_is_lent_follows_the_mix() {
     assert!(rig.mapped.on_loan.get() < most, "{:?}", rig.mapped);
     rig.run(ONLY_LONG, 10 * LEARN);
     assert_eq!((rig.mapped.on_loan.get(), rig.dropped()), (most, lost));
+}
+
+/// Frames of a shared queue wait for the parent in the guest's buffers.
+#[test]
+fn frames_that_several_workers_process_stay_in_place() {
+    for packed in [false, true] {
+        for lanes in [1, 3] {
+            let posting = Posting { packed, ..DEEP };
+            let counts = settled_in(Rig::of_lanes(true, posting, lanes), ONLY_LONG, 50);
+            let all = Counts { in_place: FRAMES, unclaimed: 0, split: 0, copied: 0, dropped: 0 };
+            assert_eq!(counts, all);
+            let counts = settled_in(Rig::of_lanes(true, posting, lanes), MOSTLY_LONG, 50);
+            assert_eq!((counts.unclaimed, counts.dropped), (counts.split, 0), "{counts:?}");
+            assert_eq!(counts.in_place + counts.copied, FRAMES);
+            let counts = settled_in(Rig::of_lanes(true, posting, lanes), ONLY_SHORT, 50);
+            assert_eq!((counts.copied, counts.dropped), (FRAMES, 0), "{counts:?}");
+        }
+    }
+}
+
+/// A mapped queue that is shared loses no more than one that is not, however few buffers the guest has.
+#[test]
+fn no_more_is_lost_when_several_workers_share_a_mapped_queue() {
+    for (size, buffers) in [(256, 256), (256, 40), (256, 3), (16, 16)] {
+        for mix in [IMIX, MOSTLY_LONG, ONLY_LONG] {
+            let posting = Posting { packed: false, size, buffers };
+            let [mapped, copied] = [true, false].map(|is_mapped| {
+                let mut rig = Rig::of_lanes(is_mapped, posting, 2);
+                rig.run(mix, 3 * LEARN);
+                rig.dropped()
+            });
+            assert!(mapped <= copied, "{posting:?} {mix:?}: lost {mapped}, {copied} without a mapping");
+        }
+    }
 }
 
 /// A guest could write such a frame to a buffer that the NIC has just filled.
