@@ -58,7 +58,7 @@ impl SharedInputs {
     }
 
     /// Wakes workers for what parents have published, and notifies the devices, after a full fence.
-    #[inline]
+    #[inline(never)]
     pub(super) fn notify(&mut self, place: &CurrentPlace) {
         for ParentInput { queue, parent, .. } in &self.parents {
             if let Some(parent) = parent {

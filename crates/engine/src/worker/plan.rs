@@ -155,7 +155,9 @@ impl Plan {
                     ingress.half.notify();
                 }
             }
-            self.shared.notify(&self.counters.place);
+            if !self.shared.is_empty() {
+                self.shared.notify(&self.counters.place);
+            }
             self.outputs.iter().for_each(Output::notify);
         }
         moved

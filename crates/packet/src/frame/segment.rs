@@ -75,9 +75,9 @@ impl<'a> Segment<'a> {
         Some(bytes)
     }
 
-    /// Returns the same bytes without their lifetime: only to be stored in a burst, which restores it.
+    /// Returns the same bytes without their lifetime: only to be stored in what restores it.
     #[inline(always)]
-    pub(super) fn forget(&self) -> Segment<'static> {
+    pub(crate) fn forget(&self) -> Segment<'static> {
         Segment { ptr: self.ptr, len: self.len, lent: PhantomData }
     }
 }

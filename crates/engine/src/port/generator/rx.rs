@@ -34,11 +34,9 @@ impl Generator {
 impl RxQueue for Generator {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let count = (burst.room() as u64).min(self.pacer.due()).min(self.left.get()) as usize;
-        for _ in 0..count {
-            let next = self.next.get();
-            burst.push(self.frames.frame(next));
-            self.next.set((next + 1) % VARIETY);
-        }
+        let (frames, first) = (&*self.frames, self.next.get());
+        (first..first + count).for_each(|number| burst.push(frames.frame(number % VARIETY)));
+        self.next.set((first + count) % VARIETY);
         self.left.set(self.left.get() - count as u64);
         self.pacer.made(count as u64);
         count > 0
