@@ -142,6 +142,7 @@ pages! {
     guests: "docs/guests.md",
     mapping: "docs/mapping.md",
     mirror: "docs/mirror.md",
+    sharing: "docs/sharing.md",
     openflow: "docs/openflow.md",
     performance: "docs/performance.md",
     reload: "docs/reload.md",
