@@ -1,7 +1,7 @@
 //! A burst of frames on its way from the parent to a worker, and back.
 
 use crate::port::zero_copy::Mix;
-use packet::{Frames, LeasedFrames, Mapped};
+use packet::{Frames, LeasedFrames, MAX_BURST, Mapped};
 use std::sync::Arc;
 use virtqueue::device::Aside;
 
@@ -16,6 +16,8 @@ pub(crate) struct Batch {
     pub(super) handed: Box<[LeasedFrames]>,
     /// What became of the frames, if a stage takes them apart.
     pub(super) mix: Option<Mix>,
+    /// Maximum number of frames that the worker wants in its next batches.
+    pub(super) at_once: usize,
 }
 
 impl Batch {
@@ -24,10 +26,12 @@ impl Batch {
         let frames = || LeasedFrames::new(memories.clone());
         Batch {
             frames: frames(),
-            held: Vec::new(),
+            // More than a burst has only if frames are in several buffers.
+            held: Vec::with_capacity(MAX_BURST),
             aside: Aside::default(),
             handed: (0..outputs).map(|_| frames()).collect(),
             mix: None,
+            at_once: MAX_BURST,
         }
     }
 

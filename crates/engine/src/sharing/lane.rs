@@ -97,12 +97,13 @@ impl Claimed<'_> {
         }
     }
 
-    /// Gives the frames back. A stage that takes frames apart reports their `mix`.
+    /// Gives the frames back, and asks for at most `at_once` in the next batches. A stage that takes frames apart reports their
+    /// `mix`.
     #[inline]
-    pub(crate) fn complete(self, mix: Option<Mix>) {
+    pub(crate) fn complete(self, mix: Option<Mix>, at_once: usize) {
         match self {
             Claimed::Batch(mut claim) => {
-                claim.mix = mix;
+                (claim.mix, claim.at_once) = (mix, at_once);
                 claim.complete();
             }
             Claimed::Locked(lane) => lane.give_back(),

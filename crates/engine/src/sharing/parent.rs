@@ -5,8 +5,8 @@ use super::batch::Batch;
 use super::terms::Terms;
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
-use crate::port::{ReceiveHalf, Wait};
-use packet::{BurstStorage, Frames};
+use crate::port::{ReceiveHalf, RxQueue, Wait};
+use packet::{BurstStorage, Frames, MAX_BURST};
 use roles::Outcome;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,8 @@ pub(crate) struct Parent {
     /// Whether it receives nothing more, so that all batches come back.
     is_resting: bool,
     stalled_after: u64,
+    /// Maximum number of frames in a batch: stages of lanes may take them apart.
+    at_once: usize,
     rounds: u32,
     /// The oldest batch if a worker holds it, and the count of cycles at which it was first seen there.
     front: Option<(u64, u64)>,
@@ -43,7 +45,17 @@ pub(crate) struct Released {
 impl Parent {
     pub(super) fn new(half: ReceiveHalf, batches: roles::Parent<Batch>, terms: Terms) -> Parent {
         let Terms { stalled_after, drops, alarms, .. } = terms;
-        Parent { half, batches, is_resting: false, stalled_after, rounds: 0, front: None, drops, alarms }
+        Parent {
+            half,
+            batches,
+            is_resting: false,
+            stalled_after,
+            at_once: MAX_BURST,
+            rounds: 0,
+            front: None,
+            drops,
+            alarms,
+        }
     }
 
     /// Releases the batches that workers have completed, and passes the frames that they handed over to `send`, with the index of
@@ -55,12 +67,14 @@ impl Parent {
         guest: Option<&GuestBuffers>,
         send: &mut dyn FnMut(usize, Frames<'_>),
     ) -> Released {
-        let Parent { half, batches, drops, .. } = self;
+        let Parent { half, batches, drops, at_once, .. } = self;
         let holds = half.holds();
         let lends = guest.zip(half.zero_copy());
-        let mut frames = 0;
+        let (mut frames, mut mix) = (0, None);
         let released = batches.release(|batch, outcome| {
             frames += batch.frames.len();
+            *at_once = batch.at_once;
+            mix = batch.mix.map(|new| new.and(mix.unwrap_or_default())).or(mix);
             // If this fails, the guest is not the one that posted them.
             let _is_up = guest.is_some_and(|guest| guest.take_up(&mut batch.aside));
             match outcome {
@@ -70,15 +84,19 @@ impl Parent {
             }
             holds.into_iter().for_each(|holds| holds.give_back(&batch.held));
             if let Some((guest, lend)) = lends {
-                batch.mix.into_iter().for_each(|mix| lend.adapt(mix));
                 lend.relend(guest);
             }
             batch.clear();
         });
         if released > 0 {
             self.front = None;
-            if lends.is_none() {
-                half.recycle();
+            match lends {
+                Some((guest, lend)) => {
+                    // The guest gets what was in all of these batches at once.
+                    mix.into_iter().for_each(|mix| lend.adapt(mix));
+                    lend.relend(guest);
+                }
+                None => half.recycle(),
             }
         }
         self.rounds = self.rounds.wrapping_add(1);
@@ -92,7 +110,7 @@ impl Parent {
     /// the number of frames.
     #[inline]
     pub(crate) fn receive(&mut self, guest: Option<&GuestBuffers>, storage: &mut BurstStorage) -> usize {
-        let Parent { half, batches, is_resting, .. } = self;
+        let Parent { half, batches, is_resting, at_once, .. } = self;
         let lends = guest.zip(half.zero_copy());
         let mut received = 0;
         while !*is_resting
@@ -100,6 +118,7 @@ impl Parent {
             && let Some(mut batch) = batches.free()
         {
             let mut burst = storage.start();
+            burst.limit(*at_once);
             let any = match lends {
                 Some((guest, lend)) => lend.receive_into(guest, &mut burst),
                 None => half.receive(&mut burst),
@@ -181,8 +200,8 @@ impl Parent {
     }
 
     /// Returns the half.
-    pub(crate) fn half(&mut self) -> &mut ReceiveHalf {
-        &mut self.half
+    pub(crate) fn half(&self) -> &dyn RxQueue {
+        &*self.half
     }
 
     /// Asks for notifications, and returns the condition to wait for.

@@ -157,7 +157,7 @@ fn hand_over(lane: &mut Lane) -> Option<usize> {
     let (frames, handed) = claimed.frames();
     let count = frames.len();
     frames.groups().for_each(|group| handed[0].add(group));
-    claimed.complete(None);
+    claimed.complete(None, packet::MAX_BURST);
     Some(count)
 }
 
@@ -178,7 +178,7 @@ fn what_lanes_hand_over_leaves_in_the_order_in_which_it_came() {
         if let Some(mut claimed) = held {
             let (frames, handed) = claimed.frames();
             frames.groups().for_each(|group| handed[0].add(group));
-            claimed.complete(None);
+            claimed.complete(None, packet::MAX_BURST);
         }
     }
     assert!(rig.sent.iter().copied().eq(0..20_000));
@@ -220,7 +220,7 @@ fn the_others_go_on_without_a_worker_that_stalls() {
     // It goes on at last.
     let (frames, handed) = stalled.frames();
     frames.groups().for_each(|group| handed[0].add(group));
-    stalled.complete(None);
+    stalled.complete(None, packet::MAX_BURST);
     rig.round();
     assert_eq!((rig.dropped(Reason::WorkerStalled), rig.sent.len() as u64 + count), (count, 20_000));
     assert!(rig.parent.rest(), "its buffers came back");
@@ -255,7 +255,7 @@ fn lanes_of_a_locked_queue_get_every_frame_once() {
         let Some(mut claimed) = lanes[turn % 3].claim(&mut storage) else { continue };
         let frames = claimed.frames().0;
         got.extend(frames.groups().flat_map(|group| group.as_slice().iter().map(move |frame| number(&group, frame))));
-        claimed.complete(None);
+        claimed.complete(None, packet::MAX_BURST);
         lanes[turn % 3].notify();
     }
     assert!(got.iter().copied().eq(0..20_000));
@@ -291,7 +291,7 @@ proptest! {
                     if let Some(mut claimed) = held.swap_remove(at) {
                         let (frames, handed) = claimed.frames();
                         frames.groups().for_each(|group| handed[0].add(group));
-                        claimed.complete(None);
+                        claimed.complete(None, packet::MAX_BURST);
                     }
                 }
                 3 if which == 0 => rig.look(),

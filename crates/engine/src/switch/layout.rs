@@ -237,22 +237,18 @@ impl Layout {
 
     /// Returns the workers that send frames of the queue `from` to `to`.
     fn senders_of(&self, from: QueueIndex, to: QueueIndex) -> impl Iterator<Item = Sender> {
-        let lanes = self.sharing(from.port).map_or(&[][..], |sharing| &sharing.workers);
-        let lanes = lanes.iter().enumerate().filter(move |(lane, _)| self.lane_sends(from.port, *lane, to.queue));
-        // Behind a lock, all workers are equal.
-        let poller = (!self.is_locked(from.port)).then(|| Sender { worker: self.poller(from), is_lane: false });
-        poller.into_iter().chain(lanes.map(|(_, &worker)| Sender { worker, is_lane: true }))
-    }
-
-    /// Reports whether workers take turns at the queues of a port.
-    fn is_locked(&self, port: usize) -> bool {
-        self.sharing(port).is_some_and(|sharing| sharing.way == Sharing::Locked)
+        let workers = self.sharing(from.port).map_or(&[][..], |sharing| &sharing.workers);
+        // Behind a lock, all workers are equal. Otherwise one polls the queue, and lanes have queues of their own to send to.
+        let is_locked = self.sharing(from.port).is_some_and(|sharing| sharing.way == Sharing::Locked);
+        let poller = Sender { worker: self.poller(from), is_lane: false };
+        let others = workers.iter().enumerate();
+        let others = others.filter(move |(lane, _)| is_locked || self.lane_sends(from.port, *lane, to.queue));
+        std::iter::once(poller).chain(others.map(move |(_, &worker)| Sender { worker, is_lane: !is_locked }))
     }
 
     /// Reports whether a lane of a port's queues sends to the queues of this index by itself. Otherwise it hands over.
     pub(super) fn lane_sends(&self, port: usize, lane: usize, queue: usize) -> bool {
         match self.sharing(port).map(|sharing| &sharing.way) {
-            Some(Sharing::Locked) => true,
             // Each lane has a queue of its own to send to. So workers do not meet at one, and a mapped guest's queue 0 is the
             // parent's alone.
             Some(Sharing::StaticRole(StaticRoles { order: Order::None, .. })) => lane == queue && lane > 0,

@@ -51,18 +51,18 @@ impl Plan {
     }
 
     /// Becomes the parent of a shared queue.
-    pub(crate) fn attach_parent(&mut self, key: QueueKey, mut parent: Parent) {
+    pub(crate) fn attach_parent(&mut self, key: QueueKey, parent: Parent) {
         drop(self.detach_parent(key));
         let Some(at) = self.shared.parents.iter().position(|input| input.queue == key) else { return };
-        self.watch(&**parent.half());
+        self.watch(parent.half());
         self.shared.parents[at].parent = Some(parent);
         self.settle();
     }
 
     /// Returns a parent that this worker was. Its batches should have come back ([`Plan::rest`]).
     pub(crate) fn detach_parent(&mut self, key: QueueKey) -> Option<Parent> {
-        let mut parent = self.parent(key)?.take()?;
-        self.ignore(&**parent.half());
+        let parent = self.parent(key)?.take()?;
+        self.ignore(parent.half());
         self.settle();
         Some(parent)
     }
@@ -153,6 +153,9 @@ impl Plan {
         // Their halves are watched by this worker only.
         let mut had_parents: Vec<_> = parents.into_iter().map(|key| (key, self.detach_parent(key))).collect();
         inputs.iter().filter_map(|input| input.ingress.as_ref()).for_each(|ingress| self.watch(&*ingress.half));
+        for parent in shared.parents.iter().filter_map(|input| input.parent.as_ref()) {
+            self.watch(parent.half());
+        }
         let (running, resting) = inputs.into_iter().partition(|input| input.ingress.is_some());
         let mut had = std::mem::replace(&mut self.inputs, running);
         had.append(&mut std::mem::replace(&mut self.resting, resting));

@@ -65,9 +65,7 @@ impl Plan {
         let (place, watch) = (&counters.place, &counters.watch);
         let routing = Routing { outputs, bridges, now: self.second, counters };
         place.set(route.place().at(Activity::Receive));
-        if stages.turn().is_none() {
-            return false;
-        }
+        let Some(at_once) = stages.turn() else { return false };
         let is_due = stages.is_due();
         let sample = self.bursts.is_multiple_of(SAMPLE);
         let began = if sample { self.cycles.now() } else { 0 };
@@ -102,7 +100,7 @@ impl Plan {
             watch.enter(RECYCLE);
         }
         place.set(route.place().at(Activity::Recycle));
-        claimed.complete(stages.mix());
+        claimed.complete(stages.mix(), at_once);
         if sample {
             watch.stop();
             counters.sampled.add(count as u64);

@@ -34,6 +34,18 @@ pub struct Mix {
     pub packets: u32,
 }
 
+impl Mix {
+    /// Returns the mix of both bursts together.
+    pub(crate) fn and(self, other: Mix) -> Mix {
+        Mix {
+            whole: self.whole + other.whole,
+            apart: self.apart + other.apart,
+            lent: self.lent + other.lent,
+            packets: self.packets + other.packets,
+        }
+    }
+}
+
 /// Sums over the last bursts.
 #[derive(Default)]
 pub(super) struct Share {

@@ -5,6 +5,7 @@ use super::{FabricState, Halves};
 use crate::forward::bridge::Bridge;
 use crate::forward::{BridgePlan, Half, Output, Target, TransmitQueue};
 use crate::sharing::Lane;
+use crate::spec::SharingSpec;
 use crate::switch::layout::{Destination, Layout, QueueIndex, Queues};
 use crate::worker::{Input, LaneInput, OutputQueue, ParentInput, Pieces, Route};
 use std::sync::Arc;
@@ -107,7 +108,10 @@ impl Assembly<'_> {
         let layout = self.layout;
         let shared = &layout.ports[queue.port];
         let key = shared.lane_key(queue.queue, lane);
+        let has_parent = layout.sharing(queue.port).is_some_and(SharingSpec::has_parent);
         let (target, outputs) = match layout.destination(queue) {
+            // Each worker sends by itself.
+            _ if !has_parent => (self.target(queue), Vec::new()),
             Destination::Port(to) => {
                 let output = self.lane_output(queue, lane, to);
                 (Target::Patch(output), vec![output])

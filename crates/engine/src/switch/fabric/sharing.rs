@@ -24,10 +24,10 @@ impl Fabric {
                 return Ok(Err(half));
             }
             state.setups.get(&key.port).iter().for_each(|setup| setup.prepare(key.queue));
-            state.attach_parts(key, half)?
+            state.attach_parts(key, half)
         };
-        let attached = attached.into_iter().try_for_each(Answer::wait);
-        Ok(Ok(attached.inspect_err(|_| drop(self.detach_shared(key)))?))
+        let attached = attached.and_then(|asked| Ok(asked.into_iter().try_for_each(Answer::wait)?));
+        attached.inspect_err(|_| drop(self.detach_shared(key))).map(Ok)
     }
 
     /// Takes a queue from the workers that share it: once all frames have come back, so that none of them is in use any more.
