@@ -62,6 +62,7 @@ mod own;
 mod parent;
 mod parking;
 mod rss;
+mod sync;
 mod threads;
 mod view;
 mod worker;

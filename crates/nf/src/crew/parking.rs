@@ -1,11 +1,14 @@
 //! Where workers without work wait.
 
+use super::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence};
 use crate::run::Idle;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+#[cfg(all(test, loom))]
+mod model;
 
 /// Vain claims before a worker parks: to wake it costs more than a few of them.
-const SPINS: u32 = 256;
+const SPINS: u32 = if cfg!(loom) { 0 } else { 256 };
 
 /// The workers that wait for a batch. The parent neither locks nor calls the kernel unless one waits.
 ///
