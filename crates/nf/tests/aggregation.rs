@@ -413,9 +413,7 @@ fn next_hops_can_be_behind_one_port() {
 /// A crew splits what it receives, in more packets than a batch has, and joins what it sends: packets go round three times.
 #[test]
 fn a_crew_splits_and_joins() {
-    let separate = |sharing| CrewOptions { patience: DEADLINE, ..CrewOptions::new(2, sharing) };
-    let works = CrewOptions { parent: ParentRole::Works, ..separate(Sharing::StaticRole) };
-    for options in [separate(Sharing::StaticRole), works, separate(Sharing::Locked), separate(Sharing::Rss)] {
+    for options in crews() {
         let kind = (options.sharing, options.parent);
         let mut rig = Rig::new(&plain(), Placement::Nf, |ports| *ports = options.adapt(ports.clone()));
         let burst: Vec<Vec<u8>> = (0..100).map(|seed| packet([100, 200][seed % 2], 60, seed)).collect();
@@ -444,6 +442,41 @@ fn a_crew_splits_and_joins() {
         assert_eq!((counters.received, counters.transmitted, counters.full), (300, 200, 0), "{kind:?}");
         assert!(counters.transmitted_frames <= 40, "{kind:?}: {counters:?}");
         assert_eq!(counters.dropped.named().collect::<Vec<_>>(), [("verdict", 100)], "{kind:?}");
+    }
+}
+
+/// The kinds of crews, with two workers.
+fn crews() -> [CrewOptions; 4] {
+    let separate = |sharing| CrewOptions { patience: DEADLINE, ..CrewOptions::new(2, sharing) };
+    let works = CrewOptions { parent: ParentRole::Works, ..separate(Sharing::StaticRole) };
+    [separate(Sharing::StaticRole), works, separate(Sharing::Locked), separate(Sharing::Rss)]
+}
+
+/// The packets of an aggregate that no batch had yet are processed as well if the crew is stopped, and counted if it fails.
+#[test]
+fn a_crew_that_ends_loses_no_packet_of_an_aggregate() {
+    for (options, panics) in crews().into_iter().flat_map(|options| [(options.clone(), false), (options, true)]) {
+        let mut rig = Rig::new(&plain(), Placement::Nf, |ports| *ports = options.adapt(ports.clone()));
+        let burst: Vec<Vec<u8>> = (0..80).map(|seed| packet(100, 18, seed)).collect();
+        for _ in 0..3 {
+            assert!(rig.echo.inject(&aggregate(&burst, 1)));
+        }
+        let stop = AtomicBool::new(false);
+        let work = || {
+            |_: &mut View| {
+                assert!(!panics, "as the test wants it");
+                stop.store(true, Ordering::Relaxed);
+                Verdict::Drop
+            }
+        };
+        let kind = (options.sharing, options.parent, panics);
+        let outcome = Crew::new(options).unwrap().run(&mut rig.ports, Idle::Sleep, &stop, work);
+        assert_eq!(outcome.is_err(), panics, "{kind:?}");
+        let counters = rig.ports.counters()[0];
+        let dropped: Vec<_> = counters.dropped.named().collect();
+        let reason = if panics { "worker-panicked" } else { "verdict" };
+        assert!(counters.received >= 80 && counters.transmitted == 0, "{kind:?}: {counters:?}");
+        assert_eq!(dropped, [(reason, counters.received)], "{kind:?}");
     }
 }
 

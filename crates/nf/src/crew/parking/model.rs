@@ -99,9 +99,9 @@ fn workers_that_park_leave_no_batch_to_nobody() {
     model(2, 2, STEPS);
 }
 
-/// A parent that works is a worker that never parks: it wakes nobody for a lone batch, which it takes itself.
+/// A parent that works is a worker that never parks. It takes the batch for which it wakes nobody.
 #[test]
-fn a_lone_batch_of_a_parent_that_works_wakes_nobody() {
+fn a_parent_that_works_leaves_no_batch_to_nobody() {
     loom::model(|| {
         let batches = Batches::new(2);
         let worker = thread::spawn(move || batches.work(1, STEPS));
