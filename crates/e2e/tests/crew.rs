@@ -176,7 +176,9 @@ fn a_router_with_workers() -> Result<()> {
         let config = [&support::port("left"), wan, &support::patch("right", "host"), support::SLEEPER].concat();
         let switch = home.start_inside(&here, &config);
         let addresses = ["--address", "10.0.1.1/24,10.0.2.1/24"];
-        let mut router = start("nf-router", &home, &[&addresses, options].concat())?;
+        // Longer than it takes, however busy the machine is.
+        let patience = ["--patience", "600"];
+        let mut router = start("nf-router", &home, &[&addresses, &patience, options].concat())?;
         let host = Host::start(home.socket("host"), "10.0.2.9");
         switch.wait_up(&["wan", "left", "right", "host"]);
         let ping = |arguments: &str| there.run("ping", &arguments.split(' ').collect::<Vec<_>>());

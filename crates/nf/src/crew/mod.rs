@@ -25,8 +25,9 @@
 //!
 //! A worker that holds the oldest batch for longer than [`CrewOptions::patience`] delays all frames behind it. The parent
 //! then goes on without this batch. Once it comes back, its frames are dropped and counted as `worker-stalled`, because they
-//! would be out of order. At the end, the crew waits for workers that have stalled. Nobody waits for a worker of the other
-//! sharings, and nobody serves the devices if the function of a parent that works stalls.
+//! would be out of order. At the end, the crew waits for workers that have stalled. If the function of a parent that works
+//! stalls, nobody serves the devices. With [`Sharing::Rss`], a worker that stalls holds up its own queues, and when a device has
+//! left, all wait for it before they reconnect.
 //!
 //! If a worker panics, the frames of its batch are dropped and counted as `worker-panicked`, what was received before is sent,
 //! and the crew ends with an error.

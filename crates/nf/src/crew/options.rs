@@ -12,12 +12,12 @@ const BATCHES: u16 = 4;
 /// How the workers share the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Sharing {
-    /// One more thread, the parent, alone talks to the devices; frames keep their order
+    /// One thread, the parent, alone talks to the devices; frames keep their order
     StaticRole,
     /// Workers take turns at the ports, under a lock; frames may change their order
     Locked,
-    /// Each worker has queue pairs of its own of each port, over which the switch spreads the frames; those of a queue keep their
-    /// order
+    /// Each worker has queue pairs of its own of each port; the switch chooses the queue of a frame, and frames of a queue keep
+    /// their order
     Rss,
 }
 
