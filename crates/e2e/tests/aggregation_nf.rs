@@ -19,7 +19,7 @@ const PACKETS: u64 = 4000;
 struct Function(Daemon);
 
 impl Function {
-    fn start(home: &Home, inside: Option<&Namespace>, rules: &str, native: bool) -> Function {
+    fn start(home: &Home, inside: Option<&Namespace>, rules: &str, options: &[&str]) -> Function {
         let file = home.path("nf.toml");
         std::fs::write(&file, rules).unwrap();
         let program = support::function("nf-forward");
@@ -28,7 +28,7 @@ impl Function {
             None => Command::new(program),
         };
         let sockets = [home.socket("left"), home.socket("right")];
-        command.args(sockets).arg("--aggregation").arg(file).args(native.then_some("--native"));
+        command.args(sockets).arg("--aggregation").arg(file).args(options);
         let mut daemon = Daemon::spawn("nf-forward", command).unwrap();
         daemon.wait_for_line("the network function to run", SOON, |line| line.starts_with("memory: ")).unwrap();
         Function(daemon)
@@ -43,6 +43,11 @@ impl Function {
         assert_eq!(said.matches(&all).count(), 2, "{said}");
         assert!(!said.contains("dropped, "), "{said}");
     }
+}
+
+/// Returns the option of a function that reads aggregates itself.
+fn native_if(native: bool) -> &'static [&'static str] {
+    if native { &["--native"] } else { &[] }
 }
 
 /// Puts the next hop of `rules` behind `port`.
@@ -60,7 +65,7 @@ fn between(rules: &str) -> String {
 }
 
 /// Runs a switch that aggregates, a cable, and a switch that doesn't, with a network function that does.
-fn on_a_cable(native: bool) -> Result<()> {
+fn on_a_cable(options: &[&str]) -> Result<()> {
     let _alone = cpu::alone();
     let (namespaces, homes) = (cable()?, [Home::new(), Home::new()]);
     let vids = [100, 101, 300];
@@ -80,7 +85,7 @@ fn on_a_cable(native: bool) -> Result<()> {
     };
     let (first, second) = (start(0, &near), start(1, &far));
     let rules = behind(&aggregation(1, &flows(0), ""), "left");
-    let function = Function::start(&homes[1], Some(&namespaces[1]), &rules, native);
+    let function = Function::start(&homes[1], Some(&namespaces[1]), &rules, options);
     second.wait_up(&["left", "right"]);
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
     exchange(&mut ends, PACKETS, &vids)?;
@@ -99,12 +104,17 @@ fn on_a_cable(native: bool) -> Result<()> {
 
 #[test]
 fn a_network_function_splits_and_joins_what_a_cable_brings() -> Result<()> {
-    on_a_cable(false)
+    on_a_cable(&[])
+}
+
+#[test]
+fn a_network_function_with_several_workers_on_a_cable() -> Result<()> {
+    on_a_cable(&["--workers", "3", "--patience", "600"])
 }
 
 #[test]
 fn a_native_network_function_on_a_cable() -> Result<()> {
-    on_a_cable(true)
+    on_a_cable(&["--native"])
 }
 
 /// Puts the function behind a mapping: a port that does not aggregate receives whole aggregates into the function's buffers, and
@@ -127,7 +137,7 @@ fn behind_a_mapping(native: bool) -> Result<()> {
     // Lends before the first frame arrives.
     let second = homes[1].start(&(far.concat() + &support::poller()));
     let rules = behind(&aggregation(1, &flows(0), ""), "left");
-    let function = Function::start(&homes[1], None, &rules, native);
+    let function = Function::start(&homes[1], None, &rules, native_if(native));
     second.wait_up(&["wan", "left", "right"]);
     second.wait_mapped();
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
@@ -177,7 +187,7 @@ fn on_trunks(native: bool) -> Result<()> {
     let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + support::SLEEPER));
     let (first, second) = (start(&homes[0], &near), start(&homes[1], &far));
     let rules = behind(&tagged(&aggregation(1, &flows(0), "")), "left");
-    let function = Function::start(&homes[1], None, &rules, native);
+    let function = Function::start(&homes[1], None, &rules, native_if(native));
     second.wait_up(&["wan", "left", "right"]);
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
     exchange(&mut ends, PACKETS, &vids)?;
@@ -217,7 +227,7 @@ fn in_the_middle(native: bool, more: &str) -> Result<()> {
     let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + support::SLEEPER));
     let switches = [start(&homes[0], &first), start(&homes[1], &middle), start(&homes[2], &last)];
     let rules = between(&aggregation(1, &[(200, 0), (100, 2)], more));
-    let function = Function::start(&homes[1], None, &rules, native);
+    let function = Function::start(&homes[1], None, &rules, native_if(native));
     switches[1].wait_up(&["west", "east", "left", "right"]);
     switches[2].wait_up(&["wan"]);
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[2].socket("nf")).connect()?];
@@ -279,8 +289,9 @@ fn chain_of_three(native: [bool; 2]) -> Result<()> {
     let onwards: Vec<_> = to(&near, 0).chain(to(&far, 2)).collect();
     let westwards: Vec<_> = to(&near, 1).collect();
     let rules = [between(&aggregation(1, &onwards, "")), behind(&aggregation(2, &westwards, ""), "left")];
-    let functions =
-        [1, 2].map(|node| Function::start(&homes[node], Some(&namespaces[node]), &rules[node - 1], native[node - 1]));
+    let functions = [1, 2].map(|node| {
+        Function::start(&homes[node], Some(&namespaces[node]), &rules[node - 1], native_if(native[node - 1]))
+    });
     switches[1].wait_up(&["left", "right"]);
     switches[2].wait_up(&["left", "right"]);
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[2].socket("guest")).connect()?];

@@ -3,16 +3,10 @@
 
 mod support;
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-
 use e2e::virtio::{Exchange, Guest, Options};
 use lab::netns::Namespace;
 use lab::{Result, cpu};
-use nf::function::Responder;
-use nf::{Idle, Packet, PortOptions, Ports};
+use support::host::Host;
 use support::mapped::{BRIDGE, PASS_THROUGH};
 use support::{Home, Millrace, wait_for};
 
@@ -31,46 +25,6 @@ const MACS: [&str; 2] = ["02:00:00:00:01:01", "02:00:00:00:01:02"];
 fn tunnel(ips: [&str; 2], here: usize) -> String {
     let end = |index: usize| format!("{{ mac = \"{}\", ip = \"{}\" }}", MACS[index], ips[index]);
     format!("[port.vxlan]\nvni = 100\nlocal = {}\nremote = {}\n", end(here), end(1 - here))
-}
-
-/// A network function that answers ping, until it is dropped.
-struct Host {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Host {
-    fn start(socket: PathBuf) -> Host {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let thread = std::thread::spawn(move || {
-            let mut ports = Ports::open(nf::Options::new(vec![PortOptions::new(socket)]), &stopped).unwrap();
-            let responder = Responder::new("02:00:00:00:0a:01".parse().unwrap(), vec!["10.1.0.1".parse().unwrap()]);
-            let mut burst: Vec<Packet> = Vec::new();
-            nf::run(&mut ports, Idle::Sleep, &stopped, |ports| {
-                let received = ports[0].receive(&mut burst);
-                burst.retain_mut(|packet| {
-                    let len = packet.total_len();
-                    responder.answer(packet, len)
-                });
-                ports[0].transmit_all(&mut burst);
-                received
-            })
-            .unwrap();
-        });
-        Host { stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
-            && !std::thread::panicking()
-        {
-            std::panic::resume_unwind(panic);
-        }
-    }
 }
 
 /// Makes the kernel the other end of the tunnel: `up1` is the cable, `vx0` the inner interface.
@@ -112,7 +66,7 @@ fn linux_to_guest(driver: &str, ips: [&str; 2], mapped: bool) -> Result<()> {
     let worker = if mapped { support::poller() } else { support::SLEEPER.into() };
     let config = [&wan, &tunnel(ips, 0), &support::port("fw"), joined, &worker].concat();
     let millrace = home.start_inside(&here, &config);
-    let host = Host::start(home.socket("fw"));
+    let host = Host::start(home.socket("fw"), "10.1.0.1");
     millrace.wait_up(&["wan", "fw"]);
     if mapped {
         millrace.wait_mapped();

@@ -1,7 +1,7 @@
 //! Command-line options common to the sample programs.
 
 use crate::aggregate::{Aggregation, Placement};
-use crate::crew::{Crew, CrewError, CrewOptions, Sharing, Verdict, View};
+use crate::crew::{Crew, CrewError, CrewOptions, ParentRole, Sharing, Verdict, View};
 use crate::port::{OpenError, Options, PortOptions, Ports};
 use crate::run::{Idle, RunError, run};
 use clap::builder::BoolishValueParser;
@@ -25,7 +25,7 @@ pub struct Common {
     /// Create the sockets and wait for the switch to connect, instead of connecting to the switch
     #[arg(long)]
     pub server: bool,
-    /// Queue pairs of each port
+    /// Queue pairs of each port; with --sharing rss, those of each worker
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=128))]
     pub queue_pairs: u16,
     /// Descriptors of each queue; a power of two unless packed
@@ -88,10 +88,13 @@ pub struct Workers {
     /// How workers share the ports; by default static-role for several workers, while one does all
     #[arg(long)]
     sharing: Option<Sharing>,
+    /// What the parent of static-role is; by default separate
+    #[arg(long)]
+    parent: Option<ParentRole>,
     /// Seconds that a worker may hold the oldest frames before the parent of static-role goes on without them
     #[arg(long, default_value = "1", value_parser = seconds, value_name = "SECONDS")]
     patience: Duration,
-    /// Processors to run on, separated by commas: the parent's if there is one, and each worker's
+    /// Processors to run on, separated by commas: the parent's if there is one, and each other worker's
     #[arg(long, value_delimiter = ',', value_name = "CPU")]
     cpus: Vec<usize>,
 }
@@ -104,12 +107,12 @@ fn seconds(text: &str) -> Result<Duration, String> {
 impl Workers {
     /// Returns the options of the crew; `None` if one thread does all.
     pub fn crew(&self) -> Option<CrewOptions> {
-        if self.workers == 1 && self.sharing.is_none() && self.cpus.is_empty() {
+        let Workers { workers, sharing, parent, patience, ref cpus } = *self;
+        if workers == 1 && sharing.is_none() && parent.is_none() && cpus.is_empty() {
             return None;
         }
-        let sharing = self.sharing.unwrap_or(Sharing::StaticRole);
-        let (patience, cpus) = (self.patience, self.cpus.clone());
-        Some(CrewOptions { patience, cpus, ..CrewOptions::new(self.workers, sharing) })
+        let options = CrewOptions::new(workers, sharing.unwrap_or(Sharing::StaticRole));
+        Some(CrewOptions { parent: parent.unwrap_or_default(), patience, cpus: cpus.clone(), ..options })
     }
 }
 
@@ -138,8 +141,8 @@ impl From<OpenError> for Failure {
 }
 
 impl Common {
-    /// Returns the options of the ports, with at least these spare buffers.
-    fn options(&self, aggregation: Option<&Aggregation>, spare_buffers: u16) -> Options {
+    /// Returns the options of the ports.
+    fn options(&self, aggregation: Option<&Aggregation>) -> Options {
         let port = |socket: &PathBuf| PortOptions {
             mode: if self.server { Mode::Server } else { Mode::Client },
             queue_pairs: self.queue_pairs,
@@ -154,7 +157,6 @@ impl Common {
         let defaults = Options::new(self.sockets.iter().map(port).collect());
         Options {
             buffer_size: self.buffer_size,
-            spare_buffers: defaults.spare_buffers.max(spare_buffers),
             reconnect: !self.once,
             timeout: self.timeout.map(Duration::from_secs),
             ..defaults
@@ -173,29 +175,25 @@ impl Common {
     /// Opens the ports, runs `round` on them until SIGINT or SIGTERM, and prints the ports' counters. `placement` applies to
     /// ports that aggregate.
     pub fn run(&self, placement: impl Into<Placement>, round: impl FnMut(&mut Ports) -> usize) -> ExitCode {
-        exit(self.try_run(placement.into(), 0, |ports, idle, stop| Ok(run(ports, idle, stop, round)?)))
+        let run = |ports: &mut Ports, idle, stop: &AtomicBool| Ok(run(ports, idle, stop, round)?);
+        exit(self.try_run(placement.into(), |options| options, run))
     }
 
     /// Like [`Common::run`] with a crew, the functions of whose workers `work` makes; prints the crew's counters as well.
-    pub fn run_crew<W>(&self, options: CrewOptions, work: impl Fn() -> W) -> ExitCode
+    pub fn run_crew<W>(&self, options: CrewOptions, placement: impl Into<Placement>, work: impl Fn() -> W) -> ExitCode
     where
         W: FnMut(&mut View<'_>) -> Verdict + Send,
     {
-        exit(self.try_run_crew(options, work))
+        exit(self.try_run_crew(options, placement.into(), work))
     }
 
-    fn try_run_crew<W>(&self, options: CrewOptions, work: impl Fn() -> W) -> Result<(), Failure>
+    fn try_run_crew<W>(&self, options: CrewOptions, placement: Placement, work: impl Fn() -> W) -> Result<(), Failure>
     where
         W: FnMut(&mut View<'_>) -> Verdict + Send,
     {
-        if self.aggregation.is_some() {
-            // Before a switch is waited for.
-            return Err(CrewError::Aggregation { socket: self.sockets[0].clone() }.into());
-        }
-        let mut crew = Crew::new(options)?;
-        let spare_buffers = crew.options().spare_buffers();
-        let outcome =
-            self.try_run(Placement::Nf, spare_buffers, |ports, idle, stop| Ok(crew.run(ports, idle, stop, work)?));
+        let mut crew = Crew::new(options.clone())?;
+        let run = |ports: &mut Ports, idle, stop: &AtomicBool| Ok(crew.run(ports, idle, stop, work)?);
+        let outcome = self.try_run(placement, |ports| options.adapt(ports), run);
         let per_packet = |cycles: u64, packets: u64| if packets > 0 { cycles as f64 / packets as f64 } else { 0.0 };
         if let Some(parent) = crew.parent() {
             let cycles = |cycles| per_packet(cycles, parent.packets);
@@ -221,14 +219,14 @@ impl Common {
         outcome
     }
 
-    /// Opens the ports, with at least these spare buffers; runs `run` until SIGINT or SIGTERM, and prints the ports' counters.
+    /// Opens the ports, with options that `adapt` changes; runs `run` until SIGINT or SIGTERM, and prints the ports' counters.
     fn try_run(
         &self,
         placement: Placement,
-        spare_buffers: u16,
+        adapt: impl FnOnce(Options) -> Options,
         run: impl FnOnce(&mut Ports, Idle, &AtomicBool) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let options = self.options(self.aggregation(placement)?.as_ref(), spare_buffers);
+        let options = adapt(self.options(self.aggregation(placement)?.as_ref()));
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             // A second signal terminates the process, in case the first does not stop it.
@@ -260,8 +258,7 @@ impl Common {
         }
         eprintln!("memory: {}", ports.memory());
         let outcome = run(&mut ports, if self.poll { Idle::Poll } else { Idle::Sleep }, stop);
-        for port in ports.iter() {
-            let c = port.counters();
+        for (port, c) in ports.iter().zip(ports.counters()) {
             eprintln!(
                 "{}: {} received, {} sent, {} dropped as the queue was full, {} malformed",
                 port.socket().display(),

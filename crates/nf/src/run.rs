@@ -1,6 +1,6 @@
 //! The loop around a network function.
 
-use crate::port::{OpenError, Ports, WaitError};
+use crate::port::{OpenError, Port, Ports, WaitError, wait};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -40,12 +40,14 @@ pub fn run(
     let mut rounds = Rounds::new(idle);
     while !stop.load(Ordering::Relaxed) {
         let received = round(ports);
-        rounds.end(ports, received, stop)?;
+        if rounds.end(ports, received)? {
+            ports.check(stop)?;
+        }
     }
     Ok(())
 }
 
-/// The rest, and the look at the devices, between two rounds.
+/// The rest between two rounds, and the time to look at the devices.
 pub(crate) struct Rounds {
     idle: Idle,
     since_check: u32,
@@ -58,24 +60,25 @@ impl Rounds {
         Rounds { idle, since_check: 0, vain: 0 }
     }
 
-    /// Ends a round in which `received` frames came. Rests if there were none, and reconnects lost links.
+    /// Ends a round in which `received` frames came. Rests if there were none, and reports whether it is time to look at the
+    /// devices.
     #[inline]
-    pub(crate) fn end(&mut self, ports: &mut Ports, received: usize, stop: &AtomicBool) -> Result<(), RunError> {
+    pub(crate) fn end(&mut self, ports: &mut [Port], received: usize) -> Result<bool, WaitError> {
         self.since_check += 1;
         if received > 0 {
             self.vain = 0;
         } else if self.idle == Idle::Sleep && self.vain >= PATIENCE {
-            ports.wait(SLEEP)?;
+            wait(ports, SLEEP)?;
             // Check the devices, then poll once before the next sleep.
             self.since_check = CHECK_ROUNDS;
         } else {
             self.vain = self.vain.saturating_add(1);
             std::hint::spin_loop();
         }
-        if self.since_check >= CHECK_ROUNDS {
+        let is_time = self.since_check >= CHECK_ROUNDS;
+        if is_time {
             self.since_check = 0;
-            ports.check(stop)?;
         }
-        Ok(())
+        Ok(is_time)
     }
 }

@@ -3,7 +3,7 @@
 mod backend;
 
 use backend::Echo;
-use nf::crew::{Crew, CrewOptions, Sharing, Verdict, View};
+use nf::crew::{Crew, CrewOptions, ParentRole, Sharing, Verdict, View};
 use nf::memory::HEADROOM;
 use nf::{Aggregation, Idle, Options, Packet, Placement, PortOptions, Ports};
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use vhost_user::Mode;
@@ -84,7 +84,7 @@ impl Rig {
         options.ports[0].aggregation = Some(Aggregation { rules, placement });
         change(&mut options);
         let port = &options.ports[0];
-        let echo = Echo::new(&port.socket, Mode::Server, port.queue_pairs);
+        let echo = Echo::new(&port.socket, Mode::Server, options.workers * port.queue_pairs);
         let ports = Ports::open(options, &GO).unwrap();
         Rig { ports, echo, _directory: directory }
     }
@@ -410,16 +410,93 @@ fn next_hops_can_be_behind_one_port() {
     assert_eq!(rig.ports[0].counters().transmitted_frames, 21);
 }
 
+/// A crew splits what it receives, in more packets than a batch has, and joins what it sends: packets go round three times.
 #[test]
-fn a_crew_does_not_aggregate_yet() {
-    let mut rig = Rig::new(&plain(), Placement::Nf, |_| {});
-    let mut crew = Crew::new(CrewOptions::new(2, Sharing::StaticRole)).unwrap();
-    let back = || |_: &mut View| Verdict::Back;
-    let error = crew.run(&mut rig.ports, Idle::Sleep, &AtomicBool::new(false), back).unwrap_err();
-    assert!(
-        error.to_string().ends_with("aggregates, which a crew can't do yet: use one worker, and no sharing"),
-        "{error}"
-    );
+fn a_crew_splits_and_joins() {
+    for options in crews() {
+        let kind = (options.sharing, options.parent);
+        let mut rig = Rig::new(&plain(), Placement::Nf, |ports| *ports = options.adapt(ports.clone()));
+        let burst: Vec<Vec<u8>> = (0..100).map(|seed| packet([100, 200][seed % 2], 60, seed)).collect();
+        for (nfi, vid) in [(1, 100), (2, 200)] {
+            let of_vid = |packet: &&Vec<u8>| packet[14..16] == u16::to_be_bytes(vid);
+            let joined: Vec<_> = burst.iter().filter(of_vid).cloned().collect();
+            assert!(rig.echo.inject(&aggregate(&joined[..20], nfi)));
+            assert!(rig.echo.inject(&aggregate(&joined[20..], nfi)));
+        }
+        let (stop, ended) = (AtomicBool::new(false), AtomicUsize::new(0));
+        // How often each packet was there.
+        let times: Vec<AtomicUsize> = burst.iter().map(|_| AtomicUsize::new(0)).collect();
+        let work = || {
+            |view: &mut View| {
+                let index = burst.iter().position(|packet| **view == packet[..]).expect("a packet has changed");
+                if times[index].fetch_add(1, Ordering::Relaxed) < 2 {
+                    return Verdict::Back;
+                }
+                stop.store(ended.fetch_add(1, Ordering::Relaxed) + 1 == burst.len(), Ordering::Relaxed);
+                Verdict::Drop
+            }
+        };
+        Crew::new(options).unwrap().run(&mut rig.ports, Idle::Sleep, &stop, work).unwrap();
+        assert!(times.iter().all(|times| times.load(Ordering::Relaxed) == 3), "{kind:?}");
+        let counters = rig.ports.counters()[0];
+        assert_eq!((counters.received, counters.transmitted, counters.full), (300, 200, 0), "{kind:?}");
+        assert!(counters.transmitted_frames <= 40, "{kind:?}: {counters:?}");
+        assert_eq!(counters.dropped.named().collect::<Vec<_>>(), [("verdict", 100)], "{kind:?}");
+    }
+}
+
+/// The kinds of crews, with two workers.
+fn crews() -> [CrewOptions; 4] {
+    let separate = |sharing| CrewOptions { patience: DEADLINE, ..CrewOptions::new(2, sharing) };
+    let works = CrewOptions { parent: ParentRole::Works, ..separate(Sharing::StaticRole) };
+    [separate(Sharing::StaticRole), works, separate(Sharing::Locked), separate(Sharing::Rss)]
+}
+
+/// The packets of an aggregate that no batch had yet are processed as well if the crew is stopped, and counted if it fails.
+#[test]
+fn a_crew_that_ends_loses_no_packet_of_an_aggregate() {
+    for (options, panics) in crews().into_iter().flat_map(|options| [(options.clone(), false), (options, true)]) {
+        let mut rig = Rig::new(&plain(), Placement::Nf, |ports| *ports = options.adapt(ports.clone()));
+        let burst: Vec<Vec<u8>> = (0..80).map(|seed| packet(100, 18, seed)).collect();
+        for _ in 0..3 {
+            assert!(rig.echo.inject(&aggregate(&burst, 1)));
+        }
+        let stop = AtomicBool::new(false);
+        let work = || {
+            |_: &mut View| {
+                assert!(!panics, "as the test wants it");
+                stop.store(true, Ordering::Relaxed);
+                Verdict::Drop
+            }
+        };
+        let kind = (options.sharing, options.parent, panics);
+        let outcome = Crew::new(options).unwrap().run(&mut rig.ports, Idle::Sleep, &stop, work);
+        assert_eq!(outcome.is_err(), panics, "{kind:?}");
+        let counters = rig.ports.counters()[0];
+        let dropped: Vec<_> = counters.dropped.named().collect();
+        let reason = if panics { "worker-panicked" } else { "verdict" };
+        assert!(counters.received >= 80 && counters.transmitted == 0, "{kind:?}: {counters:?}");
+        assert_eq!(dropped, [(reason, counters.received)], "{kind:?}");
+    }
+}
+
+#[test]
+fn a_crew_gets_whole_aggregates_if_it_wants() {
+    let mut rig = Rig::new(&plain(), Placement::Native, |_| {});
+    let burst: Vec<Vec<u8>> = (0..10).map(|seed| packet(200, 60 + seed, seed)).collect();
+    assert!(rig.echo.inject(&aggregate(&burst, 1)));
+    let stop = AtomicBool::new(false);
+    let work = || {
+        |view: &mut View| {
+            assert!(view.embedded().zip(&burst).all(|(embedded, packet)| *embedded == packet[..]));
+            stop.store(true, Ordering::Relaxed);
+            if view.embedded().count() == 10 { Verdict::Back } else { Verdict::Drop }
+        }
+    };
+    let options = CrewOptions::new(1, Sharing::Locked);
+    Crew::new(options).unwrap().run(&mut rig.ports, Idle::Sleep, &stop, work).unwrap();
+    let packets: Vec<_> = rig.receive(1).remove(0).embedded().map(|embedded| embedded.to_vec()).collect();
+    assert_eq!(packets, burst);
 }
 
 #[test]

@@ -4,9 +4,10 @@ use etherparse::{
     ArpHardwareId, ArpOperation, ArpPacket, EtherType, Icmpv4Slice, Icmpv4Type, Ipv4HeaderSlice, NetSlice,
     PacketBuilder, SlicedPacket, TransportSlice, icmpv4,
 };
-use nf::function::{Dropped, Interface, Responder, Router, Surroundings};
+use nf::function::{Dropped, Frame, Interface, Responder, Router, RouterWorker, SharedRouter, Surroundings};
 use nf::wire::MacAddr;
 use proptest::prelude::*;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 const US: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -139,6 +140,11 @@ impl Surroundings<Vec<u8>> for World {
     }
 }
 
+fn interfaces() -> Vec<Interface> {
+    let interface = |mac, network: &str| Interface { mac, network: network.parse().unwrap() };
+    vec![interface(US, "10.0.1.1/24"), interface(US_B, "10.0.2.1/24")]
+}
+
 /// A router between 10.0.1.0/24 and 10.0.2.0/24, with 10.9.0.0/16 behind Bob.
 struct Rig {
     router: Router<Vec<u8>>,
@@ -147,9 +153,7 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
-        let interface = |mac, network: &str| Interface { mac, network: network.parse().unwrap() };
-        let interfaces = vec![interface(US, "10.0.1.1/24"), interface(US_B, "10.0.2.1/24")];
-        let router = Router::new(interfaces, &["10.9.0.0/16=10.0.2.11".parse().unwrap()]).unwrap();
+        let router = Router::new(interfaces(), &["10.9.0.0/16=10.0.2.11".parse().unwrap()]).unwrap();
         Rig { router, world: World::default() }
     }
 
@@ -291,6 +295,113 @@ fn a_route_must_lead_through_a_port() {
     assert_eq!(error.to_string(), "the route to 10.9.0.0/16 leads to 10.0.2.11, which is in no port's network");
 }
 
+/// A frame in place, in one buffer or in two.
+struct InPlace {
+    head: Vec<u8>,
+    more: usize,
+}
+
+impl Deref for InPlace {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.head
+    }
+}
+
+impl DerefMut for InPlace {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.head
+    }
+}
+
+impl Frame for InPlace {
+    fn total_len(&self) -> usize {
+        self.head.len() + self.more
+    }
+
+    fn set_len(&mut self, len: usize) -> Option<()> {
+        // Added bytes have arbitrary contents.
+        self.head.resize(len, 0xee);
+        (self.more == 0).then_some(())
+    }
+}
+
+fn shared() -> SharedRouter {
+    SharedRouter::new(interfaces(), &["10.9.0.0/16=10.0.2.11".parse().unwrap()]).unwrap()
+}
+
+/// Returns what becomes of a frame that `port` receives `seconds` after the start, and the port that sends it.
+fn route(worker: &mut RouterWorker, port: usize, frame: Vec<u8>, seconds: u64) -> Result<(usize, Vec<u8>), Dropped> {
+    let mut frame = InPlace { head: frame, more: 0 };
+    let to = worker.handle(port, &mut frame, Duration::from_secs(seconds))?;
+    Ok((to.expect("it is sent"), frame.head))
+}
+
+fn bob_tells(worker: &mut RouterWorker) {
+    let reply = arp(ArpOperation::REPLY, (BOB, BOB_IP), (US_B, OUR_IP_B), US_B);
+    let mut reply = InPlace { head: reply, more: 0 };
+    assert_eq!(worker.handle(1, &mut reply, Duration::ZERO), Ok(None));
+}
+
+#[test]
+fn workers_of_a_router_learn_from_each_other() {
+    for to in [BOB_IP, [10, 9, 8, 7]] {
+        let router = shared();
+        let mut workers = [router.worker(), router.worker()];
+        let asked = route(&mut workers[0], 0, udp(to, 9), 0).unwrap();
+        let request = arp(ArpOperation::REQUEST, (US_B, OUR_IP_B), (MacAddr::default(), BOB_IP), MacAddr::BROADCAST);
+        assert_eq!(asked, (1, request), "the packet became the request, for {to:?}");
+        for worker in &mut workers {
+            assert_eq!(route(worker, 0, udp(to, 9), 0), Err(Dropped::NoNeighbour), "it is not asked twice in a second");
+        }
+        bob_tells(&mut workers[1]);
+        for worker in &mut workers {
+            let (port, frame) = route(worker, 0, udp(to, 9), 0).unwrap();
+            assert_eq!((port, addresses(&frame)), (1, (BOB.0, US_B.0)));
+            let mut expected = udp(to, 8);
+            nf::wire::ethernet::set_addresses(&mut expected, BOB, US_B);
+            assert_eq!(frame, expected);
+        }
+    }
+}
+
+#[test]
+fn a_worker_answers_in_place() {
+    let router = shared();
+    let mut worker = router.worker();
+    let reply = route(&mut worker, 0, arp_request(OUR_IP), 0).unwrap();
+    assert_eq!(reply, (0, arp(ArpOperation::REPLY, (US, OUR_IP), (ALICE, ALICE_IP), ALICE)));
+    let (port, reply) = route(&mut worker, 0, echo_request(OUR_IP_B, 1, b"ping"), 0).unwrap();
+    assert!(port == 0 && matches!(icmp_of(&reply).icmp_type(), Icmpv4Type::EchoReply(_)));
+    assert_eq!(route(&mut worker, 0, udp(OUR_IP, 64), 0), Err(Dropped::Unanswered));
+    // The same as the router that makes frames.
+    for original in [udp(BOB_IP, 1), echo_request(BOB_IP, 1, &[7; 1000])] {
+        let mut rig = Rig::new();
+        let len = original.len();
+        assert_eq!(rig.router.handle(0, original.clone(), len, &mut rig.world), Err(Dropped::TimeExceeded));
+        assert_eq!([route(&mut worker, 0, original, 0).unwrap()], rig.world.sent[..]);
+    }
+}
+
+#[test]
+fn a_frame_in_several_buffers_does_not_become_another_one() {
+    let router = shared();
+    let mut worker = router.worker();
+    let split = |ttl| {
+        let mut frame = udp(BOB_IP, ttl);
+        let more = frame.len() - 40;
+        frame.truncate(40);
+        InPlace { head: frame, more }
+    };
+    assert_eq!(worker.handle(0, &mut split(1), Duration::ZERO), Err(Dropped::TimeExceeded));
+    assert_eq!(worker.handle(0, &mut split(9), Duration::ZERO), Err(Dropped::NoNeighbour));
+    let (_, asked) = route(&mut worker, 0, udp(BOB_IP, 9), 0).unwrap();
+    assert_eq!(asked[..6], [0xff; 6], "others still ask");
+    bob_tells(&mut worker);
+    assert_eq!(worker.handle(0, &mut split(9), Duration::ZERO), Ok(Some(1)));
+}
+
 proptest! {
     /// No received frame causes a panic, and all IPv4 packets sent are valid.
     #[test]
@@ -314,6 +425,16 @@ proptest! {
                     ip_of(&frame);
                 }
             }
+        }
+        let router = shared();
+        let mut worker = router.worker();
+        route(&mut worker, 0, udp(BOB_IP, 9), 0).unwrap();
+        bob_tells(&mut worker);
+        let mut in_place = InPlace { head: frame.clone(), more: 0 };
+        if let Ok(Some(_)) = worker.handle(0, &mut in_place, Duration::ZERO)
+            && in_place[12..14] == [0x08, 0x00]
+        {
+            ip_of(&in_place);
         }
         answer(&mut frame);
     }

@@ -172,7 +172,7 @@ fn loom(context: &Context) -> Result<(), Failure> {
         run.env("CARGO_TARGET_DIR", context.target("loom")).run()
     };
     loom(&["--package", "millrace-virtqueue", "--test", "loom"])?;
-    let packages = ["millrace-engine", "millrace-roles"].map(|package| ["--package", package]);
+    let packages = ["millrace-engine", "millrace-roles", "millrace-nf"].map(|package| ["--package", package]);
     loom(&[packages.as_flattened(), &["--lib", "model"]].concat())
 }
 

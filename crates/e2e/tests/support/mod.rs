@@ -8,6 +8,7 @@ pub mod crafted;
 pub mod files;
 pub mod functions;
 pub mod gate;
+pub mod host;
 pub mod live;
 pub mod mapped;
 pub mod rogue;

@@ -440,9 +440,8 @@ fn no_more_is_lost_when_several_workers_share_a_mapped_queue() {
     for (size, buffers) in [(256, 256), (256, 40), (256, 3), (16, 16)] {
         for mix in [IMIX, MOSTLY_LONG, ONLY_LONG] {
             let posting = Posting { packed: false, size, buffers };
-            let [mapped, copied] = [true, false].map(|is_mapped| {
-                settled_in(Rig::of_lanes(is_mapped, posting, 2), mix, 5 * LEARN).dropped
-            });
+            let [mapped, copied] =
+                [true, false].map(|is_mapped| settled_in(Rig::of_lanes(is_mapped, posting, 2), mix, 5 * LEARN).dropped);
             assert!(mapped <= copied, "{posting:?} {mix:?}: lost {mapped}, {copied} without a mapping");
         }
     }

@@ -1,7 +1,7 @@
 //! Counters of dropped packets, by reason.
 
-/// Number of reasons: those of [`paflow::Reject`], and three more; or the three of a crew.
-const REASONS: usize = 16;
+/// Number of reasons: those of [`paflow::Reject`], three more of a port that aggregates, and three of a crew.
+const REASONS: usize = 19;
 
 /// Dropped packets and aggregates, by the reason's name; `docs/troubleshooting.md` explains each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

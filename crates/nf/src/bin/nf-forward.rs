@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let count = common.sockets.len();
     let opposite = |from: usize| if from ^ 1 < count { from ^ 1 } else { from };
     if let Some(crew) = workers.crew() {
-        return common.run_crew(crew, || {
+        return common.run_crew(crew, native, || {
             |frame: &mut View| {
                 spend(1);
                 Verdict::Send(opposite(frame.port().into()) as u16)

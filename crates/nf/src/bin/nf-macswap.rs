@@ -22,12 +22,12 @@ struct Arguments {
 fn main() -> ExitCode {
     let Arguments { common, native, workers } = Arguments::parse();
     if let Some(crew) = workers.crew() {
-        return common.run_crew(crew, || {
+        return common.run_crew(crew, native, || {
             |frame: &mut View| {
                 if frame.len() < ethernet::HEADER {
                     return Verdict::Drop;
                 }
-                ethernet::swap_addresses(frame);
+                frame.embedded().for_each(ethernet::swap_addresses);
                 Verdict::Back
             }
         });

@@ -1,10 +1,12 @@
 //! An IPv4 router with static routes.
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
-use nf::cli::Common;
-use nf::function::{Interface, Network, Route, Router, Surroundings};
+use nf::cli::{Common, Workers};
+use nf::crew::{Verdict, View};
+use nf::function::{Interface, Network, Route, Router, SharedRouter, Surroundings};
 use nf::wire::MacAddr;
 use nf::{Packet, Placement, Ports};
+use rustix::time::{ClockId, clock_gettime};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,8 @@ struct Arguments {
     routes: Vec<Route>,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    workers: Workers,
 }
 
 /// The router's surroundings: sent frames are collected by port, and transmitted once a round.
@@ -49,9 +53,20 @@ impl Surroundings<Packet> for Around<'_> {
     }
 }
 
+/// Returns the time to some milliseconds: this is asked for each frame, and a precise time costs several times as much.
+fn coarse_time() -> Duration {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// Ends the program: an argument is wrong.
+fn wrong(message: String) -> ! {
+    Arguments::command().error(ErrorKind::ValueValidation, message).exit()
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let wrong = |message: String| Arguments::command().error(ErrorKind::ValueValidation, message).exit();
+
     let count = arguments.common.sockets.len();
     if arguments.addresses.len() != count {
         wrong(format!("{count} ports, but {} addresses: --address wants one a port", arguments.addresses.len()));
@@ -60,10 +75,20 @@ fn main() -> ExitCode {
         mac: *arguments.macs.get(index).unwrap_or(&MacAddr([2, 0, 0, 0, 1, index as u8 + 1])),
         network,
     });
-    let mut router = match Router::new(interfaces.collect(), &arguments.routes) {
-        Ok(router) => router,
-        Err(unreachable) => wrong(unreachable.to_string()),
-    };
+    let interfaces = interfaces.collect();
+    if let Some(crew) = arguments.workers.crew() {
+        let router = SharedRouter::new(interfaces, &arguments.routes);
+        let router = router.unwrap_or_else(|unreachable| wrong(unreachable.to_string()));
+        return arguments.common.run_crew(crew, Placement::Nf, || {
+            let mut worker = router.worker();
+            move |frame: &mut View| match worker.handle(frame.port().into(), frame, coarse_time()) {
+                Ok(Some(port)) => Verdict::Send(port as u16),
+                Ok(None) | Err(_) => Verdict::Drop,
+            }
+        });
+    }
+    let router = Router::new(interfaces, &arguments.routes);
+    let mut router = router.unwrap_or_else(|unreachable| wrong(unreachable.to_string()));
     let start = Instant::now();
     let mut burst: Vec<Packet> = Vec::new();
     let mut output: Vec<Vec<Packet>> = (0..count).map(|_| Vec::new()).collect();

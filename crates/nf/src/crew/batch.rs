@@ -1,12 +1,12 @@
 //! Batches of packets that other threads may look into, and the ports, which one thread at a time may use.
 //!
 //! Packets count the owners of their pool without atomics, and return to its list of free buffers without a lock. So one
-//! thread at a time may make, move and drop packets of a pool: the one that has the ports. Another thread gets a batch of
-//! them, and may only access their bytes. This file holds to that:
+//! thread at a time may make, move and drop packets of a pool: the one that has the ports of this pool. Another thread may
+//! get a batch of them, and may only access their bytes. This file holds to that:
 //!
-//! - Packets enter a batch, and leave it, by methods of [`Devices`], which take it exclusively. There is one [`Devices`] in a
-//!   run of a crew, and batches are of one run. It borrows the ports, so that the thread that called [`super::Crew::run`]
-//!   uses them, or has lent them to workers, for which it waits meanwhile.
+//! - Packets enter a batch, and leave it, by methods of [`Devices`], which take it exclusively. There is one [`Devices`] for
+//!   the ports of a pool in a run of a crew, and batches are of one run, and of one [`Devices`]. It borrows the ports, so that
+//!   the thread that called [`super::Crew::run`] uses them, or has lent them to workers, for which it waits meanwhile.
 //! - [`Batch::process`] gives out [`View`]s, which read where the pool's buffers are, and access bytes of the packet's own
 //!   buffers. Nothing there counts owners or touches the list. Where the buffers are never changes, so that several threads may
 //!   read it.
@@ -17,8 +17,9 @@
 
 use super::view::{Verdict, View};
 use crate::memory::Packet;
-use crate::port::{BURST, Ports};
+use crate::port::{BURST, Port, Ports, WaitError};
 use crate::run::{Rounds, RunError};
+use std::ops::DerefMut;
 use std::sync::atomic::AtomicBool;
 
 /// A burst of packets from one port, and the ports to send them to once they were processed.
@@ -34,6 +35,9 @@ const _: () = assert!(size_of::<Batch>() + 8 <= 128);
 
 /// No port's number: the packet is dropped.
 const NOWHERE: u16 = u16::MAX;
+
+/// Packets that wait to be joined with others, at most: those of a few batches.
+const JOINED: usize = 8 * BURST;
 
 // SAFETY: Packets are not `Send` because of their pool's owners and its free list. A thread without the ports touches neither
 // by a batch (see above). The rest of a packet is plain data, and buffers are `Send`.
@@ -70,41 +74,76 @@ impl Drop for Batch {
     }
 }
 
-/// The ports, for the one thread that may use them.
-pub(super) struct Devices<'p> {
-    ports: &'p mut Ports,
+/// Ports, for the one thread that may use them: all of them, or those of one worker.
+pub(super) struct Devices<'p, P> {
+    ports: &'p mut P,
+    /// The port polled next: ports take turns.
+    turn: u16,
+    /// Packets that this port received, and that did not fit into a batch: it has split aggregates.
+    rest: Vec<Packet>,
+    /// By port, if it joins packets: those that it sends next.
+    waiting: Vec<Vec<Packet>>,
 }
 
 // SAFETY: Ports are not `Send` because of their packets, whose pools' owners and free lists one thread at a time may touch.
-// All of these are in the ports and in batches, but for packets that the thread that called `Crew::run` may keep: it waits
-// while others have the ports. The rest of a port is `Send`, as `is_send` checks.
-unsafe impl Send for Devices<'_> {}
+// All of these are in the ports, in batches and in the lists above, but for packets that the thread that called `Crew::run`
+// may keep: it waits while others have the ports. The rest of a port is `Send`, as `is_send` checks.
+unsafe impl Send for Devices<'_, Ports> {}
+
+// SAFETY: As above. Ports of one worker share no pool with those of another.
+unsafe impl Send for Devices<'_, Vec<Port>> {}
 
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<vhost_user::frontend::Link>();
     is_send::<vhost_user::frontend::DriverQueue<()>>();
     is_send::<(crate::port::Broken, crate::port::Counters, crate::port::Options)>();
+    is_send::<(Box<paflow::Planner>, Box<paflow::decode::Piece>)>();
 };
 
-impl<'p> Devices<'p> {
-    pub(super) fn new(ports: &'p mut Ports) -> Devices<'p> {
-        Devices { ports }
+impl<'p, P: DerefMut<Target = [Port]>> Devices<'p, P> {
+    pub(super) fn new(ports: &'p mut P) -> Devices<'p, P> {
+        let waiting = ports.iter().map(|port| Vec::with_capacity(if port.aggregates() { JOINED } else { 0 }));
+        let waiting = waiting.collect();
+        Devices { ports, turn: 0, rest: Vec::new(), waiting }
     }
 
     /// Returns the number of ports.
     pub(super) fn count(&self) -> u16 {
-        self.ports.len() as u16
+        self.waiting.len() as u16
     }
 
-    /// Fills an empty batch with a burst from a port; returns its length.
+    /// Fills an empty batch with packets from the port whose turn it is; returns their number. The next port has its turn
+    /// unless this one has more packets.
     #[inline]
-    pub(super) fn receive(&mut self, batch: &mut Batch, from: u16) -> usize {
+    pub(super) fn receive(&mut self, batch: &mut Batch) -> usize {
         debug_assert!(batch.packets.is_empty());
-        batch.from = from;
-        let received = self.ports[usize::from(from)].receive(&mut batch.packets);
-        debug_assert!(received <= BURST, "no port aggregates");
-        received
+        batch.from = self.turn;
+        if self.rest.is_empty() {
+            let port = &mut self.ports[usize::from(self.turn)];
+            port.receive(if port.aggregates() { &mut self.rest } else { &mut batch.packets });
+        }
+        if !self.rest.is_empty() {
+            let count = self.rest.len().min(BURST);
+            batch.packets.extend(self.rest.drain(..count));
+        }
+        if self.rest.is_empty() {
+            self.turn = if self.turn + 1 < self.count() { self.turn + 1 } else { 0 };
+        }
+        batch.packets.len()
+    }
+
+    /// Reports whether packets wait for another batch, which [`Devices::receive`] fills.
+    #[inline]
+    pub(super) fn has_rest(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    /// Drops packets that wait for another batch.
+    #[cold]
+    pub(super) fn discard_rest(&mut self, reason: &'static str) {
+        self.count_drops(self.turn, reason, self.rest.len() as u64);
+        self.rest.clear();
     }
 
     /// Sends the packets of a batch by their verdicts; [`Devices::flush`] shows them to the devices.
@@ -116,7 +155,15 @@ impl<'p> Devices<'p> {
                 dropped += 1;
                 drop(packet);
             } else if let Some(port) = self.ports.get_mut(usize::from(to)) {
-                port.send(packet, 1);
+                if port.aggregates() {
+                    let waiting = &mut self.waiting[usize::from(to)];
+                    if waiting.len() == JOINED {
+                        port.transmit_all(waiting);
+                    }
+                    waiting.push(packet);
+                } else {
+                    port.send(packet, 1);
+                }
             }
             // Otherwise the ports could not be opened again, and are gone.
         }
@@ -133,18 +180,22 @@ impl<'p> Devices<'p> {
     }
 
     fn count_drops(&mut self, port: u16, reason: &'static str, count: u64) {
-        if let Some(port) = self.ports.get_mut(usize::from(port)) {
+        if let Some(port) = self.ports.get_mut(usize::from(port)).filter(|_| count > 0) {
             port.drop_for(reason, count);
         }
     }
 
-    /// Shows the devices what was sent.
+    /// Shows the devices what was sent; joins packets before.
     #[inline]
     pub(super) fn flush(&mut self) {
-        self.ports.iter_mut().for_each(|port| port.flush());
+        for (port, waiting) in self.ports.iter_mut().zip(&mut self.waiting) {
+            if waiting.is_empty() { port.flush() } else { port.transmit_all(waiting) }
+        }
     }
+}
 
-    /// Ends a round, like [`Rounds::end`].
+impl Devices<'_, Ports> {
+    /// Ends a round in which `received` frames came: rests if there were none, and reconnects lost links.
     #[inline]
     pub(super) fn end_round(
         &mut self,
@@ -152,6 +203,19 @@ impl<'p> Devices<'p> {
         received: usize,
         stop: &AtomicBool,
     ) -> Result<(), RunError> {
-        rounds.end(self.ports, received, stop)
+        if rounds.end(self.ports, received)? {
+            self.ports.check(stop)?;
+        }
+        Ok(())
+    }
+}
+
+impl Devices<'_, Vec<Port>> {
+    /// Ends a round in which `received` frames came: rests if there were none. Reports whether the devices keep to virtio, as far
+    /// as it looked.
+    #[inline]
+    pub(super) fn end_round(&mut self, rounds: &mut Rounds, received: usize) -> Result<bool, WaitError> {
+        let is_time = rounds.end(self.ports, received)?;
+        Ok(!is_time || !self.ports.iter().any(Port::is_broken))
     }
 }

@@ -23,11 +23,11 @@ pub struct WorkerCounters {
     pub batches: u64,
     /// Packets in them.
     pub packets: u64,
-    /// Cycles spent to get batches: with a parent, to claim them; without, to lock the ports and receive.
+    /// Cycles spent to get batches: with a parent, to claim them; without, to receive them.
     pub claim_cycles: u64,
     /// Cycles spent on the packets.
     pub work_cycles: u64,
-    /// Cycles spent to give batches back: with a parent, to complete them; without, to lock the ports and send.
+    /// Cycles spent to give batches back: with a parent, to complete them; without, to send them.
     pub complete_cycles: u64,
 }
 

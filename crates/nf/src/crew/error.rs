@@ -1,7 +1,6 @@
 //! Why a crew could not start, or ended.
 
 use crate::run::RunError;
-use std::path::PathBuf;
 
 /// The reason why a crew failed.
 #[derive(Debug, thiserror::Error)]
@@ -13,8 +12,13 @@ pub enum CrewError {
     Workers { workers: u16, max: u16 },
     #[error("processors: {given} given, {needed} needed: {who}")]
     Processors { given: usize, needed: usize, who: &'static str },
-    #[error("port {} aggregates, which a crew can't do yet: use one worker, and no sharing", socket.display())]
-    Aggregation { socket: PathBuf },
+    #[error("a parent can work only with the sharing static-role: the others have no parent")]
+    NoParent,
+    #[error(
+        "the ports were opened for {opened} workers, and the crew needs them opened for {needed}: pass their options \
+         through CrewOptions::adapt"
+    )]
+    Ports { opened: u16, needed: u16 },
     #[error("can't run on processor {cpu}: {source}; is it online, and allowed by taskset or cgroup?")]
     Pin { cpu: usize, source: std::io::Error },
     #[error("can't start worker {number}: {source}")]

@@ -19,10 +19,8 @@ const VAIN: u32 = 64;
 
 /// The state that workers share under the lock.
 struct Turns<'p> {
-    devices: Devices<'p>,
+    devices: Devices<'p, Ports>,
     rounds: Rounds,
-    /// The port polled last: ports take turns.
-    port: u16,
     /// Workers that process a batch.
     busy: usize,
     /// When a worker last found no frames, in cycles.
@@ -35,11 +33,9 @@ struct Turns<'p> {
 impl Turns<'_> {
     /// Fills a batch from the next port that has frames; returns its length. Rests if no port has any, and nobody is busy.
     fn receive(&mut self, batch: &mut Batch, stop: &AtomicBool) -> usize {
-        let count = self.devices.count();
         let mut received = 0;
-        for _ in 0..count {
-            self.port = if self.port + 1 < count { self.port + 1 } else { 0 };
-            received = self.devices.receive(batch, self.port);
+        for _ in 0..self.devices.count() {
+            received = self.devices.receive(batch);
             if received > 0 {
                 break;
             }
@@ -67,19 +63,21 @@ where
 {
     let devices = Devices::new(ports);
     let count = devices.count();
-    let turns =
-        Turns { devices, rounds: Rounds::new(idle), port: 0, busy: 0, vain_at: 0, is_over: false, outcome: Ok(()) };
+    let turns = Turns { devices, rounds: Rounds::new(idle), busy: 0, vain_at: 0, is_over: false, outcome: Ok(()) };
     let turns = Mutex::new(turns);
     thread::scope(|scope| {
         let turns = &turns;
         let bodies = works.into_iter().map(|work| move || work_in_turns(work, count, turns, idle, stop));
-        match threads::start(scope, &options.cpus, bodies) {
+        let outcome = match threads::start(scope, 1, &options.cpus, bodies) {
             Ok(workers) => threads::join(workers),
             Err(error) => {
                 lock(turns).is_over = true;
                 Err(error)
             }
-        }
+        };
+        // There is a rest only if a worker has panicked.
+        lock(turns).devices.discard_rest("worker-panicked");
+        outcome
     })?;
     Ok(turns.into_inner().expect(UNPOISONED).outcome?)
 }
@@ -105,7 +103,7 @@ fn work_in_turns<W: FnMut(&mut View<'_>) -> Verdict>(
     loop {
         let start = cycles.now();
         let mut turn = lock(turns);
-        if turn.is_over || stop.load(Ordering::Relaxed) {
+        if turn.is_over || stop.load(Ordering::Relaxed) && !turn.devices.has_rest() {
             break;
         }
         let received = turn.receive(&mut batch, stop);

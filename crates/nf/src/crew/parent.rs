@@ -3,13 +3,14 @@
 use super::batch::{Batch, Devices};
 use super::counters::ParentCounters;
 use super::error::CrewError;
-use super::options::CrewOptions;
+use super::options::{CrewOptions, ParentRole};
+use super::own::Own;
 use super::parking::Parking;
 use super::threads;
 use super::view::{Verdict, View};
 use super::worker::{self, Work};
 use crate::cycles::Cycles;
-use crate::port::Ports;
+use crate::port::{BURST, Ports};
 use crate::run::{Idle, Rounds, RunError};
 use roles::{Outcome, share};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,18 +30,20 @@ pub(super) fn run<W>(
     options: &CrewOptions,
     idle: Idle,
     stop: &AtomicBool,
-    works: Vec<Work<'_, W>>,
+    mut works: Vec<Work<'_, W>>,
     counters: &mut ParentCounters,
 ) -> Result<(), CrewError>
 where
     W: FnMut(&mut View<'_>) -> Verdict + Send,
 {
+    let parking = Parking::new(works.len());
+    let own = (options.parent == ParentRole::Works).then(|| works.remove(0));
     // The last worker is the parent's own.
     let (batches, mut workers) = share(options.room(), works.len() + 1, Batch::new);
-    let own = workers.pop().expect("one more than there are functions");
-    let parking = Parking::new(works.len());
+    let own = Own::new(workers.pop().expect("one more than there are functions"), own);
     let devices = Devices::new(ports);
     let count = devices.count();
+    let (first, visits) = if own.works() { (2, count.max(options.workers)) } else { (1, count) };
     let mut parent = Parent {
         batches,
         own,
@@ -48,7 +51,7 @@ where
         parking: &parking,
         idle,
         patience: options.patience,
-        turn: 0,
+        visits,
         rounds: 0,
         waits: 0,
         front: None,
@@ -63,12 +66,13 @@ where
         let parking = &parking;
         let bodies = workers.into_iter().zip(works);
         let bodies = bodies.map(|(worker, work)| move || worker::run(worker, work, count, parking, idle));
-        let workers = threads::start(scope, cpus.unwrap_or_default(), bodies)?;
+        let workers = threads::start(scope, first, cpus.unwrap_or_default(), bodies)?;
         cpu.map_or(Ok(()), |&cpu| threads::pin(cpu))?;
         let outcome = parent.run(stop);
         parent.finish(|| workers.iter().all(|worker| worker.is_finished()));
         drop(over);
         threads::join(workers)?;
+        parent.own.outcome()?;
         Ok(outcome?)
     })
 }
@@ -82,16 +86,16 @@ impl Drop for Over<'_> {
     }
 }
 
-struct Parent<'p> {
+struct Parent<'p, 'c, W> {
     batches: roles::Parent<Batch>,
-    /// Claims what no worker is left for.
-    own: roles::Worker<Batch>,
-    devices: Devices<'p>,
+    own: Own<'c, W>,
+    devices: Devices<'p, Ports>,
     parking: &'p Parking,
     idle: Idle,
     patience: Duration,
-    /// The port polled first: ports take turns.
-    turn: u16,
+    /// Ports that it polls in a round, at most: each once, or again if the parent works and some have more than a batch. It
+    /// processes one batch of a round, and the others are for other workers.
+    visits: u16,
     rounds: u32,
     /// Rounds, one after the other, that only waited for workers.
     waits: u32,
@@ -102,14 +106,15 @@ struct Parent<'p> {
     cycles: Cycles,
 }
 
-impl Parent<'_> {
+impl<W: FnMut(&mut View<'_>) -> Verdict> Parent<'_, '_, W> {
     /// Receives and sends until `stop` is set or a worker panics.
     fn run(&mut self, stop: &AtomicBool) -> Result<(), RunError> {
         let mut rounds = Rounds::new(self.idle);
         while !stop.load(Ordering::Relaxed) && !self.has_lost_a_worker {
             let received = self.receive();
+            let processed = self.process_one();
             let released = self.release();
-            self.wait(received + released);
+            self.wait(received + processed + released);
             let busy = received + released + self.waited_for();
             self.devices.end_round(&mut rounds, busy, stop)?;
         }
@@ -118,14 +123,14 @@ impl Parent<'_> {
 
     /// Sends what was received, and waits for all workers; `are_finished` reports whether all have panicked.
     fn finish(&mut self, are_finished: impl Fn() -> bool) {
-        while self.batches.outstanding() > 0 {
+        while self.batches.outstanding() > 0 || self.devices.has_rest() {
+            while self.devices.has_rest() && self.publish().is_some() {}
+            let processed = self.process_one();
             let released = self.release();
-            self.wait(released);
-            if are_finished() {
-                // Batches that nobody can claim any more are abandoned.
-                while let Some(claim) = self.own.claim() {
-                    drop(claim);
-                }
+            self.wait(processed + released);
+            if !self.own.works() && are_finished() {
+                // Nobody else can claim them any more.
+                self.own.abandon_all();
             }
             if self.waited_for() == 0 && self.batches.outstanding() > 0 {
                 thread::sleep(PAUSE);
@@ -139,28 +144,45 @@ impl Parent<'_> {
         self.batches.outstanding() - self.batches.left_behind()
     }
 
-    /// Publishes a batch for each port that has received frames; returns their number.
+    /// Publishes batches for the ports that have received frames; returns their number.
     #[inline]
     fn receive(&mut self) -> usize {
         let start = self.cycles.now();
         let count = self.devices.count();
-        let mut received = 0;
-        for _ in 0..count {
-            self.turn = if self.turn + 1 < count { self.turn + 1 } else { 0 };
-            let Some(mut batch) = self.batches.free() else { break };
-            let packets = self.devices.receive(&mut batch, self.turn);
-            if packets > 0 {
-                batch.publish();
-                self.parking.wake(self.batches.outstanding());
-                self.counters.packets += packets as u64;
-                received += 1;
+        let (mut visits, mut emptied, mut received) = (0, 0, 0);
+        while visits < self.visits && emptied < count {
+            let Some(packets) = self.publish() else { break };
+            received += usize::from(packets > 0);
+            if !self.devices.has_rest() {
+                visits += 1;
+                emptied += u16::from(packets < BURST);
             }
         }
         if received > 0 {
-            self.counters.batches += received as u64;
             self.counters.receive_cycles += self.cycles.now().wrapping_sub(start);
         }
         received
+    }
+
+    /// Publishes a batch of received packets; returns their number, or `None` if no batch is free.
+    #[inline]
+    fn publish(&mut self) -> Option<usize> {
+        let mut batch = self.batches.free()?;
+        let packets = self.devices.receive(&mut batch);
+        if packets > 0 {
+            batch.publish();
+            self.parking.wake(self.batches.outstanding());
+            self.counters.batches += 1;
+            self.counters.packets += packets as u64;
+        }
+        Some(packets)
+    }
+
+    /// If the parent works, processes a batch; returns the number of batches. One at a time, so that the devices are served in
+    /// between.
+    #[inline]
+    fn process_one(&mut self) -> usize {
+        usize::from(self.own.process_one(self.devices.count(), &self.cycles))
     }
 
     /// Sends the batches that workers have completed, in order; returns the number of batches that came back.

@@ -1,16 +1,24 @@
 //! Where workers without work wait.
 
+use super::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence};
 use crate::run::Idle;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+#[cfg(all(test, loom))]
+mod model;
 
 /// Vain claims before a worker parks: to wake it costs more than a few of them.
-const SPINS: u32 = 256;
+const SPINS: u32 = if cfg!(loom) { 0 } else { 256 };
 
 /// The workers that wait for a batch. The parent neither locks nor calls the kernel unless one waits.
+///
+/// A parent that works is one of the workers, and never waits: it wakes nobody for a lone batch, which it takes itself. To wake
+/// another thread costs a lock and a system call, the frames would have to move to its processor's cache, and they would wait until
+/// it runs. A second batch wakes one: it would wait until the first is processed.
 // On cache lines of its own: all read it, and it hardly ever changes.
 #[repr(align(128))]
 pub(super) struct Parking {
+    /// All workers.
     workers: usize,
     /// Workers that are about to wait, or wait.
     parked: AtomicU32,
@@ -33,11 +41,17 @@ impl Parking {
     pub(super) fn wake(&self, outstanding: usize) {
         // Either the parent sees the worker that parks, or this sees the batch: it looks again once it has said that it parks.
         fence(Ordering::SeqCst);
-        let parked = self.parked.load(Ordering::Relaxed) as usize;
-        // A worker holds one batch at a time: if there are no more batches than workers awake, one of these claims this batch.
-        if parked > 0 && outstanding > self.workers - parked {
+        if self.lacks_workers(outstanding) {
             self.wake_one();
         }
+    }
+
+    /// Reports whether there are more batches than workers awake, and one waits. A worker holds one batch at a time: if there are
+    /// not, one of those awake claims this batch.
+    #[inline]
+    fn lacks_workers(&self, outstanding: usize) -> bool {
+        let parked = self.parked.load(Ordering::Relaxed) as usize;
+        parked > 0 && outstanding > self.workers - parked
     }
 
     #[cold]
@@ -116,5 +130,27 @@ impl<'p> Rest<'p> {
     fn leave(&mut self) {
         self.parking.parked.fetch_sub(1, Ordering::Relaxed);
         self.parked = None;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Returns the numbers of batches, of up to four, for which a worker is woken.
+    fn wakes(workers: usize, parked: u32) -> Vec<usize> {
+        let parking = Parking::new(workers);
+        parking.parked.store(parked, Ordering::Relaxed);
+        (1..=4).filter(|&outstanding| parking.lacks_workers(outstanding)).collect()
+    }
+
+    #[test]
+    fn a_worker_is_woken_if_those_awake_may_all_be_busy() {
+        assert!(wakes(3, 0).is_empty());
+        assert_eq!(wakes(3, 1), [3, 4]);
+        assert_eq!(wakes(3, 3), [1, 2, 3, 4]);
+        // A parent that works is always awake: with all others waiting, it takes a lone batch itself.
+        assert_eq!(wakes(3, 2), [2, 3, 4]);
+        assert!(wakes(1, 0).is_empty());
     }
 }

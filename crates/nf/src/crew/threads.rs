@@ -3,23 +3,37 @@
 use super::error::CrewError;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::any::Any;
-use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
-/// Starts a thread for each of `bodies`, on the processors of `cpus` if there are any. The calling thread is pinned, too, to
-/// one after the other: a thread inherits this, and an error is known before it runs.
-pub(super) fn start<'scope, F: FnOnce() + Send + 'scope>(
+/// The thread of a worker.
+pub(super) struct Thread<'scope, T> {
+    number: usize,
+    handle: ScopedJoinHandle<'scope, T>,
+}
+
+impl<T> Thread<'_, T> {
+    /// Reports whether the worker has ended.
+    pub(super) fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
+
+/// Starts a thread for each of `bodies`, on the processors of `cpus` if there are any. Their numbers begin with `first`. The
+/// calling thread is pinned, too, to one after the other: a thread inherits this, and an error is known before it runs.
+pub(super) fn start<'scope, T: Send + 'scope, F: FnOnce() -> T + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
+    first: usize,
     cpus: &[usize],
     bodies: impl IntoIterator<Item = F>,
-) -> Result<Vec<ScopedJoinHandle<'scope, ()>>, CrewError> {
+) -> Result<Vec<Thread<'scope, T>>, CrewError> {
     let mut threads = Vec::new();
     for (index, body) in bodies.into_iter().enumerate() {
-        let number = index + 1;
+        let number = first + index;
         if let Some(&cpu) = cpus.get(index) {
             pin(cpu)?;
         }
-        let thread = Builder::new().name(format!("worker {number}")).spawn_scoped(scope, body);
-        threads.push(thread.map_err(|source| CrewError::Spawn { number, source })?);
+        let handle = Builder::new().name(format!("worker {number}")).spawn_scoped(scope, body);
+        threads.push(Thread { number, handle: handle.map_err(|source| CrewError::Spawn { number, source })? });
     }
     Ok(threads)
 }
@@ -35,15 +49,17 @@ pub(super) fn pin(cpu: usize) -> Result<(), CrewError> {
     sched_setaffinity(None, &set).map_err(|error| failed(error.into()))
 }
 
-/// Waits for the threads to end. Fails if one has panicked.
-pub(super) fn join(threads: Vec<ScopedJoinHandle<'_, ()>>) -> Result<(), CrewError> {
-    let outcomes: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
-    let panicked = (1..).zip(outcomes).find_map(|(number, outcome)| Some((number, outcome.err()?)));
-    panicked.map_or(Ok(()), |(number, payload)| Err(CrewError::Panicked { number, message: message(&*payload) }))
+/// Waits for the threads to end, and returns what they return. Fails if one has panicked.
+pub(super) fn join<T>(threads: Vec<Thread<'_, T>>) -> Result<Vec<T>, CrewError> {
+    let outcomes: Vec<_> = threads.into_iter().map(|thread| (thread.number, thread.handle.join())).collect();
+    let outcome =
+        |(number, outcome): (usize, thread::Result<T>)| outcome.map_err(|payload| panicked(number, &*payload));
+    outcomes.into_iter().map(outcome).collect()
 }
 
-fn message(payload: &(dyn Any + Send)) -> String {
+/// Returns the error of a worker that has panicked.
+pub(super) fn panicked(number: usize, payload: &(dyn Any + Send)) -> CrewError {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("it did not say why").to_owned()
+    CrewError::Panicked { number, message: text.unwrap_or("it did not say why").to_owned() }
 }

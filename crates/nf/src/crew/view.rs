@@ -1,6 +1,6 @@
 //! A frame as a worker sees it, and what the worker decides.
 
-use crate::memory::Packet;
+use crate::memory::{Embedded, Packet};
 use std::ops::{Deref, DerefMut};
 
 /// Where a worker sends a frame.
@@ -50,6 +50,11 @@ impl<'a> View<'a> {
     /// Returns the frame's bytes, buffer by buffer, for writing.
     pub fn chunks_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.packet.chunks_mut()
+    }
+
+    /// Returns the packets embedded in the frame, like [`Packet::embedded`].
+    pub fn embedded(&mut self) -> Embedded<'_> {
+        self.packet.embedded()
     }
 
     /// Adds `count` bytes with arbitrary contents in front, like [`Packet::prepend`].

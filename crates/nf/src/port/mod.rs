@@ -3,17 +3,21 @@
 mod options;
 mod pair;
 mod ports;
+mod wait;
 
 pub use options::{Options, PortOptions};
 pub use pair::Broken;
 pub(crate) use pair::{BURST, Pair};
-pub use ports::{OpenError, Ports, WaitError};
+pub(crate) use ports::Parts;
+pub use ports::{OpenError, Ports};
+pub use wait::WaitError;
+pub(crate) use wait::wait;
 
 use crate::aggregate::{Drops, Join, Split};
 use crate::memory::{Packet, Pool};
 use std::path::PathBuf;
 use std::rc::Rc;
-use vhost_user::frontend::{Link, QueuePair};
+use vhost_user::frontend::QueuePair;
 use virtqueue::Negotiated;
 
 /// The counters of a port since it was first opened.
@@ -35,10 +39,24 @@ pub struct Counters {
     pub dropped: Drops,
 }
 
-/// One port. [`Ports::open`] opens all ports together.
+impl Counters {
+    /// Adds the counters of another worker.
+    fn add(&mut self, other: &Counters) {
+        let Counters { received, received_frames, transmitted, transmitted_frames, full, malformed, dropped } = other;
+        self.received += received;
+        self.received_frames += received_frames;
+        self.transmitted += transmitted;
+        self.transmitted_frames += transmitted_frames;
+        self.full += full;
+        self.malformed += malformed;
+        dropped.named().for_each(|(reason, count)| self.dropped.add(reason, count));
+    }
+}
+
+/// One port, with the queue pairs of one worker. [`Ports::open`] opens all ports together.
 pub struct Port {
     socket: PathBuf,
-    link: Link,
+    negotiated: Negotiated,
     pairs: Vec<Pair>,
     pool: Rc<Pool>,
     /// The pair polled last: pairs take turns.
@@ -51,17 +69,21 @@ pub struct Port {
 }
 
 impl Port {
-    fn new(options: &PortOptions, link: Link, pairs: Vec<QueuePair>, pool: &Rc<Pool>, counters: Counters) -> Port {
-        let negotiated = link.negotiated();
+    fn new(
+        options: &PortOptions,
+        negotiated: Negotiated,
+        pairs: impl Iterator<Item = QueuePair>,
+        pool: &Rc<Pool>,
+    ) -> Port {
         let pairs = (0..).zip(pairs).map(|(index, pair)| Pair::new(pair, pool, index, negotiated)).collect();
         let (aggregation, name) = (options.aggregation.as_ref(), options.name());
         Port {
             socket: options.socket.clone(),
-            link,
+            negotiated,
             pairs,
             pool: pool.clone(),
             turn: 0,
-            counters,
+            counters: Counters::default(),
             broken: None,
             split: aggregation.map(|aggregation| Box::new(Split::new(aggregation))),
             join: aggregation.map(|aggregation| Box::new(Join::new(aggregation, &name))),
@@ -75,7 +97,7 @@ impl Port {
 
     /// Returns the negotiated features.
     pub fn negotiated(&self) -> Negotiated {
-        self.link.negotiated()
+        self.negotiated
     }
 
     /// Returns its counters.
@@ -118,7 +140,7 @@ impl Port {
         Packet::allocate(&self.pool, len)
     }
 
-    /// Returns the number of free buffers in the pool that all ports share.
+    /// Returns the number of free buffers in the pool that all ports of a worker share.
     pub fn free_buffers(&self) -> usize {
         self.pool.free()
     }
@@ -221,12 +243,8 @@ impl Port {
         }
     }
 
-    /// Returns the reason why this device can't be used any more, if there is one.
-    fn fault(&self) -> Option<String> {
-        match self.broken {
-            Some(broken) => Some(format!("the device broke the ring: {broken}")),
-            None if !self.link.is_connected() => Some("the device closed the connection".to_owned()),
-            None => None,
-        }
+    /// Reports whether the device broke a ring, so that it is not used any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.is_some()
     }
 }

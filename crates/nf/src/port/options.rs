@@ -14,7 +14,7 @@ pub struct PortOptions {
     pub socket: PathBuf,
     /// Whether to listen on the socket or connect to it.
     pub mode: Mode,
-    /// Number of queue pairs.
+    /// Number of queue pairs; with [`Options::workers`], of each worker.
     pub queue_pairs: u16,
     /// Descriptors of each queue, at most [`virtqueue::MAX_QUEUE_SIZE`], and a power of two for split rings.
     pub queue_size: u16,
@@ -67,8 +67,10 @@ pub struct Options {
     pub ports: Vec<PortOptions>,
     /// Bytes of the longest frame that fits into one buffer.
     pub buffer_size: usize,
-    /// Buffers beyond those that the queues can hold, for packets that the network function keeps.
+    /// Buffers beyond those that the queues can hold, for packets that the network function keeps; of each worker.
     pub spare_buffers: u16,
+    /// Workers that have queue pairs of each port, and buffers, of their own.
+    pub workers: u16,
     /// Whether to use huge pages, if there are any.
     pub huge_pages: bool,
     /// Whether to reconnect when a device disconnects.
@@ -78,8 +80,17 @@ pub struct Options {
 }
 
 impl Options {
-    /// Creates options for `ports`, with buffers of 2 KB, on huge pages if possible, reconnecting, without a time limit.
+    /// Creates options for `ports` that one worker has, with buffers of 2 KB, on huge pages if possible, reconnecting,
+    /// without a time limit.
     pub fn new(ports: Vec<PortOptions>) -> Options {
-        Options { ports, buffer_size: 2048, spare_buffers: 256, huge_pages: true, reconnect: true, timeout: None }
+        Options {
+            ports,
+            buffer_size: 2048,
+            spare_buffers: 256,
+            workers: 1,
+            huge_pages: true,
+            reconnect: true,
+            timeout: None,
+        }
     }
 }

@@ -1,15 +1,12 @@
 //! Ports that are opened together: they share memory, so that a packet moves between them without a copy.
 
-use super::{Counters, Options, Pair, Port};
+use super::{Counters, Options, Port, WaitError, wait};
 use crate::aggregate::{Aggregation, SPLIT_BUFFERS};
 use crate::memory::Pool;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use vhost_user::Event;
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link};
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{Negotiated, QueueConfig};
@@ -40,33 +37,59 @@ pub enum OpenError {
     Lost { socket: PathBuf, reason: String },
 }
 
-/// Failure to sleep.
-#[derive(Debug, thiserror::Error)]
-#[error("can't wait for frames: {0}")]
-pub struct WaitError(#[from] std::io::Error);
-
-/// Ports with common memory. Dereferences to the ports, in the order of [`Options::ports`].
+/// Ports with common memory. Dereferences to the ports of the first worker, in the order of [`Options::ports`].
+///
+/// Usually there is one worker. With more ([`Options::workers`]), each has a part of every port: queue pairs of its own, and a
+/// pool, so that a packet never leaves its thread. [`crate::crew`] runs them.
 ///
 /// When one device disconnects, all links are closed and established again over new memory: a device that is still
 /// running may write to the old memory. Packets received before stay valid.
 pub struct Ports {
     options: Options,
+    /// By port.
+    links: Vec<Link>,
     ports: Vec<Port>,
+    /// The ports of each further worker.
+    others: Vec<Vec<Port>>,
     huge: bool,
     checked: Instant,
+}
+
+/// The ports of each worker, and the links that they have in common.
+pub(crate) struct Parts<'p> {
+    pub(crate) links: &'p [Link],
+    pub(crate) ports: Vec<&'p mut Vec<Port>>,
 }
 
 impl Ports {
     /// Connects to all devices; `stop` cancels the attempt.
     pub fn open(options: Options, stop: &AtomicBool) -> Result<Ports, OpenError> {
-        let counters = vec![Counters::default(); options.ports.len()];
-        let (ports, huge) = establish(&options, options.timeout, &counters, stop)?;
-        Ok(Ports { options, ports, huge, checked: Instant::now() })
+        let Established { links, ports, others, huge } = establish(&options, options.timeout, stop)?;
+        Ok(Ports { options, links, ports, others, huge, checked: Instant::now() })
     }
 
     /// Returns the kind of pages of the memory, as text.
     pub fn memory(&self) -> &'static str {
         if self.huge { "huge pages" } else { "normal pages" }
+    }
+
+    /// Returns the number of workers that have ports of their own.
+    pub fn workers(&self) -> u16 {
+        self.options.workers
+    }
+
+    /// Returns the counters of each port, of all workers together.
+    pub fn counters(&self) -> Vec<Counters> {
+        let mut sums: Vec<Counters> = self.ports.iter().map(Port::counters).collect();
+        for ports in &self.others {
+            sums.iter_mut().zip(ports).for_each(|(sum, port)| sum.add(&port.counters()));
+        }
+        sums
+    }
+
+    /// Returns the ports of each worker.
+    pub(crate) fn parts(&mut self) -> Parts<'_> {
+        Parts { links: &self.links, ports: std::iter::once(&mut self.ports).chain(&mut self.others).collect() }
     }
 
     /// Checks periodically whether the devices are still connected. If one is not, reopens all ports, without a time limit,
@@ -76,18 +99,29 @@ impl Ports {
             return Ok(false);
         }
         self.checked = Instant::now();
-        let Some((port, reason)) = self.ports.iter().find_map(|port| Some((port, port.fault()?))) else {
+        self.mend(stop)
+    }
+
+    /// Checks the devices, like [`Ports::check`], but now.
+    pub(crate) fn mend(&mut self, stop: &AtomicBool) -> Result<bool, OpenError> {
+        let Some((index, reason)) = (0..self.ports.len()).find_map(|port| Some((port, self.fault(port)?))) else {
             return Ok(false);
         };
         if !self.options.reconnect {
-            return Err(OpenError::Lost { socket: port.socket.clone(), reason });
+            return Err(OpenError::Lost { socket: self.ports[index].socket.clone(), reason });
         }
-        let counters: Vec<Counters> = self.ports.iter().map(Port::counters).collect();
+        let counted = |ports: &Vec<Port>| ports.iter().map(Port::counters).collect();
+        let counters: Vec<Vec<Counters>> = std::iter::once(&self.ports).chain(&self.others).map(counted).collect();
+        self.links.clear();
         self.ports.clear();
+        self.others.clear();
         loop {
-            match establish(&self.options, None, &counters, stop) {
-                Ok((ports, huge)) => {
-                    (self.ports, self.huge) = (ports, huge);
+            match establish(&self.options, None, stop) {
+                Ok(established) => {
+                    Established { links: self.links, ports: self.ports, others: self.others, huge: self.huge } =
+                        established;
+                    let ports = self.ports.iter_mut().chain(self.others.iter_mut().flatten());
+                    ports.zip(counters.into_iter().flatten()).for_each(|(port, counters)| port.counters = counters);
                     return Ok(true);
                 }
                 // A device that is shutting down may still accept, and then refuse or disconnect.
@@ -99,23 +133,19 @@ impl Ports {
         }
     }
 
-    /// Sleeps until a frame arrives, for at most `timeout`.
+    /// Returns the reason why a device can't be used any more, if there is one.
+    fn fault(&self, port: usize) -> Option<String> {
+        let all = std::iter::once(&self.ports).chain(&self.others);
+        match all.filter_map(|ports| ports[port].broken).next() {
+            Some(broken) => Some(format!("the device broke the ring: {broken}")),
+            None if !self.links[port].is_connected() => Some("the device closed the connection".to_owned()),
+            None => None,
+        }
+    }
+
+    /// Sleeps until a frame arrives at a port of the first worker, for at most `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> Result<(), WaitError> {
-        let mut any = false;
-        for port in &mut self.ports {
-            port.reclaim();
-            port.pairs.iter_mut().for_each(|pair| any |= pair.arm());
-        }
-        let outcome = if any {
-            Ok(())
-        } else {
-            let calls: Vec<_> = self.ports.iter().flat_map(|port| &port.pairs).map(|pair| pair.call()).collect();
-            sleep(&calls, timeout)
-        };
-        for port in &mut self.ports {
-            port.pairs.iter_mut().for_each(Pair::disarm);
-        }
-        outcome
+        wait(&mut self.ports, timeout)
     }
 }
 
@@ -133,28 +163,16 @@ impl DerefMut for Ports {
     }
 }
 
-fn sleep(calls: &[&Event], timeout: Duration) -> Result<(), WaitError> {
-    let mut fds: Vec<PollFd<'_>> = calls.iter().map(|call| PollFd::new(*call, PollFlags::IN)).collect();
-    let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-    match poll(&mut fds, Some(&timeout)) {
-        Ok(_) | Err(Errno::INTR) => {}
-        Err(error) => return Err(WaitError(error.into())),
-    }
-    for (fd, call) in fds.iter().zip(calls) {
-        if fd.revents().contains(PollFlags::IN) {
-            call.clear();
-        }
-    }
-    Ok(())
+/// Links to all devices, and the ports of each worker.
+struct Established {
+    links: Vec<Link>,
+    ports: Vec<Port>,
+    others: Vec<Vec<Port>>,
+    huge: bool,
 }
 
 /// Opens all ports over one new arena.
-fn establish(
-    options: &Options,
-    timeout: Option<Duration>,
-    counters: &[Counters],
-    stop: &AtomicBool,
-) -> Result<(Vec<Port>, bool), OpenError> {
+fn establish(options: &Options, timeout: Option<Duration>, stop: &AtomicBool) -> Result<Established, OpenError> {
     if !(64..=32768).contains(&options.buffer_size) {
         return Err(OpenError::BufferSize { size: options.buffer_size });
     }
@@ -164,7 +182,7 @@ fn establish(
             return Err(OpenError::AggregateSize { socket: port.socket.clone(), needed, size: options.buffer_size });
         }
     }
-    // Enough that full queues never leave another queue without buffers.
+    // For each worker, enough that full queues never leave another queue without buffers.
     let in_queues: usize =
         options.ports.iter().map(|p| 2 * usize::from(p.queue_pairs) * usize::from(p.queue_size)).sum();
     let split = options.ports.iter().filter(|port| port.aggregation.is_some()).count() * usize::from(SPLIT_BUFFERS);
@@ -181,24 +199,31 @@ fn establish(
             2 * u64::from(port.queue_pairs) * one
         })
         .sum();
-    let len = Pool::footprint(count, options.buffer_size) + rings;
+    let len = u64::from(options.workers) * (Pool::footprint(count, options.buffer_size) + rings);
     let mut arena = Arena::new(len, options.huge_pages)?;
-    let mut links = Vec::new();
+    let (mut links, mut pairs) = (Vec::new(), Vec::new());
     for port in &options.ports {
         let wanted = FrontendOptions {
             socket: port.socket.clone(),
             mode: port.mode,
-            queue_pairs: port.queue_pairs,
+            queue_pairs: options.workers.saturating_mul(port.queue_pairs),
             queue_sizes: port.queue_size.into(),
             features: port.features(),
         };
         let failed = |source| OpenError::Link { socket: port.socket.clone(), source };
-        links.push(Link::establish(&wanted, &mut arena, timeout, stop).map_err(failed)?);
+        let (link, of_all) = Link::establish(&wanted, &mut arena, timeout, stop).map_err(failed)?;
+        links.push(link);
+        pairs.push(of_all.into_iter());
     }
-    let pool = Pool::allocate(&mut arena, count, options.buffer_size).expect("the arena was made to fit");
-    let ports = links
-        .into_iter()
-        .zip(options.ports.iter().zip(counters))
-        .map(|((link, pairs), (port, counters))| Port::new(port, link, pairs, &pool, *counters));
-    Ok((ports.collect(), arena.is_huge()))
+    let mut part = || -> Vec<Port> {
+        let pool = Pool::allocate(&mut arena, count, options.buffer_size).expect("the arena was made to fit");
+        let own = options.ports.iter().zip(&links).zip(&mut pairs);
+        own.map(|((port, link), pairs)| {
+            Port::new(port, link.negotiated(), pairs.by_ref().take(port.queue_pairs.into()), &pool)
+        })
+        .collect()
+    };
+    let ports = part();
+    let others = (1..options.workers).map(|_| part()).collect();
+    Ok(Established { links, ports, others, huge: arena.is_huge() })
 }

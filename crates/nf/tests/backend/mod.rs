@@ -147,13 +147,18 @@ impl Echo {
         self.shared.longest.load(Ordering::Relaxed)
     }
 
-    /// Sends a new frame from the device; returns true if there was room for it.
+    /// Sends a new frame from the device by the first queue; returns true if there was room for it.
     pub fn inject(&self, bytes: &[u8]) -> bool {
+        self.inject_at(0, bytes)
+    }
+
+    /// Sends a new frame from the device by this queue; returns true if it is there, and had room.
+    pub fn inject_at(&self, queue: usize, bytes: &[u8]) -> bool {
         let mut storage = BurstStorage::default();
         let mut burst = storage.start();
         burst.push(bytes.into());
         let pairs = self.shared.pairs.lock().unwrap();
-        let Some(Running(queue, call)) = pairs.first().and_then(|pair| pair.to.as_ref()) else { return false };
+        let Some(Running(queue, call)) = pairs.get(queue).and_then(|pair| pair.to.as_ref()) else { return false };
         let sent = queue.transmit(burst.frames()).unwrap().frames == 1;
         ordering::before_asking();
         if let (true, Some(call)) = (queue.wants_notification(), call) {

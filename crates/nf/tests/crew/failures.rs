@@ -1,7 +1,9 @@
 //! Workers that stall or panic, and devices that leave, while batches are out.
 
-use super::rig::{BOTH, DEADLINE, Rig, crew, device, frame, number, process, processed, run, wait};
-use nf::crew::{Crew, CrewOptions, Sharing, Verdict, View};
+use super::rig::{
+    ALL, DEADLINE, LOCKED, RSS, Rig, SEPARATE, crew, device, frame, number, process, processed, run, wait,
+};
+use nf::crew::{Crew, CrewOptions, Verdict, View};
 use nf::{Idle, Options, PortOptions, Ports};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -73,7 +75,7 @@ impl Keeper {
 fn a_worker_that_stalls_is_left_behind() {
     for workers in [2, 4] {
         let (gate, keeper) = Gate::new(100);
-        let options = CrewOptions { patience: Duration::from_millis(100), ..crew(workers, Sharing::StaticRole) };
+        let options = CrewOptions { patience: Duration::from_millis(100), ..crew(workers, SEPARATE) };
         let ended = run(
             options,
             |_| {},
@@ -105,7 +107,7 @@ fn a_worker_that_stalls_is_left_behind() {
 fn a_worker_that_stalls_under_a_lock_holds_up_nobody() {
     let (gate, keeper) = Gate::new(100);
     let ended = run(
-        crew(2, Sharing::Locked),
+        crew(2, LOCKED),
         |_| {},
         gated(&gate),
         |rig| {
@@ -126,8 +128,32 @@ fn a_worker_that_stalls_under_a_lock_holds_up_nobody() {
 }
 
 #[test]
+fn a_worker_that_stalls_holds_up_no_other_queue() {
+    let (gate, keeper) = Gate::new(100);
+    let ended = run(
+        crew(2, RSS),
+        |_| {},
+        gated(&gate),
+        |rig| {
+            rig.exchange(0..100, |n| frame(n, (n % 2) as u8, 60));
+            rig.send(&frame(100, 0, 60));
+            keeper.wait();
+            let received = rig.exchange(101..1000, |n| frame(n, 1, 60));
+            assert!(received.iter().map(|frame| number(frame)).eq(101..1000));
+            keeper.open();
+            let mut last = Vec::new();
+            rig.collect(&mut last, 1);
+            assert_eq!(last, [processed(100, 0, 60)]);
+        },
+    );
+    ended.outcome.as_ref().unwrap();
+    ended.is_conserved();
+    assert_eq!(ended.port.transmitted, 1000);
+}
+
+#[test]
 fn a_worker_that_panics_ends_the_crew() {
-    for sharing in BOTH {
+    for kind in ALL {
         for workers in [1, 3] {
             let work = || {
                 |view: &mut View| {
@@ -136,7 +162,7 @@ fn a_worker_that_panics_ends_the_crew() {
                 }
             };
             let ended = run(
-                crew(workers, sharing),
+                crew(workers, kind),
                 |_| {},
                 work,
                 |rig| {
@@ -158,9 +184,9 @@ fn a_worker_that_panics_ends_the_crew() {
 
 #[test]
 fn a_port_that_is_not_there_is_an_error() {
-    for sharing in BOTH {
+    for kind in ALL {
         let ended = run(
-            crew(2, sharing),
+            crew(2, kind),
             |_| {},
             || |_: &mut View| Verdict::Send(1),
             |rig| {
@@ -176,10 +202,10 @@ fn a_port_that_is_not_there_is_an_error() {
 
 #[test]
 fn a_device_may_leave_and_return_while_batches_are_out() {
-    for sharing in BOTH {
+    for kind in [SEPARATE, LOCKED] {
         let (gate, keeper) = Gate::new(100);
         let ended = run(
-            crew(2, sharing),
+            crew(2, kind),
             |_| {},
             gated(&gate),
             |rig| {
@@ -191,7 +217,7 @@ fn a_device_may_leave_and_return_while_batches_are_out() {
                 keeper.open();
                 let mut received = Vec::new();
                 rig.collect(&mut received, 2);
-                if sharing == Sharing::Locked {
+                if kind == LOCKED {
                     received.sort_by_key(|frame| number(frame));
                 }
                 assert_eq!(received, [processed(100, 0, 60), processed(101, 0, 60)]);
@@ -205,12 +231,50 @@ fn a_device_may_leave_and_return_while_batches_are_out() {
     }
 }
 
+/// Workers with queues of their own end before the ports are opened again, and go on with what their functions know.
+#[test]
+fn a_device_may_leave_and_return() {
+    for kind in ALL {
+        let total = AtomicU64::new(0);
+        let work = || {
+            let (mut count, total) = (0, &total);
+            move |view: &mut View| {
+                count += 1;
+                total.fetch_max(count, Ordering::Relaxed);
+                process(view);
+                Verdict::Back
+            }
+        };
+        let ended = run(
+            crew(2, kind),
+            |_| {},
+            work,
+            |rig| {
+                for round in 0..3 {
+                    if round > 0 {
+                        rig.device = None;
+                        rig.device = Some(device(&rig.socket));
+                    }
+                    let numbers = round * 400..(round + 1) * 400;
+                    let mut received = rig.exchange(numbers.clone(), |n| frame(n, (n % 2) as u8, 60));
+                    received.sort_by_key(|frame| number(frame));
+                    assert!(received.into_iter().eq(numbers.map(|n| processed(n, (n % 2) as u8, 60))));
+                }
+            },
+        );
+        ended.outcome.as_ref().unwrap();
+        ended.is_conserved();
+        assert_eq!((ended.port.received, ended.port.transmitted), (1200, 1200));
+        assert!(kind != RSS || total.into_inner() == 600);
+    }
+}
+
 #[test]
 fn what_is_out_at_the_end_is_sent() {
-    for sharing in BOTH {
+    for kind in ALL {
         let (gate, keeper) = Gate::new(100);
         let ended = run(
-            crew(2, sharing),
+            crew(2, kind),
             |_| {},
             gated(&gate),
             |rig| {
@@ -232,26 +296,29 @@ fn what_is_out_at_the_end_is_sent() {
 
 #[test]
 fn a_stop_while_the_device_is_away_ends_the_crew() {
-    let (gate, keeper) = Gate::new(100);
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("port");
-    let stop = AtomicBool::new(false);
-    let there = device(&socket);
-    thread::scope(|scope| {
-        let crew = scope.spawn(|| {
-            let mut ports = Ports::open(Options::new(vec![PortOptions::new(&socket)]), &stop).unwrap();
-            let mut crew = Crew::new(crew(2, Sharing::StaticRole)).unwrap();
-            crew.run(&mut ports, Idle::Sleep, &stop, gated(&gate))
+    for kind in [SEPARATE, RSS] {
+        let (gate, keeper) = Gate::new(100);
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("port");
+        let stop = AtomicBool::new(false);
+        let there = device(&socket);
+        thread::scope(|scope| {
+            let crew = scope.spawn(|| {
+                let mut crew = Crew::new(crew(2, kind)).unwrap();
+                let options = crew.options().adapt(Options::new(vec![PortOptions::new(&socket)]));
+                let mut ports = Ports::open(options, &stop).unwrap();
+                crew.run(&mut ports, Idle::Sleep, &stop, gated(&gate))
+            });
+            wait("room", || there.inject(&frame(100, 0, 60)).then_some(()));
+            keeper.wait();
+            drop(there);
+            // The crew notices this in the meantime, or not before the stop.
+            thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+            keeper.open();
+            if let Err(error) = crew.join().unwrap() {
+                assert!(error.to_string().starts_with("port "), "{error}");
+            }
         });
-        wait("room", || there.inject(&frame(100, 0, 60)).then_some(()));
-        keeper.wait();
-        drop(there);
-        // The crew notices this in the meantime, or not before the stop.
-        thread::sleep(Duration::from_millis(300));
-        stop.store(true, Ordering::Relaxed);
-        keeper.open();
-        if let Err(error) = crew.join().unwrap() {
-            assert!(error.to_string().starts_with("port "), "{error}");
-        }
-    });
+    }
 }

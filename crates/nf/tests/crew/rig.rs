@@ -1,7 +1,7 @@
 //! A crew on one port, and the device behind the port.
 
 use super::backend::Echo;
-use nf::crew::{Crew, CrewError, CrewOptions, ParentCounters, Sharing, Verdict, View, WorkerCounters};
+use nf::crew::{Crew, CrewError, CrewOptions, ParentCounters, ParentRole, Sharing, Verdict, View, WorkerCounters};
 use nf::{Counters, Idle, Options, PortOptions, Ports};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,22 @@ use vhost_user::Mode;
 pub const DEADLINE: Duration = Duration::from_secs(120);
 /// Longer than any test takes.
 pub const NEVER: Duration = Duration::from_secs(3600);
-pub const BOTH: [Sharing; 2] = [Sharing::StaticRole, Sharing::Locked];
+/// Queue pairs that the device has.
+const QUEUE_PAIRS: u16 = 8;
+
+/// A kind of crew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    pub sharing: Sharing,
+    pub parent: ParentRole,
+}
+
+pub const SEPARATE: Kind = Kind { sharing: Sharing::StaticRole, parent: ParentRole::Separate };
+pub const WORKS: Kind = Kind { sharing: Sharing::StaticRole, parent: ParentRole::Works };
+pub const LOCKED: Kind = Kind { sharing: Sharing::Locked, parent: ParentRole::Separate };
+pub const RSS: Kind = Kind { sharing: Sharing::Rss, parent: ParentRole::Separate };
+pub const ALL: [Kind; 4] = [SEPARATE, WORKS, LOCKED, RSS];
+
 /// Frames under way at a time: fewer than a queue holds.
 pub const WINDOW: u64 = 128;
 
@@ -21,8 +36,8 @@ pub const WINDOW: u64 = 128;
 pub const NUMBER: std::ops::Range<usize> = 14..22;
 pub const FLOW: usize = 22;
 
-pub fn crew(workers: u16, sharing: Sharing) -> CrewOptions {
-    CrewOptions { patience: NEVER, ..CrewOptions::new(workers, sharing) }
+pub fn crew(workers: u16, Kind { sharing, parent }: Kind) -> CrewOptions {
+    CrewOptions { patience: NEVER, parent, ..CrewOptions::new(workers, sharing) }
 }
 
 /// Returns frame `number` of `len` bytes.
@@ -62,6 +77,8 @@ pub fn processed(number: u64, flow: u8, len: usize) -> Vec<u8> {
 pub struct Rig<'s> {
     pub device: Option<Echo>,
     pub socket: PathBuf,
+    /// Queues that the device spreads flows over.
+    pub queues: usize,
     pub stop: &'s AtomicBool,
     /// Whether the crew has ended.
     pub ended: &'s AtomicBool,
@@ -75,7 +92,7 @@ impl Rig<'_> {
     /// Sends a frame once there is room for it. Returns false if the crew ends before.
     pub fn send(&self, frame: &[u8]) -> bool {
         wait("room for a frame", || {
-            let sent = self.device().inject(frame);
+            let sent = self.device().inject_at(usize::from(frame[FLOW]) % self.queues, frame);
             (sent || self.ended.load(Ordering::Relaxed)).then_some(sent)
         })
     }
@@ -126,7 +143,7 @@ pub struct Ended {
     pub parent: Option<ParentCounters>,
     pub workers: Vec<WorkerCounters>,
     pub port: Counters,
-    /// Free buffers, and those that are free when nothing is under way.
+    /// Free buffers of the first worker's ports, and those that are free when nothing is under way.
     pub free: [usize; 2],
 }
 
@@ -171,11 +188,13 @@ where
     let socket = directory.path().join("port");
     let (stop, ended) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
-        let mut rig = Rig { device: Some(device(&socket)), socket: socket.clone(), stop: &stop, ended: &ended };
+        let queues = if options.sharing == Sharing::Rss { options.workers.into() } else { 1 };
+        let device = Some(device(&socket));
+        let mut rig = Rig { device, socket: socket.clone(), queues, stop: &stop, ended: &ended };
         let crew = scope.spawn(|| {
             let mut crew = Crew::new(options).unwrap();
-            let mut ports = Options::new(vec![PortOptions::new(&socket)]);
-            (ports.timeout, ports.spare_buffers) = (Some(DEADLINE), crew.options().spare_buffers());
+            let mut ports = crew.options().adapt(Options::new(vec![PortOptions::new(&socket)]));
+            ports.timeout = Some(DEADLINE);
             change(&mut ports);
             let free = usize::from(ports.ports[0].queue_size) + usize::from(ports.spare_buffers);
             let mut ports = Ports::open(ports, &stop).unwrap();
@@ -188,7 +207,8 @@ where
                 (port.free_buffers() >= free).then_some(())
             });
             let (parent, workers) = (crew.parent().copied(), crew.workers().to_vec());
-            Ended { outcome, parent, workers, port: port.counters(), free: [port.free_buffers(), free] }
+            let free = [port.free_buffers(), free];
+            Ended { outcome, parent, workers, port: ports.counters()[0], free }
         });
         test(&mut rig);
         stop.store(true, Ordering::Relaxed);
@@ -198,5 +218,5 @@ where
 }
 
 pub fn device(socket: &Path) -> Echo {
-    Echo::collecting(socket, Mode::Server, 1)
+    Echo::collecting(socket, Mode::Server, QUEUE_PAIRS)
 }
