@@ -19,3 +19,5 @@ pub(crate) mod shared;
 pub(crate) mod staged;
 pub(crate) mod stopwatch;
 pub(crate) mod tunnel;
+#[cfg(feature = "analysis")]
+mod work;

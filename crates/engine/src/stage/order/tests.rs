@@ -46,6 +46,8 @@ fn plain() -> Setup {
         drops: drops(),
         reported: Arc::default(),
         staged: false,
+        #[cfg(feature = "analysis")]
+        work: 0,
         faults: None,
         recorder: None,
         mirrors: Vec::new(),
