@@ -191,7 +191,7 @@ fn lease_elsewhere(
 /// Copied segments, one behind the other, in chunks that never move.
 #[derive(Default)]
 struct OwnBytes {
-    chunks: Vec<Box<[UnsafeCell<u8>]>>,
+    chunks: Vec<Box<UnsafeCell<[u8]>>>,
     /// The chunk that the next segment goes to, and how much of it is in use.
     chunk: usize,
     used: usize,
@@ -204,21 +204,21 @@ impl OwnBytes {
     /// Copies a segment; the copy stays until [`OwnBytes::clear`].
     fn copy(&mut self, segment: Segment<'_>) -> Segment<'static> {
         let len = segment.len() as usize;
-        while self.chunks.get(self.chunk).is_some_and(|chunk| chunk.len() - self.used < len) {
+        while self.chunks.get(self.chunk).is_some_and(|chunk| chunk.get().len() - self.used < len) {
             self.chunk += 1;
             self.used = 0;
         }
         if self.chunk == self.chunks.len() {
-            let chunk = Box::<[UnsafeCell<u8>]>::new_zeroed_slice(len.max(CHUNK));
-            // SAFETY: zeros are bytes.
-            self.chunks.push(unsafe { chunk.assume_init() });
+            let chunk: *mut [u8] = Box::into_raw(vec![0; len.max(CHUNK)].into_boxed_slice());
+            // SAFETY: the box is ours, and a cell of bytes has the layout of the bytes.
+            self.chunks.push(unsafe { Box::from_raw(chunk as *mut UnsafeCell<[u8]>) });
         }
-        // Shared, as earlier segments point into the same chunk.
-        let cells = &self.chunks[self.chunk][self.used..self.used + len];
-        let start = UnsafeCell::raw_get(cells.as_ptr());
+        // By a pointer, as earlier segments lie in the same chunk.
+        // SAFETY: the loop left at a chunk with `len` bytes behind `used`, or at a new one of which none are used.
+        let start = unsafe { self.chunks[self.chunk].get().cast::<u8>().add(self.used) };
         self.used += len;
-        // SAFETY: `cells` is `len` bytes long, and part of no segment, as `used` was before it and only grows until all segments
-        // are gone. Nobody else has a reference to the chunk.
+        // SAFETY: these are `len` bytes of the chunk, and part of no segment, as `used` was before them and only grows until all
+        // segments are gone. Nobody else has a reference to the chunk.
         segment.copy_to(unsafe { std::slice::from_raw_parts_mut(start, len) });
         // SAFETY: the bytes are `len` of a chunk, which is neither freed nor moved as long as this exists.
         unsafe { Segment::new(start, segment.len()) }
