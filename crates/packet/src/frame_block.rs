@@ -6,16 +6,16 @@ use std::ops::Range;
 
 /// Constant frames in one allocation, which other threads can read as long as it exists.
 pub struct FrameBlock {
-    /// A `Vec`, as a box may not move while others point into it.
-    bytes: Vec<u8>,
-    /// Each lies in `bytes`.
-    frames: Box<[Segment<'static>]>,
+    bytes: Box<[u8]>,
+    frames: Box<[Place]>,
 }
 
-// SAFETY: the frames point into `bytes`, which move along and never change: any thread may read them, and free them.
-unsafe impl Send for FrameBlock {}
-// SAFETY: as above.
-unsafe impl Sync for FrameBlock {}
+/// Where a frame lies in the block.
+#[derive(Clone, Copy)]
+struct Place {
+    start: usize,
+    len: u32,
+}
 
 impl FrameBlock {
     /// Returns the number of frames.
@@ -36,27 +36,21 @@ impl FrameBlock {
     /// If there is none.
     #[inline(always)]
     pub fn frame(&self, number: usize) -> Segment<'_> {
-        // Borrowed no longer than the block.
-        self.frames[number]
+        let Place { start, len } = self.frames[number];
+        // SAFETY: the frame was put there when the block was made, and nothing changes it.
+        unsafe { Segment::new(self.bytes.as_ptr().add(start), len) }
     }
 }
 
 impl<B: AsRef<[u8]>> FromIterator<B> for FrameBlock {
     fn from_iter<I: IntoIterator<Item = B>>(frames: I) -> FrameBlock {
-        let (mut bytes, mut lengths) = (Vec::new(), Vec::new());
+        let (mut bytes, mut places) = (Vec::new(), Vec::new());
         for frame in frames {
-            lengths.push(frame.as_ref().len());
-            bytes.extend_from_slice(frame.as_ref());
+            let frame = frame.as_ref();
+            places.push(Place { start: bytes.len(), len: frame.len() as u32 });
+            bytes.extend_from_slice(frame);
         }
-        let mut rest = &bytes[..];
-        let frames = lengths.into_iter().map(|len| {
-            let (frame, others) = rest.split_at(len);
-            rest = others;
-            // `FrameBlock::frame` restores the lifetime.
-            Segment::from(frame).forget()
-        });
-        let frames = frames.collect();
-        FrameBlock { bytes, frames }
+        FrameBlock { bytes: bytes.into(), frames: places.into() }
     }
 }
 

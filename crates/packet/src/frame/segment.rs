@@ -77,7 +77,7 @@ impl<'a> Segment<'a> {
 
     /// Returns the same bytes without their lifetime: only to be stored in what restores it.
     #[inline(always)]
-    pub(crate) fn forget(&self) -> Segment<'static> {
+    pub(super) fn forget(&self) -> Segment<'static> {
         Segment { ptr: self.ptr, len: self.len, lent: PhantomData }
     }
 }

@@ -171,7 +171,7 @@ impl ZeroCopyQueue for XdpQueue {
         let rings = self.half(|prepared| prepared.receive.take())?;
         let room = NET_HEADER + self.view.umem().chunks().frame_limit(self.device.is_zero_copy());
         let pool = self.pool(Direction::ToGuest)?;
-        let lending = mapped.clone().map(|mapped| Lending::new(mapped, room, pool.count().into()));
+        let lending = mapped.clone().map(|mapped| Lending::new(mapped, room));
         let (stuck, drops) = (self.stuck.clone(), self.device.site.drops().clone());
         let half = XdpReceive::new(rings, self.view.clone(), pool, lending, stuck, drops);
         self.with_passed(half.map_err(|e| e.to_string())?, mapped)

@@ -73,7 +73,7 @@ impl VirtioReceive {
             taken: RefCell::new((0..size).collect()),
             spare: RefCell::new(Vec::with_capacity(capacity)),
             parts: RefCell::default(),
-            lending: mapped.map(|mapped| Lending::new(mapped, LEND_ROOM, capacity)),
+            lending: mapped.map(|mapped| Lending::new(mapped, LEND_ROOM)),
             lent: Cell::new(0),
             headers: HeaderProbe::new(),
             outer,

@@ -54,9 +54,11 @@ impl<P: PassOn> Borrower for PassedOn<'_, P> {
 }
 
 impl Lending {
-    /// Returns an empty set of at most `most` loans, for buffers of at least `room` bytes.
-    pub(in crate::port) fn new(mapped: Arc<Mapped>, room: u32, most: usize) -> Lending {
-        let waiting = RefCell::new(Vec::with_capacity(most));
+    /// Returns an empty set of loans, for buffers of at least `room` bytes.
+    pub(in crate::port) fn new(mapped: Arc<Mapped>, room: u32) -> Lending {
+        // A guest has no more buffers, wherever they come from: the filler, or where they were set aside. Most of this is never
+        // touched.
+        let waiting = RefCell::new(Vec::with_capacity(virtqueue::MAX_QUEUE_SIZE.into()));
         Lending { mapped, room, waiting, timed: Cell::new(None), share: Share::default(), taken_apart: Cell::new(0) }
     }
 
@@ -101,14 +103,10 @@ impl Lending {
     ) -> bool {
         let mapped = &*self.mapped;
         let mut waiting = self.waiting.borrow_mut();
-        let mut unclaimed = 0;
-        guest.ring().settle(|loan| {
-            unclaimed += 1;
-            // Those that were set aside come on top of those that the filler has.
-            if waiting.len() < waiting.capacity() { waiting.push(loan) } else { guest.ring().give_back(loan) }
-        });
+        let waited = waiting.len();
+        guest.ring().settle(|loan| waiting.push(loan));
         // These in this order, as the one includes the other.
-        mapped.unclaimed.add(unclaimed);
+        mapped.unclaimed.add((waiting.len() - waited) as u64);
         mapped.split.add(self.taken_apart.take().into());
         let exclusive = mapped.is_exclusive() && !own_out;
         let most = match exclusive {
