@@ -4,8 +4,9 @@ mod spec;
 
 pub use spec::{KIND, Keys, Settings};
 
-use super::{RxQueue, Sent, TxQueue, Wait};
-use packet::{Burst, Frames};
+use super::{HoldBursts, RxQueue, Sent, TxQueue, Wait};
+use packet::{Burst, Frames, Mapped};
+use std::sync::Arc;
 
 /// Transmit half that drops everything.
 pub struct Sink;
@@ -30,4 +31,22 @@ impl RxQueue for Nothing {
     fn arm(&self) -> Wait {
         Wait::Event
     }
+
+    fn holds(&self) -> Option<&dyn HoldBursts> {
+        Some(self)
+    }
+}
+
+impl HoldBursts for Nothing {
+    fn memories(&self) -> Vec<Arc<dyn Mapped>> {
+        Vec::new()
+    }
+
+    fn buffers(&self) -> usize {
+        usize::MAX
+    }
+
+    fn hold(&self, _: &mut Vec<u16>) {}
+
+    fn give_back(&self, _: &[u16]) {}
 }

@@ -253,7 +253,8 @@ fn each_stage_counts_what_it_drops() {
 #[test]
 fn each_stage_is_explained() {
     let page = include_str!("../../../../../docs/troubleshooting.md");
-    for name in names().chain(["queue", "forward"]) {
+    // No switch that users build has the stage for measurements.
+    for name in names().chain(["queue", "forward"]).filter(|name| *name != "work") {
         assert!(page.contains(&format!("| `{name}` |")), "docs/troubleshooting.md does not explain `{name}`");
     }
 }
