@@ -1,5 +1,5 @@
-//! Instructions per burst of a bridge's MAC table, of a worker's round along a patch and through a bridge, and of a
-//! mapping's rounds each way, counted by valgrind: exact, independent of the machine's load.
+//! Instructions per burst of a bridge's MAC table, of a worker's round along a patch, through a bridge and with a
+//! shared queue, and of a mapping's rounds each way, counted by valgrind: exact, independent of the machine's load.
 //!
 //! `cargo xtask test --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
@@ -64,6 +64,15 @@ fn bridge(pairs: u8) -> ByHand {
     after_a_round(ByHand::through_bridge(Box::new(conversations), Box::new(Sink), &there))
 }
 
+/// The same from a queue whose parent the worker is, and of which it has the only lane: a batch is received, one is processed, and
+/// one is sent.
+fn shared() -> ByHand {
+    let frames = Generator::new(64, Pace::default(), 0, None);
+    let mut worker = after_a_round(ByHand::shared(Box::new(frames), Box::new(Sink)));
+    (0..8).for_each(|_| assert!(worker.round()));
+    worker
+}
+
 fn after_a_round(mut worker: ByHand) -> ByHand {
     assert!(worker.round());
     worker
@@ -73,6 +82,7 @@ fn after_a_round(mut worker: ByHand) -> ByHand {
 #[bench::patch(args = (), setup = patch)]
 #[bench::bridge(args = (MAX_BURST as u8), setup = bridge)]
 #[bench::bridge_one_pair(args = (1), setup = bridge)]
+#[bench::shared(args = (), setup = shared)]
 fn round(mut worker: ByHand) {
     black_box(worker.round());
     std::mem::forget(worker);

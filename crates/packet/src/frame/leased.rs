@@ -80,12 +80,27 @@ impl LeasedFrames {
     #[inline]
     pub fn add(&mut self, frames: Frames<'_>) {
         for group in frames.as_slice().chunks(MAX_BURST) {
-            self.add_group(frames.select(group));
+            let recent = self.recent;
+            if group.iter().all(|frame| frame.is_contiguous() && recent.contains(frame.first)) {
+                self.add_usual(group);
+            } else {
+                self.add_any(frames.select(group));
+            }
         }
     }
 
+    /// Adds a group of frames of one segment each, which all lie where the last one lay.
     #[inline]
-    fn add_group(&mut self, group: Frames<'_>) {
+    fn add_usual(&mut self, group: &[Frame<'_>]) {
+        self.bytes += group.iter().map(|frame| u64::from(frame.len)).sum::<u64>();
+        // `groups` restores the lifetime: these frames are lent no longer than `memories` are here.
+        let lease = |frame: &Frame<'_>| Frame { more_start: 0, origin: frame.origin.cut(), ..frame.forget() };
+        self.frames.extend(group.iter().map(lease));
+        self.groups.push(Group { frames: self.frames.len(), segments: self.segments.len() });
+    }
+
+    #[inline(never)]
+    fn add_any(&mut self, group: Frames<'_>) {
         let LeasedFrames { memories, recent, frames, segments, own, .. } = self;
         let first_segment = segments.len();
         let mut bytes = 0;
