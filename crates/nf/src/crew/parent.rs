@@ -144,7 +144,7 @@ impl Parent<'_> {
     fn receive(&mut self) -> usize {
         let start = self.cycles.now();
         let count = self.devices.count();
-        let mut received = 0;
+        let (mut received, mut frames) = (0, 0);
         for _ in 0..count {
             self.turn = if self.turn + 1 < count { self.turn + 1 } else { 0 };
             let Some(mut batch) = self.batches.free() else { break };
@@ -152,13 +152,12 @@ impl Parent<'_> {
             if packets > 0 {
                 batch.publish();
                 self.parking.wake(self.batches.outstanding());
-                self.counters.packets += packets as u64;
                 received += 1;
+                frames += packets;
             }
         }
         if received > 0 {
-            self.counters.batches += received as u64;
-            self.counters.receive_cycles += self.cycles.now().wrapping_sub(start);
+            self.counters.received(received, frames, self.cycles.now().wrapping_sub(start));
         }
         received
     }
@@ -168,17 +167,21 @@ impl Parent<'_> {
     fn release(&mut self) -> usize {
         let start = self.cycles.now();
         let Self { batches, devices, has_lost_a_worker, .. } = self;
-        let released = batches.release(|batch, outcome| match outcome {
-            Outcome::Complete => devices.send(batch),
-            Outcome::Late => devices.discard(batch, "worker-stalled"),
-            Outcome::Abandoned => {
-                *has_lost_a_worker = true;
-                devices.discard(batch, "worker-panicked");
+        let mut packets = 0;
+        let released = batches.release(|batch, outcome| {
+            packets += batch.len();
+            match outcome {
+                Outcome::Complete => devices.send(batch),
+                Outcome::Late => devices.discard(batch, "worker-stalled"),
+                Outcome::Abandoned => {
+                    *has_lost_a_worker = true;
+                    devices.discard(batch, "worker-panicked");
+                }
             }
         });
         if released > 0 {
             devices.flush();
-            self.counters.send_cycles += self.cycles.now().wrapping_sub(start);
+            self.counters.sent(packets, self.cycles.now().wrapping_sub(start));
         }
         released
     }
