@@ -107,6 +107,13 @@ impl Found {
         Found { rig, latencies: Vec::new(), points: points.into_iter().map(Measured::new).collect() }
     }
 
+    /// Returns a remark if the processors moved while they were measured.
+    pub fn note(&self) -> Option<&'static str> {
+        let first = self.latencies.first()?.distance;
+        let moved = self.latencies.iter().any(|latency| latency.distance != first);
+        moved.then_some("the processors moved between near and far, so figures of different rounds do not compare")
+    }
+
     /// Returns the measurements of cycles, without work.
     pub fn costs(&self) -> impl Iterator<Item = &Measured> {
         self.points.iter().filter(|measured| measured.point.work == 0)
@@ -211,6 +218,7 @@ fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::latency::Distance;
     use nf::crew::Histogram;
     use std::path::Path;
 
@@ -313,6 +321,17 @@ pub mod tests {
         let speed_up = found.speed_up(locked).unwrap();
         assert!((speed_up.median - 551.0 / 591.0).abs() < 1e-9, "{speed_up:?}");
         assert!(found.predicted(locked).unwrap() > 0.0);
+    }
+
+    #[test]
+    fn processors_that_moved_are_noted() {
+        let latency = |nanoseconds, distance| Latency { nanoseconds, distance };
+        let mut found = found();
+        assert_eq!(found.note(), None);
+        found.latencies = vec![latency(40.0, Distance::Near), latency(60.0, Distance::Near)];
+        assert_eq!(found.note(), None);
+        found.latencies.push(latency(190.0, Distance::Far));
+        assert!(found.note().is_some());
     }
 
     #[test]

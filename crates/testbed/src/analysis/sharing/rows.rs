@@ -69,8 +69,9 @@ pub fn record(found: &Found) -> Record<Row> {
         rows.push(Row::Costs { alone, parent, worker, locked, hand_over: rounded(costs.hand_over, 1) });
     }
     rows.extend(found.works().into_iter().flat_map(|(asked, work)| predictions(found, asked, work)));
-    let note = format!("packets of more than {BOUND} cycles were preempted, and do not count");
-    Record::new(&found.rig, &[note], rows).with_cores(found.latencies.iter().copied())
+    let bound = format!("packets of more than {BOUND} cycles were preempted, and do not count");
+    let notes: Vec<_> = [bound].into_iter().chain(found.note().map(str::to_owned)).collect();
+    Record::new(&found.rig, &notes, rows).with_cores(found.latencies.iter().copied())
 }
 
 fn cycles(found: &Found, measured: &Measured) -> Row {

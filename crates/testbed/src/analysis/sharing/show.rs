@@ -31,6 +31,7 @@ pub fn text(found: &Found) -> String {
         }
     }
     parts.push(foot(found));
+    parts.extend(found.note().map(|note| format!("Note: {note}.")));
     parts.join("\n\n") + "\n"
 }
 
@@ -133,7 +134,7 @@ fn foot(found: &Found) -> String {
          MEDIAN to 99 %: of all packets; the parent's cycles and a thread's are added as if independent. MEAN: that of a measurement,\n\
          median over all measurements; beside it the means of its parts. OF ONE: relative to one thread. A thread counts from the\n\
          beginning of the claim that got it a batch, waits for a lock included, and from the end of its work until it has given the\n\
-         batch back. Of more threads than two, most wait for a processor.\n\
+         batch back. Two processors: more threads take turns at the second one, a batch each.\n\
          PREEMPTED: share of packets that took more than {BOUND} cycles, which do not count; the greatest of the parts.\n\
          Speed: medians over rounds (least..greatest), while all threads work. The model's deviation is from these.\n\
          FULL WITH: threads that the parent or the lock limits. Predicted for up to {} threads; `-`: not with so many.",

@@ -1,6 +1,6 @@
 //! One thread that shares its ports with nobody.
 
-use super::CrewSubjectError;
+use super::error::CrewSubjectError;
 use super::function::Function;
 use loadgen::{cpu, cycles};
 use nf::crew::Histogram;

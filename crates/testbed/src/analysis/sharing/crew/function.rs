@@ -13,6 +13,17 @@ const BATCH: u64 = 32;
 /// Longest wait for the other threads' first frames.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// When threads have a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turns {
+    /// So many threads begin together, each on a processor of its own.
+    Together(u16),
+    /// Threads on one processor take turns, a batch each: all take part, as with a processor for each.
+    Batches,
+    /// As they come.
+    Any,
+}
+
 /// What the functions of a measurement share.
 pub struct Field<'s> {
     work: u64,
@@ -20,6 +31,8 @@ pub struct Field<'s> {
     /// Threads that have a frame, and the number of those that wait for each other before they begin.
     arrived: AtomicUsize,
     awaited: usize,
+    /// Whether a thread lets others have its processor once a batch.
+    yields: bool,
     /// Set when the last frame was processed. All others were received by then.
     is_over: &'s AtomicBool,
     times: Mutex<Vec<Vec<u64>>>,
@@ -27,10 +40,11 @@ pub struct Field<'s> {
 
 impl<'s> Field<'s> {
     /// Creates the field for threads that process this many frames with so many cycles each, and set `is_over` at the last one.
-    /// The first `awaited` threads begin together.
-    pub fn new(frames: usize, work: u64, awaited: u16, is_over: &'s AtomicBool) -> Field<'s> {
+    /// They take turns as `turns` says.
+    pub fn new(frames: usize, work: u64, turns: Turns, is_over: &'s AtomicBool) -> Field<'s> {
         let (arrived, times) = (AtomicUsize::new(0), Mutex::default());
-        Field { work, frames, arrived, awaited: awaited.into(), is_over, times }
+        let awaited = if let Turns::Together(threads) = turns { threads.into() } else { 1 };
+        Field { work, frames, arrived, awaited, yields: turns == Turns::Batches, is_over, times }
     }
 
     /// Makes the function of a thread.
@@ -73,6 +87,9 @@ impl Function<'_> {
     pub fn process(&mut self, frame: &[u8]) {
         if self.times.is_empty() {
             self.field.arrive();
+        }
+        if self.field.yields && self.times.len().is_multiple_of(BATCH as usize) {
+            thread::yield_now();
         }
         let start = cycles::now();
         let is_last = frame[LAST] != 0;

@@ -1,6 +1,7 @@
 //! Crews of network functions as the subject: the threads of one function share its port.
 
 mod alone;
+mod error;
 mod function;
 mod wire;
 
@@ -9,10 +10,10 @@ use super::pace;
 use super::plan::{Load, Point, Sharing};
 use super::subject::{Part, Sample, Subject};
 use crate::ring_format::RingFormat;
-use function::Field;
-use loadgen::cpu::{self, PinError};
-use nf::crew::{Crew, CrewError, CrewOptions, Sharing as CrewSharing, Verdict, View};
-use nf::{Idle, OpenError, Options, PortOptions, Ports, RunError};
+use function::{Field, Turns};
+use loadgen::cpu;
+use nf::crew::{Crew, CrewOptions, Sharing as CrewSharing, Verdict, View};
+use nf::{Idle, Options, PortOptions, Ports};
 use std::convert::Infallible;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wire::Wire;
+
+pub use error::CrewSubjectError;
 
 /// Bytes of the longest frame: buffers are small, so that caches hold those of a whole ring.
 const BUFFER: usize = 128;
@@ -31,32 +34,6 @@ const FILL: [usize; 2] = [3, 4];
 const LOOK: Duration = Duration::from_micros(50);
 /// Time limit for a measurement, and for the first answer of the device.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Error of measuring a crew.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
-pub enum CrewSubjectError {
-    #[error("a temporary directory can't be made: {0}")]
-    Directory(std::io::Error),
-    #[error(transparent)]
-    Device(#[from] vhost_user::backend::Error),
-    #[error("the device and the port did not start their queues")]
-    NoQueues,
-    #[error("{sent} of {wanted} frames fit into the receive queue: the port has not posted enough buffers")]
-    NoRoom { sent: usize, wanted: usize },
-    #[error("the port broke a ring: {0}")]
-    Ring(#[from] virtqueue::Fatal),
-    #[error("{left} of {sent} frames did not come back")]
-    Lost { left: usize, sent: usize },
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    #[error(transparent)]
-    Run(#[from] RunError),
-    #[error(transparent)]
-    Crew(#[from] CrewError),
-    #[error(transparent)]
-    Pin(#[from] PinError),
-}
 
 /// Conditions that are common to all measurements of a crew.
 #[derive(Clone, Copy, Debug)]
@@ -115,10 +92,13 @@ impl Subject for CrewSubject {
     fn measure(&mut self, point: &Point) -> Result<Sample, CrewSubjectError> {
         let frames = self.frames();
         let CrewSubject { setup, ports, wire, .. } = self;
-        // Under a low load only one has frames, so that none may wait for the others.
-        let awaited = if point.load == Load::Full { point.threads } else { 1 };
+        let turns = match point.load {
+            Load::Full if point.all_threads() <= 2 => Turns::Together(point.threads),
+            Load::Full => Turns::Batches,
+            Load::Low => Turns::Any,
+        };
         let stop = AtomicBool::new(false);
-        let field = Field::new(frames, point.work, awaited, &stop);
+        let field = Field::new(frames, point.work, turns, &stop);
         if point.load == Load::Full {
             wire.fill(frames, point.flows, setup.cpus)?;
         }

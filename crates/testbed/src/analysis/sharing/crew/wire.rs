@@ -3,7 +3,7 @@
 //! While a crew works on a full queue, the device does nothing. So no cycles of the crew's processors go to what hardware does
 //! elsewhere.
 
-use super::CrewSubjectError;
+use super::error::CrewSubjectError;
 use crate::analysis::sharing::plan::Flows;
 use loadgen::cpu;
 use loadgen::wire::Nic;
