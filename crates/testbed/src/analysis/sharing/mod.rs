@@ -62,7 +62,7 @@ pub struct CompareSharing {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
     /// Turns of a round, in each of which all measurements are made once, one after the other
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub turns: u32,
     /// Processors: a parent's, or every other thread's, and the others'
     #[arg(long, value_name = "CPU,CPU", default_value = "0,1", value_parser = two_processors)]

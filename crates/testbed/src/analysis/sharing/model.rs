@@ -14,8 +14,9 @@
 //! - A thread that finds the lock taken pays for the hand-over: it learns of the release later, maybe asleep, and the lines of the
 //!   ports' state move to its processor. It finds it taken as often as the lock is busy with all other threads (arrival theorem). So
 //!   a lock that is always taken is slower than one that is taken often, and a little more work can make all threads faster.
-//! - Packets that wait: packets arrive by themselves (Poisson) and each takes the same time, at the threads (M/D/1 for each of several
-//!   queues, and M/D/c, taken as half of M/M/c, for a common one) and before that at a parent (M/D/1). Real arrivals come in bursts and wait longer.
+//! - Packets that wait: packets arrive by themselves (Poisson), and each takes the same time at a thread. For each of several queues
+//!   that is M/D/1, for a common one M/D/c, taken as half of what waits with exponential times (M/M/c); at a parent it is M/D/1
+//!   before that. Threads under a lock are as fast as their capacity says. Real arrivals come in bursts, and wait longer.
 //! - A ring of some hundred descriptors loses nothing below its capacity, and all that is above.
 
 /// Cycles of an action: a part for each batch, and a part for each packet in it.
@@ -53,7 +54,7 @@ pub struct Costs {
     pub worker: Cost,
     /// I/O of a thread that has the lock.
     pub locked: Cost,
-    /// More for each batch when another thread had the lock before.
+    /// More for each batch that finds the lock taken.
     pub hand_over: f64,
 }
 
@@ -187,8 +188,8 @@ pub fn repairman(customers: u32, think: f64, service: f64) -> f64 {
     rate
 }
 
-/// Returns the mean number that waits for one of some servers with constant times, each busy for this share of the time: half of what
-/// waits if times are exponential. That is exact for one server.
+/// Returns the mean number that waits for one of some servers with constant times, each busy for this share of the time: half of
+/// what waits if times are exponential. That is exact for one server.
 pub fn waiting(servers: u32, busy: f64) -> f64 {
     let load = busy * f64::from(servers);
     // Erlang's B by its recursion, and C from it.

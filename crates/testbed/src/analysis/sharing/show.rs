@@ -15,7 +15,7 @@ pub fn text(found: &Found) -> String {
     if let Some(costs) = found.model_costs() {
         let two = |name: &str, cost: Cost| format!("{name} {:.0} a batch and {:.1} a packet", cost.batch, cost.packet);
         parts.push(format!(
-            "The model has, in cycles: {}; {}; {}; {}; and {:.0} a batch for a lock that another thread had.\n{}",
+            "The model has, in cycles: {}; {}; {}; {}; and {:.0} more for a batch that finds the lock taken.\n{}",
             two("alone", costs.alone),
             two("parent", costs.parent),
             two("worker", costs.worker),
