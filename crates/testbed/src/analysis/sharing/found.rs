@@ -28,6 +28,8 @@ pub struct Measured {
     parts: BTreeMap<Part, Distribution>,
     /// Mean cycles of each part, measurement by measurement, without packets above the bound.
     means: BTreeMap<Part, Vec<f64>>,
+    /// Median of the sum of all parts, measurement by measurement.
+    medians: Vec<f64>,
     batches: u64,
     packets: u64,
     works: Vec<f64>,
@@ -39,20 +41,21 @@ pub struct Measured {
 impl Measured {
     pub fn new(point: Point) -> Measured {
         let (parts, means) = (BTreeMap::new(), BTreeMap::new());
-        let (works, paces, rounds) = (Vec::new(), Vec::new(), Vec::new());
-        Measured { point, parts, means, batches: 0, packets: 0, works, paces, rounds }
+        let (medians, works, paces, rounds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Measured { point, parts, means, medians, batches: 0, packets: 0, works, paces, rounds }
     }
 
     /// Adds a measurement.
     pub fn add(&mut self, sample: Sample) {
         let Sample { parts, batches, packets, work, pace } = sample;
-        for (part, distribution) in parts {
-            let kept = distribution.up_to(BOUND).0;
-            if kept.total() > 0.0 {
-                self.means.entry(part).or_default().push(kept.mean());
-            }
-            self.parts.entry(part).or_default().merge(&distribution);
+        let kept = |(part, distribution): &(Part, Distribution)| (*part, distribution.up_to(BOUND).0);
+        let kept: Vec<_> = parts.iter().map(kept).filter(|(_, kept)| kept.total() > 0.0).collect();
+        kept.iter().for_each(|(part, kept)| self.means.entry(*part).or_default().push(kept.mean()));
+        // Of a part in which all packets were preempted nothing is known.
+        if kept.len() == parts.len() {
+            self.medians.push(sum(kept.into_iter().map(|(_, kept)| kept)).quantile(0.5));
         }
+        parts.iter().for_each(|(part, distribution)| self.parts.entry(*part).or_default().merge(distribution));
         self.batches += batches;
         self.packets += packets;
         self.works.extend(work);
@@ -66,12 +69,15 @@ impl Measured {
 
     /// Returns the cycles of each packet for sharing and I/O: the sum of all parts, without packets above the bound.
     pub fn cycles(&self) -> Distribution {
-        let mut parts = self.parts.values().map(|part| part.up_to(BOUND).0);
-        let first = parts.next().unwrap_or_default();
-        parts.fold(first, |sum, part| sum.plus(&part))
+        sum(self.parts.values().map(|part| part.up_to(BOUND).0))
     }
 
-    /// Returns the mean cycles of each part: the median over all measurements, as others on the machine disturb some.
+    /// Returns the median of these cycles: the median over all measurements, as processors move, and others disturb some.
+    pub fn median(&self) -> f64 {
+        median(self.medians.iter().copied()).unwrap_or(0.0)
+    }
+
+    /// Returns the mean cycles of each part: the median over all measurements.
     pub fn parts(&self) -> impl Iterator<Item = (Part, f64)> {
         self.means.iter().filter_map(|(part, means)| Some((*part, median(means.iter().copied())?)))
     }
@@ -139,8 +145,7 @@ impl Found {
     /// conditions.
     pub fn growth(&self, measured: &Measured) -> Option<[f64; 2]> {
         let one = self.at(Point { threads: 1, ..measured.point })?;
-        let median = |measured: &Measured| measured.cycles().quantile(0.5);
-        let growth = [median(measured) / median(one), measured.mean() / one.mean()];
+        let growth = [measured.median() / one.median(), measured.mean() / one.mean()];
         growth.iter().all(|growth| growth.is_finite()).then_some(growth)
     }
 
@@ -200,6 +205,12 @@ impl Found {
     pub fn mpps(&self, pace: f64) -> f64 {
         pace * self.rig.tsc_ghz * 1e3
     }
+}
+
+/// Returns the distribution of a sum of parts, as if they were independent.
+fn sum(mut parts: impl Iterator<Item = Distribution>) -> Distribution {
+    let first = parts.next().unwrap_or_default();
+    parts.fold(first, |sum, part| sum.plus(&part))
 }
 
 /// Returns the kind that the model has for a sharing; one flow was measured.
@@ -287,7 +298,7 @@ pub mod tests {
         let parent = at(&found, Sharing::StaticRole, 1, Load::Full);
         assert!((parent.excluded() - 1.0 / 513.0).abs() < 1e-9);
         // 5.5 + 29.5 + 29.5, at the middle of buckets of one cycle.
-        assert_eq!((parent.cycles().quantile(0.5), parent.mean()), (64.5, 64.5));
+        assert_eq!((parent.median(), parent.mean()), (64.5, 64.5));
         assert_eq!(parent.batch(), 32.0);
     }
 

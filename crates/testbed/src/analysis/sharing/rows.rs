@@ -82,7 +82,7 @@ fn cycles(found: &Found, measured: &Measured) -> Row {
         threads,
         flows,
         load,
-        median: rounded(cycles.quantile(0.5), 1),
+        median: rounded(measured.median(), 1),
         mean: rounded(measured.mean(), 1),
         quantiles: [0.1, 0.25, 0.75, 0.9, 0.99].map(|share| rounded(cycles.quantile(share), 1)),
         parts: measured.parts().map(|(part, mean)| (part, rounded(mean, 1))).collect(),

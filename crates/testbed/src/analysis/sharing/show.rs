@@ -47,7 +47,7 @@ fn cycles(found: &Found) -> String {
         let mut cells = vec![sharing.to_string(), with_parents(measured), flows.to_string(), load.to_string()];
         let growth = found.growth(measured).filter(|_| threads > 1);
         let growth = |which: usize| growth.map_or("-".to_owned(), |growth| format!("{:.2}", growth[which]));
-        cells.extend([format!("{:.1}", cycles.quantile(0.5)), growth(0)]);
+        cells.extend([format!("{:.1}", measured.median()), growth(0)]);
         cells.extend([0.1, 0.9, 0.99].map(|share| format!("{:.0}", cycles.quantile(share))));
         cells.extend([format!("{:.1}", measured.mean()), growth(1)]);
         cells.extend([Part::Receive, Part::Threads, Part::Send].map(mean));
@@ -131,8 +131,8 @@ fn foot(found: &Found) -> String {
     let Some(Spread { min, max, .. }) = Spread::of(latencies) else { return found.rig.to_string() };
     format!(
         "{}, {min:.0} to {max:.0} ns one way.\n\
-         MEDIAN to 99 %: of all packets; the parent's cycles and a thread's are added as if independent. MEAN: that of a measurement,\n\
-         median over all measurements; beside it the means of its parts. OF ONE: relative to one thread. A thread counts from the\n\
+         The parent's cycles and a thread's are added as if independent. MEDIAN, MEAN: of a measurement, median over all of them;\n\
+         beside it the means of its parts. 10 % to 99 %: of all packets. OF ONE: relative to one thread. A thread counts from the\n\
          beginning of the claim that got it a batch, waits for a lock included, and from the end of its work until it has given the\n\
          batch back. Two processors: more threads take turns at the second one, a batch each.\n\
          PREEMPTED: share of packets that took more than {BOUND} cycles, which do not count; the greatest of the parts.\n\
