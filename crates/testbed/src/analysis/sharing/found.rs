@@ -173,14 +173,20 @@ impl Found {
         };
         let locked = cost(Sharing::Locked, &|_| true)?;
         let two = self.at(point(Sharing::Locked, 2, Load::Full))?;
-        // Without work two threads always keep the lock busy: what a batch takes beyond its own cost is the hand-over.
+        // With the most work two threads hardly ever wait for each other: what a batch takes more than with one thread is what
+        // moves. Every other turn is after one of the other thread's.
+        let (most, _) = self.works().into_iter().last()?;
+        let apart = |threads| self.at(Point { work: most, ..point(Sharing::Locked, threads, Load::Full) });
+        let moved = if most > 0 { 2.0 * two.batch() * (apart(2)?.mean() - apart(1)?.mean()).max(0.0) } else { 0.0 };
+        // Without work they always keep the lock busy: what a batch takes beyond that is the hand-over.
         let period = two.batch() / two.pace()?.median;
         Some(Costs {
             alone: cost(Sharing::Alone, &|_| true)?,
             parent: cost(Sharing::StaticRole, &|part| part != Part::Threads)?,
             worker: cost(Sharing::StaticRole, &|part| part == Part::Threads)?,
             locked,
-            hand_over: (period - locked.of(two.batch())).max(0.0),
+            moved,
+            hand_over: (period - locked.of(two.batch()) - moved / 2.0).max(0.0),
         })
     }
 
@@ -262,6 +268,7 @@ pub mod tests {
             };
             let io = match sharing {
                 Sharing::Alone => 320 + 39 * packets as u64,
+                Sharing::Locked if work > 0 => 480 + (29 + 10 * u64::from(threads)) * packets as u64,
                 Sharing::Locked => (480 + 39 * packets as u64) * u64::from(threads),
                 Sharing::StaticRole => 160,
             };
@@ -320,8 +327,10 @@ pub mod tests {
         assert!(near(costs.alone, 320.0, 39.5), "{costs:?}");
         assert!(near(costs.parent, 640.0, 39.0), "{costs:?}");
         assert!(near(costs.worker, 160.0, 0.5), "{costs:?}");
-        // A batch of two threads takes 91 cycles a packet instead of 54.5.
-        assert!((costs.hand_over - 32.0 * (91.0 - 54.5)).abs() < 1.0, "{costs:?}");
+        // With work two threads take 10 cycles a packet more than one, and each turn in two is after the other's.
+        assert!((costs.moved - 2.0 * 32.0 * 10.0).abs() < 33.0, "{costs:?}");
+        // Without, a batch of two threads takes 91 cycles a packet instead of 54.5.
+        assert!((costs.hand_over + costs.moved / 2.0 - 32.0 * (91.0 - 54.5)).abs() < 1.0, "{costs:?}");
     }
 
     #[test]

@@ -11,9 +11,11 @@
 //! - Under a lock, threads are the machines of the machine-repairman model, and the lock is its one repairman: a thread works on a
 //!   batch, then needs the lock for a time, and waits until those before it have had it. Both times are taken as exponentially
 //!   distributed, which makes the closed form exact (mean value analysis). Constant times interfere less.
-//! - A thread that finds the lock taken pays for the hand-over: it learns of the release later, maybe asleep, and the lines of the
-//!   ports' state move to its processor. It finds it taken as often as the lock is busy with all other threads (arrival theorem). So
-//!   a lock that is always taken is slower than one that is taken often, and a little more work can make all threads faster.
+//! - If another thread had the lock before, as most often with several, the lines of the ports' state move to the processor of the
+//!   thread that has it now.
+//! - A thread that finds the lock taken pays for the hand-over as well: it learns of the release later, maybe asleep. It finds it
+//!   taken as often as the lock is busy with all other threads (arrival theorem). So a lock that is always taken is slower than one
+//!   that is taken often, and a little more work can make all threads faster.
 //! - Packets that wait: packets arrive by themselves (Poisson), and each takes the same time at a thread. For each of several queues
 //!   that is M/D/1, for a common one M/D/c, taken as half of what waits with exponential times (M/M/c); at a parent it is M/D/1
 //!   before that. Threads under a lock are as fast as their capacity says. Real arrivals come in bursts, and wait longer.
@@ -54,6 +56,8 @@ pub struct Costs {
     pub worker: Cost,
     /// I/O of a thread that has the lock.
     pub locked: Cost,
+    /// More for each batch if another thread had the lock before: the ports' state moves.
+    pub moved: f64,
     /// More for each batch that finds the lock taken.
     pub hand_over: f64,
 }
@@ -118,7 +122,7 @@ impl Model {
     /// Returns the cycles for which a batch of one of so many threads takes the lock.
     fn lock_held(&self, threads: u32) -> f64 {
         let think = self.work * self.batch;
-        let free = self.costs.locked.of(self.batch);
+        let free = self.costs.locked.of(self.batch) + self.costs.moved * (1.0 - 1.0 / f64::from(threads));
         // Both depend on each other, and rise from step to step to where they agree.
         (0..100).fold(free, |held, _| {
             let busy = held * repairman(threads - 1, think, held);
@@ -133,7 +137,7 @@ impl Model {
             Kind::RssManyFlows => return None,
             Kind::StaticRole | Kind::WorkingParent => (self.capacity(kind, 1), 1.0 / self.each(self.costs.parent)),
             Kind::Locked => {
-                let taken = self.costs.locked.of(self.batch) + self.costs.hand_over;
+                let taken = self.costs.locked.of(self.batch) + self.costs.moved + self.costs.hand_over;
                 (1.0 / (self.work * self.batch + taken), 1.0 / taken)
             }
         };

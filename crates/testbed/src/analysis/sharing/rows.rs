@@ -50,7 +50,7 @@ pub enum Row {
         deviation: Option<f64>,
     },
     /// What the model is fed with, in cycles: of a batch, and of a packet in it.
-    Costs { alone: [f64; 2], parent: [f64; 2], worker: [f64; 2], locked: [f64; 2], hand_over: f64 },
+    Costs { alone: [f64; 2], parent: [f64; 2], worker: [f64; 2], locked: [f64; 2], moved: f64, hand_over: f64 },
     /// What it predicts for 1 to 16 threads.
     Model { sharing: &'static str, work: u64, mpps: Vec<f64>, saturation: Option<u32> },
     /// Threads that fill a link; none if it is never full.
@@ -66,7 +66,8 @@ pub fn record(found: &Found) -> Record<Row> {
     if let Some(costs) = found.model_costs() {
         let pair = |cost: Cost| [rounded(cost.batch, 1), rounded(cost.packet, 1)];
         let [alone, parent, worker, locked] = [costs.alone, costs.parent, costs.worker, costs.locked].map(pair);
-        rows.push(Row::Costs { alone, parent, worker, locked, hand_over: rounded(costs.hand_over, 1) });
+        let [moved, hand_over] = [costs.moved, costs.hand_over].map(|cycles| rounded(cycles, 1));
+        rows.push(Row::Costs { alone, parent, worker, locked, moved, hand_over });
     }
     rows.extend(found.works().into_iter().flat_map(|(asked, work)| predictions(found, asked, work)));
     let bound = format!("packets of more than {BOUND} cycles were preempted, and do not count");

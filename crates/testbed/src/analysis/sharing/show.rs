@@ -15,11 +15,12 @@ pub fn text(found: &Found) -> String {
     if let Some(costs) = found.model_costs() {
         let two = |name: &str, cost: Cost| format!("{name} {:.0} a batch and {:.1} a packet", cost.batch, cost.packet);
         parts.push(format!(
-            "The model has, in cycles: {}; {}; {}; {}; and {:.0} more for a batch that finds the lock taken.\n{}",
+            "The model has, in cycles: {}; {}; {}; {}; {:.0} more for a batch if another\nthread had the lock before, and {:.0} more if it finds the lock taken.\n{}",
             two("alone", costs.alone),
             two("parent", costs.parent),
             two("worker", costs.worker),
             two("with the lock", costs.locked),
+            costs.moved,
             costs.hand_over,
             "Alone is the I/O of a queue for each thread (rss). Of 1 to 16 threads that process, it predicts:"
         ));

@@ -7,6 +7,7 @@ const COSTS: Costs = Costs {
     parent: Cost { batch: 640.0, packet: 40.0 },
     worker: Cost { batch: 160.0, packet: 0.0 },
     locked: Cost { batch: 480.0, packet: 40.0 },
+    moved: 0.0,
     hand_over: 800.0,
 };
 
@@ -72,6 +73,17 @@ fn a_lock_is_between_free_and_always_taken() {
             assert!(rate >= slow * (1.0 - 1e-9) && rate <= fast * (1.0 + 1e-9), "{threads}, {work}");
         }
     }
+}
+
+#[test]
+fn state_moves_between_threads_even_if_the_lock_is_free() {
+    let costs = Costs { moved: 600.0, hand_over: 0.0, ..COSTS };
+    let locked = |threads, work| Model { costs, work, batch: 32.0 }.capacity(Kind::Locked, threads);
+    assert!(close(locked(1, 500.0), 1.0 / 555.0), "one thread moves nothing");
+    // Of two threads, every other turn is after one of the other's.
+    assert!(close(locked(2, 0.0), 32.0 / (480.0 + 40.0 * 32.0 + 300.0)));
+    let limit = 32.0 / (480.0 + 40.0 * 32.0 + 600.0);
+    assert!((locked(1000, 500.0) / limit - 1.0).abs() < 1e-3);
 }
 
 #[test]
