@@ -61,6 +61,28 @@ fn a_model_of_the_caches_tells_the_parts_apart() {
     assert!(misses(0, 0) > 24.0 && misses(1, 0) < 24.0, "{results}");
 }
 
+#[test]
+fn ways_to_share_a_queue_are_compared() {
+    let out = tempfile::tempdir().unwrap();
+    let words = ["analyse", "sharing", "--rounds", "1", "--turns", "1", "--threads", "1,2", "--flows", "one"];
+    let output = testbed(&[&words[..], &["--work", "300", "--json"]].concat(), out.path());
+    let results = results(out.path());
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), results);
+    let rows = |figure: &str| {
+        let rows = results["figures"].as_array().unwrap().iter().filter(|row| row["figure"] == figure);
+        rows.cloned().collect::<Vec<_>>()
+    };
+    // One thread alone, and two sharings with one and two threads, under two loads.
+    assert_eq!(rows("cycles").len(), 2 * 5);
+    for row in rows("cycles") {
+        let batch = row["batch"].as_f64().unwrap();
+        assert!(row["sharing"].is_string() && (1.0..=32.0).contains(&batch), "{row}");
+    }
+    let text = std::fs::read_to_string(out.path().join("table.txt")).unwrap();
+    assert!(text.contains("static-role  parent + 2") && text.contains("DEVIATION"), "{text}");
+    assert!(std::fs::read_to_string(out.path().join("chart.svg")).unwrap().ends_with("</svg>\n"));
+}
+
 struct Running(Child);
 
 impl Drop for Running {

@@ -34,7 +34,7 @@ pub struct Device {
 impl Device {
     /// Serves `socket`; sends frames of `size` bytes, and compares the returned ones if `checked`.
     pub fn serve(socket: &Path, size: u16, checked: bool) -> Result<Device, Error> {
-        Ok(Device::behind(Nic::serve(socket)?, size, checked))
+        Ok(Device::behind(Nic::serve(socket, 1)?, size, checked))
     }
 
     /// Creates a device whose driver is in this process.

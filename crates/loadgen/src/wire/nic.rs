@@ -32,14 +32,14 @@ impl NicRings {
     }
 }
 
-#[derive(Default)]
-struct NicQueues(Mutex<NicRings>);
+/// The rings of each queue pair.
+struct NicQueues(Box<[Mutex<NicRings>]>);
 
 impl Queues for NicQueues {
     fn connected(&self) {}
 
     fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError> {
-        let mut rings = self.0.lock().unwrap();
+        let mut rings = self.0[index / 2].lock().unwrap();
         if index.is_multiple_of(2) {
             let ring = Enqueue::new(setup.memory, &setup.config)?;
             ring.set_kicks(false);
@@ -53,7 +53,7 @@ impl Queues for NicQueues {
     }
 
     fn stop(&self, index: usize) -> Result<Option<u32>, String> {
-        let mut rings = self.0.lock().unwrap();
+        let mut rings = self.0[index / 2].lock().unwrap();
         let from = index % 2 == 1;
         Ok(if from { rings.from.take().map(|q| q.0.base()) } else { rings.to.take().map(|q| q.0.base()) })
     }
@@ -70,23 +70,22 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Creates a NIC at `socket`, which is created.
-    pub fn serve(socket: &Path) -> Result<Nic, Error> {
-        let mut nic = Nic::of(NicRings::default());
-        let options = Options::new(socket, Mode::Server, 1);
-        nic._service = Some(Service::spawn(options, nic.queues.clone())?);
-        Ok(nic)
+    /// Creates a NIC with this many queue pairs at `socket`, which is created.
+    pub fn serve(socket: &Path, queue_pairs: u16) -> Result<Nic, Error> {
+        let queues = Arc::new(NicQueues((0..queue_pairs).map(|_| Mutex::default()).collect()));
+        let service = Service::spawn(Options::new(socket, Mode::Server, queue_pairs), queues.clone())?;
+        Ok(Nic { queues, _service: Some(service) })
     }
 
     /// Creates a NIC whose driver is in this process.
     pub fn of(rings: NicRings) -> Nic {
-        Nic { queues: Arc::new(NicQueues(Mutex::new(rings))), _service: None }
+        Nic { queues: Arc::new(NicQueues([Mutex::new(rings)].into())), _service: None }
     }
 
-    /// Returns its rings, for one turn.
+    /// Returns the rings of its first queue pair, for one turn.
     #[inline(always)]
     pub fn rings(&self) -> MutexGuard<'_, NicRings> {
-        self.queues.0.lock().unwrap()
+        self.queues.0[0].lock().unwrap()
     }
 
     /// Notifies the driver if it sleeps.

@@ -68,7 +68,7 @@ mod threads;
 mod view;
 mod worker;
 
-pub use counters::{ParentCounters, WorkerCounters};
+pub use counters::{Histogram, ParentCounters, WorkerCounters};
 pub use error::CrewError;
 pub use options::{CrewOptions, ParentRole, Sharing};
 pub use view::{Verdict, View};

@@ -149,17 +149,18 @@ impl<W: FnMut(&mut View<'_>) -> Verdict> Parent<'_, '_, W> {
     fn receive(&mut self) -> usize {
         let start = self.cycles.now();
         let count = self.devices.count();
-        let (mut visits, mut emptied, mut received) = (0, 0, 0);
+        let (mut visits, mut emptied, mut received, mut frames) = (0, 0, 0, 0);
         while visits < self.visits && emptied < count {
             let Some(packets) = self.publish() else { break };
             received += usize::from(packets > 0);
+            frames += packets;
             if !self.devices.has_rest() {
                 visits += 1;
                 emptied += u16::from(packets < BURST);
             }
         }
         if received > 0 {
-            self.counters.receive_cycles += self.cycles.now().wrapping_sub(start);
+            self.counters.received(frames, self.cycles.now().wrapping_sub(start));
         }
         received
     }
@@ -190,17 +191,21 @@ impl<W: FnMut(&mut View<'_>) -> Verdict> Parent<'_, '_, W> {
     fn release(&mut self) -> usize {
         let start = self.cycles.now();
         let Self { batches, devices, has_lost_a_worker, .. } = self;
-        let released = batches.release(|batch, outcome| match outcome {
-            Outcome::Complete => devices.send(batch),
-            Outcome::Late => devices.discard(batch, "worker-stalled"),
-            Outcome::Abandoned => {
-                *has_lost_a_worker = true;
-                devices.discard(batch, "worker-panicked");
+        let mut packets = 0;
+        let released = batches.release(|batch, outcome| {
+            packets += batch.len();
+            match outcome {
+                Outcome::Complete => devices.send(batch),
+                Outcome::Late => devices.discard(batch, "worker-stalled"),
+                Outcome::Abandoned => {
+                    *has_lost_a_worker = true;
+                    devices.discard(batch, "worker-panicked");
+                }
             }
         });
         if released > 0 {
             devices.flush();
-            self.counters.send_cycles += self.cycles.now().wrapping_sub(start);
+            self.counters.sent(packets, self.cycles.now().wrapping_sub(start));
         }
         released
     }

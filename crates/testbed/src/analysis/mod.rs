@@ -1,6 +1,7 @@
 //! Analyses of receive queue mapping, after the evaluation in Kawashima, "Software Physical/Virtual Rx Queue Mapping Toward
 //! High-Performance Containerized Networking", IEEE TNSM 18 (2021): the cost of copies (tables II and III, figures 9, 11 and
 //! 12), each part on a processor of its own (table IV), the effect of ring sizes, and a model of the caches (tables IV to VI).
+//! And ways to share a receive queue among threads, after the slides of static role assignment.
 
 mod bench;
 mod cache;
@@ -15,6 +16,7 @@ mod patterns;
 mod rig;
 mod rings;
 mod setup;
+mod sharing;
 mod switch;
 
 use clap::Subcommand;
@@ -32,6 +34,12 @@ pub enum Analyse {
     Rings(rings::Rings),
     /// A model of the caches, for each part of the data path
     Cache(cache::Cache),
+    /// Ways to share one receive queue among threads: what each costs, what it gains, and a model of more threads
+    ///
+    /// After Asada et al., "Roadblocks of I/O Parallelization: Removing H/W Contentions by Static Role Assignment in VNFs". The
+    /// threads are those of a network function, whose port has its device in this program. Needs two processors that nothing else
+    /// uses. docs/measured/sharing.md has the published results.
+    Sharing(sharing::CompareSharing),
     /// Be the switch that the others measure: Millrace's data path with copies that no configuration can leave out
     Switch(switch::AnalysisSwitch),
 }
@@ -43,6 +51,7 @@ pub fn run(analyse: &Analyse) -> Result<(), AnalyseError> {
         Analyse::Parts(parts) => Ok(parts::run(parts)?),
         Analyse::Rings(rings) => rings::run(rings),
         Analyse::Cache(cache) => Ok(cache::run(cache)?),
+        Analyse::Sharing(sharing) => Ok(sharing::run(sharing)?),
         Analyse::Switch(switch) => Ok(switch::run(switch)?),
     }
 }

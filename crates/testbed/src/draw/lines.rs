@@ -1,6 +1,6 @@
 //! Line charts over a few discrete values, in one or more panels side by side.
 
-use super::{Scale, Svg};
+use super::{COLOURS, Scale, Svg};
 
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 52.0;
@@ -9,8 +9,6 @@ const BOTTOM: f64 = 64.0;
 /// Width of a panel's plot, and of the space to its right for the names of its lines.
 const PLOT: f64 = 380.0;
 const NAMES: f64 = 190.0;
-
-const COLOURS: [&str; 8] = ["#1f4e79", "#5b9bd5", "#8a5a00", "#e0a030", "#1d7a3a", "#70c080", "#b02030", "#7f50a0"];
 
 /// A named line with a value for each mark, if known.
 pub struct Line {

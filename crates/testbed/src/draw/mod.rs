@@ -1,9 +1,10 @@
 //! Charts of results, in SVG.
 
+pub mod curves;
 mod lines;
 mod scale;
 mod svg;
 
 pub use lines::{Line, Lines, svg};
 pub use scale::Scale;
-pub use svg::Svg;
+pub use svg::{COLOURS, Svg};

@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+/// Colours of lines, one after the other.
+pub const COLOURS: [&str; 8] = ["#1f4e79", "#5b9bd5", "#8a5a00", "#e0a030", "#1d7a3a", "#70c080", "#b02030", "#7f50a0"];
+
 /// An SVG picture under construction.
 pub struct Svg(String);
 

@@ -91,7 +91,7 @@ impl SingleNode {
         let (wan, exit, link) = match config.exit {
             Between::Rings => {
                 let socket = rig.file("exit.sock");
-                (nic("wan", &socket), Exit::Nic(Nic::serve(&socket)?), None)
+                (nic("wan", &socket), Exit::Nic(Nic::serve(&socket, 1)?), None)
             }
             Between::AfPacket | Between::AfXdp => {
                 let link =
@@ -104,7 +104,7 @@ impl SingleNode {
             }
             Between::Virtio | Between::Ovs | Between::Testpmd => return Err(SingleNodeError::Exit(config.exit)),
         };
-        let source = Nic::serve(&entry)?;
+        let source = Nic::serve(&entry, 1)?;
         let node = NodeConfig {
             name: "node",
             ports: vec![
