@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Batches that a parent that works receives in a round for each worker: one that the worker processes while the parent does, and
+/// one for the time in which the parent receives and sends.
+const BATCHES_AHEAD: u16 = 2;
 /// Rounds between two looks for a worker that has stalled.
 const LOOK_ROUNDS: u32 = 64;
 /// Rounds in which the parent only waits for workers, before it lets others have the processor.
@@ -43,7 +46,7 @@ where
     let own = Own::new(workers.pop().expect("one more than there are functions"), own);
     let devices = Devices::new(ports);
     let count = devices.count();
-    let (first, visits) = if own.works() { (2, count.max(options.workers)) } else { (1, count) };
+    let (first, visits) = if own.works() { (2, count.max(BATCHES_AHEAD * options.workers)) } else { (1, count) };
     let mut parent = Parent {
         batches,
         own,
@@ -94,7 +97,7 @@ struct Parent<'p, 'c, W> {
     idle: Idle,
     patience: Duration,
     /// Ports that it polls in a round, at most: each once, or again if the parent works and some have more than a batch. It
-    /// processes one batch of a round, and the others are for other workers.
+    /// processes one batch of a round, and the others are for other workers: they go on while it receives and sends.
     visits: u16,
     rounds: u32,
     /// Rounds, one after the other, that only waited for workers.
