@@ -30,6 +30,11 @@ pub(super) fn build(check: &mut Check, raw: &Section<RawPort>, driver: &Driver, 
             check.error(span, format!("`{key}` needs rx-sharing = \"static-role\""), format!("remove `{key}`"));
         }
     }
+    let delay = raw.fault.as_ref().and_then(|fault| fault.delay.as_ref());
+    if let Some(delay) = delay.filter(|_| way.value == RxSharing::StaticRole) {
+        let message = "workers with a parent cannot hold frames back: it sends what they give it with later frames";
+        check.error(&delay.span, message, "remove `delay`, or share by \"rss\" or \"locked\"");
+    }
     let list = check.required(&raw.span, "workers", &raw.workers, "workers = [0, 1]")?;
     let listed = listed(check, list, workers);
     if way.value == RxSharing::Rss && driver.queues() < listed.len() {

@@ -17,8 +17,15 @@ impl Handler for Switch {
     fn snapshot(&self) -> Snapshot {
         let mut bursts = [0; BURST_BOUNDS.len()];
         (bursts[0], bursts[2], bursts[6]) = (5, 2, 1);
-        let queue =
-            QueueStats { rx_packets: 45, rx_bytes: 2880, tx_packets: 3, tx_bytes: 180, bursts, worker: Some(0) };
+        let queue = QueueStats {
+            rx_packets: 45,
+            rx_bytes: 2880,
+            tx_packets: 3,
+            tx_bytes: 180,
+            bursts,
+            worker: Some(0),
+            ..QueueStats::default()
+        };
         let port = PortStats {
             name: "a".into(),
             driver: "tap".into(),
