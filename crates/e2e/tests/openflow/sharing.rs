@@ -57,8 +57,10 @@ fn flows_send_what_workers_share() -> Result<()> {
         let wan = millrace.counted("wan", 7 * ROUNDS, ROUNDS);
         assert_eq!(wan.0.drops, [("flow-drop".to_owned(), ROUNDS)].into());
         assert_eq!(wan.0.queues[0].lanes.iter().map(|lane| lane.rx_packets).sum::<u64>(), 7 * ROUNDS);
-        let datapath = shown(&home).datapath.expect("a bridge forwards by flows");
-        assert_eq!((datapath.lookups, datapath.matched), (7 * ROUNDS, 7 * ROUNDS));
+        wait_for("the flows to be counted", || {
+            let datapath = shown(&home).datapath.expect("a bridge forwards by flows");
+            ((datapath.lookups, datapath.matched) == (7 * ROUNDS, 7 * ROUNDS)).then_some(())
+        });
         assert_eq!(flow(&home, "in_port=1,eth_type=0x800,ip_proto=17,udp_dst=1").packets, 2 * ROUNDS);
         far.stop();
         millrace.stop();

@@ -150,7 +150,7 @@ fn keys_of_static_roles_belong_to_these() {
 }
 
 #[test]
-fn a_parent_has_no_time_to_wait_for() {
+fn workers_with_a_parent_hold_nothing_back() {
     let with = |way: &str, fault: &str| {
         problems(&file(
             GENERATOR,
@@ -160,7 +160,7 @@ fn a_parent_has_no_time_to_wait_for() {
     };
     let found = with("static-role", "delay = \"1ms\"");
     assert!(
-        found.len() == 1 && found[0].starts_with("6:18: workers with a parent cannot hold frames back"),
+        found.len() == 1 && found[0].starts_with("6:18: `delay` means nothing to workers with a parent; what "),
         "{found:#?}"
     );
     for way in ["rss", "locked"] {
