@@ -58,13 +58,7 @@ fn guests_behind_a_shared_queue_are_killed_and_come_back() -> Result<()> {
             millrace.wait_gone("fw");
         }
         far.kill()?;
-        wait_at_rest(&millrace, "wan");
-        let [wan, fw] = ["wan", "fw"].map(|port| millrace.port(port));
-        let lost = |port: &support::Port| {
-            port.drops().iter().filter(|(why, _)| *why != "kernel-loss").map(|(_, n)| n).sum::<u64>()
-        };
-        assert_eq!(wan.rx() + fw.rx(), wan.tx() + fw.tx() + lost(&wan) + lost(&fw), "{wan:?} {fw:?}");
-        assert!(!wan.drops().contains_key("worker-stalled"), "{wan:?}");
+        nothing_vanished(&millrace);
         let ends = ends(&home, &millrace, &wire)?;
         let exchange = Exchange::new(ends, [3, 4], SIZES, WINDOW);
         let mut exchange = if keys == LOCKED { exchange.in_any_order() } else { exchange };

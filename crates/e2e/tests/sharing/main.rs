@@ -6,13 +6,14 @@ mod support;
 mod attacks;
 mod devices;
 mod files;
+mod in_place;
 mod reload;
 mod stages;
 
 use e2e::virtio::{Exchange, Guest, Options, Sizes};
 use lab::Result;
 use support::wire::Wire;
-use support::{Home, Millrace, SLEEPER, port, wait_for};
+use support::{Home, Millrace, Port, SLEEPER, port, wait_for};
 
 /// Three workers with a parent.
 const STATIC_ROLES: &str = "rx-sharing = \"static-role\"\nworkers = [0, 1, 2]\nstalled-after = \"10s\"\n";
@@ -92,6 +93,17 @@ fn wait_at_rest(millrace: &Millrace, name: &str) {
         last = if now == last.0 { (now, last.1 + 1) } else { (now, 0) };
         (last.1 == 20).then_some(())
     });
+}
+
+/// Checks that each frame that `wan` and `fw` received was sent by the other, or is counted as dropped. No more frames may come.
+fn nothing_vanished(millrace: &Millrace) {
+    wait_at_rest(millrace, "wan");
+    let [wan, fw] = ["wan", "fw"].map(|name| millrace.port(name));
+    // The kernel loses frames before the switch receives them.
+    let dropped =
+        |port: &Port| port.drops().iter().filter(|(why, _)| *why != "kernel-loss").map(|(_, n)| n).sum::<u64>();
+    assert_eq!(wan.rx() + fw.rx(), wan.tx() + fw.tx() + dropped(&wan) + dropped(&fw), "{wan:?} {fw:?}");
+    assert!(!wan.drops().contains_key("worker-stalled"), "{wan:?}");
 }
 
 /// Exchanges frames that may overtake each other; each arrives once.

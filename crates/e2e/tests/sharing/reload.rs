@@ -78,6 +78,42 @@ fn the_way_changes_while_frames_pass() -> Result<()> {
     )
 }
 
+/// Both ends send as fast as they can, and frames are dropped all the time: each is counted.
+#[test]
+fn the_way_changes_while_all_queues_are_full() -> Result<()> {
+    let _alone = cpu::alone();
+    let (wire, home) = (Wire::new(), Home::new());
+    let config = |keys: &str| [&wire.port(true), keys, &port("fw"), PATCH, &workers(3)].concat();
+    let millrace = home.start(&config(""));
+    millrace.wait_up(&["wan"]);
+    let mut ends =
+        [mapped::blaster(home.socket("fw"), false, [1, 2])?, mapped::blaster(wire.home.socket("far"), true, [2, 1])?];
+    let ways = [
+        way("static-role", &[0, 1, 2], "stalled-after = \"10s\"\n"),
+        way("locked", &[0, 1, 2], ""),
+        way("static-role", &[1, 2], "parent = 0\norder = \"none\"\nstalled-after = \"10s\"\n"),
+        way("static-role", &[2], "stalled-after = \"10s\"\n"),
+        String::new(),
+    ];
+    for way in ways.iter().cycle().take(20) {
+        home.configure(&config(way));
+        let report = millrace.reload();
+        assert_eq!(report.failed(), 0, "{way:?}: {report}");
+        let before = ["wan", "fw"].map(|port| millrace.port(port).tx());
+        wait_for("frames both ways", || {
+            let now = ["wan", "fw"].map(|port| millrace.port(port).tx());
+            now.iter().zip(before).all(|(now, before)| *now > before + 500).then_some(())
+        });
+    }
+    for end in &mut ends {
+        end.kill()?;
+    }
+    millrace.wait_gone("fw");
+    nothing_vanished(&millrace);
+    millrace.stop();
+    Ok(())
+}
+
 #[test]
 fn a_shared_port_is_removed_and_added_while_frames_arrive() -> Result<()> {
     let _alone = cpu::alone();
