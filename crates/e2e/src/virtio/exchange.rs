@@ -53,6 +53,11 @@ impl Exchange {
         Self { guests, sources, sinks, window }
     }
 
+    /// Accepts frames in any order, each once.
+    pub fn in_any_order(self) -> Self {
+        Self { sinks: self.sinks.map(Sink::in_any_order), ..self }
+    }
+
     /// Returns the frames sent and received so far.
     pub fn tally(&self) -> Tally {
         Tally { sent: self.sources.each_ref().map(Source::sent), received: self.sinks.each_ref().map(Sink::received) }

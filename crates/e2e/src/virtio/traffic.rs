@@ -110,12 +110,20 @@ pub struct Sink {
     stream: Stream,
     next: u64,
     received: u64,
+    /// Whether each frame has come, by number, if they may come in any order.
+    seen: Option<Vec<bool>>,
 }
 
 impl Sink {
     /// Creates the other end of a [`Source`] with the same arguments.
     pub fn new(from: u8, to: u8, sizes: Sizes) -> Self {
-        Self { stream: Stream::new(from, to, sizes), next: 0, received: 0 }
+        Self { stream: Stream::new(from, to, sizes), next: 0, received: 0, seen: None }
+    }
+
+    /// Accepts frames in any order, each once.
+    pub fn in_any_order(mut self) -> Self {
+        self.seen = Some(Vec::new());
+        self
     }
 
     /// Returns the number of frames received.
@@ -135,7 +143,11 @@ impl Sink {
         let Some(number) = frame.get(14..22).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes) else {
             return wrong(format!("it has {} bytes only", frame.len()));
         };
-        if number < self.next {
+        let is_late = match &self.seen {
+            None => number < self.next,
+            Some(seen) => seen.get(number as usize).is_some_and(|&seen| seen),
+        };
+        if is_late {
             return wrong(format!("it is number {number}, which came before or too late: {} was due", self.next));
         }
         let (head, payload) = self.stream.frame(number);
@@ -147,6 +159,10 @@ impl Sink {
             let expected = head.iter().chain(payload);
             let at = frame.iter().zip(expected).position(|(found, wanted)| found != wanted);
             return wrong(format!("number {number} of {len} bytes differs from byte {at:?} on"));
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.resize(seen.len().max(number as usize + 1), false);
+            seen[number as usize] = true;
         }
         self.next = number + 1;
         self.received += 1;
@@ -186,6 +202,16 @@ mod tests {
         assert!(refused(&mut sink, &frame(9)[..59]).contains("has 59"));
         assert!(refused(&mut sink, &[0; 20]).contains("20 bytes only"));
         assert!(refused(&mut Sink::new(1, 3, 60..=9000), &frame(0)).contains("number 0"));
+    }
+
+    #[test]
+    fn each_frame_comes_once_in_any_order() {
+        let mut sink = Sink::new(1, 2, 60..=9000).in_any_order();
+        for number in [3, 0, 7, 1] {
+            sink.take(&frame(number)).unwrap();
+        }
+        assert!(sink.take(&frame(0)).unwrap_err().to_string().contains("came before"));
+        assert_eq!(sink.received(), 4);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod flows;
 mod frames;
 mod mapped;
 mod relay;
+mod sharing;
 
 use std::process::Command;
 

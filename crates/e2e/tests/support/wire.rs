@@ -1,6 +1,6 @@
 //! The other side of a physical port, the "wire": a second Millrace, which patches it to its port `far`.
 
-use e2e::virtio::Options;
+use e2e::virtio::{Guest, Options};
 use lab::Result;
 use lab::netns::Namespace;
 
@@ -50,6 +50,13 @@ impl Wire {
 
     pub fn far(&self) -> Options {
         Options::new(self.home.socket("far"))
+    }
+
+    /// Connects a guest at a far port, and waits until frames reach it.
+    pub fn guest(&self, port: &str) -> Result<Guest> {
+        let guest = Options::new(self.home.socket(port)).connect()?;
+        self.millrace.as_ref().expect("it lives").wait_up(&[port]);
+        Ok(guest)
     }
 }
 

@@ -110,15 +110,15 @@ pub struct RawPort {
     /// everything is inside of VXLAN, and what is not from the other end is dropped. Excludes `aggregate`. docs/vxlan.md
     /// explains it.
     pub vxlan: Field<Table<RawVxlan>>,
-    /// How several workers share the receive queues of the port. Without it, one worker polls each queue. docs/sharing.md explains
-    /// it.
+    /// How several workers share the receive queues of the port. Without it, one worker polls each queue. `static-role` and
+    /// `locked` are for ports of driver `af_xdp`, `virtio-user`, `pcap` or `generator`. docs/sharing.md explains it.
     pub rx_sharing: Field<RxSharing>,
     /// The workers that share the receive queues, by the place of their `[[worker]]` sections in the file, from 0 on. Required
     /// with `rx-sharing`.
     #[schemars(length(min = 1, max = MOST_SHARING))]
     pub workers: Field<Vec<At<i64>>>,
-    /// With static roles: the worker that alone talks to the device, one of `workers` or another one. Without it, the `workers`
-    /// take turns: the first is the parent of queue 0.
+    /// With static roles: the worker that alone talks to the device, one of `workers`, or another one that processes none of the
+    /// port's frames. Without it, the `workers` take turns: the first is the parent of queue 0, and processes frames, too.
     pub parent: Field<i64>,
     /// With static roles: the order in which frames leave the port's workers.
     #[schemars(extend("default" = "per-flow"))]

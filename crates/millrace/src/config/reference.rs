@@ -126,7 +126,10 @@ fn type_of(schema: &Value) -> String {
     }
     let mut name = schema["type"].as_str().unwrap_or("value").to_owned();
     if name == "array" {
-        let count = schema["maxItems"].as_u64().map_or(String::new(), |count| format!("{count} "));
+        let count = match (schema["minItems"].as_u64(), schema["maxItems"].as_u64()) {
+            (Some(least), Some(most)) if least < most => format!("{least} to {most} "),
+            (_, most) => most.map_or(String::new(), |count| format!("{count} ")),
+        };
         let items = type_of(&schema["items"]);
         let (word, range) = items.split_at(items.find(',').unwrap_or(items.len()));
         return format!("array of {count}{word}s{range}");

@@ -30,6 +30,12 @@ pub(super) fn build(check: &mut Check, raw: &Section<RawPort>, driver: &Driver, 
             check.error(span, format!("`{key}` needs rx-sharing = \"static-role\""), format!("remove `{key}`"));
         }
     }
+    let delay = raw.fault.as_ref().and_then(|fault| fault.delay.as_ref());
+    if let Some(delay) = delay.filter(|_| way.value == RxSharing::StaticRole) {
+        let help =
+            "what a worker holds back would leave with later frames only: remove `delay`, or share by \"locked\"";
+        check.error(&delay.span, "`delay` means nothing to workers with a parent", help);
+    }
     let list = check.required(&raw.span, "workers", &raw.workers, "workers = [0, 1]")?;
     let listed = listed(check, list, workers);
     if way.value == RxSharing::Rss && driver.queues() < listed.len() {

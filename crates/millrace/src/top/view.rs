@@ -152,7 +152,7 @@ const WORKERS: &[Column] = columns! {
     "SLEEPS/s": "how often it went to sleep, each second",
     "STATE": "whether it runs, or hangs and where",
     "STAGES": "cycles per frame of each step and stage, sampled",
-    "QUEUES": "the queues that it polls",
+    "QUEUES": "the queues that it polls, and its parts of those that several workers share: parent, lane",
     "IDLE": "how it rests: poll, backoff or sleep",
 };
 

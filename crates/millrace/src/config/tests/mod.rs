@@ -3,6 +3,7 @@
 mod aggregation;
 mod mirrors;
 mod openflow;
+mod sharing;
 mod vxlan;
 
 use super::*;

@@ -1,0 +1,63 @@
+//! A port whose queue several workers share, in a bridge with `openflow`.
+
+use super::frames::{Addresses, BROADCAST, Packet};
+use super::*;
+use lab::{Result, cpu};
+
+#[test]
+fn flows_send_what_workers_share() -> Result<()> {
+    const ROUNDS: u64 = 300;
+    let _alone = cpu::alone();
+    for way in ["static-role", "locked"] {
+        let (home, wire) = (Home::new(), Home::new());
+        let far = wire.start(&(support::patch("wan", "far") + support::SLEEPER));
+        let config = [
+            format!(
+                "[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\n",
+                wire.socket("wan").display()
+            ),
+            format!("rx-sharing = \"{way}\"\nworkers = [0, 1, 2]\n"),
+            support::port("fw"),
+            support::port("lan"),
+            "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"wan\", \"fw\", \"lan\"]\n".into(),
+            listen("fail-mode = \"secure\""),
+            support::SLEEPER.repeat(3),
+        ];
+        let millrace = home.start(&config.concat());
+        millrace.wait_up(&["wan"]);
+        let [fw, lan] = guests(&home, &millrace, ["fw", "lan"]);
+        let mut ends = [Options::new(wire.socket("far")).connect()?, fw, lan];
+        for flow in [
+            "priority=5,in_port=1,udp,udp_dst=1,actions=output:2",
+            "priority=5,in_port=1,udp,udp_dst=2,actions=output:3",
+            "priority=5,in_port=1,udp,udp_dst=3,actions=FLOOD",
+            "priority=5,in_port=1,udp,udp_dst=4,actions=set_field:198.51.100.2->ip_dst,output:2",
+            "priority=5,in_port=1,udp,udp_dst=5,actions=IN_PORT",
+            "priority=5,in_port=1,udp,udp_dst=6,actions=drop",
+        ] {
+            of(&home, "add-flow", &[flow]);
+        }
+        let udp = |port| Packet { payload: vec![port as u8; 500], ..Packet::udp(1, 2, port) };
+        let [own, other, changed, back, gone] = [1, 2, 4, 5, 6].map(udp);
+        let all = Packet { to: BROADCAST, ..udp(3) };
+        let there = Packet { addresses: Addresses::V4([192, 0, 2, 1], [198, 51, 100, 2]), ..changed.clone() };
+        let burst = [&own, &other, &all, &changed, &back, &gone, &own].map(Packet::bytes);
+        let [own, other, all, there, back] = [&own, &other, &all, &there, &back].map(Packet::bytes);
+        let to_fw = [own.clone(), all.clone(), there, own];
+        for _ in 0..ROUNDS {
+            send(&mut ends[0], &burst);
+            expect(&mut ends, &[std::slice::from_ref(&back), &to_fw, &[other.clone(), all.clone()]]);
+        }
+        let wan = millrace.counted("wan", 7 * ROUNDS, ROUNDS);
+        assert_eq!(wan.0.drops, [("flow-drop".to_owned(), ROUNDS)].into());
+        assert_eq!(wan.0.queues[0].lanes.iter().map(|lane| lane.rx_packets).sum::<u64>(), 7 * ROUNDS);
+        wait_for("the flows to be counted", || {
+            let datapath = shown(&home).datapath.expect("a bridge forwards by flows");
+            ((datapath.lookups, datapath.matched) == (7 * ROUNDS, 7 * ROUNDS)).then_some(())
+        });
+        assert_eq!(flow(&home, "in_port=1,eth_type=0x800,ip_proto=17,udp_dst=1").packets, 2 * ROUNDS);
+        far.stop();
+        millrace.stop();
+    }
+    Ok(())
+}
