@@ -23,8 +23,9 @@ impl Switch {
             let (index, counters) = (pulse.index, &pulse.counters);
             let sampled = counters.sampled.get().max(1) as f64;
             let stages = order::cycles(&counters.watch).into_iter();
-            let parent = order::parent_cycles(&counters.watch).into_iter();
-            let released = counters.released.get().max(1) as f64;
+            let released = counters.released.get() as f64;
+            // Before the first frames have come back, their cost is not known.
+            let parent = order::parent_cycles(&counters.watch).into_iter().filter(|_| released > 0.0);
             WorkerStats {
                 index,
                 cpu: spec.cpu,
