@@ -3,7 +3,7 @@
 //!
 //! A worker that finds the queue locked goes on with its round, and tries again in the next one: it never waits.
 
-use crate::port::{ReceiveHalf, RxQueue};
+use crate::port::{Kept, ReceiveHalf, RxQueue};
 use packet::{BurstStorage, LeasedFrames};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -45,9 +45,10 @@ impl LockedQueue {
         Some(LockedLane { queue, frames, held: Vec::new(), is_quiet: false })
     }
 
-    /// Takes the queue back. All lanes must be gone.
-    pub(crate) fn take(&self) -> Option<ReceiveHalf> {
-        self.0.lock().take()
+    /// Takes the queue back. Workers receive nothing from it after this. Fails if one hangs that has locked it.
+    pub(crate) fn take(&self) -> Result<Option<ReceiveHalf>, Kept> {
+        let queue = self.0.try_lock_for(PATIENCE);
+        queue.map(|mut queue| queue.take()).ok_or_else(|| Kept("a worker that does not respond has locked it".into()))
     }
 }
 

@@ -76,7 +76,7 @@ impl Parent {
             *at_once = batch.at_once;
             mix = batch.mix.map(|new| new.and(mix.unwrap_or_default())).or(mix);
             // If this fails, the guest is not the one that posted them.
-            let _is_up = guest.is_some_and(|guest| guest.take_up(&mut batch.aside));
+            let _are_back = guest.is_some_and(|guest| guest.take_up(&mut batch.aside));
             match outcome {
                 Outcome::Complete => batch.send(send),
                 Outcome::Late => drops.add(Reason::WorkerStalled, batch.handed() as u64),
@@ -176,15 +176,18 @@ impl Parent {
         self.half.notify();
     }
 
-    /// Receives nothing more. Reports whether all batches have come back.
+    /// Receives nothing more, for good. Reports whether all batches have come back.
     pub(crate) fn rest(&mut self) -> bool {
         self.is_resting = true;
         self.batches.outstanding() == 0
     }
 
-    /// Receives again after [`Parent::rest`].
-    pub(crate) fn go_on(&mut self) {
-        self.is_resting = false;
+    /// Takes back what workers have completed since nobody sends it any more, and counts it as dropped. Reports whether all batches
+    /// have come back.
+    pub(crate) fn give_up(&mut self) -> bool {
+        let drops = self.drops.clone();
+        self.release(0, None, &mut |_, frames| drops.add(Reason::Down, frames.len() as u64));
+        self.rest()
     }
 
     /// Returns the half, once all batches have come back.

@@ -195,8 +195,7 @@ fn a_parent_that_rests_gets_all_frames_back_and_receives_no_more() {
     rig.round();
     assert!(rig.parent.rest());
     assert!(rig.sent.iter().copied().eq(0..published as u64));
-    rig.parent.go_on();
-    assert!(rig.round() && !rig.parent.rest());
+    assert!(!rig.round(), "it receives no more");
 }
 
 #[test]
@@ -226,6 +225,17 @@ fn the_others_go_on_without_a_worker_that_stalls() {
     assert!(rig.parent.rest(), "its buffers came back");
 }
 
+/// The parent is on no plan any more when the last batch comes back.
+#[test]
+fn what_comes_back_to_a_parent_that_was_given_up_is_counted() {
+    let (mut rig, mut lanes) = Rig::new(32, 1);
+    rig.round();
+    assert!(!rig.parent.rest() && !rig.parent.give_up());
+    assert_eq!(hand_over(&mut lanes[0]), Some(32));
+    assert!(rig.parent.give_up());
+    assert_eq!((rig.dropped(Reason::Down), rig.sent.len()), (32, 0));
+}
+
 #[test]
 fn a_batch_that_was_abandoned_is_counted() {
     let (mut rig, mut lanes) = Rig::new(32, 1);
@@ -237,9 +247,9 @@ fn a_batch_that_was_abandoned_is_counted() {
 }
 
 /// A queue whose frames cannot be held.
-struct Kept;
+struct Unheld;
 
-impl RxQueue for Kept {
+impl RxQueue for Unheld {
     fn receive<'q>(&'q self, _: &mut Burst<'_, 'q>) -> bool {
         false
     }
@@ -253,7 +263,7 @@ impl RxQueue for Kept {
 
 #[test]
 fn a_queue_whose_frames_cannot_be_held_stays_whole() {
-    let half = || Box::new(Kept);
+    let half = || Box::new(Unheld);
     let terms = Terms { outputs: 1, stalled_after: 1, drops: Arc::default(), alarms: alarms(1) };
     assert!(assign(half(), terms).is_err());
     assert!(LockedQueue::new(half()).is_err());
@@ -275,7 +285,7 @@ fn lanes_of_a_locked_queue_get_every_frame_once() {
     }
     assert!(got.iter().copied().eq(0..20_000));
     drop(lanes);
-    assert!(queue.take().is_some());
+    assert!(queue.take().is_ok_and(|half| half.is_some()));
 }
 
 proptest! {
@@ -318,10 +328,7 @@ proptest! {
         // A lane is left, if any is idle; otherwise none processes what is still published.
         while let Some((lane, _)) = idle.first_mut() {
             rig.round();
-            if hand_over(lane).is_none() && rig.parent.rest() {
-                break;
-            }
-            rig.parent.go_on();
+            hand_over(lane);
             if rig.sent.len() + rig.dropped(Reason::WorkerStalled) as usize == FRAMES {
                 rig.parent.rest();
                 rig.round();

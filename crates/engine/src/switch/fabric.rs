@@ -89,10 +89,7 @@ impl Fabric {
     /// Gives a queue that is up to the worker that polls it, and waits until it has it. A worker that does not respond
     /// drops the half later.
     pub(super) fn attach_receive(&self, key: QueueKey, half: ReceiveHalf) -> Result<(), Kept> {
-        let half = match self.attach_shared(key, half)? {
-            Ok(()) => return Ok(()),
-            Err(half) => half,
-        };
+        let Some(half) = self.attach_shared(key, half)? else { return Ok(()) };
         let attached = {
             let mut state = self.state();
             let ingress = state.ingress(key, half);
@@ -110,8 +107,8 @@ impl Fabric {
     /// Takes a queue from its worker. When this returns, none of its frames is in use any more. A worker that does not
     /// respond drops the half later.
     pub(super) fn detach_receive(&self, key: QueueKey) -> Result<Option<ReceiveHalf>, Kept> {
-        if let Some(half) = self.detach_shared(key)? {
-            return Ok(half);
+        if self.is_shared(key) {
+            return self.detach_shared(key);
         }
         let taken = {
             let mut state = self.state();

@@ -72,17 +72,9 @@ impl Plan {
         Some(&mut input.parent)
     }
 
-    /// Receives nothing more from a shared queue, so that all its batches come back, or receives again. Reports whether all have
-    /// come back.
-    pub(crate) fn rest(&mut self, key: QueueKey, rests: bool) -> bool {
-        match self.parent(key).and_then(Option::as_mut) {
-            Some(parent) if rests => parent.rest(),
-            Some(parent) => {
-                parent.go_on();
-                false
-            }
-            None => true,
-        }
+    /// Receives nothing more from a shared queue, so that all its batches come back. Reports whether they have.
+    pub(crate) fn rest(&mut self, key: QueueKey) -> bool {
+        self.parent(key).and_then(Option::as_mut).is_none_or(Parent::rest)
     }
 
     /// Starts processing frames of a shared queue.

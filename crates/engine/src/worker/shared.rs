@@ -36,12 +36,10 @@ impl Plan {
         }
         let released = parent.release(now, guest, &mut |output, frames| outputs[to[output]].transmit(number, frames));
         if sample {
-            let spent = released.batches > 0;
-            if spent {
-                counters.watch.stop()
-            } else {
-                counters.watch.cancel()
-            };
+            match released.batches {
+                0 => counters.watch.cancel(),
+                _ => counters.watch.stop(),
+            }
             counters.released.add(released.frames as u64);
         }
         counters.place.set(here.at(Activity::Receive));

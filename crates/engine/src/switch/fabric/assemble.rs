@@ -85,6 +85,7 @@ impl Assembly<'_> {
     fn add_parent(&mut self, queue: QueueIndex) {
         let layout = self.layout;
         let key = layout.ports[queue.port].key(queue.queue);
+        self.state.pollers.insert(key, self.worker);
         let outputs = match self.target(queue) {
             Target::Patch(output) => vec![output],
             Target::Bridge { bridge, .. } => self.pieces.bridges[bridge].outputs().to_vec(),

@@ -91,11 +91,11 @@ impl Crew {
         }
     }
 
-    /// Returns the queue from behind its lock. No worker has a lane of it.
-    pub(super) fn unlock(&mut self) -> Option<ReceiveHalf> {
+    /// Returns the queue from behind its lock, if it has one. Fails if a worker hangs that has locked it.
+    pub(super) fn unlock(&mut self) -> Result<Option<ReceiveHalf>, Kept> {
         match &mut self.way {
-            Way::Locked(locked) => locked.take()?.take(),
-            Way::StaticRole { .. } => None,
+            Way::Locked(locked) => locked.take().map_or(Ok(None), |queue| queue.take()),
+            Way::StaticRole { .. } => Ok(None),
         }
     }
 }

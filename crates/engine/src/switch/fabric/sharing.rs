@@ -16,33 +16,37 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(1);
 
 impl Fabric {
-    /// Gives a queue to the workers that share it. See [`Fabric::attach_receive`]. Returns the half if one worker has it.
-    pub(super) fn attach_shared(&self, key: QueueKey, half: ReceiveHalf) -> Result<Result<(), ReceiveHalf>, Kept> {
+    /// Gives a queue to the workers that share it. See [`Fabric::attach_receive`]. Returns the half if they do not.
+    pub(super) fn attach_shared(&self, key: QueueKey, half: ReceiveHalf) -> Result<Option<ReceiveHalf>, Kept> {
         let attached = {
             let mut state = self.state();
             if !state.crews.contains_key(&key) {
-                return Ok(Err(half));
+                return Ok(Some(half));
             }
             state.setups.get(&key.port).iter().for_each(|setup| setup.prepare(key.queue));
             state.attach_parts(key, half)
         };
         let attached = attached.and_then(|asked| Ok(asked.into_iter().try_for_each(Answer::wait)?));
-        attached.inspect_err(|_| drop(self.detach_shared(key))).map(Ok)
+        attached.inspect_err(|_| drop(self.detach_shared(key))).map(|()| None)
     }
 
-    /// Takes a queue from the workers that share it: once all frames have come back, so that none of them is in use any more.
-    /// Returns `None` if one worker has it. See [`Fabric::detach_receive`].
-    pub(super) fn detach_shared(&self, key: QueueKey) -> Result<Option<Option<ReceiveHalf>>, Kept> {
-        if !self.state().crews.contains_key(&key) {
-            return Ok(None);
-        }
+    /// Reports whether several workers share a queue.
+    pub(super) fn is_shared(&self, key: QueueKey) -> bool {
+        self.state().crews.contains_key(&key)
+    }
+
+    /// Takes a queue from the workers that share it: once all frames have come back, so that none of them is in use any more. See
+    /// [`Fabric::detach_receive`].
+    pub(super) fn detach_shared(&self, key: QueueKey) -> Result<Option<ReceiveHalf>, Kept> {
         self.wait_until_rests(key)?;
         let asked = self.state().ask_lanes(key, |plan, lane| drop(plan.detach_lane(lane)));
         asked.into_iter().try_for_each(Answer::wait)?;
         let parent = self.state().ask_parent(key, move |plan| plan.detach_parent(key));
         let parent = parent.map(Answer::wait).transpose()?.flatten();
-        let half = parent.map(Parent::into_half);
-        Ok(Some(half.or_else(|| self.state().crews.get_mut(&key)?.unlock())))
+        match parent {
+            Some(parent) => Ok(Some(parent.into_half())),
+            None => self.state().crews.get_mut(&key).map_or(Ok(None), Crew::unlock),
+        }
     }
 
     /// Has the parent of a queue receive nothing more, if it has one, and waits until all frames have come back.
@@ -83,7 +87,7 @@ impl FabricState {
 
     /// Asks the parent of a queue, if it has one, to receive nothing more, and whether all frames have come back.
     fn ask_to_rest(&self, key: QueueKey) -> Option<Answer<bool>> {
-        self.ask_parent(key, move |plan| plan.rest(key, true))
+        self.ask_parent(key, move |plan| plan.rest(key))
     }
 
     fn ask_parent<R: Send + 'static>(
@@ -126,7 +130,7 @@ impl FabricState {
         halves: &mut HashMap<QueueKey, ReceiveHalf>,
     ) -> Vec<QueueKey> {
         let mut kept = Vec::new();
-        self.stranded.retain_mut(|parent| !parent.rest());
+        self.stranded.retain_mut(|parent| !parent.give_up());
         for (key, mut parent) in parents {
             if parent.rest() {
                 halves.insert(key, parent.into_half());
@@ -136,7 +140,10 @@ impl FabricState {
             }
         }
         for (key, mut crew) in self.crews.drain() {
-            halves.extend(crew.unlock().map(|half| (key, half)));
+            match crew.unlock() {
+                Ok(half) => halves.extend(half.map(|half| (key, half))),
+                Err(_) => kept.push(key),
+            }
         }
         kept
     }

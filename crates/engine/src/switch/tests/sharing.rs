@@ -108,7 +108,10 @@ fn spec(sharing: Option<SharingSpec>, workers: usize, is_bridge: bool) -> Spec {
 fn start(spec: Spec, frames: u64) -> (Switch, Arc<Mutex<Arrived>>) {
     let switch = Switch::start(spec).unwrap();
     let port = |index: usize| switch.inner.topology().layout.ports[index].clone();
-    wait_for("the port's own frame", || (switch.port("wan").queues[0].rx_packets == 1).then_some(()));
+    let is_bridge = !switch.inner.topology().spec.bridges.is_empty();
+    let outputs = if is_bridge { &["to", "other"][..] } else { &["to"] };
+    let has_sent = |port: &&str| switch.port(port).queues[0].tx_packets == 1;
+    wait_for("the port's own frame", || outputs.iter().all(has_sent).then_some(()));
     let arrived = Arc::<Mutex<Arrived>>::default();
     let fabric = &switch.inner.fabric;
     fabric.detach_transmit(port(1).key(0)).unwrap().expect("it is up");

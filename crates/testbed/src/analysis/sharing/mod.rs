@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((&defaults.threads[..], &defaults.work[..]), (&[1, 2, 4, 8][..], &[200, 500, 1000][..]));
         assert_eq!(
             (defaults.cpus, defaults.sharing.len(), defaults.flows.len(), defaults.load.len()),
-            ([0, 1], 2, 2, 2)
+            ([0, 1], 3, 2, 2)
         );
     }
 
