@@ -9,6 +9,4 @@ pub struct Analysis {
     /// Sends frames without copying them: descriptors move as usual, and the receiver finds the buffer's previous
     /// contents. For vhost-user and virtio-user ports.
     pub omit_copies: bool,
-    /// Cycles of work on each frame received here.
-    pub work: u64,
 }

@@ -19,5 +19,3 @@ pub(crate) mod shared;
 pub(crate) mod staged;
 pub(crate) mod stopwatch;
 pub(crate) mod tunnel;
-#[cfg(feature = "analysis")]
-mod work;

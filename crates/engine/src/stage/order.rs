@@ -11,8 +11,6 @@ use super::setup::Setup;
 use super::staged::Staged;
 use super::stopwatch::{PARENT_STEPS, SLOTS, STEPS, Stopwatch};
 use super::tunnel::{Decapsulate, Encapsulate};
-#[cfg(feature = "analysis")]
-use super::work::Work;
 use crate::drops::{Drops, PortDrops};
 use crate::port::TxQueue;
 use crate::spec::MirrorDirection::{In, Out};
@@ -34,8 +32,6 @@ struct Row<S: ?Sized> {
 
 /// Stages between a queue and forwarding.
 const INGRESS: &[Row<dyn IngressStage>] = &[
-    #[cfg(feature = "analysis")]
-    Row::fixed(Work::NAME, |on, _, _| if on.work > 0 { Some(Box::new(Work::new(on.work))) } else { None }),
     Row::fixed("staged", |on, _, _| if on.staged { Some(Box::new(Staged::new())) } else { None }),
     Row::fixed("fault", |on, _, drops| Some(Box::new(FaultInjector::new(on.faults.clone()?, drops.clone())))),
     Row::live("record", |on, _, _| Some(Box::new(Record::new(on.recorder.clone()?)))),

@@ -19,9 +19,6 @@ pub(crate) struct Setup {
     pub(crate) reported: Arc<AtomicUsize>,
     /// Whether received frames are copied first, for analysis.
     pub(crate) staged: bool,
-    /// Cycles of work on each received frame, for measurements.
-    #[cfg(feature = "analysis")]
-    pub(crate) work: u64,
     /// Faults to inject.
     pub(crate) faults: Option<Faults>,
     /// File that frames are recorded to.

@@ -79,8 +79,6 @@ impl PortShared {
             drops: drops.clone(),
             reported: Arc::new(AtomicUsize::new(reported)),
             staged: spec.staged,
-            #[cfg(feature = "analysis")]
-            work: spec.analysis.work,
             faults: spec.fault.clone(),
             recorder: None,
             mirrors: Vec::new(),

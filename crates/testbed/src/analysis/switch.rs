@@ -60,7 +60,7 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
     let AnalysisSwitch { pattern, queue_size, packed, .. } = *switch;
     let (receive, transmit) = (pattern.receive(), pattern.transmit());
     let port = |name: &str, driver, here: Way, back: Way| PortSpec {
-        analysis: Analysis { copied: here != Way::Zero, omit_copies: back == Way::Fake, ..Analysis::default() },
+        analysis: Analysis { copied: here != Way::Zero, omit_copies: back == Way::Fake },
         ..PortSpec::new(name, driver)
     };
     let nic = Driver::VirtioUser(virtio_user::Settings {

@@ -46,8 +46,6 @@ fn plain() -> Setup {
         drops: drops(),
         reported: Arc::default(),
         staged: false,
-        #[cfg(feature = "analysis")]
-        work: 0,
         faults: None,
         recorder: None,
         mirrors: Vec::new(),
@@ -253,8 +251,7 @@ fn each_stage_counts_what_it_drops() {
 #[test]
 fn each_stage_is_explained() {
     let page = include_str!("../../../../../docs/troubleshooting.md");
-    // No switch that users build has the stage for measurements.
-    for name in names().chain(["queue", "forward"]).filter(|name| *name != "work") {
+    for name in names().chain(["queue", "forward"]) {
         assert!(page.contains(&format!("| `{name}` |")), "docs/troubleshooting.md does not explain `{name}`");
     }
 }
