@@ -10,14 +10,6 @@ use support::{Home, SLEEPER};
 /// Frames each way.
 const FRAMES: u64 = 2000;
 
-/// Returns the frames of a capture, sorted.
-fn frames(home: &Home, name: &str) -> Vec<Vec<u8>> {
-    let file = capture::Reader::open(&home.path(name)).unwrap();
-    let mut frames: Vec<_> = file.map(|frame| frame.unwrap().bytes).collect();
-    frames.sort();
-    frames
-}
-
 #[test]
 fn a_mapped_guests_frames_are_mirrored_and_pass_in_place() -> Result<()> {
     let _alone = cpu::alone();
@@ -45,8 +37,8 @@ fn a_mapped_guests_frames_are_mirrored_and_pass_in_place() -> Result<()> {
     }
     millrace.stop();
     wire.stop();
-    let mirrored = frames(&home, "probe.pcap");
+    let mirrored = home.frames("probe.pcap");
     assert_eq!(mirrored.len() as u64, 2 * FRAMES);
-    assert!(mirrored == frames(&outside, "far.pcap"), "the copies are not what passed the wire");
+    assert!(mirrored == outside.frames("far.pcap"), "the copies are not what passed the wire");
     Ok(())
 }

@@ -88,7 +88,7 @@ pub struct Workers {
     /// How workers share the ports; by default static-role for several workers, while one does all
     #[arg(long)]
     sharing: Option<Sharing>,
-    /// What the parent of static-role is; by default separate
+    /// Whether the parent of static-role only talks to the switch, or works as well; by default separate
     #[arg(long)]
     parent: Option<ParentRole>,
     /// Seconds that a worker may hold the oldest frames before the parent of static-role goes on without them

@@ -11,7 +11,7 @@ use virtqueue::device::{Aside, Enqueue, Landing, Loan};
 
 const ROOM: u32 = 2048;
 
-/// What becomes of a frame.
+/// Fate of a frame.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     /// It goes to the guest as it came.

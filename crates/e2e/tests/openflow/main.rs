@@ -16,6 +16,16 @@ use e2e::virtio::{Guest, Options};
 use millrace::control::{Client, Flow, Flows};
 use support::{Home, Millrace, wait_for};
 
+/// Flows of each kind for UDP packets that come in by the first port, by their destination port.
+const FROM_WAN: [&str; 6] = [
+    "priority=5,in_port=1,udp,udp_dst=1,actions=output:2",
+    "priority=5,in_port=1,udp,udp_dst=2,actions=output:3",
+    "priority=5,in_port=1,udp,udp_dst=3,actions=FLOOD",
+    "priority=5,in_port=1,udp,udp_dst=4,actions=set_field:198.51.100.2->ip_dst,output:2",
+    "priority=5,in_port=1,udp,udp_dst=5,actions=IN_PORT",
+    "priority=5,in_port=1,udp,udp_dst=6,actions=drop",
+];
+
 /// Returns ports in a bridge with `openflow`.
 fn bridge(ports: &[&str]) -> String {
     let list = ports.iter().map(|port| format!("\"{port}\"")).collect::<Vec<_>>().join(", ");

@@ -23,16 +23,11 @@ fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
     let [fw, lan] = guests(&home, &millrace, ["fw", "lan"]);
     let mut ends = [Options::new(wire.socket("far")).connect()?, fw, lan];
     millrace.wait_mapped();
-    for flow in [
-        "priority=5,in_port=1,udp,udp_dst=1,actions=output:2",
-        "priority=5,in_port=1,udp,udp_dst=2,actions=output:3",
-        "priority=5,in_port=1,udp,udp_dst=3,actions=FLOOD",
-        "priority=5,in_port=1,udp,udp_dst=4,actions=set_field:198.51.100.2->ip_dst,output:2",
-        "priority=5,in_port=1,udp,udp_dst=5,actions=IN_PORT",
-        "priority=5,in_port=1,udp,udp_dst=6,actions=drop",
+    let back = [
         "priority=4,in_port=2,actions=output:1",
         "priority=5,in_port=2,udp,udp_dst=4,actions=push_vlan:0x8100,output:1",
-    ] {
+    ];
+    for flow in FROM_WAN.iter().chain(&back) {
         of(&home, "add-flow", &[flow]);
     }
     let udp = |port| Packet { payload: vec![port as u8; 500], ..Packet::udp(1, 2, port) };

@@ -27,14 +27,7 @@ fn flows_send_what_workers_share() -> Result<()> {
         millrace.wait_up(&["wan"]);
         let [fw, lan] = guests(&home, &millrace, ["fw", "lan"]);
         let mut ends = [Options::new(wire.socket("far")).connect()?, fw, lan];
-        for flow in [
-            "priority=5,in_port=1,udp,udp_dst=1,actions=output:2",
-            "priority=5,in_port=1,udp,udp_dst=2,actions=output:3",
-            "priority=5,in_port=1,udp,udp_dst=3,actions=FLOOD",
-            "priority=5,in_port=1,udp,udp_dst=4,actions=set_field:198.51.100.2->ip_dst,output:2",
-            "priority=5,in_port=1,udp,udp_dst=5,actions=IN_PORT",
-            "priority=5,in_port=1,udp,udp_dst=6,actions=drop",
-        ] {
+        for flow in FROM_WAN {
             of(&home, "add-flow", &[flow]);
         }
         let udp = |port| Packet { payload: vec![port as u8; 500], ..Packet::udp(1, 2, port) };

@@ -8,14 +8,6 @@ use support::wire::Cable;
 /// Frames each way.
 const FRAMES: u64 = 3000;
 
-/// Returns the frames of a capture, sorted.
-fn frames(home: &Home, name: &str) -> Vec<Vec<u8>> {
-    let file = capture::Reader::open(&home.path(name)).unwrap();
-    let mut frames: Vec<_> = file.map(|frame| frame.unwrap().bytes).collect();
-    frames.sort();
-    frames
-}
-
 /// Each worker splits aggregates; packets of a VLAN keep their order.
 #[test]
 fn aggregates_are_split_by_all_workers() -> Result<()> {
@@ -91,10 +83,10 @@ fn what_passes_a_shared_port_is_recorded_and_mirrored() -> Result<()> {
         assert!(probe.drops().is_empty(), "{:?}", probe.0);
         millrace.stop();
         wire.stop();
-        let passed = frames(&outside, "far.pcap");
+        let passed = outside.frames("far.pcap");
         assert_eq!(passed.len() as u64, 2 * FRAMES);
         for copies in ["wan.pcap", "probe.pcap"] {
-            assert!(frames(&home, copies) == passed, "{copies} does not have what passed the wire");
+            assert!(home.frames(copies) == passed, "{copies} does not have what passed the wire");
         }
     }
     Ok(())
@@ -114,11 +106,11 @@ fn what_workers_hand_over_is_mirrored_where_it_leaves() -> Result<()> {
     millrace.counted("probe", 0, FRAMES);
     adds_up(&millrace, "wan", [FRAMES; 2], &[0, 1, 2]);
     millrace.stop();
-    assert_eq!(frames(&home, "fw.pcap").len() as u64, 2 * FRAMES);
+    assert_eq!(home.frames("fw.pcap").len() as u64, 2 * FRAMES);
     Ok(())
 }
 
-/// What a stage of one worker holds back leaves by itself, also if no frame comes after it.
+/// A stage of one worker sends the frames that it held back by itself, also if no frame comes after them.
 #[test]
 fn frames_that_are_held_back_leave_in_the_end() -> Result<()> {
     let _alone = cpu::alone();

@@ -146,6 +146,14 @@ impl Home {
         self.directory.path().join(name)
     }
 
+    /// Returns the frames of a capture, sorted.
+    pub fn frames(&self, name: &str) -> Vec<Vec<u8>> {
+        let file = capture::Reader::open(&self.path(name)).unwrap();
+        let mut frames: Vec<_> = file.map(|frame| frame.unwrap().bytes).collect();
+        frames.sort();
+        frames
+    }
+
     /// Returns the socket of a port.
     pub fn socket(&self, port: &str) -> PathBuf {
         self.path(&format!("{port}.sock"))

@@ -14,7 +14,7 @@ pub(crate) struct Batch {
     pub(super) aside: Aside,
     /// Frames that the worker left to the parent to send, by output of the lane.
     pub(super) handed: Box<[LeasedFrames]>,
-    /// What became of the frames, if a stage takes them apart.
+    /// Numbers of frames that stayed whole and that were taken apart, if a stage does that.
     pub(super) mix: Option<Mix>,
     /// Maximum number of frames that the worker wants in its next batches.
     pub(super) at_once: usize,

@@ -34,7 +34,7 @@ pub(crate) struct Parent {
     alarms: Vec<Arc<Alarm>>,
 }
 
-/// What a parent got back.
+/// Batches that came back to a parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Released {
     pub(crate) batches: usize,
@@ -92,9 +92,11 @@ impl Parent {
             self.front = None;
             match lends {
                 Some((guest, lend)) => {
-                    // The guest gets what was in all of these batches at once.
-                    mix.into_iter().for_each(|mix| lend.adapt(mix));
-                    lend.relend(guest);
+                    if let Some(mix) = mix {
+                        // The guest got the packets of all these batches at once, and may need to keep more buffers, or fewer.
+                        lend.adapt(mix);
+                        lend.relend(guest);
+                    }
                 }
                 None => half.recycle(),
             }

@@ -291,7 +291,7 @@ fn lanes_of_a_locked_queue_get_every_frame_once() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 3 } else { 200 }, failure_persistence: None, ..Default::default() })]
 
-    /// Whatever lanes do, in any order: each frame is sent once or counted, in order, and all buffers come back.
+    /// Lanes claim, complete, abandon and stall in any order: each frame is sent once or counted, in order, and all buffers come back.
     #[test]
     fn each_frame_is_sent_once_or_counted(
         lanes in 1..5usize,

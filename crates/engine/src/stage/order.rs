@@ -129,13 +129,12 @@ pub(crate) fn drops() -> Arc<PortDrops> {
 
 /// Returns the cycles of a worker's steps and of the stages that ran, by name.
 pub(crate) fn cycles(watch: &Stopwatch) -> BTreeMap<&'static str, u64> {
-    let mut cycles = BTreeMap::from(STEPS.map(|step| (step, 0)));
-    cycles.retain(|step, _| !PARENT_STEPS.contains(step));
-    for (slot, name) in STEPS.into_iter().chain(names()).enumerate().filter(|(slot, _)| watch.spent(*slot) > 0) {
-        if !PARENT_STEPS.contains(&name) {
-            *cycles.entry(name).or_default() += watch.spent(slot);
-        }
+    let is_shown = |slot: usize| slot < STEPS.len() || watch.spent(slot) > 0;
+    let mut cycles = BTreeMap::new();
+    for (slot, name) in STEPS.into_iter().chain(names()).enumerate().filter(|(slot, _)| is_shown(*slot)) {
+        *cycles.entry(name).or_default() += watch.spent(slot);
     }
+    cycles.retain(|step, _| !PARENT_STEPS.contains(step));
     cycles
 }
 

@@ -349,7 +349,10 @@ impl FabricState {
         }
         let mut whole = HashMap::new();
         for key in self.collect_shared(parents, &mut whole) {
-            lost.insert(key.port, "a worker does not give its frames back".into());
+            lost.insert(
+                key.port,
+                "workers do not give its frames back; `millrace ctl workers` shows where each is".into(),
+            );
         }
         halves.receive.extend(whole.into_iter().map(|(key, half)| (key, self.ingress(key, half))));
         for (key, shared) in self.shared.drain() {

@@ -64,10 +64,10 @@ impl Plan {
         let routing = Routing { outputs, bridges, now: self.second, counters };
         place.set(route.place().at(Activity::Receive));
         let Some(at_once) = stages.turn() else { return false };
-        let is_due = stages.is_due();
         let sample = self.bursts.is_multiple_of(SAMPLE);
         let began = if sample { self.cycles.now() } else { 0 };
         let Some(mut claimed) = lane.claim(storage) else {
+            let is_due = stages.is_due();
             if is_due {
                 // Frames that it hands over leave with its next batch.
                 routing.process(route, stages, &mut storage.start(), scratch);

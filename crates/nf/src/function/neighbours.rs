@@ -22,7 +22,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// A neighbour: its port and its address.
 pub(super) type Key = (usize, Ipv4Addr);
 
-/// What a worker does with a frame for a neighbour.
+/// Tells a worker how to treat a frame for a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// It sends the frame to this address.

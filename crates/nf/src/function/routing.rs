@@ -1,4 +1,4 @@
-//! What a router does with a frame by its tables, which never change. Neighbours are for others.
+//! Decides about a frame by a router's tables, which never change. Neighbours are for others.
 
 use super::routes::{Network, Route, Table};
 use crate::wire::{MacAddr, arp, ethernet, icmp, ipv4};
@@ -48,7 +48,7 @@ pub enum Dropped {
 #[error("the route to {} leads to {}, which is in no port's network", .0.network, .0.via)]
 pub struct Unreachable(pub Route);
 
-/// What is to be done with a frame.
+/// Decision about a frame.
 pub(super) enum Step {
     /// It has become an answer: send it back by its port.
     Answer,

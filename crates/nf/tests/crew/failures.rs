@@ -103,52 +103,32 @@ fn a_worker_that_stalls_is_left_behind() {
     }
 }
 
+/// Without a parent, a worker that stalls keeps its own frames: under a lock the other one takes all others, and with queues of
+/// its own those of its queue.
 #[test]
-fn a_worker_that_stalls_under_a_lock_holds_up_nobody() {
-    let (gate, keeper) = Gate::new(100);
-    let ended = run(
-        crew(2, LOCKED),
-        |_| {},
-        gated(&gate),
-        |rig| {
-            rig.exchange(0..100, |n| frame(n, 0, 60));
-            rig.send(&frame(100, 0, 60));
-            keeper.wait();
-            let received = rig.exchange(101..1000, |n| frame(n, 0, 60));
-            assert!(received.iter().map(|frame| number(frame)).eq(101..1000));
-            keeper.open();
-            let mut last = Vec::new();
-            rig.collect(&mut last, 1);
-            assert_eq!(last, [processed(100, 0, 60)]);
-        },
-    );
-    ended.outcome.as_ref().unwrap();
-    ended.is_conserved();
-    assert_eq!(ended.port.transmitted, 1000);
-}
-
-#[test]
-fn a_worker_that_stalls_holds_up_no_other_queue() {
-    let (gate, keeper) = Gate::new(100);
-    let ended = run(
-        crew(2, RSS),
-        |_| {},
-        gated(&gate),
-        |rig| {
-            rig.exchange(0..100, |n| frame(n, (n % 2) as u8, 60));
-            rig.send(&frame(100, 0, 60));
-            keeper.wait();
-            let received = rig.exchange(101..1000, |n| frame(n, 1, 60));
-            assert!(received.iter().map(|frame| number(frame)).eq(101..1000));
-            keeper.open();
-            let mut last = Vec::new();
-            rig.collect(&mut last, 1);
-            assert_eq!(last, [processed(100, 0, 60)]);
-        },
-    );
-    ended.outcome.as_ref().unwrap();
-    ended.is_conserved();
-    assert_eq!(ended.port.transmitted, 1000);
+fn a_worker_that_stalls_without_a_parent_holds_up_no_other() {
+    for (kind, others) in [(LOCKED, [0, 0]), (RSS, [0, 1])] {
+        let (gate, keeper) = Gate::new(100);
+        let ended = run(
+            crew(2, kind),
+            |_| {},
+            gated(&gate),
+            |rig| {
+                rig.exchange(0..100, |n| frame(n, others[n as usize % 2], 60));
+                rig.send(&frame(100, 0, 60));
+                keeper.wait();
+                let received = rig.exchange(101..1000, |n| frame(n, others[1], 60));
+                assert!(received.iter().map(|frame| number(frame)).eq(101..1000));
+                keeper.open();
+                let mut last = Vec::new();
+                rig.collect(&mut last, 1);
+                assert_eq!(last, [processed(100, 0, 60)]);
+            },
+        );
+        ended.outcome.as_ref().unwrap();
+        ended.is_conserved();
+        assert_eq!(ended.port.transmitted, 1000);
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Memory that stays mapped and readable as long as this exists.
 ///
 /// # Safety
-/// Whatever lies in a range that [`Mapped::range_of`] returned must stay mapped there, and readable by any thread, until this
+/// Each range that [`Mapped::range_of`] returned must stay mapped there, and readable by any thread, until this
 /// is dropped. No reference that excludes readers may be made into it; others may write to it by pointers.
 pub unsafe trait Mapped: Send + Sync {
     /// Returns a range of addresses of this memory that contains `start`, if `start` lies in this memory.

@@ -73,7 +73,7 @@ impl Crew {
 
     /// Divides a queue into the parts of its workers.
     pub(super) fn divide(&mut self, half: ReceiveHalf, alarm: impl Fn(usize) -> Arc<Alarm>) -> Result<Parts, Kept> {
-        let cannot = |_| Kept("several workers cannot share it".into());
+        let cannot = |_| Kept("several workers cannot share it: give it one worker, or rx-sharing = \"rss\"".into());
         match &mut self.way {
             Way::StaticRole { outputs, stalled_after, drops, .. } => {
                 let alarms = self.lanes.iter().map(|(_, worker)| alarm(*worker)).collect();

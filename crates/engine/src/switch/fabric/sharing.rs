@@ -62,7 +62,9 @@ impl Fabric {
             let asked = self.state().ask_lanes(key, |_, _| ());
             asked.into_iter().try_for_each(Answer::wait)?;
             if began.elapsed() > PATIENCE {
-                return Err(Kept("workers do not give its frames back".into()));
+                return Err(Kept(
+                    "workers do not give its frames back; `millrace ctl workers` shows where each is".into(),
+                ));
             }
             std::thread::sleep(INTERVAL);
         }

@@ -39,7 +39,7 @@ impl RxQueue for Source {
     }
 }
 
-/// What has arrived.
+/// Counts of frames that have arrived.
 #[derive(Default)]
 struct Arrived {
     frames: u64,

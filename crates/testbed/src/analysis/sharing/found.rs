@@ -1,4 +1,4 @@
-//! What was found: medians and distributions over all rounds, speed-ups, and the costs that the model is fed with.
+//! Results of all measurements: medians and distributions over all rounds, speed-ups, and the costs that the model is fed with.
 
 use super::distribution::Distribution;
 use super::model::{Cost, Costs, Kind, Link, Model};

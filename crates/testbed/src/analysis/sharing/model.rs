@@ -45,7 +45,7 @@ impl Cost {
     }
 }
 
-/// What was measured, in cycles.
+/// Measured costs, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// I/O of a thread with a queue of its own.
@@ -62,7 +62,7 @@ pub struct Costs {
     pub hand_over: f64,
 }
 
-/// What the model compares.
+/// Ways to share that the model compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A queue for each thread, and all frames of one flow.

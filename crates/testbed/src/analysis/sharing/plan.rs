@@ -1,4 +1,4 @@
-//! What is compared: ways to share a receive queue, and the conditions of each measurement.
+//! The plan of measurements: ways to share a receive queue, and the conditions of each measurement.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -134,7 +134,7 @@ impl fmt::Display for Point {
     }
 }
 
-/// What the command line asks for.
+/// The selection that the command line asks for.
 pub struct Wanted<'w> {
     pub sharings: &'w [Sharing],
     pub threads: &'w [u16],
@@ -151,7 +151,7 @@ pub fn points(wanted: &Wanted<'_>) -> Vec<Point> {
             points.push(point);
         }
     };
-    // What others are compared with is always there, and the model needs each sharing with one thread, and two.
+    // One thread alone is always there, as others are compared with it, and the model needs each sharing with one thread, and two.
     let with = |sharing: Sharing| sharing == Sharing::Alone || wanted.sharings.contains(&sharing);
     let sharings = || Sharing::value_variants().iter().copied().filter(|sharing| with(*sharing));
     for &load in wanted.loads {

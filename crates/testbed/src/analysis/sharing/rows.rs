@@ -49,13 +49,13 @@ pub enum Row {
         predicted_mpps: Option<f64>,
         deviation: Option<f64>,
     },
-    /// What the model is fed with, in cycles: of a batch, and of a packet in it.
+    /// Input of the model, in cycles: of a batch, and of a packet in it.
     Costs { alone: [f64; 2], parent: [f64; 2], worker: [f64; 2], locked: [f64; 2], moved: f64, hand_over: f64 },
-    /// What it predicts for 1 to 16 threads.
+    /// Prediction for 1 to 16 threads.
     Model { sharing: &'static str, work: u64, mpps: Vec<f64>, saturation: Option<u32> },
     /// Threads that fill a link; none if it is never full.
     Link { gigabits: u16, frames: String, link_mpps: f64, work: u64, threads: BTreeMap<&'static str, Option<u32>> },
-    /// What waits and what is lost at a share of the capacity of four threads.
+    /// Packets that wait, and packets that are lost, at a share of the capacity of four threads.
     Queue { sharing: &'static str, work: u64, offered: f64, waiting: Option<f64>, lost: f64 },
 }
 

@@ -1,4 +1,4 @@
-//! What is measured: something whose threads share a receive queue.
+//! The subject of measurements: something whose threads share a receive queue.
 
 use super::distribution::Distribution;
 use super::plan::Point;
@@ -25,7 +25,7 @@ pub enum Part {
     Send,
 }
 
-/// What one measurement found.
+/// Result of one measurement.
 pub struct Sample {
     /// Cycles of each packet for sharing and I/O, by part.
     pub parts: Vec<(Part, Distribution)>,

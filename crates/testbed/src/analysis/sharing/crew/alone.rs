@@ -7,7 +7,7 @@ use nf::crew::Histogram;
 use nf::{Idle, Packet, Ports, run};
 use std::sync::atomic::AtomicBool;
 
-/// What it counts, as the workers of a crew do.
+/// Its counters, as the workers of a crew have them.
 #[derive(Default)]
 pub struct Counted {
     pub io: Histogram,

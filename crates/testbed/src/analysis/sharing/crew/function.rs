@@ -24,7 +24,7 @@ pub enum Turns {
     Any,
 }
 
-/// What the functions of a measurement share.
+/// State that the functions of a measurement share.
 pub struct Field<'s> {
     work: u64,
     frames: usize,
