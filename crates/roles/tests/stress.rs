@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const BATCHES: usize = if cfg!(miri) { 200 } else { 100_000 };
+const BATCHES: usize = if cfg!(miri) { 200 } else { 40_000 };
 const WORKERS: usize = 8;
 const ROOM: usize = 8;
 /// Looks at a batch that does not come back before the parent goes on without it.

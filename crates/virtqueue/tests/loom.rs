@@ -5,7 +5,7 @@
 //! in a loop, and in a thread that did not create the words: loom does not explore the interleavings in which a single
 //! look would have succeeded, and a thread that yields never again reads its own earlier writes.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p millrace-virtqueue --test loom --release`.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test --profile loom -p millrace-virtqueue --test loom`.
 #![cfg(loom)]
 
 use loom::sync::Arc;

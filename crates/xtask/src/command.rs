@@ -103,6 +103,14 @@ impl Context {
         self.root.join("target").join(name)
     }
 
+    /// Returns the directory of the programs that are installed for the tests. All clones of a user share it: each would take
+    /// minutes to build them.
+    pub fn tools(&self) -> PathBuf {
+        let at = |name, rest: &str| Some(Path::new(&std::env::var_os(name)?).join(rest));
+        let cache = at("XDG_CACHE_HOME", "").or_else(|| at("HOME", ".cache"));
+        cache.map_or_else(|| self.target("tools"), |cache| cache.join("millrace-tools"))
+    }
+
     /// Prepares `program`, in the workspace's root.
     pub fn command(&self, program: &str) -> Run<'_> {
         let gives_way = self.gives_way.load(Ordering::Relaxed);
@@ -120,7 +128,7 @@ impl Context {
                 command.env_remove(&*name);
             }
         }
-        let mut path = OsString::from(self.target("tools/bin"));
+        let mut path = OsString::from(self.tools().join("bin"));
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_default());
         command.env("PATH", path);

@@ -67,12 +67,9 @@ fn parse(text: &str) -> Result<(String, Counts), Failure> {
 /// Runs the benchmarks, which print one JSON object per line.
 fn measure(context: &Context) -> Result<Counts, Failure> {
     let mut counts = Counts::new();
-    let engine = ["--package", "millrace-engine", "--features", "analysis"];
-    let [virtqueue, openflow, roles] =
-        ["millrace-virtqueue", "millrace-openflow", "millrace-roles"].map(|package| ["--package", package]);
-    for package in [&virtqueue[..], &openflow, &roles, &engine] {
-        let bench = context.cargo(&["bench", "--quiet", "--bench", "instructions"]).args(package);
-        let output = bench.args(&["--", "--output-format=json"]).output()?;
+    for package in ["millrace-virtqueue", "millrace-openflow", "millrace-roles", "millrace-engine"] {
+        let bench = ["bench", "--quiet", "--bench", "instructions", "--features", "instructions", "--package", package];
+        let output = context.cargo(&bench).args(&["--", "--output-format=json"]).output()?;
         for line in output.lines().filter(|line| line.starts_with('{')) {
             let (name, count) =
                 count(line).ok_or_else(|| format!("the benchmarks printed what is not theirs: {line}"))?;

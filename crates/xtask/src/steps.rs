@@ -154,7 +154,7 @@ fn fmt(context: &Context) -> Result<(), Failure> {
 }
 
 fn clippy(context: &Context) -> Result<(), Failure> {
-    context.cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
+    context.cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]).run()?;
     // The program as users build it: without the features that measurements need.
     context.cargo(&["clippy", "--package", "millrace", "--", "-D", "warnings"]).run()
 }
@@ -165,15 +165,14 @@ fn doc(context: &Context) -> Result<(), Failure> {
 
 /// Runs the loom models in a separate target directory: the flag applies to every crate and would rebuild them all.
 fn loom(context: &Context) -> Result<(), Failure> {
-    let loom = |arguments: &[&str]| {
-        let run = context.cargo(&["test"]).args(arguments).env("RUSTFLAGS", "--cfg loom");
-        // Building optimised dependencies takes longer than the models.
-        let run = run.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
-        run.env("CARGO_TARGET_DIR", context.target("loom")).run()
-    };
-    loom(&["--package", "millrace-virtqueue", "--test", "loom"])?;
-    let packages = ["millrace-engine", "millrace-roles", "millrace-nf"].map(|package| ["--package", package]);
-    loom(&[packages.as_flattened(), &["--lib", "model"]].concat())
+    // The same packages both times: with others, their dependencies have other features, and are built again.
+    let packages =
+        ["millrace-virtqueue", "millrace-engine", "millrace-roles", "millrace-nf"].map(|name| ["--package", name]);
+    for models in [&["--test", "loom"][..], &["--lib", "model"]] {
+        let run = context.cargo(&["test", "--profile", "loom"]).args(packages.as_flattened()).args(models);
+        run.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", context.target("loom")).run()?;
+    }
+    Ok(())
 }
 
 fn miri(context: &Context) -> Result<(), Failure> {

@@ -33,8 +33,6 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
                 packages(context, &harness)?;
                 // ovs-ofctl and osken-manager, for the tests of OpenFlow.
                 packages(context, &["openvswitch-common", "python3-os-ken"])?;
-                // Open vSwitch, which Millrace is compared with.
-                packages(context, &["openvswitch-switch-dpdk"])?;
                 // For the test of the Wireshark dissector.
                 packages(context, &["tshark"])?;
             }
@@ -126,7 +124,7 @@ fn install(context: &Context, name: &str, options: &[&str], suits: impl Fn(&str)
     if context.command(name).args(&["--version"]).probe().is_some_and(|said| suits(&said)) {
         return Ok(());
     }
-    let [root, target] = ["tools", "tools/build"].map(|name| context.target(name).to_string_lossy().into_owned());
+    let [root, target] = [context.tools(), context.target("tools")].map(|path| path.to_string_lossy().into_owned());
     // Optimised builds would take minutes, and these programs need little time. Shared dependencies are built once.
     let place = ["install", "--locked", "--force", "--debug", "--root", &root, "--target-dir", &target, name];
     context.cargo(&place).args(options).env("CARGO_PROFILE_DEV_DEBUG", "0").named(format!("build of {name}")).run()
