@@ -68,7 +68,8 @@ fn bridge(pairs: u8) -> ByHand {
 /// one is sent.
 fn shared() -> ByHand {
     let frames = Generator::new(64, Pace::default(), 0, None);
-    let mut worker = after_a_round(ByHand::shared(Box::new(frames), Box::new(Sink)));
+    let mut workers = ByHand::static_role(Box::new(frames), Box::new(Sink), 1, true);
+    let mut worker = after_a_round(workers.remove(0));
     (0..8).for_each(|_| assert!(worker.round()));
     worker
 }

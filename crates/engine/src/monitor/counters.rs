@@ -2,7 +2,9 @@
 
 use super::place::CurrentPlace;
 use crate::counters::Counter;
+use crate::stage::order;
 use crate::stage::stopwatch::Stopwatch;
+use crate::stats::WorkerStats;
 
 /// Counters of a worker.
 #[derive(Debug, Default)]
@@ -26,4 +28,26 @@ pub(crate) struct WorkerCounters {
     pub(crate) place: CurrentPlace,
     /// Cycles of sampled bursts.
     pub(crate) watch: Stopwatch,
+}
+
+impl WorkerCounters {
+    /// Returns the numbers now, and nothing of what else there is to a worker.
+    pub(crate) fn stats(&self) -> WorkerStats {
+        let (sampled, released) = (self.sampled.get(), self.released.get());
+        let each = |frames: u64| move |(name, cycles): (&str, u64)| (name.into(), cycles as f64 / frames.max(1) as f64);
+        // Before the first frames have come back, the cost of their parent is not known.
+        let parent = order::parent_cycles(&self.watch).into_iter().filter(|_| released > 0);
+        WorkerStats {
+            busy_cycles: self.busy.get(),
+            idle_cycles: self.idle.get(),
+            busy_rounds: self.rounds.get(),
+            sleeps: self.sleeps.get(),
+            packets: self.packets.get(),
+            stage_cycles_per_packet: order::cycles(&self.watch).into_iter().map(each(sampled)).collect(),
+            sampled_packets: sampled,
+            parent_cycles_per_packet: parent.map(each(released)).collect(),
+            parent_sampled_packets: released,
+            ..WorkerStats::default()
+        }
+    }
 }

@@ -8,7 +8,6 @@ use crate::clock::{self, Cycles};
 use crate::drops::by_reason;
 use crate::forward::mac_table::Learning;
 use crate::spec::{PortSpec, WorkerSpec};
-use crate::stage::order;
 use crate::stats::{LaneStats, LearningStats, MacEntry, MappingStats, PortStats, QueueStats, Snapshot, WorkerStats};
 use crate::worker::{Pulse, STILL};
 use std::sync::Arc;
@@ -20,30 +19,15 @@ impl Switch {
         let layout = &topology.layout;
         let ports = layout.ports.iter().zip(&topology.spec.ports).enumerate();
         let worker = |(pulse, spec): (&Arc<Pulse>, &WorkerSpec)| {
-            let (index, counters) = (pulse.index, &pulse.counters);
-            let sampled = counters.sampled.get().max(1) as f64;
-            let stages = order::cycles(&counters.watch).into_iter();
-            let released = counters.released.get() as f64;
-            // Before the first frames have come back, their cost is not known.
-            let parent = order::parent_cycles(&counters.watch).into_iter().filter(|_| released > 0.0);
+            let index = pulse.index;
             WorkerStats {
                 index,
                 cpu: spec.cpu,
                 idle: spec.idle.name().into(),
-                busy_cycles: counters.busy.get(),
-                idle_cycles: counters.idle.get(),
-                busy_rounds: counters.rounds.get(),
-                sleeps: counters.sleeps.get(),
-                packets: counters.packets.get(),
-                stage_cycles_per_packet: stages.map(|(name, cycles)| (name.into(), cycles as f64 / sampled)).collect(),
-                sampled_packets: counters.sampled.get(),
-                parent_cycles_per_packet: parent
-                    .map(|(name, cycles)| (name.into(), cycles as f64 / released))
-                    .collect(),
-                parent_sampled_packets: counters.released.get(),
                 queues: topology.queues_of(index),
                 place: topology.place(pulse),
                 hung_seconds: hung(pulse),
+                ..pulse.counters.stats()
             }
         };
         Snapshot {

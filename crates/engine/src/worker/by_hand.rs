@@ -1,19 +1,19 @@
 //! A worker without a thread: its owner runs its rounds. For analysis under a model of a processor, which has one at a time.
 
-use super::{Input, LaneInput, OutputQueue, ParentInput, Plan, Route};
+mod sharing;
+
+use super::{Input, OutputQueue, Plan, Route};
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::{Key, MacTable};
 use crate::forward::{BridgePlan, Half, Output, Target, TransmitQueue};
 use crate::monitor::WorkerCounters;
-use crate::port::sink::Nothing;
 use crate::port::{RxQueue, TxQueue};
 use crate::queue_key::QueueKey;
-use crate::sharing::{Alarm, Terms, assign};
 use crate::spec::{MAX_QUEUES, Vlan};
 use crate::stage::egress::Egress;
-use crate::stage::ingress::{Ingress, IngressStages};
-use rustix::event::{EventfdFlags, eventfd};
+use crate::stage::ingress::Ingress;
+use crate::stats::WorkerStats;
 use std::sync::Arc;
 
 /// A worker that moves frames from one queue to another.
@@ -69,30 +69,9 @@ impl ByHand {
         worker
     }
 
-    /// Returns a worker that moves frames from `input`, of which it is the parent and has the only lane, to `output`.
-    ///
-    /// # Panics
-    /// If the frames of `input` cannot be held.
-    pub fn shared(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>) -> ByHand {
-        const LANE: usize = 1;
-        let mut worker = ByHand::new(Box::new(Nothing), output, false, false);
-        let plan = &mut worker.plan;
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd");
-        let alarms = vec![Arc::new(Alarm::new(Arc::new(wake)))];
-        let terms = Terms { outputs: 1, stalled_after: u64::MAX, drops: Arc::default(), alarms };
-        let Ok((parent, lanes)) = assign(input, terms) else { panic!("its frames cannot be held") };
-        let queue = QueueKey { port: 0, queue: 0 };
-        let (outputs, rx_buffers_from) = (vec![0], None);
-        plan.shared.parents.push(ParentInput { queue, parent: None, outputs, number: 0, rx_buffers_from });
-        plan.attach_parent(queue, parent);
-        let half = TransmitQueue { half: Half::HandedOver, counters: Arc::default() };
-        plan.outputs.push(Output::new(1, vec![half], plan.counters.clone()));
-        let from = QueueKey { port: 0, queue: LANE };
-        let (counters, drops) = (Arc::default(), Arc::default());
-        let route = Route { from, target: Target::Patch(LANE), number: 0, counters, drops };
-        plan.shared.lanes.push(LaneInput { route, lane: None, stages: IngressStages::none(), outputs: vec![LANE] });
-        lanes.into_iter().for_each(|lane| plan.attach_lane(from, lane));
-        worker
+    /// Returns its counters.
+    pub fn stats(&self) -> WorkerStats {
+        self.plan.counters.stats()
     }
 
     /// Runs one round, as a worker does. Reports whether anything moved.

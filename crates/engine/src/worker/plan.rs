@@ -12,8 +12,9 @@ use packet::BurstStorage;
 use std::sync::Arc;
 use virtqueue::ordering;
 
-/// One burst in this many has its stages timed. Timing all of them would cost about three cycles per frame.
-pub(super) const SAMPLE: u32 = 64;
+/// One burst in this many has its stages timed. Timing all of them would cost about three cycles per frame. It is a prime: of
+/// queues that have their bursts in turn, all are timed.
+pub(super) const SAMPLE: u32 = 61;
 
 /// A worker's plan. Only the worker accesses it; the control side changes it by jobs between two bursts.
 pub(crate) struct Plan {

@@ -1,0 +1,115 @@
+//! Workers by hand that share a receive queue.
+
+use super::ByHand;
+use crate::forward::{Half, Output, Target, TransmitQueue};
+use crate::port::sink::{Nothing, Sink};
+use crate::port::{RxQueue, TxQueue};
+use crate::queue_key::QueueKey;
+use crate::sharing::{Alarm, Lane, LockedQueue, Terms, assign};
+use crate::stage::egress::Egress;
+use crate::stage::ingress::IngressStages;
+use crate::stage::shared::Shared;
+use crate::worker::{LaneInput, ParentInput, Route};
+use rustix::event::{EventfdFlags, eventfd};
+use std::sync::Arc;
+
+/// The queue that is shared. A lane has the number that comes after its own.
+const QUEUE: QueueKey = QueueKey { port: 0, queue: 0 };
+
+impl ByHand {
+    /// Returns workers that share `input` by static roles: its parent, and so many with a lane each. They hand over to the parent,
+    /// which sends to `output`. A parent that `works` has the first lane; otherwise it is one more.
+    ///
+    /// # Panics
+    /// If the frames of `input` cannot be held.
+    pub fn static_role(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, lanes: usize, works: bool) -> Vec<ByHand> {
+        let wake = || Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd"));
+        let alarms = (0..lanes).map(|_| Arc::new(Alarm::new(wake()))).collect();
+        let terms = Terms { outputs: 1, stalled_after: u64::MAX, drops: Arc::default(), alarms };
+        let Ok((parent, lanes)) = assign(input, terms) else { panic!("its frames cannot be held") };
+        let mut first = ByHand::new(Box::new(Nothing), output, false, false);
+        let (outputs, rx_buffers_from) = (vec![0], None);
+        first.plan.shared.parents.push(ParentInput { queue: QUEUE, parent: None, outputs, number: 0, rx_buffers_from });
+        first.plan.attach_parent(QUEUE, parent);
+        let mut workers = vec![first];
+        for (number, lane) in lanes.into_iter().enumerate() {
+            if number > 0 || !works {
+                workers.push(ByHand::idle());
+            }
+            workers.last_mut().expect("there is one").take_lane(number, lane, Half::HandedOver);
+        }
+        workers
+    }
+
+    /// Returns workers that take turns at `input` under a lock, and send to `output` one at a time.
+    ///
+    /// # Panics
+    /// If the frames of `input` cannot be held.
+    pub fn locked(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, workers: usize) -> Vec<ByHand> {
+        let Ok(queue) = LockedQueue::new(input) else { panic!("its frames cannot be held") };
+        let output = Arc::new(Shared::new(Some(Egress::new(output))));
+        let worker = |number| {
+            let mut worker = ByHand::idle();
+            let lane = queue.lane().expect("the queue is there");
+            worker.take_lane(number, Lane::Locked(lane), Half::Shared(output.clone()));
+            worker
+        };
+        (0..workers).map(worker).collect()
+    }
+
+    /// Returns a worker that receives nothing.
+    fn idle() -> ByHand {
+        ByHand::new(Box::new(Nothing), Box::new(Sink), false, false)
+    }
+
+    /// Takes a lane, and sends what comes by it to `half`.
+    fn take_lane(&mut self, number: usize, lane: Lane, half: Half) {
+        let plan = &mut self.plan;
+        let from = QueueKey { queue: number + 1, ..QUEUE };
+        let output = plan.outputs.len();
+        plan.outputs.push(Output::new(
+            1,
+            vec![TransmitQueue { half, counters: Arc::default() }],
+            plan.counters.clone(),
+        ));
+        let (counters, drops) = (Arc::default(), Arc::default());
+        let route = Route { from, target: Target::Patch(output), number: 0, counters, drops };
+        plan.shared.lanes.push(LaneInput { route, lane: None, stages: IngressStages::none(), outputs: vec![output] });
+        plan.attach_lane(from, lane);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::port::generator::Generator;
+    use crate::port::pace::Pace;
+
+    /// Makes rounds of all workers in turn, and returns how many frames had their steps timed: of each worker, and of the parent.
+    fn timed(mut workers: Vec<ByHand>) -> (Vec<u64>, u64) {
+        for _ in 0..1000 {
+            for worker in &mut workers {
+                worker.round();
+            }
+        }
+        let stats: Vec<_> = workers.iter().map(ByHand::stats).collect();
+        (stats.iter().map(|of| of.sampled_packets).collect(), stats[0].parent_sampled_packets)
+    }
+
+    fn generator() -> Box<dyn RxQueue> {
+        Box::new(Generator::new(64, Pace::default(), 0, None))
+    }
+
+    #[test]
+    fn all_workers_of_a_shared_queue_get_frames_and_have_them_timed() {
+        for (works, lanes) in [(true, 1), (true, 3), (false, 1), (false, 3)] {
+            let workers = ByHand::static_role(generator(), Box::new(Sink), lanes, works);
+            let parents = usize::from(!works);
+            assert_eq!(workers.len(), lanes + parents);
+            let (of_workers, of_parent) = timed(workers);
+            assert!(of_parent > 0 && of_workers[parents..].iter().all(|&frames| frames > 0), "{works} {of_workers:?}");
+        }
+        let (of_workers, of_parent) = timed(ByHand::locked(generator(), Box::new(Sink), 3));
+        assert!(of_parent == 0 && of_workers.iter().all(|&frames| frames > 0), "{of_workers:?}");
+    }
+}
