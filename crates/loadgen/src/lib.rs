@@ -2,12 +2,16 @@
 //!
 //! - [`load`]: source and sink of two or more virtio ports, with a bounded number of frames in flight;
 //! - [`wire`]: a NIC before the switch and a network function behind it;
-//! - [`traffic`]: packets at a pace that nothing slows down, each with its time and number.
+//! - [`traffic`]: packets at a pace that nothing slows down, each with its time and number;
+//! - [`app`]: senders, receivers, clients and servers, over each kind of port that an [`endpoint`] can have.
 //!
-//! [`cycles`] is their clock, and [`cpu`] keeps them on their processor.
+//! [`cycles`] is their clock, [`pace`] says when packets are due, and [`cpu`] keeps them on their processor.
 
+pub mod app;
 pub mod cpu;
 pub mod cycles;
+pub mod endpoint;
 pub mod load;
+pub mod pace;
 pub mod traffic;
 pub mod wire;

@@ -9,6 +9,7 @@
 //! - [`PacketRx`]: a `TPACKET_V3` receive ring; it lends frames in place until they are released.
 //! - [`PacketTx`]: a `TPACKET_V2` transmit ring; it gathers a frame into its slot (one copy) and sends a burst with one
 //!   system call.
+//! - [`packet_socket`] and [`Messages`]: frames, or other messages of a socket, by system calls.
 //! - [`Promiscuous`]: promiscuous mode of an interface.
 //!
 //! Frames are written either from ordinary slices or from [`RawSegment`]s: pointer and length of memory that may be
@@ -21,14 +22,16 @@ mod error;
 pub mod ethtool;
 mod ifreq;
 mod link;
+mod messages;
 mod segment;
 mod tap;
 
 pub use af_packet::{
     Flushed, PacketRx, PacketTx, Promiscuous, PushError, RxConfig, RxFrame, RxMonitor, RxStatistics, TxConfig, TxState,
-    Vlan,
+    Vlan, packet_socket,
 };
 pub use error::{Error, Result};
 pub use link::{Event, Link, Links, Monitor};
+pub use messages::Messages;
 pub use segment::RawSegment;
 pub use tap::{Tap, TapQueue, TapWrite};

@@ -2,7 +2,6 @@
 //! packet has a number and the cycle count at sending, so that losses and times are known one by one, on one clock.
 
 mod losses;
-mod pace;
 mod packet;
 mod sink;
 mod source;
@@ -12,11 +11,11 @@ pub use losses::Losses;
 pub use sink::{Arrivals, times};
 
 use crate::cycles;
+use crate::pace::{Intervals, Pace};
 use crate::wire::Nic;
 use netdev::PacketRx;
 use nf::wire::ethernet;
 use nf::{Packet, Ports};
-use pace::Pace;
 use paflow::Rules;
 use sink::Sink;
 use source::Source;
@@ -99,11 +98,11 @@ impl Traffic {
         self.sink.restart(offered);
         let (mut stalls, mut stalled, mut busy) = (0, 0, 0);
         let begin = cycles::now();
-        let mut pace = Pace::new(begin, load.rate, self.hz, load.train).after(offered);
+        let mut pace = Pace::new(begin, load.rate, self.hz, load.train, Intervals::Equal).after(offered);
         let (end, stall) = (begin + (seconds * self.hz) as u64, (STALL * 1e-6 * self.hz) as u64);
         let mut now = begin;
         while now < end {
-            let moved = self.send(&pace, now)? | self.pass_on()?;
+            let moved = self.send(&mut pace, now)? | self.pass_on()?;
             let then = cycles::now();
             let took = then - now;
             if took > stall {
@@ -134,8 +133,8 @@ impl Traffic {
     }
 
     #[inline(always)]
-    fn send(&mut self, pace: &Pace, now: u64) -> Result<bool, Fatal> {
-        match self.entry.rings().both() {
+    fn send(&mut self, pace: &mut Pace, now: u64) -> Result<bool, Fatal> {
+        match self.entry.rings(0).both() {
             Some((to, _)) => self.source.turn(pace, to, now),
             None => Ok(false),
         }
@@ -153,7 +152,7 @@ impl Traffic {
             ports[1].transmit_all(&mut self.burst);
         }
         let arrived = match &mut self.exit {
-            Exit::Nic(nic) => match nic.rings().both() {
+            Exit::Nic(nic) => match nic.rings(0).both() {
                 Some((_, from)) => self.sink.take_from_driver(from)?,
                 None => false,
             },

@@ -1,7 +1,7 @@
 //! The source: a NIC that sends packets one by one, or joined as another switch would have joined them.
 
-use super::pace::Pace;
 use super::packet::{self, Stamp};
+use crate::pace::Pace;
 use ::packet::{BurstStorage, MAX_BURST, Segment};
 use paflow::decode::{MOST, Piece, locate};
 use paflow::{Planner, Receiver, Rules};
@@ -41,7 +41,7 @@ impl Source {
 
     /// Sends the packets due `now`, stamped. Packets without room are lost, as with a NIC.
     #[inline(always)]
-    pub fn turn(&mut self, pace: &Pace, to: &Enqueue, now: u64) -> Result<bool, Fatal> {
+    pub fn turn(&mut self, pace: &mut Pace, to: &Enqueue, now: u64) -> Result<bool, Fatal> {
         let due = pace.due(now);
         if self.offered >= due {
             return Ok(false);
@@ -128,6 +128,7 @@ mod tests {
     use super::super::packet::SIZE;
     use super::super::tests::rules;
     use super::*;
+    use crate::pace::Intervals;
     use virtqueue::driver::{Buffer, Queue};
     use virtqueue::memory::Arena;
     use virtqueue::{NET_HEADER, Negotiated, features};
@@ -174,13 +175,13 @@ mod tests {
     fn what_is_due_is_sent_and_what_has_no_room_is_refused() {
         let (mut driver, to) = Driver::new(5);
         let mut source = Source::new(1, None);
-        let pace = Pace::new(0, 1e6, 1e9, 1);
+        let mut pace = Pace::new(0, 1e6, 1e9, 1, Intervals::Equal);
         for (now, turn) in [(0, true), (500, false), (6_500, true)] {
-            assert_eq!(source.turn(&pace, &to, now).unwrap(), turn, "{now}");
+            assert_eq!(source.turn(&mut pace, &to, now).unwrap(), turn, "{now}");
         }
         assert_eq!((source.offered(), source.refused(), source.turns()), (7, 2, 2));
         driver.post();
-        source.turn(&pace, &to, 7_500).unwrap();
+        source.turn(&mut pace, &to, 7_500).unwrap();
         let stamps: Vec<Stamp> = driver.received().iter().map(|frame| packet::read(frame).unwrap()).collect();
         assert_eq!(stamps.iter().map(|stamp| stamp.number).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 7]);
         assert_eq!(stamps.iter().map(|stamp| stamp.sent).collect::<Vec<_>>(), [0, 6500, 6500, 6500, 6500, 7500]);
@@ -190,9 +191,9 @@ mod tests {
     fn a_joined_train_is_two_frames_and_every_packet_in_them_has_its_stamp() {
         let (mut driver, to) = Driver::new(8);
         let mut source = Source::new(32, Some(&rules()));
-        let pace = Pace::new(0, 1e6, 1e9, 32);
+        let mut pace = Pace::new(0, 1e6, 1e9, 32, Intervals::Equal);
         for now in [0, 32_500, 64_500] {
-            assert!(source.turn(&pace, &to, now).unwrap());
+            assert!(source.turn(&mut pace, &to, now).unwrap());
         }
         assert_eq!((source.offered(), source.refused()), (96, 0));
         let mut numbers = Vec::new();

@@ -64,7 +64,7 @@ impl Device {
     /// Takes returned frames and sends as many as `window` allows; returns the number of both together.
     #[inline(always)]
     pub fn turn<T: Touch>(&mut self, window: u64) -> Result<u64, Broken> {
-        let rings = self.nic.rings();
+        let rings = self.nic.rings(0);
         let Some((to, from)) = rings.both() else { return Ok(0) };
         let mut burst = self.storage.start();
         let received = from.receive(&mut burst)? as u64;
@@ -124,6 +124,6 @@ impl Device {
 
     /// Notifies the switch if it sleeps.
     pub fn notify(&self) {
-        self.nic.notify();
+        self.nic.notify(0);
     }
 }

@@ -82,15 +82,20 @@ impl Nic {
         Nic { queues: Arc::new(NicQueues([Mutex::new(rings)].into())), _service: None }
     }
 
-    /// Returns the rings of its first queue pair, for one turn.
-    #[inline(always)]
-    pub fn rings(&self) -> MutexGuard<'_, NicRings> {
-        self.queues.0[0].lock().unwrap()
+    /// Returns the number of its queue pairs.
+    pub fn pairs(&self) -> usize {
+        self.queues.0.len()
     }
 
-    /// Notifies the driver if it sleeps.
-    pub fn notify(&self) {
-        let rings = self.rings();
+    /// Returns the rings of a queue pair, for one turn.
+    #[inline(always)]
+    pub fn rings(&self, pair: usize) -> MutexGuard<'_, NicRings> {
+        self.queues.0[pair].lock().unwrap()
+    }
+
+    /// Notifies the driver of a queue pair if it sleeps.
+    pub fn notify(&self, pair: usize) {
+        let rings = self.rings(pair);
         ordering::before_asking();
         let to = rings.to.as_ref().filter(|r| r.0.wants_notification()).and_then(|r| r.1.as_ref());
         let from = rings.from.as_ref().filter(|r| r.0.wants_notification()).and_then(|r| r.1.as_ref());

@@ -8,6 +8,7 @@
 
 mod checksum;
 mod layout;
+mod plain;
 mod promiscuous;
 mod ring_memory;
 mod rx;
@@ -16,6 +17,7 @@ mod tx;
 mod vlan;
 
 pub use layout::{RxConfig, TxConfig};
+pub use plain::packet_socket;
 pub use promiscuous::Promiscuous;
 pub use rx::{PacketRx, RxFrame, RxMonitor, RxStatistics};
 pub use tx::{Flushed, PacketTx, PushError, TxState};

@@ -120,6 +120,16 @@ impl<'a> Socket<'a> {
             .map_err(Error::system(&self.link.name, "size the send buffer", MEMORY))
     }
 
+    /// Lets `bytes` bytes of frames wait; without CAP_NET_ADMIN, at most the system's limit.
+    pub(super) fn set_receive_buffer(&self, bytes: usize) -> Result<()> {
+        use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+        // As above.
+        let bytes = bytes.min(i32::MAX as usize / 2);
+        set_socket_recv_buffer_size_force(&self.fd, bytes)
+            .or_else(|_| set_socket_recv_buffer_size(&self.fd, bytes))
+            .map_err(Error::system(&self.link.name, "size the receive buffer", MEMORY))
+    }
+
     /// Binds the socket, which then receives frames of `protocol` (network byte order).
     pub(super) fn bind(&self, protocol: u16) -> Result<()> {
         // SAFETY: sockaddr_ll is integers and an array of them: all zero is a valid value.
