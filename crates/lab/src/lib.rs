@@ -2,8 +2,9 @@
 //!
 //! - [`process`]: any daemon, with its output captured and its resources read from `/proc`;
 //! - [`netns`]: network namespaces that end with their guard;
-//! - [`dpdk`]: `dpdk-testpmd` as a sandboxed network function, as a load, and as a peer vhost-user switch;
-//! - [`ovs`]: Open vSwitch with DPDK, as a peer;
+//! - [`dpdk`]: `dpdk-testpmd` as a sandboxed network function, as a load, and as a peer vhost-user switch; traffic applications;
+//! - [`ovs`]: Open vSwitch in user space, with DPDK or without;
+//! - [`switch`]: all peers behind one trait, with any number of ports;
 //! - [`cpu`]: which core is whose.
 //!
 //! Everything that a guard starts ends with it, by process id, even when its owner panics or is killed. A missing tool or
@@ -15,5 +16,7 @@ mod error;
 pub mod netns;
 pub mod ovs;
 pub mod process;
+mod steps;
+pub mod switch;
 
 pub use error::{Error, Result, output_of};

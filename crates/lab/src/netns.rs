@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -19,14 +20,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Gives a program a view of /sys in which it finds the interfaces of its own namespace, and runs it as the same process.
 const WITH_SYSFS: &str = "umount -l /sys; mount -t sysfs sysfs /sys; exec \"$@\"";
 
-/// A network namespace with its loopback device up; dropping it ends it, once nothing runs in it any more.
+/// A network namespace with its loopback device up; dropping it and its clones ends it, once nothing runs in it any more.
 ///
 /// Needs the right to create one (CAP_SYS_ADMIN and CAP_NET_ADMIN).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Namespace {
     /// The id of the holder.
     name: String,
-    _holder: Daemon,
+    _holder: Arc<Daemon>,
 }
 
 impl Namespace {
@@ -40,7 +41,7 @@ impl Namespace {
         // It answers once it has entered the namespace.
         holder.send_line("moved")?;
         holder.wait_for_line("its network namespace", LIMIT, |line| line == "moved")?;
-        let namespace = Self { name: holder.pid().to_string(), _holder: holder };
+        let namespace = Self { name: holder.pid().to_string(), _holder: Arc::new(holder) };
         namespace.run("ip", &["link", "set", "lo", "up"])?;
         Ok(namespace)
     }
@@ -56,6 +57,19 @@ impl Namespace {
         command.arg(format!("--net={}", self.path())).args(["unshare", "--mount", "sh", "-c", WITH_SYSFS, "sh"]);
         command.arg(program.as_ref());
         command
+    }
+
+    /// Returns a command that runs `command` inside, with its arguments and environment.
+    pub fn wrap(&self, command: &Command) -> Command {
+        let mut inside = self.command(Path::new(command.get_program()));
+        inside.args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => inside.env(name, value),
+                None => inside.env_remove(name),
+            };
+        }
+        inside
     }
 
     /// Runs a program inside to its end; returns its standard output, or an error with its whole output.

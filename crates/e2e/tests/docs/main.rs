@@ -147,6 +147,8 @@ pages! {
     performance: "docs/performance.md",
     reload: "docs/reload.md",
     security: "docs/security.md",
+    switches: "docs/switches.md",
+    testbed: "docs/testbed.md",
     top: "docs/top.md",
     troubleshooting: "docs/troubleshooting.md",
     vxlan: "docs/vxlan.md",

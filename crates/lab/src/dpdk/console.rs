@@ -93,6 +93,11 @@ impl Console {
         stats::version(&line)
     }
 
+    /// Reports whether every port has a link: of a vhost-user port, whether a guest is connected.
+    pub fn is_up(&mut self) -> Result<bool> {
+        Ok(stats::is_up(&self.command("show port summary all")?))
+    }
+
     /// Sets the counters of every port to zero.
     pub fn clear_stats(&mut self) -> Result<()> {
         self.command("clear port stats all").map(drop)

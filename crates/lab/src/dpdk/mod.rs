@@ -1,5 +1,7 @@
-//! `dpdk-testpmd` as a network function in a sandbox, as a load, and as a vhost-user switch ([`Testpmd`]).
+//! `dpdk-testpmd` as a network function in a sandbox, as a load, and as a vhost-user switch ([`Testpmd`]); traffic applications
+//! ([`app`]).
 
+pub mod app;
 mod console;
 mod lcores;
 mod pages;
@@ -14,4 +16,4 @@ pub use pages::Pages;
 pub use port::{AnyPort, Port, SwitchPort};
 pub use sandbox::Sandbox;
 pub use stats::PortStats;
-pub use testpmd::{Builder, Forward, Testpmd};
+pub use testpmd::{Builder, Forward, MEGABYTES, Testpmd, version};

@@ -104,7 +104,8 @@ impl SwitchPort {
         self
     }
 
-    fn device(&self, number: usize, queues: u16) -> String {
+    /// Returns DPDK's arguments for the device.
+    pub(crate) fn device(&self, number: usize, queues: u16) -> String {
         let client = u8::from(self.client);
         format!("net_vhost{number},iface={},queues={queues},client={client}", self.socket.display())
     }

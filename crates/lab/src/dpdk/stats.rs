@@ -51,6 +51,18 @@ pub(super) fn cycles(lines: &[String]) -> Option<f64> {
     line.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.parse().ok()
 }
 
+/// Parses the output of `show port summary all`: whether there are ports, and all have a link.
+pub(super) fn is_up(lines: &[String]) -> bool {
+    let words = |line: &str| line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let mut table = lines.iter().map(|line| words(line)).skip_while(|row| !row.starts_with(&words("Port MAC Address")));
+    // The heading has a word more than a row before the status: its address is one.
+    let Some(column) = table.next().and_then(|heading| heading.iter().position(|word| word == "Status")) else {
+        return false;
+    };
+    let mut ports = table.take_while(|row| row.first().is_some_and(|port| port.parse::<u16>().is_ok())).peekable();
+    ports.peek().is_some() && ports.all(|row| row.get(column - 1).is_some_and(|status| status == "up"))
+}
+
 /// Parses the line in which DPDK tells its version.
 pub(super) fn version(line: &str) -> Option<String> {
     Some(line.split_once("RTE Version:")?.1.trim().trim_matches('\'').to_owned())
@@ -110,6 +122,18 @@ mod tests {
     fn nonsense_is_refused() {
         assert!(parse(&["Command not found".to_owned()]).is_err());
         assert_eq!((cycles(&["Command not found".to_owned()]), version("Command not found")), (None, None));
+    }
+
+    #[test]
+    fn a_port_without_a_guest_is_down() {
+        let table = |statuses: &[&str]| -> Vec<String> {
+            let row = |status| format!("0    56:48:4F:53:54:00 net_vhost0   net_vhost      {status}     10 Gbps");
+            let text =
+                ["Number of available ports: 2", "Port MAC Address       Name         Driver         Status   Link"];
+            text.iter().map(|line| line.to_string()).chain(statuses.iter().map(row)).collect()
+        };
+        assert!(is_up(&table(&["up", "up"])));
+        assert!(!is_up(&table(&["up", "down"])) && !is_up(&table(&[])) && !is_up(&[]));
     }
 
     #[test]

@@ -1,17 +1,38 @@
 //! testpmd as a network function, as a load, or as a vhost-user switch.
 
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{AnyPort, Console, Lcores, Pages, READY, Sandbox};
-use crate::process::{self, Interrupt, Launch, Usage};
+use super::{AnyPort, Console, Lcores, Pages, READY, Sandbox, stats};
+use crate::process::{self, Daemon, Interrupt, Launch, Usage};
 use crate::{Error, Result, cpu};
+
+/// Its program.
+const PROGRAM: &str = "dpdk-testpmd";
 
 /// Memory in MiB that it uses without huge pages of its own.
 const SMALL: u64 = 128;
+
+/// Memory in MiB that it uses in measurements.
+pub const MEGABYTES: u64 = 512;
+
+/// Time limit for DPDK to tell its version.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Returns DPDK's version, which testpmd tells at its start.
+pub fn version() -> Result<String> {
+    let directory = tempfile::tempdir().map_err(Error::io("creating a temporary directory"))?;
+    let mut command = Command::new(PROGRAM);
+    command.args(["--no-huge", "--no-pci", "--no-telemetry", "--in-memory", "-v", "--", "--help"]);
+    command.env("RUNTIME_DIRECTORY", directory.path());
+    let mut testpmd = Daemon::spawn("testpmd", command)?;
+    let line = testpmd.wait_for_line("its version", LIMIT, |line| stats::version(line).is_some())?;
+    Ok(stats::version(&line).unwrap_or_default())
+}
 
 /// Forwarding mode of testpmd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,13 +132,13 @@ impl Builder {
         let sandbox = self.sandbox.unwrap_or_else(Sandbox::detect);
         let directory = tempfile::Builder::new().prefix("lab-dpdk-").tempdir();
         let directory = directory.map_err(Error::io("creating a temporary directory"))?;
-        let command = self.command(sandbox, directory.path())?;
+        let (command, line) = self.command(sandbox, directory.path())?;
         let name = format!("testpmd {}", self.name);
         let launch = match &self.interrupt {
             Some(interrupt) => Launch::measured(name, interrupt),
             None => Launch::new(name).interactive(),
         };
-        Ok(Testpmd { console: Console::new(launch.spawn(command)?), sandbox, _directory: directory })
+        Ok(Testpmd { console: Console::new(launch.spawn(command)?), line, sandbox, _directory: directory })
     }
 
     /// Starts it and waits until it accepts commands. It forwards nothing before [`Console::start`].
@@ -127,31 +148,36 @@ impl Builder {
         Ok(testpmd)
     }
 
-    /// Returns its command line: options of the environment, the devices, options of the application. Its files are in
-    /// `directory`, so that none of them stay on the host.
-    fn command(&self, sandbox: Sandbox, directory: &Path) -> Result<Command> {
+    /// Returns its command, and the line that a reader could type. Its files are in `directory`, so that none of them stay on
+    /// the host.
+    fn command(&self, sandbox: Sandbox, directory: &Path) -> Result<(Command, String)> {
         let sockets: Vec<&Path> = self.ports.iter().map(AnyPort::socket).collect();
         let (mut command, sockets) = sandbox.enter(&sockets)?;
-        command
-            // Its output is a pipe; without stdbuf it would arrive in blocks of 4 KiB.
-            .args(["stdbuf", "-oL", "dpdk-testpmd", "--lcores", &self.lcores.option()])
-            .args(["--no-pci", "--no-telemetry", "-v"])
-            .args(self.pages.arguments())
-            .args(["-m", &self.megabytes.to_string()])
-            .env("RUNTIME_DIRECTORY", sandbox.scratch(directory));
+        let arguments = self.arguments(sockets);
+        // Its output is a pipe; without stdbuf it would arrive in blocks of 4 KiB.
+        command.args(["stdbuf", "-oL", PROGRAM]).args(&arguments).env("RUNTIME_DIRECTORY", sandbox.scratch(directory));
+        Ok((command, process::line(PROGRAM, &arguments)))
+    }
+
+    /// Returns its arguments: options of the environment, the devices at `sockets`, options of the application.
+    fn arguments(&self, sockets: Vec<PathBuf>) -> Vec<String> {
+        let mut line = vec!["--lcores".to_owned(), self.lcores.option()];
+        line.extend(["--no-pci", "--no-telemetry", "-v"].map(str::to_owned));
+        line.extend(self.pages.arguments().iter().map(|&argument| argument.to_owned()));
+        line.extend(["-m".to_owned(), self.megabytes.to_string()]);
         for (number, (port, socket)) in self.ports.iter().zip(sockets).enumerate() {
             let mut port = port.clone();
             port.set_socket(socket);
-            command.args(["--vdev", &port.device(number, self.queues)]);
+            line.extend(["--vdev".to_owned(), port.device(number, self.queues)]);
         }
         let (queues, ring) = (self.queues, self.ports.iter().filter_map(AnyPort::queue_size).max().unwrap_or(256));
-        command
-            .args(["--", "-i", "--no-mlockall", "--total-num-mbufs=16384", "--nb-cores=1", "--burst=32"])
-            .arg(format!("--forward-mode={}", self.forward.name()))
-            .args([format!("--rxq={queues}"), format!("--txq={queues}")])
-            .args([format!("--rxd={ring}"), format!("--txd={ring}")])
-            .args(&self.arguments);
-        Ok(command)
+        let fixed = ["--", "-i", "--no-mlockall", "--total-num-mbufs=16384", "--nb-cores=1", "--burst=32"];
+        line.extend(fixed.map(str::to_owned));
+        line.push(format!("--forward-mode={}", self.forward.name()));
+        line.extend([format!("--rxq={queues}"), format!("--txq={queues}")]);
+        line.extend([format!("--rxd={ring}"), format!("--txd={ring}")]);
+        line.extend(self.arguments.iter().cloned());
+        line
     }
 }
 
@@ -159,6 +185,7 @@ impl Builder {
 #[derive(Debug)]
 pub struct Testpmd {
     console: Console,
+    line: String,
     sandbox: Sandbox,
     _directory: TempDir,
 }
@@ -186,6 +213,11 @@ impl Testpmd {
         Testpmd::builder("switch").lcores(lcores).sandbox(Sandbox::None)
     }
 
+    /// Returns its command line, as a reader could type it.
+    pub fn line(&self) -> &str {
+        &self.line
+    }
+
     /// Returns its isolation from the host.
     pub fn sandbox(&self) -> Sandbox {
         self.sandbox
@@ -196,8 +228,8 @@ impl Testpmd {
         let outer = self.daemon().pid();
         let mut all = process::descendants(outer);
         all.push(outer);
-        let found = all.into_iter().find(|&pid| process::program(pid).as_deref() == Some("dpdk-testpmd"));
-        found.ok_or_else(|| Error::malformed(format!("the sandbox {outer}"), "no dpdk-testpmd runs in it"))
+        let found = all.into_iter().find(|&pid| process::program(pid).as_deref() == Some(PROGRAM));
+        found.ok_or_else(|| Error::malformed(format!("the sandbox {outer}"), format!("no {PROGRAM} runs in it")))
     }
 
     /// Returns the resource usage of testpmd itself.

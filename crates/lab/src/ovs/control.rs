@@ -30,10 +30,10 @@ impl Control {
     }
 
     /// Runs a command, and returns what `ovs-appctl` would print.
-    pub fn call(&self, method: &str) -> io::Result<String> {
+    pub fn call(&self, method: &str, params: &[&str]) -> io::Result<String> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.set_read_timeout(Some(LIMIT))?;
-        stream.write_all(json!({ "id": 0, "method": method, "params": [] }).to_string().as_bytes())?;
+        stream.write_all(json!({ "id": 0, "method": method, "params": params }).to_string().as_bytes())?;
         // Only its last brace shows where an answer ends.
         let answer = Answer::deserialize(&mut Deserializer::from_reader(stream))?;
         answer.result.ok_or_else(|| io::Error::other(format!("{method}: {}", answer.error)))
@@ -60,7 +60,7 @@ mod tests {
             let _ = stream.read(&mut [0]);
             String::from_utf8_lossy(&asked[..len]).into_owned()
         });
-        let outcome = Control::at(socket).call("version").map_err(|error| error.to_string());
+        let outcome = Control::at(socket).call("version", &[]).map_err(|error| error.to_string());
         assert!(server.join().unwrap().contains("\"method\":\"version\""));
         outcome
     }

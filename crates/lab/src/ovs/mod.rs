@@ -1,46 +1,98 @@
-//! Open vSwitch with DPDK, as the switch that Millrace is compared with.
+//! Open vSwitch with its datapath in user space, with DPDK or without, as a switch that Millrace is compared with.
 //!
 //! It shares nothing with the system's Open vSwitch: its database, sockets and files are in a directory of the measurement, and
-//! it runs in a separate network namespace, with which the taps end that it creates for each bridge.
+//! it runs in a namespace of the measurement, with which the taps end that it creates for each bridge.
 
 mod control;
+mod limits;
+mod output;
+mod ports;
+
+pub use limits::MEGABYTES;
+pub use ports::{Forwarding, Port};
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use crate::dpdk::{AnyPort, Lcores, Pages};
-use crate::process::{Daemon, Interrupt, Launch};
-use crate::{Error, Result};
+use crate::dpdk::{Lcores, Pages};
+use crate::netns::Namespace;
+use crate::process::{self, Daemon, Interrupt, Launch};
+use crate::steps::Steps;
+use crate::{Error, Result, output_of};
 use control::Control;
-
-/// The build of the switch with DPDK. Debian's is in no PATH.
-const PROGRAM: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
-
-/// Memory that it uses, in MiB: its buffers, 262144 unless memory is short, need three quarters. If they do not fit, it tries
-/// fewer; in the meantime it has none for a guest that connects, and disconnects it.
-pub const MEGABYTES: u64 = 1024;
-
-/// Time limit for a single operation of its programs.
-const LIMIT: Duration = Duration::from_secs(30);
+use limits::LIMIT;
 
 /// Error that keeps Open vSwitch from being used.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Unavailable {
-    #[error("there is no {PROGRAM}: Open vSwitch with DPDK is Debian's package openvswitch-switch-dpdk")]
-    Program,
+    #[error("there is no {program}: it is in Debian's package {package}")]
+    Program { program: &'static str, package: &'static str },
+    #[error("{0}")]
+    Version(Error),
     #[error("Open vSwitch needs {MEGABYTES} MB of free huge pages; as root: sysctl vm.nr_hugepages=1024")]
     HugePages,
 }
 
-/// Checks that its requirements are met.
-pub fn available(pages: Pages) -> std::result::Result<(), Unavailable> {
-    if !Path::new(PROGRAM).is_file() {
-        return Err(Unavailable::Program);
+/// Build of the switch. Both forward in user space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    /// With DPDK.
+    Dpdk,
+    /// Without DPDK: it forwards with sockets of the kernel.
+    Sockets,
+}
+
+impl Build {
+    /// Returns its program, which may be in no PATH.
+    fn program(self) -> &'static str {
+        match self {
+            Build::Dpdk => "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk",
+            Build::Sockets => "/usr/lib/openvswitch-switch/ovs-vswitchd",
+        }
     }
-    if pages == Pages::Huge { Ok(()) } else { Err(Unavailable::HugePages) }
+
+    /// Returns the package of the program.
+    fn package(self) -> &'static str {
+        match self {
+            Build::Dpdk => "openvswitch-switch-dpdk",
+            Build::Sockets => "openvswitch-switch",
+        }
+    }
+
+    /// Checks that its requirements are met; returns its version.
+    pub fn available(self, pages: Pages) -> std::result::Result<String, Unavailable> {
+        let (program, package) = (self.program(), self.package());
+        if !Path::new(program).is_file() {
+            return Err(Unavailable::Program { program, package });
+        }
+        if self == Build::Dpdk && pages == Pages::Normal {
+            return Err(Unavailable::HugePages);
+        }
+        let said = output_of(Command::new(program).arg("--version")).map_err(Unavailable::Version)?;
+        let said: Vec<String> = String::from_utf8_lossy(&said).lines().map(str::to_owned).collect();
+        Ok(output::version(&said).unwrap_or_else(|| said.join(", ")))
+    }
+}
+
+/// What Open vSwitch is started with.
+pub struct Options<'o> {
+    /// Build of the switch.
+    pub build: Build,
+    /// Directory for its files, where the sockets of its ports are.
+    pub directory: &'o Path,
+    /// Namespace that it runs in, where its interfaces are.
+    pub namespace: &'o Namespace,
+    /// Its ports.
+    pub ports: &'o [Port],
+    /// Where frames go.
+    pub forwarding: Forwarding,
+    /// Processors of its threads. Its other threads share the forwarding thread's processor unless this says otherwise; without
+    /// DPDK, all threads do.
+    pub lcores: Lcores,
+    /// Flag that ends the measurement.
+    pub interrupt: &'o Interrupt,
 }
 
 /// A running Open vSwitch.
@@ -48,151 +100,133 @@ pub struct Ovs {
     // Ends first, before its database.
     switch: Daemon,
     control: Control,
-    _database: Daemon,
+    database: Daemon,
+    programs: Programs,
+    ports: usize,
+}
+
+/// Its programs, which find each other in a directory.
+struct Programs {
+    /// These set the place of database, schema and sockets.
+    environment: Vec<(&'static str, String)>,
+    interrupt: Interrupt,
+    steps: Steps,
+}
+
+impl Programs {
+    fn new(directory: &Path, interrupt: &Interrupt) -> Programs {
+        let variables = ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY"];
+        let environment: Vec<_> = variables.map(|variable| (variable, directory.display().to_string())).to_vec();
+        let mut steps = Steps::default();
+        let set: Vec<String> = environment.iter().map(|(variable, value)| format!("{variable}={value}")).collect();
+        steps.add(process::line("export", &set));
+        Programs { environment, interrupt: interrupt.clone(), steps }
+    }
+
+    /// Runs a program to its end.
+    fn run(&mut self, program: &str, arguments: &[String]) -> Result<()> {
+        let daemon = self.spawn(program, Command::new(program), arguments, &[])?;
+        daemon.succeed(LIMIT)
+    }
+
+    /// Starts a program by `command` on these processors, or on any.
+    fn spawn(&mut self, program: &str, mut command: Command, arguments: &[String], cores: &[usize]) -> Result<Daemon> {
+        self.steps.add(process::line(program, arguments));
+        command.args(arguments).envs(self.environment.iter().cloned());
+        Launch::measured(program, &self.interrupt).pin(cores).spawn(command)
+    }
 }
 
 impl Ovs {
-    /// Starts a switch that forwards between two ports, and waits until it does. Its files are in `directory`, where the
-    /// sockets must be. Its other threads share the forwarding
-    /// thread's processor unless `lcores` says otherwise.
-    pub fn start(directory: &Path, ports: &[AnyPort; 2], lcores: Lcores, interrupt: &Interrupt) -> Result<Ovs> {
-        let command = |program: &str| {
-            let mut command = Command::new(program);
-            // These set the place of database, schema and sockets, so that the programs find each other.
-            for variable in ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY"] {
-                command.env(variable, directory);
-            }
-            command
-        };
-        let run = |program: &str, arguments: &[String]| {
-            let mut command = command(program);
-            command.args(arguments);
-            Launch::measured(program, interrupt).spawn(command)?.succeed(LIMIT)
-        };
-        run("ovsdb-tool", &["create".to_owned()])?;
-        let mut server = command("ovsdb-server");
+    /// Starts a switch that forwards between its ports, and waits until it does.
+    pub fn start(options: &Options<'_>) -> Result<Ovs> {
+        let &Options { build, directory, namespace, ports, forwarding, lcores, interrupt } = options;
+        check_sockets(directory, ports)?;
+        let with_dpdk = build == Build::Dpdk;
+        let mut programs = Programs::new(directory, interrupt);
+        programs.run("ovsdb-tool", &["create".to_owned()])?;
         let socket = directory.join("db.sock");
-        server.arg("--no-chdir").arg(format!("--remote=punix:{}", socket.display()));
-        let mut database = Launch::measured("ovsdb-server", interrupt).spawn(server)?;
+        let arguments = ["--no-chdir".to_owned(), format!("--remote=punix:{}", socket.display())];
+        let mut database = programs.spawn("ovsdb-server", Command::new("ovsdb-server"), &arguments, &[])?;
         database.wait_for("its socket", LIMIT, || UnixStream::connect(&socket).ok())?;
-        run("ovs-vsctl", &settings(lcores))?;
+        let mut settings = ["--no-wait", "init"].map(str::to_owned).to_vec();
+        if with_dpdk {
+            settings.extend(["--", "set", "Open_vSwitch", "."].map(str::to_owned));
+            settings.extend(ports::dpdk_settings(lcores));
+        }
+        programs.run("ovs-vsctl", &settings)?;
 
         let socket = directory.join("ovs-vswitchd.ctl");
-        let mut vswitchd = command("unshare");
-        vswitchd.args(["--net", PROGRAM, "--no-chdir"]).arg(format!("--unixctl={}", socket.display()));
-        let mut switch = Launch::measured("Open vSwitch", interrupt).spawn(vswitchd)?;
-        for part in [DPDK_VERSION, OWN_VERSION] {
+        let arguments = ["--no-chdir".to_owned(), format!("--unixctl={}", socket.display())];
+        // DPDK places its threads itself.
+        let cores = if with_dpdk { Vec::new() } else { vec![lcores.forwarding] };
+        let program = build.program();
+        let mut switch = programs.spawn(program, namespace.command(program), &arguments, &cores)?;
+        let versions = [output::DPDK_VERSION, output::OWN_VERSION];
+        for part in if with_dpdk { &versions[..] } else { &versions[1..] } {
             switch.wait_for_line("its start", LIMIT, |line| line.contains(part))?;
         }
-        run("ovs-vsctl", &bridge(ports))?;
-        for (from, to) in [(1, 2), (2, 1)] {
-            run("ovs-ofctl", &["add-flow", "br0", &format!("in_port={from},actions=output:{to}")].map(str::to_owned))?;
+        // From here on, dropping it ends it with its taps.
+        let mut ovs = Ovs { switch, control: Control::at(socket), database, programs, ports: ports.len() };
+        ovs.programs.run("ovs-vsctl", &ports::bridge(ports, forwarding, with_dpdk))?;
+        if forwarding == Forwarding::Pairs {
+            for flow in ports::pairs(ports.len()) {
+                ovs.programs.run("ovs-ofctl", &["add-flow".to_owned(), "br0".to_owned(), flow])?;
+            }
         }
-        Ok(Ovs { switch, control: Control::at(socket), _database: database })
+        Ok(ovs)
     }
 
-    /// Returns the cycles per frame in rounds that moved frames, since the last call.
+    /// Reports whether all ports have links: of a vhost-user port, whether a guest is connected.
+    pub fn is_up(&mut self) -> Result<bool> {
+        let mut command = Command::new("ovs-ofctl");
+        let said = output_of(command.args(["show", "br0"]).envs(self.programs.environment.iter().cloned()))?;
+        Ok(output::have_links(&String::from_utf8_lossy(&said), self.ports))
+    }
+
+    /// Returns the cycles per frame in rounds that moved frames, since the last call. It does not count without DPDK.
     pub fn take_cycles(&mut self) -> Result<Option<f64>> {
-        let call = |method| self.control.call(method).map_err(Error::io("asking Open vSwitch for its counters"));
-        let cycles = cycles(&call("dpif-netdev/pmd-stats-show")?);
+        let call = |method| self.control.call(method, &[]).map_err(Error::io("asking Open vSwitch for its counters"));
+        let cycles = output::cycles(&call("dpif-netdev/pmd-stats-show")?);
         call("dpif-netdev/pmd-stats-clear")?;
         Ok(cycles)
     }
 
     /// Returns its own version and DPDK's, as printed at its start.
     pub fn version(&self) -> Option<String> {
-        version(&self.switch.log().since(0))
+        output::version(&self.switch.log().since(0))
     }
 
     /// Returns the process that forwards.
     pub fn daemon(&mut self) -> &mut Daemon {
         &mut self.switch
     }
+
+    /// Returns the ids of its processes, first that of the one that forwards.
+    pub fn processes(&self) -> Vec<u32> {
+        vec![self.switch.pid(), self.database.pid()]
+    }
+
+    /// Returns the command lines that started it and set it up.
+    pub fn commands(&self) -> Vec<String> {
+        self.programs.steps.lines()
+    }
 }
 
-/// Returns the settings required before the switch starts: the processor that forwards, and the one for all its other threads.
-fn settings(lcores: Lcores) -> Vec<String> {
-    let dpdk = [&["--no-pci", "--no-telemetry"], Pages::Huge.arguments()].concat().join(" ");
-    let mut line = ["--no-wait", "init", "--", "set", "Open_vSwitch", "."].map(str::to_owned).to_vec();
-    line.extend([
-        "other_config:dpdk-init=true".to_owned(),
-        format!("other_config:dpdk-socket-mem={MEGABYTES}"),
-        format!("other_config:dpdk-lcore-mask={}", mask(lcores.others.unwrap_or(lcores.forwarding))),
-        format!("other_config:pmd-cpu-mask={}", mask(lcores.forwarding)),
-        format!("other_config:dpdk-extra=\"{dpdk}\""),
-    ]);
-    line
-}
-
-/// Returns the command for a bridge without flows, and its ports, numbered from 1. A vhost-user port's socket has the name of
-/// the port.
-fn bridge(ports: &[AnyPort; 2]) -> Vec<String> {
-    let timeout = format!("--timeout={}", LIMIT.as_secs());
-    let mut line =
-        [&timeout, "add-br", "br0", "--", "set", "Bridge", "br0", "datapath_type=netdev", "fail-mode=secure"]
-            .map(str::to_owned)
-            .to_vec();
-    for (number, port) in ports.iter().enumerate() {
-        let name = port.socket().file_name().unwrap_or_default().to_string_lossy();
-        line.extend(["--", "add-port", "br0", &name, "--", "set", "Interface", &name].map(str::to_owned));
-        line.push(format!("ofport_request={}", number + 1));
-        match port {
-            AnyPort::Driver(port) => line.extend([
-                "type=dpdk".to_owned(),
-                format!("options:dpdk-devargs=\"{}\"", port.device(number, 1)),
-                "options:n_rxq_desc=256".to_owned(),
-                "options:n_txq_desc=256".to_owned(),
-            ]),
-            AnyPort::Switch(_) => line.push("type=dpdkvhostuser".to_owned()),
+impl Drop for Ovs {
+    fn drop(&mut self) {
+        // It removes its taps only if it is asked so. If it does not answer, its guard ends it.
+        if self.control.call("exit", &["--cleanup"]).is_ok() {
+            let _ = self.switch.wait(LIMIT);
         }
     }
-    line
 }
 
-/// Formats a processor as a mask in hexadecimal digits.
-fn mask(cpu: usize) -> String {
-    format!("{:#x}{}", 1 << (cpu % 4), "0".repeat(cpu / 4))
-}
-
-/// Returns the figure of the forwarding thread; the main thread, printed after it, has no such line.
-fn cycles(text: &str) -> Option<f64> {
-    let line = text.lines().find_map(|line| line.trim().strip_prefix("avg processing cycles per packet:"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
-}
-
-/// Text before the versions in its log.
-const OWN_VERSION: &str = "(Open vSwitch) ";
-const DPDK_VERSION: &str = "Using DPDK ";
-
-fn version(log: &[String]) -> Option<String> {
-    let after = |words: &str| log.iter().find_map(|line| Some(line.split_once(words)?.1.trim().to_owned()));
-    Some(format!("Open vSwitch {}, DPDK {}", after(OWN_VERSION)?, after(DPDK_VERSION)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_output_is_understood() {
-        let text = "pmd thread numa_id 0 core_id 0:
-  packets received: 3249696
-  avg cycles per packet: 248.14 (806364248/3249696)
-  avg processing cycles per packet: 179.58 (583593106/3249696)
-main thread:
-  packets received: 0";
-        assert_eq!((cycles(text), cycles("main thread:")), (Some(179.58), None));
-        let log = ["T|00005|dpdk|INFO|Using DPDK 22.11.11", "T|00081|bridge|INFO|ovs-vswitchd (Open vSwitch) 3.1.0"];
-        let log = log.map(str::to_owned);
-        assert_eq!(version(&log).as_deref(), Some("Open vSwitch 3.1.0, DPDK 22.11.11"));
-        assert_eq!(version(&log[..1]), None);
-    }
-
-    #[test]
-    fn processors_are_masks() {
-        assert_eq!(
-            [0, 1, 3, 4, 63, 130].map(mask),
-            ["0x1", "0x2", "0x8", "0x10", "0x8000000000000000", &format!("0x4{}", "0".repeat(32))]
-        );
-    }
+/// Checks that the sockets are where the switch makes them.
+fn check_sockets(directory: &Path, ports: &[Port]) -> Result<()> {
+    let elsewhere = ports.iter().filter_map(Port::socket).find(|socket| socket.parent() != Some(directory));
+    elsewhere.map_or(Ok(()), |socket| {
+        let problem = format!("Open vSwitch makes its sockets in {}", directory.display());
+        Err(Error::malformed(format!("the socket {}", socket.display()), problem))
+    })
 }

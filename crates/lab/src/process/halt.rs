@@ -1,0 +1,136 @@
+//! Stopping one thread of a process, while its other threads run on.
+
+use std::fs;
+use std::marker::PhantomData;
+
+use nix::errno::Errno;
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::Daemon;
+use crate::{Error, Result};
+
+/// A thread of another process that is stopped, wherever it was; dropping this lets it go on.
+#[derive(Debug)]
+pub struct Halt {
+    thread: Pid,
+    /// A signal that arrived as the thread stopped. It is delivered when the thread goes on.
+    signal: Option<Signal>,
+    /// ptrace(2) ties the thread to the one that stopped it, so this stays there.
+    _here: PhantomData<*const ()>,
+}
+
+impl Daemon {
+    /// Stops the thread with this name, as a debugger does. If several have it, it stops one of them.
+    pub fn halt(&self, name: &str) -> Result<Halt> {
+        Halt::new(self.pid(), name)
+    }
+}
+
+impl Halt {
+    fn new(pid: u32, name: &str) -> Result<Halt> {
+        let thread = find(pid, name)?;
+        ptrace::seize(thread, Options::empty()).map_err(failed("PTRACE_SEIZE", thread))?;
+        // From here on, dropping it detaches.
+        let mut halt = Halt { thread, signal: None, _here: PhantomData };
+        ptrace::interrupt(thread).map_err(failed("PTRACE_INTERRUPT", thread))?;
+        halt.wait()?;
+        Ok(halt)
+    }
+
+    /// Lets the thread execute so many instructions. If one of them is a system call that waits, this waits as well.
+    pub fn step(&mut self, instructions: usize) -> Result<()> {
+        for _ in 0..instructions {
+            ptrace::step(self.thread, self.signal.take()).map_err(failed("PTRACE_SINGLESTEP", self.thread))?;
+            self.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the thread has stopped.
+    fn wait(&mut self) -> Result<()> {
+        match waitpid(self.thread, Some(WaitPidFlag::__WALL)).map_err(failed("waitpid", self.thread))? {
+            // It stopped as it was told to.
+            WaitStatus::PtraceEvent(..) | WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
+            WaitStatus::Stopped(_, signal) => self.signal = Some(signal),
+            ended => return Err(Error::malformed(format!("thread {}", self.thread), format!("it ended: {ended:?}"))),
+        }
+        Ok(())
+    }
+}
+
+fn failed(call: &str, thread: Pid) -> impl FnOnce(Errno) -> Error {
+    let action = format!("{call} of thread {thread}");
+    move |error| Error::io(action)(error.into())
+}
+
+impl Drop for Halt {
+    fn drop(&mut self) {
+        // This fails if the process was killed meanwhile.
+        let _ = ptrace::detach(self.thread, self.signal);
+    }
+}
+
+fn find(pid: u32, name: &str) -> Result<Pid> {
+    let path = format!("/proc/{pid}/task");
+    let tasks = fs::read_dir(&path).map_err(Error::io(format!("listing {path}")))?;
+    // A thread that ends meanwhile has no name.
+    let named =
+        |task: &fs::DirEntry| fs::read_to_string(task.path().join("comm")).is_ok_and(|it| it.trim_end() == name);
+    let found = tasks.flatten().find(named).and_then(|task| task.file_name().to_str()?.parse().ok());
+    found.map(Pid::from_raw).ok_or_else(|| Error::malformed(path, format!("there is no thread {name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    /// Waits until a process with one thread is in one of these states (proc(5)).
+    fn wait_for_state(pid: u32, expected: &[&str]) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            let state = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').next()).unwrap();
+            if expected.contains(&state) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "it is {state}, not {expected:?}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn a_thread_stops_wherever_it_is_and_goes_on() {
+        let mut sleeper = Command::new("sleep");
+        sleeper.arg("1000");
+        let mut busy = Command::new("sh");
+        busy.args(["-c", "while :; do :; done"]);
+        for (name, command, states) in [("sleep", sleeper, &["S"][..]), ("sh", busy, &["R"])] {
+            let daemon = Daemon::spawn(name, command).unwrap();
+            for _ in 0..3 {
+                wait_for_state(daemon.pid(), states);
+                let mut halt = daemon.halt(name).unwrap();
+                wait_for_state(daemon.pid(), &["t"]);
+                if name == "sh" {
+                    halt.step(1000).unwrap();
+                    wait_for_state(daemon.pid(), &["t"]);
+                }
+                drop(halt);
+            }
+            wait_for_state(daemon.pid(), states);
+            let halt = daemon.halt(name).unwrap();
+            drop(daemon);
+            drop(halt);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_is_not_there_is_named() {
+        let error = Halt::new(std::process::id(), "nobody").unwrap_err().to_string();
+        assert!(error.contains("there is no thread nobody"), "{error}");
+    }
+}
