@@ -64,7 +64,7 @@ fn a_model_of_the_caches_tells_the_parts_apart() {
 #[test]
 fn ways_to_share_a_queue_are_compared() {
     let out = tempfile::tempdir().unwrap();
-    let words = ["analyse", "sharing", "--rounds", "1", "--turns", "1", "--threads", "1,2", "--flows", "one"];
+    let words = ["analyse", "sharing", "--rounds", "1", "--turns", "1", "--threads", "1,2,3"];
     let output = testbed(&[&words[..], &["--work", "300", "--json"]].concat(), out.path());
     let results = results(out.path());
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), results);
@@ -72,11 +72,28 @@ fn ways_to_share_a_queue_are_compared() {
         let rows = results["figures"].as_array().unwrap().iter().filter(|row| row["figure"] == figure);
         rows.cloned().collect::<Vec<_>>()
     };
-    // One thread alone, and three sharings with one and two threads, under two loads.
-    assert_eq!(rows("cycles").len(), 2 * 7);
+    // One thread alone, and four sharings with one to three threads, under two loads, with one flow and many.
+    assert_eq!(rows("cycles").len(), 2 * 2 * (1 + 4 * 3));
     for row in rows("cycles") {
         let batch = row["batch"].as_f64().unwrap();
         assert!(row["sharing"].is_string() && (1.0..=32.0).contains(&batch), "{row}");
+    }
+    for flows in ["one", "many"] {
+        assert!(
+            rows("cycles").iter().any(|row| row["sharing"] == "rss" && row["flows"] == flows && row["threads"] == 3)
+        );
+    }
+    // Of two threads with a queue each, one has all frames of one flow: its speed is that of one.
+    let is_rss = |row: &Value| row["sharing"] == "rss" && row["flows"] == "one" && row["threads"] == 2;
+    let speeds = rows("speed");
+    let speed = speeds.iter().find(|row| is_rss(row) && row["work"] == 300).unwrap();
+    // Two threads have no speed if one of them had no processor while the other one worked, and the model is fed with theirs.
+    let is_fed = speeds.iter().any(|row| row["sharing"] == "locked" && row["threads"] == 2 && row["work"] == 0);
+    assert_eq!(speed["predicted_mpps"].as_f64().is_some_and(|mpps| mpps > 0.0), is_fed, "{speed}");
+    assert_eq!(rows("switch").len(), 1 + 4 * 3);
+    for row in rows("switch") {
+        let has_parent = row["sharing"] == "static-role" || row["sharing"] == "working-parent";
+        assert!(row["cycles"].as_f64().unwrap() > 0.0 && row["steps"]["release"].is_number() == has_parent, "{row}");
     }
     let text = std::fs::read_to_string(out.path().join("table.txt")).unwrap();
     let words: Vec<_> = text.split_whitespace().collect();

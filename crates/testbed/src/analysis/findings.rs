@@ -2,9 +2,9 @@
 
 use super::bench::{Measuring, Sample};
 use super::setup::Setup;
-use crate::compare::Spread;
 use crate::latency::Latency;
 use crate::machine::Machine;
+use crate::statistics::Spread;
 use crate::transfer::Transfer;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};

@@ -3,7 +3,7 @@
 use super::super::rig::{Rig, RigError, without_switch};
 use super::super::setup::Setup;
 use super::turns::{self, Step, TurnError};
-use crate::compare::Spread;
+use crate::statistics::Spread;
 use engine::worker::ByHand;
 use loadgen::load::{Header, Nothing, Payload, Touch, TouchLevel};
 use std::fmt;

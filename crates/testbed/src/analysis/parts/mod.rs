@@ -13,11 +13,11 @@ mod turns;
 
 use super::pattern::Pattern;
 use super::setup::{Setup, sizes};
-use crate::compare::Spread;
 use crate::latency;
 use crate::machine::Machine;
 use crate::record::free_directory;
 use crate::ring_format::RingFormat;
+use crate::statistics::Spread;
 use crate::transfer;
 use clap::Args;
 use found::{Figure, Found, Timed};

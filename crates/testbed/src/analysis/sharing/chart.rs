@@ -8,10 +8,10 @@ use crate::draw::curves::{self, Curve, Curves, Panel, Shape};
 /// The horizontal axis ends where this share of packets of each curve is, at least.
 const SHOWN: f64 = 0.9;
 
-/// Draws the cumulative distributions of cycles, one flow, a panel for each load; `None` if there are none.
-pub fn cycles(found: &Found) -> Option<String> {
+/// Draws the cumulative distributions of cycles with these flows, a panel for each load; `None` if there are none.
+pub fn cycles(found: &Found, flows: Flows) -> Option<String> {
     let panel = |load: Load| {
-        let is_shown = |measured: &&Measured| measured.point.load == load && measured.point.flows == Flows::One;
+        let is_shown = |measured: &&Measured| measured.point.load == load && measured.point.flows == flows;
         let shown: Vec<&Measured> = found.costs().filter(is_shown).collect();
         let end = shown.iter().map(|measured| measured.cycles().quantile(SHOWN)).fold(0.0, f64::max);
         let curve = |(colour, measured): (usize, &&Measured)| {
@@ -23,10 +23,15 @@ pub fn cycles(found: &Found) -> Option<String> {
             };
             let shares = measured.cycles().shares();
             let points = shares.into_iter().map(|(cycles, share)| (cycles, 100.0 * share)).collect();
-            Curve { name, colour, shape: if sharing == Sharing::Locked { Shape::Dotted } else { Shape::Line }, points }
+            let is_compared = matches!(sharing, Sharing::Rss | Sharing::Locked);
+            Curve { name, colour, shape: if is_compared { Shape::Dotted } else { Shape::Line }, points }
         };
         let curves: Vec<_> = shown.iter().enumerate().map(curve).collect();
-        (!curves.is_empty()).then(|| Panel { title: format!("{load} load"), end, curves })
+        (!curves.is_empty()).then(|| Panel {
+            title: format!("{load} load, {}", if flows == Flows::One { "one flow" } else { "many flows" }),
+            end,
+            curves,
+        })
     };
     let panels: Vec<_> = [Load::Low, Load::Full].into_iter().filter_map(panel).collect();
     (!panels.is_empty()).then(|| {
@@ -64,7 +69,7 @@ pub fn model(found: &Found) -> Option<String> {
         }
         for measured in found.speeds().filter(|measured| measured.point.work == asked) {
             let point = (f64::from(measured.point.threads), found.mpps(measured.pace()?.median));
-            let colour = colour(kind(measured.point.sharing));
+            let colour = colour(kind(measured.point));
             curves.push(Curve { name: String::new(), colour, shape: Shape::Dots, points: vec![point] });
         }
         Some(Panel { title: format!("{asked} cycles of work"), end, curves })

@@ -4,9 +4,10 @@ use super::distribution::Distribution;
 use super::model::{Cost, Costs, Kind, Link, Model};
 use super::plan::{Flows, Load, Point, Sharing};
 use super::subject::{Part, Sample};
-use crate::compare::Spread;
+use super::switch::Workers;
 use crate::latency::Latency;
 use crate::machine::Machine;
+use crate::statistics::Spread;
 use std::collections::BTreeMap;
 
 /// Cycles of a packet from which on its thread is taken to have lost the processor: such packets do not count.
@@ -20,6 +21,8 @@ pub struct Found {
     /// Latencies between the processors: before each round, and after the last.
     pub latencies: Vec<Latency>,
     pub points: Vec<Measured>,
+    /// Workers of the switch.
+    pub switch: Vec<Workers>,
 }
 
 /// The results of a point.
@@ -109,8 +112,8 @@ impl Measured {
 }
 
 impl Found {
-    pub fn new(rig: Machine, points: Vec<Point>) -> Found {
-        Found { rig, latencies: Vec::new(), points: points.into_iter().map(Measured::new).collect() }
+    pub fn new(rig: Machine, points: Vec<Point>, switch: Vec<Workers>) -> Found {
+        Found { rig, latencies: Vec::new(), points: points.into_iter().map(Measured::new).collect(), switch }
     }
 
     /// Returns a remark if the processors moved while they were measured.
@@ -127,8 +130,8 @@ impl Found {
 
     /// Returns the measurements of speed.
     pub fn speeds(&self) -> impl Iterator<Item = &Measured> {
-        let is_one_flow = |measured: &&Measured| measured.point.flows == Flows::One;
-        self.points.iter().filter(is_one_flow).filter(|measured| measured.pace().is_some())
+        let is_shown = |point: Point| point.flows == Flows::One || point.sharing == Sharing::Rss;
+        self.points.iter().filter(move |measured| is_shown(measured.point) && measured.pace().is_some())
     }
 
     fn at(&self, point: Point) -> Option<&Measured> {
@@ -147,6 +150,13 @@ impl Found {
         let one = self.at(Point { threads: 1, ..measured.point })?;
         let growth = [measured.median() / one.median(), measured.mean() / one.mean()];
         growth.iter().all(|growth| growth.is_finite()).then_some(growth)
+    }
+
+    /// Returns the growth of the cycles of the switch's workers from one to as many.
+    pub fn growth_of_switch(&self, workers: &Workers) -> Option<f64> {
+        let one = Point { threads: 1, ..workers.point };
+        let one = self.switch.iter().find(|workers| workers.point == one)?;
+        Some(workers.cycles() / one.cycles()).filter(|growth| growth.is_finite())
     }
 
     /// Returns the amounts of work of all measurements: as asked for, and as measured where one thread is alone.
@@ -199,7 +209,7 @@ impl Found {
     /// Returns what the model predicts for a measurement of speed, in packets per cycle.
     pub fn predicted(&self, measured: &Measured) -> Option<f64> {
         let (_, work) = self.works().into_iter().find(|(asked, _)| *asked == measured.point.work)?;
-        Some(self.model(work)?.capacity(kind(measured.point.sharing), measured.point.threads.into()))
+        Some(self.model(work)?.capacity(kind(measured.point), measured.point.threads.into()))
     }
 
     /// Returns the least number of threads with which the model fills a link; `None` if that takes more than it is asked about.
@@ -219,10 +229,11 @@ fn sum(mut parts: impl Iterator<Item = Distribution>) -> Distribution {
     parts.fold(first, |sum, part| sum.plus(&part))
 }
 
-/// Returns the kind that the model has for a sharing; one flow was measured.
-pub fn kind(sharing: Sharing) -> Kind {
-    match sharing {
-        Sharing::Alone => Kind::RssOneFlow,
+/// Returns the kind that the model has for a measurement.
+pub fn kind(point: Point) -> Kind {
+    match point.sharing {
+        Sharing::Rss if point.flows == Flows::Many => Kind::RssManyFlows,
+        Sharing::Alone | Sharing::Rss => Kind::RssOneFlow,
         Sharing::Locked => Kind::Locked,
         Sharing::StaticRole => Kind::StaticRole,
         Sharing::WorkingParent => Kind::WorkingParent,
@@ -235,6 +246,7 @@ fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 
 #[cfg(test)]
 pub mod tests {
+    use super::super::switch;
     use super::*;
     use crate::latency::Distance;
     use nf::crew::Histogram;
@@ -249,7 +261,7 @@ pub mod tests {
     /// Returns results of every point, in which a batch costs so many cycles by sharing, part and load, and one packet in
     /// five hundred was preempted.
     pub fn found() -> Found {
-        let (sharings, flows) = ([Sharing::Locked, Sharing::StaticRole], [Flows::One]);
+        let (sharings, flows) = ([Sharing::Rss, Sharing::Locked, Sharing::StaticRole], [Flows::One, Flows::Many]);
         let wanted = super::super::plan::Wanted {
             sharings: &sharings,
             threads: &[1, 2],
@@ -259,7 +271,9 @@ pub mod tests {
         };
         let mut rig = Machine::detect(Path::new("/"));
         (rig.tsc_ghz, rig.commit) = (2.0, None);
-        let mut found = Found::new(rig, super::super::plan::points(&wanted));
+        let switch =
+            switch::points(&sharings, &[1, 2]).into_iter().map(|workers| switch::tests::workers(workers.point));
+        let mut found = Found::new(rig, super::super::plan::points(&wanted), switch.collect());
         for measured in &mut found.points {
             let Point { sharing, threads, load, work, .. } = measured.point;
             let packets = if load == Load::Low { 4 } else { 32 };
@@ -268,7 +282,7 @@ pub mod tests {
                 distribution(&[[(whole, packets)].repeat(16 * 32 / packets), vec![(100_000, 1)]].concat())
             };
             let io = match sharing {
-                Sharing::Alone => 320 + 39 * packets as u64,
+                Sharing::Alone | Sharing::Rss => 320 + 39 * packets as u64,
                 Sharing::Locked if work > 0 => 480 + (29 + 10 * u64::from(threads)) * packets as u64,
                 Sharing::Locked => (480 + 39 * packets as u64) * u64::from(threads),
                 Sharing::StaticRole | Sharing::WorkingParent => 160,
@@ -280,7 +294,7 @@ pub mod tests {
             for round in 0..3 {
                 let pace = (load == Load::Full && measured.point.all_threads() <= 2).then(|| {
                     let cycles = if sharing == Sharing::Locked && threads == 2 { 90 } else { 50 };
-                    1.0 / (work + cycles + round) as f64
+                    f64::from(measured.point.busy_queues()) / (work + cycles + round) as f64
                 });
                 let parts = parts.clone();
                 measured.add(Sample {
@@ -338,10 +352,18 @@ pub mod tests {
     fn speeds_are_relative_to_one_thread() {
         let found = found();
         assert_eq!(found.works(), [(0, 0.0), (500, 500.0)]);
-        let locked = found.speeds().find(|m| m.point.threads == 2 && m.point.work == 500).unwrap();
+        let is_locked = |point: Point| point.sharing == Sharing::Locked && point.threads == 2 && point.work == 500;
+        let locked = found.speeds().find(|m| is_locked(m.point)).unwrap();
         let speed_up = found.speed_up(locked).unwrap();
         assert!((speed_up.median - 551.0 / 591.0).abs() < 1e-9, "{speed_up:?}");
         assert!(found.predicted(locked).unwrap() > 0.0);
+        // With a queue for each of two threads, many flows are twice as fast as one, and one is not.
+        let rss =
+            |flows| found.speeds().find(|m| m.point == Point { sharing: Sharing::Rss, flows, ..locked.point }).unwrap();
+        let [one, many] = [Flows::One, Flows::Many].map(|flows| found.speed_up(rss(flows)).unwrap().median);
+        assert!((one - 1.0).abs() < 1e-9 && (many - 2.0).abs() < 1e-9, "{one}, {many}");
+        let [one, many] = [Flows::One, Flows::Many].map(|flows| found.predicted(rss(flows)).unwrap());
+        assert!((many / one - 2.0).abs() < 1e-9);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! Static Role Assignment in VNFs": the cycles that sharing and I/O cost for each packet, the speed of two processors, and a
 //! model of more.
 //!
-//! [`plan`] says what is compared. A [`subject`] measures it once; the only one so far is a [`crew`] of a network function. All the
-//! rest knows samples only: [`found`] has the statistics, [`model`] the queues, and the others show both.
+//! [`plan`] says what is compared. A [`subject`] measures it once: a [`crew`] of a network function. Of the workers of the
+//! [`switch`] there are means only. [`found`] has the statistics, [`model`] the queues, and the others show both.
 
 mod chart;
 mod crew;
@@ -16,6 +16,7 @@ mod plan;
 mod rows;
 mod show;
 mod subject;
+mod switch;
 
 use crate::latency;
 use crate::machine::Machine;
@@ -35,7 +36,7 @@ pub use error::SharingError;
 #[derive(Clone, Debug, Args)]
 pub struct CompareSharing {
     /// Ways to share the queue; one thread alone is always measured
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["locked", "static-role", "working-parent"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["rss", "locked", "static-role", "working-parent"])]
     pub sharing: Vec<Sharing>,
     /// Threads that process packets; a parent that does not work is one more
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_parser = clap::value_parser!(u16).range(1..=16))]
@@ -94,7 +95,8 @@ pub fn run(options: &CompareSharing) -> Result<(), SharingError> {
     let [first, second] = options.cpus;
     let CompareSharing { sharing, threads, flows, load, work, .. } = options;
     let points = plan::points(&Wanted { sharings: sharing, threads, flows, loads: load, work });
-    let mut found = Found::new(Machine::detect(&std::env::current_exe().unwrap_or_default()), points);
+    let machine = Machine::detect(&std::env::current_exe().unwrap_or_default());
+    let mut found = Found::new(machine, points, switch::points(sharing, threads));
     let setup = CrewSetup {
         ring: options.ring,
         queue_size: options.queue_size,
@@ -106,13 +108,17 @@ pub fn run(options: &CompareSharing) -> Result<(), SharingError> {
     for round in 1..=options.rounds {
         found.latencies.push(latency::between(first, second)?);
         eprintln!("[{round}/{}] {} measurements, {} times", options.rounds, found.points.len(), options.turns);
-        measure(&mut found, &mut subject, options.turns)?;
+        measure(&mut found, &mut subject, options)?;
     }
     found.latencies.push(latency::between(first, second)?);
     let (text, record) = (show::text(&found), rows::record(&found));
     print!("{}", if options.json { record.text() } else { text.clone() });
     let directory = options.out.clone().unwrap_or_else(|| free_directory(&found.rig, "sharing"));
-    let charts = [("chart.svg", chart::cycles(&found)), ("chart-model.svg", chart::model(&found))];
+    let charts = [
+        ("chart.svg", chart::cycles(&found, Flows::One)),
+        ("chart-many.svg", chart::cycles(&found, Flows::Many)),
+        ("chart-model.svg", chart::model(&found)),
+    ];
     let charts = charts.iter().filter_map(|(name, chart)| Some((*name, chart.as_deref()?)));
     record.write(&directory, &[("table.txt", &text[..])].into_iter().chain(charts).collect::<Vec<_>>())?;
     eprintln!("results in {}", directory.display());
@@ -123,12 +129,15 @@ pub fn run(options: &CompareSharing) -> Result<(), SharingError> {
 fn measure(
     found: &mut Found,
     subject: &mut impl Subject<Error = CrewSubjectError>,
-    turns: u32,
+    options: &CompareSharing,
 ) -> Result<(), SharingError> {
-    for _ in 0..turns {
+    for _ in 0..options.turns {
         for measured in &mut found.points {
             let point = measured.point;
             measured.add(subject.measure(&point).map_err(|source| SharingError::Measure { point, source })?);
+        }
+        for workers in &mut found.switch {
+            workers.measure(options.cpus)?;
         }
     }
     found.points.iter_mut().for_each(|measured| measured.end_round());
@@ -160,7 +169,7 @@ mod tests {
         assert_eq!((&defaults.threads[..], &defaults.work[..]), (&[1, 2, 4, 8][..], &[200, 500, 1000][..]));
         assert_eq!(
             (defaults.cpus, defaults.sharing.len(), defaults.flows.len(), defaults.load.len()),
-            ([0, 1], 3, 2, 2)
+            ([0, 1], 4, 2, 2)
         );
     }
 

@@ -1,5 +1,7 @@
 //! Pace of threads that process packets, from the times at which each was done.
 
+use crate::statistics::median;
+
 /// Packets before these do not count: their share of all, as the parent has received some before the threads begin.
 const LEAD: usize = 4;
 
@@ -17,9 +19,7 @@ pub fn pace(times: &[Vec<u64>]) -> Option<f64> {
 
 /// Returns the cycles that a packet takes within a batch: the median time from one to the next.
 pub fn work(times: &[Vec<u64>]) -> Option<f64> {
-    let mut steps: Vec<u64> = times.iter().flat_map(|times| times.windows(2).map(|pair| pair[1] - pair[0])).collect();
-    steps.sort_unstable();
-    steps.get(steps.len() / 2).map(|&step| step as f64)
+    median(times.iter().flat_map(|times| times.windows(2)).map(|pair| (pair[1] - pair[0]) as f64))
 }
 
 #[cfg(test)]

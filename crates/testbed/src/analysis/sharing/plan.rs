@@ -5,11 +5,13 @@ use serde::Serialize;
 use std::fmt;
 
 /// A way to share one receive queue among threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
     /// One thread does all: what the others are compared with
     Alone,
+    /// Each thread has a queue of its own, over which the device spreads flows
+    Rss,
     /// Threads take turns at the ports, under a lock
     Locked,
     /// One more thread, the parent, has the ports; the others process what it received
@@ -23,11 +25,9 @@ impl Sharing {
     pub fn has_parent(self) -> bool {
         matches!(self, Sharing::StaticRole | Sharing::WorkingParent)
     }
-}
 
-impl Sharing {
     /// Reports whether it can have this many threads that process frames.
-    fn has(self, threads: u16) -> bool {
+    pub fn has(self, threads: u16) -> bool {
         self != Sharing::Alone || threads == 1
     }
 
@@ -41,6 +41,7 @@ impl fmt::Display for Sharing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Sharing::Alone => "alone",
+            Sharing::Rss => "rss",
             Sharing::Locked => "locked",
             Sharing::StaticRole => "static-role",
             Sharing::WorkingParent => "working-parent",
@@ -49,7 +50,7 @@ impl fmt::Display for Sharing {
 }
 
 /// Flows of the frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Flows {
     /// All frames are of one flow
@@ -109,9 +110,24 @@ pub struct Point {
 }
 
 impl Point {
-    /// Returns the one thread alone in the same conditions.
+    /// Returns the one thread alone that speed is relative to: with one flow, as flows are the same to it.
     pub fn alone(self) -> Point {
-        Point { sharing: Sharing::Alone, threads: 1, ..self }
+        Point { sharing: Sharing::Alone, threads: 1, flows: Flows::One, ..self }
+    }
+
+    /// Returns the number of queues that the device has.
+    pub fn queues(self) -> u16 {
+        if self.sharing == Sharing::Rss { self.threads } else { 1 }
+    }
+
+    /// Returns the number of queues that get frames: the first ones, as the device spreads flows evenly over all.
+    pub fn busy_queues(self) -> u16 {
+        self.queues().min(self.flows.count() as u16)
+    }
+
+    /// Returns the number of threads that get frames.
+    pub fn busy_threads(self) -> u16 {
+        if self.sharing == Sharing::Rss { self.busy_queues() } else { self.threads }
     }
 
     /// Returns the number of all threads.
@@ -166,7 +182,11 @@ pub fn points(wanted: &Wanted<'_>) -> Vec<Point> {
     for &work in [0].iter().chain(wanted.work) {
         for sharing in sharings() {
             for threads in (1..=2).filter(|threads| threads + sharing.parents() <= 2) {
-                add(Point { sharing, threads, flows: Flows::One, load: Load::Full, work });
+                // Flows matter only to a device that spreads them.
+                let many = (sharing == Sharing::Rss).then_some(Flows::Many).filter(|many| wanted.flows.contains(many));
+                for flows in [Flows::One].into_iter().chain(many) {
+                    add(Point { sharing, threads, flows, load: Load::Full, work });
+                }
             }
         }
     }
@@ -178,7 +198,7 @@ mod tests {
     use super::*;
 
     const ALL: Wanted<'static> = Wanted {
-        sharings: &[Sharing::Locked, Sharing::StaticRole, Sharing::WorkingParent],
+        sharings: &[Sharing::Rss, Sharing::Locked, Sharing::StaticRole, Sharing::WorkingParent],
         threads: &[1, 2, 4, 8],
         flows: &[Flows::One, Flows::Many],
         loads: &[Load::Low, Load::Full],
@@ -188,11 +208,12 @@ mod tests {
     #[test]
     fn every_combination_is_measured_once() {
         let points = points(&ALL);
-        // Cycles: four conditions of one thread alone, and of three sharings with four numbers of threads.
+        // Cycles: four conditions of one thread alone, and of four sharings with four numbers of threads.
         let (cost, speed): (Vec<Point>, Vec<Point>) = points.iter().copied().partition(|point: &Point| point.work == 0);
-        assert_eq!(cost.len(), 4 * (1 + 3 * 4));
-        // Speed: alone, locked and with a parent that works with one and two threads, and a parent with one.
-        assert_eq!(speed.len(), 2 * (1 + 2 + 2 + 1));
+        assert_eq!(cost.len(), 4 * (1 + 4 * 4));
+        // Speed: alone; with a queue for each, one flow and many, locked, and with a parent that works, one and two threads; and a
+        // parent with one.
+        assert_eq!(speed.len(), 2 * (1 + 2 * 2 + 2 + 2 + 1));
         assert!(speed.iter().all(|point| point.all_threads() <= 2 && points.contains(&point.alone())));
         assert!((1..points.len()).all(|at| !points[..at].contains(&points[at])));
     }
@@ -208,6 +229,17 @@ mod tests {
     }
 
     #[test]
+    fn one_flow_is_in_one_queue_and_many_are_in_all() {
+        let of = |sharing, flows| {
+            let point = Point { sharing, threads: 8, flows, load: Load::Full, work: 0 };
+            [point.queues(), point.busy_queues(), point.busy_threads()]
+        };
+        assert_eq!(of(Sharing::Rss, Flows::One), [8, 1, 1]);
+        assert_eq!(of(Sharing::Rss, Flows::Many), [8, 8, 8]);
+        assert_eq!(of(Sharing::Locked, Flows::One), [1, 1, 8]);
+    }
+
+    #[test]
     fn a_parent_has_its_processor_to_itself() {
         let of = |sharing, threads| {
             Point { sharing, threads, flows: Flows::One, load: Load::Full, work: 0 }.processors([4, 7])
@@ -215,6 +247,7 @@ mod tests {
         assert_eq!(of(Sharing::StaticRole, 3), [4, 7, 7, 7]);
         assert_eq!(of(Sharing::WorkingParent, 3), [4, 7, 7]);
         assert_eq!(of(Sharing::Locked, 3), [4, 7, 4]);
+        assert_eq!(of(Sharing::Rss, 4), [4, 7, 4, 7]);
         assert_eq!(of(Sharing::Alone, 1), [4]);
     }
 }

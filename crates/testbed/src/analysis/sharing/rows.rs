@@ -4,8 +4,9 @@ use super::found::{BOUND, Found, Measured, THREADS};
 use super::model::{Cost, Kind, Link};
 use super::plan::{Flows, Load, Point, Sharing};
 use super::subject::Part;
-use crate::compare::Spread;
+use super::switch::Workers;
 use crate::record::{Record, rounded};
+use crate::statistics::Spread;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -37,10 +38,11 @@ pub enum Row {
         /// Share of packets above the bound, which do not count.
         excluded: f64,
     },
-    /// Speed with work, one flow: median, least and greatest.
+    /// Speed with work: median, least and greatest.
     Speed {
         sharing: Sharing,
         threads: u16,
+        flows: Flows,
         parents: u16,
         work: u64,
         work_measured: f64,
@@ -48,6 +50,16 @@ pub enum Row {
         speed_up: Option<[f64; 3]>,
         predicted_mpps: Option<f64>,
         deviation: Option<f64>,
+    },
+    /// Cycles of the switch's workers for each frame, and their speed: median, least and greatest.
+    Switch {
+        sharing: Sharing,
+        threads: u16,
+        cycles: f64,
+        /// Relative to one worker.
+        growth: Option<f64>,
+        steps: BTreeMap<String, f64>,
+        mpps: Option<[f64; 3]>,
     },
     /// Input of the model, in cycles: of a batch, and of a packet in it.
     Costs { alone: [f64; 2], parent: [f64; 2], worker: [f64; 2], locked: [f64; 2], moved: f64, hand_over: f64 },
@@ -63,6 +75,7 @@ pub enum Row {
 pub fn record(found: &Found) -> Record<Row> {
     let mut rows: Vec<Row> = found.costs().map(|measured| cycles(found, measured)).collect();
     rows.extend(found.speeds().filter_map(|measured| speed(found, measured)));
+    rows.extend(found.switch.iter().map(|workers| switch(found, workers)));
     if let Some(costs) = found.model_costs() {
         let pair = |cost: Cost| [rounded(cost.batch, 1), rounded(cost.packet, 1)];
         let [alone, parent, worker, locked] = [costs.alone, costs.parent, costs.worker, costs.locked].map(pair);
@@ -93,20 +106,34 @@ fn cycles(found: &Found, measured: &Measured) -> Row {
     }
 }
 
+/// Returns the median, the least and the greatest value, times a factor.
+fn three(spread: Spread, factor: f64) -> [f64; 3] {
+    [spread.median, spread.min, spread.max].map(|value| rounded(factor * value, 2))
+}
+
+fn switch(found: &Found, workers: &Workers) -> Row {
+    Row::Switch {
+        sharing: workers.point.sharing,
+        threads: workers.point.threads,
+        cycles: rounded(workers.cycles(), 1),
+        growth: found.growth_of_switch(workers).map(|growth| rounded(growth, 2)),
+        steps: workers.steps().into_iter().map(|(step, cycles)| (step.to_owned(), rounded(cycles, 1))).collect(),
+        mpps: workers.pace().map(|pace| three(pace, found.mpps(1.0))),
+    }
+}
+
 fn speed(found: &Found, measured: &Measured) -> Option<Row> {
-    let three = |spread: Spread, factor: f64, places| {
-        [spread.median, spread.min, spread.max].map(|value| rounded(factor * value, places))
-    };
     let pace = measured.pace()?;
     let predicted = found.predicted(measured);
     Some(Row::Speed {
         sharing: measured.point.sharing,
         threads: measured.point.threads,
+        flows: measured.point.flows,
         parents: measured.point.sharing.parents(),
         work: measured.point.work,
         work_measured: rounded(measured.work(), 0),
-        mpps: three(pace, found.mpps(1.0), 2),
-        speed_up: found.speed_up(measured).map(|spread| three(spread, 1.0, 2)),
+        mpps: three(pace, found.mpps(1.0)),
+        speed_up: found.speed_up(measured).map(|spread| three(spread, 1.0)),
         predicted_mpps: predicted.map(|pace| rounded(found.mpps(pace), 2)),
         deviation: predicted.map(|predicted| rounded(predicted / pace.median - 1.0, 3)),
     })

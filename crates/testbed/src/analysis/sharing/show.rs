@@ -5,13 +5,16 @@ use super::model::{Cost, Kind, Link, Model};
 use super::plan::Point;
 use super::rows::{OFFERED, QUEUED};
 use super::subject::Part;
-use crate::compare::Spread;
+use crate::statistics::Spread;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 /// Formats all tables.
 pub fn text(found: &Found) -> String {
     let mut parts = vec![cycles(found), speed(found)];
+    if !found.switch.is_empty() {
+        parts.push(switch(found));
+    }
     if let Some(costs) = found.model_costs() {
         let two = |name: &str, cost: Cost| format!("{name} {:.0} a batch and {:.1} a packet", cost.batch, cost.packet);
         parts.push(format!(
@@ -45,7 +48,7 @@ fn cycles(found: &Found) -> String {
         let mean = |wanted: Part| {
             measured.parts().find(|(part, _)| *part == wanted).map_or("-".to_owned(), |(_, mean)| format!("{mean:.1}"))
         };
-        let mut cells = vec![sharing.to_string(), with_parents(measured), flows.to_string(), load.to_string()];
+        let mut cells = vec![sharing.to_string(), with_parents(measured.point), flows.to_string(), load.to_string()];
         let growth = found.growth(measured).filter(|_| threads > 1);
         let growth = |which: usize| growth.map_or("-".to_owned(), |growth| format!("{:.2}", growth[which]));
         cells.extend([format!("{:.1}", measured.median()), growth(0)]);
@@ -59,31 +62,55 @@ fn cycles(found: &Found) -> String {
 }
 
 fn speed(found: &Found) -> String {
-    let head = ["WORK", "SHARING", "THREADS", "Mpps", "OF ONE ALONE", "MODEL Mpps", "DEVIATION"];
-    let mut table = table(head, 3..7);
+    let head = ["WORK", "SHARING", "THREADS", "FLOWS", "Mpps", "OF ONE ALONE", "MODEL Mpps", "DEVIATION"];
+    let mut table = table(head, 4..8);
     let mut points: Vec<_> = found.speeds().collect();
-    points.sort_by_key(|measured| measured.point.work);
+    points.sort_by_key(|Measured { point, .. }| (point.work, point.sharing, point.flows, point.threads));
     for measured in points {
-        let Point { sharing, work, .. } = measured.point;
+        let Point { sharing, flows, work, .. } = measured.point;
         let Some(pace) = measured.pace() else { continue };
         let predicted = found.predicted(measured);
         table.add_row([
             format!("{work}"),
             sharing.to_string(),
-            with_parents(measured),
+            with_parents(measured.point),
+            flows.to_string(),
             format!("{:.2}", found.mpps(pace.median)),
             found.speed_up(measured).map_or("-".to_owned(), ratio),
             predicted.map_or("-".to_owned(), |pace| format!("{:.2}", found.mpps(pace))),
             predicted.map_or("-".to_owned(), |predicted| format!("{:+.1} %", 100.0 * (predicted / pace.median - 1.0))),
         ]);
     }
-    format!("Two processors, one flow, a full queue\n{}", table.trim_fmt())
+    format!("Two processors, a full queue\n{}", table.trim_fmt())
+}
+
+fn switch(found: &Found) -> String {
+    const STEPS: [&str; 5] = ["publish", "receive", "forward", "recycle", "release"];
+    let steps = STEPS.map(|step| step.to_uppercase());
+    let head = ["SHARING", "THREADS", "CYCLES", "OF ONE"].map(str::to_owned).into_iter().chain(steps);
+    let mut table = table(head.chain(["Mpps".to_owned()]), 2..10);
+    for workers in &found.switch {
+        let growth = found.growth_of_switch(workers).filter(|_| workers.point.threads > 1);
+        let of = workers.steps();
+        let mut cells = vec![workers.point.sharing.to_string(), with_parents(workers.point)];
+        cells.extend([
+            format!("{:.1}", workers.cycles()),
+            growth.map_or("-".to_owned(), |growth| format!("{growth:.2}")),
+        ]);
+        cells.extend(STEPS.map(|step| of.get(step).map_or("-".to_owned(), |cycles| format!("{cycles:.1}"))));
+        cells.push(workers.pace().map_or("-".to_owned(), |pace| format!("{:.1}", found.mpps(pace.median))));
+        table.add_row(cells);
+    }
+    format!(
+        "Workers of the switch, from a generator to a sink: mean cycles for each frame, by the switch's counters\n{}",
+        table.trim_fmt()
+    )
 }
 
 /// Formats the number of threads, and the parent besides.
-fn with_parents(measured: &Measured) -> String {
-    let parents = if measured.point.sharing.parents() > 0 { "parent + " } else { "" };
-    format!("{parents}{}", measured.point.threads)
+fn with_parents(point: Point) -> String {
+    let parents = if point.sharing.parents() > 0 { "parent + " } else { "" };
+    format!("{parents}{}", point.threads)
 }
 
 fn ratio(Spread { median, min, max }: Spread) -> String {
@@ -137,6 +164,7 @@ fn foot(found: &Found) -> String {
          beginning of the claim that got it a batch, waits for a lock included, and from the end of its work until it has given the\n\
          batch back. Two processors: more threads take turns at the second one, a batch each.\n\
          PREEMPTED: share of packets that took more than {BOUND} cycles, which do not count; the greatest of the parts.\n\
+         Switch: medians over all measurements; the parent's steps are publish and release. Behind a lock, vain tries do not count.\n\
          Speed: medians over rounds (least..greatest), while all threads work. The model's deviation is from these.\n\
          FULL WITH: threads that the parent or the lock limits. Predicted for up to {} threads; `-`: not with so many.",
         found.rig,
@@ -159,6 +187,7 @@ fn table<H: Into<comfy_table::Cell>>(head: impl IntoIterator<Item = H>, numbers:
 #[cfg(test)]
 mod tests {
     use super::super::found::tests::found;
+    use super::super::plan::Flows;
     use super::super::{chart, rows};
     use super::*;
 
@@ -174,6 +203,7 @@ mod tests {
             "120 % OFFERED",
             "17 % lost",
             "100 GbE, IMIX",
+            "PUBLISH",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -185,8 +215,10 @@ mod tests {
         let record = rows::record(&found());
         let text: serde_json::Value = serde_json::from_str(&record.text()).unwrap();
         let count = |name: &str| text["figures"].as_array().unwrap().iter().filter(|row| row["figure"] == name).count();
-        // Two loads: alone, and two sharings with one and two threads; two amounts of work: alone, locked with one and two, a parent.
-        assert_eq!((count("cycles"), count("speed"), count("costs")), (2 * 5, 2 * 4, 1));
+        // Two loads, one flow and many: alone, and three sharings with one and two threads. Two amounts of work: alone, a queue for
+        // each of one and two with one flow and many, locked with one and two, and a parent.
+        assert_eq!((count("cycles"), count("speed"), count("costs")), (4 * 7, 2 * 8, 1));
+        assert_eq!(count("switch"), 7);
         assert_eq!((count("model"), count("link"), count("queue")), (2 * 5, 2 * 9, 2 * 5 * 3));
         let cycles = &text["figures"][0];
         assert_eq!((&cycles["sharing"], &cycles["median"]), (&"alone".into(), &119.0.into()), "{cycles}");
@@ -194,15 +226,17 @@ mod tests {
 
     #[test]
     fn charts_have_curves_and_measured_points() {
-        let svg = chart::cycles(&found()).unwrap();
-        assert!(svg.contains("static-role, 2") && svg.contains("low load"), "{svg}");
+        for (flows, named) in [(Flows::One, "low load, one flow"), (Flows::Many, "low load, many flows")] {
+            let svg = chart::cycles(&found(), flows).unwrap();
+            assert!(svg.contains("static-role, 2") && svg.contains("rss, 2") && svg.contains(named), "{svg}");
+        }
         let svg = chart::model(&found()).unwrap();
-        // Four points for each amount of work.
-        assert_eq!(svg.matches("<circle").count(), 2 * 4, "{svg}");
+        // A point for each measurement of speed.
+        assert_eq!(svg.matches("<circle").count(), 2 * 8, "{svg}");
         assert!(svg.contains("rss, many flows") && !svg.contains("NaN"));
         let mut without = found();
         without.points.clear();
-        assert!(chart::model(&without).is_none() && chart::cycles(&without).is_none());
+        assert!(chart::model(&without).is_none() && chart::cycles(&without, Flows::One).is_none());
         assert!(!super::text(&without).contains("The model"));
     }
 }

@@ -33,18 +33,20 @@ pub struct Field<'s> {
     awaited: usize,
     /// Whether a thread lets others have its processor once a batch.
     yields: bool,
-    /// Set when the last frame was processed. All others were received by then.
+    /// Queues whose last frame was not processed. All their others were received before it.
+    queues: AtomicUsize,
+    /// Set when there is no such queue left.
     is_over: &'s AtomicBool,
     times: Mutex<Vec<Vec<u64>>>,
 }
 
 impl<'s> Field<'s> {
-    /// Creates the field for threads that process this many frames with so many cycles each, and set `is_over` at the last one.
-    /// They take turns as `turns` says.
-    pub fn new(frames: usize, work: u64, turns: Turns, is_over: &'s AtomicBool) -> Field<'s> {
-        let (arrived, times) = (AtomicUsize::new(0), Mutex::default());
+    /// Creates the field for threads that process `frames` of so many `queues` with so many cycles of `work` each, and set
+    /// `is_over` at the last one. They take turns as `turns` says.
+    pub fn new(frames: usize, queues: u16, work: u64, turns: Turns, is_over: &'s AtomicBool) -> Field<'s> {
+        let (arrived, times, queues) = (AtomicUsize::new(0), Mutex::default(), AtomicUsize::new(queues.into()));
         let awaited = if let Turns::Together(threads) = turns { threads.into() } else { 1 };
-        Field { work, frames, arrived, awaited, yields: turns == Turns::Batches, is_over, times }
+        Field { work, frames, arrived, awaited, yields: turns == Turns::Batches, queues, is_over, times }
     }
 
     /// Makes the function of a thread.
@@ -99,7 +101,7 @@ impl Function<'_> {
             now = cycles::now();
         }
         self.times.push(now);
-        if is_last {
+        if is_last && self.field.queues.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.field.is_over.store(true, Ordering::Relaxed);
         }
     }

@@ -14,7 +14,10 @@ use function::{Field, Turns};
 use loadgen::cpu;
 use nf::crew::{Crew, CrewOptions, ParentRole, Sharing as CrewSharing, Verdict, View};
 use nf::{Idle, Options, PortOptions, Ports};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::convert::Infallible;
+use std::path::Path;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -51,18 +54,40 @@ pub struct CrewSetup {
 /// A network function with one port, whose device is in this process.
 pub struct CrewSubject {
     setup: CrewSetup,
+    directory: TempDir,
+    /// By number of queues.
+    links: BTreeMap<u16, Link>,
+}
+
+/// The port, and its device.
+struct Link {
     ports: Ports,
     wire: Wire,
-    _directory: TempDir,
 }
 
 impl CrewSubject {
-    /// Opens the port.
+    /// Opens the port with the one queue that most threads share.
     pub fn open(setup: CrewSetup) -> Result<CrewSubject, CrewSubjectError> {
         let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(CrewSubjectError::Directory)?;
-        let socket = directory.path().join("nf.sock");
-        let wire = Wire::serve(&socket)?;
-        let largest = CrewOptions::new(setup.threads, CrewSharing::StaticRole);
+        let links = [(1, Link::open(&setup, directory.path(), 1)?)].into();
+        Ok(CrewSubject { setup, directory, links })
+    }
+
+    /// Returns the number of frames for each queue that gets any: the same under any load, so that as many sent ones are reclaimed.
+    fn frames(&self) -> usize {
+        usize::from(self.setup.queue_size) * FILL[0] / FILL[1]
+    }
+}
+
+impl Link {
+    /// Opens a port with so many queue pairs, one for each thread that has its own.
+    fn open(setup: &CrewSetup, directory: &Path, queues: u16) -> Result<Link, CrewSubjectError> {
+        let socket = directory.join(format!("nf{queues}.sock"));
+        let wire = Wire::serve(&socket, queues)?;
+        let largest = match queues {
+            1 => CrewOptions::new(setup.threads, CrewSharing::StaticRole),
+            _ => CrewOptions::new(queues, CrewSharing::Rss),
+        };
         let port = PortOptions {
             queue_size: setup.queue_size,
             packed: setup.ring == RingFormat::Packed,
@@ -72,12 +97,7 @@ impl CrewSubject {
             Options { buffer_size: BUFFER, reconnect: false, timeout: Some(PATIENCE), ..Options::new(vec![port]) };
         let ports = Ports::open(largest.adapt(options), &AtomicBool::new(false))?;
         wire.wait()?;
-        Ok(CrewSubject { setup, ports, wire, _directory: directory })
-    }
-
-    /// Returns the number of frames of a measurement: the same under any load, so that as many sent ones are reclaimed.
-    fn frames(&self) -> usize {
-        usize::from(self.setup.queue_size) * FILL[0] / FILL[1]
+        Ok(Link { ports, wire })
     }
 }
 
@@ -85,15 +105,20 @@ impl Subject for CrewSubject {
     type Error = CrewSubjectError;
 
     fn measure(&mut self, point: &Point) -> Result<Sample, CrewSubjectError> {
-        let frames = self.frames();
-        let CrewSubject { setup, ports, wire, .. } = self;
+        let frames = self.frames() * usize::from(point.busy_queues());
+        let CrewSubject { setup, directory, links } = self;
+        let Link { ports, wire } = match links.entry(point.queues()) {
+            Entry::Occupied(link) => link.into_mut(),
+            Entry::Vacant(link) => link.insert(Link::open(setup, directory.path(), point.queues())?),
+        };
         let turns = match point.load {
-            Load::Full if point.all_threads() <= 2 => Turns::Together(point.threads),
-            Load::Full => Turns::Batches,
-            Load::Low => Turns::Any,
+            Load::Full if point.all_threads() <= 2 => Turns::Together(point.busy_threads()),
+            // Threads with queues of their own have nothing in common: one after the other finds what it would find alone.
+            Load::Full if point.sharing != Sharing::Rss => Turns::Batches,
+            _ => Turns::Any,
         };
         let stop = AtomicBool::new(false);
-        let field = Field::new(frames, point.work, turns, &stop);
+        let field = Field::new(frames, point.busy_queues(), point.work, turns, &stop);
         if point.load == Load::Full {
             wire.fill(frames, point.flows, setup.cpus)?;
         }
@@ -122,7 +147,11 @@ impl Subject for CrewSubject {
         if left > 0 {
             return Err(CrewSubjectError::Lost { left, sent: frames });
         }
-        let times = field.times();
+        let mut times = field.times();
+        if point.sharing == Sharing::Rss {
+            // Threads whose queues got no frames.
+            times.retain(|times| !times.is_empty());
+        }
         let pace = (point.load == Load::Full && point.all_threads() <= 2).then(|| pace::pace(&times)).flatten();
         Ok(Sample { work: pace::work(&times), pace, ..sample })
     }
@@ -140,7 +169,7 @@ fn trickle(
     cpu::pin(setup.cpus[1])?;
     let began = Instant::now();
     for from in (0..frames).step_by(setup.few) {
-        wire.send(from..frames.min(from + setup.few), point.flows, None)?;
+        wire.send(from..frames.min(from + setup.few), point.flows)?;
         while wire.take()? > 0 && began.elapsed() < PATIENCE && !stop.load(Ordering::Relaxed) {
             thread::sleep(LOOK);
         }
@@ -170,6 +199,7 @@ fn share(
             let parts = vec![(Part::Threads, Distribution::from(&io))];
             return Ok(Sample { parts, batches, packets, work: None, pace: None });
         }
+        Sharing::Rss => CrewSharing::Rss,
         Sharing::Locked => CrewSharing::Locked,
         Sharing::StaticRole | Sharing::WorkingParent => CrewSharing::StaticRole,
     };
@@ -177,7 +207,9 @@ fn share(
     // A thread that others keep from its processor has not stalled.
     let options = CrewOptions { patience: PATIENCE, cpus, parent, ..CrewOptions::new(point.threads, sharing) };
     let mut crew = Crew::new(options)?;
-    crew.run(ports, Idle::Poll, stop, || {
+    // With more threads than processors, one that polls its own queue in vain would keep others from theirs.
+    let idle = if point.sharing == Sharing::Rss && point.threads > 2 { Idle::Sleep } else { Idle::Poll };
+    crew.run(ports, idle, stop, || {
         let mut function = field.function();
         move |frame: &mut View| {
             function.process(frame);
@@ -213,8 +245,8 @@ mod tests {
                     let threads = if sharing == Sharing::Alone { 1 } else { 3 };
                     let point = Point { sharing, threads, flows, load, work: 100 };
                     let sample = subject.measure(&point).unwrap();
-                    // Three quarters of the queue.
-                    let frames = 192;
+                    // Three quarters of each queue that gets frames.
+                    let frames = 192 * u64::from(point.busy_queues());
                     assert_eq!(sample.packets, frames, "{point}");
                     assert!((1..=frames).contains(&sample.batches) && sample.work.unwrap() >= 100.0, "{point}");
                     let parts = if sharing.has_parent() { 3 } else { 1 };
