@@ -1,6 +1,7 @@
 //! Distance between two processors: virtual ones may be on one die or on two, and move while a test runs. Figures are
 //! comparable only between runs at the same distance.
 
+use crate::statistics::median;
 use clap::Args;
 use loadgen::cpu::{self, PinError};
 use serde::{Deserialize, Serialize};
@@ -104,8 +105,7 @@ pub fn between(a: usize, b: usize) -> Result<Latency, PinError> {
                 }
                 *sample = start.elapsed().as_nanos() as f64 / TRIPS as f64 / 2.0;
             }
-            samples.sort_by(f64::total_cmp);
-            Ok(samples[SAMPLES / 2])
+            Ok(median(samples).expect("there are samples"))
         });
         answering.join().expect("the thread does not panic")?;
         let nanoseconds = asking.join().expect("the thread does not panic")?;

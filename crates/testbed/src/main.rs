@@ -5,16 +5,23 @@ mod analysis;
 mod compare;
 mod draw;
 mod latency;
+mod list;
 mod machine;
 mod millrace;
 mod peers;
 mod record;
+mod report;
 mod ring_format;
+mod run;
+mod scenario;
+mod search;
+mod statistics;
 mod surroundings;
+mod switches;
 mod transfer;
 
 use clap::{Args, Parser, Subcommand};
-use loadgen::{load, wire};
+use loadgen::{app, load, wire};
 use std::process::ExitCode;
 
 /// Loads, peers and comparisons for Millrace and other virtual switches.
@@ -26,10 +33,10 @@ struct Arguments {
 }
 
 /// Where to begin.
-const FIRST: &str = "Begin with `testbed compare --quick`, as root. `load` and `wire` need a switch that runs; \
-all others start what they measure. `compare`, `analyse`, `aggregation` and `latency` write tables, charts and figures into \
-a new directory below bench/results, or into the one that --out names. docs/performance.md has the figures that are \
-published.";
+const FIRST: &str = "Begin with `testbed list`, and as root with `testbed run bench/scenarios/smoke.toml`; docs/testbed.md explains \
+both. `load`, `wire` and `app` need a switch that runs; all others start what they measure. `compare`, `analyse`, `aggregation` and \
+`latency` write tables, charts and figures into a new directory below bench/results, or into the one that --out names. \
+docs/performance.md has the figures that are published.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -37,6 +44,11 @@ enum Command {
     Load(LoadArguments),
     /// Be a NIC before a switch and a network function behind it: frames go from the one to the other and back
     Wire(WireArguments),
+    /// Be a sender, a receiver, a client or a server of packets, or pairs of these; `testbed run` starts such processes
+    ///
+    /// It prints "ready" on standard error, and waits for "go" (who sends) or "stop" (who only receives) on standard input. Its
+    /// report is a line of JSON on standard output.
+    App(app::AppOptions),
     /// Measure Millrace and a peer in turn, under the same load, and show both side by side
     ///
     /// Needs root, for huge pages; with dpdk-testpmd as peer or load, Debian's package dpdk-dev; with Open vSwitch,
@@ -59,9 +71,21 @@ enum Command {
     Aggregation(aggregation::Aggregation),
     /// Send one frame at a time through Millrace: how long it takes, and how much of its processor the idle switch uses
     Latency(compare::LoneFrames),
+    /// Run a scenario: traffic through one switch after the other, at every size, rate and number of pairs that its file asks for
+    ///
+    /// docs/testbed.md explains scenarios. Results are stored run by run: the same command goes on where it was stopped.
+    Run(run::Run),
+    /// Make the tests of RFC 2544 with a switch: throughput, latency, frame loss rate and back-to-back frames
+    ///
+    /// The durations of the RFC take hours; the defaults here are shorter. --seconds 60 --trials 20 --repetitions 50 are the RFC's.
+    Rfc2544(run::Rfc2544),
+    /// List the switches and techniques that there are here, and why others are not
+    List(list::List),
     /// Measure how far apart two processors are, and what moving cache lines between them costs. Figures of two runs compare
     /// only if both had the same answer
     LatencyCores(latency::LatencyCores),
+    /// Write a page and a summary of what `testbed run` has measured
+    Report(report::WriteReport),
 }
 
 #[derive(Args)]
@@ -84,8 +108,9 @@ struct WireArguments {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Load(arguments) => load::run(&arguments.load).map_err(Into::into).map(|r| report(&r, arguments.json)),
-        Command::Wire(arguments) => wire::run(&arguments.wire).map_err(Into::into).map(|r| report(&r, arguments.json)),
+        Command::Load(arguments) => load::run(&arguments.load).map_err(Into::into).map(|r| print(&r, arguments.json)),
+        Command::Wire(arguments) => wire::run(&arguments.wire).map_err(Into::into).map(|r| print(&r, arguments.json)),
+        Command::App(options) => run_app(&options),
         Command::Compare(arguments) => compare::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Chart(charts) => compare::run_chart(&charts).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Analyse(analyse) => analysis::run(&analyse).map(|()| ExitCode::SUCCESS).map_err(Into::into),
@@ -93,7 +118,14 @@ fn main() -> ExitCode {
         Command::Latency(arguments) => {
             compare::run_lone_frames(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
+        Command::Run(options) => run::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::Rfc2544(options) => run::run_rfc2544(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::List(options) => {
+            list::run(&options);
+            Ok(ExitCode::SUCCESS)
+        }
         Command::LatencyCores(arguments) => run_latency(&arguments),
+        Command::Report(options) => write_report(&options).map_err(Into::into),
     };
     match outcome {
         Ok(code) => code,
@@ -105,13 +137,24 @@ fn main() -> ExitCode {
 }
 
 /// Prints the report. Lost or changed frames make a run fail.
-fn report(report: &load::Report, json: bool) -> ExitCode {
+fn print(report: &load::Report, json: bool) -> ExitCode {
     if json {
         println!("{}", serde_json::to_string_pretty(report).expect("numbers and strings"));
     } else {
         println!("{report}");
     }
     if report.has_errors() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Runs a traffic application, and prints its report as one line.
+fn run_app(options: &app::AppOptions) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    println!("{}", serde_json::to_string(&app::run(options)?)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_report(options: &report::WriteReport) -> Result<ExitCode, report::ReportError> {
+    println!("{}", report::run(options)?.display());
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_latency(arguments: &latency::LatencyCores) -> Result<ExitCode, Box<dyn std::error::Error>> {

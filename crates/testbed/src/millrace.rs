@@ -56,6 +56,16 @@ pub fn beside(name: &str, package: &'static str, hint: &'static str) -> Result<P
     if path.is_file() { Ok(path) } else { Err(MillraceError::Missing { path, package, hint }) }
 }
 
+/// Returns the program to run: `given`, or else the one beside this program.
+pub fn program(given: Option<&Path>) -> Result<PathBuf, MillraceError> {
+    const HINT: &str = ", or name another by --millrace";
+    match given {
+        None => beside("millrace", "millrace", HINT),
+        Some(path) if path.is_file() => Ok(path.to_owned()),
+        Some(path) => Err(MillraceError::Missing { path: path.to_owned(), package: "millrace", hint: HINT }),
+    }
+}
+
 /// The files of a process.
 #[derive(Clone, Copy)]
 pub struct Files<'f> {
@@ -117,6 +127,11 @@ impl Millrace {
                 Err(error) => Some(Err(error.into())),
             }
         })?
+    }
+
+    /// Returns the process id.
+    pub fn pid(&self) -> u32 {
+        self.daemon.pid()
     }
 
     /// Returns the process.

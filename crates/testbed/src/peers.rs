@@ -1,12 +1,11 @@
 //! The peers that Millrace is measured with, and how they are set up.
 
 use crate::ring_format::RingFormat;
-use lab::dpdk::{AnyPort, Lcores, Pages, Port, SwitchPort, Testpmd};
+use lab::dpdk::{self, AnyPort, Lcores, Pages, Port, SwitchPort, Testpmd};
+use lab::netns::Namespace;
+use lab::ovs::{self, Ovs};
 use lab::process::Interrupt;
 use std::path::{Path, PathBuf};
-
-/// Memory that testpmd uses, in MiB.
-pub const TESTPMD_MEGABYTES: u64 = 512;
 
 /// Bursts of 32 frames that each port of a load sends at the start; they circulate forever.
 const BURSTS: u32 = 8;
@@ -39,6 +38,21 @@ pub fn testpmd_switch(ports: [AnyPort; 2], setup: TestpmdSetup<'_>) -> lab::Resu
     Ok(testpmd)
 }
 
+/// Starts Open vSwitch with DPDK as a switch between these ports, and waits until it forwards. Its files and the sockets are in
+/// `directory`.
+pub fn ovs_switch(directory: &Path, ports: [AnyPort; 2], lcores: Lcores, interrupt: &Interrupt) -> lab::Result<Ovs> {
+    Ovs::start(&ovs::Options {
+        build: ovs::Build::Dpdk,
+        directory,
+        // The switch stays in it, and it ends with the switch.
+        namespace: &Namespace::create()?,
+        ports: &ports.map(ovs::Port::Dpdk),
+        forwarding: ovs::Forwarding::Pairs,
+        lcores,
+        interrupt,
+    })
+}
+
 /// Starts testpmd as a load with a port on each of the switch's sockets, between which frames of `size` bytes circulate.
 pub fn testpmd_load(
     sockets: &[PathBuf; 2],
@@ -55,7 +69,7 @@ pub fn testpmd_load(
 fn start(ports: [AnyPort; 2], setup: TestpmdSetup<'_>) -> lab::Result<Testpmd> {
     let TestpmdSetup { lcores, pages, interrupt } = setup;
     let builder = ports.into_iter().fold(Testpmd::switch(), |builder, port| builder.port(port));
-    let builder = builder.lcores(lcores).memory(pages, TESTPMD_MEGABYTES).argument("--record-core-cycles");
+    let builder = builder.lcores(lcores).memory(pages, dpdk::MEGABYTES).argument("--record-core-cycles");
     builder.measured(interrupt).spawn_ready()
 }
 

@@ -5,6 +5,7 @@ use crate::machine::Machine;
 use crate::transfer::Transfer;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Name of the file in its directory.
@@ -37,8 +38,9 @@ pub struct Rig {
     kernel: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tsc_ghz: Option<f64>,
+    /// Version of DPDK and of the program that used it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    dpdk: Option<String>,
+    pub dpdk: Option<String>,
     /// Time that a cache line takes between the two processors: least and greatest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cores_ns: Option<[u64; 2]>,
@@ -94,15 +96,23 @@ impl<F> Record<F> {
 
     /// Describes the machine in a line, and what ran there in another.
     pub fn foot(&self) -> [String; 2] {
-        let Rig { cpu, cores, kernel, tsc_ghz, dpdk, cores_ns, .. } = &self.rig;
-        let machine = [
-            Some(format!("{cpu}, {cores} cores, Linux {kernel}")),
-            tsc_ghz.map(|ghz| format!("TSC {ghz:.2} GHz")),
-            cores_ns.map(|[least, greatest]| format!("{least}..{greatest} ns from core to core")),
-        ];
         let commit = self.commit.as_ref().map(|commit| format!("Millrace {commit}"));
-        let software = [commit, dpdk.clone(), Some(self.date.clone())];
-        [machine, software].map(|parts| parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+        let software = [commit, self.rig.dpdk.clone(), Some(self.date.clone())];
+        [self.rig.to_string(), software.into_iter().flatten().collect::<Vec<_>>().join(", ")]
+    }
+}
+
+impl fmt::Display for Rig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rig { cpu, cores, kernel, tsc_ghz, cores_ns, .. } = self;
+        write!(f, "{cpu}, {cores} cores, Linux {kernel}")?;
+        if let Some(ghz) = tsc_ghz {
+            write!(f, ", TSC {ghz:.2} GHz")?;
+        }
+        match cores_ns {
+            Some([least, greatest]) => write!(f, ", {least}..{greatest} ns from core to core"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -174,7 +184,7 @@ pub fn rounded(value: f64, places: i32) -> f64 {
 }
 
 /// Returns the command line with these words, for a shell.
-fn command(words: impl Iterator<Item = String>) -> String {
+pub fn command(words: impl Iterator<Item = String>) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
     let quoted = |word: String| {
         let plain = !word.is_empty() && word.chars().all(is_plain);

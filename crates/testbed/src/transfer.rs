@@ -1,6 +1,7 @@
 //! Cost of moving many cache lines: a bound for every switch. When a frame of one line goes from one guest to another, a switch
 //! that copies it moves the line twice: to read and to write it.
 
+use crate::statistics::median;
 use loadgen::cpu::{self, PinError};
 use loadgen::cycles;
 use packet::copy::{prefetch, prefetch_write};
@@ -71,8 +72,7 @@ pub fn between(a: usize, b: usize) -> Result<Transfer, PinError> {
             let mine = 2 * round + first;
             let _ = turn.compare_exchange(mine, mine + 1, Ordering::Release, Ordering::Relaxed);
         }
-        samples.sort_unstable();
-        Ok(samples.get(samples.len() / 2).map_or(f64::NAN, |&median| median as f64 / LINES as f64))
+        Ok(median(samples.into_iter().map(|cycles| cycles as f64 / LINES as f64)).unwrap_or(f64::NAN))
     };
     std::thread::scope(|scope| {
         let writing =

@@ -4,10 +4,10 @@
 use super::AggregationError;
 use super::rig::{Between, Cpus, Packets, Placement, Port, Programs, Rig, RigError, TwoNodesConfig, replay};
 use super::throughput::{Load, Loaded, best, cpus, search, seconds};
-use crate::compare::Spread;
 use crate::latency::{self, Latency};
 use crate::machine::Machine;
 use crate::record::free_directory;
+use crate::statistics::Spread;
 use clap::Args;
 use serde::Serialize;
 use std::fmt::Write;

@@ -7,7 +7,7 @@ use super::results::{Counted, Run};
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{self, Latency};
 use crate::millrace::{Idle, Millrace, MillraceError};
-use crate::peers::{TestpmdSetup, switch_ports, testpmd_load, testpmd_switch};
+use crate::peers::{TestpmdSetup, ovs_switch, switch_ports, testpmd_load, testpmd_switch};
 use crate::ring_format::RingFormat;
 use engine::stats::Snapshot;
 use lab::dpdk::{Lcores, Pages, Testpmd};
@@ -162,7 +162,8 @@ impl Bench<'_> {
                 Switch::Testpmd(testpmd_switch(switch_ports(sockets, wire), self.testpmd_setup(lcores))?)
             }
             Contestant::Ovs => {
-                Switch::Ovs(Box::new(Ovs::start(directory, &switch_ports(sockets, wire), lcores, self.interrupt)?))
+                let ports = switch_ports(sockets, wire);
+                Switch::Ovs(Box::new(ovs_switch(directory, ports, lcores, self.interrupt)?))
             }
         })
     }

@@ -1,22 +1,12 @@
 //! Millrace as the switch: two vhost-user ports, or one behind a wire, and one worker.
 
 use super::choices::Forward;
-use crate::millrace::{Files, Idle, LIMIT, Millrace, MillraceError, beside};
+use crate::millrace::{Files, Idle, LIMIT, Millrace, MillraceError};
 use crate::ring_format::RingFormat;
 use crate::surroundings::Surroundings;
 use lab::process::Interrupt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Returns the program to run: `given`, or else the one beside this program.
-pub fn program(given: Option<&Path>) -> Result<PathBuf, MillraceError> {
-    const HINT: &str = ", or name another by --millrace";
-    match given {
-        None => beside("millrace", "millrace", HINT),
-        Some(path) if path.is_file() => Ok(path.to_owned()),
-        Some(path) => Err(MillraceError::Missing { path: path.to_owned(), package: "millrace", hint: HINT }),
-    }
-}
 
 /// How Millrace forwards, and where.
 #[derive(Clone, Copy)]

@@ -18,15 +18,14 @@ mod table;
 pub use chart::{DrawCharts, run as run_chart};
 pub use lone::{LoneFrames, run as run_lone_frames};
 pub use options::Compare;
-pub use results::{Counted, Spread};
+pub use results::Counted;
 
 use crate::machine::{Machine, commit_of};
 use crate::millrace::MillraceError;
-use crate::peers::TESTPMD_MEGABYTES;
 use crate::record::{RecordError, free_directory};
 use crate::transfer;
 use choices::LoadKind;
-use lab::dpdk::Pages;
+use lab::dpdk::{self, Pages};
 use lab::ovs;
 use lab::process::Interrupt;
 use loadgen::cpu::PinError;
@@ -74,17 +73,17 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     if compare.load != LoadKind::Wire && compare.forward.iter().any(|forward| forward.is_mapped()) {
         return Err(CompareError::Mapped);
     }
-    let program = millrace::program(compare.millrace.as_deref())?;
+    let program = crate::millrace::program(compare.millrace.as_deref())?;
     let against = compare.against.clone();
     if matches!(contestants[1], Contestant::Against(_)) != against.is_some() {
         return Err(CompareError::Against);
     }
     let interrupt = Interrupt::install()?;
-    let load = if compare.load == LoadKind::Testpmd { TESTPMD_MEGABYTES } else { 0 };
+    let load = if compare.load == LoadKind::Testpmd { dpdk::MEGABYTES } else { 0 };
     let dpdk = contestants[1].dpdk_megabytes() + load;
     let pages = if dpdk > 0 { Pages::for_dpdk(dpdk) } else { Pages::Normal };
     if contestants[1] == Contestant::Ovs {
-        ovs::available(pages)?;
+        ovs::Build::Dpdk.available(pages)?;
     }
     let mut results = Results::new(compare, contestants, Machine::detect(&program));
     if dpdk > 0 && pages == Pages::Normal {

@@ -4,6 +4,7 @@ use super::options::Compare;
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{Distance, Latency};
 use crate::machine::Machine;
+use crate::statistics::Spread;
 use crate::transfer::Transfer;
 use engine::stats::{Snapshot, WorkerStats};
 use loadgen::load::Report;
@@ -119,29 +120,6 @@ fn drops(snapshot: &Snapshot) -> BTreeMap<String, u64> {
         *sum.entry(reason.clone()).or_default() += count;
     }
     sum
-}
-
-/// A median with minimum and maximum.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// Median.
-    pub median: f64,
-    /// Minimum.
-    pub min: f64,
-    /// Maximum.
-    pub max: f64,
-}
-
-impl Spread {
-    /// Computes a spread; `None` if there are no values.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        values.sort_by(f64::total_cmp);
-        let (&min, &max) = (values.first()?, values.last()?);
-        let middle = values.len() / 2;
-        let median = if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
-        Some(Spread { median, min, max })
-    }
 }
 
 impl Outcome {
@@ -263,12 +241,6 @@ pub mod tests {
         assert_eq!(outcome.notes(), [""; 0]);
         outcome.runs[0].switch_cpu_share = 0.5;
         assert_eq!(outcome.notes().len(), 1);
-    }
-
-    #[test]
-    fn medians_of_even_numbers_lie_between() {
-        assert_eq!(Spread::of([4.0, 1.0]).unwrap().median, 2.5);
-        assert_eq!(Spread::of([]), None);
     }
 
     #[test]

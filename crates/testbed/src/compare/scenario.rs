@@ -2,10 +2,9 @@
 
 use super::choices::{Forward, LoadKind, Peer};
 use super::options::Compare;
-use crate::peers::TESTPMD_MEGABYTES;
 use crate::ring_format::RingFormat;
 use clap::ValueEnum;
-use lab::ovs;
+use lab::{dpdk, ovs};
 use loadgen::load::TouchLevel;
 use std::fmt;
 
@@ -38,7 +37,7 @@ impl Contestant {
     pub fn dpdk_megabytes(self) -> u64 {
         match self {
             Contestant::Millrace(_) | Contestant::Against(_) => 0,
-            Contestant::Testpmd => TESTPMD_MEGABYTES,
+            Contestant::Testpmd => dpdk::MEGABYTES,
             Contestant::Ovs => ovs::MEGABYTES,
         }
     }

@@ -1,6 +1,7 @@
 //! Text table of the results.
 
-use super::results::{Results, Spread};
+use super::results::Results;
+use crate::statistics::Spread;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 

@@ -2,9 +2,9 @@
 
 use super::node::Port;
 use super::{Rig, RigError};
-use crate::peers::{TESTPMD_MEGABYTES, TestpmdSetup, switch_ports, testpmd_switch};
+use crate::peers::{TestpmdSetup, ovs_switch, switch_ports, testpmd_switch};
 use clap::ValueEnum;
-use lab::dpdk::{Lcores, Testpmd};
+use lab::dpdk::{self, Lcores, Testpmd};
 use lab::netns::{Namespace, cable};
 use lab::ovs::{self, Ovs};
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ impl Between {
     pub fn megabytes(self) -> u64 {
         match self {
             Between::Ovs => ovs::MEGABYTES,
-            Between::Testpmd => TESTPMD_MEGABYTES,
+            Between::Testpmd => dpdk::MEGABYTES,
             Between::AfPacket | Between::AfXdp | Between::Rings | Between::Virtio => 0,
         }
     }
@@ -83,8 +83,8 @@ impl Forwarder {
             let setup = TestpmdSetup { lcores, pages, interrupt };
             return Ok(Forwarder::Testpmd(Box::new(testpmd_switch(ports, setup)?)));
         }
-        ovs::available(pages)?;
-        Ok(Forwarder::Ovs(Box::new(Ovs::start(directory, &ports, lcores, interrupt)?)))
+        ovs::Build::Dpdk.available(pages)?;
+        Ok(Forwarder::Ovs(Box::new(ovs_switch(directory, ports, lcores, interrupt)?)))
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::sample::Sample;
 use crate::aggregation::rig::{Between, Placement};
-use crate::compare::Spread;
 use crate::latency::Latency;
 use crate::machine::Machine;
+use crate::statistics::Spread;
 use hdrhistogram::Histogram;
 use loadgen::traffic;
 use serde::Serialize;

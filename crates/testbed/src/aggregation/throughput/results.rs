@@ -2,9 +2,9 @@
 
 use super::search::{Tried, best};
 use crate::aggregation::rig::{Between, Cpus, Placement, Processed};
-use crate::compare::Spread;
 use crate::latency::Latency;
 use crate::machine::Machine;
+use crate::statistics::Spread;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

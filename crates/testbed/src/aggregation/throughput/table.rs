@@ -2,7 +2,7 @@
 
 use super::results::{Load, Results, Row};
 use crate::aggregation::rig::Placement;
-use crate::compare::Spread;
+use crate::statistics::Spread;
 use std::fmt::Write;
 
 /// Formats a table for each path, and remarks for the reader.

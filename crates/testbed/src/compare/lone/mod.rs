@@ -131,7 +131,7 @@ struct Report {
 
 /// Measures and prints.
 pub fn run(options: &LoneFrames) -> Result<(), LoneError> {
-    let program = millrace::program(options.millrace.as_deref())?;
+    let program = crate::millrace::program(options.millrace.as_deref())?;
     let interrupt = Interrupt::install()?;
     let cores = latency::between(options.switch_cpu, options.guest_cpu)?;
     let mut rows = Vec::new();

@@ -1,0 +1,83 @@
+//! What can be measured on this machine: switches and techniques, and why others can't.
+
+use crate::switches;
+use clap::{Args, ValueEnum};
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
+use loadgen::endpoint::Technique;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// How to list them.
+#[derive(Clone, Debug, Args)]
+pub struct List {
+    /// Millrace's program [default: the one beside this program]
+    #[arg(long, value_name = "FILE")]
+    millrace: Option<PathBuf>,
+    /// Print them as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A switch or technique.
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    about: String,
+    available: bool,
+    /// Its version, or why it is not available.
+    state: String,
+}
+
+/// Prints all switches and techniques.
+pub fn run(list: &List) {
+    let millrace = list
+        .millrace
+        .clone()
+        .unwrap_or_else(|| std::env::current_exe().map(|own| own.with_file_name("millrace")).unwrap_or_default());
+    let switches: Vec<Entry> = switches::all(&millrace)
+        .iter()
+        .map(|switch| entry(switch.name().to_owned(), switch.about().to_owned(), switch.available().map_err(|e| e.0)))
+        .collect();
+    let techniques: Vec<Entry> = Technique::value_variants()
+        .iter()
+        .map(|technique| {
+            let value = technique.to_possible_value().expect("none is skipped");
+            let about = value.get_help().map(|help| help.to_string().replace('`', "")).unwrap_or_default();
+            entry(technique.to_string(), about, available(*technique))
+        })
+        .collect();
+    if list.json {
+        let all = serde_json::json!({ "switches": switches, "techniques": techniques });
+        println!("{}", serde_json::to_string_pretty(&all).expect("strings"));
+        return;
+    }
+    for (title, entries) in [("SWITCH", &switches), ("TECHNIQUE", &techniques)] {
+        println!("{}\n", table(title, entries));
+    }
+}
+
+/// Returns the version of a technique if it can be used here, as far as it has one, and the reason if not.
+pub fn available(technique: Technique) -> Result<String, String> {
+    match technique {
+        Technique::VirtioUserDpdk => {
+            lab::dpdk::app::available().map(|version| format!("DPDK {version}")).map_err(|error| error.to_string())
+        }
+        _ => loadgen::endpoint::available(technique).map(|()| String::new()),
+    }
+}
+
+fn entry(name: String, about: String, state: Result<String, String>) -> Entry {
+    let available = state.is_ok();
+    Entry { name, about, available, state: state.unwrap_or_else(|reason| reason) }
+}
+
+fn table(title: &str, entries: &[Entry]) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header([title, "HERE", "", "VERSION, OR WHY NOT"]);
+    for Entry { name, about, available, state } in entries {
+        table.add_row([name.as_str(), if *available { "yes" } else { "no" }, about, state]);
+    }
+    table
+}

@@ -1,0 +1,198 @@
+//! The traffic applications of a run.
+
+use super::network::{End, Network};
+use super::place::Place;
+use super::record::Placement;
+use crate::scenario::{Dimension, Point, Timing};
+use lab::dpdk::Pages;
+use lab::dpdk::app::App;
+use lab::netns::Namespace;
+use lab::process::{Daemon, Interrupt, Launch};
+use lab::{Error, Result};
+use loadgen::app::{self, AppReport, Rate, Role};
+use loadgen::endpoint::Technique;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Time limit for an application to open its ports, and to do something it was told.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Memory of an application on DPDK, in MiB.
+pub const DPDK_MEGABYTES: u64 = 512;
+/// Packets of a pair under way at most, if both ends are in one thread and no rate is given: the size of a queue.
+const WINDOW: u64 = 256;
+
+/// The traffic of one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic {
+    /// Rate of each sender.
+    pub rate: Rate,
+    /// Packets that each sender sends at most, if it has no rate: a single burst.
+    pub packets: Option<u64>,
+    /// Durations.
+    pub timing: Timing,
+}
+
+/// Running applications.
+pub struct Apps {
+    senders: Vec<Daemon>,
+    receivers: Vec<Daemon>,
+}
+
+/// Programs that applications run in.
+pub struct Programs {
+    /// This program.
+    pub own: PathBuf,
+    /// The application on DPDK, if it is used, and the pages of its memory.
+    pub dpdk: Option<(App, Pages)>,
+}
+
+impl Apps {
+    /// Starts the applications of a point, and waits until their ports are open.
+    pub fn start(
+        point: &Point,
+        traffic: Traffic,
+        network: &Network,
+        place: &Place,
+        programs: &Programs,
+        interrupt: &Interrupt,
+    ) -> Result<Apps> {
+        let [one, other, both] = match point.dimension {
+            Dimension::Throughput => [Role::Sender, Role::Receiver, Role::SenderReceiver],
+            Dimension::Latency => [Role::Client, Role::Server, Role::ClientServer],
+        };
+        let launch = |role: Role, ends: &[End]| {
+            let first = &ends[0];
+            let container = &network.containers[first.container];
+            let cpu = place.ends[usize::from(first.number)];
+            let window =
+                if role == both && traffic.rate == Rate::Max && traffic.packets.is_none() { WINDOW } else { 0 };
+            let arguments = arguments(point, traffic, role, ends, cpu, window);
+            let files = network.directory.join(format!("app{}", first.number));
+            let command = programs.command(point.technique, container, &files, &arguments)?;
+            Launch::measured(format!("{} {}", name(role), first.number), interrupt).spawn(command)
+        };
+        let mut apps = Apps { senders: Vec::new(), receivers: Vec::new() };
+        if place.placement == Placement::Joined {
+            apps.senders.push(launch(both, &network.ends)?);
+        } else {
+            // Receivers come first: nothing is lost for want of them.
+            for pair in network.ends.chunks(2) {
+                apps.receivers.push(launch(other, &pair[1..])?);
+            }
+            for pair in network.ends.chunks(2) {
+                apps.senders.push(launch(one, &pair[..1])?);
+            }
+        }
+        for daemon in apps.receivers.iter_mut().chain(&mut apps.senders) {
+            daemon.wait_for_line("its ports", LIMIT, |line| line == app::READY)?;
+        }
+        Ok(apps)
+    }
+
+    /// Checks that all of them run.
+    pub fn check(&mut self) -> Result<()> {
+        self.receivers.iter_mut().chain(&mut self.senders).try_for_each(|daemon| daemon.check("the end of the run"))
+    }
+
+    /// Lets them send.
+    pub fn go(&mut self) -> Result<()> {
+        self.senders.iter_mut().try_for_each(|daemon| daemon.send_line(app::GO))
+    }
+
+    /// Waits until the measured seconds of all have begun.
+    pub fn wait_measuring(&mut self, warm_up: f64) -> Result<()> {
+        let limit = LIMIT + Duration::from_secs_f64(warm_up);
+        let begun = |daemon: &mut Daemon| daemon.wait_for_line("its warm-up", limit, |line| line == app::MEASURING);
+        self.senders.iter_mut().try_for_each(|daemon| begun(daemon).map(drop))
+    }
+
+    /// Waits until the measured seconds of one have ended.
+    pub fn wait_measured(&mut self, seconds: f64) -> Result<()> {
+        let limit = LIMIT + Duration::from_secs_f64(seconds);
+        self.senders[0].wait_for_line("its measured seconds", limit, |line| line == app::MEASURED).map(drop)
+    }
+
+    /// Waits for their ends, and returns their reports.
+    pub fn finish(self) -> Result<Vec<AppReport>> {
+        let report = |daemon: Daemon| -> Result<AppReport> {
+            let name = daemon.name().to_owned();
+            let text = daemon.finish(LIMIT)?;
+            // A program may print other lines before it.
+            let line = text.lines().rev().find(|line| line.starts_with('{')).unwrap_or(&text);
+            serde_json::from_str(line).map_err(Error::other(format!("reading the report of {name}")))
+        };
+        let mut reports = self.senders.into_iter().map(report).collect::<Result<Vec<_>>>()?;
+        for mut receiver in self.receivers {
+            receiver.send_line(app::STOP)?;
+            reports.push(report(receiver)?);
+        }
+        Ok(reports)
+    }
+
+    /// Returns names and process ids.
+    pub fn processes(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.senders.iter().chain(&self.receivers).map(|daemon| (daemon.name(), daemon.pid()))
+    }
+}
+
+impl Programs {
+    /// Returns the command of an application; its files are in `directory`.
+    fn command(
+        &self,
+        technique: Technique,
+        container: &Namespace,
+        directory: &Path,
+        arguments: &[String],
+    ) -> Result<Command> {
+        match &self.dpdk {
+            Some((app, pages)) if technique == Technique::VirtioUserDpdk => {
+                std::fs::create_dir_all(directory).map_err(Error::io("making a directory for an application"))?;
+                Ok(container.wrap(&app.command(*pages, DPDK_MEGABYTES, directory, arguments)))
+            }
+            _ => {
+                let mut command = container.command(&self.own);
+                command.arg("app").args(arguments);
+                Ok(command)
+            }
+        }
+    }
+}
+
+fn name(role: Role) -> &'static str {
+    match role {
+        Role::Sender => "sender",
+        Role::Receiver => "receiver",
+        Role::Client => "client",
+        Role::Server => "server",
+        Role::SenderReceiver => "sender-receiver",
+        Role::ClientServer => "client-server",
+    }
+}
+
+/// Returns the command line of an application behind its name.
+fn arguments(point: &Point, traffic: Traffic, role: Role, ends: &[End], cpu: usize, window: u64) -> Vec<String> {
+    let Timing { seconds, warm_up, cool_down, .. } = traffic.timing;
+    let touch = match point.touch {
+        app::Touch::None => "none",
+        app::Touch::Header => "header",
+        app::Touch::Full => "full",
+    };
+    let mut arguments = vec![name(role).to_owned()];
+    let mut add = |option: &str, value: String| arguments.extend([format!("--{option}"), value]);
+    add("technique", point.technique.to_string());
+    ends.iter().for_each(|end| add("port", end.port.clone()));
+    add("number", ends[0].number.to_string());
+    add("size", point.size.to_string());
+    add("rate", traffic.rate.to_string());
+    add("arrivals", point.arrivals.to_string());
+    add("burst", point.burst.to_string());
+    add("touch", touch.to_owned());
+    add("window", window.to_string());
+    add("packets", traffic.packets.unwrap_or(0).to_string());
+    add("warmup", warm_up.to_string());
+    add("seconds", seconds.to_string());
+    add("cooldown", cool_down.to_string());
+    add("cpu", cpu.to_string());
+    arguments
+}

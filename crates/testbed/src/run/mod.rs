@@ -1,0 +1,84 @@
+//! Runs of a scenario: every point with every switch in turn, stored line by line.
+
+mod apps;
+mod loss;
+mod network;
+mod options;
+mod place;
+mod plan;
+mod point;
+mod progress;
+mod record;
+mod rfc2544;
+mod search;
+mod store;
+mod trial;
+mod used;
+
+pub use options::Run;
+pub use record::{CpuUse, Placement, RunRecord, SwitchUse};
+pub use rfc2544::{Rfc2544, run as run_rfc2544};
+pub use store::{RIG, RUNS, SCENARIO, StoreError, stored};
+
+use crate::machine::Machine;
+use crate::millrace::MillraceError;
+use crate::scenario::{Scenario, ScenarioError};
+use lab::process::Interrupt;
+use plan::Plan;
+use point::Rig;
+use progress::Progress;
+use store::Store;
+
+/// Error of a scenario's runs.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum RunError {
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Millrace(#[from] MillraceError),
+    #[error(transparent)]
+    Lab(#[from] lab::Error),
+    #[error("{0}")]
+    Plan(String),
+    #[error("{failed} of {all} runs failed; the reasons are in {file}. The same command repeats those alone")]
+    Failed { failed: usize, all: usize, file: String },
+}
+
+/// Makes all runs of a scenario that are not stored yet.
+pub fn run(options: &Run) -> Result<(), RunError> {
+    let (scenario, text) = Scenario::load(&options.scenario)?;
+    let millrace = crate::millrace::program(options.millrace.as_deref())?;
+    let plan = Plan::new(&scenario, &options.switches, &millrace).map_err(RunError::Plan)?;
+    plan.missing().iter().for_each(|missing| eprintln!("left out: {missing}"));
+    if options.list {
+        plan.turns().iter().for_each(|turn| println!("{}, round {}", turn.point, turn.round + 1));
+        return Ok(());
+    }
+    let directory = options.directory();
+    let mut store = Store::open(&directory, &text, &Machine::detect(&millrace))?;
+    let interrupt = Interrupt::install()?;
+    let rig = Rig::new(&scenario, &plan, &interrupt)?;
+    let mut progress = Progress::new(plan.turns(), &store);
+    let mut failed = 0;
+    for turn in plan.turns() {
+        if store.find(&turn.point, turn.round).is_some() {
+            continue;
+        }
+        progress.begin(turn);
+        let record = rig.run(turn, &store)?;
+        failed += usize::from(record.error.is_some());
+        progress.done(&record);
+        store.add(record)?;
+    }
+    progress.finish(&directory);
+    match failed {
+        0 => Ok(()),
+        failed => {
+            let file = directory.join(RUNS).display().to_string();
+            Err(RunError::Failed { failed, all: plan.turns().len(), file })
+        }
+    }
+}

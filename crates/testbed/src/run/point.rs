@@ -1,0 +1,172 @@
+//! One run: the network, the switches, the traffic, and the record of it.
+
+use super::apps::{DPDK_MEGABYTES, Programs, Traffic};
+use super::loss::Totals;
+use super::network::{Host, Network, is_joinable, kind};
+use super::place::{Need, Place};
+use super::plan::{Plan, Turn};
+use super::record::{RunRecord, SwitchUse};
+use super::search;
+use super::store::Store;
+use super::trial::Bench;
+use crate::latency::{self, Latency};
+use crate::scenario::{Location, OfferedRate, Point, Scenario};
+use lab::dpdk::Pages;
+use lab::dpdk::app::App;
+use lab::process::Interrupt;
+use lab::switch::{Running, Setup, Switch};
+use lab::{Error, Result};
+use loadgen::app::Rate;
+use loadgen::endpoint::Technique;
+use std::time::SystemTime;
+
+/// Greatest number of processes of the load on DPDK that have huge pages.
+const PROCESSES: u64 = 2;
+
+/// What all runs have in common.
+pub struct Rig<'r> {
+    plan: &'r Plan,
+    processors: &'r [usize],
+    programs: Programs,
+    pages: Pages,
+    interrupt: &'r Interrupt,
+}
+
+impl<'r> Rig<'r> {
+    /// Prepares the runs of a plan.
+    pub fn new(scenario: &'r Scenario, plan: &'r Plan, interrupt: &'r Interrupt) -> Result<Rig<'r>> {
+        let own = std::env::current_exe().map_err(Error::io("looking for this program"))?;
+        let dpdk = plan.turns().iter().any(|turn| turn.point.technique == Technique::VirtioUserDpdk);
+        // Two at once, if there are two hosts.
+        let switches = 2 * plan.contestants().map(|one| one.switch.megabytes()).max().unwrap_or(0);
+        let pages = Pages::for_dpdk(switches + if dpdk { PROCESSES * DPDK_MEGABYTES } else { 0 });
+        let build = || App::build(&own.with_file_name("dpdk-app")).map_err(Error::other("building the load on DPDK"));
+        let app = if dpdk { Some((build()?, pages)) } else { None };
+        let programs = Programs { own, dpdk: app };
+        Ok(Rig { plan, processors: &scenario.processors, programs, pages, interrupt })
+    }
+
+    /// Makes a run. A run that fails is a record with the reason; only an interrupt is an error.
+    pub fn run(&self, turn: &Turn, store: &Store) -> Result<RunRecord> {
+        self.interrupt.check()?;
+        let Turn { point, round, .. } = turn;
+        let contestant = self.plan.contestant(&point.switch);
+        let place = self.place(point);
+        let mut record = RunRecord {
+            point: point.clone(),
+            round: *round,
+            started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            distance: [self.distance()?; 2],
+            placement: place.placement,
+            rate: None,
+            reports: Vec::new(),
+            cpu: Vec::new(),
+            switch: SwitchUse { version: contestant.version.clone(), ..SwitchUse::default() },
+            search: None,
+            error: None,
+        };
+        match self.measure(turn, &place, store, &mut record) {
+            Err(error) if error.is_interrupt() => return Err(error),
+            Err(error) => record.error = Some(error.to_string()),
+            Ok(()) => {}
+        }
+        record.distance[1] = self.distance()?;
+        Ok(record)
+    }
+
+    /// Returns the processors of a point.
+    pub fn place(&self, point: &Point) -> Place {
+        let need = Need {
+            switches: if point.location == Location::Remote { 2 } else { 1 },
+            polling: self.plan.contestant(&point.switch).switch.processors(),
+            ends: 2 * usize::from(point.pairs),
+            joinable: is_joinable(point.technique),
+        };
+        Place::of(need, self.processors)
+    }
+
+    /// Returns the distance of the first two processors.
+    fn distance(&self) -> Result<Latency> {
+        let second = self.processors.get(1).unwrap_or(&self.processors[0]);
+        latency::between(self.processors[0], *second).map_err(Error::other("measuring the distance of processors"))
+    }
+
+    fn measure(&self, turn: &Turn, place: &Place, store: &Store, record: &mut RunRecord) -> Result<()> {
+        let Turn { point, timing, .. } = turn;
+        let rate = match point.rate {
+            OfferedRate::Max | OfferedRate::Search => Rate::Max,
+            OfferedRate::PerSecond(rate) => Rate::PerSecond(rate),
+            OfferedRate::OfNdr(percent) => Rate::PerSecond(share_of_ndr(point, percent, store)?),
+        };
+        if let Rate::PerSecond(rate) = rate {
+            record.rate = Some(rate);
+        }
+        self.with_bench(point, place, |bench| {
+            record.switch.commands = bench.switches[0].commands();
+            if point.rate == OfferedRate::Search {
+                record.search = Some(search::search(bench, point, *timing)?);
+                return Ok(());
+            }
+            let found = bench.run(point, Traffic { rate, packets: None, timing: *timing })?;
+            if Totals::of(&found.reports).received == 0 {
+                return Err(Error::malformed("the run", "no packet came through"));
+            }
+            record.reports = found.reports;
+            record.cpu = found.cpu;
+            record.switch.cycles = found.cycles;
+            Ok(())
+        })
+    }
+
+    /// Starts what a point needs, and lets `measure` use it.
+    pub fn with_bench<T>(
+        &self,
+        point: &Point,
+        place: &Place,
+        measure: impl FnOnce(&mut Bench<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let directory = tempfile::tempdir().map_err(Error::io("making a temporary directory"))?;
+        let switch = &self.plan.contestant(&point.switch).switch;
+        let no_port = || Error::malformed("the switch", "it has no such ports");
+        let kind = kind(point.technique, switch.ports()).ok_or_else(no_port)?;
+        let network = Network::make(point, kind, place.placement, directory.path())?;
+        let mut switches = self.start(switch.as_ref(), place, &network)?;
+        network.settle()?;
+        measure(&mut Bench {
+            switches: &mut switches,
+            network: &network,
+            place,
+            programs: &self.programs,
+            interrupt: self.interrupt,
+        })
+    }
+
+    /// Starts a switch on each host.
+    fn start(&self, switch: &dyn Switch, place: &Place, network: &Network) -> Result<Vec<Box<dyn Running>>> {
+        let one = |(host, processors): (&Host, &Vec<usize>)| {
+            switch.start(&Setup {
+                directory: &host.directory,
+                ports: &host.ports,
+                namespace: &host.namespace,
+                processors,
+                others: place.others(),
+                pages: self.pages,
+                interrupt: self.interrupt,
+            })
+        };
+        network.hosts.iter().zip(&place.switches).map(one).collect()
+    }
+}
+
+/// Returns this share of the median rate without loss that the switch reached in the same case.
+fn share_of_ndr(point: &Point, percent: u8, store: &Store) -> Result<f64> {
+    let searched = Point { rate: OfferedRate::Search, ..point.clone() };
+    let runs = store.runs().iter().filter(|run| run.point == searched);
+    let mut found: Vec<f64> = runs.filter_map(|run| Some(run.search.as_ref()?.ndr[0])).collect();
+    found.sort_by(f64::total_cmp);
+    match found.get(found.len() / 2) {
+        Some(&ndr) if ndr > 0.0 => Ok(ndr * f64::from(percent) / 100.0),
+        Some(_) => Err(Error::malformed("the rate without loss", "the search found that every rate loses packets")),
+        None => Err(Error::malformed("the rate without loss", "its search has failed; run the scenario again")),
+    }
+}
