@@ -60,6 +60,7 @@ impl Surroundings {
         let pages = if switch.megabytes() > 0 { Pages::for_dpdk(switch.megabytes()) } else { Pages::Normal };
         switch.start(&Setup {
             directory: self.directory.path(),
+            host: 0,
             ports,
             namespace: &self.namespace,
             processors: &vec![plan.switch; switch.processors()],

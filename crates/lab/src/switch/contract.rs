@@ -20,6 +20,11 @@ pub trait Switch {
     /// Reports whether it forwards by learned addresses. If not, it joins ports 0 and 1, 2 and 3, and so on.
     fn learns(&self) -> bool;
 
+    /// Reports whether it differs from others only where frames leave a host, so that it runs between two hosts and not on one.
+    fn only_between_hosts(&self) -> bool {
+        false
+    }
+
     /// Returns the number of processors that it polls on: none if it runs in the kernel.
     fn processors(&self) -> usize;
 
@@ -83,6 +88,8 @@ pub enum SwitchPort {
 pub struct Setup<'s> {
     /// Directory for its files, which is empty at first and has a short path. The sockets of its ports are in it.
     pub directory: &'s Path,
+    /// Number of its host, from 0, which tells it from the switch of another host.
+    pub host: u8,
     /// Its ports.
     pub ports: &'s [SwitchPort],
     /// Namespace that it runs in, where its interfaces are.

@@ -33,7 +33,7 @@ impl Cast {
 
     /// Returns the name, with the technique if the switch has several.
     pub fn name(&self, contestant: &Contestant) -> String {
-        let switch = if contestant.is_millrace() { "Millrace" } else { &contestant.switch };
+        let switch = if contestant.is_bridge() { "Millrace" } else { &contestant.switch };
         let alone = self.0.iter().filter(|other| other.switch == contestant.switch).count() <= 1;
         if alone { switch.to_owned() } else { format!("{switch} ({})", contestant.technique) }
     }
@@ -42,7 +42,7 @@ impl Cast {
     pub fn look(&self, contestant: &Contestant) -> Look {
         // Colour 0 is kept for Millrace.
         let mut switches: Vec<&str> = vec!["millrace"];
-        switches.extend(self.0.iter().filter(|other| !other.is_millrace()).map(|other| other.switch.as_str()));
+        switches.extend(self.0.iter().filter(|other| !other.is_bridge()).map(|other| other.switch.as_str()));
         switches.dedup();
         let of_switch = self.0.iter().filter(|other| other.switch == contestant.switch);
         Look {

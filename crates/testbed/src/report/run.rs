@@ -89,9 +89,19 @@ impl Contestant {
         Contestant { switch: point.switch.clone(), technique: point.technique }
     }
 
-    /// Reports whether it is Millrace.
+    /// Reports whether it is Millrace, in any of its modes.
     pub fn is_millrace(&self) -> bool {
+        self.is_bridge() || self.switch.starts_with("millrace-")
+    }
+
+    /// Reports whether it is Millrace as a learning bridge, which is what is meant if no mode is named.
+    pub fn is_bridge(&self) -> bool {
         self.switch == "millrace"
+    }
+
+    /// Reports whether it is Millrace with wires between pairs of ports.
+    pub fn is_patch(&self) -> bool {
+        self.switch == "millrace-patch"
     }
 }
 

@@ -105,6 +105,9 @@ impl Plan {
             return Some(format!("{name} with {technique}: it has no such ports"));
         }
         let remote = point.location == Location::Remote;
+        if !remote && switch.only_between_hosts() {
+            return Some(format!("{name} on one host: it is for two hosts"));
+        }
         if remote && !switch.ports().contains(&PortKind::Interface) {
             return Some(format!("{name} between two hosts: it has no port for an interface"));
         }

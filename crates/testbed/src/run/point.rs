@@ -61,7 +61,12 @@ impl<'r> Rig<'r> {
             rate: None,
             reports: Vec::new(),
             cpu: Vec::new(),
-            switch: SwitchUse { version: contestant.version.clone(), ..SwitchUse::default() },
+            switch: SwitchUse {
+                version: contestant.version.clone(),
+                learns: contestant.switch.learns(),
+                commands: Vec::new(),
+                cycles: None,
+            },
             search: None,
             error: None,
         };
@@ -143,9 +148,10 @@ impl<'r> Rig<'r> {
 
     /// Starts a switch on each host.
     fn start(&self, switch: &dyn Switch, place: &Place, network: &Network) -> Result<Vec<Box<dyn Running>>> {
-        let one = |(host, processors): (&Host, &Vec<usize>)| {
+        let one = |(number, (host, processors)): (u8, (&Host, &Vec<usize>))| {
             switch.start(&Setup {
                 directory: &host.directory,
+                host: number,
                 ports: &host.ports,
                 namespace: &host.namespace,
                 processors,
@@ -154,7 +160,7 @@ impl<'r> Rig<'r> {
                 interrupt: self.interrupt,
             })
         };
-        network.hosts.iter().zip(&place.switches).map(one).collect()
+        (0..).zip(network.hosts.iter().zip(&place.switches)).map(one).collect()
     }
 }
 

@@ -58,10 +58,12 @@ pub struct CpuUse {
 }
 
 /// The switch of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SwitchUse {
     /// Its version.
     pub version: String,
+    /// Whether it forwards by learned addresses, and not between ports 0 and 1, 2 and 3, and so on.
+    pub learns: bool,
     /// The command lines that started it and set it up.
     pub commands: Vec<String>,
     /// Cycles per frame that it counted itself.

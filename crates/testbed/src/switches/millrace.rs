@@ -19,11 +19,20 @@ pub enum Mode {
     Patch,
     /// A learning bridge whose worker sleeps while there is nothing to do.
     Sleep,
+    /// The interface receives into the buffers of the first guest; other guests, if there are any, are on a bridge with both.
+    Mapped,
+    /// A learning bridge that joins packets which leave for the other host.
+    Aggregated,
+    /// A learning bridge whose first interface is shared by two workers, with static roles.
+    Roles,
 }
+
+/// VLAN of the packets that are joined: it is their service chain.
+const CHAIN: u16 = 100;
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 3] = [Mode::Bridge, Mode::Patch, Mode::Sleep];
+    pub const ALL: [Mode; 6] = [Mode::Bridge, Mode::Patch, Mode::Sleep, Mode::Mapped, Mode::Aggregated, Mode::Roles];
 }
 
 /// Millrace in one of its modes.
@@ -42,6 +51,7 @@ impl Bridge {
     fn configuration(&self, setup: &Setup<'_>) -> Result<String> {
         let mut text = String::new();
         let mut names = Vec::new();
+        let wan = setup.ports.iter().position(|port| matches!(port, SwitchPort::Interface(_)));
         for (number, port) in setup.ports.iter().enumerate() {
             let name = format!("port{number}");
             let driver = match port {
@@ -51,19 +61,34 @@ impl Bridge {
                     return Err(Error::malformed(format!("the port {name}"), "Millrace has no such ports"));
                 }
             };
+            let own = match self.mode {
+                Mode::Aggregated if Some(number) == wan => format!("aggregate = true\ntrunk = [{CHAIN}]\n"),
+                Mode::Aggregated => format!("vlan = {CHAIN}\n"),
+                Mode::Roles if Some(number) == wan => "rx-sharing = \"static-role\"\nworkers = [0, 1]\n".to_owned(),
+                _ => String::new(),
+            };
             // Writing to a string does not fail.
-            let _ = writeln!(text, "[[port]]\nname = {name:?}\ndriver = {driver}\n");
+            let _ = writeln!(text, "[[port]]\nname = {name:?}\ndriver = {driver}\n{own}");
             names.push(name);
         }
-        match self.mode {
-            Mode::Patch => {
-                for pair in names.chunks_exact(2) {
-                    let _ = writeln!(text, "[[patch]]\nports = {pair:?}\n");
-                }
+        if self.mode == Mode::Patch {
+            for pair in names.chunks_exact(2) {
+                let _ = writeln!(text, "[[patch]]\nports = {pair:?}\n");
             }
-            Mode::Bridge | Mode::Sleep => {
-                let _ = writeln!(text, "[[bridge]]\nname = \"br0\"\nports = {names:?}\n");
+        } else if self.mode != Mode::Mapped || names.len() > 2 {
+            let _ = writeln!(text, "[[bridge]]\nname = \"br0\"\nports = {names:?}\n");
+        }
+        match (self.mode, wan) {
+            (Mode::Mapped, Some(wan)) => {
+                let (from, to) = (&names[wan], &names[0]);
+                let mode = if names.len() > 2 { "bridge" } else { "pass-through" };
+                let _ = writeln!(text, "[[mapping]]\nfrom = {from:?}\nto = {to:?}\nmode = {mode:?}\n");
             }
+            (Mode::Aggregated, Some(_)) => text.push_str(&aggregation(setup.host)),
+            (Mode::Mapped | Mode::Aggregated, None) => {
+                return Err(Error::malformed("the ports", format!("{} needs an interface", self.name())));
+            }
+            _ => {}
         }
         let idle = if self.mode == Mode::Sleep { Idle::Sleep } else { Idle::Poll };
         for cpu in setup.processors {
@@ -73,12 +98,25 @@ impl Bridge {
     }
 }
 
+/// Returns the section by which the switch of this host joins packets to that of the other one, of two.
+fn aggregation(host: u8) -> String {
+    let (own, other) = (1 + host, 2 - host);
+    format!(
+        "[aggregation]\nmac = \"02:00:00:00:01:0{own}\"\naddresses = [\"192.0.2.{own}\"]\n\n\
+         [[aggregation.next-hop]]\nnfi = 1\nmac = \"02:00:00:00:01:0{other}\"\nip = \"192.0.2.{other}\"\n\n\
+         [[aggregation.flow]]\nsc = {CHAIN}\nnfi = 1\n\n"
+    )
+}
+
 impl Switch for Bridge {
     fn name(&self) -> &'static str {
         match self.mode {
             Mode::Bridge => "millrace",
             Mode::Patch => "millrace-patch",
             Mode::Sleep => "millrace-sleep",
+            Mode::Mapped => "millrace-mapped",
+            Mode::Aggregated => "millrace-aggregated",
+            Mode::Roles => "millrace-roles",
         }
     }
 
@@ -87,6 +125,9 @@ impl Switch for Bridge {
             Mode::Bridge => "Millrace, a learning bridge that copies each frame once",
             Mode::Patch => "Millrace with wires between pairs of ports, without a look-up",
             Mode::Sleep => "Millrace, a learning bridge whose worker sleeps while there is nothing to do",
+            Mode::Mapped => "Millrace, whose interface receives into the buffers of the first guest",
+            Mode::Aggregated => "Millrace, a learning bridge that joins packets which leave for the other host",
+            Mode::Roles => "Millrace, a learning bridge whose first interface is shared by two workers",
         }
     }
 
@@ -98,8 +139,12 @@ impl Switch for Bridge {
         self.mode != Mode::Patch
     }
 
+    fn only_between_hosts(&self) -> bool {
+        matches!(self.mode, Mode::Mapped | Mode::Aggregated)
+    }
+
     fn processors(&self) -> usize {
-        1
+        if self.mode == Mode::Roles { 2 } else { 1 }
     }
 
     fn available(&self) -> std::result::Result<String, Unavailable> {
@@ -173,9 +218,10 @@ mod tests {
         let ports = [socket(0), socket(1), SwitchPort::Interface("p2".to_owned()), socket(3)];
         let setup = Setup {
             directory: directory.path(),
+            host: 0,
             ports: &ports,
             namespace: &namespace,
-            processors: &[0],
+            processors: &[0, 1],
             others: 0,
             pages: Pages::Normal,
             interrupt: &interrupt,

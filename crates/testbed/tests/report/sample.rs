@@ -19,7 +19,7 @@ struct Model {
     commands: &'static [&'static str],
 }
 
-const MODELS: [Model; 5] = [
+const MODELS: [Model; 6] = [
     Model {
         name: "millrace",
         technique: "virtio-user",
@@ -27,6 +27,14 @@ const MODELS: [Model; 5] = [
         byte: 0.062,
         trip: 2100.0,
         commands: &["millrace run bridge.toml"],
+    },
+    Model {
+        name: "millrace-patch",
+        technique: "virtio-user",
+        frame: 20.0,
+        byte: 0.062,
+        trip: 2000.0,
+        commands: &["millrace run patch.toml"],
     },
     Model {
         name: "vpp",
@@ -106,7 +114,10 @@ impl Test {
             "point": self.point(model, rate), "round": round, "started": format!("2026-11-23T10:{:02}:00Z", round),
             "distance": [near(round), near(round + 1)], "placement": "joined", "reports": [],
             "cpu": [{"name": "switch", "share": 1.0}, {"name": "applications", "share": 1.0}],
-            "switch": {"version": format!("{} 1.0", model.name), "commands": model.commands},
+            "switch": {
+                "version": format!("{} 1.0", model.name), "learns": !["millrace-patch", "testpmd"].contains(&model.name),
+                "commands": model.commands,
+            },
         });
         record.as_object_mut().unwrap().extend(results.as_object().unwrap().clone());
         record

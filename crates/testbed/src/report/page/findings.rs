@@ -76,7 +76,9 @@ fn rivals(report: &Report) -> Markup {
                 table.rivals {
                     caption { span {
                         "Millrace's result divided by the other one's, round by round: the least and the greatest median of all \
-                         tests. Above 1 is better for packets and rates, below 1 for round trips."
+                         tests. Above 1 is better for packets and rates, below 1 for round trips. Switches that learn addresses \
+                         are compared with Millrace as a learning bridge, and those that join pairs of ports with its wires \
+                         between ports."
                     } }
                     thead { tr {
                         th scope="col" { "Millrace by" }
@@ -119,7 +121,7 @@ pub fn all(report: &Report) -> Markup {
                             @let [ours, theirs] = &finding.results;
                             tr title=(finding.distance) {
                                 th scope="row" { (finding.name()) }
-                                td { (digits(ours.median)) " " (finding.metric.unit()) }
+                                td { (digits(ours.median)) " " (finding.metric.unit()) " " (cast.name(&finding.millrace)) }
                                 td { (digits(theirs.median)) " " (cast.name(&finding.rival)) }
                                 td { (format!("{:.3}", finding.ratio.median)) }
                                 td { (format!("{:.3} to {:.3}", finding.ratio.low, finding.ratio.high)) }

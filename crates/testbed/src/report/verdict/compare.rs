@@ -51,16 +51,21 @@ impl Test<'_> {
         all.into_iter().partition(Contestant::is_millrace)
     }
 
-    /// Compares Millrace with another one: with the same technique, or else with the one that Millrace is best with.
+    /// Compares Millrace with another one: in the mode that forwards as the other one does, and with the same technique, or else
+    /// with the one that Millrace is best with.
     fn finding(&self, metric: Metric, millrace: &[Contestant], rival: &Contestant) -> Option<Finding> {
         let point = &self.runs.first()?.point;
         if !metric.applies_to(point.dimension, point.rate) {
             return None;
         }
-        let same = millrace.iter().find(|contestant| contestant.technique == rival.technique);
+        let learns = self.runs_of(rival).all(|run| run.switch.learns);
+        let has_patch = millrace.iter().any(Contestant::is_patch);
+        let is_alike = |one: &&Contestant| if learns || !has_patch { one.is_bridge() } else { one.is_patch() };
+        let millrace: Vec<&Contestant> = millrace.iter().filter(is_alike).collect();
+        let same = millrace.iter().copied().find(|contestant| contestant.technique == rival.technique);
         let best = || {
             let results =
-                millrace.iter().filter_map(|contestant| Some((self.result(metric, contestant)?.median, contestant)));
+                millrace.iter().filter_map(|contestant| Some((self.result(metric, contestant)?.median, *contestant)));
             let better = |a: &(f64, _), b: &(f64, _)| a.0.total_cmp(&b.0);
             let best = if metric.less_is_better() { results.min_by(better) } else { results.max_by(better) };
             best.map(|(_, contestant)| contestant)

@@ -53,7 +53,7 @@ pub struct Finding {
     pub metric: Metric,
     /// The test.
     pub conditions: Conditions,
-    /// Millrace, with the technique that is compared.
+    /// Millrace, with the mode and the technique that are compared.
     pub millrace: Contestant,
     /// The other one.
     pub rival: Contestant,
@@ -167,7 +167,8 @@ impl Finding {
         let interval = if rounds > 1 { format!(" ({low:.2} to {high:.2})") } else { " (one round)".to_owned() };
         let rival = cast.name(&self.rival);
         let doubt = if self.outcome == Outcome::PerhapsBehind { ", not certain" } else { "" };
-        format!("{}: {median:.2} {compared} {rival}{interval}{doubt}", self.metric.words())
+        let mode = if self.millrace.is_bridge() { "" } else { " with wires between ports" };
+        format!("{}{mode}: {median:.2} {compared} {rival}{interval}{doubt}", self.metric.words())
     }
 
     /// Reports whether Millrace is behind, certain or not.
