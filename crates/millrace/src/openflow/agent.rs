@@ -80,10 +80,10 @@ impl SharedSwitch {
         self.started.elapsed().as_millis() as Millis
     }
 
-    /// Returns all flows, those of the highest priority first in each table. Their counters are at most as old as the last look
-    /// at the data path.
+    /// Returns all flows, those of the highest priority first in each table.
     pub fn flows(&self) -> Vec<Flow> {
-        let (guard, now) = (self.state(), self.now());
+        let (mut guard, now) = (self.state(), self.now());
+        guard.switch.table_mut().look(now);
         let show = |number: u8, table: &FlowTable| -> Vec<Flow> {
             let mut flows: Vec<_> = table.flows().map(|flow| Flow::of(number, flow, now)).collect();
             flows.sort_by_key(|flow| std::cmp::Reverse(flow.priority));
@@ -189,6 +189,8 @@ impl<'d> Agent<'d> {
     /// Opens a channel; the eventfd signals that there is output for its controller.
     pub(super) fn connect(&self) -> rustix::io::Result<(ConnectionId, Arc<OwnedFd>)> {
         let notifier = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        // It is to see the present state at once.
+        self.shared.state().due = Instant::now();
         let id = self.act(|switch, _| switch.connect());
         self.shared.state().notifiers.insert(id, notifier.clone());
         Ok((id, notifier))
