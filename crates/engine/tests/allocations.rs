@@ -10,13 +10,14 @@ use engine::spec::{
 };
 use engine::stats::Snapshot;
 use openflow::ofp::port;
-use openflow::{Action, Classifier, Field, FlowId, Match, Rule};
+use openflow::{Action, Counters, Field, FlowId, Match, Program, Rule, Rules};
 use packet::MacAddr;
 use paflow::Receiver;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::vxlan::{Endpoints, TunnelEnd};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -214,13 +215,14 @@ fn far(socket: &Path) -> Spec {
 }
 
 /// Returns a flow for one VLAN that changes frames, and one for all others.
-fn flows() -> Classifier<Rule> {
+fn flows(counters: &Arc<Counters>) -> Rules {
     let to = |port| Action::Output { port, max_len: 0xffff };
     let vlan = Match::any().with(Field::VlanVid, 0x100a, u128::MAX);
     let changes = [Action::SetField(Field::EthSrc, 0x0200_0000_0009), Action::PopVlan, to(2)];
-    let mut flows = Classifier::new();
+    let mut flows = Rules::default();
     for (id, priority, matches, actions) in [(1, 9, vlan, &changes[..]), (2, 1, Match::any(), &[to(port::NORMAL)])] {
-        let rule = Rule { flow: FlowId(id), cookie: id, is_miss: false, actions: actions.into() };
+        let slot = Arc::new(counters.slot().unwrap());
+        let rule = Rule { flow: FlowId(id), slot, cookie: id, is_miss: false, program: Program::of(actions) };
         flows.insert(&matches, priority, rule);
     }
     flows
@@ -239,7 +241,7 @@ fn workers_allocate_nothing_once_they_are_warm() {
     let socket = home.path().join("uplink.sock");
     let far = Switch::start(far(&socket)).unwrap();
     let near = Switch::start(near(home.path(), &socket)).unwrap();
-    near.set_flows(flows());
+    near.set_flows(flows(&near.flow_counters()));
     let passes = |least: u64| {
         let began = Instant::now();
         let start = (near.snapshot(), far.snapshot());
@@ -263,7 +265,7 @@ fn workers_allocate_nothing_once_they_are_warm() {
     passes(5000);
     assert_eq!(counts(), before, "allocations of the workers");
     // Everything intended was done.
-    let (looked_up, found) = near.harvest_flows(|_, _, _| ());
+    let (looked_up, found) = near.looked_up();
     assert!(found > 0, "of {looked_up} frames none has a flow");
     let (near, far) = (near.snapshot(), far.snapshot());
     let joined = |snapshot: &Snapshot, port: usize| snapshot.aggregation.as_ref().unwrap().ports[port].clone();

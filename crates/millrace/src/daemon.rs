@@ -9,7 +9,7 @@ use crate::openflow::{Datapath, Service, SharedSwitch};
 use crate::serve::{BindError, ListenError, Stop};
 use engine::Switch;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
-use openflow::{Action, Classifier, FlowId, PacketIn, Rule};
+use openflow::{Action, Counters, PacketIn, Rules};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use std::io;
@@ -179,12 +179,16 @@ impl Datapath for Daemon {
         self.switch.lay_aggregation_flows(flows);
     }
 
-    fn set_flows(&self, rules: Classifier<Rule>) {
+    fn set_flows(&self, rules: Rules) {
         self.switch.set_flows(rules);
     }
 
-    fn harvest_flows(&self, account: &mut dyn FnMut(FlowId, u64, u64)) -> (u64, u64) {
-        self.switch.harvest_flows(account)
+    fn flow_counters(&self) -> Arc<Counters> {
+        self.switch.flow_counters()
+    }
+
+    fn looked_up(&self) -> (u64, u64) {
+        self.switch.looked_up()
     }
 
     fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]) {

@@ -1,25 +1,25 @@
-//! Finds the flow of highest priority for a key: one hash lookup per mask in use (tuple space search).
+//! Finds the flow of highest priority for a key: one hash lookup per mask in use (tuple space search). Changes share all that they do
+//! not touch with snapshots taken before.
 
 use crate::key::Key;
 use crate::matching::Match;
+use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
 
 /// Flows with one mask.
 #[derive(Clone, Debug)]
 struct Tuple<T> {
     mask: Key,
+    /// The highest priority.
+    highest: u16,
     /// By masked key: priorities and values, highest priority first.
-    flows: HashMap<Key, Vec<(u16, T)>>,
+    flows: HashTrieMapSync<Key, Ranked<T>>,
     /// Number of flows by priority.
-    priorities: BTreeMap<u16, usize>,
+    priorities: RedBlackTreeMapSync<u16, usize>,
 }
 
-impl<T> Tuple<T> {
-    fn highest(&self) -> u16 {
-        self.priorities.last_key_value().map_or(0, |(priority, _)| *priority)
-    }
-}
+/// Flows with one mask and one masked key, nearly always one.
+type Ranked<T> = Box<[(u16, T)]>;
 
 /// A map from matches with priorities to values. A clone is a snapshot, for a thread that only looks up.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Lookup<'a, T> {
     pub consulted: Key,
 }
 
-impl<T> Classifier<T> {
+impl<T: Copy> Classifier<T> {
     /// Creates an empty classifier.
     pub fn new() -> Self {
         Classifier { tuples: Vec::new() }
@@ -48,7 +48,7 @@ impl<T> Classifier<T> {
         let mut best: Option<&(u16, T)> = None;
         let mut consulted = Key::default();
         for tuple in &self.tuples {
-            if best.is_some_and(|(priority, _)| *priority >= tuple.highest()) {
+            if best.is_some_and(|(priority, _)| *priority >= tuple.highest) {
                 break;
             }
             consulted = consulted.or(&tuple.mask);
@@ -66,69 +66,79 @@ impl<T> Classifier<T> {
         flows.iter().find(|(other, _)| *other == priority).map(|(_, value)| value)
     }
 
-    /// Returns the same matches, with `make` applied to each value.
-    pub fn map<U>(&self, mut make: impl FnMut(&T) -> U) -> Classifier<U> {
-        let mut tuple = |tuple: &Tuple<T>| Tuple {
-            mask: tuple.mask,
-            flows: tuple
-                .flows
-                .iter()
-                .map(|(key, flows)| (*key, flows.iter().map(|(priority, value)| (*priority, make(value))).collect()))
-                .collect(),
-            priorities: tuple.priorities.clone(),
-        };
-        Classifier { tuples: self.tuples.iter().map(&mut tuple).collect() }
-    }
-
     /// Reports whether there are no matches.
     pub fn is_empty(&self) -> bool {
         self.tuples.is_empty()
     }
 
-    /// Sets the value at a match and priority.
-    pub fn insert(&mut self, at: &Match, priority: u16, value: T) {
+    /// Sets the value at a match and priority, and returns the one before.
+    pub fn insert(&mut self, at: &Match, priority: u16, value: T) -> Option<T> {
         let index = self.tuples.iter().position(|tuple| tuple.mask == at.mask).unwrap_or_else(|| {
-            self.tuples.push(Tuple { mask: at.mask, flows: HashMap::new(), priorities: BTreeMap::new() });
+            self.tuples.push(Tuple::new(at.mask));
             self.tuples.len() - 1
         });
         let tuple = &mut self.tuples[index];
-        let flows = tuple.flows.entry(at.value).or_default();
-        match flows.binary_search_by_key(&Reverse(priority), |(other, _)| Reverse(*other)) {
-            Ok(index) => flows[index].1 = value,
+        let mut flows = tuple.flows.get(&at.value).map_or_else(Vec::new, |flows| flows.to_vec());
+        let before = match flows.binary_search_by_key(&Reverse(priority), |(other, _)| Reverse(*other)) {
+            Ok(index) => Some(std::mem::replace(&mut flows[index].1, value)),
             Err(index) => {
                 flows.insert(index, (priority, value));
-                *tuple.priorities.entry(priority).or_default() += 1;
-                self.sort();
+                tuple.count(priority, |count| count + 1);
+                None
             }
-        }
+        };
+        tuple.flows.insert_mut(at.value, flows.into());
+        self.settle(index);
+        before
     }
 
     /// Removes the value at a match and priority.
     pub fn remove(&mut self, at: &Match, priority: u16) -> Option<T> {
-        let tuple = self.tuples.iter_mut().find(|tuple| tuple.mask == at.mask)?;
-        let flows = tuple.flows.get_mut(&at.value)?;
-        let index = flows.iter().position(|(other, _)| *other == priority)?;
-        let (_, value) = flows.remove(index);
+        let index = self.tuples.iter().position(|tuple| tuple.mask == at.mask)?;
+        let tuple = &mut self.tuples[index];
+        let mut flows = tuple.flows.get(&at.value)?.to_vec();
+        let (_, value) = flows.remove(flows.iter().position(|(other, _)| *other == priority)?);
         if flows.is_empty() {
-            tuple.flows.remove(&at.value);
+            tuple.flows.remove_mut(&at.value);
+        } else {
+            tuple.flows.insert_mut(at.value, flows.into());
         }
-        if let Some(count) = tuple.priorities.get_mut(&priority) {
-            *count -= 1;
-            if *count == 0 {
-                tuple.priorities.remove(&priority);
-            }
-        }
-        self.tuples.retain(|tuple| !tuple.flows.is_empty());
-        self.sort();
+        tuple.count(priority, |count| count - 1);
+        self.settle(index);
         Some(value)
     }
 
-    fn sort(&mut self) {
-        self.tuples.sort_by_key(|tuple| Reverse(tuple.highest()));
+    /// Brings a tuple that has changed to its place.
+    fn settle(&mut self, index: usize) {
+        let tuple = &mut self.tuples[index];
+        if tuple.flows.is_empty() {
+            self.tuples.remove(index);
+            return;
+        }
+        let highest = tuple.priorities.last().map_or(0, |(priority, _)| *priority);
+        if tuple.highest != highest || self.tuples.len() == index + 1 {
+            self.tuples[index].highest = highest;
+            self.tuples.sort_by_key(|tuple| Reverse(tuple.highest));
+        }
     }
 }
 
-impl<T> Default for Classifier<T> {
+impl<T> Tuple<T> {
+    fn new(mask: Key) -> Tuple<T> {
+        let (flows, priorities) = (HashTrieMapSync::new_sync(), RedBlackTreeMapSync::new_sync());
+        Tuple { mask, highest: 0, flows, priorities }
+    }
+
+    /// Changes the number of flows of a priority.
+    fn count(&mut self, priority: u16, change: impl FnOnce(usize) -> usize) {
+        match change(self.priorities.get(&priority).copied().unwrap_or(0)) {
+            0 => drop(self.priorities.remove_mut(&priority)),
+            count => drop(self.priorities.insert_mut(priority, count)),
+        }
+    }
+}
+
+impl<T: Copy> Default for Classifier<T> {
     fn default() -> Self {
         Classifier::new()
     }

@@ -116,7 +116,7 @@ impl<'a> FlowMod<'a> {
                     tables.meant(self.table).ok_or(Error::FlowTableId)?.iter().map(|(id, _)| *id).collect();
                 let mut removed = Vec::new();
                 for id in meant {
-                    let flows = tables.table(id).map(|table| table.delete(&self.filter)).unwrap_or_default();
+                    let flows = tables.table(id).map(|table| table.delete(&self.filter, now)).unwrap_or_default();
                     removed.extend(flows.into_iter().map(|(flow, reason)| (id, flow, reason)));
                 }
                 return Ok(removed);

@@ -1,12 +1,14 @@
 //! A flow table: flows with their counters and timeouts, and the lookup of packets.
 
-use crate::action::Action;
-use crate::classifier::{Classifier, Lookup};
+use crate::classifier::Lookup;
+use crate::counters::{Count, Counters, Lane, Slot};
 use crate::error::Error;
 use crate::instruction::Instructions;
 use crate::key::Key;
 use crate::matching::Match;
 use crate::ofp::port;
+use crate::program::Program;
+use crate::rules::{Rule, Rules};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +19,11 @@ pub type Millis = u64;
 /// A flow's identifier, never reused for another flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u64);
+
+impl FlowId {
+    /// No flow.
+    pub const NONE: FlowId = FlowId(u64::MAX);
+}
 
 /// A flow, with its counters and times.
 #[derive(Clone, Debug)]
@@ -45,23 +52,38 @@ pub struct Flow {
     pub bytes: u64,
 }
 
-/// The part of a flow that the data path needs.
+/// A flow, and where workers count its packets.
 #[derive(Clone, Debug)]
-pub struct Rule {
-    /// The flow's identifier, for [`FlowTable::account`].
-    pub flow: FlowId,
-    /// The controller's own mark.
-    pub cookie: u64,
-    /// Whether it is the table-miss flow: all packets, priority 0.
-    pub is_miss: bool,
-    /// The actions; an empty list drops the packet.
-    pub actions: Arc<[Action]>,
+struct Entry {
+    flow: Flow,
+    slot: Arc<Slot>,
+    /// All that was counted in the slot up to the last look, also for earlier flows.
+    told: Count,
 }
 
-impl Rule {
-    fn of(id: FlowId, flow: &Flow) -> Rule {
-        let is_miss = flow.priority == 0 && flow.matches == Match::any();
-        Rule { flow: id, cookie: flow.cookie, is_miss, actions: flow.instructions.actions.clone() }
+impl Entry {
+    /// Returns what the data path needs of it.
+    fn rule(&self, id: FlowId) -> Rule {
+        let Flow { matches, priority, cookie, instructions, .. } = &self.flow;
+        Rule {
+            flow: id,
+            slot: self.slot.clone(),
+            cookie: *cookie,
+            is_miss: *priority == 0 && *matches == Match::any(),
+            program: Program::of(&instructions.actions),
+        }
+    }
+
+    /// Takes over what workers have counted since the last look.
+    fn look(&mut self, lanes: &[Arc<Lane>], now: Millis) {
+        let sum = self.slot.sum(lanes);
+        let Count { packets, bytes } = sum.since(self.told);
+        if packets > 0 {
+            self.told = sum;
+            self.flow.packets += packets;
+            self.flow.bytes += bytes;
+            self.flow.used = self.flow.used.max(now);
+        }
     }
 }
 
@@ -102,8 +124,9 @@ pub enum Removal {
 /// A flow table.
 #[derive(Clone, Debug)]
 pub struct FlowTable {
-    flows: BTreeMap<FlowId, Flow>,
-    rules: Classifier<Rule>,
+    flows: BTreeMap<FlowId, Entry>,
+    rules: Rules,
+    counters: Arc<Counters>,
     limit: usize,
     next: u64,
     version: u64,
@@ -115,13 +138,25 @@ pub struct FlowTable {
 impl FlowTable {
     /// Creates a table for at most `limit` flows.
     pub fn new(limit: usize) -> FlowTable {
-        let (flows, rules) = (BTreeMap::new(), Classifier::new());
-        FlowTable { flows, rules, limit, next: 0, version: 0, looked_up: 0, found: 0 }
+        let (flows, rules, counters) = (BTreeMap::new(), Rules::default(), Arc::default());
+        FlowTable { flows, rules, counters, limit, next: 0, version: 0, looked_up: 0, found: 0 }
     }
 
-    /// Returns the flow for a packet, and the bits of its key that this depends on.
+    /// Takes the counters of flows from a data path. To be called before the first flow is added.
+    pub fn count_in(&mut self, counters: Arc<Counters>) {
+        debug_assert!(self.flows.is_empty(), "flows have slots in other counters");
+        self.counters = counters;
+    }
+
+    /// Returns the counters of flows.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Returns the rule for a packet, and the bits of its key that this depends on.
     pub fn lookup(&self, key: &Key) -> Lookup<'_, Rule> {
-        self.rules.lookup(key)
+        let Lookup { found, consulted } = self.rules.lookup(key);
+        Lookup { found: found.and_then(|slot| self.rules.get(*slot)), consulted }
     }
 
     /// Returns the version, which changes whenever the result of a lookup may have changed. Results cached under another
@@ -130,19 +165,19 @@ impl FlowTable {
         self.version
     }
 
-    /// Returns a copy of the rules, for threads that look up while the table changes.
-    pub fn snapshot(&self) -> Classifier<Rule> {
-        self.rules.clone()
+    /// Returns the rules, whose clones are for threads that look up while the table changes.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// Returns a flow, if it still exists.
     pub fn get(&self, id: FlowId) -> Option<&Flow> {
-        self.flows.get(&id)
+        self.flows.get(&id).map(|entry| &entry.flow)
     }
 
     /// Returns all flows, in the order in which they were added.
     pub fn flows(&self) -> impl Iterator<Item = &Flow> {
-        self.flows.values()
+        self.flows.values().map(|entry| &entry.flow)
     }
 
     /// Returns the number of flows.
@@ -165,46 +200,50 @@ impl FlowTable {
         self.limit = limit;
     }
 
-    /// Counts packets that the data path applied a flow to, the last one at `used`. Ignores a flow that no longer exists.
-    pub fn account(&mut self, id: FlowId, packets: u64, bytes: u64, used: Millis) {
-        if let Some(flow) = self.flows.get_mut(&id) {
-            flow.packets += packets;
-            flow.bytes += bytes;
-            flow.used = flow.used.max(used);
-        }
+    /// Takes over what workers have counted: packets counted since the last look were there `now`. Takes time in proportion to the
+    /// number of flows.
+    pub fn look(&mut self, now: Millis) {
+        let lanes = self.counters.lanes();
+        self.flows.values_mut().for_each(|entry| entry.look(&lanes, now));
     }
 
-    /// Counts packets looked up, and those of them that matched a flow, in the table's statistics.
-    pub fn account_lookups(&mut self, looked_up: u64, found: u64) {
-        self.looked_up += looked_up;
-        self.found += found;
+    /// Sets the numbers of packets that were looked up, and that matched a flow, since the switch started.
+    pub fn set_lookups(&mut self, looked_up: u64, found: u64) {
+        (self.looked_up, self.found) = (looked_up, found);
     }
 
     /// Reports whether a flow of the same priority could match the same packet.
     pub(crate) fn overlaps(&self, matches: &Match, priority: u16) -> bool {
-        self.flows.values().any(|flow| flow.priority == priority && flow.matches.overlaps(matches))
+        self.flows().any(|flow| flow.priority == priority && flow.matches.overlaps(matches))
     }
 
     /// Adds a flow, replacing one with the same match and priority, whose counters it takes over if `keep_counters`.
     pub(crate) fn add(&mut self, mut flow: Flow, keep_counters: bool) -> Result<(), Error> {
-        let before = self.rules.get(&flow.matches, flow.priority).map(|rule| rule.flow);
-        match before.and_then(|id| self.flows.remove(&id)) {
-            Some(before) if keep_counters => (flow.packets, flow.bytes) = (before.packets, before.bytes),
-            Some(_) => {}
-            None if self.flows.len() >= self.limit => return Err(Error::FlowTableFull),
-            None => {}
+        let before = self.rules.exact(&flow.matches, flow.priority).map(|rule| rule.flow);
+        if before.is_none() && self.flows.len() >= self.limit {
+            return Err(Error::FlowTableFull);
         }
+        let lanes = self.counters.lanes();
+        if let Some(mut before) = before.and_then(|id| self.flows.remove(&id))
+            && keep_counters
+        {
+            before.look(&lanes, flow.created);
+            (flow.packets, flow.bytes) = (before.flow.packets, before.flow.bytes);
+        }
+        let slot = Arc::new(self.counters.slot().ok_or(Error::FlowTableFull)?);
+        let told = slot.sum(&lanes);
         let id = FlowId(self.next);
         self.next += 1;
         self.version += 1;
-        self.rules.insert(&flow.matches, flow.priority, Rule::of(id, &flow));
-        self.flows.insert(id, flow);
+        let entry = Entry { flow, slot, told };
+        self.rules.insert(&entry.flow.matches, entry.flow.priority, entry.rule(id));
+        self.flows.insert(id, entry);
         Ok(())
     }
 
     /// Returns the flows that `filter` selects.
     pub(crate) fn select(&self, filter: &Filter) -> impl Iterator<Item = &Flow> {
-        self.flows.values().filter(|flow| filter.means(flow))
+        self.flows().filter(|flow| filter.means(flow))
     }
 
     /// Returns a range of identifiers that includes all current flows and no later ones.
@@ -214,47 +253,61 @@ impl FlowTable {
 
     /// Returns the first flow in `range` that `filter` selects.
     pub(crate) fn first_of(&self, range: Range<FlowId>, filter: &Filter) -> Option<(FlowId, &Flow)> {
-        self.flows.range(range).find(|(_, flow)| filter.means(flow)).map(|(id, flow)| (*id, flow))
+        self.flows.range(range).map(|(id, entry)| (*id, &entry.flow)).find(|(_, flow)| filter.means(flow))
+    }
+
+    /// Returns the identifiers of the flows that `filter` selects. It searches for one that is named exactly.
+    fn meant(&self, filter: &Filter) -> Vec<FlowId> {
+        match filter.strict {
+            Some(priority) => {
+                let id = self.rules.exact(&filter.matches, priority).map(|rule| rule.flow);
+                id.filter(|id| self.get(*id).is_some_and(|flow| filter.means(flow))).into_iter().collect()
+            }
+            None => self.flows.iter().filter(|(_, entry)| filter.means(&entry.flow)).map(|(id, _)| *id).collect(),
+        }
     }
 
     /// Replaces the instructions of the flows that `filter` selects.
     pub(crate) fn modify(&mut self, filter: &Filter, instructions: &Instructions, reset_counters: bool) {
-        for (id, flow) in self.flows.iter_mut().filter(|(_, flow)| filter.means(flow)) {
-            flow.instructions = instructions.clone();
+        let lanes = self.counters.lanes();
+        for id in self.meant(filter) {
+            let Some(entry) = self.flows.get_mut(&id) else { continue };
+            entry.flow.instructions = instructions.clone();
             if reset_counters {
-                (flow.packets, flow.bytes) = (0, 0);
+                entry.told = entry.slot.sum(&lanes);
+                (entry.flow.packets, entry.flow.bytes) = (0, 0);
             }
-            self.rules.insert(&flow.matches, flow.priority, Rule::of(*id, flow));
+            self.rules.insert(&entry.flow.matches, entry.flow.priority, entry.rule(id));
             self.version += 1;
         }
     }
 
-    /// Removes the flows for which `end` returns a reason.
-    fn remove(&mut self, mut end: impl FnMut(&Flow) -> Option<Removal>) -> Vec<(Flow, Removal)> {
-        let ended: Vec<_> = self.flows.iter().filter_map(|(id, flow)| Some((*id, end(flow)?))).collect();
-        let removed = ended.into_iter().filter_map(|(id, reason)| Some((self.flows.remove(&id)?, reason)));
-        let removed: Vec<_> = removed.collect();
-        for (flow, _) in &removed {
-            self.rules.remove(&flow.matches, flow.priority);
-            self.version += 1;
-        }
-        removed
+    /// Removes a flow, and returns it with all that was counted for it up to now.
+    fn remove(&mut self, id: FlowId, now: Millis) -> Option<Flow> {
+        let mut entry = self.flows.remove(&id)?;
+        entry.look(&self.counters.lanes(), now);
+        self.rules.remove(&entry.flow.matches, entry.flow.priority);
+        self.version += 1;
+        Some(entry.flow)
     }
 
     /// Removes the flows that `filter` selects.
-    pub(crate) fn delete(&mut self, filter: &Filter) -> Vec<(Flow, Removal)> {
-        self.remove(|flow| filter.means(flow).then_some(Removal::Delete))
+    pub(crate) fn delete(&mut self, filter: &Filter, now: Millis) -> Vec<(Flow, Removal)> {
+        let meant = self.meant(filter);
+        meant.into_iter().filter_map(|id| Some((self.remove(id, now)?, Removal::Delete))).collect()
     }
 
     /// Removes the flows that have expired.
     pub(crate) fn expire(&mut self, now: Millis) -> Vec<(Flow, Removal)> {
         let over = |timeout: u16, since: Millis| timeout != 0 && now.saturating_sub(since) >= u64::from(timeout) * 1000;
-        self.remove(|flow| {
+        let end = |flow: &Flow| {
             if over(flow.hard_timeout, flow.created) {
                 Some(Removal::HardTimeout)
             } else {
                 over(flow.idle_timeout, flow.used).then_some(Removal::IdleTimeout)
             }
-        })
+        };
+        let ended: Vec<_> = self.flows.iter().filter_map(|(id, entry)| Some((*id, end(&entry.flow)?))).collect();
+        ended.into_iter().filter_map(|(id, reason)| Some((self.remove(id, now)?, reason))).collect()
     }
 }

@@ -1,8 +1,10 @@
 //! A real client, `ovs-ofctl`, against the state machine over TCP and unix sockets.
 
+mod controller;
 mod server;
 
-use openflow::{Action, Event, Field, Key, Match, PacketIn, PacketInReason, PortStats, ServiceChain, ofp::port};
+use controller::count_packets;
+use openflow::{Action, Event, Field, Key, Match, PacketIn, PacketInReason, PortStats, ServiceChain, To, ofp::port};
 use server::{Server, run};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -31,7 +33,7 @@ fn ports_and_tables_are_counted() {
     let text = server.ofctl("dump-ports", &["2"]);
     assert!(text.contains("1 ports") && text.contains("drop=77"), "{text}");
     assert!(server.ofctl_fails("dump-ports", &["9"]).contains("OFPBRC_BAD_PORT"));
-    server.switch().table_mut().account_lookups(1000, 900);
+    server.switch().table_mut().set_lookups(1000, 900);
     let text = server.ofctl("dump-tables", &[]);
     assert!(text.contains("lookup=1000, matched=900"), "{text}");
     let text = server.ofctl("dump-table-features", &[]);
@@ -104,8 +106,7 @@ fn flows_are_modified_deleted_and_counted() {
 
     let frame = frame_from([10, 1, 0, 1]);
     let key = Key::extract(&frame, 1, 0).unwrap();
-    let flow = server.switch().table().lookup(&key).found.unwrap().flow;
-    server.switch().table_mut().account(flow, 5, 500, 0);
+    count_packets(&mut server.switch(), &key, 5, 500, 0);
     assert!(server.ofctl("dump-flows", &["cookie=0x2/-1"]).contains("n_packets=5, n_bytes=500"));
     let text = server.ofctl("dump-aggregate", &["ip"]);
     assert!(text.contains("packet_count=5 byte_count=500 flow_count=3"), "{text}");
@@ -276,9 +277,12 @@ fn lookups_follow_the_table() {
     server.ofctl("add-flow", &["priority=1,actions=NORMAL"]);
     server.ofctl("add-flow", &["priority=9,tcp,nw_src=10.0.0.0/24,actions=output:2"]);
     let switch = server.switch();
-    let action = |frame: &[u8]| switch.table().lookup(&Key::extract(frame, 1, 0).unwrap()).found.unwrap().actions[0];
-    assert_eq!(action(&frame_from([10, 0, 0, 9])), Action::Output { port: 2, max_len: 0 });
-    assert_eq!(action(&frame_from([10, 0, 1, 9])), Action::Output { port: port::NORMAL, max_len: 0 });
+    let to = |frame: &[u8]| {
+        let rule = switch.table().lookup(&Key::extract(frame, 1, 0).unwrap()).found.unwrap();
+        rule.program.only()
+    };
+    assert_eq!(to(&frame_from([10, 0, 0, 9])), Some(To::Port(2)));
+    assert_eq!(to(&frame_from([10, 0, 1, 9])), Some(To::Normal));
     let flow = switch.table().flows().find(|flow| flow.priority == 9).unwrap();
     assert_eq!(flow.matches.exact(Field::IpProto), Some(6));
     assert_ne!(flow.matches, Match::any());

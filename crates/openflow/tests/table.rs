@@ -2,8 +2,8 @@
 
 mod controller;
 
-use controller::{FlowMod, Rig, apply, output, oxm};
-use openflow::{Action, Cache, Key, Switch};
+use controller::{FlowMod, Rig, apply, count_packets, output, oxm};
+use openflow::{Cache, Key, Switch, To};
 use proptest::prelude::*;
 
 /// A match on few values, so that flows overlap: port, protocol, destination and its prefix length.
@@ -177,19 +177,19 @@ proptest! {
             let table = rig.switch.table();
             prop_assert_eq!(table.len(), list.len());
             prop_assert!(table.version() != version || before == list, "a change has a new version");
-            let snapshot = table.snapshot();
+            let snapshot = table.rules().clone();
             for packet in all_packets() {
                 let matching: Vec<_> = list.iter().filter(|(_, matches, ..)| matches.matches(&packet)).collect();
                 let highest = matching.iter().map(|flow| flow.0).max();
                 let allowed: Vec<_> = matching.iter().filter(|flow| Some(flow.0) == highest).map(|flow| flow.2).collect();
                 let key = packet.key();
                 let lookup = table.lookup(&key);
-                let port = lookup.found.map(|rule| match rule.actions[..] {
-                    [Action::Output { port, .. }] => port,
-                    ref other => panic!("{other:?}"),
+                let port = lookup.found.map(|rule| match rule.program.only() {
+                    Some(To::Port(port)) => port,
+                    other => panic!("{other:?}"),
                 });
                 prop_assert!(port.map_or(allowed.is_empty(), |port| allowed.contains(&port)), "{:?} {:?}", port, allowed);
-                prop_assert_eq!(lookup.found.map(|rule| rule.flow), snapshot.lookup(&key).found.map(|rule| rule.flow));
+                prop_assert_eq!(lookup.found.map(|rule| rule.flow), snapshot.lookup(&key).found.map(|slot| snapshot.get(*slot).unwrap().flow));
 
                 // Keys that agree in the consulted bits get the same flow.
                 for other in all_packets() {
@@ -231,8 +231,7 @@ fn flags_of_flow_mod() {
     };
     let count = |rig: &mut Rig| {
         let packet = Packet { in_port: 1, protocol: 6, last: 0 };
-        let flow = rig.switch.table().lookup(&packet.key()).found.unwrap().flow;
-        rig.switch.table_mut().account(flow, 3, 300, 10);
+        count_packets(&mut rig.switch, &packet.key(), 3, 300, 10);
     };
     count(&mut rig);
     // Adding the same flow again keeps its counters, unless they are reset.
@@ -275,12 +274,13 @@ fn timeouts_end_flows_and_say_so() {
     rig.done(id, &FlowMod { idle: 2, flags: 1, cookie: 1, ..add(1, &[]) }.bytes());
     rig.done(id, &FlowMod { hard: 3, flags: 1, cookie: 2, ..add(2, &[]) }.bytes());
     rig.done(id, &FlowMod { idle: 1, hard: 9, cookie: 3, ..add(3, &[]) }.bytes());
-    let flow = rig.switch.table().lookup(&Packet { in_port: 1, protocol: 6, last: 0 }.key()).found.unwrap().flow;
+    let key = Packet { in_port: 1, protocol: 6, last: 0 }.key();
+    let flow = rig.switch.table().lookup(&key).found.unwrap().flow;
     assert_eq!(rig.switch.table().get(flow).unwrap().cookie, 3);
     let cookies = |rig: &Rig| rig.switch.table().flows().map(|flow| flow.cookie).collect::<Vec<_>>();
     rig.switch.expire(10_999);
     assert_eq!(cookies(&rig), [1, 2, 3]);
-    rig.switch.table_mut().account(flow, 1, 60, 10_900);
+    count_packets(&mut rig.switch, &key, 1, 60, 10_900);
     rig.switch.expire(11_800);
     assert_eq!(cookies(&rig), [1, 2, 3]);
     rig.switch.expire(11_900);

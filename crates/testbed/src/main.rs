@@ -79,6 +79,10 @@ enum Command {
     ///
     /// The durations of the RFC take hours; the defaults here are shorter. --seconds 60 --trials 20 --repetitions 50 are the RFC's.
     Rfc2544(run::Rfc2544),
+    /// Measure what changes of OpenFlow flows cost with some switches: time, memory, and frames that are lost meanwhile
+    ///
+    /// Needs ovs-ofctl (Debian's package openvswitch-common), which sends each flow with a barrier.
+    FlowChanges(run::FlowChanges),
     /// List the switches and techniques that there are here, and why others are not
     List(list::List),
     /// Measure how far apart two processors are, and what moving cache lines between them costs. Figures of two runs compare
@@ -120,6 +124,9 @@ fn main() -> ExitCode {
         }
         Command::Run(options) => run::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Rfc2544(options) => run::run_rfc2544(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::FlowChanges(options) => {
+            run::run_flow_changes(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
         Command::List(options) => {
             list::run(&options);
             Ok(ExitCode::SUCCESS)

@@ -177,6 +177,48 @@ fn normal_learns_and_secure_is_closed() -> Result<()> {
 }
 
 #[test]
+fn frames_pass_while_thousands_of_flows_change() -> Result<()> {
+    const FLOWS: usize = 4000;
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), support::SLEEPER].concat());
+    let mut guests = guests(&home, &millrace, ["a", "b"]);
+    of(&home, "add-flow", &["priority=1,in_port=1,actions=output:2"]);
+    let burst: Vec<_> = (0..32).map(|port| Packet::udp(1, 2, port).bytes()).collect();
+    let mut bursts = 0;
+    let mut change = |command: &str, actions: &str| {
+        let flow = |number: usize| {
+            let [high, low] = (number as u16).to_be_bytes();
+            let mask = if number.is_multiple_of(2) { "" } else { ",tp_dst=53" };
+            format!("{command} priority=9,udp,nw_dst=198.51.{high}.{low}{mask}{actions}\n")
+        };
+        let file = home.path("flows.txt");
+        std::fs::write(&file, (0..FLOWS).map(flow).collect::<String>()).unwrap();
+        // It sends each with a barrier, and waits for the answer.
+        let mut controller = ofctl(&home, "add-flows", &[file.to_str().unwrap()]).spawn().unwrap();
+        loop {
+            send(&mut guests[0], &burst);
+            expect(&mut guests, &[&[], &burst]);
+            bursts += 1;
+            if let Some(status) = controller.try_wait().unwrap() {
+                break assert!(status.success(), "{status}");
+            }
+        }
+    };
+    // Twice, so that places of deleted flows are used again.
+    for _ in 0..2 {
+        change("add", ",actions=drop");
+        assert_eq!(shown(&home).datapath.unwrap().flows, FLOWS + 1);
+        change("delete_strict", "");
+        assert_eq!(shown(&home).datapath.unwrap().flows, 1);
+    }
+    let text = of(&home, "dump-flows", &[]);
+    assert!(text.contains(&format!("n_packets={},", 32 * bursts)), "{bursts} bursts: {text}");
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
 fn ports_keep_their_numbers() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();

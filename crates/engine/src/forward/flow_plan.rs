@@ -1,6 +1,6 @@
 //! Forwarding by flows, in one worker.
 
-use super::flows::{Cell, Emission, Flows, MISS, Numbered, Program, To};
+use super::flows::{self, Emission, Flows, Numbered};
 use super::head::Head;
 use super::learning::{Arrival, LearningPlan, Scratch};
 use super::output::Output;
@@ -9,7 +9,7 @@ use crate::drops::{Drops, Reason};
 use crate::live::Reader;
 use crate::punt::{EventNotifier, Punt, Ring, Shares};
 use openflow::rewrite::Headers;
-use openflow::{Cache, Key};
+use openflow::{Cache, FlowId, Key, Lane, Program, Rule, To};
 use packet::{BurstStorage, Frames, MAX_BURST, Segment};
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
@@ -27,8 +27,10 @@ pub(crate) struct FlowPlan {
     numbers: Arc<[u32]>,
     /// By number: the index of the port in the bridge plus one, or zero.
     ports: Box<[u16]>,
-    worker: usize,
     ring: Arc<Ring>,
+    /// The counters that this worker writes: of flows, and of lookups.
+    lane: Arc<Lane>,
+    counted: Arc<flows::Lookups>,
     notifier: Arc<EventNotifier>,
     lookups: RefCell<Lookups>,
     /// Storage for a packet of a controller.
@@ -81,6 +83,7 @@ impl FlowPlan {
     pub(crate) fn new(numbered: &Numbered, worker: usize) -> FlowPlan {
         let Numbered { datapath, numbers } = numbered.clone();
         let ring = datapath.ring(worker);
+        let (lane, counted) = datapath.lane(worker);
         let largest = numbers.iter().max().map_or(0, |number| *number as usize);
         let mut ports = vec![0; largest + 1].into_boxed_slice();
         numbers.iter().enumerate().for_each(|(port, number)| ports[*number as usize] = port as u16 + 1);
@@ -95,8 +98,9 @@ impl FlowPlan {
         FlowPlan {
             numbers,
             ports,
-            worker,
             ring,
+            lane,
+            counted,
             notifier: datapath.notifier.clone(),
             lookups: RefCell::new(Lookups {
                 flows: Reader::new(datapath.live.clone()),
@@ -135,8 +139,8 @@ impl FlowPlan {
             match to {
                 None => self.look_up(bridge, arrival, *in_port, lookups, scratch),
                 Some(to) => {
-                    let program = Program::single(*to);
-                    self.run(bridge, arrival, *in_port, |_| &program, &mut lookups.work, scratch);
+                    let rule = Rule { program: Program::single(*to), ..lookups.flows.value().miss.clone() };
+                    self.run(bridge, arrival, *in_port, |_| &rule, &mut lookups.work, scratch);
                 }
             }
         }
@@ -155,8 +159,8 @@ impl FlowPlan {
         let Lookups { flows, cache, work } = lookups;
         let flows: &Flows = flows.value();
         let frames = arrival.frames;
-        let lane = &flows.lanes[self.worker];
-        let mut found = [MISS; MAX_BURST];
+        let miss = flows.miss.slot.index();
+        let mut found = [miss; MAX_BURST];
         let mut run = Run::default();
         let mut same = true;
         let mut before: Option<(Key, u32)> = None;
@@ -166,25 +170,25 @@ impl FlowPlan {
             let key = Key::extract(head.bytes(), in_port, 0).unwrap_or_default();
             // Frames of one connection often come in a row.
             *found = match &before {
-                Some((other, index)) if other.is(&key) => *index,
+                Some((other, slot)) if other.is(&key) => *slot,
                 _ => {
-                    let index = cache.get(&key, flows.serial).unwrap_or_else(|| {
-                        lane.searched.add(1);
-                        let index = flows.classifier.lookup(&key).found.copied().unwrap_or(MISS);
-                        cache.insert(&key, flows.serial, index);
-                        index
+                    let slot = cache.get(&key, flows.serial).unwrap_or_else(|| {
+                        self.counted.searched.add(1);
+                        let slot = flows.rules.lookup(&key).found.copied().unwrap_or(miss);
+                        cache.insert(&key, flows.serial, slot);
+                        slot
                     });
-                    before = Some((key, index));
-                    index
+                    before = Some((key, slot));
+                    slot
                 }
             };
-            same &= run.add(*found, frame.len(), &lane.cells);
+            same &= run.add(*found, frame.len(), &self.lane);
         }
-        run.count(&lane.cells);
+        run.count(&self.lane);
+        self.counted.packets.add(frames.len() as u64);
         if same {
             // The frames of a burst mostly go the same way: then all are sent at once, unchanged.
-            let program = &flows.programs[run.program as usize];
-            match program.only() {
+            match flows.rule(run.slot).program.only() {
                 Some(To::Port(number)) if number != in_port && self.port(number) != NOWHERE => {
                     return bridge.output(&arrival, self.port(number)).transmit(arrival.queue, frames);
                 }
@@ -192,7 +196,7 @@ impl FlowPlan {
                 _ => {}
             }
         }
-        self.run(bridge, arrival, in_port, |frame| &flows.programs[found[frame] as usize], work, scratch);
+        self.run(bridge, arrival, in_port, |frame| flows.rule(found[frame]), work, scratch);
     }
 
     /// Runs the programs of frames step by step, as a frame may change between two outputs.
@@ -202,14 +206,14 @@ impl FlowPlan {
         bridge: &LearningPlan,
         arrival: Arrival<'_, '_>,
         in_port: u32,
-        program: impl Fn(usize) -> &'p Program,
+        rule: impl Fn(usize) -> &'p Rule,
         work: &mut Work,
         scratch: &mut Scratch,
     ) {
         let all = 0..arrival.frames.len();
-        let without = all.clone().filter(|&frame| program(frame).steps.is_empty());
+        let without = all.clone().filter(|&frame| rule(frame).program.steps.is_empty());
         let (misses, drops) = without.fold((0, 0), |(misses, drops), frame| {
-            let is_drop = u64::from(program(frame).is_flow);
+            let is_drop = u64::from(rule(frame).flow != FlowId::NONE);
             (misses + 1 - is_drop, drops + is_drop)
         });
         count_drops(&arrival, Reason::NoFlow, misses);
@@ -219,8 +223,8 @@ impl FlowPlan {
             let mut left = false;
             let mut normal = 0u32;
             for frame in all.clone() {
-                let program = program(frame);
-                let Some(step) = program.steps.get(step) else { continue };
+                let rule = rule(frame);
+                let Some(step) = rule.program.steps.get(step) else { continue };
                 left = true;
                 let bit = 1 << frame;
                 if !step.actions.is_empty() {
@@ -243,7 +247,7 @@ impl FlowPlan {
                     To::Normal => normal |= bit,
                     To::Controller { whole } => {
                         punted |= self.punt(
-                            program,
+                            rule,
                             &arrival,
                             in_port,
                             Copied { frame, edited: edited & bit != 0, whole },
@@ -280,14 +284,7 @@ impl FlowPlan {
 
     /// Copies a frame, in its present state, to the ring for controllers. Reports whether there was room.
     #[cold]
-    fn punt(
-        &self,
-        program: &Program,
-        arrival: &Arrival<'_, '_>,
-        in_port: u32,
-        copied: Copied,
-        work: &mut Work,
-    ) -> bool {
+    fn punt(&self, rule: &Rule, arrival: &Arrival<'_, '_>, in_port: u32, copied: Copied, work: &mut Work) -> bool {
         let Copied { frame: index, edited, whole } = copied;
         let (frames, packet) = (arrival.frames, &mut work.packet);
         let frame = &frames.as_slice()[index];
@@ -304,7 +301,7 @@ impl FlowPlan {
             packet.resize(at + segment.len() as usize, 0);
             segment.copy_to(&mut packet[at..]);
         }
-        let punt = Punt { in_port, cookie: program.cookie, is_miss: program.is_miss, total: packet.len() as u32 };
+        let punt = Punt { in_port, cookie: rule.cookie, is_miss: rule.is_miss, total: packet.len() as u32 };
         let taken = self.ring.push_fairly(&punt, if whole { packet } else { &[] }, &mut work.shares);
         if !taken {
             arrival.drops.add(Reason::ControllerBusy, 1);
@@ -362,7 +359,7 @@ impl Work {
 /// Consecutive frames of one flow, which are counted together.
 #[derive(Default)]
 struct Run {
-    program: u32,
+    slot: u32,
     packets: u64,
     bytes: u64,
 }
@@ -370,23 +367,21 @@ struct Run {
 impl Run {
     /// Adds a frame. Returns false if it is of another flow than the previous one.
     #[inline(always)]
-    fn add(&mut self, program: u32, len: u32, cells: &[Cell]) -> bool {
-        let same = self.packets == 0 || self.program == program;
+    fn add(&mut self, slot: u32, len: u32, lane: &Lane) -> bool {
+        let same = self.packets == 0 || self.slot == slot;
         if !same {
-            self.count(cells);
+            self.count(lane);
             (self.packets, self.bytes) = (0, 0);
         }
-        self.program = program;
+        self.slot = slot;
         self.packets += 1;
         self.bytes += u64::from(len);
         same
     }
 
     #[inline(always)]
-    fn count(&self, cells: &[Cell]) {
-        let cell = &cells[self.program as usize];
-        cell.packets.add(self.packets);
-        cell.bytes.add(self.bytes);
+    fn count(&self, lane: &Lane) {
+        lane.add(self.slot, self.packets, self.bytes);
     }
 }
 

@@ -5,20 +5,26 @@ use super::topology::Topology;
 use crate::drops::Reason;
 use crate::forward::flows::{Datapath, Emission};
 use crate::stats::DatapathStats;
-use openflow::{Action, Classifier, FlowId, PacketIn, PacketInReason, Rule};
+use openflow::{Action, Counters, PacketIn, PacketInReason, Rules};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 impl Switch {
     /// Puts flows in force for the bridge that forwards by them; they stay when the specification changes. Bursts
     /// received after this go by them.
-    pub fn set_flows(&self, rules: Classifier<Rule>) {
+    pub fn set_flows(&self, rules: Rules) {
         self.inner.datapath.set(rules);
     }
 
-    /// Reports to `account` the packets and bytes of each flow since the last call. Returns how many packets were
-    /// looked up, and how many of them matched a flow. Call this about once a second.
-    pub fn harvest_flows(&self, account: impl FnMut(FlowId, u64, u64)) -> (u64, u64) {
-        self.inner.datapath.harvest(account)
+    /// Returns the counters of flows: rules have slots in them.
+    pub fn flow_counters(&self) -> Arc<Counters> {
+        self.inner.datapath.counters()
+    }
+
+    /// Returns how many packets were looked up, and how many of them matched a flow. Call this a few times in a second: it frees
+    /// what no worker uses any more.
+    pub fn looked_up(&self) -> (u64, u64) {
+        self.inner.datapath.looked_up()
     }
 
     /// Applies `actions` to a packet that a controller sends, as if `in_port` had received it. The packet is sent soon, after

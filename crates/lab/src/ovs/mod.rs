@@ -12,7 +12,7 @@ pub use limits::MEGABYTES;
 pub use ports::{Forwarding, Port};
 
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::dpdk::{Lcores, Pages};
@@ -103,6 +103,8 @@ pub struct Ovs {
     database: Daemon,
     programs: Programs,
     ports: usize,
+    /// Its bridge's socket for controllers.
+    bridge: PathBuf,
 }
 
 /// Its programs, which find each other in a directory.
@@ -167,7 +169,8 @@ impl Ovs {
             switch.wait_for_line("its start", LIMIT, |line| line.contains(part))?;
         }
         // From here on, dropping it ends it with its taps.
-        let mut ovs = Ovs { switch, control: Control::at(socket), database, programs, ports: ports.len() };
+        let bridge = directory.join("br0.mgmt");
+        let mut ovs = Ovs { switch, control: Control::at(socket), database, programs, ports: ports.len(), bridge };
         ovs.programs.run("ovs-vsctl", &ports::bridge(ports, forwarding, with_dpdk))?;
         if forwarding == Forwarding::Pairs {
             for flow in ports::pairs(ports.len()) {
@@ -190,6 +193,11 @@ impl Ovs {
         let cycles = output::cycles(&call("dpif-netdev/pmd-stats-show")?);
         call("dpif-netdev/pmd-stats-clear")?;
         Ok(cycles)
+    }
+
+    /// Returns where `ovs-ofctl` finds its bridge.
+    pub fn openflow(&self) -> String {
+        format!("unix:{}", self.bridge.display())
     }
 
     /// Returns its own version and DPDK's, as printed at its start.

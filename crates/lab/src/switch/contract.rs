@@ -118,6 +118,11 @@ pub trait Running {
     /// Returns the command lines that started and set it up, as a reader could type them.
     fn commands(&self) -> Vec<String>;
 
+    /// Returns where `ovs-ofctl` finds its OpenFlow datapath, if it has one.
+    fn openflow(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the cycles per frame that it counted itself since the last call, in rounds with frames.
     fn take_cycles(&mut self) -> Result<Option<f64>>;
 }

@@ -103,6 +103,10 @@ impl Running for Bridge {
         self.switch.commands()
     }
 
+    fn openflow(&self) -> Option<String> {
+        Some(self.switch.openflow())
+    }
+
     fn take_cycles(&mut self) -> Result<Option<f64>> {
         self.switch.take_cycles()
     }

@@ -4,7 +4,7 @@ use super::datapath::Datapath;
 use super::ports::Ports;
 use crate::control::Flow;
 use crate::serve::Stop;
-use engine::stats::AggregationFlow;
+use engine::stats::{AggregationFlow, Snapshot};
 use openflow::aggregation::relayed;
 use openflow::{ConnectionId, Event, FlowTable, Identity, Millis, ServiceChain, Switch};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -19,8 +19,12 @@ const FLOWS: usize = 65_536;
 /// Capacity of the aggregation table, in flows.
 const CHAINS: usize = 65_536;
 
-/// Interval for updating ports and counters, and for expiring flows.
+/// Interval for looks at the data path while no controller asks for anything.
 pub(super) const TICK: Duration = Duration::from_millis(200);
+
+/// Least interval between two looks at the data path, and the least share of time between them: a look takes time in proportion to
+/// the number of flows, and a change of one flow must not.
+const LOOK: (Duration, u32) = (Duration::from_millis(5), 20);
 
 /// The state machine, and how much of its state the data path has.
 struct AgentState {
@@ -29,6 +33,10 @@ struct AgentState {
     /// Versions of the tables that the data path has: table 0 (`set`) and the aggregation table (`laid`).
     set: u64,
     laid: u64,
+    /// Time from which on a look at the data path is due.
+    due: Instant,
+    /// Whether a bridge has `openflow`.
+    forwards: bool,
     /// An eventfd for each channel, to wake the thread that waits for its controller.
     notifiers: BTreeMap<ConnectionId, Arc<OwnedFd>>,
 }
@@ -50,10 +58,18 @@ impl SharedSwitch {
             serial: "none".to_owned(),
             datapath: "none".to_owned(),
         };
-        let switch = Switch::new(identity, 0, CHAINS);
+        let (switch, started) = (Switch::new(identity, 0, CHAINS), Instant::now());
         let (set, laid) = (switch.table().version(), switch.aggregation().version());
-        let state = AgentState { switch, ports: Ports::default(), set, laid, notifiers: BTreeMap::new() };
-        Self { started: Instant::now(), state: Arc::new(Mutex::new(state)) }
+        let state = AgentState {
+            switch,
+            ports: Ports::default(),
+            set,
+            laid,
+            due: started,
+            forwards: false,
+            notifiers: BTreeMap::new(),
+        };
+        Self { started, state: Arc::new(Mutex::new(state)) }
     }
 
     fn state(&self) -> MutexGuard<'_, AgentState> {
@@ -64,10 +80,10 @@ impl SharedSwitch {
         self.started.elapsed().as_millis() as Millis
     }
 
-    /// Returns all flows, those of the highest priority first in each table. Their counters are at most as old as the last look
-    /// at the data path.
+    /// Returns all flows, those of the highest priority first in each table.
     pub fn flows(&self) -> Vec<Flow> {
-        let (guard, now) = (self.state(), self.now());
+        let (mut guard, now) = (self.state(), self.now());
+        guard.switch.table_mut().look(now);
         let show = |number: u8, table: &FlowTable| -> Vec<Flow> {
             let mut flows: Vec<_> = table.flows().map(|flow| Flow::of(number, flow, now)).collect();
             flows.sort_by_key(|flow| std::cmp::Reverse(flow.priority));
@@ -86,36 +102,37 @@ pub(super) struct Agent<'d> {
 
 impl<'d> Agent<'d> {
     pub(super) fn new(shared: SharedSwitch, datapath: &'d dyn Datapath) -> Self {
+        shared.state().switch.table_mut().count_in(datapath.flow_counters());
         Self { shared, datapath }
     }
 
-    /// Runs `act` on the up-to-date state machine, and passes the resulting changes to the data path.
+    /// Runs `act` on the state machine, after a look at the data path if one is due, and passes the resulting changes to the data
+    /// path.
     pub(super) fn act<R>(&self, act: impl FnOnce(&mut Switch, Millis) -> R) -> R {
-        let snapshot = self.datapath.snapshot();
+        let is_due = Instant::now() >= self.shared.state().due;
+        let snapshot = is_due.then(|| self.datapath.snapshot());
         let mut guard = self.shared.state();
         let now = self.shared.now();
-        let AgentState { switch, ports, set, laid, .. } = &mut *guard;
-        ports.update(switch, &snapshot, now);
-        let table = switch.table_mut();
-        table.set_limit(if snapshot.datapath.is_some() { FLOWS } else { 0 });
-        let (looked_up, found) =
-            self.datapath.harvest_flows(&mut |id, packets, bytes| table.account(id, packets, bytes, now));
-        table.account_lookups(looked_up, found);
-        switch.expire(now);
+        if let Some(snapshot) = &snapshot {
+            guard.look(self.datapath, snapshot, now);
+        }
+        let AgentState { switch, set, laid, forwards, .. } = &mut *guard;
         let done = act(switch, now);
         if *set != switch.table().version() {
             *set = switch.table().version();
-            self.datapath.set_flows(switch.table().snapshot());
+            self.datapath.set_flows(switch.table().rules().clone());
         }
         if *laid != switch.aggregation().version() {
             *laid = switch.aggregation().version();
-            let by_vni = snapshot.aggregation.is_some_and(|stats| stats.service_chain_id == "vni");
+            let aggregation = snapshot.unwrap_or_else(|| self.datapath.snapshot()).aggregation;
+            let by_vni = aggregation.is_some_and(|stats| stats.service_chain_id == "vni");
             self.datapath.lay_flows(chains(switch.next_hops(), by_vni));
         }
         while let Some(Event::PacketOut { in_port, actions, data }) = switch.event() {
-            match snapshot.datapath {
-                Some(_) => self.datapath.packet_out(in_port, &actions, &data),
-                None => tracing::debug!(in_port, "a controller's packet is dropped: no bridge has `openflow`"),
+            if *forwards {
+                self.datapath.packet_out(in_port, &actions, &data);
+            } else {
+                tracing::debug!(in_port, "a controller's packet is dropped: no bridge has `openflow`");
             }
         }
         guard.ring();
@@ -172,6 +189,8 @@ impl<'d> Agent<'d> {
     /// Opens a channel; the eventfd signals that there is output for its controller.
     pub(super) fn connect(&self) -> rustix::io::Result<(ConnectionId, Arc<OwnedFd>)> {
         let notifier = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        // It is to see the present state at once.
+        self.shared.state().due = Instant::now();
         let id = self.act(|switch, _| switch.connect());
         self.shared.state().notifiers.insert(id, notifier.clone());
         Ok((id, notifier))
@@ -201,6 +220,23 @@ impl<'d> Agent<'d> {
 }
 
 impl AgentState {
+    /// Takes over ports and counters of the data path, and ends flows whose time is over.
+    fn look(&mut self, datapath: &dyn Datapath, snapshot: &Snapshot, now: Millis) {
+        let began = Instant::now();
+        let AgentState { switch, ports, .. } = self;
+        ports.update(switch, snapshot, now);
+        self.forwards = snapshot.datapath.is_some();
+        let table = switch.table_mut();
+        table.set_limit(if self.forwards { FLOWS } else { 0 });
+        table.look(now);
+        let (looked_up, found) = datapath.looked_up();
+        table.set_lookups(looked_up, found);
+        switch.expire(now);
+        let ended = Instant::now();
+        let (least, times) = LOOK;
+        self.due = ended + least.max(times * (ended - began));
+    }
+
     /// Wakes the threads of all channels that have output.
     fn ring(&mut self) {
         for (id, notifier) in &self.notifiers {

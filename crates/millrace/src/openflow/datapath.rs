@@ -1,8 +1,9 @@
 //! The switch's data path, as controllers use it.
 
 use engine::stats::{AggregationFlow, Snapshot};
-use openflow::{Action, Classifier, FlowId, PacketIn, Rule};
+use openflow::{Action, Counters, PacketIn, Rules};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 /// The switch as controlled by controllers. Called from several threads, one at a time.
 pub trait Datapath: Send + Sync {
@@ -11,10 +12,11 @@ pub trait Datapath: Send + Sync {
     /// Overlays the configured flows with these, replacing all flows set this way before. NFI 0 means no next hop.
     fn lay_flows(&self, flows: Vec<AggregationFlow>);
     /// Puts flows in force.
-    fn set_flows(&self, rules: Classifier<Rule>);
-    /// Reports packets and bytes per flow since the last call; returns how many packets were looked up, and how many of them
-    /// matched a flow.
-    fn harvest_flows(&self, account: &mut dyn FnMut(FlowId, u64, u64)) -> (u64, u64);
+    fn set_flows(&self, rules: Rules);
+    /// Returns the counters of flows, which their rules have slots in.
+    fn flow_counters(&self) -> Arc<Counters>;
+    /// Returns how many packets were looked up since the start, and how many of them matched a flow.
+    fn looked_up(&self) -> (u64, u64);
     /// Applies `actions` to a packet, as if it had arrived at `in_port`.
     fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]);
     /// Passes packets for controllers to `take`.

@@ -1,8 +1,16 @@
 //! The controller's end, written without the crate's own codecs.
 #![allow(dead_code)] // Each test uses its part.
 
-use openflow::{Closed, ConnectionId, Identity, Millis, Port, Switch};
+use openflow::{Closed, ConnectionId, Identity, Key, Millis, Port, Switch};
 use packet::MacAddr;
+
+/// Has a worker count packets with this key for their flow, and the switch look at it.
+pub fn count_packets(switch: &mut Switch, key: &Key, packets: u64, bytes: u64, now: Millis) {
+    let table = switch.table_mut();
+    let slot = table.lookup(key).found.expect("there is a flow").slot.index();
+    table.counters().lane(0).add(slot, packets, bytes);
+    table.look(now);
+}
 
 /// Builds a message.
 pub fn message(kind: u8, xid: u32, body: &[u8]) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! Runs of a scenario: every point with every switch in turn, stored line by line.
 
 mod apps;
+mod flow_changes;
 mod loss;
 mod network;
 mod options;
@@ -15,6 +16,7 @@ mod store;
 mod trial;
 mod used;
 
+pub use flow_changes::{FlowChanges, run as run_flow_changes};
 pub use options::Run;
 pub use record::{CpuUse, Placement, RunRecord, SwitchUse};
 pub use rfc2544::{Rfc2544, run as run_rfc2544};
@@ -22,6 +24,7 @@ pub use store::{RIG, RUNS, SCENARIO, StoreError, stored};
 
 use crate::machine::Machine;
 use crate::millrace::MillraceError;
+use crate::record::RecordError;
 use crate::scenario::{Scenario, ScenarioError};
 use lab::process::Interrupt;
 use plan::Plan;
@@ -41,6 +44,8 @@ pub enum RunError {
     Millrace(#[from] MillraceError),
     #[error(transparent)]
     Lab(#[from] lab::Error),
+    #[error(transparent)]
+    Record(#[from] RecordError),
     #[error("{0}")]
     Plan(String),
     #[error("{failed} of {all} runs failed; the reasons are in {file}. The same command repeats those alone")]

@@ -25,7 +25,12 @@ pub enum Mode {
     Aggregated,
     /// A learning bridge whose first interface is shared by two workers, with static roles.
     Roles,
+    /// A bridge that forwards by flows, and as a learning bridge while there are none.
+    Openflow,
 }
+
+/// Socket for controllers, in the switch's directory.
+const OPENFLOW: &str = "of.sock";
 
 /// VLAN of the packets that are joined: it is their service chain.
 const CHAIN: u16 = 100;
@@ -76,7 +81,8 @@ impl Bridge {
                 let _ = writeln!(text, "[[patch]]\nports = {pair:?}\n");
             }
         } else if self.mode != Mode::Mapped || names.len() > 2 {
-            let _ = writeln!(text, "[[bridge]]\nname = \"br0\"\nports = {names:?}\n");
+            let openflow = if self.mode == Mode::Openflow { "openflow = true\n" } else { "" };
+            let _ = writeln!(text, "[[bridge]]\nname = \"br0\"\n{openflow}ports = {names:?}\n");
         }
         match (self.mode, wan) {
             (Mode::Mapped, Some(wan)) => {
@@ -85,6 +91,10 @@ impl Bridge {
                 let _ = writeln!(text, "[[mapping]]\nfrom = {from:?}\nto = {to:?}\nmode = {mode:?}\n");
             }
             (Mode::Aggregated, Some(_)) => text.push_str(&aggregation(setup.host)),
+            (Mode::Openflow, _) => {
+                let socket = setup.directory.join(OPENFLOW).display().to_string();
+                let _ = writeln!(text, "[openflow]\nlisten = [{:?}]\n", format!("unix:{socket}"));
+            }
             (Mode::Mapped | Mode::Aggregated, None) => {
                 return Err(Error::malformed("the ports", format!("{} needs an interface", self.name())));
             }
@@ -117,6 +127,7 @@ impl Switch for Bridge {
             Mode::Mapped => "millrace-mapped",
             Mode::Aggregated => "millrace-aggregated",
             Mode::Roles => "millrace-roles",
+            Mode::Openflow => "millrace-openflow",
         }
     }
 
@@ -128,6 +139,7 @@ impl Switch for Bridge {
             Mode::Mapped => "Millrace, whose interface receives into the buffers of the first guest",
             Mode::Aggregated => "Millrace, a learning bridge that joins packets which leave for the other host",
             Mode::Roles => "Millrace, a learning bridge whose first interface is shared by two workers",
+            Mode::Openflow => "Millrace, a bridge that forwards by flows of a controller",
         }
     }
 
@@ -161,7 +173,9 @@ impl Switch for Bridge {
         let surroundings = Surroundings { namespace: Some(setup.namespace), ..Surroundings::default() };
         let millrace = Millrace::start(&self.program, files, &text, surroundings, setup.interrupt)
             .map_err(Error::other("starting Millrace"))?;
-        Ok(Box::new(RunningBridge { millrace, text, before: None }))
+        let openflow =
+            (self.mode == Mode::Openflow).then(|| format!("unix:{}", setup.directory.join(OPENFLOW).display()));
+        Ok(Box::new(RunningBridge { millrace, text, before: None, openflow }))
     }
 }
 
@@ -169,6 +183,7 @@ struct RunningBridge {
     millrace: Millrace,
     text: String,
     before: Option<Snapshot>,
+    openflow: Option<String>,
 }
 
 impl RunningBridge {
@@ -192,6 +207,10 @@ impl Running for RunningBridge {
 
     fn commands(&self) -> Vec<String> {
         vec![format!("millrace run --config millrace.toml, with\n{}", self.text.trim_end())]
+    }
+
+    fn openflow(&self) -> Option<String> {
+        self.openflow.clone()
     }
 
     fn take_cycles(&mut self) -> Result<Option<f64>> {

@@ -1,12 +1,11 @@
 //! A bridge that forwards by flows, as the control side and all workers share it.
 
-use super::ledger::Ledger;
-use super::table::Flows;
+use super::table::{Flows, Lookups, Versions};
 use crate::drops::Drops;
 use crate::live::Live;
 use crate::punt::{EventNotifier, Punt, Ring};
 use crate::stats::{DatapathPort, DatapathStats};
-use openflow::{Classifier, FlowId, Rule};
+use openflow::{Counters, Lane, Rules};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -16,9 +15,12 @@ const RING: usize = 1 << 17;
 /// See the module.
 pub(crate) struct Datapath {
     pub(in crate::forward) live: Arc<Live<Flows>>,
-    pub(super) ledger: Mutex<Ledger>,
+    pub(super) versions: Mutex<Versions>,
+    counters: Arc<Counters>,
     /// One per worker.
     rings: Mutex<Vec<Arc<Ring>>>,
+    /// One per worker.
+    lookups: Mutex<Vec<Arc<Lookups>>>,
     pub(in crate::forward) notifier: Arc<EventNotifier>,
     /// Numbers of ports. They stay the same while the switch runs, even if a port is removed and added again.
     numbers: Mutex<HashMap<String, u32>>,
@@ -37,13 +39,16 @@ pub(crate) struct Numbered {
 impl Datapath {
     /// Returns a datapath that signals `notifier` for packets to controllers.
     pub(crate) fn new(notifier: Arc<EventNotifier>) -> Datapath {
-        let mut ledger = Ledger::default();
-        let live = Arc::new(Live::new(ledger.draw()));
-        ledger.keep(live.get());
+        let counters = Arc::default();
+        let mut versions = Versions::new(&counters);
+        let live = Arc::new(Live::new(versions.draw()));
+        versions.keep(live.get());
         Datapath {
             live,
-            ledger: Mutex::new(ledger),
+            versions: Mutex::new(versions),
+            counters,
             rings: Mutex::default(),
+            lookups: Mutex::default(),
             notifier,
             numbers: Mutex::default(),
             drops: Arc::default(),
@@ -54,19 +59,30 @@ impl Datapath {
     /// while there are no flows at all. Call this before giving a worker a plan.
     pub(crate) fn prepare(&self, workers: usize, standalone: bool) {
         let mut rings = self.rings.lock().unwrap();
-        let had = rings.len();
-        rings.resize_with(workers.max(had), || Arc::new(Ring::new(RING)));
-        let mut ledger = self.ledger.lock().unwrap();
-        if ledger.prepare(rings.len(), standalone) {
-            self.publish(&mut ledger);
+        let workers = workers.max(rings.len());
+        rings.resize_with(workers, || Arc::new(Ring::new(RING)));
+        self.lookups.lock().unwrap().resize_with(workers, Arc::default);
+        let mut versions = self.versions.lock().unwrap();
+        if versions.prepare(standalone) {
+            self.publish(&mut versions);
         }
     }
 
     /// Puts flows in force.
-    pub(crate) fn set(&self, rules: Classifier<Rule>) {
-        let mut ledger = self.ledger.lock().unwrap();
-        ledger.rules = rules;
-        self.publish(&mut ledger);
+    pub(crate) fn set(&self, rules: Rules) {
+        let mut versions = self.versions.lock().unwrap();
+        versions.rules = rules;
+        self.publish(&mut versions);
+    }
+
+    /// Returns the counters of flows.
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
+    }
+
+    /// Returns what worker `lane` counts in: packets of flows, and lookups.
+    pub(in crate::forward) fn lane(&self, lane: usize) -> (Arc<Lane>, Arc<Lookups>) {
+        (self.counters.lane(lane), self.lookups.lock().unwrap()[lane].clone())
     }
 
     /// Returns worker `lane`'s ring of packets for controllers.
@@ -74,15 +90,18 @@ impl Datapath {
         self.rings.lock().unwrap()[lane].clone()
     }
 
-    fn publish(&self, ledger: &mut Ledger) {
-        self.live.set(ledger.draw());
-        ledger.keep(self.live.get());
+    fn publish(&self, versions: &mut Versions) {
+        self.live.set(versions.draw());
+        versions.keep(self.live.get());
     }
 
-    /// Reports to `account` the packets and bytes of each flow since the last call. Returns how many packets were
-    /// looked up, and how many of them matched a flow.
-    pub(crate) fn harvest(&self, account: impl FnMut(FlowId, u64, u64)) -> (u64, u64) {
-        self.ledger.lock().unwrap().harvest(account)
+    /// Returns how many packets were looked up, and how many of them matched a flow. Frees what no worker uses any more: call this
+    /// a few times in a second.
+    pub(crate) fn looked_up(&self) -> (u64, u64) {
+        let mut versions = self.versions.lock().unwrap();
+        versions.free();
+        let packets = self.lookups.lock().unwrap().iter().map(|lookups| lookups.packets.get()).sum::<u64>();
+        (packets, packets.saturating_sub(versions.missed.sum(&self.counters.lanes()).packets))
     }
 
     /// Passes packets for controllers to `take`. Call this after clearing the notifier.
@@ -110,17 +129,19 @@ impl Datapath {
 
     /// Returns the statistics.
     pub(crate) fn stats(&self, bridge: &str, ports: &[String], numbered: &Numbered) -> DatapathStats {
+        let (looked_up, matched) = self.looked_up();
+        let flows = self.versions.lock().unwrap().rules.len();
+        let searched = self.lookups.lock().unwrap().iter().map(|lookups| lookups.searched.get()).sum();
         let rings = self.rings.lock().unwrap();
-        let ledger = self.ledger.lock().unwrap();
         let sum = |of: fn(&Ring) -> u64| rings.iter().map(|ring| of(ring)).sum();
         let port = |(name, number): (&String, &u32)| DatapathPort { name: name.clone(), number: *number };
         DatapathStats {
             bridge: bridge.to_owned(),
             ports: ports.iter().zip(&numbered.numbers[..]).map(port).collect(),
-            flows: ledger.flows(),
-            lookups: ledger.looked_up,
-            matched: ledger.found,
-            searched: ledger.searched,
+            flows,
+            lookups: looked_up,
+            matched,
+            searched,
             packet_ins: sum(|ring| ring.pushed.get()),
             packet_ins_lost: sum(|ring| ring.lost.get()),
             packet_out_drops: self.drops.named(),

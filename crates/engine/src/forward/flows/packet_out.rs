@@ -1,9 +1,8 @@
 //! Packets that controllers send: the control side applies their actions, so that workers only have to send.
 
-use super::program::To;
 use openflow::ofp::port;
 use openflow::rewrite::Headers;
-use openflow::{Action, HEADER_BYTES};
+use openflow::{Action, HEADER_BYTES, To};
 
 /// A packet as it leaves, and its output.
 #[derive(Debug, PartialEq, Eq)]

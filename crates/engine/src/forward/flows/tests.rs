@@ -8,9 +8,10 @@ use crate::forward::{Arrival, BridgePlan, Injection, Output, Scratch};
 use crate::punt::{EventNotifier, Punt};
 use crate::spec::Vlan;
 use ::openflow::ofp::port;
-use ::openflow::{Action, Classifier, Field, FlowId, Match, Rule};
+use ::openflow::{Action, Count, Field, FlowId, Match, Program, Rule, Rules, Slot};
 use packet::{BurstStorage, MAX_BURST, Segment};
 use proptest::prelude::*;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 struct Rig {
@@ -21,6 +22,9 @@ struct Rig {
     drops: Drops,
     storage: Box<BurstStorage>,
     scratch: Scratch,
+    /// Slots of the flows, by number, with what was counted in them up to the last look.
+    slots: RefCell<Vec<(Arc<Slot>, Count)>>,
+    looked_up: Cell<(u64, u64)>,
 }
 
 impl Rig {
@@ -40,16 +44,24 @@ impl Rig {
             drops: Drops::default(),
             storage: Box::default(),
             scratch: Scratch::default(),
+            slots: RefCell::default(),
+            looked_up: Cell::default(),
         }
     }
 
     /// Sets flows: priority, match, actions. Their ids are their indices.
     fn set(&self, flows: &[(u16, Match, &[Action])]) {
-        let mut rules = Classifier::new();
+        let mut rules = Rules::default();
+        let counters = self.datapath.counters();
+        let mut slots = self.slots.borrow_mut();
+        while slots.len() < flows.len() {
+            slots.push((Arc::new(counters.slot().unwrap()), Count::default()));
+        }
         for (id, (priority, matches, actions)) in flows.iter().enumerate() {
             let (flow, cookie) = (FlowId(id as u64), 100 + id as u64);
             let is_miss = *priority == 0 && *matches == Match::any();
-            rules.insert(matches, *priority, Rule { flow, cookie, is_miss, actions: (*actions).into() });
+            let slot = slots[id].0.clone();
+            rules.insert(matches, *priority, Rule { flow, slot, cookie, is_miss, program: Program::of(actions) });
         }
         self.datapath.set(rules);
     }
@@ -80,12 +92,20 @@ impl Rig {
         self.delivered.iter().map(|d| std::mem::take(&mut *d.lock().unwrap())).collect()
     }
 
-    /// Returns packets and bytes by flow, and how many packets were looked up and found.
+    /// Returns flow, packets and bytes of all that was counted since the last call; and lookups, and those with a flow.
     fn harvest(&self) -> (Vec<[u64; 3]>, (u64, u64)) {
+        let lanes = self.datapath.counters().lanes();
         let mut counted = Vec::new();
-        let lookups = self.datapath.harvest(|id, packets, bytes| counted.push([id.0, packets, bytes]));
-        counted.sort_unstable();
-        (counted, lookups)
+        for (id, (slot, told)) in self.slots.borrow_mut().iter_mut().enumerate() {
+            let sum = slot.sum(&lanes);
+            let Count { packets, bytes } = sum.since(std::mem::replace(told, sum));
+            if packets > 0 {
+                counted.push([id as u64, packets, bytes]);
+            }
+        }
+        let (packets, found) = self.datapath.looked_up();
+        let before = self.looked_up.replace((packets, found));
+        (counted, (packets - before.0, found - before.1))
     }
 
     fn dropped(&self) -> Vec<(String, u64)> {
@@ -170,7 +190,7 @@ fn tables_that_nobody_goes_by_are_told_of_once_more_and_freed() {
     assert_eq!(rig.harvest().0, [[0, 1, 60]]);
     assert_eq!(rig.send(0, &[udp(1, 60)], 60)[2].len(), 1, "what was cached is void");
     assert_eq!(rig.harvest().0, [[0, 1, 60]]);
-    assert_eq!(rig.datapath.ledger.lock().unwrap().kept(), 1);
+    assert_eq!(rig.datapath.versions.lock().unwrap().kept(), 1);
 }
 
 #[test]
