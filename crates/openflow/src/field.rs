@@ -105,6 +105,11 @@ impl Field {
         (OPENFLOW_BASIC as u32) << 16 | (self.number() as u32) << 9 | self.len() as u32
     }
 
+    /// Reports whether it is a port of TCP or UDP.
+    pub(crate) const fn is_port(self) -> bool {
+        matches!(self, Field::TcpSrc | Field::TcpDst | Field::UdpSrc | Field::UdpDst)
+    }
+
     /// Reports whether it may be matched with a mask.
     pub(crate) const fn maskable(self) -> bool {
         use Field::*;

@@ -14,6 +14,9 @@ pub const HEADER_BYTES: usize = 128;
 /// The bit in the VLAN field that marks a tagged packet (OFPVID_PRESENT).
 pub(crate) const VLAN_PRESENT: u16 = 0x1000;
 
+/// The bit of word 8 that marks a packet with ports: a later fragment has none, and does not match port 0.
+pub(crate) const PORTS_PRESENT: u64 = 1 << 8;
+
 /// The fields of a packet, or a mask of them.
 ///
 /// ```text
@@ -23,7 +26,7 @@ pub(crate) const VLAN_PRESENT: u16 = 0x1000;
 /// word 3   tunnel_id
 /// word 4-5 ip_src      IPv4 in the last 32 bits
 /// word 6-7 ip_dst
-/// word 8   ip_proto
+/// word 8   ip_proto, and the bit that marks a packet with ports
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key(pub(crate) [u64; WORDS]);
@@ -68,6 +71,7 @@ impl Key {
         if let (TCP | UDP, Some([s0, s1, d0, d1])) = (offsets.protocol, ports) {
             key.0[1] |= u64::from(u16::from_be_bytes([*s0, *s1]));
             key.0[2] |= u64::from(u16::from_be_bytes([*d0, *d1]));
+            key.0[8] |= PORTS_PRESENT;
         }
         Some(key)
     }

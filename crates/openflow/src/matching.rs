@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::field::{FIELDS, Field};
-use crate::key::{Key, VLAN_PRESENT};
+use crate::key::{Key, PORTS_PRESENT, VLAN_PRESENT};
 use crate::wire::{Put, Reader};
 use packet::{ethertype, ip_protocol};
 
@@ -23,6 +23,10 @@ impl Match {
     pub fn with(mut self, field: Field, value: u128, mask: u128) -> Match {
         self.mask.set(field, mask);
         self.value.set(field, value & mask);
+        if field.is_port() && mask != 0 {
+            self.mask.0[8] |= PORTS_PRESENT;
+            self.value.0[8] |= PORTS_PRESENT;
+        }
         self
     }
 

@@ -223,6 +223,7 @@ impl FlowTable {
         if before.is_none() && self.flows.len() >= self.limit {
             return Err(Error::FlowTableFull);
         }
+        let slot = Arc::new(self.counters.slot().ok_or(Error::FlowTableFull)?);
         let lanes = self.counters.lanes();
         if let Some(mut before) = before.and_then(|id| self.flows.remove(&id))
             && keep_counters
@@ -230,7 +231,6 @@ impl FlowTable {
             before.look(&lanes, flow.created);
             (flow.packets, flow.bytes) = (before.flow.packets, before.flow.bytes);
         }
-        let slot = Arc::new(self.counters.slot().ok_or(Error::FlowTableFull)?);
         let told = slot.sum(&lanes);
         let id = FlowId(self.next);
         self.next += 1;

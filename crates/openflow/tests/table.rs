@@ -300,3 +300,33 @@ fn timeouts_end_flows_and_say_so() {
     let told = &rig.ask(id, &FlowMod::new(3, 0, &[]).bytes())[0];
     assert_eq!((told.kind, told.body[10]), (11, 2));
 }
+
+#[test]
+fn later_fragments_match_no_port() {
+    let mut rig = Rig::new();
+    let id = rig.connect();
+    let udp = [oxm(5, false, &[8, 0]), oxm(10, false, &[17])];
+    rig.done(id, &FlowMod { cookie: 1, ..add(1, &udp) }.bytes());
+    rig.done(id, &FlowMod { cookie: 2, ..add(2, &[&udp[..], &[oxm(16, false, &[0, 0])]].concat()) }.bytes());
+    let mut frame = [0; 60];
+    frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+    frame[23] = 17;
+    let cookie = |rig: &Rig, frame: &[u8]| {
+        rig.switch.table().lookup(&Key::extract(frame, 1, 0).unwrap()).found.map(|rule| rule.cookie)
+    };
+    assert_eq!(cookie(&rig, &frame), Some(2), "it goes to port 0");
+    // More fragments, and this is not the first.
+    frame[20..22].copy_from_slice(&[0x20, 1]);
+    assert_eq!(cookie(&rig, &frame), Some(1));
+    let fields = rig.ask(id, &message_of_flows());
+    assert!(
+        fields[0].body.windows(6).any(|bytes| bytes == [0x80, 0, 16 << 1, 2, 0, 0]),
+        "the match is shown as it was set"
+    );
+}
+
+/// Builds a request for all flows of table 0.
+fn message_of_flows() -> Vec<u8> {
+    let filter = [&[0, 0, 0, 0][..], &[0xff; 8], &[0; 4], &[0; 16], &[0, 1, 0, 4, 0, 0, 0, 0]].concat();
+    controller::message(18, 1, &[&[0, 1, 0, 0, 0, 0, 0, 0][..], &filter].concat())
+}

@@ -111,7 +111,7 @@ fn check(waiting: &Waiting) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 300 }, failure_persistence: None, ..Default::default() })]
 
     /// Bursts are set aside and taken up in any order: their frames stay as they are meanwhile, arrive once and in place, and
     /// every buffer comes back.

@@ -201,7 +201,7 @@ fn receive() -> impl Strategy<Value = Receive> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 300 }, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn the_log_hears_of_every_change_that_a_transmit_queue_makes(

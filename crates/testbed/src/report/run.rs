@@ -113,9 +113,10 @@ impl Run {
             return Err(Failed { point, round, placement, reason });
         }
         let mut figures = of_reports(&reports, &cpu);
-        let all = |rate: f64| rate * f64::from(point.pairs);
-        figures.ndr = search.as_ref().map(|search| all(search.ndr[0]));
-        figures.pdr = search.as_ref().map(|search| all(search.pdr[0]));
+        // A search that every rate lost packets in has found no rate.
+        let all = |rate: f64| Some(rate * f64::from(point.pairs)).filter(|rate| *rate > 0.0);
+        figures.ndr = search.as_ref().and_then(|search| all(search.ndr[0]));
+        figures.pdr = search.as_ref().and_then(|search| all(search.pdr[0]));
         let [before, after] = distance.map(|latency| latency.distance);
         Ok(Run { point, round, placement, distance: (before == after).then_some(before), switch, figures })
     }

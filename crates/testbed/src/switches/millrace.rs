@@ -37,7 +37,8 @@ const CHAIN: u16 = 100;
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 6] = [Mode::Bridge, Mode::Patch, Mode::Sleep, Mode::Mapped, Mode::Aggregated, Mode::Roles];
+    pub const ALL: [Mode; 7] =
+        [Mode::Bridge, Mode::Patch, Mode::Sleep, Mode::Mapped, Mode::Aggregated, Mode::Roles, Mode::Openflow];
 }
 
 /// Millrace in one of its modes.

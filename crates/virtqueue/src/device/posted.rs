@@ -377,7 +377,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 500 }, failure_persistence: None, ..Default::default() })]
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 500 }, failure_persistence: None, ..Default::default() })]
 
         /// For any posted chains and returned loans, the queue stays first in, first out, and nothing is lost for lack of room.
         #[test]

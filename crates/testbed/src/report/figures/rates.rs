@@ -23,7 +23,7 @@ pub fn figures(study: &Study) -> Option<Figure> {
 }
 
 fn searches(runs: &[Run]) -> Vec<&Run> {
-    runs.iter().filter(|run| run.figures.ndr.is_some()).collect()
+    runs.iter().filter(|run| run.figures.ndr.or(run.figures.pdr).is_some()).collect()
 }
 
 fn spots(runs: &[&Run]) -> Vec<Spot> {
