@@ -15,7 +15,6 @@ pub struct VirtioUser {
     ports: Ports,
     headers: Headers,
     burst: Vec<Packet>,
-    outgoing: Vec<Packet>,
 }
 
 impl Endpoint for VirtioUser {
@@ -27,28 +26,21 @@ impl Endpoint for VirtioUser {
         let failed = |reason| EndpointError { port: port.to_owned(), technique, reason };
         let ports = Ports::open(options, &AtomicBool::new(false)).map_err(|error| failed(error.to_string()))?;
         let headers = Headers::new(setup.addresses, setup.check_headers);
-        Ok(VirtioUser { port: port.to_owned(), ports, headers, burst: Vec::new(), outgoing: Vec::new() })
+        Ok(VirtioUser { port: port.to_owned(), ports, headers, burst: Vec::new() })
     }
 
     #[inline]
     fn send(&mut self, lengths: &[u16], fill: &mut impl FnMut(usize, &mut [u8])) -> Result<usize, EndpointError> {
-        // All are allocated before the first is filled, and filled before the first is sent: a processor makes its stores in their
-        // order, and those to lines that the device has read take long.
         let port = &mut self.ports[0];
-        for &length in lengths {
-            let Some(packet) = port.alloc(length.into()) else {
+        let mut taken = 0;
+        for (index, &length) in lengths.iter().enumerate() {
+            let Some(mut packet) = port.alloc(length.into()) else {
                 // The device may have sent some; sending looks for these only when the queue is full.
                 port.reclaim();
                 break;
             };
-            self.outgoing.push(packet);
-        }
-        for (index, packet) in self.outgoing.iter_mut().enumerate() {
-            self.headers.write(packet);
+            self.headers.write(&mut packet);
             fill(index, &mut packet[HEADERS..]);
-        }
-        let mut taken = 0;
-        for packet in self.outgoing.drain(..) {
             if port.transmit(packet).is_err() {
                 break;
             }

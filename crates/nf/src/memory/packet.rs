@@ -1,7 +1,6 @@
 //! Packets: owned bytes in buffers of a pool.
 
 use super::{Buffers, Inside};
-use packet::copy::prefetch_write;
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -160,8 +159,6 @@ impl Packet {
     pub(crate) fn allocate(pool: &Rc<Pool>, len: usize) -> Option<Packet> {
         let mut head = pool.take()?;
         head.set(NET_HEADER as i32, len)?;
-        // A device has read this line last. With a few packets allocated before the first is filled, it is back by then.
-        prefetch_write(head.as_ptr());
         Some(Packet::new(head, 0))
     }
 

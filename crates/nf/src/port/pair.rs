@@ -1,7 +1,6 @@
 //! The two queues of a pair, and the packets that the device owns.
 
 use crate::memory::{Packet, Pool, Segment};
-use packet::copy::prefetch;
 use std::rc::Rc;
 use vhost_user::Event;
 use vhost_user::frontend::{DriverQueue, QueuePair};
@@ -84,8 +83,6 @@ impl Pair {
                 continue;
             }
             head.set(NET_HEADER as i32, (len - NET_HEADER) as usize).expect("it is in the buffer");
-            // Nearly every network function looks at the headers, after the whole burst was received.
-            prefetch(head.as_ptr());
             let mut packet = Packet::new(head, self.index);
             for used in 1..buffers {
                 // All buffers of a frame are used at once (§5.1.6.4).
