@@ -132,8 +132,10 @@ impl<T> Tuple<T> {
     /// Changes the number of flows of a priority.
     fn count(&mut self, priority: u16, change: impl FnOnce(usize) -> usize) {
         match change(self.priorities.get(&priority).copied().unwrap_or(0)) {
-            0 => drop(self.priorities.remove_mut(&priority)),
-            count => drop(self.priorities.insert_mut(priority, count)),
+            0 => {
+                self.priorities.remove_mut(&priority);
+            }
+            count => self.priorities.insert_mut(priority, count),
         }
     }
 }
