@@ -106,7 +106,11 @@ config.app(c, \"bridge\", require(\"apps.bridge.learning\").bridge, {{ ports = {
         text += &format!("config.link(c, \"port{number}.tx -> bridge.port{number}\")\n");
         text += &format!("config.link(c, \"bridge.port{number} -> port{number}.rx\")\n");
     }
-    text += "engine.configure(c)\nengine.busywait = true\n";
+    text += "engine.configure(c)\n";
+    // It asks its listening sockets in each round, and would wait at the first one that no guest connects to.
+    text += "for _, app in pairs(engine.app_table) do\n  if app.listen_socket then\n    \
+             assert(require(\"syscall\").fcntl(app.listen_socket, \"setfl\", \"nonblock\"))\n  end\nend\n";
+    text += "engine.busywait = true\n";
     text += &format!("print(\"{BEGUN}\")\nio.stdout:flush()\nengine.main({{ no_report = true }})\n");
     Ok(text)
 }
