@@ -2,8 +2,9 @@
 
 use crate::flow_mod::Tables;
 use crate::ofp::{message, multipart};
+use crate::rules::FlowId;
 use crate::stats::flow_stats;
-use crate::table::{Filter, FlowId, Millis};
+use crate::table::{Filter, Millis};
 use crate::wire::{self, Put};
 use std::collections::VecDeque;
 use std::ops::Range;

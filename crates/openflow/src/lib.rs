@@ -52,6 +52,6 @@ pub use key::{HEADER_BYTES, Key};
 pub use matching::Match;
 pub use port::{Port, PortStats};
 pub use program::{Program, Step, To};
-pub use rules::{Rule, Rules};
+pub use rules::{FlowId, Rule, Rules};
 pub use switch::{Closed, ConnectionId, Event, Identity, PacketIn, PacketInReason, Switch};
-pub use table::{Flow, FlowId, FlowTable, Millis, Removal};
+pub use table::{Flow, FlowTable, Millis, Removal};

@@ -6,8 +6,16 @@ use crate::key::Key;
 use crate::matching::Match;
 use crate::pages::Pages;
 use crate::program::Program;
-use crate::table::FlowId;
 use std::sync::Arc;
+
+/// A flow's identifier, never reused for another flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u64);
+
+impl FlowId {
+    /// No flow.
+    pub const NONE: FlowId = FlowId(u64::MAX);
+}
 
 /// The part of a flow that the data path needs.
 #[derive(Clone, Debug)]

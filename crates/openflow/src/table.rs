@@ -8,22 +8,13 @@ use crate::key::Key;
 use crate::matching::Match;
 use crate::ofp::port;
 use crate::program::Program;
-use crate::rules::{Rule, Rules};
+use crate::rules::{FlowId, Rule, Rules};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Milliseconds of a monotonic clock; callers pass the time.
 pub type Millis = u64;
-
-/// A flow's identifier, never reused for another flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowId(pub u64);
-
-impl FlowId {
-    /// No flow.
-    pub const NONE: FlowId = FlowId(u64::MAX);
-}
 
 /// A flow, with its counters and times.
 #[derive(Clone, Debug)]
