@@ -89,7 +89,8 @@ fn all_arrived(flow: &FlowReport, sent: &FlowReport) {
     assert_eq!((received.packets, received.bytes), (sent.packets, sent.bytes), "{flow:?} of {sent:?}");
     assert_eq!((received.duplicates, received.reordered, received.changed), (0, 0, 0), "{flow:?}");
     let times = flow.latency.unwrap();
-    assert!(0.0 < times.min && times.min <= times.p50 && times.p50 <= times.p99, "{times:?}");
+    // A packet that is sent while others of its burst are read seems to have taken no time.
+    assert!(times.min <= times.p50 && times.p50 <= times.p99 && times.max > 0.0, "{times:?}");
     assert!(times.p99 <= times.p99_99 && times.p99_99 <= times.max && times.mean <= times.max, "{times:?}");
 }
 

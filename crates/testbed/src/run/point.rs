@@ -176,3 +176,41 @@ fn share_of_ndr(point: &Point, percent: u8, store: &Store) -> Result<f64> {
         None => Err(Error::malformed("the rate without loss", "its search has failed; run the scenario again")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use serde_json::json;
+
+    #[test]
+    fn a_share_is_of_the_rate_that_the_same_search_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let machine = Machine::detect(directory.path());
+        let mut store = Store::open(directory.path(), "", &machine).unwrap();
+        let record = |switch: &str, round: u32, ndr: f64| -> RunRecord {
+            let near = json!({"nanoseconds": 40.0, "distance": "near"});
+            let record = json!({
+                "point": {
+                    "dimension": "latency", "location": "local", "pairs": 1, "switch": switch, "technique": "virtio-user",
+                    "size": "64", "rate": "search", "burst": 1, "arrivals": "constant", "touch": "full",
+                },
+                "round": round, "started": "", "distance": [near, near], "placement": "joined", "reports": [], "cpu": [],
+                "switch": {"version": "", "learns": true, "commands": []},
+                "search": {"ndr": [ndr, 2.0 * ndr], "pdr": [ndr, 2.0 * ndr], "trials": []},
+            });
+            serde_json::from_value(record).unwrap()
+        };
+        for (round, ndr) in [(0, 1e6), (1, 3e6), (2, 2e6)] {
+            store.add(record("one", round, ndr)).unwrap();
+        }
+        store.add(record("lossy", 0, 0.0)).unwrap();
+        let share = |switch: &str, percent| {
+            let point = Point { rate: OfferedRate::OfNdr(percent), ..record(switch, 0, 1.0).point };
+            share_of_ndr(&point, percent, &store).map_err(|error| error.to_string())
+        };
+        assert_eq!((share("one", 50), share("one", 10)), (Ok(1e6), Ok(2e5)));
+        assert!(share("lossy", 50).unwrap_err().contains("every rate loses"));
+        assert!(share("another", 50).unwrap_err().contains("its search has failed"));
+    }
+}
