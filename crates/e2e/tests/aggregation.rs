@@ -343,6 +343,10 @@ fn mapped(
     for switch in &switches {
         switch.wait_up(&["wan", "nf"]);
     }
+    // The other switch posts buffers in a round; until then, what is sent to it is dropped.
+    let idle = || switches[1].stats().workers[0].idle_cycles;
+    let before = idle();
+    wait_for("a round of the switch with the mapping", || (idle() > before).then_some(()));
     // Packets of VLAN 100 come in aggregates, those of 200 alone.
     for vids in [&[200][..], &[100, 200], &[100]] {
         exchange(&mut ends, 10_000, vids)?;
