@@ -180,7 +180,7 @@ mod tests {
         drop(known);
         let again = counters.slot().unwrap();
         assert_eq!((again.index(), other.index()), (index, 1));
-        // What others counted there stays: the new flow begins with it.
+        // The counts of an earlier flow stay in the slot: the new flow begins with them.
         let before = again.sum(&counters.lanes());
         lane.add(index, 2, 120);
         assert_eq!(again.sum(&counters.lanes()).since(before), Count { packets: 2, bytes: 120 });

@@ -1,4 +1,4 @@
-//! What the data path does with the packets of a flow.
+//! Programs: the changes and outputs that the data path applies to the packets of a flow.
 
 use crate::action::Action;
 use crate::ofp::port;
@@ -42,6 +42,7 @@ impl To {
     pub fn of(number: u32, max_len: u16) -> Option<To> {
         Some(match number {
             port::IN_PORT => To::InPort,
+            // Without a spanning tree the two are the same.
             port::FLOOD | port::ALL => To::Flood,
             port::NORMAL => To::Normal,
             port::CONTROLLER => To::Controller { whole: max_len != 0 },

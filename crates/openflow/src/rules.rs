@@ -28,7 +28,7 @@ pub struct Rule {
     pub cookie: u64,
     /// Whether it is the table-miss flow: all packets, priority 0.
     pub is_miss: bool,
-    /// What it does.
+    /// Its program.
     pub program: Program,
 }
 

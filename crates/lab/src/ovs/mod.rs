@@ -76,7 +76,7 @@ impl Build {
     }
 }
 
-/// What Open vSwitch is started with.
+/// The conditions under which Open vSwitch starts.
 pub struct Options<'o> {
     /// Build of the switch.
     pub build: Build,

@@ -1,4 +1,4 @@
-//! What the programs of Open vSwitch print.
+//! Reads the output of the programs of Open vSwitch.
 
 /// Text before the versions in its log.
 pub(super) const OWN_VERSION: &str = "(Open vSwitch) ";

@@ -1,4 +1,4 @@
-//! What Open vSwitch is told to be: settings, a bridge, its ports.
+//! The configuration of Open vSwitch: settings, a bridge, its ports.
 
 use std::path::Path;
 

@@ -161,8 +161,4 @@ impl Running for Forwarding {
     fn commands(&self) -> Vec<String> {
         self.steps.lines()
     }
-
-    fn take_cycles(&mut self) -> Result<Option<f64>> {
-        Ok(None)
-    }
 }

@@ -109,10 +109,6 @@ impl Running for Bridge {
     fn commands(&self) -> Vec<String> {
         self.steps.lines()
     }
-
-    fn take_cycles(&mut self) -> Result<Option<f64>> {
-        Ok(None)
-    }
 }
 
 impl Drop for Bridge {

@@ -127,20 +127,12 @@ impl Running for Bridge {
         self.daemon.check("the end of a measurement")
     }
 
-    fn is_up(&mut self) -> Result<bool> {
-        Ok(true)
-    }
-
     fn processes(&self) -> Vec<u32> {
         [vec![self.daemon.pid()], process::descendants(self.daemon.pid())].concat()
     }
 
     fn commands(&self) -> Vec<String> {
         self.steps.lines()
-    }
-
-    fn take_cycles(&mut self) -> Result<Option<f64>> {
-        Ok(None)
     }
 }
 

@@ -155,20 +155,12 @@ impl Running for Functions {
         Ok(())
     }
 
-    fn is_up(&mut self) -> Result<bool> {
-        Ok(true)
-    }
-
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
 
     fn commands(&self) -> Vec<String> {
         self.steps.lines()
-    }
-
-    fn take_cycles(&mut self) -> Result<Option<f64>> {
-        Ok(None)
     }
 }
 

@@ -101,20 +101,12 @@ impl Running for Attached {
         Ok(())
     }
 
-    fn is_up(&mut self) -> Result<bool> {
-        Ok(true)
-    }
-
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
 
     fn commands(&self) -> Vec<String> {
         self.steps.lines()
-    }
-
-    fn take_cycles(&mut self) -> Result<Option<f64>> {
-        Ok(None)
     }
 }
 

@@ -180,10 +180,6 @@ impl Running for Bridge {
     fn commands(&self) -> Vec<String> {
         self.steps.lines()
     }
-
-    fn take_cycles(&mut self) -> Result<Option<f64>> {
-        Ok(None)
-    }
 }
 
 /// Reports whether an interface has a link, in the output of `show hardware-interfaces`: its name, number and link begin a line.

@@ -23,7 +23,7 @@ pub struct End<E> {
     quiet: (u64, u32),
 }
 
-/// What the endpoints of a role do, in their order: all of them belong to one pair, or each to a pair of its own.
+/// Returns the tasks of the endpoints of a role, in their order: all of them belong to one pair, or each to a pair of its own.
 fn tasks(role: Role) -> &'static [Role] {
     match role {
         Role::SenderReceiver => &[Role::Sender, Role::Receiver],

@@ -1,4 +1,4 @@
-//! What a loop spent its time on.
+//! The time of a loop, by its use.
 
 /// Cycles of a loop.
 #[derive(Clone, Copy, Debug, Default)]

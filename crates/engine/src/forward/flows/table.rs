@@ -9,7 +9,7 @@ pub(crate) struct Flows {
     /// Unique number of this version; cached results of other versions are void.
     pub(in crate::forward) serial: u64,
     pub(in crate::forward) rules: Rules,
-    /// What is done with packets without a flow.
+    /// The rule of packets without a flow.
     pub(in crate::forward) miss: Rule,
 }
 

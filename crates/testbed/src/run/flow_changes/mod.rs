@@ -1,4 +1,4 @@
-//! What changes of flows cost: the time of each, the memory of a flow, and the frames that are lost meanwhile.
+//! The cost of changes of flows: the time of each, the memory of a flow, and the frames that are lost meanwhile.
 
 mod client;
 mod found;
@@ -111,7 +111,9 @@ fn measure(
     mut pass: impl FnMut(&mut Bench<'_>) -> Result<super::trial::Found>,
 ) -> Result<()> {
     let switch = &bench.switches[0];
-    let address = switch.openflow().ok_or_else(|| Error::malformed("the switch", "it has no OpenFlow datapath"))?;
+    let address = switch.openflow().ok_or_else(|| {
+        Error::malformed(&found.switch, "it has no OpenFlow datapath; millrace-openflow and ovs-dpdk have one")
+    })?;
     let process = switch.processes()[0];
     let client = Client::new(&address, &bench.network.directory);
     client.change(&Flows::normal())?;
