@@ -274,9 +274,9 @@ impl FlowTable {
     }
 
     /// Removes a flow, and returns it with all that was counted for it up to now.
-    fn remove(&mut self, id: FlowId, now: Millis) -> Option<Flow> {
+    fn remove(&mut self, id: FlowId, lanes: &[Arc<Lane>], now: Millis) -> Option<Flow> {
         let mut entry = self.flows.remove(&id)?;
-        entry.look(&self.counters.lanes(), now);
+        entry.look(lanes, now);
         self.rules.remove(&entry.flow.matches, entry.flow.priority);
         self.version += 1;
         Some(entry.flow)
@@ -284,8 +284,8 @@ impl FlowTable {
 
     /// Removes the flows that `filter` selects.
     pub(crate) fn delete(&mut self, filter: &Filter, now: Millis) -> Vec<(Flow, Removal)> {
-        let meant = self.meant(filter);
-        meant.into_iter().filter_map(|id| Some((self.remove(id, now)?, Removal::Delete))).collect()
+        let (meant, lanes) = (self.meant(filter), self.counters.lanes());
+        meant.into_iter().filter_map(|id| Some((self.remove(id, &lanes, now)?, Removal::Delete))).collect()
     }
 
     /// Removes the flows that have expired.
@@ -299,6 +299,7 @@ impl FlowTable {
             }
         };
         let ended: Vec<_> = self.flows.iter().filter_map(|(id, entry)| Some((*id, end(&entry.flow)?))).collect();
-        ended.into_iter().filter_map(|(id, reason)| Some((self.remove(id, now)?, reason))).collect()
+        let lanes = self.counters.lanes();
+        ended.into_iter().filter_map(|(id, reason)| Some((self.remove(id, &lanes, now)?, reason))).collect()
     }
 }
