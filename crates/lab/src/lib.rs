@@ -2,6 +2,7 @@
 //!
 //! - [`process`]: any daemon, with its output captured and its resources read from `/proc`;
 //! - [`netns`]: network namespaces that end with their guard;
+//! - [`lxc`]: programs in containers;
 //! - [`dpdk`]: `dpdk-testpmd` as a sandboxed network function, as a load, and as a peer vhost-user switch; traffic applications;
 //! - [`ovs`]: Open vSwitch in user space, with DPDK or without;
 //! - [`switch`]: all peers behind one trait, with any number of ports;
@@ -13,6 +14,7 @@
 pub mod cpu;
 pub mod dpdk;
 mod error;
+pub mod lxc;
 pub mod netns;
 pub mod ovs;
 pub mod process;

@@ -1,9 +1,10 @@
-//! What can be measured on this machine: switches and techniques, and why others can't.
+//! What can be measured on this machine: switches, techniques and containers, and why others can't.
 
 use crate::switches;
 use clap::{Args, ValueEnum};
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
+use lab::lxc;
 use loadgen::endpoint::Technique;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ pub struct List {
     json: bool,
 }
 
-/// A switch or technique.
+/// A switch, a technique or a kind of container.
 #[derive(Serialize)]
 struct Entry {
     name: String,
@@ -29,7 +30,7 @@ struct Entry {
     state: String,
 }
 
-/// Prints all switches and techniques.
+/// Prints all switches, techniques and containers.
 pub fn run(list: &List) {
     let millrace = list
         .millrace
@@ -47,12 +48,24 @@ pub fn run(list: &List) {
             entry(technique.to_string(), about, available(*technique))
         })
         .collect();
+    let containers = [
+        entry(
+            "namespaces".to_owned(),
+            "each application in a network namespace of its own".to_owned(),
+            Ok(String::new()),
+        ),
+        entry(
+            "lxc".to_owned(),
+            "each application in an LXC container of its own".to_owned(),
+            lxc::available().map_err(|e| e.0),
+        ),
+    ];
     if list.json {
-        let all = serde_json::json!({ "switches": switches, "techniques": techniques });
+        let all = serde_json::json!({ "switches": switches, "techniques": techniques, "containers": containers });
         println!("{}", serde_json::to_string_pretty(&all).expect("strings"));
         return;
     }
-    for (title, entries) in [("SWITCH", &switches), ("TECHNIQUE", &techniques)] {
+    for (title, entries) in [("SWITCH", &switches[..]), ("TECHNIQUE", &techniques), ("CONTAINERS", &containers)] {
         println!("{}\n", table(title, entries));
     }
 }

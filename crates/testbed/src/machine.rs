@@ -1,14 +1,14 @@
 //! Description of the machine and its software, without which figures mean little.
 
 use loadgen::cycles;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
 /// Machine and software of a measurement.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the processor.
     pub cpu: String,
@@ -24,6 +24,9 @@ pub struct Machine {
     pub commit: Option<String>,
     /// Date and time, UTC.
     pub date: String,
+    /// The other machine, if there are two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<Box<Machine>>,
 }
 
 impl Machine {
@@ -38,6 +41,7 @@ impl Machine {
             dpdk: None,
             commit: commit_of(millrace),
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            other: None,
         }
     }
 

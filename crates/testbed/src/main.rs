@@ -75,6 +75,10 @@ enum Command {
     ///
     /// docs/testbed.md explains scenarios. Results are stored run by run: the same command goes on where it was stopped.
     Run(run::Run),
+    /// Be the second host of a run that `testbed run` makes on another machine, which starts this by the command of its scenario
+    ///
+    /// Requests are lines of JSON on standard input, and answers are such lines on standard output.
+    Host,
     /// Make the tests of RFC 2544 with a switch: throughput, latency, frame loss rate and back-to-back frames
     ///
     /// The durations of the RFC take hours; the defaults here are shorter. --seconds 60 --trials 20 --repetitions 50 are the RFC's.
@@ -83,7 +87,7 @@ enum Command {
     ///
     /// Needs ovs-ofctl (Debian's package openvswitch-common), which sends each flow with a barrier.
     FlowChanges(run::FlowChanges),
-    /// List the switches and techniques that there are here, and why others are not
+    /// List the switches, techniques and containers that there are here, and why others are not
     List(list::List),
     /// Measure how far apart two processors are, and what moving cache lines between them costs. Figures of two runs compare
     /// only if both had the same answer
@@ -123,6 +127,7 @@ fn main() -> ExitCode {
             compare::run_lone_frames(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         Command::Run(options) => run::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::Host => run::run_host().map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Rfc2544(options) => run::run_rfc2544(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::FlowChanges(options) => {
             run::run_flow_changes(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into)

@@ -1,5 +1,6 @@
 //! The program runs a scenario with all switches that Debian's packages bring, resumes it, and reports it.
 
+use lab::netns::{Namespace, cable};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-fn testbed(arguments: &[&str], directory: &Path) -> Output {
+fn run_testbed(arguments: &[&str], directory: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_testbed")).args(arguments).current_dir(directory).output().unwrap()
 }
 
@@ -26,7 +27,7 @@ fn runs(directory: &Path) -> Vec<Value> {
 /// Runs the scenario, as often as the machine is too busy for one of its runs, but not for ever.
 fn run_all(scenario: &str, out: &str, directory: &Path) -> Output {
     for _ in 0..3 {
-        let output = testbed(&["run", scenario, "--out", out], directory);
+        let output = run_testbed(&["run", scenario, "--out", out], directory);
         if output.status.success() {
             return output;
         }
@@ -43,7 +44,7 @@ fn a_scenario_is_run_and_resumed_and_reported() {
     let output = run_all(scenario, "out", home);
     let said = text(&output.stderr);
     assert!(!said.contains("left out"), "install crates/e2e/debian-packages.txt and run as root: {said}");
-    let listed = text(&testbed(&["run", scenario, "--out", "out", "--list"], home).stdout);
+    let listed = text(&run_testbed(&["run", scenario, "--out", "out", "--list"], home).stdout);
     let out = home.join("out");
     let runs = runs(&out);
     assert_eq!(runs.len(), listed.lines().count(), "{listed}");
@@ -74,10 +75,10 @@ fn a_scenario_is_run_and_resumed_and_reported() {
 
     // Another scenario does not go there.
     fs::write(home.join("other.toml"), fs::read_to_string(scenario).unwrap().replace("A short", "Another")).unwrap();
-    let refused = testbed(&["run", "other.toml", "--out", "out"], home);
+    let refused = run_testbed(&["run", "other.toml", "--out", "out"], home);
     assert!(!refused.status.success() && text(&refused.stderr).contains("another scenario"), "{refused:?}");
 
-    let report = testbed(&["report", "out"], home);
+    let report = run_testbed(&["report", "out"], home);
     assert!(report.status.success(), "{report:?}");
     for file in ["report.html", "summary.md"] {
         let page = fs::read_to_string(out.join(file)).unwrap();
@@ -87,7 +88,7 @@ fn a_scenario_is_run_and_resumed_and_reported() {
 
 #[test]
 fn switches_and_techniques_are_listed_with_reasons() {
-    let output = testbed(&["list", "--json"], &root());
+    let output = run_testbed(&["list", "--json"], &root());
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
     let entry = |kind: &str, name: &str| {
         let entries = all[kind].as_array().unwrap();
@@ -101,4 +102,63 @@ fn switches_and_techniques_are_listed_with_reasons() {
         assert!(!entry["state"].as_str().unwrap().is_empty(), "{entry}");
     }
     assert_eq!(entry("techniques", "udp")["available"], true);
+    assert_eq!(entry("containers", "lxc")["available"], true, "{}", entry("containers", "lxc"));
+}
+
+#[test]
+fn two_machines_are_two_hosts_with_containers() {
+    let directory = tempfile::tempdir().unwrap();
+    let home = directory.path();
+    // Each machine is a namespace with a network card, and the second one is reached by entering its namespace.
+    let [here, there] = [0, 1].map(|_| Namespace::create().unwrap_or_else(|error| panic!("as root: {error}")));
+    cable([(&here, "card"), (&there, "card")]).unwrap();
+    let testbed = Path::new(env!("CARGO_BIN_EXE_testbed"));
+    let reach = there.command(testbed);
+    let words: Vec<&str> =
+        std::iter::once(reach.get_program()).chain(reach.get_args()).map(|word| word.to_str().unwrap()).collect();
+    let scenario = format!(
+        "title = \"Two machines\"\nswitches = [\"linux-bridge\", \"millrace\"]\ncontainers = \"lxc\"\n\
+         [timing]\nseconds = 0.3\nrounds = 1\n\
+         [other-machine]\ncommand = {words:?}\ncards = [\"card\", \"card\"]\n\
+         [[test]]\ndimension = \"throughput\"\nlocation = \"remote\"\ntechniques = [\"raw-mmsg\"]\nrates = [\"2000\"]\n\
+         [[test]]\ndimension = \"latency\"\nlocation = \"remote\"\ntechniques = [\"virtio-user\"]\nrates = [\"200\"]\n\
+         bursts = [1]\n"
+    );
+    fs::write(home.join("two.toml"), scenario).unwrap();
+    let run = || {
+        let mut command = here.command(testbed);
+        command.args(["run", "two.toml", "--out", "out"]).current_dir(home).output().unwrap()
+    };
+    // A busy machine may let no packet through in time.
+    let output = (0..3).map(|_| run()).find(|output| {
+        eprintln!("{}", text(&output.stderr));
+        output.status.success()
+    });
+    assert!(output.is_some(), "the scenario failed three times");
+    let runs = runs(&home.join("out"));
+    assert_eq!(runs.len(), 3, "{runs:?}");
+    for run in &runs {
+        // The receivers' reports come from the other machine.
+        let role = |wanted: &str| run["reports"].as_array().unwrap().iter().any(|report| report["role"] == wanted);
+        let roles = if run["point"]["dimension"] == "latency" { ["client", "server"] } else { ["sender", "receiver"] };
+        assert!(roles.iter().all(|name| role(name)), "{run}");
+    }
+    let rig: Value = serde_json::from_str(&fs::read_to_string(home.join("out/rig.json")).unwrap()).unwrap();
+    assert_eq!(rig["other"]["kernel"], rig["kernel"]);
+    assert!(run_testbed(&["report", "out"], home).status.success());
+    assert!(fs::read_to_string(home.join("out/report.html")).unwrap().contains("second host"));
+    // The cards are back.
+    for machine in [&here, &there] {
+        let link = machine.run("ip", &["link", "show", "card"]).unwrap();
+        assert!(link.contains("mtu 1500"), "{link}");
+    }
+
+    // A machine that can't be reached is named with what it said.
+    let missing =
+        "[other-machine]\ncommand = [\"sh\", \"-c\", \"echo no route >&2; exit 7\"]\ncards = [\"a\", \"b\"]\n";
+    let one = "[[test]]\ndimension = \"latency\"\nlocation = \"remote\"\ntechniques = [\"raw\"]\n";
+    fs::write(home.join("gone.toml"), format!("title = \"Gone\"\nswitches = [\"millrace\"]\n{missing}{one}")).unwrap();
+    let failed = run_testbed(&["run", "gone.toml"], home);
+    let said = text(&failed.stderr);
+    assert!(!failed.status.success() && said.contains("the other machine") && said.contains("no route"), "{said}");
 }

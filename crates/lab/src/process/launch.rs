@@ -79,12 +79,12 @@ impl Launch {
         // calls with values it owns: it neither allocates nor takes a lock.
         unsafe { command.pre_exec(prepare) };
         let child = command.spawn().map_err(|e| Error::start(&command, e))?;
-        if self.interrupt.is_some() {
-            // A session is an autogroup, so this has the effect that nice has without autogroups. Only root may do it, and not
-            // every kernel has them.
-            let _ = std::fs::write(format!("/proc/{}/autogroup", child.id()), "-15");
+        let measured = self.interrupt.is_some();
+        let daemon = Daemon::new(self.name, child, self.interrupt);
+        if measured {
+            daemon.take_precedence();
         }
-        Ok(Daemon::new(self.name, child, self.interrupt))
+        Ok(daemon)
     }
 }
 

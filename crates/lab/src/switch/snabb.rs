@@ -128,7 +128,7 @@ impl Running for Bridge {
     }
 
     fn processes(&self) -> Vec<u32> {
-        [vec![self.daemon.pid()], process::descendants(self.daemon.pid())].concat()
+        self.daemon.tree()
     }
 
     fn commands(&self) -> Vec<String> {

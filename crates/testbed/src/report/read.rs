@@ -41,6 +41,9 @@ pub struct Origin {
     /// The command.
     #[serde(default)]
     pub command: Option<String>,
+    /// The machine of the second host, if it is another one.
+    #[serde(default)]
+    pub other: Option<Rig>,
 }
 
 /// The file `notes.toml`.

@@ -16,6 +16,7 @@ impl Set {
         let runs = format!("{} ({})", counted(self.runs.len(), "run"), distances.join(", "));
         let parts = [
             Some(origin.rig.to_string()),
+            origin.other.as_ref().map(|other| format!("second host: {other}")),
             origin.rig.dpdk.clone(),
             commit,
             Some(origin.date.replace('T', " ").replace('Z', " UTC")),

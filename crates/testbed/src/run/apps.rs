@@ -1,16 +1,16 @@
 //! The traffic applications of a run.
 
 use super::network::{End, Network};
-use super::place::Place;
 use super::record::Placement;
-use crate::scenario::{Dimension, Point, Timing};
+use crate::scenario::{Containers, Dimension, Point, Timing};
 use lab::dpdk::Pages;
 use lab::dpdk::app::App;
 use lab::netns::Namespace;
 use lab::process::{Daemon, Interrupt, Launch};
-use lab::{Error, Result};
+use lab::{Error, Result, lxc};
 use loadgen::app::{self, AppReport, Rate, Role};
 use loadgen::endpoint::Technique;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub const DPDK_MEGABYTES: u64 = 512;
 const WINDOW: u64 = 256;
 
 /// The traffic of one run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Rate of each sender.
     pub rate: Rate,
@@ -45,15 +45,17 @@ pub struct Programs {
     pub own: PathBuf,
     /// The application on DPDK, if it is used, and the pages of its memory.
     pub dpdk: Option<(App, Pages)>,
+    /// What they run in.
+    pub containers: Containers,
 }
 
 impl Apps {
-    /// Starts the applications of a point, and waits until their ports are open.
+    /// Starts the applications of a point at the ends of this network, and waits until their ports are open.
     pub fn start(
         point: &Point,
         traffic: Traffic,
         network: &Network,
-        place: &Place,
+        placement: Placement,
         programs: &Programs,
         interrupt: &Interrupt,
     ) -> Result<Apps> {
@@ -64,28 +66,26 @@ impl Apps {
         let launch = |role: Role, ends: &[End]| {
             let first = &ends[0];
             let container = &network.containers[first.container];
-            let cpu = place.ends[usize::from(first.number)];
             let window =
                 if role == both && traffic.rate == Rate::Max && traffic.packets.is_none() { WINDOW } else { 0 };
-            let arguments = arguments(point, traffic, role, ends, cpu, window);
+            let arguments = arguments(point, traffic, role, ends, window);
             let files = network.directory.join(format!("app{}", first.number));
             let command = programs.command(point.technique, container, &files, &arguments)?;
             Launch::measured(format!("{} {}", name(role), first.number), interrupt).spawn(command)
         };
         let mut apps = Apps { senders: Vec::new(), receivers: Vec::new() };
-        if place.placement == Placement::Joined {
+        if placement == Placement::Joined {
             apps.senders.push(launch(both, &network.ends)?);
         } else {
+            let (senders, receivers): (Vec<_>, Vec<_>) = network.ends.chunks(1).partition(|end| end[0].number % 2 == 0);
             // Receivers come first: nothing is lost for want of them.
-            for pair in network.ends.chunks(2) {
-                apps.receivers.push(launch(other, &pair[1..])?);
-            }
-            for pair in network.ends.chunks(2) {
-                apps.senders.push(launch(one, &pair[..1])?);
-            }
+            apps.receivers = receivers.into_iter().map(|end| launch(other, end)).collect::<Result<_>>()?;
+            apps.senders = senders.into_iter().map(|end| launch(one, end)).collect::<Result<_>>()?;
         }
         for daemon in apps.receivers.iter_mut().chain(&mut apps.senders) {
             daemon.wait_for_line("its ports", LIMIT, |line| line == app::READY)?;
+            // In a container, it has a session of its own only now.
+            daemon.take_precedence();
         }
         Ok(apps)
     }
@@ -130,9 +130,10 @@ impl Apps {
         Ok(reports)
     }
 
-    /// Returns names and process ids.
+    /// Returns names and process ids, with the processes that a container consists of.
     pub fn processes(&self) -> impl Iterator<Item = (&str, u32)> {
-        self.senders.iter().chain(&self.receivers).map(|daemon| (daemon.name(), daemon.pid()))
+        let all = self.senders.iter().chain(&self.receivers);
+        all.flat_map(|daemon| daemon.tree().into_iter().map(|pid| (daemon.name(), pid)))
     }
 }
 
@@ -145,15 +146,26 @@ impl Programs {
         directory: &Path,
         arguments: &[String],
     ) -> Result<Command> {
-        match &self.dpdk {
+        let create = |directory: &Path| {
+            std::fs::create_dir_all(directory).map_err(Error::io("making a directory for an application"))
+        };
+        create(directory)?;
+        let command = match &self.dpdk {
             Some((app, pages)) if technique == Technique::VirtioUserDpdk => {
-                std::fs::create_dir_all(directory).map_err(Error::io("making a directory for an application"))?;
-                Ok(container.wrap(&app.command(*pages, DPDK_MEGABYTES, directory, arguments)))
+                app.command(*pages, DPDK_MEGABYTES, directory, arguments)
             }
             _ => {
-                let mut command = container.command(&self.own);
+                let mut command = Command::new(&self.own);
                 command.arg("app").args(arguments);
-                Ok(command)
+                command
+            }
+        };
+        match self.containers {
+            Containers::Namespaces => Ok(container.wrap(&command)),
+            Containers::Lxc => {
+                let description = directory.join("lxc");
+                create(&description)?;
+                lxc::wrap(container, &description, &command)
             }
         }
     }
@@ -171,7 +183,7 @@ fn name(role: Role) -> &'static str {
 }
 
 /// Returns the command line of an application behind its name.
-fn arguments(point: &Point, traffic: Traffic, role: Role, ends: &[End], cpu: usize, window: u64) -> Vec<String> {
+fn arguments(point: &Point, traffic: Traffic, role: Role, ends: &[End], window: u64) -> Vec<String> {
     let Timing { seconds, warm_up, cool_down, .. } = traffic.timing;
     let touch = match point.touch {
         app::Touch::None => "none",
@@ -193,6 +205,6 @@ fn arguments(point: &Point, traffic: Traffic, role: Role, ends: &[End], cpu: usi
     add("warmup", warm_up.to_string());
     add("seconds", seconds.to_string());
     add("cooldown", cool_down.to_string());
-    add("cpu", cpu.to_string());
+    add("cpu", ends[0].cpu.to_string());
     arguments
 }

@@ -1,7 +1,10 @@
 //! Runs of a scenario: every point with every switch in turn, stored line by line.
 
 mod apps;
+mod card;
+mod far;
 mod flow_changes;
+mod host;
 mod loss;
 mod network;
 mod options;
@@ -17,6 +20,7 @@ mod trial;
 mod used;
 
 pub use flow_changes::{FlowChanges, run as run_flow_changes};
+pub use host::serve as run_host;
 pub use options::Run;
 pub use record::{CpuUse, Placement, RunRecord, SwitchUse};
 pub use rfc2544::{Rfc2544, run as run_rfc2544};
@@ -26,9 +30,10 @@ use crate::machine::Machine;
 use crate::millrace::MillraceError;
 use crate::record::RecordError;
 use crate::scenario::{Scenario, ScenarioError};
+use far::Far;
 use lab::process::Interrupt;
 use plan::Plan;
-use point::Rig;
+use point::{Rig, Seat};
 use progress::Progress;
 use store::Store;
 
@@ -48,6 +53,8 @@ pub enum RunError {
     Record(#[from] RecordError),
     #[error("{0}")]
     Plan(String),
+    #[error("the requests on standard input: {0}")]
+    Request(String),
     #[error("{failed} of {all} runs failed; the reasons are in {file}. The same command repeats those alone")]
     Failed { failed: usize, all: usize, file: String },
 }
@@ -56,16 +63,26 @@ pub enum RunError {
 pub fn run(options: &Run) -> Result<(), RunError> {
     let (scenario, text) = Scenario::load(&options.scenario)?;
     let millrace = crate::millrace::program(options.millrace.as_deref())?;
-    let plan = Plan::new(&scenario, &options.switches, &millrace).map_err(RunError::Plan)?;
+    let mut plan = Plan::new(&scenario, &options.switches, &millrace).map_err(RunError::Plan)?;
+    let interrupt = Interrupt::install()?;
+    let mut machine = Machine::detect(&millrace);
+    let seat = match &scenario.other_machine {
+        Some(other) => {
+            let far = Far::connect(other, &text, &options.switches, &interrupt)?;
+            plan.restrict(&far.points, &far.missing).map_err(RunError::Plan)?;
+            machine.other = Some(Box::new(far.machine.clone()));
+            Seat::First(Box::new(far))
+        }
+        None => Seat::Only,
+    };
     plan.missing().iter().for_each(|missing| eprintln!("left out: {missing}"));
     if options.list {
         plan.turns().iter().for_each(|turn| println!("{}, round {}", turn.point, turn.round + 1));
         return Ok(());
     }
     let directory = options.directory();
-    let mut store = Store::open(&directory, &text, &Machine::detect(&millrace))?;
-    let interrupt = Interrupt::install()?;
-    let rig = Rig::new(&scenario, &plan, &interrupt)?;
+    let mut store = Store::open(&directory, &text, &machine)?;
+    let mut rig = Rig::new(&scenario, &plan, seat, &interrupt)?;
     let mut progress = Progress::new(plan.turns(), &store);
     let mut failed = 0;
     for turn in plan.turns() {

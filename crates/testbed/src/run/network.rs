@@ -10,8 +10,11 @@
 //! ```
 //!
 //! vhost-user ports are sockets in a directory, and their containers have no interfaces. A virtual function of a network card moves
-//! from its switch's host to its container.
+//! from its switch's host to its container. If the hosts are two machines, each has its own half of this, and a network card for
+//! `wan`.
 
+use super::card::Card;
+use super::place::Place;
 use super::record::Placement;
 use crate::scenario::{Location, Point};
 use lab::netns::{Namespace, cable};
@@ -23,8 +26,24 @@ use std::path::{Path, PathBuf};
 /// Largest frame that the cables carry, without Ethernet's header: more than that of a frame of 1518 bytes.
 const MTU: &str = "1600";
 
+/// The part of a network that is on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'c> {
+    /// All of it.
+    Whole,
+    /// One of two hosts, with all that belongs to it.
+    Host {
+        /// Its number.
+        number: u8,
+        /// The network card that is cabled to the other host's.
+        card: &'c str,
+    },
+}
+
 /// A host: its namespace and its switch's ports.
 pub struct Host {
+    /// Its number.
+    pub number: u8,
     /// Directory of its switch: its sockets and other files.
     pub directory: PathBuf,
     /// Its namespace.
@@ -37,8 +56,12 @@ pub struct Host {
 pub struct End {
     /// Its number: 0 and 1 are a pair.
     pub number: u8,
+    /// Index of its host.
+    host: usize,
     /// Index of its container.
     pub container: usize,
+    /// Processor of its application.
+    pub cpu: usize,
     /// Its port, as an application takes it.
     pub port: String,
 }
@@ -53,6 +76,8 @@ pub struct Network {
     pub ends: Vec<End>,
     /// The hosts.
     pub hosts: Vec<Host>,
+    /// The network card to the other machine.
+    _card: Option<Card>,
 }
 
 /// Returns the kind of port for a technique among those that a switch can have.
@@ -77,33 +102,44 @@ pub fn is_joinable(technique: Technique) -> bool {
 }
 
 impl Network {
-    /// Makes the network of a point, with ports of this kind; sockets and other files will be below `directory`.
-    pub fn make(point: &Point, kind: PortKind, placement: Placement, directory: &Path) -> Result<Network> {
-        let hosts: u8 = match point.location {
-            Location::Local => 1,
-            Location::Remote => 2,
+    /// Makes a part of the network of a point, with ports of this kind; sockets and other files will be below `directory`.
+    pub fn make(point: &Point, kind: PortKind, place: &Place, part: Part<'_>, directory: &Path) -> Result<Network> {
+        let ends: Vec<u8> = (0..2 * point.pairs).collect();
+        let (hosts, ends): (Vec<u8>, Vec<u8>) = match (part, point.location) {
+            (Part::Host { number, .. }, _) => {
+                (vec![number], ends.into_iter().filter(|end| end % 2 == number).collect())
+            }
+            (Part::Whole, Location::Local) => (vec![0], ends),
+            (Part::Whole, Location::Remote) => (vec![0, 1], ends),
         };
-        let ends = 2 * point.pairs;
-        let containers = if placement == Placement::Joined { 1 } else { usize::from(ends) };
+        let containers = if place.placement == Placement::Joined { 1 } else { ends.len() };
         let mut network = Network {
             directory: directory.to_owned(),
             containers: (0..containers).map(|_| Namespace::create()).collect::<Result<_>>()?,
             ends: Vec::new(),
-            hosts: (0..hosts).map(|host| Host::make(directory.join(format!("h{host}")))).collect::<Result<_>>()?,
+            hosts: hosts.into_iter().map(|host| Host::make(directory, host)).collect::<Result<_>>()?,
+            _card: None,
         };
-        for number in 0..ends {
-            let container = usize::from(number) % containers;
-            let host = usize::from(number % hosts);
+        for (index, (number, &cpu)) in ends.into_iter().zip(&place.ends).enumerate() {
+            let (container, host) = (index % containers, index % network.hosts.len());
             let (port, app) = network.attach(kind, number, container, host)?;
             network.hosts[host].ports.push(port);
-            network.ends.push(End { number, container, port: app });
+            network.ends.push(End { number, host, container, cpu, port: app });
         }
-        if let [a, b] = &mut network.hosts[..] {
-            cable([(&a.namespace, "wan"), (&b.namespace, "wan")])?;
-            for host in [a, b] {
-                prepare(&host.namespace, "wan")?;
-                host.ports.push(SwitchPort::Interface("wan".to_owned()));
+        match (&mut network.hosts[..], part) {
+            ([host], Part::Host { card, .. }) => {
+                network._card = Some(Card::lend(card, &host.namespace)?);
+                prepare(&host.namespace, card)?;
+                host.ports.push(SwitchPort::Interface(card.to_owned()));
             }
+            ([a, b], _) => {
+                cable([(&a.namespace, "wan"), (&b.namespace, "wan")])?;
+                for host in [a, b] {
+                    prepare(&host.namespace, "wan")?;
+                    host.ports.push(SwitchPort::Interface("wan".to_owned()));
+                }
+            }
+            _ => {}
         }
         Ok(network)
     }
@@ -111,13 +147,14 @@ impl Network {
     /// Makes a port; returns it as the switch and as the application take it.
     fn attach(&self, kind: PortKind, number: u8, container: usize, host: usize) -> Result<(SwitchPort, String)> {
         let (name, own) = (format!("p{number}"), format!("eth{number}"));
+        let host = &self.hosts[host];
         match kind {
             PortKind::VhostUser => {
-                let socket = self.hosts[host].directory.join(format!("{name}.sock"));
+                let socket = host.directory.join(format!("{name}.sock"));
                 Ok((SwitchPort::VhostUser(socket.clone()), socket.display().to_string()))
             }
             PortKind::Interface => {
-                let (inside, outside) = (&self.containers[container], &self.hosts[host].namespace);
+                let (inside, outside) = (&self.containers[container], &host.namespace);
                 cable([(inside, &own), (outside, &name)])?;
                 prepare(outside, &name)?;
                 prepare(inside, &own)?;
@@ -125,7 +162,7 @@ impl Network {
                 Ok((SwitchPort::Interface(name), own))
             }
             PortKind::Netmap => {
-                let name = format!("vale{host}:{number}");
+                let name = format!("vale{}:{number}", host.number);
                 Ok((SwitchPort::Netmap(name.clone()), name))
             }
             PortKind::VirtualFunction => Ok((SwitchPort::VirtualFunction(own.clone()), own)),
@@ -134,8 +171,8 @@ impl Network {
 
     /// Moves what the switches have made for the applications into their containers.
     pub fn settle(&self) -> Result<()> {
-        for End { number, container, port } in &self.ends {
-            let host = &self.hosts[usize::from(*number) % self.hosts.len()];
+        for End { number, host, container, port, .. } in &self.ends {
+            let host = &self.hosts[*host];
             if host.ports.contains(&SwitchPort::VirtualFunction(port.clone())) {
                 let container = &self.containers[*container];
                 host.namespace.run("ip", &["link", "set", port, "netns", container.name()])?;
@@ -148,9 +185,10 @@ impl Network {
 }
 
 impl Host {
-    fn make(directory: PathBuf) -> Result<Host> {
+    fn make(directory: &Path, number: u8) -> Result<Host> {
+        let directory = directory.join(format!("h{number}"));
         std::fs::create_dir(&directory).map_err(Error::io("making a directory for a switch"))?;
-        Ok(Host { directory, namespace: Namespace::create()?, ports: Vec::new() })
+        Ok(Host { number, directory, namespace: Namespace::create()?, ports: Vec::new() })
     }
 }
 

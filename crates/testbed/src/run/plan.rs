@@ -45,11 +45,7 @@ impl Plan {
         for test in &scenario.tests {
             plan.add(test, scenario);
         }
-        if plan.turns.is_empty() {
-            let why = plan.missing.join("; ");
-            return Err(format!("no run of this scenario is possible here: {why}"));
-        }
-        Ok(plan)
+        plan.check().map(|()| plan)
     }
 
     /// Lets a switch take part if it is available.
@@ -116,6 +112,22 @@ impl Plan {
             .then(|| format!("{name} with several pairs on two hosts: it does not learn addresses"))
     }
 
+    /// Leaves out what the other machine can't take part in. It can in these points, and lacks what `missing` says.
+    pub fn restrict(&mut self, possible: &[Point], missing: &[String]) -> Result<(), String> {
+        let is_possible = |turn: &Turn| turn.point.location == Location::Local || possible.contains(&turn.point);
+        let before = self.turns.len();
+        self.turns.retain(is_possible);
+        if self.turns.len() < before {
+            missing.iter().for_each(|missing| self.miss(format!("on the other machine, {missing}")));
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let why = || format!("no run of this scenario is possible here: {}", self.missing.join("; "));
+        if self.turns.is_empty() { Err(why()) } else { Ok(()) }
+    }
+
     /// Returns all runs, in their order.
     pub fn turns(&self) -> &[Turn] {
         &self.turns
@@ -175,6 +187,17 @@ mod tests {
         let plan = plan(&format!("{TWO}{remote}"), &[]).unwrap();
         assert_eq!(plan.turns().len(), 6);
         assert!(plan.missing()[0].contains("does not learn"), "{:?}", plan.missing());
+    }
+
+    #[test]
+    fn the_other_machine_must_be_able_to_take_part() {
+        let remote = TEST.replace("[[test]]\n", "[[test]]\nlocation = \"remote\"\nsizes = [\"64\", \"128\"]\n");
+        let mut plan = plan(&format!("{TWO}{TEST}{remote}"), &[]).unwrap();
+        assert_eq!(plan.turns().len(), 4 + 8);
+        let possible = [plan.turns()[4].point.clone()];
+        plan.restrict(&possible, &["millrace-patch: too old".to_owned()]).unwrap();
+        assert_eq!(plan.turns().len(), 4 + 2);
+        assert_eq!(plan.missing(), ["on the other machine, millrace-patch: too old"]);
     }
 
     #[test]

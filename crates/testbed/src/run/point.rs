@@ -1,8 +1,9 @@
 //! One run: the network, the switches, the traffic, and the record of it.
 
 use super::apps::{DPDK_MEGABYTES, Programs, Traffic};
+use super::far::Far;
 use super::loss::Totals;
-use super::network::{Host, Network, is_joinable, kind};
+use super::network::{Host, Network, Part, is_joinable, kind};
 use super::place::{Need, Place};
 use super::plan::{Plan, Turn};
 use super::record::{RunRecord, SwitchUse};
@@ -10,12 +11,13 @@ use super::search;
 use super::store::Store;
 use super::trial::Bench;
 use crate::latency::{self, Latency};
-use crate::scenario::{Location, OfferedRate, Point, Scenario};
+use crate::scenario::{Containers, Location, OfferedRate, Point, Scenario};
+use lab::cpu;
 use lab::dpdk::Pages;
 use lab::dpdk::app::App;
 use lab::process::Interrupt;
 use lab::switch::{Running, Setup, Switch};
-use lab::{Error, Result};
+use lab::{Error, Result, lxc};
 use loadgen::app::Rate;
 use loadgen::endpoint::Technique;
 use std::time::SystemTime;
@@ -25,16 +27,31 @@ const PROCESSES: u64 = 2;
 
 /// What all runs have in common.
 pub struct Rig<'r> {
+    scenario: &'r Scenario,
     plan: &'r Plan,
-    processors: &'r [usize],
+    processors: Vec<usize>,
     programs: Programs,
     pages: Pages,
     interrupt: &'r Interrupt,
+    seat: Seat,
+}
+
+/// The machine that this program runs on.
+pub enum Seat {
+    /// It has all hosts.
+    Only,
+    /// It has the first of two hosts; the other is reached by this.
+    First(Box<Far>),
+    /// It has the second of two hosts.
+    Second,
 }
 
 impl<'r> Rig<'r> {
     /// Prepares the runs of a plan.
-    pub fn new(scenario: &'r Scenario, plan: &'r Plan, interrupt: &'r Interrupt) -> Result<Rig<'r>> {
+    pub fn new(scenario: &'r Scenario, plan: &'r Plan, seat: Seat, interrupt: &'r Interrupt) -> Result<Rig<'r>> {
+        if scenario.containers == Containers::Lxc {
+            lxc::available().map_err(Error::other("looking for LXC"))?;
+        }
         let own = std::env::current_exe().map_err(Error::io("looking for this program"))?;
         let dpdk = plan.turns().iter().any(|turn| turn.point.technique == Technique::VirtioUserDpdk);
         // Two at once, if there are two hosts.
@@ -42,12 +59,16 @@ impl<'r> Rig<'r> {
         let pages = Pages::for_dpdk(switches + if dpdk { PROCESSES * DPDK_MEGABYTES } else { 0 });
         let build = || App::build(&own.with_file_name("dpdk-app")).map_err(Error::other("building the load on DPDK"));
         let app = if dpdk { Some((build()?, pages)) } else { None };
-        let programs = Programs { own, dpdk: app };
-        Ok(Rig { plan, processors: &scenario.processors, programs, pages, interrupt })
+        let programs = Programs { own, dpdk: app, containers: scenario.containers };
+        let processors = match (&seat, &scenario.other_machine) {
+            (Seat::Second, Some(other)) => other.processors.clone().unwrap_or_else(cpu::available),
+            _ => scenario.processors.clone(),
+        };
+        Ok(Rig { scenario, plan, processors, programs, pages, interrupt, seat })
     }
 
     /// Makes a run. A run that fails is a record with the reason; only an interrupt is an error.
-    pub fn run(&self, turn: &Turn, store: &Store) -> Result<RunRecord> {
+    pub fn run(&mut self, turn: &Turn, store: &Store) -> Result<RunRecord> {
         self.interrupt.check()?;
         let Turn { point, round, .. } = turn;
         let contestant = self.plan.contestant(&point.switch);
@@ -81,13 +102,25 @@ impl<'r> Rig<'r> {
 
     /// Returns the processors of a point.
     pub fn place(&self, point: &Point) -> Place {
+        let (ends, remote) = (2 * usize::from(point.pairs), point.location == Location::Remote);
+        let apart = self.part(point) != Part::Whole;
         let need = Need {
-            switches: if point.location == Location::Remote { 2 } else { 1 },
+            switches: if remote && !apart { 2 } else { 1 },
             polling: self.plan.contestant(&point.switch).switch.processors(),
-            ends: 2 * usize::from(point.pairs),
-            joinable: is_joinable(point.technique),
+            ends: if apart { ends / 2 } else { ends },
+            joinable: is_joinable(point.technique) && !apart,
         };
-        Place::of(need, self.processors)
+        Place::of(need, &self.processors)
+    }
+
+    /// Returns the part of a point's network that is on this machine.
+    fn part(&self, point: &Point) -> Part<'r> {
+        let remote = point.location == Location::Remote;
+        match (&self.scenario.other_machine, &self.seat) {
+            (Some(other), Seat::First(_)) if remote => Part::Host { number: 0, card: &other.cards[0] },
+            (Some(other), Seat::Second) if remote => Part::Host { number: 1, card: &other.cards[1] },
+            _ => Part::Whole,
+        }
     }
 
     /// Returns the distance of the first two processors.
@@ -96,7 +129,7 @@ impl<'r> Rig<'r> {
         latency::between(self.processors[0], *second).map_err(Error::other("measuring the distance of processors"))
     }
 
-    fn measure(&self, turn: &Turn, place: &Place, store: &Store, record: &mut RunRecord) -> Result<()> {
+    fn measure(&mut self, turn: &Turn, place: &Place, store: &Store, record: &mut RunRecord) -> Result<()> {
         let Turn { point, timing, .. } = turn;
         let rate = match point.rate {
             OfferedRate::Max | OfferedRate::Search => Rate::Max,
@@ -107,7 +140,7 @@ impl<'r> Rig<'r> {
             record.rate = Some(rate);
         }
         self.with_bench(point, place, |bench| {
-            record.switch.commands = bench.switches[0].commands();
+            record.switch.commands = bench.commands();
             if point.rate == OfferedRate::Search {
                 record.search = Some(search::search(bench, point, *timing)?);
                 return Ok(());
@@ -125,7 +158,7 @@ impl<'r> Rig<'r> {
 
     /// Starts what a point needs, and lets `measure` use it.
     pub fn with_bench<T>(
-        &self,
+        &mut self,
         point: &Point,
         place: &Place,
         measure: impl FnOnce(&mut Bench<'_>) -> Result<T>,
@@ -134,24 +167,30 @@ impl<'r> Rig<'r> {
         let switch = &self.plan.contestant(&point.switch).switch;
         let no_port = || Error::malformed("the switch", "it has no such ports");
         let kind = kind(point.technique, switch.ports()).ok_or_else(no_port)?;
-        let network = Network::make(point, kind, place.placement, directory.path())?;
+        let part = self.part(point);
+        let network = Network::make(point, kind, place, part, directory.path())?;
         let mut switches = self.start(switch.as_ref(), place, &network)?;
         network.settle()?;
+        let far = match &mut self.seat {
+            Seat::First(far) if part != Part::Whole => Some(far.open(point)?),
+            _ => None,
+        };
         measure(&mut Bench {
             switches: &mut switches,
             network: &network,
-            place,
+            placement: place.placement,
             programs: &self.programs,
+            far,
             interrupt: self.interrupt,
         })
     }
 
     /// Starts a switch on each host.
     fn start(&self, switch: &dyn Switch, place: &Place, network: &Network) -> Result<Vec<Box<dyn Running>>> {
-        let one = |(number, (host, processors)): (u8, (&Host, &Vec<usize>))| {
+        let one = |(host, processors): (&Host, &Vec<usize>)| {
             switch.start(&Setup {
                 directory: &host.directory,
-                host: number,
+                host: host.number,
                 ports: &host.ports,
                 namespace: &host.namespace,
                 processors,
@@ -160,7 +199,7 @@ impl<'r> Rig<'r> {
                 interrupt: self.interrupt,
             })
         };
-        (0..).zip(network.hosts.iter().zip(&place.switches)).map(one).collect()
+        network.hosts.iter().zip(&place.switches).map(one).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::RunError;
 use super::plan::Plan;
-use super::point::Rig;
+use super::point::{Rig, Seat};
 use super::search::{greatest, trial};
 use crate::machine::Machine;
 use crate::scenario::{Scenario, Timing};
@@ -64,7 +64,7 @@ pub fn run(options: &Rfc2544) -> Result<(), RunError> {
     };
     let plan = Plan::new(&scenario, &[], &millrace).map_err(RunError::Plan)?;
     let interrupt = Interrupt::install()?;
-    let rig = Rig::new(&scenario, &plan, &interrupt)?;
+    let mut rig = Rig::new(&scenario, &plan, Seat::Only, &interrupt)?;
     let mut tested = Vec::new();
     for turn in plan.turns() {
         let point = &turn.point;

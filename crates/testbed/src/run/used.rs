@@ -34,10 +34,7 @@ impl Used {
         for ((name, time), (_, earlier)) in self.processes.iter().zip(&before.processes) {
             let (Some(time), Some(earlier)) = (time, earlier) else { continue };
             let share = time.saturating_sub(*earlier).as_secs_f64() / seconds;
-            match shares.iter_mut().find(|known| known.name == *name) {
-                Some(known) => known.share += share,
-                None => shares.push(CpuUse { name: name.clone(), share }),
-            }
+            add(&mut shares, CpuUse { name: name.clone(), share });
         }
         for (name, time) in &self.kernel {
             let earlier = before.kernel.get(name).copied().unwrap_or_default();
@@ -47,5 +44,13 @@ impl Used {
             }
         }
         shares
+    }
+}
+
+/// Adds a share to that of the same name, if there is one.
+pub fn add(shares: &mut Vec<CpuUse>, share: CpuUse) {
+    match shares.iter_mut().find(|known| known.name == share.name) {
+        Some(known) => known.share += share.share,
+        None => shares.push(share),
     }
 }

@@ -1,10 +1,11 @@
 //! The file of a scenario.
 
+use super::machines::{Containers, OtherMachine};
 use super::tuple::{Dimension, Location, OfferedRate, Point};
 use lab::cpu;
 use loadgen::app::{Arrivals, Size, Touch};
 use loadgen::endpoint::Technique;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// A scenario: tests, and how long each takes.
@@ -20,6 +21,12 @@ pub struct Scenario {
     /// Processors to use; by default all that the program may run on. The switch polls on the first ones.
     #[serde(default = "cpu::available")]
     pub processors: Vec<usize>,
+    /// What the applications run in.
+    #[serde(default)]
+    pub containers: Containers,
+    /// The machine of the second host, if it is another one.
+    #[serde(default)]
+    pub other_machine: Option<OtherMachine>,
     /// Duration of runs.
     #[serde(default)]
     pub timing: Timing,
@@ -29,7 +36,7 @@ pub struct Scenario {
 }
 
 /// Duration of runs.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Timing {
     /// Seconds that are measured.
@@ -130,6 +137,8 @@ pub enum ScenarioError {
     Test { path: PathBuf, number: usize, reason: String },
     #[error("the scenario {}: {reason}", path.display())]
     Whole { path: PathBuf, reason: &'static str },
+    #[error("the scenario {}, other-machine: {reason}", path.display())]
+    OtherMachine { path: PathBuf, reason: &'static str },
 }
 
 impl Scenario {
@@ -153,6 +162,9 @@ impl Scenario {
         }
         if !scenario.timing.is_possible() {
             return Err(whole("timing: give seconds above 0, and 1 to 1000 rounds"));
+        }
+        if let Some(reason) = scenario.other_machine.as_ref().and_then(OtherMachine::problem) {
+            return Err(ScenarioError::OtherMachine { path: path.to_owned(), reason });
         }
         for (index, test) in scenario.tests.iter().enumerate() {
             test.check(&scenario).map_err(|reason| ScenarioError::Test {
@@ -292,8 +304,10 @@ mod tests {
         let read: Vec<Scenario> = files.map(|file| Scenario::load(&file.unwrap().path()).unwrap().0).collect();
         assert!(!read.is_empty());
         let page = std::fs::read_to_string(root.join("docs/testbed.md")).unwrap();
-        let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-        assert_eq!(load(example).unwrap().timing, Timing::default());
+        let mut examples = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+        assert_eq!(load(examples.next().unwrap()).unwrap().timing, Timing::default());
+        let other = load(&format!("{SHORT}{}", examples.next().unwrap())).unwrap().other_machine.unwrap();
+        assert_eq!(other.processors, Some(vec![0, 1, 2, 3]));
     }
 
     #[test]
@@ -310,6 +324,7 @@ mod tests {
             (&format!("{SHORT}sizes = [\"63\"]\n"), "64 to 1518"),
             (&format!("{SHORT}seconds = 0.0\n"), "seconds above 0"),
             (&format!("{SHORT}colour = 1\n"), "unknown field `colour`"),
+            (&format!("{SHORT}[other-machine]\ncommand = []\ncards = [\"a\", \"b\"]\n"), "other-machine: command"),
         ];
         for (text, reason) in wrong {
             let error = load(text).unwrap_err();

@@ -7,7 +7,7 @@ use super::RunError;
 use super::apps::Traffic;
 use super::loss::Totals;
 use super::plan::Plan;
-use super::point::Rig;
+use super::point::{Rig, Seat};
 use super::trial::Bench;
 use crate::latency;
 use crate::machine::Machine;
@@ -67,7 +67,7 @@ pub fn run(options: &FlowChanges) -> std::result::Result<(), RunError> {
     let plan = Plan::new(&scenario, &[], &millrace).map_err(RunError::Plan)?;
     plan.missing().iter().for_each(|missing| eprintln!("left out: {missing}"));
     let interrupt = Interrupt::install()?;
-    let rig = Rig::new(&scenario, &plan, &interrupt)?;
+    let mut rig = Rig::new(&scenario, &plan, Seat::Only, &interrupt)?;
     let mut figures: Vec<Figure> = Vec::new();
     let distance = || latency::between(0, 1).map_err(Error::other("measuring the distance of processors"));
     let mut latencies = vec![distance()?];
